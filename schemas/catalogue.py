@@ -4,80 +4,51 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas.activity import SLOT_ACTIVITY
-from schemas.advice import MEMORY_CONDITIONS, SAVING_CURVES, SAVINGS
-from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, UNCERTAIN_KEYS, WRITE_KEYS, WRITE_LOAD
-from schemas.bronze import BAD_RECORDS, KEYS, VALUE_FLAWS
-from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, KEY_SIZES, KEY_TYPES, KEY_USE, NODE_LOAD, TTL_BUCKETS
-from schemas.history import (
-    BUS_MESSAGES,
-    DISAGREEMENTS,
-    EPOCHS,
-    EVENTS,
-    FAILURE_REPORTS,
-    GAPS,
-    GOSSIP_ENTRIES,
-    IGNORED_INPUTS,
-    LATE_FILES,
-    LINKS,
-    LOG_EVENTS,
-    MEMBERSHIPS,
-    NODE_POLLS,
-    NODE_VIEWS,
-    REPLAY_STATE,
-    REPLAYS,
-    SLOT_BITMAPS,
-    SLOT_OWNERS,
-    UNRECORDED,
-    VOTES,
+from schemas import (
+    activity,
+    advice,
+    aof,
+    bronze,
+    gold,
+    history,
+    incidents,
+    rebalance,
+    replication,
+    runs,
+    sentinel,
+    silver,
+    simulation,
 )
-from schemas.incidents import FINDINGS, INCIDENT_STATES, INCIDENT_STEPS, INCIDENTS
-from schemas.rebalance import (
-    PLAN_AUDITS,
-    PLAN_STEPS,
-    REBALANCE_CURVE,
-    REBALANCE_HEAVY,
-    REBALANCE_LOAD,
-    REBALANCE_MOVES,
-    REBALANCE_PLANS,
-    REBALANCE_SLOTS,
-    REBALANCE_TOLERANCES,
-)
-from schemas.replication import REPLICATION_LINKS, REPLICATION_OFFSETS, RESYNCS
-from schemas.runs import CLUSTERS, RUNS
-from schemas.sentinel import SENTINEL_EVENTS, SENTINEL_VIEWS, SENTINEL_VOTES
-from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
-from schemas.simulation import SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
 from schemas.table import Table
 
 WRITTEN_BY: Final[dict[str, tuple[Table, ...]]] = {
     "key-slots": (
-        SNAPSHOTS, SOURCES, SLOT_LOAD, NODE_LOAD, BIG_KEYS, HASH_TAGS, KEY_PREFIXES, KEY_TYPES, KEY_SIZES, TTL_BUCKETS, KEY_USE, KEYS, VALUE_FLAWS, BAD_RECORDS,
-        WRITE_LOAD, COMMAND_LOAD, WRITE_KEYS, LOG_SAVINGS, UNCERTAIN_KEYS,
+        silver.SNAPSHOTS, silver.SOURCES, silver.SLOT_LOAD, gold.NODE_LOAD, gold.BIG_KEYS, gold.HASH_TAGS, gold.KEY_PREFIXES, gold.KEY_TYPES, gold.KEY_SIZES, gold.TTL_BUCKETS, gold.KEY_USE, bronze.KEYS, bronze.VALUE_FLAWS, bronze.BAD_RECORDS,
+        aof.WRITE_LOAD, aof.COMMAND_LOAD, aof.WRITE_KEYS, aof.LOG_SAVINGS, aof.UNCERTAIN_KEYS,
     ),
-    "advise": (SAVINGS, SAVING_CURVES, MEMORY_CONDITIONS),
+    "advise": (advice.SAVINGS, advice.SAVING_CURVES, advice.MEMORY_CONDITIONS),
     "rebalance-plan": (
-        REBALANCE_PLANS, REBALANCE_LOAD, REBALANCE_MOVES, REBALANCE_SLOTS, REBALANCE_HEAVY, REBALANCE_TOLERANCES,
-        REBALANCE_CURVE, SLOT_ACTIVITY, BAD_RECORDS,
+        rebalance.REBALANCE_PLANS, rebalance.REBALANCE_LOAD, rebalance.REBALANCE_MOVES, rebalance.REBALANCE_SLOTS, rebalance.REBALANCE_HEAVY, rebalance.REBALANCE_TOLERANCES,
+        rebalance.REBALANCE_CURVE, activity.SLOT_ACTIVITY, bronze.BAD_RECORDS,
     ),
-    "execute-plan": (PLAN_STEPS,),
-    "audit-plan": (PLAN_AUDITS,),
-    "split-rdb": (BAD_RECORDS,),
+    "execute-plan": (rebalance.PLAN_STEPS,),
+    "audit-plan": (rebalance.PLAN_AUDITS,),
+    "split-rdb": (bronze.BAD_RECORDS,),
     "bus-replay": (
-        REPLAYS, INCIDENTS, INCIDENT_STEPS, FINDINGS, NODE_VIEWS, SLOT_OWNERS, MEMBERSHIPS, VOTES, FAILURE_REPORTS, EPOCHS, EVENTS, LINKS,
-        GAPS, DISAGREEMENTS, IGNORED_INPUTS, BUS_MESSAGES, SLOT_BITMAPS, GOSSIP_ENTRIES, LOG_EVENTS, NODE_POLLS, LATE_FILES, UNRECORDED, REPLAY_STATE,
-        BAD_RECORDS,
+        history.REPLAYS, incidents.INCIDENTS, incidents.INCIDENT_STEPS, incidents.FINDINGS, history.NODE_VIEWS, history.SLOT_OWNERS, history.MEMBERSHIPS, history.VOTES, history.FAILURE_REPORTS, history.EPOCHS, history.EVENTS, history.LINKS,
+        history.GAPS, history.DISAGREEMENTS, history.IGNORED_INPUTS, history.BUS_MESSAGES, history.SLOT_BITMAPS, history.GOSSIP_ENTRIES, history.LOG_EVENTS, history.NODE_POLLS, history.LATE_FILES, history.UNRECORDED, history.REPLAY_STATE,
+        bronze.BAD_RECORDS,
     ),
-    "follow": (INCIDENT_STATES, REPLAYS, INCIDENTS),
+    "follow": (incidents.INCIDENT_STATES, history.REPLAYS, incidents.INCIDENTS),
     "sentinel-replay": (
-        SENTINEL_VIEWS, SENTINEL_EVENTS, SENTINEL_VOTES, REPLAYS, INCIDENTS, INCIDENT_STEPS, FINDINGS, NODE_VIEWS, LINKS, BAD_RECORDS,
+        sentinel.SENTINEL_VIEWS, sentinel.SENTINEL_EVENTS, sentinel.SENTINEL_VOTES, history.REPLAYS, incidents.INCIDENTS, incidents.INCIDENT_STEPS, incidents.FINDINGS, history.NODE_VIEWS, history.LINKS, bronze.BAD_RECORDS,
     ),
-    "replication-replay": (RESYNCS, REPLICATION_LINKS, REPLICATION_OFFSETS, BAD_RECORDS),
-    "simulate": (SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS),
+    "replication-replay": (replication.RESYNCS, replication.REPLICATION_LINKS, replication.REPLICATION_OFFSETS, bronze.BAD_RECORDS),
+    "simulate": (simulation.SIMULATED_QUANTILES, simulation.SIMULATED_RUNS, simulation.SIMULATED_SHARDS),
 }  # fmt: skip
 """What each job writes, the tables that are its own before those that it shares with jobs above it."""
 
-OF_ALL: Final = (RUNS, CLUSTERS)
+OF_ALL: Final = (runs.RUNS, runs.CLUSTERS)
 """What every job writes."""
 
 TABLES: Final[tuple[Table, ...]] = (

@@ -10,41 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.grammar import (
-    ARRAY_INTEGER,
-    ARRAY_SHORT_STRING,
-    ARRAY_STRING,
-    E_EXPIRY_AFTER,
-    E_EXPIRY_BEFORE,
-    E_SCORE,
-    F_LISTPACK,
-    HASH,
-    KEY_TYPES,
-    L_ARRAY,
-    L_ELEMENTS,
-    L_MODULE,
-    L_PACKED,
-    L_QUICKLIST,
-    L_STREAM,
-    L_STRING,
-    LISTPACKEX,
-    MODULE_DOUBLE,
-    MODULE_EOF,
-    MODULE_FLOAT,
-    MODULE_STRING,
-    OP_EXPIRE_MS,
-    OP_EXPIRE_S,
-    OP_FREQ,
-    OP_IDLE,
-    OP_KEY_META,
-    OP_RAM_LRU,
-    OP_SLOT_NUMBER,
-    PACKED_NODE,
-    PLAIN_NODE,
-    ZSET,
-    ValueType,
-    grammar_of,
-)
+from cluster_core.formats.rdb import grammar
 from cluster_core.formats.rdb.packed_elements import packed_elements
 from cluster_core.formats.rdb.stream_elements import stream_value, string_end
 from cluster_core.formats.rdb.strings import Fault, length_at, string_at, string_prefix
@@ -85,9 +51,9 @@ class Record(NamedTuple):
     freq: int = -1
 
 
-def type_of(data: bytes, dialect: str) -> ValueType:
+def type_of(data: bytes, dialect: str) -> grammar.ValueType:
     """Return the value type of the record; LookupError if it is not known."""
-    return grammar_of(dialect).types[data[_attributes(data)[0]]]
+    return grammar.grammar_of(dialect).types[data[_attributes(data)[0]]]
 
 
 def decode_record(data: bytes, dialect: str, *, source: str = "<record>", offset: int = 0) -> Record:
@@ -97,13 +63,13 @@ def decode_record(data: bytes, dialect: str, *, source: str = "<record>", offset
     """
     try:
         at, expire, idle, freq = _attributes(data)
-        row = grammar_of(dialect).types[data[at]]
+        row = grammar.grammar_of(dialect).types[data[at]]
         key = string_at(data, at + 1)
         start, body, _, _ = string_prefix(data, at + 1)
         value = _value(row, data, start + body)
     except DAMAGE as error:
         raise DecodeError("the record cannot be decoded", offset=offset, source=source) from error
-    return Record(key, KEY_TYPES[row.key_type], value, expire, idle, freq)
+    return Record(key, grammar.KEY_TYPES[row.key_type], value, expire, idle, freq)
 
 
 def packed_values(data: bytes, dialect: str) -> Iterator[tuple[bytes, int]]:
@@ -122,25 +88,25 @@ def _strings_of(data: bytes, dialect: str) -> Iterator[tuple[int, int]]:
     """Where the strings of a record are that its elements are in, and their form."""
     row = type_of(data, dialect)
     at = string_end(data, _attributes(data)[0] + 1) + row.lead_bytes
-    if row.layout == L_PACKED:
+    if row.layout == grammar.L_PACKED:
         yield at, row.form
-    elif row.layout in (L_QUICKLIST, L_STREAM):
+    elif row.layout in (grammar.L_QUICKLIST, grammar.L_STREAM):
         nodes, at = length_at(data, at)
         for _ in range(nodes):
-            container = PACKED_NODE
-            if row.layout == L_STREAM:
+            container = grammar.PACKED_NODE
+            if row.layout == grammar.L_STREAM:
                 at = string_end(data, at)
-            elif row.form == F_LISTPACK:
+            elif row.form == grammar.F_LISTPACK:
                 container, at = length_at(data, at)
-            yield at, _PLAIN if container == PLAIN_NODE else row.form
+            yield at, _PLAIN if container == grammar.PLAIN_NODE else row.form
             at = string_end(data, at)
 
 
 def decode_value(data: bytes, dialect: str, *, source: str = "<value>") -> tuple[str, object]:
     """Decode a type byte and the value after it, as DUMP and RESTORE have them: (type, value)."""
     try:
-        row = grammar_of(dialect).types[data[0]]
-        return KEY_TYPES[row.key_type], _value(row, data, 1)
+        row = grammar.grammar_of(dialect).types[data[0]]
+        return grammar.KEY_TYPES[row.key_type], _value(row, data, 1)
     except DAMAGE as error:
         raise DecodeError("the value cannot be decoded", offset=0, source=source) from error
 
@@ -149,17 +115,17 @@ def _attributes(data: bytes) -> tuple[int, int, int, int]:
     at, expire, idle, freq = 0, NO_EXPIRY, -1, -1
     while True:
         op = data[at]
-        if op == OP_EXPIRE_MS:
+        if op == grammar.OP_EXPIRE_MS:
             expire, at = int.from_bytes(data[at + 1 : at + 9], "little"), at + 9
-        elif op == OP_EXPIRE_S:
+        elif op == grammar.OP_EXPIRE_S:
             expire, at = 1000 * int.from_bytes(data[at + 1 : at + 5], "little"), at + 5
-        elif op == OP_FREQ:
+        elif op == grammar.OP_FREQ:
             freq, at = data[at + 1], at + 2
-        elif op == OP_IDLE:
+        elif op == grammar.OP_IDLE:
             idle, at = length_at(data, at + 1)
-        elif op in (OP_RAM_LRU, OP_SLOT_NUMBER):
+        elif op in (grammar.OP_RAM_LRU, grammar.OP_SLOT_NUMBER):
             _, at = length_at(data, at + 1)
-        elif op == OP_KEY_META:
+        elif op == grammar.OP_KEY_META:
             at = _key_meta_end(data, at + 1)
         else:
             return at, expire, idle, freq
@@ -170,49 +136,49 @@ def _key_meta_end(data: bytes, at: int) -> int:
     classes, at = length_at(data, at)
     for _ in range(classes):
         opcode, at = length_at(data, at + 4)
-        while opcode != MODULE_EOF:
-            if opcode == MODULE_STRING:
+        while opcode != grammar.MODULE_EOF:
+            if opcode == grammar.MODULE_STRING:
                 at = string_end(data, at)
-            elif opcode in (MODULE_FLOAT, MODULE_DOUBLE):
-                at += 4 if opcode == MODULE_FLOAT else 8
+            elif opcode in (grammar.MODULE_FLOAT, grammar.MODULE_DOUBLE):
+                at += 4 if opcode == grammar.MODULE_FLOAT else 8
             else:
                 _, at = length_at(data, at)
             opcode, at = length_at(data, at)
     return at
 
 
-def _value(row: ValueType, data: bytes, at: int) -> object:
-    if row.layout == L_STRING:
+def _value(row: grammar.ValueType, data: bytes, at: int) -> object:
+    if row.layout == grammar.L_STRING:
         return string_at(data, at)
-    if row.layout == L_MODULE:
+    if row.layout == grammar.L_MODULE:
         return ModuleValue(data[at:])
-    if row.layout == L_STREAM:
+    if row.layout == grammar.L_STREAM:
         return stream_value(row.generation, data, at)
-    if row.layout == L_QUICKLIST:
+    if row.layout == grammar.L_QUICKLIST:
         return _quicklist(row.form, data, at)
-    if row.layout == L_ELEMENTS:
+    if row.layout == grammar.L_ELEMENTS:
         return _elements(row, data, at)
-    if row.layout == L_PACKED and not row.skipped_entries:
+    if row.layout == grammar.L_PACKED and not row.skipped_entries:
         return _packed(row, data, at + row.lead_bytes)
-    if row.layout == L_ARRAY:
+    if row.layout == grammar.L_ARRAY:
         return list(_array(data, at))
     raise ValueError(f"type {row.name} is not in the record alone")
 
 
-def _elements(row: ValueType, data: bytes, at: int) -> object:
+def _elements(row: grammar.ValueType, data: bytes, at: int) -> object:
     """A value that is not packed; `ValueType.element` says how each element is made."""
-    if row.key_type == HASH:
+    if row.key_type == grammar.HASH:
         return _hash(row, data, at)
-    return list(_scored(row.element, data, at)) if row.key_type == ZSET else list(_strings(data, at))
+    return list(_scored(row.element, data, at)) if row.key_type == grammar.ZSET else list(_strings(data, at))
 
 
-def _packed(row: ValueType, data: bytes, at: int) -> object:
+def _packed(row: grammar.ValueType, data: bytes, at: int) -> object:
     words = packed_elements(string_at(data, at), row.form)
-    if row.key_type == ZSET:
+    if row.key_type == grammar.ZSET:
         return [(member, float(score)) for member, score in zip(words[::2], words[1::2], strict=True)]
-    if row.key_type != HASH:
+    if row.key_type != grammar.HASH:
         return words
-    if row.encoding != LISTPACKEX:
+    if row.encoding != grammar.LISTPACKEX:
         return [Field(*pair, NO_EXPIRY) for pair in zip(words[::2], words[1::2], strict=True)]
     triples = zip(words[::3], words[1::3], words[2::3], strict=True)
     return [Field(name, value, int(expire) or NO_EXPIRY) for name, value, expire in triples]
@@ -229,11 +195,11 @@ def _quicklist(form: int, data: bytes, at: int) -> list[bytes]:
     nodes, at = length_at(data, at)
     found: list[bytes] = []
     for _ in range(nodes):
-        container = PACKED_NODE
-        if form == F_LISTPACK:
+        container = grammar.PACKED_NODE
+        if form == grammar.F_LISTPACK:
             container, at = length_at(data, at)
         node, at = string_at(data, at), string_end(data, at)
-        if container == PLAIN_NODE:
+        if container == grammar.PLAIN_NODE:
             found.append(node)
         else:
             found += packed_elements(node, form)
@@ -248,12 +214,12 @@ def _array(data: bytes, at: int) -> Iterator[bytes]:
     for _ in range(count):
         _, at = length_at(data, at)
         kind, at = length_at(data, at)
-        if kind in (ARRAY_STRING, ARRAY_SHORT_STRING):
+        if kind in (grammar.ARRAY_STRING, grammar.ARRAY_SHORT_STRING):
             yield string_at(data, at)
             at = string_end(data, at)
         else:
-            (number,) = struct.unpack_from("<q" if kind == ARRAY_INTEGER else "<d", data, at)
-            yield b"%d" % number if kind == ARRAY_INTEGER else repr(number).encode()
+            (number,) = struct.unpack_from("<q" if kind == grammar.ARRAY_INTEGER else "<d", data, at)
+            yield b"%d" % number if kind == grammar.ARRAY_INTEGER else repr(number).encode()
             at += 8
 
 
@@ -261,7 +227,7 @@ def _scored(element: int, data: bytes, at: int) -> Iterator[tuple[bytes, float]]
     count, at = length_at(data, at)
     for _ in range(count):
         member, at = string_at(data, at), string_end(data, at)
-        if element == E_SCORE:
+        if element == grammar.E_SCORE:
             (score,) = struct.unpack_from("<d", data, at)
             at += 8
         else:
@@ -272,18 +238,18 @@ def _scored(element: int, data: bytes, at: int) -> Iterator[tuple[bytes, float]]
         yield member, score
 
 
-def _hash(row: ValueType, data: bytes, at: int) -> list[Field]:
+def _hash(row: grammar.ValueType, data: bytes, at: int) -> list[Field]:
     base = int.from_bytes(data[at : at + row.lead_bytes], "little")
     count, at = length_at(data, at + row.lead_bytes)
     found = []
     for _ in range(count):
         expire = NO_EXPIRY
-        if row.element == E_EXPIRY_BEFORE:
+        if row.element == grammar.E_EXPIRY_BEFORE:
             delta, at = length_at(data, at)  # counted from one before the earliest; from 1970 in the release candidates
             expire = NO_EXPIRY if delta == 0 else delta + base - (row.lead_bytes > 0)
         name, at = string_at(data, at), string_end(data, at)
         value, at = string_at(data, at), string_end(data, at)
-        if row.element == E_EXPIRY_AFTER:
+        if row.element == grammar.E_EXPIRY_AFTER:
             expire = int.from_bytes(data[at : at + 8], "little", signed=True)
             at += 8
         found.append(Field(name, value, expire))

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple, cast
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb import packed
+from cluster_core.formats.rdb import grammar, packed
 from cluster_core.formats.rdb.elements import (
     NO_EXPIRY,
     Field,
@@ -22,17 +22,6 @@ from cluster_core.formats.rdb.elements import (
     has_empty_node,
     packed_values,
     type_of,
-)
-from cluster_core.formats.rdb.grammar import (
-    DIALECT_REDIS,
-    F_INTSET,
-    F_LISTPACK,
-    F_ZIPLIST,
-    F_ZIPMAP,
-    FORM_NAMES,
-    LISTPACKEX,
-    TEMPLATE_ARRAY,
-    TEMPLATE_LISTPACK,
 )
 from cluster_core.formats.rdb.packed_elements import packed_elements
 from cluster_core.formats.rdb.stream_elements import StreamGroup, StreamValue, node_entries
@@ -77,7 +66,7 @@ def value_flaws(data: bytes, dialect: str, elements: int) -> list[ValueFlaw]:
     Values of modules, and of hashes whose field names are in a template, are not looked at.
     """
     try:
-        is_by_template = type_of(data, dialect).encoding in (TEMPLATE_LISTPACK, TEMPLATE_ARRAY)
+        is_by_template = type_of(data, dialect).encoding in (grammar.TEMPLATE_LISTPACK, grammar.TEMPLATE_ARRAY)
         return [] if is_by_template else _flaws(data, dialect, elements)
     except (DecodeError, LookupError, ValueError, Fault):
         return [ValueFlaw(Flaw.UNDECODABLE, "its elements cannot be decoded", -1)]
@@ -113,7 +102,7 @@ def _packed_flaws(data: bytes, dialect: str) -> Iterator[tuple[Flaw, str]]:
 
 
 def _blob_flaws(blob: bytes, form: int) -> Iterator[tuple[Flaw, str]]:
-    if form == F_INTSET:
+    if form == grammar.F_INTSET:
         width = int.from_bytes(blob[:4], "little")
         numbers = [int.from_bytes(blob[at : at + width], "little", signed=True) for at in range(8, len(blob), width)]
         if any(one >= other for one, other in pairwise(numbers)):
@@ -121,9 +110,9 @@ def _blob_flaws(blob: bytes, form: int) -> Iterator[tuple[Flaw, str]]:
         return
     places = list(packed.entry_places(blob, form))
     starts = [at for at, _, _ in places]
-    count = len(starts) // 2 if form == F_ZIPMAP else len(starts)
+    count = len(starts) // 2 if form == grammar.F_ZIPMAP else len(starts)
     said, *_ = packed.stated_count(blob, 0, len(blob), form)
-    name = FORM_NAMES[form]
+    name = grammar.FORM_NAMES[form]
     if said < packed.UNKNOWN:
         raise ValueError
     if said not in (packed.UNKNOWN, count):
@@ -131,13 +120,13 @@ def _blob_flaws(blob: bytes, form: int) -> Iterator[tuple[Flaw, str]]:
     end = sum(places[-1][:2]) if places else packed.HEAD_BYTES[form]
     if end != len(blob) - 1:
         yield Flaw.LINKS, f"a {name} of {len(blob)} bytes ends after {end + 1}"
-    if form == F_ZIPLIST and int.from_bytes(blob[4:8], "little") != (starts[-1] if starts else 10):
+    if form == grammar.F_ZIPLIST and int.from_bytes(blob[4:8], "little") != (starts[-1] if starts else 10):
         yield Flaw.LINKS, "a ziplist whose tail offset is not its last entry"
-    if form == F_ZIPLIST and any(
+    if form == grammar.F_ZIPLIST and any(
         _length_before(blob, at) != at - before for before, at in zip([0, *starts], starts, strict=False) if at > 10
     ):
         yield Flaw.LINKS, "a ziplist entry that gives another length for the one before it"
-    if form == F_LISTPACK and any(not _leads_back(blob, at, size) for at, size, _ in places):
+    if form == grammar.F_LISTPACK and any(not _leads_back(blob, at, size) for at, size, _ in places):
         yield Flaw.LINKS, "a listpack entry whose length at its end is not its own"
 
 
@@ -181,9 +170,9 @@ def _element_flaws(record: Record, data: bytes, dialect: str) -> Iterator[tuple[
 
 def _expiry_flaws(times: list[int], data: bytes, dialect: str) -> Iterator[tuple[Flaw, str]]:
     """Flaws of the times at which fields expire, which a listpack has in order, fields that stay at its end (`lpValidateIntegrityAndDups`)."""
-    if dialect == DIALECT_REDIS and max(times, default=0) > FIELD_EXPIRY_MAX_MS:
+    if dialect == grammar.DIALECT_REDIS and max(times, default=0) > FIELD_EXPIRY_MAX_MS:
         yield Flaw.EXPIRY, "a field that expires later than a server can tell"
-    if type_of(data, dialect).encoding == LISTPACKEX and any(
+    if type_of(data, dialect).encoding == grammar.LISTPACKEX and any(
         one != other and (one == NO_EXPIRY or (other != NO_EXPIRY and one > other)) for one, other in pairwise(times)
     ):
         yield Flaw.ORDER, "fields that are not in the order in which they expire"

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from cluster_core.errors import EncodeError
+from cluster_core.formats.rdb import grammar
 from cluster_core.formats.rdb.elements import Field, ModuleValue
 from cluster_core.formats.rdb.encoding import (
     canonical_integer,
@@ -21,30 +22,6 @@ from cluster_core.formats.rdb.encoding import (
     raw_string_bytes,
     string_bytes,
     ziplist_bytes,
-)
-from cluster_core.formats.rdb.grammar import (
-    DIALECT_VALKEY,
-    E_EXPIRY_AFTER,
-    E_EXPIRY_BEFORE,
-    E_ONE,
-    E_PAIR,
-    E_SCORE,
-    F_INTSET,
-    F_LISTPACK,
-    F_ZIPLIST,
-    HASH,
-    L_ELEMENTS,
-    L_MODULE,
-    L_PACKED,
-    L_QUICKLIST,
-    L_STRING,
-    LIST,
-    MODULE,
-    PACKED_NODE,
-    PLAIN_NODE,
-    SET,
-    STRING,
-    ZSET,
 )
 from cluster_core.formats.rdb.stream_elements import StreamValue
 from cluster_core.formats.rdb.stream_encoding import stream_bytes
@@ -75,11 +52,11 @@ def value_bytes(kind: str, value: Any, target: Target, packing: Packing = PACKED
     one that *target* cannot hold.
     """
     if kind == "string":
-        return target.type_of(STRING, L_STRING)[0], string_bytes(value)
+        return target.type_of(grammar.STRING, grammar.L_STRING)[0], string_bytes(value)
     if kind == "module":
         if not isinstance(value, ModuleValue) or not value.data:
             raise EncodeError("a module's value can only be written from its bytes")
-        return target.type_of(MODULE, L_MODULE)[0], value.data
+        return target.type_of(grammar.MODULE, grammar.L_MODULE)[0], value.data
     if kind == "stream":
         if not isinstance(value, StreamValue):
             raise EncodeError("a stream's value is not a StreamValue")
@@ -99,25 +76,25 @@ def value_bytes(kind: str, value: Any, target: Target, packing: Packing = PACKED
 
 def _list(value: Sequence[bytes], target: Target, packing: Packing) -> Encoded:
     if not packing.node_bytes:
-        return _elements(LIST, E_ONE, map(string_bytes, value), target)
-    number, row = target.type_of(LIST, L_QUICKLIST)
+        return _elements(grammar.LIST, grammar.E_ONE, map(string_bytes, value), target)
+    number, row = target.type_of(grammar.LIST, grammar.L_QUICKLIST)
     nodes = list(_list_nodes(value, row.form, packing.node_bytes))
     return number, length_bytes(len(nodes)) + b"".join(nodes)
 
 
 def _elements(key_type: int, element: int, elements: Iterable[bytes], target: Target, lead: bytes = b"") -> Encoded:
     """A value that is not packed, from the bytes of its elements and what stands before them."""
-    number, _ = target.type_of(key_type, L_ELEMENTS, element=element)
+    number, _ = target.type_of(key_type, grammar.L_ELEMENTS, element=element)
     held = list(elements)
     return number, lead + length_bytes(len(held)) + b"".join(held)
 
 
 def _packed(key_type: int, words: Sequence[bytes], target: Target, **like: int) -> Encoded:
-    number, row = target.type_of(key_type, L_PACKED, **like)
+    number, row = target.type_of(key_type, grammar.L_PACKED, **like)
     return number, raw_string_bytes(_PACKERS[row.form](words))
 
 
-_PACKERS = {F_LISTPACK: listpack_bytes, F_ZIPLIST: ziplist_bytes}
+_PACKERS = {grammar.F_LISTPACK: listpack_bytes, grammar.F_ZIPLIST: ziplist_bytes}
 
 
 def _list_nodes(value: Sequence[bytes], form: int, node_bytes: int) -> Iterator[bytes]:
@@ -128,8 +105,8 @@ def _list_nodes(value: Sequence[bytes], form: int, node_bytes: int) -> Iterator[
         if held and (is_large or size + len(element) + 11 > node_bytes):
             yield _list_node(held, form)
             held, size = [], 0
-        if is_large and form == F_LISTPACK:
-            yield length_bytes(PLAIN_NODE) + raw_string_bytes(element)
+        if is_large and form == grammar.F_LISTPACK:
+            yield length_bytes(grammar.PLAIN_NODE) + raw_string_bytes(element)
         else:
             held.append(element)
             size += len(element) + 11
@@ -138,7 +115,7 @@ def _list_nodes(value: Sequence[bytes], form: int, node_bytes: int) -> Iterator[
 
 
 def _list_node(elements: Sequence[bytes], form: int) -> bytes:
-    container = length_bytes(PACKED_NODE) if form == F_LISTPACK else b""
+    container = length_bytes(grammar.PACKED_NODE) if form == grammar.F_LISTPACK else b""
     return container + raw_string_bytes(_PACKERS[form](elements))
 
 
@@ -147,10 +124,12 @@ def _set(value: Sequence[bytes], target: Target, packing: Packing) -> Encoded:
     if len(value) <= packing.intset_elements:
         numbers = [number for number in map(canonical_integer, value) if number is not None]
         if len(numbers) == len(value):
-            return target.type_of(SET, L_PACKED, form=F_INTSET)[0], raw_string_bytes(intset_bytes(numbers))
+            return target.type_of(grammar.SET, grammar.L_PACKED, form=grammar.F_INTSET)[0], raw_string_bytes(
+                intset_bytes(numbers)
+            )
     if target.has_set_listpacks and _is_small(value, 1, packing):
-        return _packed(SET, value, target, form=F_LISTPACK)
-    return _elements(SET, E_ONE, map(string_bytes, value), target)
+        return _packed(grammar.SET, value, target, form=grammar.F_LISTPACK)
+    return _elements(grammar.SET, grammar.E_ONE, map(string_bytes, value), target)
 
 
 def _zset(value: Sequence[tuple[bytes, float]], target: Target, packing: Packing) -> Encoded:
@@ -160,10 +139,10 @@ def _zset(value: Sequence[tuple[bytes, float]], target: Target, packing: Packing
     ordered = sorted(value, key=lambda pair: (pair[1], pair[0]))  # as a server keeps them
     words = [word for member, score in ordered for word in (member, _score_word(score))]
     if _is_small(words, 2, packing):
-        return _packed(ZSET, words, target)
+        return _packed(grammar.ZSET, words, target)
     descending = reversed(ordered)  # so that each is inserted at the head
     pairs = (string_bytes(member) + struct.pack("<d", score) for member, score in descending)
-    return _elements(ZSET, E_SCORE, pairs, target)
+    return _elements(grammar.ZSET, grammar.E_SCORE, pairs, target)
 
 
 def printf_score(score: float) -> str:
@@ -189,25 +168,27 @@ def _hash(value: Sequence[Field], target: Target, packing: Packing) -> Encoded:
         return _expiring_hash(value, target)
     words = [word for field in value for word in (field.name, field.value)]
     if _is_small(words, 2, packing):
-        return _packed(HASH, words, target)
-    return _elements(HASH, E_PAIR, (string_bytes(field.name) + string_bytes(field.value) for field in value), target)
+        return _packed(grammar.HASH, words, target)
+    return _elements(
+        grammar.HASH, grammar.E_PAIR, (string_bytes(field.name) + string_bytes(field.value) for field in value), target
+    )
 
 
 def _expiring_hash(value: Sequence[Field], target: Target) -> Encoded:
     """A hash with fields that expire: relative to the earliest in Redis 7.4, absolute in Valkey 9."""
-    is_valkey = target.dialect == DIALECT_VALKEY
-    element = E_EXPIRY_AFTER if is_valkey else E_EXPIRY_BEFORE
-    if not target.holds(HASH, L_ELEMENTS, element=element):
+    is_valkey = target.dialect == grammar.DIALECT_VALKEY
+    element = grammar.E_EXPIRY_AFTER if is_valkey else grammar.E_EXPIRY_BEFORE
+    if not target.holds(grammar.HASH, grammar.L_ELEMENTS, element=element):
         raise EncodeError(f"version {target.version} does not hold expiries of fields")
     pairs = [string_bytes(field.name) + string_bytes(field.value) for field in value]
     times = [field.expire_at_ms for field in value]
     if is_valkey:
         elements = (pair + time.to_bytes(8, "little", signed=True) for pair, time in zip(pairs, times, strict=True))
-        return _elements(HASH, element, elements, target)
+        return _elements(grammar.HASH, element, elements, target)
     earliest = min(time for time in times if time >= 0)
     relative = [length_bytes(0 if time < 0 else time - earliest + 1) for time in times]
     elements = (time + pair for time, pair in zip(relative, pairs, strict=True))
-    return _elements(HASH, element, elements, target, earliest.to_bytes(8, "little"))
+    return _elements(grammar.HASH, element, elements, target, earliest.to_bytes(8, "little"))
 
 
 def _is_small(words: Sequence[bytes], stride: int, packing: Packing) -> bool:

@@ -16,22 +16,11 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from cluster_core.errors import EncodeError, ProtocolError
+from cluster_core.formats.rdb import grammar
 from cluster_core.formats.rdb.crc64 import crc64
 from cluster_core.formats.rdb.dumped_value import without_tail
 from cluster_core.formats.rdb.elements import Record
 from cluster_core.formats.rdb.encoding import length_bytes, raw_string_bytes, string_bytes
-from cluster_core.formats.rdb.grammar import (
-    DIALECT_REDIS,
-    OP_AUX,
-    OP_EOF,
-    OP_EXPIRE_MS,
-    OP_FREQ,
-    OP_FUNCTION2,
-    OP_IDLE,
-    OP_RESIZEDB,
-    OP_SELECTDB,
-    OP_SLOT_INFO,
-)
 from cluster_core.formats.rdb.limits import AUX_NAME_BYTES_MAX, AUX_VALUE_BYTES_MAX, DATABASES_MAX, KEY_BYTES_MAX
 from cluster_core.formats.rdb.target import Target
 from cluster_core.formats.rdb.value_encoding import PACKED, Packing, value_bytes
@@ -76,15 +65,15 @@ class RdbWriter:
             raise EncodeError(f"version {self.target.version} does not hold functions")
         if self._db is not None:
             raise ProtocolError("functions come before the first database")
-        return self._add(bytes((OP_FUNCTION2,)) + raw_string_bytes(code))
+        return self._add(bytes((grammar.OP_FUNCTION2,)) + raw_string_bytes(code))
 
     def database(self, db: int, *, keys: int | None = None, expires: int = 0) -> bytes:
         """Return the beginning of database *db*, with the number of its *keys* (a hint for the server's tables) if given."""
         if not 0 <= db < DATABASES_MAX:
             raise EncodeError(f"database number {db} is not possible")
-        out = bytes((OP_SELECTDB,)) + length_bytes(db)
+        out = bytes((grammar.OP_SELECTDB,)) + length_bytes(db)
         if keys is not None:
-            out += bytes((OP_RESIZEDB,)) + length_bytes(keys) + length_bytes(expires)
+            out += bytes((grammar.OP_RESIZEDB,)) + length_bytes(keys) + length_bytes(expires)
         self._db = db
         return self._add(out)
 
@@ -96,9 +85,9 @@ class RdbWriter:
         if not (0 <= slot < SLOT_COUNT and 0 <= expires <= keys and volatile >= 0):
             raise EncodeError(f"slot {slot} with {keys} keys, {expires} of them expiring: not possible")
         if self.target.slot_info_is_opcode:
-            out = bytes((OP_SLOT_INFO,)) + length_bytes(slot) + length_bytes(keys) + length_bytes(expires)
+            out = bytes((grammar.OP_SLOT_INFO,)) + length_bytes(slot) + length_bytes(keys) + length_bytes(expires)
         elif self.target.has_set_listpacks:
-            more = "" if self.target.dialect == DIALECT_REDIS else f",{volatile}"
+            more = "" if self.target.dialect == grammar.DIALECT_REDIS else f",{volatile}"
             out = _aux("slot-info", f"{slot},{keys},{expires}{more}")
         else:
             raise EncodeError(f"version {self.target.version} has no slot info")
@@ -131,7 +120,7 @@ class RdbWriter:
 
     def end(self) -> bytes:
         """Return the end mark and, from version 5 on, the CRC64; the last call."""
-        out = self._add(bytes((OP_EOF,)))
+        out = self._add(bytes((grammar.OP_EOF,)))
         self._ended = True
         if self.target.version < CRC_VERSION_MIN:
             return out
@@ -150,13 +139,13 @@ class RdbWriter:
 def _attributes(record: Record) -> bytes:
     out = b""
     if record.expire_at_ms >= 0:
-        out += bytes((OP_EXPIRE_MS,)) + record.expire_at_ms.to_bytes(8, "little")
+        out += bytes((grammar.OP_EXPIRE_MS,)) + record.expire_at_ms.to_bytes(8, "little")
     if record.idle_s >= 0:
-        out += bytes((OP_IDLE,)) + length_bytes(record.idle_s)
+        out += bytes((grammar.OP_IDLE,)) + length_bytes(record.idle_s)
     if record.freq >= 0:
         if record.freq > 255:
             raise EncodeError(f"a frequency of {record.freq} is not possible")
-        out += bytes((OP_FREQ, record.freq))
+        out += bytes((grammar.OP_FREQ, record.freq))
     return out
 
 
@@ -165,4 +154,4 @@ def _aux(name: str, value: str | int) -> bytes:
     if len(label) > AUX_NAME_BYTES_MAX or len(text) > AUX_VALUE_BYTES_MAX:
         raise EncodeError(f"the aux field {name[:40]!r} is too long")
     body = raw_string_bytes(text) if isinstance(value, str) else string_bytes(text)
-    return bytes((OP_AUX,)) + raw_string_bytes(label) + body
+    return bytes((grammar.OP_AUX,)) + raw_string_bytes(label) + body

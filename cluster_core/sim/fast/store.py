@@ -8,51 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from cluster_core.sim.fast import gossip_fields as at
 from cluster_core.sim.fast.gossip_chance import STATE, WORDS, draw, draw_word, ready
 from cluster_core.sim.fast.gossip_engine import greet, run_events
-from cluster_core.sim.fast.gossip_fields import (
-    ADDRESS_SHIFT,
-    ADDRESSES,
-    CONTROLS,
-    COUNT,
-    EVENTS,
-    FAR,
-    FREE,
-    FREE_LIST,
-    GENERATION,
-    IDLE,
-    INBOUND,
-    KNOWN,
-    M_ACCEPTOR,
-    M_BACK,
-    M_GENERATION,
-    M_MARKED,
-    M_OPENER,
-    M_WELL,
-    MARK_ROWS,
-    MARKS,
-    MASTER_OF,
-    MESSAGE_COLUMNS,
-    MY_ADDRESS,
-    NARROW_FIELDS,
-    NEAR,
-    NODES,
-    NONE,
-    OUTBOUND,
-    PATH_BACK,
-    PATH_OUT,
-    PHASE,
-    PINGS,
-    PONGS,
-    REPORTS,
-    ROW_PLANES,
-    SCRATCH_ROWS,
-    SENT_COUNT,
-    TABLE,
-    TOLD_ROWS,
-    WELL,
-    WIDE_FIELDS,
-)
 from cluster_core.sim.fast.gossip_messages import carry
 from cluster_core.sim.fast.gossip_parts import (
     Arrays,
@@ -76,34 +34,34 @@ class Store:
         self.nodes = nodes
         most = nodes + nodes * gossip_percent // 100 + 8
         n, room = nodes, 2 * nodes + 64
-        narrow = in_lines((n, n, NARROW_FIELDS), np.int32)
-        for field in (MASTER_OF, OUTBOUND, INBOUND, NEAR, FAR, PATH_OUT, PATH_BACK):
-            narrow[:, :, field] = NONE
-        scratch = np.zeros((SCRATCH_ROWS, 2 * room), np.int32)
-        scratch[FREE_LIST, : 2 * room] = np.arange(2 * room)
+        narrow = in_lines((n, n, at.NARROW_FIELDS), np.int32)
+        for field in (at.MASTER_OF, at.OUTBOUND, at.INBOUND, at.NEAR, at.FAR, at.PATH_OUT, at.PATH_BACK):
+            narrow[:, :, field] = at.NONE
+        scratch = np.zeros((at.SCRATCH_ROWS, 2 * room), np.int32)
+        scratch[at.FREE_LIST, : 2 * room] = np.arange(2 * room)
         self.g = Arrays(
             pongs=np.zeros((n, n), np.uint32),
             flags=np.zeros((n, n), np.int32),
-            wide=in_lines((n, n, WIDE_FIELDS), np.int64),
+            wide=in_lines((n, n, at.WIDE_FIELDS), np.int64),
             due=np.zeros((n, n), np.int64),
             narrow=narrow,
             tables=np.zeros((8, n), np.int32),
-            rows=np.zeros((ROW_PLANES, n), np.int64),
+            rows=np.zeros((at.ROW_PLANES, n), np.int64),
             chance=np.zeros((n + 1, STATE), np.uint32),
             draws=np.zeros((n + 1, WORDS // 2), np.uint32),
             events=np.zeros((3, 4 * room), np.int64),
-            messages=np.zeros((2 * room, MESSAGE_COLUMNS), np.int64),
-            told=np.zeros((2 * room, TOLD_ROWS, most), np.uint32),
-            marks=np.zeros((2 * room, MARK_ROWS, most), np.int32),
+            messages=np.zeros((2 * room, at.MESSAGE_COLUMNS), np.int64),
+            told=np.zeros((2 * room, at.TOLD_ROWS, most), np.uint32),
+            marks=np.zeros((2 * room, at.MARK_ROWS, most), np.int32),
             paths=np.zeros((SETS, 3), np.float64),
             slot_counts=np.zeros(SETS, np.int64),
             reports=sparse(n * n + 1, n),
             report_counts=np.zeros((n * n + 1, 2), np.int32),
-            control=np.zeros(CONTROLS, np.int64),
+            control=np.zeros(at.CONTROLS, np.int64),
             scratch=scratch,
         )
-        self.g.control[FREE] = 2 * room
-        self.g.control[ADDRESSES] = 1
+        self.g.control[at.FREE] = 2 * room
+        self.g.control[at.ADDRESSES] = 1
         self.pongs, self.flags = flat(self.g.pongs), flat(self.g.flags)
         self.wide = fields_of(self.g.wide)
         self.due = flat(self.g.due)
@@ -122,9 +80,9 @@ class Store:
     def has_before(self, at_us: int, order: int) -> bool:
         """Whether the loop has something to do before an event of the plain world."""
         control, first_us = self.control, self._times[0]
-        if control[PHASE] != IDLE:
+        if control[at.PHASE] != at.IDLE:
             return True
-        return control[EVENTS] > 0 and (first_us < at_us or (first_us == at_us and self._order[0] < order))
+        return control[at.EVENTS] > 0 and (first_us < at_us or (first_us == at_us and self._order[0] < order))
 
     def run(self, end_us: int, limit_us: int, limit_order: int) -> int:
         """Handle events, see `run_events`."""
@@ -132,7 +90,7 @@ class Store:
 
     def place(self, at_us: int, order: int, what: int) -> None:
         """Plan an event."""
-        if self.g.control[EVENTS] + 1 >= self.g.events.shape[1]:
+        if self.g.control[at.EVENTS] + 1 >= self.g.events.shape[1]:
             self.grow()
         place_event(self.g, at_us, order, what)
 
@@ -142,17 +100,17 @@ class Store:
         room = g.messages.shape[0]
         events = np.zeros((3, 2 * g.events.shape[1]), np.int64)
         events[:, : g.events.shape[1]] = g.events
-        messages = np.zeros((2 * room, MESSAGE_COLUMNS), np.int64)
+        messages = np.zeros((2 * room, at.MESSAGE_COLUMNS), np.int64)
         messages[:room] = g.messages
         told = np.zeros((2 * room, *g.told.shape[1:]), np.uint32)
         told[:room] = g.told
         marks = np.zeros((2 * room, *g.marks.shape[1:]), np.int32)
         marks[:room] = g.marks
-        scratch = np.zeros((SCRATCH_ROWS, max(g.scratch.shape[1], 2 * room)), np.int32)
+        scratch = np.zeros((at.SCRATCH_ROWS, max(g.scratch.shape[1], 2 * room)), np.int32)
         scratch[:, : g.scratch.shape[1]] = g.scratch
-        free = int(g.control[FREE])
-        scratch[FREE_LIST, free : free + room] = np.arange(room, 2 * room)
-        g.control[FREE] = free + room
+        free = int(g.control[at.FREE])
+        scratch[at.FREE_LIST, free : free + room] = np.arange(room, 2 * room)
+        g.control[at.FREE] = free + room
         self.g = g._replace(events=events, messages=messages, told=told, marks=marks, scratch=scratch)
         self._view()
 
@@ -192,9 +150,9 @@ class Store:
 
     # -- reports -------------------------------------------------------------------------------------------------
 
-    def add_report(self, i: int, subject: int, reporter: int, at: int) -> None:
+    def add_report(self, i: int, subject: int, reporter: int, told: int) -> None:
         """Note or renew a report."""
-        add_report(self.g, i, subject, reporter, at)
+        add_report(self.g, i, subject, reporter, told)
 
     def drop_report(self, i: int, subject: int, reporter: int) -> None:
         """Take a report back."""
@@ -202,7 +160,7 @@ class Store:
 
     def clear_reports(self, cell: int) -> None:
         """Forget all reports of a cell; its block stays with it."""
-        block = self.narrow[REPORTS][cell]
+        block = self.narrow[at.REPORTS][cell]
         if block and self.g.report_counts[block, 0]:
             self.g.reports[block] = 0
             self.g.report_counts[block, 0] = 0
@@ -223,58 +181,60 @@ class Store:
 
     def free(self, slot: int) -> None:
         """A message is done with."""
-        self.g.scratch[FREE_LIST, self.g.control[FREE]] = slot
-        self.g.control[FREE] += 1
+        self.g.scratch[at.FREE_LIST, self.g.control[at.FREE]] = slot
+        self.g.control[at.FREE] += 1
 
     def carry_columns(self, columns: dict[int, int], entries: list[list[int]], cell: int, back: int) -> int:
         """Send a message that is known by its columns over the connection of *cell*; its slot, NONE if that cannot be."""
         if len(entries) > self.g.told.shape[2]:
-            return NONE
-        if self.g.control[FREE] < 2 or self.g.control[EVENTS] + 2 > self.g.events.shape[1]:
+            return at.NONE
+        if self.g.control[at.FREE] < 2 or self.g.control[at.EVENTS] + 2 > self.g.events.shape[1]:
             self.grow()
-        self.g.control[FREE] -= 1
-        slot = int(self.g.scratch[FREE_LIST, self.g.control[FREE]])
+        self.g.control[at.FREE] -= 1
+        slot = int(self.g.scratch[at.FREE_LIST, self.g.control[at.FREE]])
         row = self.g.messages[slot]
         for column, number in columns.items():
             row[column] = number
-        row[M_OPENER], row[M_ACCEPTOR] = divmod(cell, self.nodes)
-        row[M_BACK] = back
-        row[M_GENERATION] = self.narrow[GENERATION][cell]
-        row[M_WELL], row[M_MARKED] = 0, 1
+        row[at.M_OPENER], row[at.M_ACCEPTOR] = divmod(cell, self.nodes)
+        row[at.M_BACK] = back
+        row[at.M_GENERATION] = self.narrow[at.GENERATION][cell]
+        row[at.M_WELL], row[at.M_MARKED] = 0, 1
         if entries:
             told, marks, count = self.g.told[slot], self.g.marks[slot], len(entries)
-            told[NODES, :count], marks[PINGS, :count], told[PONGS, :count], marks[MARKS, :count] = np.array(entries).T
-        sent = self.g.control[SENT_COUNT]
+            told[at.NODES, :count], marks[at.PINGS, :count], told[at.PONGS, :count], marks[at.MARKS, :count] = np.array(
+                entries
+            ).T
+        sent = self.g.control[at.SENT_COUNT]
         if self._carry(self.g, slot):
-            self.g.control[SENT_COUNT] = sent
+            self.g.control[at.SENT_COUNT] = sent
             return slot
         self.free(slot)
-        return NONE
+        return at.NONE
 
     def carry_waiting(self, slot: int) -> None:
         """Send what waited for its connection, now that it is up."""
-        if self.g.control[EVENTS] + 2 > self.g.events.shape[1]:
+        if self.g.control[at.EVENTS] + 2 > self.g.events.shape[1]:
             self.grow()
-        row, sent = self.g.messages[slot], self.g.control[SENT_COUNT]
-        row[M_GENERATION] = self.g.narrow[row[M_OPENER], row[M_ACCEPTOR], GENERATION]
+        row, sent = self.g.messages[slot], self.g.control[at.SENT_COUNT]
+        row[at.M_GENERATION] = self.g.narrow[row[at.M_OPENER], row[at.M_ACCEPTOR], at.GENERATION]
         if not self._carry(self.g, slot):
             raise RuntimeError("a connection that is up cannot be written to")
-        self.g.control[SENT_COUNT] = sent
+        self.g.control[at.SENT_COUNT] = sent
 
     def greet(self, i: int, h: int, now_ms: int) -> bool:
         """Ping a node over a new connection, see `greet`."""
-        if self.g.control[FREE] < 2 or self.g.control[EVENTS] + 2 > self.g.events.shape[1]:
+        if self.g.control[at.FREE] < 2 or self.g.control[at.EVENTS] + 2 > self.g.events.shape[1]:
             self.grow()
         return bool(self._greet(self.g, i, h, now_ms))
 
     def may_be_spare(self, row: int) -> bool:
         """Whether replica *row* could be the one that moves to another master, see `has_spares`."""
-        master = self.narrow[MASTER_OF][row * self.nodes + row]
+        master = self.narrow[at.MASTER_OF][row * self.nodes + row]
         return master < 0 or bool(self._has_spares(self.g, row, master))
 
     def planned(self) -> list[list[int]]:
         """All events: time, order, and what."""
-        return self.g.events[:, : self.g.control[EVENTS]].T.tolist()  # type: ignore[no-any-return]
+        return self.g.events[:, : self.g.control[at.EVENTS]].T.tolist()  # type: ignore[no-any-return]
 
     # -- planes --------------------------------------------------------------------------------------------------
 
@@ -282,21 +242,21 @@ class Store:
         """Forget everything that node *row* knew; the connections stay."""
         for cell in range(row * self.nodes, (row + 1) * self.nodes):
             self.clear_reports(cell)
-        self.g.narrow[row, :, OUTBOUND:REPORTS] = 0
-        for field in (OUTBOUND, INBOUND, MASTER_OF):
-            self.g.narrow[row, :, field] = NONE
+        self.g.narrow[row, :, at.OUTBOUND : at.REPORTS] = 0
+        for field in (at.OUTBOUND, at.INBOUND, at.MASTER_OF):
+            self.g.narrow[row, :, field] = at.NONE
         self.strangers(row)
 
     def strangers(self, row: int) -> None:
         """Node *row* knows nobody, until it is said whom."""
-        self.g.narrow[row, :, KNOWN] = 0
+        self.g.narrow[row, :, at.KNOWN] = 0
 
     def settle_row(self, row: int, order: Sequence[int]) -> None:
         """Say who stands where in the table of *row*; who is not KNOWN has no address."""
         self.settle_marks(row)
         g = self.g
-        g.flags[row, g.narrow[row, :, KNOWN] == 0] |= NONE << ADDRESS_SHIFT
-        places = np.full(self.nodes, NONE, np.int32)
+        g.flags[row, g.narrow[row, :, at.KNOWN] == 0] |= at.NONE << at.ADDRESS_SHIFT
+        places = np.full(self.nodes, at.NONE, np.int32)
         places[: len(order)] = order[: self.nodes]
         key = places.tobytes()
         number = self._orders.get(key)
@@ -305,8 +265,8 @@ class Store:
             if number >= g.tables.shape[0]:
                 self.g = g = g._replace(tables=np.concatenate((g.tables, np.zeros_like(g.tables))))
             g.tables[number] = places
-        g.rows[TABLE, row] = number
-        g.rows[COUNT, row] = len(order)
+        g.rows[at.TABLE, row] = number
+        g.rows[at.COUNT, row] = len(order)
 
     def look_at_all(self, row: int) -> None:
         """The next cron of node *row* looks at everybody."""
@@ -315,19 +275,19 @@ class Store:
     def entries_of(self, slot: int, count: int) -> list[list[int]]:
         """The gossip entries of a message on its way: node, ping, pong, flags and address."""
         m, told, marks = self.g.messages[slot], self.g.told[slot, :, :count], self.g.marks[slot, :, :count]
-        if not m[M_MARKED]:
-            write_marks(self.g, slot, m[M_ACCEPTOR] if m[M_BACK] else m[M_OPENER])
-        return np.column_stack((told[NODES], marks[PINGS], told[PONGS], marks[MARKS])).tolist()  # type: ignore[no-any-return]
+        if not m[at.M_MARKED]:
+            write_marks(self.g, slot, m[at.M_ACCEPTOR] if m[at.M_BACK] else m[at.M_OPENER])
+        return np.column_stack((told[at.NODES], marks[at.PINGS], told[at.PONGS], marks[at.MARKS])).tolist()  # type: ignore[no-any-return]
 
     def settle_marks(self, row: int) -> None:
         """What node *row* holds of somebody is about to change, see `settle_marks`."""
-        if self.rows[WELL][row]:
+        if self.rows[at.WELL][row]:
             settle_marks(self.g, row)
 
     def address(self, row: int, number: int) -> None:
         """Say how node *row* is to be reached."""
-        if self.rows[MY_ADDRESS][row] != number:
+        if self.rows[at.MY_ADDRESS][row] != number:
             for other in range(self.nodes):
                 self.settle_marks(other)
-            self.rows[MY_ADDRESS][row] = number
-            self.g.control[ADDRESSES] += 1
+            self.rows[at.MY_ADDRESS][row] = number
+            self.g.control[at.ADDRESSES] += 1

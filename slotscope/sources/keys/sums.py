@@ -20,21 +20,7 @@ from cluster_core.kernels.keys.top_keys import TopKeys
 from cluster_core.kernels.keys.use import USES, KeyUses, add_by_slot
 from cluster_core.load.access_rate import accesses_per_s
 from cluster_core.slots.key_slot import SLOT_COUNT
-from schemas.interim import (
-    DECLARED,
-    DECLARED_DUMPS_MAX,
-    OWNER,
-    PREFIX,
-    RANGE,
-    SLOT,
-    TAG,
-    TOP_OWNER,
-    TOP_SLOT,
-    TOP_TYPE,
-    TTL,
-    TYPE,
-    UnitFacts,
-)
+from schemas import interim
 from slotscope.sources.keys.partial_rows import PartialRows, TallyOptions, amount_lists
 
 _UNKNOWN_TYPE = len(KEY_TYPES)
@@ -174,7 +160,9 @@ class KeySums:
         owners = np.flatnonzero(counts)
         return dict(zip(self._rows.owner_ids_of(owners).to_pylist(), counts[owners].tolist(), strict=True))
 
-    def end(self, one: InputSums, facts: UnitFacts, node_id: str | None = None, *, is_whole: bool = False) -> None:
+    def end(
+        self, one: InputSums, facts: interim.UnitFacts, node_id: str | None = None, *, is_whole: bool = False
+    ) -> None:
         """Take in the sums of *one*, say in *facts* what they know, and how much of a group that is not listed all may have missed.
 
         Inputs that are *whole* share their sums with the others of their node, or of no known node; another one, whose node shows
@@ -220,12 +208,12 @@ class KeySums:
         self._pending.clear()
         rows = rows[np.argsort(rows[:, 0], kind="stable")]
         rank = np.arange(len(rows)) - np.searchsorted(rows[:, 0], rows[:, 0])
-        self._declared = rows[(rank < DECLARED_DUMPS_MAX) | (rows[:, 2] != rows[:, 3])]
+        self._declared = rows[(rank < interim.DECLARED_DUMPS_MAX) | (rows[:, 2] != rows[:, 3])]
 
     def _untracked(self) -> int:
         return int(self._tags.untracked_keys + self._prefixes.untracked_keys) if self._options.details else 0
 
-    def _note(self, one: InputSums, facts: UnitFacts) -> None:
+    def _note(self, one: InputSums, facts: interim.UnitFacts) -> None:
         facts.source = one.source
         facts.keys = one.keys
         facts.knows_serialized_bytes = one.knows.sizes
@@ -237,7 +225,7 @@ class KeySums:
         if self._options.details:
             facts.untracked_keys = self._untracked() - one.untracked_before
 
-    def note_missed(self, facts: UnitFacts) -> None:
+    def note_missed(self, facts: interim.UnitFacts) -> None:
         """Say in the *facts* of the first input, once all have ended, how much of a group that is not listed may have been missed."""
         if self._options.details:
             tags, prefixes = self._tags, self._prefixes
@@ -261,7 +249,7 @@ class KeySums:
         present = np.flatnonzero(node.slots.slots[:, 0])
         keys, sizes, expires = (node.slots.slots[present, column] for column in range(3))
         return self._rows.of(
-            SLOT, len(present),
+            interim.SLOT, len(present),
             source=_repeated(node.source, len(present)), slot=pa.array(present), keys=pa.array(keys),
             **({"serialized_bytes": pa.array(sizes)} if node.knows.sizes else {}),
             **({"expires": pa.array(expires)} if node.knows.expiry else {}),
@@ -278,33 +266,38 @@ class KeySums:
         keys = np.concatenate([counts[found] for (_, counts), found in zip(self._owned, places, strict=True)])
         names = pa.array([source for source, _ in self._owned], pa.string())
         return self._rows.of(
-            OWNER, len(owners), source=names.take(pa.array(sources)), owner_id=self._rows.owner_ids_of(owners), keys=pa.array(keys)
+            interim.OWNER, len(owners), source=names.take(pa.array(sources)), owner_id=self._rows.owner_ids_of(owners), keys=pa.array(keys)
         )  # fmt: skip
 
     def _declared_rows(self) -> pa.RecordBatch:
         slot, source, keys, declared = self._declared.T
         names = pa.array(self._sources, pa.string()).take(pa.array(source))
         return self._rows.of(
-            DECLARED, len(slot), source=names, slot=pa.array(slot), keys=pa.array(keys), number=pa.array(declared)
+            interim.DECLARED,
+            len(slot),
+            source=names,
+            slot=pa.array(slot),
+            keys=pa.array(keys),
+            number=pa.array(declared),
         )
 
     def _detail_rows(self) -> Iterator[pa.RecordBatch]:
-        yield self._top_rows(TOP_SLOT, self._top_slot)
-        yield self._top_rows(TOP_TYPE, self._top_type)
+        yield self._top_rows(interim.TOP_SLOT, self._top_slot)
+        yield self._top_rows(interim.TOP_TYPE, self._top_type)
         for top in (self._top_owner, *(node.top for node in self._nodes.values())):
-            yield self._top_rows(TOP_OWNER, top)
+            yield self._top_rows(interim.TOP_OWNER, top)
         for node in self._nodes.values():
             yield self._type_rows(node)
             yield self._range_rows(node)
             if node.ttl is not None:
                 yield self._ttl_rows(node.source, node.ttl)
-        yield self._rows.groups(TAG, self._tags, "keys", slot=pa.array(key_slots(self._tags.names())))
-        yield self._rows.groups(PREFIX, self._prefixes, "keys", amounts=amount_lists(self._prefixes.amounts()))
+        yield self._rows.groups(interim.TAG, self._tags, "keys", slot=pa.array(key_slots(self._tags.names())))
+        yield self._rows.groups(interim.PREFIX, self._prefixes, "keys", amounts=amount_lists(self._prefixes.amounts()))
 
     def _ttl_rows(self, source: str, buckets: NDArray[np.int64]) -> pa.RecordBatch:
         keys, sizes = buckets.T
         return self._rows.of(
-            TTL, len(keys), source=_repeated(source, len(keys)),
+            interim.TTL, len(keys), source=_repeated(source, len(keys)),
             number=pa.array(np.arange(len(keys))), keys=pa.array(keys), serialized_bytes=pa.array(sizes),
         )  # fmt: skip
 
@@ -313,7 +306,7 @@ class KeySums:
         keys, sizes, expires, memory = node.types.counts[present].T
         knows = node.knows
         return self._rows.of(
-            TYPE, len(present), source=_repeated(node.source, len(present)), type=type_names(present), keys=pa.array(keys),
+            interim.TYPE, len(present), source=_repeated(node.source, len(present)), type=type_names(present), keys=pa.array(keys),
             **({"serialized_bytes": pa.array(sizes)} if knows.sizes else {}),
             **({"expires": pa.array(expires)} if knows.expiry else {}),
             **({"memory_bytes": pa.array(memory)} if knows.memory else {}),
@@ -325,7 +318,7 @@ class KeySums:
         keys, sums = node.types.ranges[measure, types, bits].T
         names = pa.array(["memory_bytes" if node.knows.memory else "serialized_bytes", "elements"])
         return self._rows.of(
-            RANGE, len(keys), source=_repeated(node.source, len(keys)), type=type_names(types), number=pa.array(bits),
+            interim.RANGE, len(keys), source=_repeated(node.source, len(keys)), type=type_names(types), number=pa.array(bits),
             text=names.take(pa.array(measure)), keys=pa.array(keys), offset=pa.array(sums),
         )  # fmt: skip
 

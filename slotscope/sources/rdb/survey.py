@@ -12,14 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.grammar import (
-    OP_AUX,
-    OP_FUNCTION2,
-    OP_FUNCTION_PRE_GA,
-    OP_HASH_TEMPLATE,
-    OP_MODULE_AUX,
-    OP_SLOT_IMPORT,
-)
+from cluster_core.formats.rdb import grammar
 from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.kernels.keys.batch import KeyBatch
 from cluster_core.kernels.keys.runs import gaps
@@ -33,7 +26,7 @@ KEPT_AUX = ("valkey-ver", "redis-ver", "redis-bits", "ctime", "aof-base")
 """Aux fields that a part keeps.  A part is no longer the data set of the replication id and offset, so those are left out."""
 
 _SCRIPT_AUX = b"lua"
-_COMMON = frozenset((OP_FUNCTION2, OP_MODULE_AUX, OP_HASH_TEMPLATE))
+_COMMON = frozenset((grammar.OP_FUNCTION2, grammar.OP_MODULE_AUX, grammar.OP_HASH_TEMPLATE))
 
 
 @dataclass(slots=True)
@@ -86,11 +79,11 @@ class Survey:
             self.slot_info.setdefault((next_db, record.slot), record.data)
         elif record.op in _COMMON or record.name == _SCRIPT_AUX:
             (self.after if self.keys else self.before).append(record.data)
-        elif record.op == OP_SLOT_IMPORT:
+        elif record.op == grammar.OP_SLOT_IMPORT:
             self.left_out["slot import"] += 1
-        elif record.op == OP_FUNCTION_PRE_GA:
+        elif record.op == grammar.OP_FUNCTION_PRE_GA:
             self.left_out["function library of a Redis 7.0 release candidate, which no released server loads"] += 1
-        elif record.op == OP_AUX and record.name.decode("utf-8", "backslashreplace") not in KEPT_AUX:
+        elif record.op == grammar.OP_AUX and record.name.decode("utf-8", "backslashreplace") not in KEPT_AUX:
             self.left_out[f"aux field {record.name.decode('utf-8', 'backslashreplace')}"] += 1
 
 
