@@ -14,20 +14,12 @@ from numpy.typing import NDArray
 from cluster_core.formats.capture.bus_capture import CapturedGap, CapturedUnknown, Endpoint, Origin, Row
 from cluster_core.formats.capture.link_layers import address_text
 from cluster_core.kernels.bus import streams as bs
-from cluster_core.kernels.bus.batch import EVENT, EXTENSION, GOSSIP, MESSAGE, BusBatch, packed_address
-from cluster_core.kernels.bus.messages import (
-    BITMAPS_PER_MESSAGE,
-    NODES_PER_MESSAGE,
-    SPAN,
-    TEXTS_PER_MESSAGE,
-    Tables,
-    fill,
-    measure_all,
-)
+from cluster_core.kernels.bus.batch import EVENT, BusBatch, packed_address
+from cluster_core.kernels.bus.messages import SPAN, Tables
 from cluster_core.kernels.bus.packets import ADDRESS_BYTES, PACKETS_PER_CHUNK, Rows, new_rows, rows_to_fill
-from cluster_core.kernels.bus.packing import pack_all
+from cluster_core.kernels.bus.spans import batch_of_spans, new_tables
 from cluster_core.kernels.interning import Interned, grown, intern, new_interned
-from cluster_core.wire.bus import IP_BYTES, NODE_ID_BYTES, SLOT_BITMAP_BYTES
+from cluster_core.wire.bus import IP_BYTES, SLOT_BITMAP_BYTES
 from cluster_core.wire.bus_framing import BusFramer, Frame, UnknownBytes
 from cluster_core.wire.tcp_stream import Bytes, Gap, Mark, Segment, TcpStream
 
@@ -91,12 +83,7 @@ class BusFollower:
         self._streams_max = streams_max
         self._streams = bs.new_streams(min(STREAMS_AT_FIRST, 2 * streams_max))
         self._side = np.empty(SIDE_BYTES, dtype=np.uint8)
-        self._tables = Tables(
-            new_interned(NODE_ID_BYTES, 4096),
-            new_interned(IP_BYTES, 4096),
-            new_interned(SLOT_BITMAP_BYTES, 512),
-            np.full(4096, -1, dtype=np.int32),
-        )
+        self._tables = new_tables(4096)
         self._slow: dict[int, _Slow] = {}
         self._gaps: list[tuple[int, CapturedGap]] = []
         self._tops = np.zeros(5, dtype=np.int64)
@@ -327,50 +314,11 @@ class BusFollower:
         if extras:
             plain = np.frombuffer(b"".join(extra.raw for extra in extras), dtype=np.uint8)
             spans = _merged(spans, key, extras)
-        count = len(spans)
-        totals = measure_all(data, self._side, plain, spans, 0, count)
-        messages = new_rows(MESSAGE, count)
-        gossip = rows_to_fill(GOSSIP, int(totals[0]))
-        extensions = rows_to_fill(EXTENSION, int(totals[1]))
-        extension_data = np.zeros(int(totals[2]), dtype=np.uint8)
-        channel_data = np.zeros(int(totals[3]), dtype=np.uint8)
-        tops = np.zeros(2, dtype=np.int64)
-        done = 0
-        while done < count:
-            done = fill(
-                *(data, self._side, plain, spans, done, count, self._streams, self._tables),
-                *(messages, gossip, extensions, channel_data, extension_data, tops),
-            )
-            if done < count:
-                self._grow_tables(int(measure_all(data, self._side, plain, spans, done, done + 1)[0]))
         buffers = (data, self._side, plain)
-        odd = {
-            int(row): buffers[spans.buffer[row]][spans.at[row] : spans.at[row] + spans.length[row]].tobytes()
-            for row in np.flatnonzero(~messages.understood & (messages.captured == messages.totlen))
-        }
-        tables = self._tables
-        packed_ends = np.zeros(count if self._keep_packed else 0, dtype=np.int64)
-        packed = _NO_BYTES
-        if self._keep_packed and count:
-            packed = np.empty(pack_all(*buffers, spans, packed_ends, packed), dtype=np.uint8)
-            pack_all(*buffers, spans, packed_ends, packed)
-        return BusBatch(
-            messages,
-            gossip,
-            extensions,
-            new_rows(EVENT, 0),
-            channel_data,
-            extension_data,
-            tables.nodes.rows(),
-            tables.texts.rows(),
-            tables.bitmaps.rows(),
-            self.addresses.rows(),
-            rows,
-            odd,
-            np.full(count, self._last_packet, dtype=np.int64),
-            packed,
-            packed_ends,
-        )
+        batch, self._tables = batch_of_spans(buffers, spans, self._streams, self._tables, keep_packed=self._keep_packed)
+        batch.addresses, batch.rows = self.addresses.rows(), rows
+        batch.released = np.full(len(batch), self._last_packet, dtype=np.int64)
+        return batch
 
     def _with_events(self, batch: BusBatch, records: Rows, packet_base: int) -> BusBatch:
         found = int(self._tops[bs.EVENTS])
@@ -384,14 +332,6 @@ class BusFollower:
             made.source, made.source_port = streams.rows.flow_a[row] >> 16, streams.rows.flow_a[row] & 0xFFFF
             made.target, made.target_port = streams.rows.flow_b[row] >> 16, streams.rows.flow_b[row] & 0xFFFF
         return batch
-
-    def _grow_tables(self, entries: int) -> None:
-        nodes = grown(self._tables.nodes, NODES_PER_MESSAGE + entries)
-        texts = grown(self._tables.texts, TEXTS_PER_MESSAGE + entries)
-        bitmaps = grown(self._tables.bitmaps, BITMAPS_PER_MESSAGE)
-        last = np.full(nodes.capacity, -1, dtype=np.int32)
-        last[: len(self._tables.last_bitmap)] = self._tables.last_bitmap
-        self._tables = Tables(nodes, texts, bitmaps, last)
 
     def _bound_tables(self) -> None:
         """Begin a table anew when it has grown beyond its bound; the nodes of directions are kept."""

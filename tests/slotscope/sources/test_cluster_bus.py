@@ -13,6 +13,7 @@ from cluster_core.wire.bus import encode_message
 from schemas.history import GOSSIP_FIELDS, MESSAGE_FIELDS
 from slotscope.sources.bus.data_source import ClusterBusDataSource, ClusterBusReader
 from tests.builders.bus_builder import START_NS, conversation, every_kind, pcap, ping
+from tests.builders.edited_captures import cut_to, packets_of, write
 from tests.conftest import DATA
 
 CAPTURE = DATA / "bus-valkey-9.1" / "bus.pcap.gz"
@@ -52,10 +53,12 @@ def test_every_gossip_entry_is_a_row(source) -> None:
     assert source(CAPTURE, rows="gossip").count() == counts
 
 
-def test_json_lines_give_the_rows_of_the_capture_that_they_were_made_of(tmp_path) -> None:
-    """All message types, light headers among them."""
+@pytest.mark.parametrize("snaplen", [1 << 16, 2400, 200])
+def test_json_lines_give_the_rows_of_the_capture_that_they_were_made_of(tmp_path, snaplen) -> None:
+    """All message types, light headers among them, whole and cut behind or in their headers."""
     capture, lines = tmp_path / "bus.pcap", tmp_path / "bus.jsonl"
     capture.write_bytes(pcap(conversation([encode_message(m) for m in every_kind()], [encode_message(ping())])))
+    write(capture, cut_to(packets_of(capture), snaplen))
     rows = [row for _, row in read_bus([("x", [capture.read_bytes()])])]
     lines.write_text("".join(row_to_line(row) + "\n" for row in rows))
 
