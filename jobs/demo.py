@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 from collections.abc import Iterator
 from importlib.resources import files
@@ -12,9 +13,13 @@ from jobs.main import run
 from slotscope.requests.demo import Request
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.storage.writable import check_writable
 
 TOLERANCES = ("--tolerance", "memory_bytes=0.05", "keys=0.5", "--compare-tolerances", "none")
 """One slot of the recorded cluster takes most of a master's memory and hardly a key: keys must give way, else single slots fill what is left.  Other tolerances, which take as long as the plan, are left out here."""
+
+RECORDINGS = "recordings"
+"""Folder below the root."""
 
 Step = tuple[str, list[str]]
 
@@ -22,8 +27,10 @@ Step = tuple[str, list[str]]
 def command(request: Request = Request()) -> int:
     """Show what slotscope does, on two recorded clusters: two days of one whose load is uneven, and a failover of the other.
 
-    Every command is printed as one would type it; needs no server.
+    Every command is printed as one would type it; needs no server. The recordings stay below the folder, to try other commands on.
     """
+    check_writable(request.root)
+    lay_out(Path(request.root, RECORDINGS))
     for title, words in steps(request.root):
         sys.stdout.write(f"\n== {title}\n$ {shlex.join(['slotscope', *words])}\n\n")
         sys.stdout.flush()
@@ -37,11 +44,10 @@ def command(request: Request = Request()) -> int:
 
 
 def steps(root: str) -> Iterator[Step]:
-    """What is shown, in this order: a title, and a command line without its first word."""
-    load, bus = recorded_clusters() / "valkey-9.1", recorded_clusters() / "bus-redis-7.0"
-    here = ["--root", root]
-    for name in ("before", "after"):
-        dumps = ["--rdb", str(load / name / "*.rdb"), "--topology", str(load / "topology" / "nodes.txt")]
+    """What is shown, in this order: a title, and a command line without its first word; the recordings lie below *root*, see `lay_out`."""
+    there, here = f"{root}/{RECORDINGS}", ["--root", root]
+    for name, folder in (("before", "yesterday"), ("after", "dumps")):
+        dumps = ["--rdb", f"{there}/{folder}/*.rdb", "--topology", f"{there}/nodes.txt"]
         yield f"Where is the load? ({name})", ["key-slots", *here, "--snapshot", name, *dumps]
     yield "What grew?", ["compare", *here, "--from", "before", "--to", "after"]
     yield (
@@ -49,14 +55,7 @@ def steps(root: str) -> Iterator[Step]:
         ["rebalance-plan", *here, "--snapshot", "after", *TOLERANCES],
     )
     yield "Does the plan hold, checked without the program that made it?", ["check-plan", *here]
-    capture = [
-        "--pcap",
-        str(bus / "bus.pcap.gz"),
-        "--log",
-        str(bus / "logs" / "*"),
-        "--polls",
-        str(bus / "polls.jsonl.gz"),
-    ]
+    capture = ["--pcap", f"{there}/bus.pcap.gz", "--log", f"{there}/logs/*", "--polls", f"{there}/polls.jsonl.gz"]
     yield (
         "What did every node of a cluster believe, when, and why?",
         ["bus-replay", *here, "--snapshot", "failover", *capture],
@@ -65,12 +64,15 @@ def steps(root: str) -> Iterator[Step]:
     yield "How did the failover go?", ["incident", str(_failover(root)), *here, "--snapshot", "failover"]
 
 
-def recorded_clusters() -> Path:
-    """The folder of the recorded clusters; InputError where the package is a zip."""
+def lay_out(folder: Path) -> None:
+    """Copy the recordings into *folder*, by the names that the tutorial calls them; InputError where the package is a zip."""
     recorded = Path(str(files("slotscope").joinpath("demo_data")))
     if not recorded.is_dir():
         raise InputError("the recorded clusters are not in this zip: run slotscope demo where the package is installed")
-    return recorded
+    load, bus = recorded / "valkey-9.1", recorded / "bus-redis-7.0"
+    for part, name in ((load / "before", "yesterday"), (load / "after", "dumps"), (bus, "")):
+        shutil.copytree(part, folder / name, dirs_exist_ok=True)
+    shutil.copy2(load / "topology" / "nodes.txt", folder)
 
 
 def _failover(root: str) -> int:

@@ -18,7 +18,7 @@ def command(request: Request = Request()) -> int:
 
     Without it the first command does the same by and by.
     """
-    from jobs.demo import recorded_clusters, steps
+    from jobs.demo import RECORDINGS, lay_out, steps
     from jobs.main import run
     from slotscope.runtime.progress import progress
     from slotscope.runtime.spark import class_archive
@@ -40,9 +40,10 @@ def command(request: Request = Request()) -> int:
         progress("compiling, once: a minute or two"),
         contextlib.redirect_stdout(nowhere),
     ):
+        lay_out(Path(root, RECORDINGS))
         codes = [run(words) for _, words in steps(root)]  # what the commands compile is kept in the user's cache folder
         codes.append(run(["advise", "--root", root, "--snapshot", "before"]))
-        dumps = str(recorded_clusters() / "valkey-9.1" / "before" / "*.rdb")
+        dumps = os.path.join(root, RECORDINGS, "yesterday", "*.rdb")
         for style in ("json", "csv", "resp", "parquet"):
             codes.append(run(["export", "--rdb", dumps, "--to", style, "--out", os.path.join(root, style)]))
     if any(codes):

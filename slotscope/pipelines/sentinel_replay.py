@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial as bind
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ from slotscope.sources.files import expand
 from slotscope.sources.folder_kinds import POLLS
 from slotscope.sources.sentinel import task
 from slotscope.sources.sentinel.evidence import SentinelFiles
-from slotscope.sources.server_logs import find_logs, zone_of
+from slotscope.sources.server_logs import find_logs, whole_ids, zone_of
 from slotscope.transforms.history_frames import unpacked
 
 if TYPE_CHECKING:
@@ -76,8 +76,9 @@ def read_options(request: Request) -> task.SentinelOptions:
         tuple(file.path for file in find_logs(logs, request.log_node)) if logs or request.log_node else (),
         tuple(file.path for file in expand(list(polls), POLLS)) if polls else (),
         request.log_zone,
-        request.log_node,
     )
+    told = (*files.logs, *files.polls, *(file.path for file in files.captures))
+    files = replace(files, log_node=whole_ids(request.log_node, told))
     return task.SentinelOptions(files, request.down_after_ms, request.quorum, request.permissive)
 
 

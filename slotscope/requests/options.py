@@ -182,7 +182,7 @@ class LogOptions(Common):
     log_zone: str = "UTC"
     """Time zone of the servers whose logs do not name it: Europe/Berlin, +01:00."""
     log_node: Paths = ()
-    """FILE=NODE: whose log FILE (a path or its last part) is; NODE is a whole id, ip:port or port. Default: seen from its lines or name."""
+    """FILE=NODE: whose log FILE (a path or its last part) is; NODE is an id or its beginning, ip:port or port. Default: seen from its lines or name."""
 
 
 @options

@@ -43,7 +43,7 @@ from slotscope.runtime.failure import (
     UNEXPECTED,
     describe,
 )  # fmt: skip
-from slotscope.runtime.spark.executors.compiled_code import take_packed
+from slotscope.runtime.spark.executors.compiled_code import compiled_since, take_packed
 from slotscope.runtime.storage import stores
 
 __all__ = [
@@ -130,6 +130,7 @@ def run(program: App | Callable[..., int | None], argv: Sequence[str] | None = N
     flags = {word for word in takewhile(lambda word: word != "--", arguments) if word in ("--debug", "--quiet")}
     debug = "--debug" in flags
     take_packed()
+    progress.explain(compiled_since)
     try:
         with ExitStack() as muted:
             if "--quiet" in flags:

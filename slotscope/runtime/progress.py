@@ -23,6 +23,7 @@ LOG_SECONDS = 30.0
 
 _silent = ContextVar("silent", default=False)
 _named: list[Callable[[str], AbstractContextManager[None]]] = []
+_causes: list[Callable[[float], str]] = []
 
 
 @contextmanager
@@ -55,11 +56,17 @@ def name_steps(named: Callable[[str], AbstractContextManager[None]]) -> None:
     _named[:] = [named]
 
 
+def explain(cause: Callable[[float], str]) -> None:
+    """Let *cause* say what makes a step that began at a Unix time slower than it will be the next time, or nothing."""
+    _causes[:] = [cause]
+
+
 def _tell(what: str, how_far: Callable[[], str], done: threading.Event) -> None:
-    start = time.monotonic()
+    start, began_at = time.monotonic(), time.time()
 
     def so_far(joint: str) -> str:
-        return "".join((what, *(f"{joint}{part}" for part in (how_far(),) if part)))
+        told = (how_far(), *(cause(began_at) for cause in _causes))
+        return "".join((what, *(f"{joint}{part}" for part in told if part)))
 
     if done.wait(PATIENCE_SECONDS):
         return

@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 import pytest
 
+from jobs.demo import lay_out
 from tests.benches.program import slotscope
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
-DEMO = ROOT / "slotscope" / "demo_data"
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-ELSEWHERE = ("pip install", "make ", "slotscope demo", "spark-submit")
+ELSEWHERE = ("pip install", "make ", "slotscope demo", "cd slotscope-demo", "spark-submit")
 """Run by other tests: tests/jobs/test_installed.py, test_demo.py, test_ways_to_run.py, and by whoever runs these."""
 
 INFO = """# Server\r\nserver_time_usec:1795263600000000\r\n# Persistence\r\nloading:0\r\nrdb_changes_since_last_save:12\r\n\
@@ -81,19 +81,9 @@ def shown(page: str) -> list[Shown]:
 
 def furnish(folder: Path) -> None:
     """Put the files that the pages name into *folder*."""
-    load, bus = DEMO / "valkey-9.1", DEMO / "bus-redis-7.0"
-    links = {
-        "dumps": load / "after",
-        "yesterday": load / "before",
-        "nodes.txt": load / "topology" / "nodes.txt",
-        "bus.pcap.gz": bus / "bus.pcap.gz",
-        "logs": bus / "logs",
-        "polls.jsonl.gz": bus / "polls.jsonl.gz",
-        "clients.pcap.gz": DATA / "psync" / "redis-7.0" / "resp.pcap.gz",
-        "tests": ROOT / "tests",
-    }
-    for name, target in links.items():
-        (folder / name).symlink_to(target)
+    lay_out(folder)
+    (folder / "clients.pcap.gz").symlink_to(DATA / "psync" / "redis-7.0" / "resp.pcap.gz")
+    (folder / "tests").symlink_to(ROOT / "tests")
     (folder / "info.txt").write_text(INFO)
     with tarfile.open(DATA / "aof" / "recorded.tar.xz") as archive:
         archive.extractall(folder / "aof", filter="data")

@@ -8,7 +8,7 @@ from itertools import islice
 
 import pytest
 
-from jobs.demo import command, steps
+from jobs.demo import RECORDINGS, command, lay_out, steps
 from jobs.main import ABOUT, COMMANDS
 from slotscope.requests.demo import Request
 from slotscope.runtime import cli
@@ -36,6 +36,7 @@ def test_the_demonstration_shows_commands_that_can_be_typed_and_ends_with_pages(
 def test_the_demonstration_takes_the_steps_of_the_tutorial(tutorial, tmp_path):
     """The same commands on the same recordings, so that what the tutorial comes to, it comes to; the last asks the tables for a number."""
     program = cli.application(ABOUT, COMMANDS)
+    lay_out(tmp_path / RECORDINGS)
     taken = [words for _, words in islice(steps(str(tmp_path)), len(SHOWN) - 1)]
     for words in taken:
         program.parse_args(words, exit_on_error=False, print_error=False)

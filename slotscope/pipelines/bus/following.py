@@ -131,7 +131,7 @@ class Follower:
 
     def _fold(self, cluster: str, files: Iterable[RecordedInput], number: int) -> None:
         started = time.monotonic()
-        inputs = Inputs.of_landing(list(files))
+        inputs = Inputs.of_landing(list(files), self._request.log_node)
         replay = HistoryReplay(
             self._spark,
             self._request.replay(cluster),

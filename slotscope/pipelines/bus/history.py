@@ -163,7 +163,7 @@ class HistoryReplay:
             tuple(file.path for file in self._inputs.polls if file.path not in known),
             tuple(file.path for file in self._inputs.logs if file.path not in known),
             request.log_zone,
-            tuple(request.log_node),
+            self._inputs.log_node,
         )
         recorded = tuple(file for file in self._inputs.recorded if file.path not in known)
         if recorded:

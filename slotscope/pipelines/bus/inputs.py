@@ -13,7 +13,7 @@ from slotscope.sources.bus.files import find_captures
 from slotscope.sources.bus.point_series import RecordedInput, recorded_inputs
 from slotscope.sources.files import InputFile, expand
 from slotscope.sources.folder_kinds import POLLS
-from slotscope.sources.server_logs import find_logs, zone_of
+from slotscope.sources.server_logs import find_logs, whole_ids, zone_of
 
 if TYPE_CHECKING:
     from slotscope.requests.bus_replay import Request
@@ -28,12 +28,15 @@ class Inputs:
     logs: list[InputFile]
     recorded: tuple[RecordedInput, ...] = ()
     """The same files where all of them are finished files of one cluster in a landing."""
+    log_node: tuple[str, ...] = ()
+    """FILE=NODE pairs: whose logs are, as the user says."""
 
     @classmethod
-    def of_landing(cls, recorded: Sequence[RecordedInput]) -> Inputs:
+    def of_landing(cls, recorded: Sequence[RecordedInput], log_node: tuple[str, ...]) -> Inputs:
         """The files of one cluster in a landing."""
         named = {kind: [InputFile(one.path, one.size) for one in recorded if one.place.kind is kind] for kind in Kind}
-        return cls(named[Kind.BUS], named[Kind.POLLS], named[Kind.LOGS], tuple(recorded))
+        inputs = cls(named[Kind.BUS], named[Kind.POLLS], named[Kind.LOGS], tuple(recorded))
+        return replace(inputs, log_node=whole_ids(log_node, inputs.sizes()))
 
     @property
     def cluster(self) -> str | None:
@@ -52,6 +55,7 @@ def find_inputs(request: Request) -> Inputs:
         expand(list(request.polls), POLLS) if request.polls else [],
         find_logs(request.log, request.log_node) if request.log else [],
     )
+    inputs = replace(inputs, log_node=whole_ids(request.log_node, inputs.sizes()))
     recorded = recorded_inputs(inputs.sizes().items())
     is_landing = len(recorded) == len(inputs.sizes()) and len({one.place.cluster for one in recorded}) == 1
     return replace(inputs, recorded=tuple(recorded)) if is_landing and inputs.captures else inputs

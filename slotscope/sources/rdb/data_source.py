@@ -22,11 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import Filter
 
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.columns import key_columns
@@ -42,6 +41,9 @@ from slotscope.sources.folder_kinds import DUMPS
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader, plan_units
 from slotscope.sources.values.conditions import CONDITIONS, PushedCondition, asked_columns, filter_of, pushed_condition
 from slotscope.sources.values.plain_bytes import local_file, mapped_bytes
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
 FILES = pa.schema(
     [
@@ -160,7 +162,7 @@ class RdbReader(UnitReader):
 
 
 class PushingRdbReader(RdbReader):
-    """The same where Spark hands conditions over (``spark.sql.python.filterPushdown.enabled``)."""
+    """The same where Spark hands conditions over (``spark.sql.python.filterPushdown.enabled``, since 4.1)."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Keep what the skim can tell, return the rest."""

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyspark.sql.datasource import (
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    IsNotNull,
-    LessThan,
-    LessThanOrEqual,
-)
 
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.columns import key_array, type_names
@@ -26,53 +16,58 @@ from cluster_core.kernels.keys.batch import NONE, KeyBatch
 from cluster_core.kernels.keys.filter import KeyFilter, key_filter
 from cluster_core.kernels.values.columns import VALUE_FIELDS, value_type
 
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
+
 CONDITIONS = ("match", "prefix", "regex", "type", "db", "slot", "size", "ttl", "idle", "freq", "sample")
 """Options that choose keys, as those of ``slotscope export``."""
 DATABASE_DIGITS_MAX = 9
 _NUMBERS = ("db", "slot", "elements", "serialized_bytes", "expire_at_ms", "idle_s", "freq", "offset")
-_OPERATORS: dict[type[Filter], Callable[[Any, Any], Any]] = {
-    EqualTo: np.equal,
-    GreaterThan: np.greater,
-    GreaterThanOrEqual: np.greater_equal,
-    LessThan: np.less,
-    LessThanOrEqual: np.less_equal,
+EQUAL_TO, IN, IS_NOT_NULL = "EqualTo", "In", "IsNotNull"
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    EQUAL_TO: np.equal,
+    "GreaterThan": np.greater,
+    "GreaterThanOrEqual": np.greater_equal,
+    "LessThan": np.less,
+    "LessThanOrEqual": np.less_equal,
 }
+"""By the names of Spark's classes of conditions, which PySpark has since 4.1."""
 
 
 class PushedCondition(NamedTuple):
-    """A condition of a query on one *column*: *how* it compares with *value*, several for `In`, none for `IsNotNull`."""
+    """A condition of a query on one *column*: *how* it compares with *value*, several for ``In``, none for ``IsNotNull``."""
 
     column: str
-    how: type[Filter]
+    how: str
     value: Any
 
     def mark(self, batch: KeyBatch) -> NDArray[np.bool_]:
         """Say of each key of *batch* whether it is so; what is absent is not."""
         if self.column in _NUMBERS:
             numbers = getattr(batch, self.column).astype(np.int64)
-            if self.how is IsNotNull:
+            if self.how == IS_NOT_NULL:
                 return np.asarray(numbers != NONE)
-            if self.how is In:
+            if self.how == IN:
                 return np.asarray(np.isin(numbers, self.value) & (numbers != NONE))
             return np.asarray(_OPERATORS[self.how](numbers, self.value) & (numbers != NONE))
         words = key_array(batch) if self.column == "key" else type_names(batch.type)
-        if self.how is IsNotNull:
+        if self.how == IS_NOT_NULL:
             return np.asarray(words.is_valid().to_numpy(zero_copy_only=False))
-        wanted = pa.array(self.value if self.how is In else [self.value], words.type)
+        wanted = pa.array(self.value if self.how == IN else [self.value], words.type)
         return np.asarray(pc.is_in(words, value_set=wanted).to_numpy(zero_copy_only=False))
 
 
 def pushed_condition(condition: Filter) -> PushedCondition | None:
     """Return *condition* as the skim can tell it, None if it cannot."""
     path: tuple[str, ...] = getattr(condition, "attribute", ())
-    kind = type(condition)
-    if len(path) != 1 or kind not in (*_OPERATORS, In, IsNotNull):
+    kind = type(condition).__name__
+    if len(path) != 1 or kind not in (*_OPERATORS, IN, IS_NOT_NULL):
         return None
     value: Any = getattr(condition, "value", None)
-    values: tuple[Any, ...] = value if kind is In else () if kind is IsNotNull else (value,)
+    values: tuple[Any, ...] = value if kind == IN else () if kind == IS_NOT_NULL else (value,)
     if path[0] in _NUMBERS:
         return PushedCondition(path[0], kind, value) if all(type(one) is int for one in values) else None
-    if path[0] not in ("key", "type") or kind not in (EqualTo, In, IsNotNull):
+    if path[0] not in ("key", "type") or kind not in (EQUAL_TO, IN, IS_NOT_NULL):
         return None
     wanted = (bytes, bytearray) if path[0] == "key" else (str,)
     return PushedCondition(path[0], kind, value) if all(isinstance(one, wanted) for one in values) else None

@@ -49,3 +49,17 @@ def test_executors_get_the_same_as_a_cache_folder(compiled, tmp_path):
 
 def test_a_folder_that_is_not_there_gives_nothing(tmp_path):
     assert compiled_code.take_packed(tmp_path / "none") == 0
+
+
+def test_code_that_came_since_a_time_is_seen_whoever_compiled_it(tmp_path, monkeypatch):
+    """By the folders of kernels alone: jars that arrive are no code."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    before = compiled_code.compiled_since(0.0)
+    (tmp_path / "slotscope" / "jars").mkdir(parents=True)
+    jars = compiled_code.compiled_since(0.0)
+    kept = tmp_path / "slotscope" / f"walk-{'0a' * 16}"
+    kept.mkdir()
+
+    assert (before, jars) == ("", "")
+    assert compiled_code.compiled_since(kept.stat().st_mtime - 1) == compiled_code.COMPILING
+    assert compiled_code.compiled_since(kept.stat().st_mtime + 1) == ""

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from slotscope.runtime import progress as module
 from slotscope.runtime.progress import progress
+
+
+@pytest.fixture(autouse=True)
+def causes(monkeypatch):
+    """What makes steps slower: nothing, whatever other tests compile."""
+    causes = []
+    monkeypatch.setattr(module, "_causes", causes)
+    return causes
 
 
 def test_short_work_says_nothing(capsys):
@@ -34,3 +44,15 @@ def test_work_that_knows_how_far_it_is_says_so(capsys, monkeypatch):
         time.sleep(0.3)
 
     assert capsys.readouterr().err == "slotscope: simulating, 3 of 8 runs, 0 s so far\n"
+
+
+def test_a_step_that_is_slow_this_once_says_why(causes, capsys, monkeypatch):
+    """A first run compiles; its user shall not believe that every run takes as long."""
+    monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.01)
+    module.explain(lambda began_at: "compiling, once" if time.time() - began_at < 60 else "")
+
+    with progress("reading", lambda: "3 files"):
+        time.sleep(0.3)
+
+    assert causes != []
+    assert capsys.readouterr().err == "slotscope: reading, 3 files, compiling, once, 0 s so far\n"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pkgutil
+import re
 import shutil
 import sys
 import zipfile
@@ -20,6 +21,8 @@ from slotscope.runtime.spark.jars import cache_folder
 PACKED = Path(sys.prefix, "share", "slotscope", "compiled")
 """What set-up has compiled for all users of this environment."""
 CACHE_FOLDER = "slotscope"
+COMPILING = "compiling for this machine, once"
+_CODE_FOLDER = re.compile("-[0-9a-f]{32}$")
 
 
 def pack_beside_programs(packed: Path = PACKED) -> int:
@@ -34,12 +37,25 @@ def take_packed(packed: Path = PACKED) -> int:
     """Copy what set-up has packed to this user's cache, where that has nothing of it; how many files, 0 where nothing can be kept."""
     if not sys.platform.startswith("linux"):  # elsewhere caches lie elsewhere
         return 0
-    own = Path(os.environ.get("NUMBA_CACHE_DIR") or cache_folder().parent, CACHE_FOLDER)
+    own = _own_folder()
     try:
         lacking = [folder for folder in packed.iterdir() if not (own / folder.name).is_dir()]
         return sum(_copy_folder(folder, own / folder.name) for folder in lacking)
     except OSError:
         return 0
+
+
+def compiled_since(unix_time: float) -> str:
+    """In words, that code was kept since *unix_time*, by whatever process of this user: its first run takes long; nothing where none was."""
+    try:
+        folders = [folder for folder in os.scandir(_own_folder()) if _CODE_FOLDER.search(folder.name)]
+        return COMPILING if any(folder.stat().st_mtime >= unix_time for folder in folders) else ""
+    except OSError:
+        return ""
+
+
+def _own_folder() -> Path:
+    return Path(os.environ.get("NUMBA_CACHE_DIR") or cache_folder().parent, CACHE_FOLDER)
 
 
 def _copy_folder(folder: Path, target: Path) -> int:
