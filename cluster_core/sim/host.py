@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cluster_core.node.config_file import SavedConfig
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from random import Random
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Host:
     """State of one process; `World` and its parts act on it.
 
@@ -24,55 +26,34 @@ class Host:
     in it: the process is stopped, or it is slow and takes *work_us* for each event.
     """
 
-    __slots__ = (
-        "alive",
-        "busy_us",
-        "config_saved",
-        "config_synced",
-        "drift_ppm",
-        "inbox",
-        "index",
-        "ip",
-        "is_off",
-        "is_stopped",
-        "life",
-        "name",
-        "next_accepted",
-        "node",
-        "orphans",
-        "paused_until_us",
-        "paused_work",
-        "rng",
-        "settings",
-        "shift_us",
-        "store",
-        "streams",
-        "work_us",
-        "zone",
-    )
+    index: int
+    name: str
+    ip: str
+    zone: str
+    settings: NodeSettings
+    rng: Random
+    shift_us: int
+    node: Node = field(init=False)
+    """`World.start` makes it."""
+    store: Store = field(init=False)
+    drift_ppm: float = 0.0
+    alive: bool = False
+    is_off: bool = False
+    is_stopped: bool = False
+    life: int = 0
+    inbox: deque[Event] | None = None
+    work_us: int = 0
+    busy_us: int = 0
+    streams: dict[int, Stream] = field(default_factory=dict)
+    next_accepted: int = 1
+    orphans: list[Stream] = field(default_factory=list)
+    config_saved: str | SavedConfig = ""
+    config_synced: str | SavedConfig = ""
+    paused_until_us: int = 0
+    paused_work: list[tuple[int, tuple[bytes, ...]]] = field(default_factory=list)
 
-    def __init__(
-        self, index: int, name: str, ip: str, zone: str, settings: NodeSettings, rng: Random, shift_us: int
-    ) -> None:
-        self.index, self.name, self.ip, self.zone = index, name, ip, zone
-        self.settings, self.rng = settings, rng
-        self.shift_us, self.drift_ppm = shift_us, 0.0
-        self.node: Node = None  # type: ignore[assignment]  # `World.start` makes it
-        self.store = Store(f"{index:x}" * 8)
-        self.alive = False
-        self.is_off = False
-        self.is_stopped = False
-        self.life = 0
-        self.inbox: deque[Event] | None = None
-        self.work_us = 0
-        self.busy_us = 0
-        self.streams: dict[int, Stream] = {}
-        self.next_accepted = 1
-        self.orphans: list[Stream] = []
-        self.config_saved: str | SavedConfig = ""
-        self.config_synced: str | SavedConfig = ""
-        self.paused_until_us = 0
-        self.paused_work: list[tuple[int, tuple[bytes, ...]]] = []
+    def __post_init__(self) -> None:
+        self.store = Store(f"{self.index:x}" * 8)
 
     @property
     def id(self) -> str:
@@ -85,36 +66,23 @@ class Host:
         return self.alive and not self.is_stopped
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Stream:
     """One direction of a connection; *target_link* is how its receiver calls the link.
 
     *waiting* holds what was sent before the connection was up, *held* what was sent behind a wall; None if there is no such.
     """
 
-    __slots__ = (
-        "arrival_us",
-        "connection",
-        "held",
-        "held_us",
-        "is_open",
-        "is_ours",
-        "link",
-        "path",
-        "reverse",
-        "source",
-        "target",
-        "target_link",
-        "waiting",
-    )
-
-    def __init__(self, source: Host, link: int, target: Host, path: Path, *, is_ours: bool, connection: int) -> None:
-        self.source, self.link, self.target, self.path = source, link, target, path
-        self.target_link = -1
-        self.is_ours = is_ours
-        self.connection = connection
-        self.is_open = False
-        self.arrival_us = 0
-        self.waiting: list[Message] | None = []
-        self.held: list[Message | None] | None = None
-        self.held_us = 0
-        self.reverse: Stream | None = None
+    source: Host
+    link: int
+    target: Host
+    path: Path
+    is_ours: bool
+    connection: int
+    target_link: int = -1
+    is_open: bool = False
+    arrival_us: int = 0
+    waiting: list[Message] | None = field(default_factory=list)
+    held: list[Message | None] | None = None
+    held_us: int = 0
+    reverse: Stream | None = None

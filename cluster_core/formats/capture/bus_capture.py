@@ -167,33 +167,21 @@ class Framer(Protocol):
         """Give up what is pending."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Stream:
     """One direction under way: numbers, reassembly, framing, and the node that sends in it."""
 
-    __slots__ = (
-        "connection",
-        "direction",
-        "flow",
-        "framer",
-        "last",
-        "node",
-        "number",
-        "peer",
-        "syn_ack",
-        "tcp",
-    )
-
-    def __init__(self, number: int, flow: _Flow, tcp: TcpStream, framer: Framer, mark: Mark) -> None:
-        self.number = number
-        self.flow = flow
-        self.connection = -1
-        self.direction = UNSEEN
-        self.peer: Stream | None = None
-        self.tcp = tcp
-        self.framer = framer
-        self.node = ""
-        self.last = mark
-        self.syn_ack = -1  # the acknowledgement number of a SYN+ACK: what its SYN must have been, plus 1
+    number: int
+    flow: _Flow
+    tcp: TcpStream
+    framer: Framer
+    last: Mark
+    connection: int = -1
+    direction: int = UNSEEN
+    peer: Stream | None = None
+    node: str = ""
+    syn_ack: int = -1
+    """The acknowledgement number of a SYN+ACK: what its SYN must have been, plus 1."""
 
     def handle(self, segment: Segment) -> Iterator[tuple[Mark, Frame | Gap]]:
         """Reassemble and cut: yield what *segment* settles."""
