@@ -10,7 +10,7 @@ from cluster_core.formats.capture.bus_capture import CapturedGap, CapturedMessag
 from cluster_core.formats.capture.bus_filter import RowFilter
 from cluster_core.formats.capture.bus_lines import row_to_line
 from cluster_core.formats.capture.packet import CaptureProblem
-from cluster_core.formats.poll_lines import time_ns
+from cluster_core.instants import time_ns
 from cluster_core.wire.bus_message import TYPE_NAMES
 from slotscope.reports.bus_text import BusText
 from slotscope.requests.bus_dump import Request

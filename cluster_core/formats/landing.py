@@ -21,7 +21,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.poll_lines import time_ns
+from cluster_core.instants import time_ns, write_instant
 
 GAPS_FILE: Final = "gaps.jsonl"
 SOURCE_CHARS_MAX: Final = 100
@@ -182,8 +182,8 @@ class Gap(NamedTuple):
         """One line of JSON, with its line feed."""
         told: dict[str, Any] = {
             "kind": self.kind,
-            "from": _iso(self.from_ns),
-            "to": None if self.to_ns is None else _iso(self.to_ns),
+            "from": write_instant(self.from_ns),
+            "to": None if self.to_ns is None else write_instant(self.to_ns),
             "reason": self.reason,
             "subject": self.subject[:TEXT_CHARS_MAX],
             "detail": self.detail[:TEXT_CHARS_MAX],
@@ -210,7 +210,3 @@ def read_gap(raw: bytes, *, line: int, source: str = "<gaps>") -> Gap:
 def latest(gaps: Iterable[Gap]) -> list[Gap]:
     """Each gap once, as its last line says it, in the order of the first ones."""
     return list({gap.identity: gap for gap in gaps}.values())
-
-
-def _iso(ts_ns: int) -> str:
-    return (_START + timedelta(microseconds=ts_ns // 1000)).isoformat(timespec="microseconds").replace("+00:00", "Z")

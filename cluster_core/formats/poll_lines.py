@@ -14,19 +14,16 @@ it came (R128).  Other members are ignored.
 from __future__ import annotations
 
 import json
-import math
-from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NamedTuple
 
 from cluster_core.errors import DecodeError
+from cluster_core.instants import time_ns
 from cluster_core.topology.node import Topology
 from cluster_core.topology.nodes_text import NODE_ID, read_nodes
 from cluster_core.wire.info_reply import read_info
 
 LINE_BYTES_MAX: Final = 16 << 20
 """A cluster of ten thousand nodes needs a tenth of it."""
-TIME_NS_MAX: Final = 2**63 - 1
 TIME_NAMES: Final = ("time", "ts", "t", "ts_ns")
 NODE_NAMES: Final = ("node", "address", "id")
 TEXT_NAMES: Final = ("text", "nodes")
@@ -34,8 +31,6 @@ TEXT_NAMES: Final = ("text", "nodes")
 
 INFO_NAMES: Final = ("replication", "persistence", "info")
 """Names of members that may hold a reply of INFO."""
-_UNITS: Final = ((10**17, 1), (10**14, 1_000), (10**11, 1_000_000), (0, 1_000_000_000))
-"""A time from this number on, in its own unit, times this is nanoseconds: the years 1973 to 5138 are told apart."""
 
 
 class Poll(NamedTuple):
@@ -98,45 +93,6 @@ def _master_offset(told: dict[str, Any]) -> int | None:
         if fields.get("role") == "master" and number.isdecimal() and len(number) < 19:
             return int(number)
     return None
-
-
-def write_poll(*, ts_ns: int, asked_ns: int, node: str, text: str) -> str:
-    """Return one line, with its line feed."""
-    told = {"time": ts_ns, "asked": asked_ns, "node": node, "text": text}
-    return json.dumps(told, separators=(",", ":")) + "\n"
-
-
-def time_ns(told: Any) -> int | None:
-    """A time in any of the forms above as nanoseconds since the epoch; None if it is none.
-
-    >>> time_ns(1795254729), time_ns("1795254729693"), time_ns("2026-11-21T10:00:00.5+01:00")
-    (1795254729000000000, 1795254729693000000, 1795251600500000000)
-    """
-    if isinstance(told, bool) or not isinstance(told, int | float | str):
-        return None
-    if isinstance(told, float) and not math.isfinite(told):
-        return None
-    try:
-        number = Decimal(str(told)) if not isinstance(told, str) or len(told) <= 40 else None
-    except InvalidOperation:
-        number = None
-    if number is None:
-        return _iso_ns(str(told))
-    if not number.is_finite() or not 0 <= number <= TIME_NS_MAX:
-        return None
-    factor = next(factor for least, factor in _UNITS if number >= least)
-    return int(number * factor)
-
-
-def _iso_ns(words: str) -> int | None:
-    try:
-        moment = datetime.fromisoformat(words.strip())
-        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-        seconds = (moment.replace(microsecond=0) - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()
-    except (ValueError, OverflowError):
-        return None
-    ns = int(seconds) * 1_000_000_000 + moment.microsecond * 1_000
-    return ns if 0 <= ns <= TIME_NS_MAX else None
 
 
 def _member(told: dict[str, Any], names: tuple[str, ...]) -> Any:

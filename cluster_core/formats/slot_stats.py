@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.poll_lines import time_ns
+from cluster_core.instants import time_ns
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.topology.reply_value import read_reply_value
 

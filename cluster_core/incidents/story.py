@@ -10,7 +10,7 @@ from typing import Final
 
 from cluster_core.gossip.causes import Cause
 from cluster_core.incidents.incident import Incident, Loss, Part, Step, short
-from cluster_core.incidents.instants import write_instant
+from cluster_core.instants import write_instant
 from cluster_core.kinds import EventKind, IncidentKind
 
 Names = Mapping[str, str]

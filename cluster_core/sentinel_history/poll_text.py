@@ -18,7 +18,7 @@ import json
 from typing import Any, Final, NamedTuple
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.poll_lines import time_ns
+from cluster_core.instants import time_ns
 from cluster_core.sentinel_history.evidence import Polled
 
 KIND: Final = "sentinel"

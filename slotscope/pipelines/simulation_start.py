@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cluster_core.incidents.instants import write_instant
 from cluster_core.incidents.past_views import find_observer, view_at
+from cluster_core.instants import write_instant
 from cluster_core.sim.experiment.grid import Grid
 from cluster_core.sim.experiment.runs import Trial, TrialError, layout_of, settings_for
 from cluster_core.sim.layouts import Place, names_of

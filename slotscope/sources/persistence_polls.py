@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.poll_lines import LINE_BYTES_MAX, TIME_NAMES, time_ns
+from cluster_core.formats.poll_lines import LINE_BYTES_MAX, TIME_NAMES
+from cluster_core.instants import time_ns
 from cluster_core.load.persistence import Persistence, read_persistence
 from cluster_core.wire.info_reply import read_info
 from slotscope.sources.files import expand, read_lines

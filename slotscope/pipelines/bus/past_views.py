@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from cluster_core.gossip.causes import Cause
-from cluster_core.incidents.instants import read_instant, write_instant
 from cluster_core.incidents.past_views import find_observer, view_at
+from cluster_core.instants import time_ns, write_instant
 from cluster_core.replay.rows import NodeViewRow
 from cluster_core.routing.redirect import Client, route
 from cluster_core.routing.view import DIALECTS, is_cluster_ok, view_of
@@ -49,10 +49,10 @@ def rows_at(*, root: str, snapshot: str, times_ns: Sequence[int]) -> list[NodeVi
 def instant_ns(root: str, snapshot: str, at: str | None) -> int:
     """The time *at* in ns, without one that of the replay's last evidence; raises InputError where there is none."""
     if at is not None:
-        try:
-            return int(read_instant(at))
-        except ValueError as error:
-            raise InputError(str(error)) from error
+        found = time_ns(at)
+        if found is None:
+            raise InputError(f"{at[:64]!r} is no time: give 2024-05-01T12:00:00.5Z, or s, ms or ns since 1970")
+        return found
     return int(finished_replay(root, snapshot)["last_ns"] or 0)
 
 

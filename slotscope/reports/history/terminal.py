@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from cluster_core.incidents.instants import write_instant
 from cluster_core.incidents.story import seconds
+from cluster_core.instants import write_instant
 from slotscope.reports.history.report import FindingLine, HistoryReport, IncidentLine
 from slotscope.reports.ink import Ink
 from slotscope.reports.severities import print_counts, print_graded

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from cluster_core.incidents.instants import write_instant
 from cluster_core.incidents.past_views import Difference, printed_fields, view_at, view_differences
+from cluster_core.instants import write_instant
 from cluster_core.replay.rows import NodeViewRow
 from cluster_core.topology.node import Topology
 from cluster_core.topology.nodes_text import write_nodes

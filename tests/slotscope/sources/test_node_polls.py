@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.poll_lines import read_poll, time_ns, write_poll
+from cluster_core.formats.poll_lines import read_poll
+from cluster_core.instants import time_ns
+from slotscope.servers.cluster import Answer
+from slotscope.servers.node_link import Address
 from slotscope.sources.node_polls import PollFile
 
 A, B = "a" * 40, "b" * 40
@@ -45,7 +48,7 @@ def test_a_time_is_understood_in_every_unit(told, ns):
 
 def test_a_written_poll_reads_back():
     """What ``collect`` writes."""
-    poll = read_poll(write_poll(ts_ns=NS, asked_ns=NS - 5, node="10.0.0.1:7000", text=TEXT).encode(), line=3)
+    poll = read_poll(Answer(Address("10.0.0.1", 7000), NS - 5, NS, TEXT, "").line().encode(), line=3)
 
     assert (poll.line, poll.ts_ns, poll.asked_ns, poll.text) == (3, NS, NS - 5, TEXT)
     assert (poll.observer, poll.address) == (A, "10.0.0.1:7000")
@@ -136,7 +139,7 @@ def test_info_beside_the_answer_tells_how_far_a_master_was(member, info, offset)
 
 def test_a_strict_file_stops_and_a_permissive_one_goes_on(tmp_path):
     """Blank lines are nothing; a last line that was cut short is bad."""
-    good = write_poll(ts_ns=NS, asked_ns=NS, node="x", text=TEXT)
+    good = Answer(Address("x", 1), NS, NS, TEXT, "").line()
     path = tmp_path / "polls.jsonl.gz"
     path.write_bytes(gzip.compress(lines(good, "\n", "rubbish\n", good, good[:50])))
 

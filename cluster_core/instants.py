@@ -1,0 +1,59 @@
+"""Times as people and programs write them: ISO 8601, or a number since the epoch in s, ms, µs or ns."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+TIME_NS_MAX: Final = 2**63 - 1
+_LENGTH_MAX: Final = 64
+_UNITS: Final = ((10**17, 1), (10**14, 1_000), (10**11, 1_000_000), (0, 1_000_000_000))
+"""A time from this number on, in its own unit, times this is nanoseconds: the years 1973 to 5138 are told apart."""
+_NUMBER: Final = re.compile(r"\d{1,19}(?:\.\d{1,9})?")
+_FRACTION: Final = re.compile(r"(?<=:\d\d)[.,](\d{1,9})")
+_SPACE: Final = re.compile(r"\s+(?=[+-])|\s*(?:Z|UTC)$", re.IGNORECASE)
+_START: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def time_ns(told: Any) -> int | None:
+    """A time in ns since the epoch; None for what is none.  A number is read by its size; ISO 8601 without an offset is UTC.
+
+    >>> time_ns(1795254729), time_ns("1795254729693"), time_ns("2026-11-21T10:00:00.5+01:00")
+    (1795254729000000000, 1795254729693000000, 1795251600500000000)
+    """
+    if isinstance(told, bool) or not isinstance(told, int | float | str):
+        return None
+    if isinstance(told, str) and not _NUMBER.fullmatch(words := told.strip()):
+        found = _iso_ns(words) if len(words) <= _LENGTH_MAX else None
+    else:
+        number = Decimal(told if isinstance(told, int) else str(told).strip())
+        if not number.is_finite() or not 0 <= number <= TIME_NS_MAX:
+            return None
+        found = int(number * next(factor for least, factor in _UNITS if number >= least))
+    return found if found is not None and 0 <= found <= TIME_NS_MAX else None
+
+
+def _iso_ns(words: str) -> int | None:
+    plain = _SPACE.sub("", words)
+    fraction = _FRACTION.search(plain)
+    try:
+        moment = datetime.fromisoformat(_FRACTION.sub("", plain))
+        passed = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)) - _START
+    except (ValueError, OverflowError):
+        return None
+    return passed // timedelta(microseconds=1) * 1000 + (int(fraction[1].ljust(9, "0")) if fraction else 0)
+
+
+def write_instant(ts_ns: int) -> str:
+    """Return a time in UTC to the microsecond, as `time_ns` reads it.
+
+    >>> write_instant(1700000000123456789)
+    '2023-11-14T22:13:20.123456Z'
+    """
+    try:
+        moment = _START + timedelta(microseconds=ts_ns // 1000)
+    except OverflowError:
+        return f"{ts_ns} ns"
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond:06d}Z"
