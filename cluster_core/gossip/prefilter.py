@@ -53,6 +53,14 @@ class Quiet:
     extensions: tuple[Extension, ...]
     ip: str
 
+    def is_said_again(self, header: Header, body: Gossip, ip: str) -> bool:
+        """Whether a message from *ip* says the same, gossip and clocks aside."""
+        return (
+            (header is self.header or header is self.before or said_by(header) == self.said)
+            and self.ip == ip
+            and (body.extensions is self.extensions or body.extensions == self.extensions)
+        )
+
 
 class Prefilter:
     """A cluster node behind its filter: the same door, the same effects, most messages at a fraction of the price."""
@@ -94,13 +102,11 @@ class Prefilter:
             return None
         kind, peer = header.type, nodes[header.sender]
         if (
-            (header is not quiet.header and header is not quiet.before and said_by(header) != quiet.said)
+            not quiet.is_said_again(header, body, event.peer_ip)
             or header.current_epoch > view.current_epoch
             or peer.flags & UNSETTLED
-            or quiet.ip != event.peer_ip
             or kind > PONG
             or (kind == PING and not link.inbound)
-            or (body.extensions is not quiet.extensions and body.extensions != quiet.extensions)
         ):
             return None
         if header is not quiet.header:
@@ -139,6 +145,15 @@ class Prefilter:
                 if peer.id in known.reports:
                     known.reports[peer.id] = now_ms
         return effects
+
+    def is_known(self, event: MessageReceived) -> bool:
+        """Whether nothing but its gossip and the flags of nodes tells if this message of a node is quiet (`settle`)."""
+        header, body = event.message.header, event.message.body
+        if self._version != self.view.version or type(header) is not Header or type(body) is not Gossip:
+            return False
+        place = self._places.get(header.sender)
+        quiet = self._quiet[place] if place is not None and event.message.rest is None else None
+        return quiet is not None and quiet.is_said_again(header, body, event.peer_ip)
 
     def _repeats_failure(self, peer: Peer, known: Peer, flags: int) -> bool:
         """Whether *peer* says again what it has reported of a node that is FAIL: only the report's time moves (R51)."""

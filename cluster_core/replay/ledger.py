@@ -118,6 +118,11 @@ class Ledger:
         self._note_header(header, ts_ns, ref, rows)
         return rows
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is under way that time alone settles."""
+        return bool(self._requests or self._learned)
+
     def settle(self, now_ns: int) -> list[ReplayRow]:
         """Requests that nobody answers any more are refusals."""
         rows: list[ReplayRow] = []

@@ -57,6 +57,18 @@ class Pacer:
             self._settle(self._ahead.popleft(), batches)
         return batches
 
+    @property
+    def waiting(self) -> int:
+        """How much evidence was fed and has not taken effect."""
+        return len(self._held) + len(self._ahead)
+
+    def drop(self, count: int) -> None:
+        """The first *count* that wait took effect, with all before the next that the observer sent; the rest has its time."""
+        self._ahead.extendleft(reversed(self._held))
+        self._held = []
+        for _ in range(min(count, len(self._ahead))):
+            self._ahead.popleft()
+
     def finish(self) -> list[list[Paced]]:
         """No more comes: return the rest."""
         batches: list[list[Paced]] = []

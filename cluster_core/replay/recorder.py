@@ -5,11 +5,21 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cluster_core.gossip.causes import Cause, Field
-from cluster_core.gossip.events import Changed, Effect, Event, NodeAdded, NodeRemoved, NodeRenamed, ReplyPong
+from cluster_core.gossip.events import (
+    Changed,
+    Effect,
+    Event,
+    MessageReceived,
+    NodeAdded,
+    NodeRemoved,
+    NodeRenamed,
+    ReplyPong,
+)
 from cluster_core.gossip.flags import PFAIL
 from cluster_core.gossip.node import ClusterNode
 from cluster_core.gossip.prefilter import Prefilter
 from cluster_core.gossip.view import View
+from cluster_core.replay.evidence import MessageSeen
 from cluster_core.replay.ledger import Ledger
 from cluster_core.replay.rows import DisagreementRow, ReplayRow
 from cluster_core.replay.view_log import CauseSeen, ViewLog
@@ -54,6 +64,10 @@ class Recorder:
         if effects and (len(effects) > 1 or type(effects[0]) is not ReplyPong):
             self.note(effects, cause)
         return effects
+
+    def knows(self, seen: MessageSeen) -> bool:
+        """Whether a message that reached the observer says what its sender said before (`Prefilter.is_known`)."""
+        return self._filter.is_known(MessageReceived(seen.connection, seen.message, seen.peer.ip))
 
     def note(self, effects: list[Effect], cause: CauseSeen) -> None:
         """Write down what the effects changed."""

@@ -81,6 +81,17 @@ class SentMessages:
         elif seen.message.header.type == MessageType.AUTH_ACK and receiver in recorder.view.nodes:
             note_vote(recorder.view, recorder.view.nodes[receiver], recorder.now_ms)
 
+    def note_quiet(self, seen_ns: int, master_seen_ns: int, pings_ns: list[int]) -> None:
+        """The observer, and its master, said again what they had said, last at these times; PINGs left at those."""
+        self._seen_ns, self._master_seen_ns = seen_ns, master_seen_ns
+        self._pings_ns.extend(pings_ns)
+        self._forget_pings()
+
+    def _forget_pings(self) -> None:
+        pings_ns, kept_ns = self._pings_ns, self._recorder.view.node_timeout_ms * 1_000_000 + SECONDS_MIN * DOUBT_NS
+        while pings_ns and pings_ns[-1] - pings_ns[0] > kept_ns:
+            pings_ns.popleft()
+
     def on_header(self, header: Header, ref: int) -> None:
         """Compare the observer's own header with the machine, unless it was built before a change that we know."""
         if header.current_epoch >= self._epoch:
@@ -232,8 +243,7 @@ class SentMessages:
                 recorder.apply(ev.ForgetOrdered(value.node), CauseSeen(Cause.OWN_EXTENSION, seen.ref))
         if seen.outbound and header.type == MessageType.PING:
             self._pings_ns.append(now_ns)
-            while now_ns - self._pings_ns[0] > recorder.view.node_timeout_ms * 1_000_000 + SECONDS_MIN * DOUBT_NS:
-                self._pings_ns.popleft()
+            self._forget_pings()
 
     def _doubted_unseen_ns(self) -> int:
         """Since when a node is doubted because the random PING of a second (R31) went to it and nobody saw that; 0 if not.

@@ -73,6 +73,20 @@ class NewOwnerFinder:
         """The oldest own header whose losses may still find their winner, -1 if there is none."""
         return self._given[0].ref if self._given else -1
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody has lost slots of which it is not known yet where they went."""
+        return not self._given
+
+    def claims_of(self, node: str) -> Header | None:
+        """With which header a master claimed what it has; None while it may have deleted some of it."""
+        return None if node in self._dropped else self._claims.get(node)
+
+    def note_quiet(self, sent_ns: int) -> None:
+        """The observer said again what it had said, last at that time."""
+        if self._own is not None and not self._own.state:
+            self._whole_ns = max(self._whole_ns, sent_ns)
+
     def note(self, seen: Evidence) -> None:
         """Take in one piece of evidence."""
         if self._given and seen.ts_ns - self._given[0].ts_ns > CLAIM_NS:

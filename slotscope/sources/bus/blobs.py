@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.bus.packing import decode_packed, unpack
+from cluster_core.kernels.bus.quiet import OUTBOUND, SENT, SeenRows
 from cluster_core.kinds import EventKind
 from cluster_core.replay.dispatch import Delivery, DeliveryKind
 from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, LogSeen, MessageSeen, poll_of, readable_part
@@ -23,7 +26,6 @@ KINDS: Final[tuple[DeliveryKind | Literal["bitmap"], ...]] = (
 _CODES: Final = {kind: code for code, kind in enumerate(KINDS)}
 _BITMAP_AT: Final = 8
 MESSAGE: Final = _CODES["message"]
-OUTBOUND, SENT = 1, 2
 
 
 @cache
@@ -86,23 +88,74 @@ def pack_rows(found: Sequence[Row], bitmaps: Sequence[bytes]) -> bytes:
     return packed_table(pa.record_batch(arrays, schema=schema))
 
 
-def unpack_evidence(blobs: Iterable[bytes]) -> Iterator[tuple[int, Evidence]]:
-    """The evidence of one process and the number of each piece, in order of the blobs."""
-    bitmaps: dict[int, bytes] = {}
+class EvidenceRows:
+    """Evidence of one process, blob by blob; *seen* are the columns of the rows that are here."""
+
+    def __init__(self) -> None:
+        self._bitmaps: dict[int, bytes] = {}
+        self._addresses: dict[str, int] = {}
+        self._texts: list[str] = []
+        self._table: pa.Table | None = None
+        self.numbers = np.zeros(0, np.int64)
+
+    def take(self, blob: bytes, first: int) -> None:
+        """Add the rows of *blob*; those before row *first* are not needed any more."""
+        table = unpacked_table(blob).combine_chunks()
+        count = int(np.count_nonzero(_values(table, "kind") == _CODES["bitmap"]))
+        numbers, contents = (table.column(name).slice(0, count).to_pylist() for name in ("number", "packed"))
+        self._bitmaps.update(zip(numbers, contents, strict=True))
+        table = table.slice(count)
+        at = table.schema.get_field_index("ip")
+        table = table.set_column(at, "ip", self._numbers(table.column("ip")))
+        if self._table is not None and first < len(self._table):
+            table = pa.concat_tables([self._table.slice(first), table])
+        self._table = table.combine_chunks()
+        columns = {name: _values(self._table, name) for name in table.schema.names if name != "packed"}
+        offsets, data = _bytes_of(self._table)
+        self.numbers = columns["number"]
+        self._kind, self._ref, self._port = columns["kind"], columns["ref"], columns["port"]
+        self.seen = SeenRows(
+            self._kind == MESSAGE, columns["ts_ns"], columns["connection"], columns["flags"], columns["ip"],
+            columns["bitmap"], data, offsets,
+        )  # fmt: skip
+
+    def _numbers(self, column: pa.ChunkedArray) -> pa.Array:
+        """A number for each address, the same in all blobs."""
+        coded = column.combine_chunks()
+        known = [self._addresses.setdefault(text, len(self._addresses)) for text in coded.dictionary.to_pylist()]
+        self._texts = list(self._addresses)
+        return pa.array(known or [0], pa.int64()).take(coded.indices)
+
+    def evidence(self, row: int) -> Evidence | None:
+        """What row *row* is."""
+        seen, word = self.seen, KINDS[self._kind[row]]
+        flags, at = int(seen.flags[row]), seen.ends[row : row + 2].tolist()
+        peer = Endpoint(self._texts[seen.ip[row]], int(self._port[row]))
+        return _evidence(
+            word, int(seen.ts_ns[row]), int(self._ref[row]), (int(seen.connection[row]), bool(flags & OUTBOUND)),
+            bool(flags & SENT), peer, self._bitmaps.get(int(seen.bitmap[row]), b""), seen.data[at[0] : at[1]].tobytes(),
+        )  # fmt: skip
+
+
+def unpack_evidence(blobs: Iterable[bytes]) -> Iterator[Evidence]:
+    """The evidence of one process, in order of the blobs."""
+    rows = EvidenceRows()
     for blob in blobs:
-        table = unpacked_table(blob)
-        columns = [table.column(name).to_pylist() for name in table.schema.names]
-        for kind, number, ts_ns, ref, connection, flags, ip, port, bitmap, packed in zip(*columns, strict=True):
-            word = KINDS[kind]
-            if word == "bitmap":
-                bitmaps[number] = packed
-                continue
-            seen = (connection, bool(flags & OUTBOUND))
-            told = _evidence(
-                word, ts_ns, ref, seen, bool(flags & SENT), Endpoint(ip, port), bitmaps.get(bitmap, b""), packed
-            )
-            if told is not None:
-                yield number, told
+        rows.take(blob, len(rows.numbers))
+        yield from (seen for row in range(len(rows.numbers)) if (seen := rows.evidence(row)) is not None)
+
+
+def _values(table: pa.Table, name: str) -> Any:
+    column = table.column(name)
+    return column.chunk(0).to_numpy() if column.num_chunks else np.zeros(0, np.int64)
+
+
+def _bytes_of(table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Where the packed bytes of each row begin, one more for the end, and all of them."""
+    column = table.column("packed").combine_chunks() if len(table) else pa.array([], pa.binary())
+    _, ends, data = column.buffers()
+    offsets = np.frombuffer(ends, np.int32, len(column) + 1 + column.offset)[column.offset :] if ends else np.zeros(1)
+    return offsets.astype(np.int64), np.frombuffer(data or b"", np.uint8)
 
 
 def _evidence(

@@ -23,6 +23,7 @@ from cluster_core.gossip.view import NODES_MAX
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.columns import gossip_columns, message_columns
 from cluster_core.kernels.bus.decoder import BusDecoder
+from cluster_core.kernels.bus.quiet import OUTBOUND, SENT
 from cluster_core.replay.dispatch import Clue, Dispatcher, Passage, deliveries
 from cluster_core.replay.evidence import Endpoint
 from cluster_core.replay.link_meter import LinkMeter
@@ -35,7 +36,7 @@ from schemas.history import GAPS, GOSSIP_FIELDS, LINKS, LOG_EVENTS, NODE_POLLS, 
 from schemas.table import Table
 from slotscope.runtime.storage.row_tables import table_arrow
 from slotscope.sources.bus.blobs import MESSAGE as MESSAGE_ROW
-from slotscope.sources.bus.blobs import OUTBOUND, SENT, evidence_of, packed_table, row_of
+from slotscope.sources.bus.blobs import evidence_of, packed_table, row_of
 from slotscope.sources.bus.capture_points import PointClocks
 from slotscope.sources.bus.captured import (
     BAD,

@@ -13,6 +13,7 @@ from cluster_core.columns import MESSAGE_COLUMN, columns_of
 from cluster_core.gossip.profile import PROFILES
 from cluster_core.replay.evidence import Endpoint
 from cluster_core.replay.observer import ObserverReplay
+from cluster_core.replay.quiet_runs import QuietRuns
 from cluster_core.replay.rows import (
     DisagreementRow,
     EpochRow,
@@ -25,7 +26,7 @@ from cluster_core.replay.rows import (
 )
 from cluster_core.replay.saving import STATE_SOURCE, load, save
 from schemas.table import BYTES, INTEGER, LONG, TEXT, side_by_side
-from slotscope.sources.bus.blobs import unpack_evidence
+from slotscope.sources.bus.blobs import EvidenceRows
 
 VIEW, DISAGREEMENT, REPORT, VOTE, EPOCH_RAISED, EVENT, IGNORED, SAVED = range(8)
 """Kinds of rows of `REPLAYED`."""
@@ -111,14 +112,25 @@ def replay_process(
         if phase and not is_saved:
             gathered.add_state(part, save(replay))
             is_saved = True
-        for number, evidence in unpack_evidence(piece.blob for piece in same):
-            rows = replay.feed(evidence)
-            if rows:
-                yield rows, None if phase else number
+        for row, told in replay_rows(replay, (piece.blob for piece in same)):
+            yield told, None if phase else row
     if replay is not None:
         if not is_saved:
             gathered.add_state(part, save(replay))
         yield replay.finish(), None
+
+
+def replay_rows(replay: ObserverReplay, blobs: Iterable[bytes]) -> Iterator[tuple[int, list[ReplayRow]]]:
+    """What *replay* makes of the evidence in *blobs*, and the number of the piece that settled it."""
+    rows, runs = EvidenceRows(), QuietRuns(replay)
+    unread = iter(blobs)
+    blob, first = next(unread, None), 0
+    while blob is not None:
+        rows.take(blob, first)
+        blob = next(unread, None)
+        for row, told in runs.feed(rows.seen, rows.evidence, runs.fed - first, is_last=blob is None):
+            yield int(rows.numbers[row]), told
+        first = max(runs.first_open, 0)
 
 
 def _new(address: Endpoint, options: ReplayOptions) -> ObserverReplay:

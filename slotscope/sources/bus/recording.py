@@ -165,7 +165,7 @@ def _replay_process(process: Endpoint, pieces: list[bytes], start_ns: int | None
     machine = ObserverReplay(process, node_timeout_ms=found.node_timeout_ms, start_ns=start_ns)
     counted = found.counted.setdefault(process, [])
     rows: list[ReplayRow] = []
-    for _, evidence in unpack_evidence(pieces):
+    for evidence in unpack_evidence(pieces):
         if isinstance(evidence, MessageSeen):
             counted.append(Counted(evidence.ts_ns, evidence.sent, type_name(evidence.message.type)))
         rows += machine.feed(evidence)
