@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,30 +18,27 @@ from slotscope.requests.fidelity import Request
 from slotscope.runtime import cli
 
 if TYPE_CHECKING:
+    from slotscope.reports.fidelity import Judged
     from slotscope.sources.bus.recording import Recording, Replayed
 
 
 def command(request: Request) -> int | None:
     """Compare replays of recorded clusters with what their servers said of themselves."""
+    from slotscope.reports.fidelity import print_judged
     from slotscope.runtime.errors import InputError
     from slotscope.sources.bus.recording import find_recordings
 
     found = [r for r in find_recordings(request.captures) if not request.scenario or r.path.name in request.scenario]
     if not found:
         raise InputError(f"{request.captures}: no recordings (folders with bus.pcap and truth.jsonl)")
-    worst = 100.0
-    for recording in found:
-        for line, percent in _judged(recording, request):
-            worst = min(worst, percent)
-            sys.stdout.write(line + "\n")
-            sys.stdout.flush()
-    sys.stdout.write(f"lowest: {worst:.3f} %\n")
-    return cli.PARTIAL if worst < request.least else None
+    judged = chain.from_iterable(_judged(recording, request) for recording in found)
+    lowest = print_judged(judged, as_json=request.json, stream=sys.stdout)
+    return cli.PARTIAL if lowest < request.least else None
 
 
-def _judged(recording: Recording, request: Request) -> Iterator[tuple[str, float]]:
+def _judged(recording: Recording, request: Request) -> Iterator[Judged]:
     from cluster_core.replay.fidelity import compare_views, score
-    from slotscope.reports.fidelity import counters_line, events_line, score_line, wrong_lines
+    from slotscope.reports.fidelity import judge_counters, judge_events, judge_views, wrong_lines
 
     polls, logs = request.polls, request.log
     inputs = (
@@ -52,15 +50,13 @@ def _judged(recording: Recording, request: Request) -> Iterator[tuple[str, float
         verdicts = compare_views(replayed.views, samples)
         result = score(verdicts)
         words = " ".join(["capture", *(["polls"] if poll_every else []), *(["logs"] if with_logs else [])])
-        worse = alone is not None and result.right < alone
-        line = score_line(recording.name, words, result, replayed) + ("  WORSE than the capture alone" if worse else "")
-        yield line, result.percent
+        judged = judge_views(recording.name, words, result, replayed)
+        worse = "  WORSE than the capture alone" if alone is not None and result.right < alone else ""
+        yield judged._replace(told=judged.told + worse, wrong=tuple(wrong_lines(verdicts, request.show)))
         if alone is None:
             alone = result.right
-            yield counters_line(recording, replayed), 100.0
-            yield events_line(recording, replayed), 100.0
-        for wrong in wrong_lines(verdicts, request.show):
-            yield wrong, 100.0
+            yield judge_counters(recording, replayed)
+            yield judge_events(recording, replayed)
 
 
 def _replay(recording: Recording, poll_every: int, with_logs: bool) -> Replayed:

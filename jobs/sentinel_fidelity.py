@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from slotscope.requests.sentinel_fidelity import Request
@@ -16,6 +17,7 @@ from slotscope.runtime import cli
 
 if TYPE_CHECKING:
     from cluster_core.sentinel_history.comparison import EventCount, Verdict
+    from slotscope.reports.fidelity import Judged
     from slotscope.sources.sentinel.recording import SentinelRecording
 
 WRONG_CHARS_MAX = 300
@@ -28,26 +30,28 @@ def command(request: Request) -> int | None:
     epochs and roles of all its instances are, at one moment while it was asked; the second share is of those right in
     run ids, votes, and what replicas say of their master, too.
     """
+    from slotscope.reports.fidelity import print_judged
     from slotscope.runtime.errors import InputError
     from slotscope.sources.sentinel.recording import find_sentinel_recordings
 
     found = find_sentinel_recordings(request.captures)
     if not found:
         raise InputError(f"{request.captures}: no recordings of sentinels (folders with resp.pcap and truth.jsonl)")
-    worst = 100.0
-    for recording in found:
-        alone = 0
-        for words, is_judged, verdict, events in judge(recording):
-            worse = words == "capture logs" and verdict.right < alone
-            sys.stdout.write(_line(recording.name, words, verdict, events) + ("  WORSE than less\n" if worse else "\n"))
-            for line in _wrong_lines(verdict, events, request.show):
-                sys.stdout.write(line + "\n")
-            sys.stdout.flush()
-            alone = max(alone, verdict.right)
-            if is_judged:
-                worst = min(worst, verdict.percent, 100.0 if not events.missing else 0.0)
-    sys.stdout.write(f"lowest: {worst:.3f} %\n")
-    return cli.PARTIAL if worst < request.least else None
+    judged = chain.from_iterable(_judged(recording, request.show) for recording in found)
+    lowest = print_judged(judged, as_json=request.json, stream=sys.stdout)
+    return cli.PARTIAL if lowest < request.least else None
+
+
+def _judged(recording: SentinelRecording, show: int) -> Iterator[Judged]:
+    from slotscope.reports.fidelity import Judged
+
+    alone = 0
+    for words, is_judged, verdict, events in judge(recording):
+        worse = "  WORSE than less" if words == "capture logs" and verdict.right < alone else ""
+        alone = max(alone, verdict.right)
+        counted = min(verdict.percent, 100.0 if not events.missing else 0.0) if is_judged else None
+        told, wrong = _told(verdict, events) + worse, tuple(_wrong_lines(verdict, events, show))
+        yield Judged(recording.name, words, verdict.percent, verdict.right, verdict.samples, told, wrong, counted)
 
 
 def judge(recording: SentinelRecording) -> Iterator[tuple[str, bool, Verdict, EventCount]]:
@@ -70,12 +74,12 @@ def judge(recording: SentinelRecording) -> Iterator[tuple[str, bool, Verdict, Ev
         yield words, is_judged, verdict, compare_events(history.events, heard)
 
 
-def _line(name: str, words: str, verdict: Verdict, events: EventCount) -> str:
+def _told(verdict: Verdict, events: EventCount) -> str:
     wrong = ", ".join(f"{field} {count}" for field, count in verdict.by_field.most_common()) or "none"
     known = events.found + len(events.missing)
     return (
-        f"{name:24s} {words:18s} {verdict.percent:8.3f} %  {verdict.right}/{verdict.samples}, in all fields "
-        f"{verdict.percent_in_all:.3f} %  wrong: {wrong}  events {events.found}/{known}, {events.unheard} more"
+        f"in all fields {verdict.percent_in_all:.3f} %  wrong: {wrong}  "
+        f"events {events.found}/{known}, {events.unheard} more"
     )
 
 

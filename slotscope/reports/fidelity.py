@@ -1,13 +1,14 @@
-"""Lines that say how true a replay of a recording is."""
+"""How true replays of recordings are, in lines or as JSON."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, TextIO
 
 from cluster_core.replay.fidelity import Score, Verdict
 from cluster_core.replay.log_clock import PAIRED_KINDS, compare_events
+from slotscope.reports.records import write_json
 from slotscope.runtime.text import printable
 from slotscope.sources.bus.recording import Counted, InfoSample, Recording, Replayed
 
@@ -17,11 +18,43 @@ IN_FLIGHT: Final = 1
 """Messages that were captured on their way to a process that has not read them yet."""
 
 
-def score_line(name: str, words: str, result: Score, replayed: Replayed) -> str:
+class Judged(NamedTuple):
+    """One comparison: *right* of *rows* are as recorded, *percent* of them; *counted* is what `print_judged` takes for the lowest, None for nothing."""
+
+    recording: str
+    what: str
+    percent: float
+    right: int
+    rows: int
+    told: str
+    wrong: tuple[str, ...] = ()
+    counted: float | None = None
+
+
+def print_judged(judged: Iterable[Judged], *, as_json: bool, stream: TextIO) -> float:
+    """Print each as soon as it is known, or all as one JSON object; return the lowest percentage of those that count."""
+    known = []
+    for one in judged:
+        known.append(one)
+        if not as_json:
+            first = (
+                f"{one.recording:32s} {one.what:18s} {one.percent:8.3f} %  {one.right}/{one.rows}  {one.told}".rstrip()
+            )
+            stream.write("\n".join((first, *one.wrong)) + "\n")
+            stream.flush()
+    lowest = min((one.counted for one in known if one.counted is not None), default=100.0)
+    if as_json:
+        write_json({"lowest": lowest, "judged": known}, stream)
+    else:
+        stream.write(f"lowest: {lowest:.3f} %\n")
+    return lowest
+
+
+def judge_views(name: str, words: str, result: Score, replayed: Replayed) -> Judged:
     """Views against CLUSTER NODES, by field."""
     wrong = ", ".join(f"{field} {count}" for field, count in result.wrong.items() if count) or "none"
-    timeout = f"T {replayed.node_timeout_ms} ms {replayed.timeout_from}"
-    return f"{name:32s} {words:18s} {result.percent:8.3f} %  {result.right}/{result.rows}  wrong: {wrong}  ({timeout})"
+    told = f"wrong: {wrong}  (T {replayed.node_timeout_ms} ms {replayed.timeout_from})"
+    return Judged(name, words, result.percent, result.right, result.rows, told, counted=result.percent)
 
 
 def wrong_lines(verdicts: Sequence[Verdict], limit: int) -> Iterator[str]:
@@ -37,7 +70,7 @@ def wrong_lines(verdicts: Sequence[Verdict], limit: int) -> Iterator[str]:
         )
 
 
-def counters_line(recording: Recording, replayed: Replayed) -> str:
+def judge_counters(recording: Recording, replayed: Replayed) -> Judged:
     """Decoded messages against the counters of CLUSTER INFO, both ways."""
     rows = right = 0
     by_port: dict[int, list[InfoSample]] = {}
@@ -48,7 +81,7 @@ def counters_line(recording: Recording, replayed: Replayed) -> str:
         told, true = _compare_counters(infos, counted)
         rows, right = rows + told, right + true
     share = 100.0 * right / rows if rows else 100.0
-    return f"{recording.name:32s} {'counters':18s} {share:8.3f} %  {right}/{rows} of CLUSTER INFO"
+    return Judged(recording.name, "counters", share, right, rows, "of CLUSTER INFO")
 
 
 def _compare_counters(infos: Sequence[InfoSample], counted: Sequence[Counted]) -> tuple[int, int]:
@@ -76,7 +109,7 @@ def _compare_counters(infos: Sequence[InfoSample], counted: Sequence[Counted]) -
     return rows, right
 
 
-def events_line(recording: Recording, replayed: Replayed) -> str:
+def judge_events(recording: Recording, replayed: Replayed) -> Judged:
     """Events of the replay against the logs, one to one."""
     both = 0
     alone: list[str] = []
@@ -90,6 +123,8 @@ def events_line(recording: Recording, replayed: Replayed) -> str:
             alone += [f"{process.port - 10_000} {kind} log only at {told.ts_ns}" for told in found[kind].log_only]
             alone += [f"{process.port - 10_000} {kind} bus only at {told.ts_ns}" for told in found[kind].bus_only]
     listed = "; ".join(alone[:4]) + (" ..." if len(alone) > 4 else "")
-    share = 100.0 * both / (both + len(alone)) if both or alone else 100.0
-    name = recording.name
-    return f"{name:32s} {'log events':18s} {share:8.3f} %  {both} agree, {len(alone)} do not {listed}".rstrip()
+    rows = both + len(alone)
+    share = 100.0 * both / rows if rows else 100.0
+    return Judged(
+        recording.name, "log events", share, both, rows, f"{both} agree, {len(alone)} do not {listed}".rstrip()
+    )

@@ -26,5 +26,7 @@ class Request:
     """Run each recording from the capture alone, with polls, with logs and with both; the last column says whether any is worse."""
     show: int = 0
     """Print the first SHOW wrong rows of each recording."""
+    json: Flag = False
+    """Print JSON instead of lines."""
     least: float = 0.0
     """End with exit code 3 if a recording is below this percentage."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from jobs.sentinel_fidelity import command
@@ -17,11 +19,24 @@ def test_it_prints_the_share_of_equal_samples_and_found_events(capsys: pytest.Ca
 
     lines = capsys.readouterr().out.splitlines()
     assert code is None
-    assert [line[25:43].strip() for line in lines[:-1]] == ["capture", "capture, no events", "logs", "capture logs"]
+    assert [line[33:51].strip() for line in lines[:-1]] == ["capture", "capture, no events", "logs", "capture logs"]
     assert "100.000 %  155/155" in lines[0]
     assert "events 57/57" in lines[0]
     assert not any("WORSE" in line for line in lines)
     assert lines[-1].startswith("lowest: ")
+
+
+@pytest.mark.long
+def test_the_same_is_said_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """One object: the lowest percentage, and each comparison."""
+    command(Request(str(RECORDINGS / "valkey-9.1"), json=True))
+
+    told = json.loads(capsys.readouterr().out)
+    assert [one["what"] for one in told["judged"]] == ["capture", "capture, no events", "logs", "capture logs"]
+    assert told["judged"][0] | {"told": ""} == {
+        "recording": told["judged"][0]["recording"], "what": "capture", "percent": 100.0, "right": 155, "rows": 155, "told": "", "wrong": [], "counted": 100.0,
+    }  # fmt: skip
+    assert told["lowest"] == min(one["counted"] for one in told["judged"] if one["counted"] is not None)
 
 
 def test_a_folder_without_recordings_is_refused(tmp_path) -> None:
