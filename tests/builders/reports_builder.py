@@ -8,6 +8,7 @@ from functools import cache
 
 from cluster_core.slots.key_slot import key_slot
 from schemas.caveats import Caveat
+from slotscope.reports.keyspace.key_use import KeyUse, UseReport
 from slotscope.reports.keyspace.report import (
     SLOT_COUNT,
     BigKey,
@@ -19,6 +20,7 @@ from slotscope.reports.keyspace.report import (
     Source,
     TtlBucket,
 )
+from slotscope.reports.keyspace.savings import ConditionBytes, CurvePoint, Saving, SavingsReport
 
 TAKEN_AT_MS = 1_790_000_000_000
 HOSTILE_KEYS = (
@@ -214,3 +216,22 @@ def _ttl_buckets(slots: list[SlotLoad]) -> list[TtlBucket]:
     parts.append(expires - sum(parts))
     sized = [TtlBucket(label, part, part * 310) for label, part in zip(labels, parts, strict=True)]
     return [*sized, TtlBucket("never", keys - expires, (keys - expires) * 300)]
+
+
+def _use_of(name: bytes, size: int, rate: float) -> KeyUse:
+    return KeyUse(name, 100, size, 40, size // 2, size // 4, 0, 10, 20, 30, size // 2, rate, 0.5)
+
+
+def full_report() -> KeyspaceReport:
+    """A hostile report with as much use and as many savings as a page shows."""
+    names = [*HOSTILE_KEYS, *(b"prefix-%d:" % number for number in range(500))]
+    use = UseReport(
+        _use_of(b"", 9_000_000, 5.0), [_use_of(b"1" * 40, 9, 1.0)], [_use_of(name, 90_000, 2.0) for name in names], []
+    )
+    changes = [
+        Saving(rank, kind, name, 1000, 10, "how " * 20, "risk " * 20, "undo " * 10, kind != "expire")
+        for rank, (name, kind) in enumerate(zip(names[:60], ["bucket", "names", "expire"] * 20, strict=True))
+    ]
+    curves = [CurvePoint(f"setting-{at}", 128 << step, 5, 100, 400, step == 2) for at in range(8) for step in range(6)]
+    savings = SavingsReport(changes, [ConditionBytes("redis 7.0", "libc", 10**7, 9 * 10**6, 3)] * 10, curves)
+    return replace(keyspace_report(hostile=True), use=use, savings=savings)

@@ -90,13 +90,14 @@ class Drawn(NamedTuple):
 
 
 def draw_lanes(report: HistoryReport, names: Names, room: Room) -> list[Drawn]:
-    """The lanes of *report*: nodes that took part in an incident come first, those of the first incident before the others."""
+    """The lanes of *report*: nodes that took part in an incident come first, before the others whom an incident put out of service for longest, and who took over."""
     marks: dict[str, list[Mark]] = {}
-    order: dict[str, int] = {}
-    for one in report.incidents[: room.incidents]:
-        for node in (one.subject, one.winner):
-            if node:
-                order.setdefault(node, len(order))
+    told = report.incidents[: room.incidents]
+    gravest = sorted(told, key=lambda one: -(one.figures.get("outage_ms") or 0))
+    order = {
+        node: at for at, node in enumerate(dict.fromkeys(n for one in gravest for n in (one.subject, one.winner) if n))
+    }
+    for one in told:
         for place, step in enumerate(one.steps[: room.story_steps], 1):
             for node, bar in _step_bars(report, step):
                 order.setdefault(node, len(order))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from cluster_core.incidents.story import seconds
 from slotscope.reports.history.lanes import Bar, bar_of
 from slotscope.reports.history.terminal import clock, moment
 from slotscope.reports.line_chart import Chart, Series, line_chart
@@ -43,7 +44,7 @@ def render_replication(report: ReplicationReport) -> str:
         "unforeseen": sum(one.as_foreseen is False for one in report.resyncs),
         "mark_kind": _mark_kind,
         "chart": _chart(report),
-        "clock": clock,
+        "seconds": seconds,
         "instant": moment,
         "since_start": lambda ts_ns: clock((ts_ns - report.first_ns) // 1_000_000),
     }

@@ -83,7 +83,9 @@
         near[key].focus();
       };
       group.setAttribute("role", "button");
-      group.setAttribute("aria-label", words(node));
+      const title = document.createElementNS(NS, "title");
+      title.textContent = words(node);
+      group.prepend(title);
       const show = () => { readout.textContent = words(node); };
       group.addEventListener("mouseenter", show);
       group.addEventListener("focus", show);

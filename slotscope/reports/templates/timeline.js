@@ -110,10 +110,12 @@
         if (left > 0) element.classList.add("begins");
       }
     }
+    let free = 0;
     for (const { element, at, end } of numbers) {
-      const x = percent(at);
+      const x = percent(at), place = Math.max((x * width) / 100, free);
       element.toggleAttribute("hidden", x > 100 || percent(end) < 0);
-      element.setAttribute("x", `${Math.max(x, 0)}%`);
+      element.setAttribute("x", place);
+      if (!element.hasAttribute("hidden")) free = place + (element.textContent.length + 1) * LABEL_PX;
     }
   }
   let asked = false;

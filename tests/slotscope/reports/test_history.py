@@ -10,6 +10,7 @@ from rich.console import Console
 
 from cluster_core.replay.rows import NodeViewRow
 from slotscope.reports.history.html import PAGE_BYTES_MAX, render_history, silence_level
+from slotscope.reports.history.lanes import Room, draw_lanes
 from slotscope.reports.history.report import HealthSpan, HistoryNode, OwnBelief, health_spans, role_spans, slot_count
 from slotscope.reports.history.terminal import clock, moment, print_incidents, print_story
 from slotscope.reports.history.views import address_book, agreed_views, past_difference, past_view
@@ -42,6 +43,18 @@ def test_a_page_stays_small_whatever_the_size_of_the_cluster(incidents: int, sto
     assert f"of {incidents} incidents" in page
     assert "of 1,000 nodes" in page.replace("\u202f", ",")
     assert f"of {incidents} incidents" not in render_history(replace(large, incidents=[story]))
+
+
+def test_the_lanes_of_who_failed_and_who_took_over_stand_above_those_of_an_earlier_meeting() -> None:
+    """A person who opens the page looks for them first."""
+    report = history_report()
+    failover = report.gravest
+    assert failover is not None
+    calm = replace(failover, number=1, kind="membership", subject=C, winner=None, figures={})
+
+    lanes = draw_lanes(replace(report, incidents=[calm, replace(failover, number=2)]), {}, Room())
+
+    assert [one.lane.node.node_id for one in lanes[:3]] == [failover.subject, failover.winner, C]
 
 
 def test_slots_that_move_one_by_one_stay_one_span() -> None:

@@ -24,7 +24,7 @@ from tests.benches.browser import Page, open_page
 from tests.builders.history_report import history_report
 from tests.builders.rebalance_report import rebalance_report
 from tests.builders.replication_report import replication_report
-from tests.builders.reports_builder import TAKEN_AT_MS, keyspace_report
+from tests.builders.reports_builder import TAKEN_AT_MS, full_report, keyspace_report
 
 ROOT = Path(__file__).parents[3]
 AXE = (ROOT / "tests" / "data" / "axe" / "axe.min.js").read_text("utf-8")
@@ -108,7 +108,7 @@ def fleet() -> FleetReport:
 
 REPORTS: dict[str, Callable[[], Any]] = {
     "key-slots": keyspace_report,
-    "key-slots-hostile": lambda: replace(keyspace_report(hostile=True), snapshot_id="hostile<b>"),
+    "key-slots-hostile": lambda: replace(full_report(), snapshot_id="hostile<b>"),
     "compare": comparison,
     "plan": lambda: replace(rebalance_report(), snapshot_id=keyspace_report().snapshot_id),
     "history": history_report,

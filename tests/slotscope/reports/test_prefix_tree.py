@@ -12,35 +12,14 @@ import pytest
 from rich.console import Console
 
 from slotscope.reports.keyspace.html import render_html
-from slotscope.reports.keyspace.key_use import KeyUse, UseReport
 from slotscope.reports.keyspace.prefix_tree import heaviest_nodes, prefix_tree, tree_data
-from slotscope.reports.keyspace.savings import ConditionBytes, CurvePoint, Saving, SavingsReport
 from slotscope.reports.keyspace.terminal import render_terminal
 from tests.benches.browser import open_page
-from tests.builders.reports_builder import HOSTILE_KEYS, empty_report, keyspace_report
+from tests.builders.reports_builder import empty_report, full_report, keyspace_report
 
 SIZE_MAX = 1_000_000
 REPORT = keyspace_report()
 HOSTILE = keyspace_report(hostile=True)
-
-
-def use_of(name: bytes, size: int, rate: float) -> KeyUse:
-    return KeyUse(name, 100, size, 40, size // 2, size // 4, 0, 10, 20, 30, size // 2, rate, 0.5)
-
-
-def full_report():
-    """A hostile report with as much use and as many savings as a page shows."""
-    names = [*HOSTILE_KEYS, *(b"prefix-%d:" % number for number in range(500))]
-    use = UseReport(
-        use_of(b"", 9_000_000, 5.0), [use_of(b"1" * 40, 9, 1.0)], [use_of(name, 90_000, 2.0) for name in names], []
-    )
-    changes = [
-        Saving(rank, kind, name, 1000, 10, "how " * 20, "risk " * 20, "undo " * 10, kind != "expire")
-        for rank, (name, kind) in enumerate(zip(names[:60], ["bucket", "names", "expire"] * 20, strict=True))
-    ]
-    curves = [CurvePoint(f"setting-{at}", 128 << step, 5, 100, 400, step == 2) for at in range(8) for step in range(6)]
-    savings = SavingsReport(changes, [ConditionBytes("redis 7.0", "libc", 10**7, 9 * 10**6, 3)] * 10, curves)
-    return replace(HOSTILE, use=use, savings=savings)
 
 
 def test_a_prefix_lies_below_the_longest_one_that_it_continues():
