@@ -6,7 +6,16 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from slotscope.requests.options import Flag, Numbers, Paths, TableOptions, options
+from slotscope.requests.options import (
+    BYTES_PER_SECOND,
+    NO_OPTIONS,
+    AccessOptions,
+    Flag,
+    Numbers,
+    Paths,
+    TableOptions,
+    options,
+)
 
 
 @options
@@ -14,7 +23,7 @@ class Request(TableOptions):
     """Which keys of which dumps to write, as what, and where to; conditions are joined by "and", several values of one by "or"."""
 
     rdb: Paths = ()
-    """RDB dumps: files, globs, folders or URIs; gzip and zstd are recognised."""
+    """RDB dumps: files, globs, folders or URIs; gzip and zstd are recognised. redis://HOST:PORT: a dump that this server makes now, as for a replica."""
     aof: Paths = ()
     """Append-only logs (appendonlydir, a manifest, or one file): the keys that they leave, which are held in memory meanwhile."""
     to: Literal["json", "csv", "resp", "parquet", "delta"]
@@ -57,6 +66,11 @@ class Request(TableOptions):
     """Parts written at the same time. Default: the machine's cores."""
     no_crc: Flag = False
     """Do not check the CRC64 of the dumps."""
+    bytes_per_second: float = BYTES_PER_SECOND
+    """Dumps of live servers: bytes a second that are read of each, at most."""
+    from_master: Flag = False
+    """Dumps of live servers: also of a master, which forks for it."""
+    access: AccessOptions = NO_OPTIONS
 
     @property
     def permissive(self) -> bool:

@@ -7,6 +7,7 @@ it is as soon as the dump is there.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,7 +15,7 @@ from cluster_core.errors import ClusterCoreError, DecodeError, MissingInputError
 from cluster_core.wire.dump_receiver import DumpReceiver
 from cluster_core.wire.info_reply import read_info
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.stores import LIVE
+from slotscope.runtime.storage.stores import LIVE, is_live
 from slotscope.servers.cluster import parse_address
 from slotscope.servers.node_link import Access, LinkError, NodeLink
 
@@ -23,6 +24,8 @@ CAPABILITIES: Final = (("REPLCONF", "capa", "eof"), ("REPLCONF", "rdb-only", "1"
 
 Valkey 9 is told its own version, too: to a replica that names none it sends what Redis 7.2 reads.
 """
+BYTES_PER_SECOND_MIN: Final = 1000
+"""A server gives up a replica that takes too long."""
 SILENCE_S_MAX: Final = 60.0
 """A server that makes a dump sends a newline each second (``repl-timeout`` of replicas)."""
 _CHUNK_BYTES: Final = 256 << 10
@@ -35,6 +38,14 @@ class DumpOptions:
     access: Access = field(default_factory=Access)
     bytes_per_second: float = 50e6
     from_master: bool = False
+
+
+def check_lives(paths: Iterable[str], options: DumpOptions) -> None:
+    """Ask the servers among *paths*, whose dumps are wanted, before any of them makes one.  Raises InputError as `check_live`."""
+    if not options.bytes_per_second >= BYTES_PER_SECOND_MIN:
+        raise InputError(f"--bytes-per-second {options.bytes_per_second:g}: {BYTES_PER_SECOND_MIN:,} or more")
+    for path in filter(is_live, paths):
+        check_live(path, options)
 
 
 def check_live(path: str, options: DumpOptions) -> None:

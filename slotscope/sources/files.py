@@ -198,7 +198,8 @@ def open_raw(path: str) -> IO[bytes]:
     """Open a file for reading bytes; raises DecodeError if that is refused, PlaceError where a store fails."""
     if stores.is_live(path):
         raise MissingInputError(
-            "the dump of a live server is read once, by key-slots alone: save it to a file first", source=path
+            "the dump of a live server is read once, by key-slots and export alone: save it to a file first",
+            source=path,
         )
     try:
         if is_uri(path):

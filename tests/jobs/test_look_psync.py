@@ -126,7 +126,6 @@ def test_what_cannot_be_dumped_is_one_line(words, says, capsys):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--deep"], "--deep reads dumps twice"),
         (["--keep-keys"], "--keep-keys reads dumps twice"),
         (["--bytes-per-second", "1"], "--bytes-per-second 1: 1,000 or more"),
         (["--bytes-per-second", "nan"], "--bytes-per-second nan"),

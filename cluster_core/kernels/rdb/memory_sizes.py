@@ -158,6 +158,13 @@ def _string(m: Any, length: int) -> int:
     return allocated(m, sds_bytes(length))
 
 
+@borrowing()
+def fill_allocations(m: Any, lengths: Any, are_strings: bool, found: Any) -> None:
+    """Fill *found* with what each of *lengths* takes, as a string of its own or as it is."""
+    for i in range(len(lengths)):
+        found[i] = _string(m, lengths[i]) if are_strings else allocated(m, lengths[i])
+
+
 @borrowing(forceinline=True)
 def _key(m: Any, key_length: int, expires: bool) -> int:
     place = m[KEY_PLACE]

@@ -89,6 +89,7 @@ class RdbSkimmer:
         self._templates: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._tables: Tables | None = None
         self._batch: Batch | None = None  # made when it is needed
+        self._name: NDArray[np.uint8] = np.empty(0, np.uint8)
         if head is not None:
             self._apply_head(head)
 
@@ -165,8 +166,8 @@ class RdbSkimmer:
 
     # Output.
 
-    def batches(self) -> Iterator[KeyBatch]:
-        """Decode what was fed; yield each batch that is full, and the last one.
+    def batches(self, *, at_once: bool = False) -> Iterator[KeyBatch]:
+        """Decode what was fed; yield each batch that is full, and the last one, *at_once* all keys whose records are there.
 
         Raises DecodeError (TruncatedError, SplitError) with the offset in the file, after the keys before it
         were yielded.
@@ -178,7 +179,9 @@ class RdbSkimmer:
                 self._error = error
                 break
             if answer == at.NEED:
-                return
+                if not at_once:
+                    return
+                break
             if answer == at.BATCH:
                 yield self._take_batch()
         if self._state[at.ROW] > 0:
@@ -205,11 +208,8 @@ class RdbSkimmer:
         elif answer == at.END:
             self._is_past_end = True
             if self._end is not None:
-                raise SplitError(
-                    "the file's end lies within a range that is not the last",
-                    offset=self.position - 1,
-                    source=self._source,
-                )
+                reason = "the file's end lies within a range that is not the last"
+                raise SplitError(reason, offset=self.position - 1, source=self._source)
         elif answer == at.FAULT:
             if st[at.FAULT_CODE] == faults.TEMPLATE and self._start:
                 reason = "a hash by template lies in a range: templates are at the file's beginning"
@@ -220,7 +220,8 @@ class RdbSkimmer:
 
     def _run(self) -> int:
         if self._batch is None:
-            self._batch = new_batch(self._capacity, KEY_DATA_BYTES)
+            self._batch = new_batch(self._capacity, max(KEY_DATA_BYTES, len(self._name)))
+            self._batch.key_data[: len(self._name)] = self._name
             self._state[at.ROW] = self._state[at.KEY_POS] = 0
         if self._tables is None:
             self._tables = self._new_tables()
@@ -313,20 +314,16 @@ class RdbSkimmer:
         pos = int(st[at.POS])
         if int(st[at.STOP]) - pos < 8:
             if self._window.at_eof:
-                raise TruncatedError(
-                    "the file ends within its CRC", offset=self.position + int(st[at.STOP]) - pos, source=self._source
-                )
+                offset = self.position + int(st[at.STOP]) - pos
+                raise TruncatedError("the file ends within its CRC", offset=offset, source=self._source)
             st[at.WANT] = 8
             return at.NEED
         self.stored_crc = int.from_bytes(self._window.data[pos : pos + 8].tobytes(), "little")
         st[at.POS] = self._crc_at = pos + 8
         self._finish()
         if self.crc_ok is False:
-            raise DecodeError(
-                f"CRC64 is {self.crc:016x}, but the file says {self.stored_crc:016x}",
-                offset=self.position,
-                source=self._source,
-            )
+            reason = f"CRC64 is {self.crc:016x}, but the file says {self.stored_crc:016x}"
+            raise DecodeError(reason, offset=self.position, source=self._source)
         return at.END
 
     def _fold_crc(self) -> None:
@@ -336,11 +333,13 @@ class RdbSkimmer:
         self._crc_at = pos
 
     def _take_batch(self) -> KeyBatch:
-        """Return the rows so far as a batch, after which a new one begins."""
+        """Return the rows so far as a batch, after which a new one begins, with the name of a key whose value is still to come."""
         assert self._batch is not None
         rows = int(self._state[at.ROW])
         columns: dict[str, Any] = {name: getattr(self._batch, name)[:rows] for name in ROW_COLUMNS}
         offsets = self._batch.key_offsets[: rows + 1]
+        open_bytes = 0 if self._state[at.PHASE] == at.P_RECORD else int(self._state[at.KEY_LENGTH])
+        self._name = self._batch.key_data[int(offsets[-1]) :][:open_bytes].copy()
         if self._memory is None:
             columns["memory_bytes"] = columns["estimate"] = None
         batch = KeyBatch(key_offsets=offsets, key_data=self._batch.key_data[: int(offsets[-1])].copy(), **columns)

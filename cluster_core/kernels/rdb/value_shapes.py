@@ -146,7 +146,7 @@ def _walk_list(data: Any, at: int, end: int, form: int, sums: Any, conditions: A
                 whole = raw + 11 + 5 if rules[k, ZIPLISTS] else raw
                 parts[k, PART_NODES] += models[k, sizes.LIST_NODE] + sizes.packed_size(models[k], whole)
             continue
-        code, at, need = take_packed(data, at, end, form, sums, models, np.int64(grammar.M_LIST), scratch)
+        code, at, need = take_packed(data, at, end, form, sums, models[:0], np.int64(grammar.M_LIST), scratch)
         if code != DONE:
             return code, need
         acc[NODES_MET] += 1
@@ -332,7 +332,9 @@ def measure_values(
                 _list(lengths[i], expires, (acc, parts), conditions, memory[i], shapes[i])
         elif measure != grammar.M_UNKNOWN and g[op, columns.LEAD_BYTES] == 0:
             if layout == grammar.L_PACKED and g[op, columns.ENTRIES] < 3:
-                code, _, need = take_packed(data, at, end, form, (acc, parts), models, measure, scratch)
+                # what is packed stays so, but for sets of texts: no server needs the elements of a table
+                tables = models if measure == grammar.M_SET and form != grammar.F_INTSET else models[:0]
+                code, _, need = take_packed(data, at, end, form, (acc, parts), tables, measure, scratch)
             elif layout == grammar.L_ELEMENTS:
                 code = _walk_elements(data, at, end, g[op, columns.ELEMENT], measure, (acc, parts), models)
             if code == DONE:

@@ -21,6 +21,7 @@ from cluster_core.kernels.keys.filter import key_filter
 from cluster_core.kernels.values.release import NEWEST, release_of
 from cluster_core.kernels.values.state import RESP
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.storage.stores import is_live
 from slotscope.sources.files import InputFile, expand, is_uri, write_text
 from slotscope.sources.folder_kinds import DUMPS
 from slotscope.sources.rdb.files import RdbUnit, plan_units
@@ -28,6 +29,7 @@ from slotscope.sources.values.part import HEADS, PARQUET, STYLES, PartFacts, Sou
 
 if TYPE_CHECKING:
     from slotscope.requests.export import Request
+    from slotscope.servers.dump_link import DumpOptions
     from slotscope.sources.aof.state import AofStateUnit
 
 MANIFEST = "_export.json"
@@ -105,7 +107,20 @@ def _wanted(request: Request) -> Wanted:
         not request.no_crc,
         request.limit,
         libraries=style == RESP and release.has_functions and request.limit is None and not any(conditions.values()),
+        live=_live_options(request),
     )
+
+
+def _live_options(request: Request) -> DumpOptions | None:
+    """How live servers are asked for their dumps, after each was asked whether it may be; None where there are none."""
+    if not any(map(is_live, request.rdb)):
+        return None
+    from slotscope.servers.dump_link import DumpOptions, check_lives  # what talks to servers, only where there is one
+
+    access = request.access.with_password(request.access.password())
+    options = DumpOptions(access, request.bytes_per_second, request.from_master)
+    check_lives(request.rdb, options)
+    return options
 
 
 def _in_turn(units: Sequence[Source], wanted: Wanted, write: Callable[[int, Wanted], PartFacts]) -> list[PartFacts]:
@@ -209,12 +224,12 @@ class _Folder:
                 os.unlink(self._path(number) + ending)
 
     def _begin(self) -> None:
-        """Make the folder; one of the same request is gone on with, any other begins anew."""
+        """Make the folder; one of the same request is gone on with, unless a live server is asked; any other begins anew."""
         asked = os.path.join(self._work, "asked.json")
         if os.path.isdir(self._work):
             try:
                 with open(asked, encoding="utf-8") as file:
-                    if file.read() == self._asked:
+                    if file.read() == self._asked and self._wanted.live is None:
                         return
             except FileNotFoundError:
                 pass

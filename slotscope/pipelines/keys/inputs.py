@@ -12,7 +12,7 @@ from slotscope.requests.key_slots import Request
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.settings import Settings
 from slotscope.runtime.storage.stores import is_live
-from slotscope.servers.dump_link import DumpOptions, check_live
+from slotscope.servers.dump_link import DumpOptions, check_lives
 from slotscope.sources.inputs import find_inputs, load_topology
 from slotscope.sources.keys.lists import KeyListOptions
 from slotscope.sources.keys.partial_rows import TallyOptions
@@ -20,8 +20,6 @@ from slotscope.sources.persistence_polls import read_persistence_polls
 
 APPENDFSYNC = ("always", "everysec", "no")
 """What a server's ``appendfsync`` may be."""
-BYTES_PER_SECOND_MIN = 1000
-"""A server gives up a replica that takes too long."""
 LFU_SETTING_MAX = 65_535
 """A larger ``lfu-decay-time`` is longer than the 16 bits of minutes that a server keeps."""
 
@@ -40,7 +38,9 @@ def check_request(request: Request) -> None:
     for name in ("lfu_log_factor", "lfu_decay_time"):
         if not 0 <= getattr(request, name) <= LFU_SETTING_MAX:
             raise InputError(f"--{name.replace('_', '-')} {getattr(request, name)}: 0 to {LFU_SETTING_MAX}")
-    _check_live(request)
+    if request.keep_keys and any(map(is_live, request.rdb)):
+        raise InputError("--keep-keys reads dumps twice: save those of live servers to files first (redis-cli --rdb)")
+    check_lives(request.rdb, _dump_options(request))
     read_persistence_polls(list(request.info), bad=[] if request.permissive else None)
     topology = load_topology(request.topology)
     if request.snapshot == "":
@@ -83,18 +83,6 @@ def tally_options(request: Request, settings: Settings, topology: Topology | Non
 def _dump_options(request: Request) -> DumpOptions:
     access = request.access.with_password(request.access.password())
     return DumpOptions(access, request.bytes_per_second, request.from_master)
-
-
-def _check_live(request: Request) -> None:
-    """Ask the servers whose dumps are wanted, before any of them makes one; raises InputError."""
-    live = [path for path in request.rdb if is_live(path)]
-    if not request.bytes_per_second >= BYTES_PER_SECOND_MIN:
-        raise InputError(f"--bytes-per-second {request.bytes_per_second:g}: {BYTES_PER_SECOND_MIN:,} or more")
-    for name in ("deep", "keep_keys"):
-        if live and getattr(request, name):
-            raise InputError(f"--{name.replace('_', '-')} reads dumps twice: save that of {live[0]} to a file first")
-    for path in live:
-        check_live(path, _dump_options(request))
 
 
 def memory_settings(request: Request, *, in_cluster: bool) -> MemorySettings | None:

@@ -21,11 +21,11 @@ from cluster_core.kernels.keys.group_tally import GroupTally
 from cluster_core.kernels.keys.use import add_by_slot
 from cluster_core.kernels.rdb import value_shapes as shapes
 from cluster_core.kernels.rdb.key_twins import key_hashes
+from cluster_core.kernels.rdb.memory_sizes import fill_allocations, model_array
 from cluster_core.kernels.values.compression import compressed_sizes, sampled_columns
 from cluster_core.kernels.values.measure import Measured, ValueMeasure, texts_of
 from cluster_core.memory.model import MemoryModel, MemorySettings, model_of
 from cluster_core.memory.packed_sizes import listpack_string_bytes
-from cluster_core.memory.strings import sds_bytes
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.interim import ADVICE_PARTIAL
 from slotscope.sources.keys.partial_rows import amount_lists
@@ -46,7 +46,6 @@ NO_PREFIX = b""
 UNCUT = "uncut"
 """Kind of the row of a range that cannot be read alone: the dumps must be read whole."""
 _ONE = np.ones(1, np.int64)
-_NAME_LENGTHS = 1024
 _ENTRY_OVERHEAD = 8
 """What a server adds to an element when it asks whether a list's node has room for it (``SIZE_ESTIMATE_OVERHEAD``)."""
 _LISTPACK_HEAD_BYTES = 7
@@ -99,6 +98,7 @@ class AdviceTally:
     ) -> None:
         self._shift = sample_shift(size)
         self._model, self._measure, self._options = model, measure, options
+        self._layout = model_array(model)
         self._conditions = conditions
         self._slots = np.zeros((SLOT_COUNT, conditions + 2), np.int64)
         self._types = np.zeros((256, conditions + 2), np.int64)
@@ -108,8 +108,6 @@ class AdviceTally:
         self._duplicates = _Duplicates()
         self._keys = 0
         self._keys_apart, self._apart = 0, np.zeros((1, 2 + 2 * conditions + len(BEHIND)), np.int64)
-        names = np.array([model.allocated(sds_bytes(length)) for length in range(_NAME_LENGTHS)])
-        self._name_bytes = names
         self._separator = np.zeros(256, np.bool_)
         self._separator[np.frombuffer(options.separators, np.uint8)] = True
 
@@ -181,17 +179,13 @@ class AdviceTally:
         """Bytes of a list's nodes whose elements take *payload*."""
         whole = payload + _LISTPACK_HEAD_BYTES
         layout = self._model.layout
-        return layout.list_node + (whole if layout.packed_exact else self._each(self._model.allocated, whole))
+        return layout.list_node + (whole if layout.packed_exact else self._allocated(whole, are_strings=False))
 
-    @staticmethod
-    def _each(measure: Callable[[int], int], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """What *measure* says of each of *sizes*, asked once for each that is different."""
-        different, places = np.unique(sizes, return_inverse=True)
-        return np.array([measure(size) for size in different.tolist()], np.int64)[places]
-
-    def _text_bytes(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Bytes of strings of *sizes* in memory."""
-        return self._each(lambda size: self._model.allocated(sds_bytes(size)), sizes)
+    def _allocated(self, sizes: NDArray[np.int64], *, are_strings: bool = True) -> NDArray[np.int64]:
+        """Bytes of strings of *sizes* in memory, or of what is as it is."""
+        found = np.empty(len(sizes), np.int64)
+        fill_allocations(self._layout, sizes, are_strings, found)
+        return found
 
     def _add_prefixes(
         self,
@@ -212,16 +206,16 @@ class AdviceTally:
         )
         payload = _LISTPACK[np.minimum(fields, 64)] + _LISTPACK[np.minimum(raw, 64)]
         name_bytes = np.where(
-            prefix > SHORT_PREFIX, self._names(lengths) - self._names(lengths - prefix + SHORT_PREFIX), 0
+            prefix > SHORT_PREFIX, self._allocated(lengths) - self._allocated(lengths - prefix + SHORT_PREFIX), 0
         )
         texts = is_text & (raw >= TEXT_MIN)
         held, lzf_saving = np.zeros((2, len(batch)), np.int64)
-        held[texts] = self._text_bytes(raw[texts])
+        held[texts] = self._allocated(raw[texts])
         packed = texts & (lzf > 0)
-        lzf_saving[packed] = held[packed] - self._text_bytes(lzf[packed])
+        lzf_saving[packed] = held[packed] - self._allocated(lzf[packed])
         sampled = texts & ((key_hashes(batch) & np.uint64((1 << self._shift) - 1) == 0) | (held >= VALUE_BYTES_MAX))
         sizes = np.array(compressed_sizes(texts_of_rows(sampled)), np.int64)
-        saved_by_zstd = np.maximum(held[sampled] - self._text_bytes(sizes), 0)
+        saved_by_zstd = np.maximum(held[sampled] - self._allocated(sizes), 0)
         self._duplicates.add(found.shapes[texts, shapes.TEXT_HASH], raw[texts])
         behind = both.shape[1] + saved.shape[1]
         amounts = np.zeros((len(batch), behind + len(BEHIND)), np.int64)
@@ -235,10 +229,6 @@ class AdviceTally:
         self._prefixes.add_prefixes(batch, self._options.separators, 1, amounts)
         self._apart += amounts[prefix == 0].sum(axis=0)
         self._keys_apart += int((prefix == 0).sum())
-
-    def _names(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-        inside = self._name_bytes[np.clip(lengths, 0, _NAME_LENGTHS - 1)]
-        return np.where(lengths < _NAME_LENGTHS, inside, lengths)
 
     def _first_prefixes(self, batch: KeyBatch, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the bytes of each key up to its first separator, 0 where it has none."""

@@ -25,6 +25,7 @@ from cluster_core.memory.model import MemorySettings
 from slotscope.runtime.storage.stores import is_live
 from slotscope.sources.byte_streams import ByteStream
 from slotscope.sources.files import InputFile, compression_of, open_raw, open_stream, zeros_at_end
+from slotscope.sources.held_bytes import HeldBytes
 from slotscope.sources.keys.file_shares import shared
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ class RdbUnitReader:
     ) -> None:
         self.unit = unit
         self._live = live
+        self._held: HeldBytes | None = None
         self.facts: dict[str, str] = {}
         self.trailing_bytes = 0
         self._fed = 0
@@ -162,6 +164,11 @@ class RdbUnitReader:
             check_crc=check_crc and (unit.parts == 1 or self._check_parts),
             memory=memory,
         )
+
+    def hold(self) -> HeldBytes:
+        """Hold the records of a live server's dump from now on, each until its batch was used."""
+        self._held = HeldBytes(self.unit.path)
+        return self._held
 
     def __iter__(self) -> Iterator[KeyBatch]:
         try:
@@ -181,7 +188,7 @@ class RdbUnitReader:
                     self._passed(stream.skip(ahead))
                     skimmer.skipped(ahead)
                 skimmer.filled(self._feed(stream))
-                yield from skimmer.batches()
+                yield from self._skimmed()
             while self.unit.end is None and self._feed(stream):
                 self.trailing_bytes += self._fed
         except TruncatedError as error:
@@ -196,12 +203,21 @@ class RdbUnitReader:
         if self._check_parts:
             self._check_whole()
 
+    def _skimmed(self) -> Iterator[KeyBatch]:
+        """What the skim has found; records are held until their batch was used."""
+        held = self._held
+        for batch in self.skimmer.batches(at_once=held is not None and held.is_full):
+            yield batch
+            if held is not None:
+                held.release(int(batch.offset[-1] + batch.serialized_bytes[-1]))
+
     def _open(self) -> ByteStream:
         if not is_live(self.unit.path):
             return open_stream(self.unit.path, start=self.unit.start)
         from slotscope.servers.dump_link import DumpOptions, LiveDump  # what talks to servers, only where there is one
 
-        return LiveDump(self.unit.path, self._live or DumpOptions())
+        dump = LiveDump(self.unit.path, self._live or DumpOptions())
+        return dump if self._held is None else self._held.following(dump)
 
     def _feed(self, stream: ByteStream) -> int:
         room = self.skimmer.room()

@@ -10,6 +10,8 @@ from cluster_core.formats.rdb.grammar import MODULE, STRING
 from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.formats.rdb.soundness import ValueFlaw, value_flaws
 from cluster_core.kernels.keys.batch import KeyBatch
+from slotscope.runtime.storage.stores import is_live
+from slotscope.sources.rdb.files import RdbUnitReader
 from slotscope.sources.rdb.survey import RangeReader
 
 VALUE_BYTES_MAX = 256 << 20
@@ -33,12 +35,13 @@ class FlawedKey(NamedTuple):
 
 
 class SoundnessCheck:
-    """Decodes the values of each batch that is added: strings hold what their prefix says, and only a module knows its own."""
+    """Decodes the values of each batch of *reader* that is added: strings hold what their prefix says, and only a module knows its own."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, reader: RdbUnitReader) -> None:
         self.decoded = self.flawed = self.too_large = 0
         self.flaws: list[FlawedKey] = []
-        self._records = RangeReader(path)
+        path = reader.unit.path
+        self._records = reader.hold() if is_live(path) else RangeReader(path)
 
     def add(self, batch: KeyBatch, head: RdbHead) -> None:
         """Decode the collections and streams of *batch*."""

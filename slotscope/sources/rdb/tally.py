@@ -73,7 +73,7 @@ class _Dump:
         self._one = sums.begin(unit.path, Knows(sizes=True, expiry=True))
         self._reader = RdbUnitReader(unit, check_crc=options.check_crc, memory=options.memory, live=options.live)
         self._hashes: list[NDArray[np.uint64]] = []
-        self._check = SoundnessCheck(unit.path) if options.deep else None
+        self._check = SoundnessCheck(self._reader) if options.deep else None
 
     @property
     def flaws(self) -> list[FlawedKey]:

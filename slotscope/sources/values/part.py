@@ -21,12 +21,14 @@ from cluster_core.kernels.values.release import Release
 from cluster_core.kernels.values.state import CSV, JSON, RESP
 from cluster_core.kernels.values.writer import ValueWriter
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.storage.stores import is_live
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
 from slotscope.sources.rdb.twins import HASHES_MAX, TWINS_LISTED, find_twins, told
 from slotscope.sources.values.libraries import libraries_before_keys
 from slotscope.sources.values.plain_bytes import local_file, mapped_bytes
 
 if TYPE_CHECKING:
+    from slotscope.servers.dump_link import DumpOptions
     from slotscope.sources.aof.state import AofStateUnit
 
 PARQUET = -1
@@ -63,7 +65,7 @@ class PartFacts:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be written, and how: *keys_max* of the keys that *filter* chooses, for a server of *release* if as commands, with function *libraries* or not."""
+    """What is to be written, and how: *keys_max* of the keys that *filter* chooses, for a server of *release* if as commands, with function *libraries* or not; *live* servers are asked so."""
 
     filter: KeyFilter
     style: int
@@ -72,6 +74,7 @@ class Wanted:
     check_crc: bool = True
     keys_max: int | None = None
     libraries: bool = False
+    live: DumpOptions | None = None
 
 
 class PartReader:
@@ -83,19 +86,20 @@ class PartReader:
 
     def __init__(self, source: str, dump: RdbUnit, wanted: Wanted) -> None:
         self.facts = PartFacts(source)
-        self.reader = RdbUnitReader(dump, check_crc=wanted.check_crc)
+        self.reader = RdbUnitReader(dump, check_crc=wanted.check_crc, live=wanted.live)
         self._dump = dump
         self._wanted = wanted
-        self._data = mapped_bytes(dump.path)
+        self._is_live = is_live(dump.path)
+        self._data = self.reader.hold().data if self._is_live else mapped_bytes(dump.path)
         self._hashes: list[NDArray[np.uint64]] = []
         self._hashed = 0
 
     def libraries(self) -> list[bytes]:
-        """The function libraries that belong to this part, where any are wanted."""
+        """The commands of the function libraries that belong to this part, where any are wanted; to be asked at the first batch, or behind the last."""
         wanted = self._wanted.libraries and not self._dump.start
         found = libraries_before_keys(self._data, source=self.facts.source) if wanted else []
         self.facts.libraries = len(found)
-        return found
+        return [command_of(b"FUNCTION", b"LOAD", b"REPLACE", code) for code in found]
 
     def __iter__(self) -> Iterator[tuple[NDArray[np.uint8], KeyBatch, NDArray[np.int64]]]:
         facts, wanted = self.facts, self._wanted
@@ -115,7 +119,7 @@ class PartReader:
                 if left == 0:
                     break
         except DecodeError as error:
-            if not wanted.permissive or isinstance(error, SplitError):
+            if not wanted.permissive or isinstance(error, SplitError) or self._is_live:
                 raise
             facts.bad = {"offset": error.offset, "reason": error.reason}
         facts.functions = self.reader.skimmer.function_count
@@ -128,6 +132,8 @@ class PartReader:
 
     def _find_twins(self) -> None:
         """Look for keys that were written twice, which commands would add up to one; of ranges without slots `check_twins` looks in all at once."""
+        if self._is_live:  # a server has no key twice, and its dump cannot be read again
+            return
         if self._dump.guessed:
             self.facts.hashes = self._hashes
             return
@@ -161,6 +167,8 @@ def local_dump(unit: Source, folder: str | None) -> Iterator[tuple[RdbUnit, dict
 
         with replayed_dump(unit, folder) as (path, left_out):
             yield RdbUnit(path, os.path.getsize(path)), dict(left_out)
+    elif is_live(unit.path):
+        yield unit, {}
     else:
         with local_file(unit.path, folder) as path:
             yield replace(unit, path=path), {}
@@ -185,11 +193,10 @@ def write_part(unit: Source, wanted: Wanted, out: IO[bytes], *, folder: str | No
     """
     with local_dump(unit, folder) as (dump, left_out):
         parts = PartReader(unit.path, dump, wanted)
-        for code in parts.libraries():
-            parts.facts.bytes += out.write(command_of(b"FUNCTION", b"LOAD", b"REPLACE", code))
         writer: ValueWriter | None = None
         for data, batch, rows in parts:
             if writer is None:
+                parts.facts.bytes += sum(map(out.write, parts.libraries()))
                 writer = ValueWriter(
                     parts.reader.skimmer.head,
                     wanted.style,
@@ -200,6 +207,8 @@ def write_part(unit: Source, wanted: Wanted, out: IO[bytes], *, folder: str | No
             for piece in writer.pieces(data, batch, rows):
                 parts.facts.bytes += len(piece)
                 out.write(piece)
+        if writer is None:
+            parts.facts.bytes += sum(map(out.write, parts.libraries()))
     facts = parts.facts
     if writer is not None:
         facts.keys, facts.not_text = writer.keys, writer.not_text

@@ -119,6 +119,19 @@ def test_pieces_of_any_size_give_the_same_rows(size: int):
     assert outcome(FILE, [size]) == outcome(FILE)
 
 
+@pytest.mark.parametrize("size", [3, 50, 1000])
+def test_keys_that_are_taken_at_once_keep_their_names(size: int):
+    """A batch ends in the middle of a record, whose name was read before."""
+    skimmer, found = RdbSkimmer("dump"), list[bytes]()
+    for at in range(0, len(FILE), size):
+        piece = FILE[at : at + size]
+        skimmer.room()[: len(piece)] = piece
+        skimmer.filled(len(piece))
+        found += [batch.key(row) for batch in skimmer.batches(at_once=True) for row in range(len(batch))]
+
+    assert found == [name.encode() for name, *_ in build.SAMPLES]
+
+
 @settings(QUICK, max_examples=examples(60))
 @given(st.lists(st.binary(max_size=80) | st.from_regex(rb"[a{}]{0,9}", fullmatch=True), max_size=30))
 def test_slot_and_tag_follow_the_cluster_rules(names: list[bytes]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import socket
 import threading
 import time
@@ -11,14 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
-from cluster_core.errors import MissingInputError, TruncatedError
+from cluster_core.errors import DecodeError, MissingInputError, TruncatedError
 from cluster_core.memory.model import MemorySettings
+from schemas.interim import UNIT
+from slotscope.pipelines.keys.export import export_dumps
+from slotscope.requests.export import Request
 from slotscope.runtime.errors import InputError
 from slotscope.servers.dump_link import DumpOptions, LiveDump, check_live
 from slotscope.servers.node_link import Access
-from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
+from slotscope.sources import held_bytes
+from slotscope.sources.keys.partial_rows import TallyOptions
+from slotscope.sources.rdb.files import RdbTask, RdbUnit, RdbUnitReader
+from slotscope.sources.rdb.tally import RdbTally
 from tests.benches.servers import Server, redis_62_binary, redis_binary, running, valkey_binary, wait_for
 
 pytestmark = pytest.mark.servers
@@ -100,6 +108,47 @@ def test_a_master_is_refused_unless_it_is_allowed():
             check_live(live(replica), DumpOptions())
 
     assert len(allowed["keys"]) == KEYS + 204
+
+
+@pytest.mark.parametrize("held", [held_bytes.HELD_BYTES, 20_000])
+def test_values_of_a_dump_on_its_way_are_those_of_the_file(held, tmp_path, monkeypatch):
+    """Decoded for `--deep` and written by `export` in the one pass, however few keys are held at a time."""
+    monkeypatch.setattr(held_bytes, "HELD_BYTES", held)
+    with replicated("redis-7.0") as (master, replica):
+        master.call("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function() return 1 end)")
+        wait_for(lambda: replica.call("FUNCTION", "LIST"), "the replica to have the library")
+        found = everything_told(live(replica), tmp_path)
+        wait_for(lambda: b"rdb_bgsave_in_progress:0" in replica.call("INFO", "persistence"), "its child to end")
+        replica.call("SAVE")
+        expected = everything_told(str(Path(replica.directory) / "dump.rdb"), tmp_path)
+
+    assert found["deep"] == expected["deep"] == (204, 0)
+    assert found["resp"].startswith(b"*4\r\n$8\r\nFUNCTION")
+    assert found == expected
+
+
+def everything_told(source: str, folder: Path) -> dict[str, Any]:
+    """What a check of all values counts, and exports of both kinds."""
+    unit = RdbUnit(source, 0)
+    tally = RdbTally(RdbTask((unit,)), 0, TallyOptions(deep=True))
+    (facts,) = (row["facts"] for rows in tally.run() for row in rows.to_pylist() if row["kind"] == UNIT)
+    told: dict[str, Any] = {"deep": (facts["decoded_values"], facts["flawed_values"])}
+    for style in ("resp", "parquet"):
+        out = folder / f"out.{style}"
+        export_dumps(Request(rdb=(source,), to=style, out=str(out)))
+        told[style] = out.read_bytes() if style == "resp" else pq.read_table(out, columns=["key", "value"]).to_pylist()
+    return told
+
+
+def test_a_record_that_is_larger_than_may_be_held_is_one_line(monkeypatch):
+    monkeypatch.setattr(held_bytes, "HELD_BYTES_MAX", 100_000)
+    with replicated("valkey") as (master, replica):
+        master.call("SET", "large", random.Random(1).randbytes(200_000))
+        wait_for(lambda: replica.call("EXISTS", "large"), "the replica to have it")
+        reader = RdbUnitReader(RdbUnit(live(replica), 0))
+        reader.hold()
+        with pytest.raises(DecodeError, match="is not held on its way: save the dump to a file first"):
+            list(reader)
 
 
 def test_no_more_bytes_a_second_are_read_than_were_allowed():
