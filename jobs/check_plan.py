@@ -16,10 +16,11 @@ def command(request: Request = Request()) -> int | None:
     from cluster_core.rebalance.bound.check import check_plan
     from slotscope.plans.stored_moves import compare_tables
     from slotscope.plans.stored_plans import read_stored_plan
+    from slotscope.reports.rebalance.words import resource_words
     from slotscope.reports.records import print_records
     from slotscope.reports.unread import partial_lines
     from slotscope.runtime.progress import progress
-    from slotscope.runtime.text import printable
+    from slotscope.runtime.text import plural, printable
 
     stored = read_stored_plan(request.root, request.plan)
     with progress("checking"):
@@ -45,8 +46,8 @@ def command(request: Request = Request()) -> int | None:
             return [*(f"wrong: {printable(line)}" for line in wrong), last]
         return [
             *partial_lines(stored.unread),
-            f"plan {stored.plan_id} holds: {found.verdict}, {len(found.moves)} slots; {moved} {found.cost} move, "
-            f"at least {least} have to, proven by {proofs} certificates",
+            f"plan {stored.plan_id} holds: {found.verdict}, {plural(len(found.moves), 'slot')}; {moved:,} {resource_words(found.cost)} move, "
+            f"at least {least:,} have to, proven by {plural(proofs, 'certificate')}",
         ]
 
     print_records(told, lines, as_json=request.json, stream=sys.stdout)

@@ -121,15 +121,15 @@ def _look_at_files(targets: Sequence[str], request: Request) -> int:
         sys.stdout.write(printable(line) + "\n")
     if not jobs:
         raise InputError("none of these files can be read by itself: `slotscope --help` names what commands read")
-    worst = cli.OK
+    codes = []
     for job in jobs:
         sys.stdout.write(f"\n$ {printable(shlex.join(['slotscope', job.job, *job.words]), COMMAND_CHARS_MAX)}\n")
         sys.stdout.flush()
         if not request.dry_run:
-            worst = max(worst, run([job.job, *job.words], debug=request.debug))
-    if not request.dry_run:
+            codes.append(run([job.job, *job.words], debug=request.debug))
+    if cli.OK in codes or cli.PARTIAL in codes:
         sys.stdout.write(f"\ntables and pages are in {printable(request.root)}: slotscope snapshots lists them\n")
-    return worst
+    return max(codes, default=cli.OK)
 
 
 def _as_typed(path: str) -> str:

@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 from slotscope.requests.setup import Request
@@ -14,21 +15,26 @@ from slotscope.runtime import cli
 
 
 def command(request: Request = Request()) -> int:
-    """Make ready what commands on Spark need: find Java, bring the Delta jars here, compile, archive the JVM's classes.
+    """Make ready what commands need: find Java, bring the Delta jars here, compile, archive the JVM's classes; without Spark, compile.
 
     Without it the first command does the same by and by.
     """
     from jobs.demo import RECORDINGS, lay_out, steps
     from jobs.main import run
+    from slotscope.runtime.failure import NEEDS_SPARK
     from slotscope.runtime.progress import progress
     from slotscope.runtime.spark import class_archive
     from slotscope.runtime.spark.executors.compiled_code import pack_beside_programs
     from slotscope.runtime.spark.jars import provide_jars, provide_store_jars
     from slotscope.runtime.spark.java import find_java_home
 
-    jars = provide_jars(request.jars, request.ivy_settings)
-    sys.stdout.write(f"Java      {find_java_home()}\n")
-    sys.stdout.write(f"jars      {Path(jars[0]).parent}: {', '.join(Path(path).name for path in jars)}\n")
+    has_spark = find_spec("pyspark") is not None
+    if has_spark:
+        jars = provide_jars(request.jars, request.ivy_settings)
+        sys.stdout.write(f"Java      {find_java_home()}\n")
+        sys.stdout.write(f"jars      {Path(jars[0]).parent}: {', '.join(Path(path).name for path in jars)}\n")
+    else:
+        sys.stdout.write(f"Spark     not here: {NEEDS_SPARK.partition(': ')[2]}\n")
     if request.store:
         store_jars = provide_store_jars(request.ivy_settings)
         sys.stdout.write(f"{request.store}        {Path(store_jars[0]).parent}: {len(store_jars)} jars\n")
@@ -41,15 +47,18 @@ def command(request: Request = Request()) -> int:
         contextlib.redirect_stdout(nowhere),
     ):
         lay_out(Path(root, RECORDINGS))
-        codes = [run(words) for _, words in steps(root)]  # what the commands compile is kept in the user's cache folder
-        codes.append(run(["advise", "--root", root, "--snapshot", "before"]))
+        codes = []  # what the commands compile is kept in the user's cache folder
+        if has_spark:
+            codes += [run(words) for _, words in steps(root)]
+            codes.append(run(["advise", "--root", root, "--snapshot", "before"]))
         dumps = os.path.join(root, RECORDINGS, "yesterday", "*.rdb")
         for style in ("json", "csv", "resp", "parquet"):
             codes.append(run(["export", "--rdb", dumps, "--to", style, "--out", os.path.join(root, style)]))
     if any(codes):
         return max(codes)
     pack_beside_programs()
-    sys.stdout.write(f"compiled  all that slotscope demo, advise and export run, {time.monotonic() - start:.0f} s\n")
+    commands = "demo, advise and export" if has_spark else "export"
+    sys.stdout.write(f"compiled  all that slotscope {commands} run, {time.monotonic() - start:.0f} s\n")
     return cli.OK
 
 

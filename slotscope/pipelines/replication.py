@@ -71,7 +71,7 @@ def read_sizes(words: Sequence[str]) -> dict[str, int]:
 
 def replay_replication(spark: SparkSession, request: Request, inputs: Inputs) -> Outcome:
     """Replay *inputs* into the tables of the request's snapshot; raises DecodeError for bad input in strict mode."""
-    sizes = {file.path: 0 for file in inputs.captures}
+    sizes = {file.path: file.size for file in inputs.captures}
     with running(request.root, task.JOB, request.snapshot, cluster=request.cluster, inputs=sizes) as run:
         return _replay(spark, request, inputs, run)
 

@@ -120,7 +120,8 @@ def _replay(spark: SparkSession, options: task.SentinelOptions, run: Run) -> Out
 
 def _files_of(options: task.SentinelOptions) -> dict[str, int]:
     files = options.files
-    return {**{file.path: 0 for file in files.captures}, **dict.fromkeys((*files.logs, *files.polls), 0)}
+    told = expand([*files.logs, *files.polls])
+    return {file.path: file.size for file in files.captures} | {file.path: file.size for file in told}
 
 
 def _write_replay(spark: SparkSession, run: Run, facts: dict[str, Any]) -> None:

@@ -171,3 +171,17 @@ def test_help_lists_every_job_without_loading_spark():
 
     assert done.stdout.splitlines()[-1] == "[]"
     assert all(name in done.stdout for name in COMMANDS)
+
+
+@pytest.mark.processes
+def test_a_program_that_asked_duckdb_ends_without_a_word_of_its_own():
+    """Which counts objects that nobody has collected, and complains of them at exit."""
+    script = (
+        "import duckdb\nfrom slotscope.runtime import cli\n"
+        "def command() -> None:\n    duckdb.sql('SELECT 1').fetchall()\n"
+        "cli.main(command, [])"
+    )
+    root = Path(__file__).parents[3]
+    done = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=True)
+
+    assert (done.stdout, done.stderr) == ("", "")
