@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from cluster_core.incidents.checks.connections import Breach, ConnectionChecks
+from collections.abc import Sequence
+
+from cluster_core.incidents.checks.connections import Breach, ConnectionChecks, header_breaches
 from cluster_core.incidents.speech import Said, Speech, SpeechFolder
 from cluster_core.incidents.thresholds import Thresholds
 
@@ -22,6 +24,21 @@ class NodeHeaders:
         if ended is not None:
             self._ended.append(ended)
         self._checks.feed(way, said)
+
+    def feed_alike(
+        self, ends: Sequence[tuple[int, Said]], last: Said, ts_ns: Sequence[int], offsets: Sequence[int]
+    ) -> bool:
+        """Take headers that say the same, clocks aside, and what the one before them said; False, and none is taken, where that is not so.
+
+        *ts_ns*, which do not go back and have no silence between them, and *offsets* are those of all, *last* is the last one, *ends* are the first ones
+        on their ways and then the last ones, with their ways; on none of them an offset goes back.
+        """
+        if not self._folder.repeats(last) or header_breaches(last):
+            return False
+        self._folder.feed_alike(last, ts_ns, offsets)
+        for way, said in ends:
+            self._checks.feed(way, said)
+        return True
 
     def finish(self, last_ns: int) -> tuple[list[Speech], list[Breach]]:
         """All spans, as nothing came after *last_ns*, and what was broken."""

@@ -6,7 +6,8 @@ the headers of one node in the order of their messages; it keeps one span.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from cluster_core.incidents.thresholds import ORDER_NS, Thresholds
@@ -101,6 +102,29 @@ class SpeechFolder:
             return None
         self._open = self._begin(said)
         return span._replace(silent_after=silent)
+
+    def repeats(self, said: Said) -> bool:
+        """Whether the open span says the same, clocks aside."""
+        span, flags = self._open, said.flags & CLAIMED_FLAGS
+        told = (flags, said.replicaof, said.config_epoch, said.slots, said.state)
+        return span is not None and told == span.claim and said.current_epoch == span.current_epoch
+
+    def feed_alike(self, last: Said, ts_ns: Sequence[int], offsets: Sequence[int]) -> None:
+        """Take headers that repeat the open span, none of them after a silence: their times, which do not go back, and offsets, and the last one."""
+        span = self._open
+        assert span is not None
+        mark, at = (span.mark_ns, span.mark_offset), 0
+        while (at := bisect_left(ts_ns, self._mark[0] + RATE_NS, at)) < len(ts_ns):
+            mark, self._mark = self._mark, (ts_ns[at], offsets[at])
+        self._open = span._replace(
+            to_ns=max(span.to_ns, ts_ns[-1]),
+            last_ref=last.ref,
+            messages=span.messages + len(ts_ns),
+            last_offset=max(span.last_offset, *offsets),
+            mark_ns=mark[0],
+            mark_offset=mark[1],
+            shard=last.shard or span.shard,
+        )
 
     def finish(self, last_ns: int) -> Speech | None:
         """The capture ends at *last_ns*: return the open span."""

@@ -16,7 +16,8 @@ from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
 from slotscope.runtime.storage.delta_files import all_equal, any_of, exists, read_rows, revise_rows
 from slotscope.runtime.storage.delta_upkeep import compact, delete_rows, stored_values, vacuum
-from slotscope.runtime.storage.runs import LASTING, State
+from slotscope.runtime.storage.runs import State
+from slotscope.runtime.storage.stamps import LASTING
 
 _AGE = re.compile(r"(\d+)\s*([dhm])")
 FORGET: Final = "slotscope forget --snapshot"

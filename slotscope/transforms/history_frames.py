@@ -15,8 +15,9 @@ from cluster_core.replay.log_clock import PAIRED_KINDS, Told, compare_clocks
 from schemas import history
 from schemas.caveats import Caveat, Code
 from schemas.table import Table
-from slotscope.runtime.spark.spark_schema import spark_schema, spark_type
+from slotscope.runtime.spark.spark_schema import spark_type
 from slotscope.runtime.storage.row_tables import table_arrow
+from slotscope.runtime.storage.tables import Made
 from slotscope.sources.bus import captured
 from slotscope.sources.bus.blobs import unpacked_table
 
@@ -79,9 +80,12 @@ def unpacked(read: Rows, kind: int, table: Table) -> Any:
     if isinstance(read, pa.Table):
         batches = _unpack(iter(of_kind(read, "kind", kind).select(["blob"]).to_batches()), table)
         return with_times(pa.Table.from_batches(batches, table_arrow(table)), table)
-    columns = spark_schema(table_arrow(table))
-    blobs = read.where(F.col("kind") == kind).select("blob")
-    return with_times(blobs.mapInArrow(bind(_unpack, table=table), columns), table)
+    return with_times(packed(read, kind, table).frame(table), table)
+
+
+def packed(read: DataFrame, kind: int, table: Table) -> Made:
+    """The same, for a task to unpack and to write."""
+    return Made(read.where(F.col("kind") == kind).select("blob"), bind(_unpack, table=table))
 
 
 def _unpack(batches: Iterator[pa.RecordBatch], table: Table) -> Iterator[pa.RecordBatch]:

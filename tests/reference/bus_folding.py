@@ -103,9 +103,7 @@ def _folded(options: CaptureOptions, before: Fold | None) -> Fold:
 
 def _take(after: Fold, blobs: dict[str, list[Piece]], row: dict[str, Any]) -> None:
     kind, blob = row["kind"], row["blob"]
-    if kind == captured.MESSAGE:
-        after.messages.append(row)
-    elif kind == captured.EVIDENCE:
+    if kind == captured.EVIDENCE:
         blobs.setdefault(row["part"], []).append(Piece(row["part"], row["phase"], row["number"], blob))
     elif kind == captured.META:
         after.facts = json.loads(blob)
@@ -114,6 +112,7 @@ def _take(after: Fold, blobs: dict[str, list[Piece]], row: dict[str, Any]) -> No
     elif kind not in (captured.POLLS, captured.LOGS):
         rows = unpacked_table(blob).to_pylist()
         lists = {captured.BITMAPS: after.bitmaps, captured.BAD: after.bad, captured.LINK_ROWS: after.links}
+        lists[captured.MESSAGE] = after.messages
         lists |= {captured.GAP_ROWS: after.gaps, captured.UNRECORDED_ROWS: after.unrecorded}
         lists[kind].extend(rows)
 

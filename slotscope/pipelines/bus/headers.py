@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial as bind
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructField, StructType
 
@@ -24,9 +28,6 @@ from cluster_core.topology.nodes_text import NODE_ID
 from schemas.history import BUS_MESSAGES
 from slotscope.runtime.storage import delta_files, tables
 from slotscope.runtime.storage.runs import Run
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 LARGEST = 2**63 - 1
 """Epochs and offsets have 64 bits without sign on the wire; a greater one counts as this."""
@@ -72,6 +73,11 @@ class Headers(NamedTuple):
     states: dict[str, bytes]
 
 
+HERE_MAX = 2_000_000
+"""Headers that the driver folds itself, some 100 bytes each: to spread them by node takes longer than to fold them."""
+_TEXTS = (0, 5, 11)
+_SENDER, _WAY, _TS, _REF, _OFFSET = 0, 1, 2, 3, 10
+"""Places in `HEADERS`."""
 _SIGNED = f"CAST(least(coalesce({{0}}, 0), {LARGEST}) AS BIGINT) AS {{0}}"
 HEADERS = (
     "sender",
@@ -104,15 +110,15 @@ def read_headers(spark: SparkSession, run: Run, basis: Basis, states: HeaderStat
     few = delta_files.few_rows(
         run.root,
         BUS_MESSAGES,
-        HEADERS,
-        tables.SMALL_ROWS_MAX,
+        [_dictionary(column) if at in _TEXTS else column for at, column in enumerate(HEADERS)],
+        HERE_MAX,
         where=f"{IS_WHOLE} AND {where}",
         order_by="sender, ref",
         runs=run.visible,
         snapshot_id=run.name,
     )
     if few is not None:
-        batches = _read_nodes(iter(few.to_batches()), basis, states)
+        batches = fold_nodes(iter(few.to_batches()), basis, states)
     else:
         messages = tables.read_snapshot(spark, BUS_MESSAGES, run.root, run.name, run.visible).where(where)
         batches = iter(message_notes(messages, basis, states).toArrow().to_batches())
@@ -133,34 +139,97 @@ def read_headers(spark: SparkSession, run: Run, basis: Basis, states: HeaderStat
     return found
 
 
+def _dictionary(column: str) -> str:
+    """An SQL text of delta-rs as numbers of the different ones."""
+    expression, _, name = column.rpartition(" AS ")
+    return f"arrow_cast({expression or name}, 'Dictionary(Int32, Utf8)') AS {name}"
+
+
 def message_notes(messages: DataFrame, basis: Basis, states: HeaderStates = NO_STATES) -> DataFrame:
     """Spans of speech and broken invariants of every node, from rows of bronze/bus_messages; columns of `NOTE`."""
     by_node = messages.where(IS_WHOLE).selectExpr(*HEADERS).repartition("sender").sortWithinPartitions("sender", "ref")
-    return by_node.mapInArrow(bind(_read_nodes, basis=basis, states=states), NOTE)
+    return by_node.mapInArrow(bind(fold_nodes, basis=basis, states=states), NOTE)
 
 
-def _read_nodes(batches: Iterator[pa.RecordBatch], basis: Basis, states: HeaderStates) -> Iterator[pa.RecordBatch]:
-    """Fold the headers of one node after the other."""
+def fold_nodes(batches: Iterator[pa.RecordBatch], basis: Basis, states: HeaderStates) -> Iterator[pa.RecordBatch]:
+    """Fold the headers (`HEADERS`) of one node after the other, in order of their messages; yield `NOTE`."""
     thresholds = Thresholds(basis.node_timeout_ms * 1_000_000)
     node: NodeHeaders | None = None
     is_saved = False
     for batch in batches:
         notes: list[_Note] = []
-        for sender, way, *values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+        read = _Columns(batch)
+        for start, end in read.stretches(thresholds.silence_ns, states.settled_id):
+            sender, way, said = read.row(start)
             if node is None or sender != node.node:
                 if node is not None:
                     notes += _closing(node, basis, is_saved=is_saved)
                 known = states.of_node.get(sender)
                 node = NodeHeaders(sender, thresholds) if known is None else _loaded(sender, known)
                 is_saved = states.settled_id < 0
-            said = Said(*values)
             if not is_saved and said.ref >= states.settled_id:
                 notes.append((STATE, [sender], [], save(node)))
                 is_saved = True
             node.feed(way, said)
+            if end - start > 1 and not node.feed_alike(*read.alike(start + 1, end)):
+                for row in range(start + 1, end):
+                    _, way, said = read.row(row)
+                    node.feed(way, said)
         yield _notes_batch(notes)
     if node is not None:
         yield _notes_batch(list(_closing(node, basis, is_saved=is_saved)))
+
+
+class _Columns:
+    """A batch of headers: what is the same in most of them is looked up once."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        columns = [_coded(batch.column(at)) for at in range(batch.num_columns)]
+        self._texts = [texts for texts, _ in columns]
+        self._numbers = [numbers for _, numbers in columns]
+        self._way, self._ts_ns, self._ref, self._offset = (self._numbers[at] for at in (_WAY, _TS, _REF, _OFFSET))
+
+    def row(self, row: int) -> tuple[str, int, Said]:
+        """One header: who said it, on which way, and what."""
+        values: list[Any] = [
+            int(numbers[row]) if texts is None else texts[numbers[row]]
+            for texts, numbers in zip(self._texts, self._numbers, strict=True)
+        ]
+        return values[_SENDER], values[_WAY], Said(*values[_TS:])
+
+    def stretches(self, silence_ns: int, settled_id: int) -> Iterator[tuple[int, int]]:
+        """From where to where headers of one node say the same, clocks aside, without silence, and nothing goes back."""
+        count = len(self._ref)
+        is_first = np.zeros(count, np.bool_)
+        is_first[:1] = True
+        for at, numbers in enumerate(self._numbers):
+            if at not in (_WAY, _TS, _REF, _OFFSET):
+                is_first[1:] |= numbers[1:] != numbers[:-1]
+        pauses_ns = np.diff(self._ts_ns)
+        is_first[1:] |= (pauses_ns < 0) | (pauses_ns > silence_ns)
+        is_first[1:] |= (self._ref[1:] >= settled_id) != (self._ref[:-1] >= settled_id)
+        order = np.lexsort((self._way, self._numbers[_SENDER]))
+        same = (self._way[order[1:]] == self._way[order[:-1]]) & (np.diff(self._numbers[_SENDER][order]) == 0)
+        is_first[order[1:][same & (self._offset[order[1:]] < self._offset[order[:-1]])]] = True
+        edges = [*np.flatnonzero(is_first).tolist(), count]
+        return pairwise(edges)
+
+    def alike(self, start: int, end: int) -> tuple[list[tuple[int, Said]], Said, list[int], list[int]]:
+        """What `NodeHeaders.feed_alike` asks of these rows."""
+        ways = self._way[start:end]
+        firsts = np.unique(ways, return_index=True)[1]
+        lasts = len(ways) - 1 - np.unique(ways[::-1], return_index=True)[1]
+        ends = [self.row(start + at)[1:] for at in (*np.sort(firsts).tolist(), *np.sort(lasts).tolist())]
+        return ends, self.row(end - 1)[2], self._ts_ns[start:end].tolist(), self._offset[start:end].tolist()
+
+
+def _coded(column: pa.Array) -> tuple[list[str] | None, NDArray[np.int64]]:
+    """The different texts of a column and which of them each row has; a column of numbers is what it is."""
+    if pa.types.is_string(column.type):
+        column = column.dictionary_encode()
+    if not pa.types.is_dictionary(column.type):
+        return None, column.to_numpy(zero_copy_only=False)
+    return column.dictionary.to_pylist(), column.indices.to_numpy().astype(np.int64)
 
 
 def _loaded(node: str, state: bytes) -> NodeHeaders:
@@ -181,8 +250,6 @@ def _closing(node: NodeHeaders, basis: Basis, *, is_saved: bool) -> Iterator[_No
 
 
 def _notes_batch(notes: list[_Note]) -> pa.RecordBatch:
-    import pyarrow as pa
-
     types = (pa.string(), pa.list_(pa.string()), pa.list_(pa.int64()), pa.binary())
     columns = [pa.array([note[at] for note in notes], kind) for at, kind in enumerate(types)]
     return pa.RecordBatch.from_arrays(columns, names=NOTE.fieldNames())

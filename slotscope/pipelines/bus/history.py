@@ -57,6 +57,7 @@ from slotscope.transforms.history_frames import (
     forget,
     logged_events,
     of_kind,
+    packed,
     unpacked,
     with_times,
 )
@@ -213,8 +214,7 @@ class HistoryReplay:
         run.belongs_to(node for _, _, node in facts["processes"])
         run.keep(run.lasting_before if state is not None else ())
         seen, beliefs = self._answers(read, found, facts)
-        messages = of_kind(read if _is_many(facts) else seen, "kind", captured.MESSAGE)
-        changes = [*self._seen(messages, seen, facts), *self._believed(read, beliefs, facts), *self._told(seen)]
+        changes = [*self._seen(read, seen, facts), *self._believed(read, beliefs, facts), *self._told(seen)]
         if facts["left_out"] or state is None:
             changes.append(Change(late_rows(facts), history.LATE_FILES, ("left_out", ALL)))
         if state is not None:  # the older beliefs stand in the table, which must be complete first
@@ -249,11 +249,14 @@ class HistoryReplay:
         seen = read if self._request.gossip else read.where(~F.col("kind").isin(*bulk)).toArrow()
         return seen, found if self._found > tables.SMALL_ROWS_MAX else found.toArrow()
 
-    def _seen(self, messages: Rows, read: Rows, facts: dict[str, Any]) -> Iterator[Change]:
+    def _seen(self, rows: Rows, read: Rows, facts: dict[str, Any]) -> Iterator[Change]:
         """The tables of the captures; the next fold has messages that are not settled again."""
         lasting = ("message_id", facts["settled_messages"] - 1)
-        files = None if _is_many(facts) else 1  # they come of one task
-        yield Change(with_times(messages, history.BUS_MESSAGES), history.BUS_MESSAGES, lasting, files)
+        if _is_many(facts):
+            many = packed(rows, captured.MESSAGE, history.BUS_MESSAGES)
+            yield Change(many, history.BUS_MESSAGES, lasting, files=None)
+        else:
+            yield Change(unpacked(read, captured.MESSAGE, history.BUS_MESSAGES), history.BUS_MESSAGES, lasting)
         yield Change(unpacked(read, captured.BITMAPS, history.SLOT_BITMAPS), history.SLOT_BITMAPS, lasting)
         yield Change(unpacked(read, captured.BAD, BAD_RECORDS), BAD_RECORDS)
         yield Change(unpacked(read, captured.LINK_ROWS, history.LINKS), history.LINKS)

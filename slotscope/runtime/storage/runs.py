@@ -33,7 +33,6 @@ from slotscope.runtime.storage.delta_files import (
     any_of,
     append_rows,
     append_table,
-    arrow_schema,
     as_table,
     exists,
     read_rows,
@@ -41,14 +40,13 @@ from slotscope.runtime.storage.delta_files import (
 )
 from slotscope.runtime.storage.delta_upkeep import compact, copy_rows, delete_rows
 from slotscope.runtime.storage.snapshot_names import fresh_name, recognise
+from slotscope.runtime.storage.stamps import LASTING, Lasting, Stamp
 
 JOINED_EVERY: Final = 50
 """Versions of silver/runs after which the small files of its tables are joined."""
 VERSIONS_OF_RUN: Final = 2
 """One says that it is at work, one what it came to."""
 REASON_CHARS_MAX: Final = 200
-LASTING: Final = "+"
-"""Behind the id of a run: rows that later runs of the snapshot keep; once more for each time that those of many runs were made those of one."""
 LASTING_MAX: Final = 32
 """Ids of as many runs become one: a snapshot of any number of runs counts few, and a row changes hands once in a while."""
 
@@ -193,27 +191,15 @@ class Run:
                 f"--snapshot {self.name}: that is one of cluster {known}, not of {self.cluster}: choose another name"
             )
 
-    def stamp(self, rows: pa.Table, table: Table, lasting: Lasting = None) -> pa.Table:
-        """*rows* with the columns that say whose they are; those that last, by `Lasting`, in their own way."""
-        values = {table.named_by: self.name, "cluster": self.cluster, "run_id": self.run_id}
-        for name, value in values.items():
-            if name in rows.column_names:
-                rows = rows.drop_columns([name])
-            rows = rows.append_column(name, _constant(value, len(rows)))
-        if lasting is not None and len(rows):
-            self.lasts = True
-            column, bound = lasting
-            ids = [
-                self.run_id if value is None or value > bound else f"{self.run_id}{LASTING}"
-                for value in rows.column(column).to_pylist()
-            ]
-            rows = rows.drop_columns(["run_id"]).append_column("run_id", pa.array(ids, pa.string()))
-        return rows.select(table.columns).cast(arrow_schema(table))
+    def stamp(self, table: Table, lasting: Lasting = None) -> Stamp:
+        """What rows of *table* that this run adds are marked with."""
+        self.lasts = self.lasts or lasting is not None
+        return Stamp(table, self.name, self.cluster, self.run_id, lasting)
 
     def append(self, table: Table, rows: Iterable[Mapping[str, Any]] | pa.Table, lasting: Lasting = None) -> None:
         """Add *rows* to *table*: they count when the run is complete."""
         made = rows if isinstance(rows, pa.Table) else as_table(table, rows)
-        append_table(self.root, table, self.stamp(made, table, lasting))
+        append_table(self.root, table, self.stamp(table, lasting if len(made) else None).on(made))
         self.wrote(table, len(made))
 
     def wrote(self, table: Table, rows: int) -> None:
@@ -304,10 +290,6 @@ class Run:
         }  # fmt: skip
 
 
-Lasting = tuple[str, int] | None
-"""Which rows later runs of the snapshot keep: those whose column, a number, is not above a bound; None: none of them."""
-
-
 _told: list[Callable[[Run], None]] = []
 
 
@@ -348,7 +330,3 @@ def _ended(row: dict[str, Any]) -> dict[str, Any]:
     if row["state"] == State.COMPLETE:
         return {**row, "state": str(State.REPLACED), "counted": []}
     return {**row, "state": str(State.FAILED), "reason": "another run of the same name ended first"}
-
-
-def _constant(value: str | None, count: int) -> pa.Array:
-    return pa.array([value] * count, pa.string())

@@ -6,9 +6,12 @@ twice, or killed and run again, leaves the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial as bind
+from itertools import chain
+from typing import NamedTuple
 
 import pyarrow as pa
 from delta import exceptions
@@ -22,16 +25,20 @@ from pyspark.sql.types import ArrayType, DataType
 from schemas.runs import RUNS
 from schemas.table import Table
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.spark.session import running_session
+from slotscope.runtime.spark.session import is_one_process, running_session
 from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.runtime.storage import delta_files, stores
 from slotscope.runtime.storage.delta_files import OLDER, commit_mark, counted_runs, holds, location, missing, tried
-from slotscope.runtime.storage.runs import LASTING, Lasting, Run, State
+from slotscope.runtime.storage.row_tables import table_arrow
+from slotscope.runtime.storage.runs import Run, State
+from slotscope.runtime.storage.stamps import LASTING, Lasting, Stamp
 
 WRITE_THREADS = 3
 """Tables that are written at a time: half of a small Delta write is waiting for the log."""
 SMALL_ROWS_MAX = 50_000
 """Rows that the driver commits itself, in some 10 ms where Spark's own writer takes a second; three such tables are held at a time."""
+COMMIT_ROWS = 200_000
+"""Rows of a commit of a task that writes them itself: as many as a file should have, and few enough to hold."""
 CONFLICTS = (
     exceptions.DeltaConcurrentModificationException,
     exceptions.ConcurrentWriteException,
@@ -101,6 +108,17 @@ def _stored(spark: SparkSession, table: Table, root: str) -> DataFrame:
     )
 
 
+class Made(NamedTuple):
+    """Rows that a task makes, *by* a function, of Arrow batches of *source*; it may as well write them."""
+
+    source: DataFrame
+    by: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+    def frame(self, table: Table) -> DataFrame:
+        """The rows, which have the columns of *table* without what a run stamps."""
+        return self.source.mapInArrow(self.by, spark_schema(table_arrow(table)))
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """*rows* are what a run adds to *table*; of those some may be *lasting* (`Lasting`).
@@ -110,7 +128,7 @@ class Change:
     partitions as they are (tables with a row per key).
     """
 
-    rows: DataFrame | pa.Table | Callable[[], DataFrame | pa.Table]
+    rows: DataFrame | pa.Table | Made | Callable[[], DataFrame | pa.Table]
     table: Table
     lasting: Lasting = None
     files: int | None = 1
@@ -121,6 +139,11 @@ def apply_change(change: Change, run: Run) -> None:
     spark = running_session()
     spark.sparkContext.setJobDescription(change.table.name)
     rows = change.rows() if callable(change.rows) else change.rows
+    if isinstance(rows, Made):
+        if _is_at_hand(run.root) and is_one_process(str(spark.conf.get("spark.master"))):
+            _append_made(rows, change, run)
+            return
+        rows = rows.frame(change.table)
     if change.files is not None and isinstance(rows, DataFrame) and _is_at_hand(run.root):
         few = rows.coalesce(change.files).limit(SMALL_ROWS_MAX + 1).toArrow()
         rows = few if few.num_rows <= SMALL_ROWS_MAX else rows
@@ -128,10 +151,35 @@ def apply_change(change: Change, run: Run) -> None:
         run.append(change.table, rows, change.lasting)
         return
     if isinstance(rows, pa.Table):
-        rows = spark_frame(spark, run.stamp(rows, change.table, change.lasting))
+        rows = spark_frame(spark, run.stamp(change.table, change.lasting).on(rows))
     else:
         rows = _stamped(rows, change, run)
     _append(_as_declared(rows, change.table), change, run)
+
+
+def _append_made(rows: Made, change: Change, run: Run) -> None:
+    """Let the task that makes *rows* add them, in commits of many: where driver and tasks are one process, it writes where the driver does."""
+    delta_files.create(run.root, change.table)
+    writing = bind(_write_made, by=rows.by, root=run.root, stamp=run.stamp(change.table, change.lasting))
+    counts = rows.source.coalesce(1).mapInArrow(writing, "rows BIGINT").collect()
+    run.wrote(change.table, sum(row["rows"] for row in counts))
+
+
+def _write_made(
+    batches: Iterator[pa.RecordBatch],
+    by: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    root: str,
+    stamp: Stamp,
+) -> Iterator[pa.RecordBatch]:
+    """Add what *by* makes of *batches*; yield how many rows each commit has."""
+    made: list[pa.RecordBatch] = []
+    for batch in chain(by(batches), [None]):
+        made += [batch] if batch is not None else []
+        count = sum(map(len, made))
+        if count and (batch is None or count >= COMMIT_ROWS):
+            delta_files.append_table(root, stamp.table, stamp.on(pa.Table.from_batches(made)))
+            made = []
+            yield pa.RecordBatch.from_pydict({"rows": pa.array([count], pa.int64())})
 
 
 def _append(rows: DataFrame, change: Change, run: Run) -> None:

@@ -1,4 +1,4 @@
-"""Rows that the first task of a replay returns: messages as columns, and blobs of everything else."""
+"""Rows that the first task of a replay returns: blobs, of which each holds many rows of one kind."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pyarrow as pa
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.packet_order import OFFSET_BITS
 from cluster_core.replay.link_meter import LinkMeter
-from schemas.history import MESSAGE_ROWS
+from schemas.history import BUS_MESSAGES
 from schemas.table import BYTES, INTEGER, LONG, TEXT
+from slotscope.runtime.storage.row_tables import table_arrow
 from slotscope.sources.bus.clues import Place
 from slotscope.sources.bus.polls_and_logs import times
 from slotscope.sources.keys.text import key_texts
@@ -20,7 +21,6 @@ MESSAGE, EVIDENCE, BITMAPS, BAD, LINK_ROWS, POLLS, LOGS, GOSSIP, META, STATE, GA
 """Kinds of rows of `CAPTURED`."""
 CAPTURED = pa.schema(
     [
-        *(pa.field(field.name, field.type) for field in MESSAGE_ROWS),
         pa.field("kind", INTEGER, nullable=False),
         pa.field("phase", INTEGER, nullable=False),
         pa.field("part", TEXT),
@@ -28,7 +28,8 @@ CAPTURED = pa.schema(
         pa.field("blob", BYTES),
     ]
 )
-"""What the task returns: rows of messages, and blobs of everything else."""
+"""What the task returns: blobs of rows of every kind."""
+_MESSAGES = table_arrow(BUS_MESSAGES)
 
 
 def link_rows(links: LinkMeter, end_ns: int) -> list[dict[str, Any]]:
@@ -61,13 +62,14 @@ def files_of(batch: BusBatch, place: Place) -> str | pa.Array:
     return files[0] if len(files) == 1 else pa.array(files, pa.string()).take(pa.array(which.ravel()))
 
 
-def rows_of(count: int, kind: int, phase: int, columns: dict[str, pa.Array]) -> pa.RecordBatch:
-    """*count* rows of `CAPTURED`; a column that is not given is null."""
-    texts = {"channel_text": key_texts(columns["channel"].cast(pa.binary()))} if "channel" in columns else {}
-    kinds = {"kind": pa.array([kind] * count, pa.int32()), "phase": pa.array([phase] * count, pa.int32())}
-    given = kinds | columns | texts
-    arrays = [
-        given[name].cast(type_) if name in given else pa.nulls(count, type_)
-        for name, type_ in zip(CAPTURED.names, CAPTURED.types, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=CAPTURED)
+def message_table(columns: dict[str, pa.Array]) -> pa.Table:
+    """Columns of messages as `BUS_MESSAGES` has them."""
+    texts = key_texts(columns["channel"].cast(pa.binary()))
+    return pa.table({**columns, "channel_text": texts}).select(_MESSAGES.names).cast(_MESSAGES)
+
+
+def blob_row(kind: int, phase: int, blob: bytes, part: str = "", number: int = 0) -> pa.RecordBatch:
+    """One row of `CAPTURED`."""
+    return pa.RecordBatch.from_pylist(
+        [{"kind": kind, "phase": phase, "part": part, "number": number, "blob": blob}], schema=CAPTURED
+    )

@@ -51,9 +51,10 @@ from slotscope.sources.bus.captured import (
     POLLS,
     STATE,
     UNRECORDED_ROWS,
+    blob_row,
     files_of,
     link_rows,
-    rows_of,
+    message_table,
 )
 from slotscope.sources.bus.clues import BAD_ROWS_MAX, BadRows, MessageColumns, Place, clues_of, in_file, note_signs
 from slotscope.sources.bus.files import CaptureFile
@@ -179,7 +180,7 @@ class CaptureTask:
             self._series = self._begin_series()
         yield from self._tell()
         if self._is_late:
-            yield self._blob(META, SETTLED, json.dumps({"late": True}).encode())
+            yield blob_row(META, SETTLED, json.dumps({"late": True}).encode())
             return
         bitmap_rows: list[dict[str, Any]] = []
         for place, batch in self._batches():
@@ -190,12 +191,12 @@ class CaptureTask:
             self._pass_on(self._dispatcher.advance())
         yield from self._flush(SETTLED)
         facts = self._facts()
-        yield self._blob(STATE, SETTLED, self._state())
+        yield blob_row(STATE, SETTLED, self._state())
         yield from self._finish(bitmap_rows)
         if bitmap_rows:
             yield self._table(BITMAPS, SLOT_BITMAPS, bitmap_rows)
         yield self._table(BAD, BAD_RECORDS, [{"job": JOB, **row} for row in self._bad.rows()])
-        yield self._blob(META, SETTLED, json.dumps(facts | self._final_facts()).encode())
+        yield blob_row(META, SETTLED, json.dumps(facts | self._final_facts()).encode())
 
     def _begin_series(self) -> PointSeries:
         """Measure clocks that are new, and find out up to when all has its turn."""
@@ -293,11 +294,11 @@ class CaptureTask:
                 texts=texts,
                 addresses=addresses,
             )
-            yield rows_of(len(batch), MESSAGE, SETTLED, columns)
+            yield blob_row(MESSAGE, SETTLED, packed_table(message_table(columns)))
         if self._options.gossip and len(batch.gossip):
             found = gossip_columns(batch, first_id=first_id, nodes=nodes, texts=texts)
             names = [field.name for field in GOSSIP_FIELDS]
-            yield self._blob(GOSSIP, SETTLED, packed_table(pa.record_batch([found[name] for name in names], names)))
+            yield blob_row(GOSSIP, SETTLED, packed_table(pa.record_batch([found[name] for name in names], names)))
         for clue in clues_of(batch, first_id, ids, nodes, addresses, bind(self._is_taken, first_id)):
             self._pass_on(self._dispatcher.feed(clue))
 
@@ -365,7 +366,7 @@ class CaptureTask:
 
     def _flush(self, phase: int) -> Iterator[pa.RecordBatch]:
         for part, number, blob in self._outbox.flush(self._bitmaps.contents):
-            yield self._blob(EVIDENCE, phase, blob, part=part, number=number)
+            yield blob_row(EVIDENCE, phase, blob, part, number)
 
     def _finish(self, bitmap_rows: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
         """What the captures may still revise."""
@@ -430,13 +431,5 @@ class CaptureTask:
             "fitting": sorted({shown(signs.fitting) for signs in self._signs.values() if len(signs.fitting) > 1}),
         }
 
-    def _blob(self, kind: int, phase: int, blob: bytes, *, part: str = "", number: int = 0) -> pa.RecordBatch:
-        columns = {
-            "part": pa.array([part], pa.string()),
-            "number": pa.array([number], pa.int64()),
-            "blob": pa.array([blob], pa.binary()),
-        }
-        return rows_of(1, kind, phase, columns)
-
     def _table(self, kind: int, table: Table, rows: list[dict[str, Any]]) -> pa.RecordBatch:
-        return self._blob(kind, SETTLED, packed_table(pa.Table.from_pylist(rows, schema=table_arrow(table))))
+        return blob_row(kind, SETTLED, packed_table(pa.Table.from_pylist(rows, schema=table_arrow(table))))
