@@ -53,7 +53,7 @@ def command(request: Request = Request()) -> int | None:
 def count_fleet(request: Request) -> int:
     """Take a snapshot of each cluster of a manifest, with a page each, and say what became of them, one line a cluster."""
     from slotscope.pipelines.keys.fleet_snapshots import COLUMNS, Counted, count_clusters, exit_code, requests_of
-    from slotscope.reports.answer import answer_lines, deliver_answer
+    from slotscope.reports.answer import deliver_answer
     from slotscope.reports.delivery import deliver
     from slotscope.reports.fleet.tables import load_fleet
     from slotscope.runtime.answer import Answer
@@ -65,10 +65,7 @@ def count_fleet(request: Request) -> int:
         if one.failure is not None:
             sys.stderr.write(f"slotscope: {printable(one.cluster)}: {stores.hide(one.failure.line)}\n")
     answer = Answer(COLUMNS, sorted(one.row for one in clusters))
-    if request.json:
-        sys.stdout.writelines(answer_lines(answer))
-    else:
-        deliver_answer(answer, stream=sys.stdout)
+    deliver_answer(answer, stream=sys.stdout, as_json=request.json)
     page = deliver(load_fleet(request.root, time.time_ns() // 1_000_000), root=request.root, html=None, stream=None)
     if not request.json:
         read = size(sum(one.input_bytes or 0 for one in clusters))

@@ -11,13 +11,10 @@ from slotscope.runtime import cli
 def command(request: Request = Request()) -> None:
     """List what the tables hold: snapshots by the job that made them, when of, from what, and whether they are finished."""
     from slotscope.pipelines.stored_snapshots import list_snapshots
-    from slotscope.reports.answer import answer_lines, deliver_answer
+    from slotscope.reports.answer import deliver_answer
 
     answer = list_snapshots(request.root)
-    if request.json:
-        sys.stdout.writelines(answer_lines(answer))
-    else:
-        deliver_answer(answer, stream=sys.stdout)
+    deliver_answer(answer, stream=sys.stdout, as_json=request.json)
 
 
 if __name__ == "__main__":

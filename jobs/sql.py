@@ -17,7 +17,7 @@ def command(query: str = "", *, request: Request = Request()) -> None:
         A query of tables and views by their names: 'SELECT * FROM node_load_now'.
     """
     from schemas.catalogue import writers
-    from slotscope.reports.answer import answer_lines, deliver_answer
+    from slotscope.reports.answer import deliver_answer
     from slotscope.sql.duck import ask, connect, find_unwritten
     from slotscope.sql.reference import contents
 
@@ -26,10 +26,7 @@ def command(query: str = "", *, request: Request = Request()) -> None:
         sys.stderr.write(
             f"note: {table.name} is not there and counts as empty: {' or '.join(writers(table))} writes it\n"
         )
-    if request.json:
-        sys.stdout.writelines(answer_lines(answer))
-    else:
-        deliver_answer(answer, stream=sys.stdout)
+    deliver_answer(answer, stream=sys.stdout, as_json=request.json)
 
 
 if __name__ == "__main__":

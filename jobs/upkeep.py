@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 from slotscope.requests.upkeep import ForgetRequest, MaintainRequest
-
-if TYPE_CHECKING:
-    from slotscope.runtime.answer import Answer
 
 
 def forget_command(request: ForgetRequest = ForgetRequest()) -> None:
@@ -18,21 +14,14 @@ def forget_command(request: ForgetRequest = ForgetRequest()) -> None:
     space back.
     """
     from slotscope.pipelines.upkeep import forget
+    from slotscope.reports.answer import deliver_answer
 
-    _show(forget(request), as_json=request.json)
+    deliver_answer(forget(request), stream=sys.stdout, as_json=request.json)
 
 
 def maintain_command(request: MaintainRequest = MaintainRequest()) -> None:
     """Join the small files of every table, remove files that no table holds any more, and name snapshots that were never finished."""
     from slotscope.pipelines.upkeep import maintain
+    from slotscope.reports.answer import deliver_answer
 
-    _show(maintain(request), as_json=request.json)
-
-
-def _show(answer: Answer, *, as_json: bool) -> None:
-    from slotscope.reports.answer import answer_lines, deliver_answer
-
-    if as_json:
-        sys.stdout.writelines(answer_lines(answer))
-    else:
-        deliver_answer(answer, stream=sys.stdout)
+    deliver_answer(maintain(request), stream=sys.stdout, as_json=request.json)

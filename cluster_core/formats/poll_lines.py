@@ -50,14 +50,20 @@ class Poll(NamedTuple):
     """Of the server, where INFO was asked for, too."""
 
 
-def read_poll(raw: bytes, *, line: int, source: str = "<polls>") -> Poll:
-    """Read one line; raises DecodeError whose offset is *line* (lines count from 1)."""
+def read_object(raw: bytes, *, line: int, source: str) -> dict[str, Any]:
+    """The members of a poll, whatever was asked; raises DecodeError whose offset is *line*."""
     try:
         told = json.loads(raw)
     except (ValueError, RecursionError) as error:
         raise DecodeError(f"not a line of JSON: {type(error).__name__}", offset=line, source=source) from error
     if not isinstance(told, dict):
         raise DecodeError("a poll is a JSON object", offset=line, source=source)
+    return told
+
+
+def read_poll(raw: bytes, *, line: int, source: str = "<polls>") -> Poll:
+    """Read one line; raises DecodeError whose offset is *line* (lines count from 1)."""
+    told = read_object(raw, line=line, source=source)
     text = _member(told, TEXT_NAMES)
     if not isinstance(text, str):
         raise DecodeError("no text of CLUSTER NODES", offset=line, source=source)

@@ -11,12 +11,12 @@ Counts are lines ``SLOT COUNT``, parted by blanks, a comma or a tab.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from cluster_core.errors import DecodeError
+from cluster_core.formats.poll_lines import read_object
 from cluster_core.instants import time_ns
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.topology.reply_value import read_reply_value
@@ -51,12 +51,7 @@ class SlotSample(NamedTuple):
 
 def read_slot_stats_line(raw: bytes, *, line: int, source: str = "<polls>") -> list[SlotSample]:
     """Read one poll; DecodeError, with *line* as offset, for what is none."""
-    try:
-        told = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise DecodeError(f"not a line of JSON: {type(error).__name__}", offset=line, source=source) from error
-    if not isinstance(told, dict):
-        raise DecodeError("a poll is a JSON object", offset=line, source=source)
+    told = read_object(raw, line=line, source=source)
     if told.get("slot_stats") is None:
         return []
     moment = time_ns(told.get("time"))

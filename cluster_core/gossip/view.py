@@ -79,11 +79,6 @@ class Peer:
         """Whether the node is a voting master: a master with slots."""
         return bool(self.flags & MASTER and self.slots)
 
-    @property
-    def in_handshake(self) -> bool:
-        """Whether its id is not known yet (R56)."""
-        return bool(self.flags & HANDSHAKE)
-
 
 @dataclass(slots=True, eq=False)
 class Link:

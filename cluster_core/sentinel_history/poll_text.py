@@ -14,10 +14,10 @@ something else.
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final, NamedTuple
 
 from cluster_core.errors import DecodeError
+from cluster_core.formats.poll_lines import read_object
 from cluster_core.instants import time_ns
 from cluster_core.sentinel_history.evidence import Polled
 
@@ -39,12 +39,7 @@ def read_poll_line(raw: bytes, *, line: int, source: str = "<polls>") -> PollLin
     def wrong(reason: str) -> DecodeError:
         return DecodeError(reason, offset=line, source=source)
 
-    try:
-        told = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise wrong(f"not a line of JSON: {type(error).__name__}") from error
-    if not isinstance(told, dict):
-        raise wrong("a poll is a JSON object")
+    told = read_object(raw, line=line, source=source)
     if told.get("kind", KIND) != KIND or "masters" not in told:
         return None
     ts_ns = time_ns(told.get("t2", told.get("time", told.get("t"))))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, TextIO
@@ -19,8 +18,11 @@ from slotscope.runtime.text import NOTHING, printable, shown
 _GAP = 2
 
 
-def deliver_answer(answer: Answer, *, stream: TextIO) -> None:
+def deliver_answer(answer: Answer, *, stream: TextIO, as_json: bool) -> None:
     """Write *answer* to *stream*: as a table if it is no wider than the terminal or no terminal reads it, else row by row."""
+    if as_json:
+        stream.writelines(json_text(dict(zip(answer.columns, row, strict=True))) + "\n" for row in answer.rows)
+        return
     console = Console(file=stream)
     ink = Ink(console)
     cells = [[cell_words(value) for value in row] for row in answer.rows]
@@ -43,22 +45,6 @@ def _is_figures(values: tuple[Any, ...]) -> bool:
     return all(
         value is None or (isinstance(value, int | float | Decimal) and not isinstance(value, bool)) for value in values
     )
-
-
-def answer_lines(answer: Answer) -> Iterator[str]:
-    """A line of JSON for each row; times are ISO 8601."""
-    for row in answer.rows:
-        yield json_text(dict(zip(answer.columns, row, strict=True))) + "\n"
-
-
-def answer_markdown(answer: Answer) -> str:
-    """A table of Markdown."""
-    lines = [
-        answer.columns,
-        ["---"] * len(answer.columns),
-        *([cell_words(value) for value in row] for row in answer.rows),
-    ]
-    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
 
 
 def cell_words(value: Any) -> str:

@@ -7,12 +7,11 @@ writes such lines; other members are ignored.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.poll_lines import LINE_BYTES_MAX, TIME_NAMES
+from cluster_core.formats.poll_lines import LINE_BYTES_MAX, TIME_NAMES, read_object
 from cluster_core.instants import time_ns
 from cluster_core.load.persistence import Persistence, read_persistence
 from cluster_core.wire.info_reply import read_info
@@ -50,13 +49,7 @@ def _read_file(path: str) -> Iterator[Persistence]:
         if not at and not raw.lstrip().startswith(b"{"):
             yield from _read_text(path)
             return
-        try:
-            told = json.loads(raw)
-        except (ValueError, RecursionError) as error:
-            raise DecodeError(f"not a line of JSON: {type(error).__name__}", offset=number, source=path) from error
-        if not isinstance(told, dict):
-            raise DecodeError("a poll is a JSON object", offset=number, source=path)
-        poll = _poll(told)
+        poll = _poll(read_object(raw, line=number, source=path))
         if poll is not None:
             yield poll
 

@@ -30,6 +30,13 @@ def sums(rows: pa.Table, by: Sequence[str], figures: Sequence[str]) -> pa.Table:
     return found.rename_columns([name.removesuffix("_sum") if name not in by else name for name in found.column_names])
 
 
+def replaced(rows: pa.Table, **columns: pa.Array) -> pa.Table:
+    """*rows* with other values in these of their *columns*."""
+    for name, values in columns.items():
+        rows = rows.set_column(rows.schema.get_field_index(name), name, values)
+    return rows
+
+
 def with_amounts(rows: pa.Table) -> pa.Table:
     """The lists of amounts as columns (`USES`)."""
     lists = pc.if_else(pc.equal(pc.list_value_length(rows["amounts"]), len(USES)), rows["amounts"], None)

@@ -11,6 +11,7 @@ from cluster_core.topology.node import Topology
 from schemas.caveats import Caveat, Code
 from schemas.interim import UnitFacts
 from slotscope.runtime.failure import printable
+from slotscope.runtime.text import plural
 
 LISTED_MAX = 5
 """Examples named in one warning; the rest is counted."""
@@ -44,7 +45,7 @@ def find_bad(bad: Sequence[tuple[str, int, str]], count: int) -> list[Caveat]:
     if not count:
         return []
     examples = [f"{printable(source)}: offset {at}: {printable(reason)}" for source, at, reason in bad[:LISTED_MAX]]
-    return [Caveat.error(Code.BAD_RECORDS, f"{_count(count, 'record')} could not be read: {_list(examples, count)}")]
+    return [Caveat.error(Code.BAD_RECORDS, f"{plural(count, 'record')} could not be read: {_list(examples, count)}")]
 
 
 def find_foreign(
@@ -59,7 +60,7 @@ def find_foreign(
         Caveat.error(
             Code.FOREIGN_KEYS,
             f"{printable(source)} is a dump of {_node(attributions[source].node_id, topology)} but holds "
-            + ", ".join(f"{_count(row.keys, 'key')} in slots of {_node(row.owner_id, topology)}" for row in rows),
+            + ", ".join(f"{plural(row.keys, 'key')} in slots of {_node(row.owner_id, topology)}" for row in rows),
         )
         for source, rows in sorted(by_source.items())
     ]
@@ -99,7 +100,7 @@ def find_mismatches(slots: Sequence[SuspiciousSlot]) -> list[Caveat]:
         f"slot {slot} of {printable(dump.source)} declares {dump.declared}, holds {dump.keys}"
         for slot, dump in lies[:LISTED_MAX]
     ]
-    slots_told = _count(len(lies), "slot")
+    slots_told = plural(len(lies), "slot")
     text = f"{slots_told} with another number of keys than the dump declares: {_list(examples, len(lies))}"
     return [Caveat.error(Code.SLOT_INFO, text)]
 
@@ -114,7 +115,7 @@ def find_shared(slots: Sequence[SuspiciousSlot]) -> list[Caveat]:
         f"slot {slot} in {' and '.join(map(printable, sources[:LISTED_MAX]))}{' and others' * (len(sources) > LISTED_MAX)}"
         for slot, sources in shared[:LISTED_MAX]
     ]
-    text = f"{_count(len(shared), 'slot')} with keys in more than one dump, counted more than once: {_list(examples, len(shared))}"
+    text = f"{plural(len(shared), 'slot')} with keys in more than one dump, counted more than once: {_list(examples, len(shared))}"
     return [Caveat.error(Code.SLOTS_TWICE, text)]
 
 
@@ -124,7 +125,7 @@ def find_file_facts(units: Sequence[UnitFacts]) -> list[Caveat]:
     for unit in units:
         name = printable(unit.source)
         if unit.trailing_bytes:
-            text = f"{name}: {_count(unit.trailing_bytes, 'byte')} after the end of the dump were not read"
+            text = f"{name}: {plural(unit.trailing_bytes, 'byte')} after the end of the dump were not read"
             found.append(Caveat.warning(Code.TRAILING_BYTES, text))
         if unit.stored_crc == "0" * 16:
             found.append(Caveat.note(Code.NO_CHECKSUM, f"{name} has no checksum: its writer had rdbchecksum off"))
@@ -140,12 +141,12 @@ def find_repeated(units: Sequence[UnitFacts]) -> list[Caveat]:
     for unit in units:
         if unit.twin_keys:
             text = (
-                f"{printable(unit.source)} holds {_count(unit.twin_keys, 'key')} that it held before: no server loads it, and each record counts: "
+                f"{printable(unit.source)} holds {plural(unit.twin_keys, 'key')} that it held before: no server loads it, and each record counts: "
                 + _list(unit.twins, unit.twin_keys)
             )
             found.append(Caveat.error(Code.KEYS_TWICE, text))
         if unit.twins_sought is not None:
-            text = f"{printable(unit.source)}: keys that are there twice were sought among its first {_count(unit.twins_sought, 'key')} only"
+            text = f"{printable(unit.source)}: keys that are there twice were sought among its first {plural(unit.twins_sought, 'key')} only"
             found.append(Caveat.note(Code.TWINS_NOT_SOUGHT, text))
     return found
 
@@ -159,7 +160,7 @@ def find_hollow(units: Sequence[UnitFacts]) -> list[Caveat]:
     return [
         Caveat.warning(
             Code.HOLLOW_KEYS,
-            f"{printable(source)}: {_count(count, 'key')} without elements that a server drops when it loads the dump: in no figure here "
+            f"{printable(source)}: {plural(count, 'key')} without elements that a server drops when it loads the dump: in no figure here "
             f"({examples[source]}{' …' if count > 1 else ''})",
         )
         for source, count in sorted(counts.items())
@@ -174,13 +175,13 @@ def find_flawed(units: Sequence[UnitFacts]) -> list[Caveat]:
         count, decoded = unit.flawed_values or 0, unit.decoded_values or 0
         if count:
             text = (
-                f"{printable(unit.source)}: {count:,} of {_count(decoded, 'decoded value')} "
+                f"{printable(unit.source)}: {count:,} of {plural(decoded, 'decoded value')} "
                 f"{'is' if count == 1 else 'are'} not what the header says, or what no server holds; a server may refuse to load the dump: "
                 + _list(unit.flaws, count)
             )
             found.append(Caveat.error(Code.VALUE_FLAWS, text))
         if unit.undecoded_values:
-            text = f"{printable(unit.source)}: {_count(unit.undecoded_values, 'value')} too large to be decoded"
+            text = f"{printable(unit.source)}: {plural(unit.undecoded_values, 'value')} too large to be decoded"
             found.append(Caveat.note(Code.VALUES_UNDECODED, text))
     return found
 
@@ -192,9 +193,9 @@ def find_coverage(topology: Topology | None, keys_in_unowned: int) -> list[Cavea
     uncovered = topology.uncovered()
     if not len(uncovered):
         return []
-    text = f"{_count(len(uncovered), 'slot')} without owner: {str(uncovered)[:200]}"
+    text = f"{plural(len(uncovered), 'slot')} without owner: {str(uncovered)[:200]}"
     if keys_in_unowned:
-        text += f"; the inputs hold {_count(keys_in_unowned, 'key')} in them"
+        text += f"; the inputs hold {plural(keys_in_unowned, 'key')} in them"
     return [Caveat.error(Code.UNCOVERED_SLOTS, text)]
 
 
@@ -215,10 +216,6 @@ def _node(node_id: str | None, topology: Topology | None) -> str:
         return "nobody"
     node = topology.by_id.get(node_id) if topology else None
     return printable(f"{node.address} ({node_id[:8]})" if node else node_id[:12])
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _list(examples: list[str], count: int) -> str:

@@ -20,16 +20,14 @@ from schemas.gold import NODE_LOAD
 from schemas.interim import BAD, FLAW, LOG_SLOT, OWNER
 from schemas.table import INTEGER, LONG
 from slotscope.runtime.storage.row_tables import table_arrow
-from slotscope.transforms.arrow_sums import LOADS, constant, sums, with_node
+from slotscope.transforms.arrow_sums import LOADS, constant, replaced, sums, with_node
 from slotscope.transforms.findings import LISTED_MAX, Foreign, SlotInDump, SuspiciousSlot
 
 
 def held_slots(rows: pa.Table, nodes: Mapping[str, str | None] | None) -> pa.Table:
     """Loads of rows of kinds `SLOT` and `LOG_SLOT` by slot and node, where there are keys or writes."""
-    writes = pc.equal(rows["kind"], LOG_SLOT)
-    rows = rows.set_column(rows.schema.get_field_index("keys"), "keys", pc.fill_null(rows["keys"], 0))
-    sizes = pc.if_else(writes, pa.scalar(None, LONG), rows["serialized_bytes"])
-    rows = rows.set_column(rows.schema.get_field_index("serialized_bytes"), "serialized_bytes", sizes)
+    sizes = pc.if_else(pc.equal(rows["kind"], LOG_SLOT), pa.scalar(None, LONG), rows["serialized_bytes"])
+    rows = replaced(rows, keys=pc.fill_null(rows["keys"], 0), serialized_bytes=sizes)
     held = pc.or_(pc.greater(rows["keys"], 0), pc.greater(pc.fill_null(rows["ops"], 0), 0))
     return _by_slot(with_node(rows, nodes).filter(held))
 
@@ -54,10 +52,9 @@ def slot_load(held: pa.Table, owners: Sequence[str | None], known: Iterable[str]
     without_keys = pc.equal(loads["keys"], 0)
     is_idle = pc.and_(without_keys, pc.equal(pc.fill_null(loads["ops"], 0), 0))
     redundant = pc.and_(pc.and_(pc.is_null(loads["node_id"]), is_idle), others)
-    for name in set(LOADS) & set(known):
-        filled = pc.if_else(without_keys, pc.fill_null(loads[name], 0), loads[name])
-        loads = loads.set_column(loads.schema.get_field_index(name), name, filled)
-    return loads.filter(pc.invert(redundant))
+    names = set(LOADS) & set(known)
+    filled = {name: pc.if_else(without_keys, pc.fill_null(loads[name], 0), loads[name]) for name in names}
+    return replaced(loads, **filled).filter(pc.invert(redundant))
 
 
 def node_load(slots: pa.Table, addresses: Mapping[str, str], unread: Mapping[str, float | None]) -> pa.Table:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from cluster_core.kernels.keys.use import PER_S, UNTOUCHED_S, USES
 from schemas.interim import TAG
-from slotscope.transforms.arrow_sums import constant, ranks, sorted_by, sums, with_amounts, with_node
+from slotscope.transforms.arrow_sums import constant, ranks, replaced, sorted_by, sums, with_amounts, with_node
 
 _ERRORS = {"keys_error": "keys", "bytes_error": "bytes", "memory_error": "memory"}
 _SIZES = ("serialized_bytes", "memory_bytes")
@@ -46,18 +46,13 @@ def groups(rows: pa.Table, missed: pa.Table, known: Container[str]) -> pa.Table:
     listed = pc.index_in(_parts(rows), value_set=missed["part"].combine_chunks())
     for error, what in _ERRORS.items():
         own = pc.fill_null(missed[what].take(listed), 0)
-        rows = rows.set_column(rows.schema.get_field_index(error), error, pc.subtract(rows[error], own))
+        rows = replaced(rows, **{error: pc.subtract(rows[error], own)})
     figures = ("keys", *_SIZES, "expires", *_ERRORS, *USES)
     found = sums(with_amounts(rows), ("name", "name_text", "slot", "owner_id", "number"), figures)
     found = found.rename_columns({"number": "depth"})
-    for error, what in _ERRORS.items():
-        bound = pc.sum(missed[what]).as_py() or 0
-        found = found.set_column(found.schema.get_field_index(error), error, pc.add(found[error], bound))
-    for name in _SIZES:
-        if name not in known:
-            nothing = constant(None, len(found), pa.int64())
-            found = found.set_column(found.schema.get_field_index(name), name, nothing)
-    return found
+    bounds = {error: pc.add(found[error], pc.sum(missed[what]).as_py() or 0) for error, what in _ERRORS.items()}
+    nothing = constant(None, len(found), pa.int64())
+    return replaced(found, **bounds, **{name: nothing for name in _SIZES if name not in known})
 
 
 def heaviest_tags(found: pa.Table, count: int) -> pa.Table:
@@ -78,26 +73,6 @@ def heaviest_prefixes(found: pa.Table, count: int) -> pa.Table:
     ranked = sorted_by(several, ("depth", "ascending"), *_BY_BYTES)
     ranked = ranked.append_column("rank_bytes", pa.array(ranks(ranked, ("depth",)), pa.int32()))
     return ranked.filter(pc.less_equal(ranked["rank_bytes"], count))
-
-
-def heaviest_tags_of(rows: pa.Table, missed: pa.Table, known: Container[str], count: int) -> pa.Table:
-    """The `heaviest_tags` of rows of kind `TAG`, all that there are of each name."""
-    return heaviest_tags(groups(rows, missed, known), count)
-
-
-def heaviest_prefixes_of(rows: pa.Table, missed: pa.Table, known: Container[str], count: int) -> pa.Table:
-    """The `heaviest_prefixes` of rows of kind `PREFIX`, all that there are of each name."""
-    return heaviest_prefixes(groups(rows, missed, known), count)
-
-
-def hash_tags(top: pa.Table) -> pa.Table:
-    """Rows of ``gold/hash_tags`` from `heaviest_tags`."""
-    return top.rename_columns({"name": "hash_tag", "name_text": "hash_tag_text", "owner_id": "node_id"})
-
-
-def key_prefixes(top: pa.Table) -> pa.Table:
-    """Rows of ``gold/key_prefixes`` from `heaviest_prefixes`."""
-    return top.rename_columns({"name": "prefix", "name_text": "prefix_text"})
 
 
 def slot_uses(rows: pa.Table, nodes: Mapping[str, str | None] | None) -> pa.Table:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas.interim import TOP_SLOT, TOP_TYPE
-from slotscope.transforms.arrow_sums import changes, constant, ranks, sorted_by, with_node
+from slotscope.transforms.arrow_sums import changes, constant, ranks, replaced, sorted_by, with_node
 
 _SCOPE = ("scope", "scope_value")
 _ORDER = ("source", "place", "name", "database")
@@ -55,5 +55,4 @@ def largest(found: pa.Table, top: int, top_per_slot: int) -> pa.Table:
 
 def big_keys(found: pa.Table) -> pa.Table:
     """Rows of ``gold/big_keys`` from `largest`."""
-    named = found.rename_columns({"name": "key", "name_text": "key_text"})
-    return named.set_column(named.schema.get_field_index("db"), "db", pc.fill_null(named["db"], 0))
+    return replaced(found, db=pc.fill_null(found["db"], 0)).rename_columns({"name": "key", "name_text": "key_text"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial as bind
 
@@ -59,17 +59,18 @@ class SnapshotTables:
 
     def hash_tags(self) -> pa.Table:
         """The heaviest tags by keys, and by memory or bytes."""
-        missed = key_groups.missed_of(self.partial.told, interim.TAG)
-        step = bind(key_groups.heaviest_tags_of, missed=missed, known=self.known, count=self.groups)
-        return key_groups.hash_tags(
-            key_groups.heaviest_tags(self.partial.of(interim.TAG, step=step, by="name"), self.groups)
-        )
+        top = self._heaviest(interim.TAG, key_groups.heaviest_tags)
+        return top.rename_columns({"name": "hash_tag", "name_text": "hash_tag_text", "owner_id": "node_id"})
 
     def prefixes(self) -> pa.Table:
         """The heaviest prefixes of each depth, of which `key_prefixes` and `key_use` are made."""
-        missed = key_groups.missed_of(self.partial.told, interim.PREFIX)
-        step = bind(key_groups.heaviest_prefixes_of, missed=missed, known=self.known, count=self.groups)
-        return key_groups.heaviest_prefixes(self.partial.of(interim.PREFIX, step=step, by="name"), self.groups)
+        return self._heaviest(interim.PREFIX, key_groups.heaviest_prefixes)
+
+    def _heaviest(self, kind: int, heaviest: Callable[[pa.Table, int], pa.Table]) -> pa.Table:
+        """The groups of *kind* that are *heaviest* of what each piece of the rows leaves of them."""
+        missed = key_groups.missed_of(self.partial.told, kind)
+        step = bind(_heaviest_of, heaviest=heaviest, missed=missed, known=self.known, count=self.groups)
+        return heaviest(self.partial.of(kind, step=step, by="name"), self.groups)
 
     def key_use(self, prefixes: pa.Table) -> pa.Table:
         """How keys are used, of the cluster, each node, each slot and the heaviest *prefixes*."""
@@ -90,3 +91,18 @@ class SnapshotTables:
 
     def _by_kind(self, kind: int, by: str) -> pa.Table:
         return self.partial.of(kind, step=bind(key_kinds.by_kind, nodes=self.nodes), by=by)
+
+
+def key_prefixes(top: pa.Table) -> pa.Table:
+    """Rows of ``gold/key_prefixes`` from `SnapshotTables.prefixes`."""
+    return top.rename_columns({"name": "prefix", "name_text": "prefix_text"})
+
+
+def _heaviest_of(
+    rows: pa.Table,
+    heaviest: Callable[[pa.Table, int], pa.Table],
+    missed: pa.Table,
+    known: frozenset[str],
+    count: int,
+) -> pa.Table:
+    return heaviest(key_groups.groups(rows, missed, known), count)

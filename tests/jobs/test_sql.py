@@ -8,9 +8,8 @@ from decimal import Decimal
 
 from jobs.main import ABOUT, COMMANDS
 from schemas.silver import SNAPSHOTS
-from slotscope.reports.answer import answer_markdown, cell_words
+from slotscope.reports.answer import cell_words
 from slotscope.runtime import cli
-from slotscope.runtime.answer import Answer
 from tests.builders.stored_rows import store_rows
 
 
@@ -77,4 +76,3 @@ def test_values_are_shown_as_words() -> None:
     words = [cell_words(value) for value in (None, True, b"\xff", moment, Decimal(5), {"a": 1}, "x\n")]
 
     assert words == ["—", "true", "\\xff", "2026-11-21 16:06:29+00:00", "5", '{"a": 1}', "x\\x0a"]
-    assert answer_markdown(Answer(("a",), [("x|y",)])) == "| a |\n| --- |\n| x\\|y |\n"

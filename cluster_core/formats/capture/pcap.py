@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from cluster_core.formats.capture.packet import PACKET_BYTES_MAX, CaptureProblem, Packet
+from cluster_core.formats.capture.packet import PACKET_BYTES_MAX, CaptureProblem, ContainerReader, Packet
 
 FILE_HEADER_BYTES = 24
 RECORD_HEADER_BYTES = 16
@@ -20,47 +20,25 @@ MAGICS: dict[bytes, tuple[str, int]] = {
 """First four bytes to (byte order, nanoseconds of a unit of the fraction)."""
 
 
-class PcapReader:
-    """Feed it the file in pieces of any size; it returns packets, and one problem where it cannot go on."""
+class PcapReader(ContainerReader):
+    """Reads the classic container."""
 
     def __init__(self) -> None:
-        self.offset = 0
-        self._buffer = bytearray()
+        super().__init__()
         self._record = struct.Struct("<IIII")
         self._fraction_ns = 0
         self._link_type = -1
-        self._stopped: CaptureProblem | None = None
-        self._skipped = 0
 
-    def feed(self, data: bytes) -> list[Packet | CaptureProblem]:
-        """Add the next bytes of the file and return the packets that they complete."""
-        if self._stopped is not None:
-            self._skipped += len(data)
-            return []
-        self._buffer += data
-        found: list[Packet | CaptureProblem] = []
+    def _unit(self) -> str:
+        return "file header" if self._link_type < 0 else "packet"
+
+    def _read(self, found: list[Packet | CaptureProblem]) -> int:
         at = 0
         if self._link_type < 0:
             if len(self._buffer) < FILE_HEADER_BYTES:
-                return found
+                return 0
             at = self._read_file_header()
-        if self._stopped is None:
-            at = self._read_records(at, found)
-        self.offset += at
-        del self._buffer[:at]
-        if self._stopped is not None:
-            self._skipped = len(self._buffer)
-            self._buffer.clear()
-        return found
-
-    def finish(self) -> list[CaptureProblem]:
-        """The file ends: return what is wrong with its end, if anything is."""
-        if self._stopped is not None:
-            return [CaptureProblem(self._stopped.offset, self._stopped.reason, self._skipped)]
-        if not self._buffer and self._link_type >= 0:
-            return []
-        what = "file header" if self._link_type < 0 else "packet"
-        return [CaptureProblem(self.offset, f"file ends inside a {what}", len(self._buffer))]
+        return at if self._stopped is not None else self._read_records(at, found)
 
     def _read_file_header(self) -> int:
         order, self._fraction_ns = MAGICS.get(bytes(self._buffer[:4]), ("", 0))
@@ -80,7 +58,7 @@ class PcapReader:
         while size - at >= RECORD_HEADER_BYTES:
             seconds, fraction, captured, length = self._record.unpack_from(self._buffer, at)
             if captured > PACKET_BYTES_MAX:
-                self._stop(self.offset + at, f"packet claims {captured} captured bytes")
+                self._stop(at, f"packet claims {captured} captured bytes")
                 return at
             end = at + RECORD_HEADER_BYTES + captured
             if end > size:
@@ -90,6 +68,3 @@ class PcapReader:
             found.append(Packet(ts_ns, self._link_type, data, max(length, captured), self.offset + at))
             at = end
         return at
-
-    def _stop(self, offset: int, reason: str) -> None:
-        self._stopped = CaptureProblem(offset, reason)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from cluster_core.formats.capture.packet import PACKET_BYTES_MAX, CaptureProblem, Packet
+from cluster_core.formats.capture.packet import PACKET_BYTES_MAX, CaptureProblem, ContainerReader, Packet
 
 SECTION = 0x0A0D0D0A
 INTERFACE = 1
@@ -35,29 +35,23 @@ class Interface(NamedTuple):
     offset_s: int
 
 
-class PcapngReader:
-    """Feed it the file in pieces of any size; it returns packets, and one problem where it cannot go on.
+class PcapngReader(ContainerReader):
+    """Reads sections of blocks.
 
     A packet block that contradicts itself is a problem of its own, and reading goes on behind it: the block
     says where it ends.
     """
 
     def __init__(self) -> None:
-        self.offset = 0
-        self._buffer = bytearray()
+        super().__init__()
         self._order = "<"
         self._interfaces: list[Interface] = []
-        self._stopped: CaptureProblem | None = None
-        self._skipped = 0
         self._untimed = False
 
-    def feed(self, data: bytes) -> list[Packet | CaptureProblem]:
-        """Add the next bytes of the file and return the packets that they complete."""
-        if self._stopped is not None:
-            self._skipped += len(data)
-            return []
-        self._buffer += data
-        found: list[Packet | CaptureProblem] = []
+    def _unit(self) -> str:
+        return "block"
+
+    def _read(self, found: list[Packet | CaptureProblem]) -> int:
         at = 0
         while self._stopped is None and len(self._buffer) - at >= BLOCK_BYTES_MIN:
             length = self._block_bytes(at)
@@ -65,20 +59,7 @@ class PcapngReader:
                 break
             self._read_block(bytes(memoryview(self._buffer)[at : at + length]), self.offset + at, found)
             at += length
-        self.offset += at
-        del self._buffer[:at]
-        if self._stopped is not None:
-            self._skipped = len(self._buffer)
-            self._buffer.clear()
-        return found
-
-    def finish(self) -> list[CaptureProblem]:
-        """The file ends: return what is wrong with its end, if anything is."""
-        if self._stopped is not None:
-            return [CaptureProblem(self._stopped.offset, self._stopped.reason, self._skipped)]
-        if self._buffer or not self.offset:
-            return [CaptureProblem(self.offset, "file ends inside a block", len(self._buffer))]
-        return []
+        return at
 
     def _block_bytes(self, at: int) -> int:
         """The length of the block at *at*; a section header first says the byte order of what follows."""
@@ -160,6 +141,3 @@ class PcapngReader:
             self._untimed = True
             found.append(CaptureProblem(offset, "simple packet blocks have no time: 0 is used", 0))
         found.append(Packet(0, interface.link_type, body[4 : 4 + captured], max(length, captured), offset))
-
-    def _stop(self, at: int, reason: str) -> None:
-        self._stopped = CaptureProblem(self.offset + at, reason)

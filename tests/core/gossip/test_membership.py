@@ -72,7 +72,7 @@ def test_a_stranger_that_meets_us_is_greeted_and_answered() -> None:
     effects = bench.hear(ping(D, kind=MessageType.MEET), link=50)
 
     assert ReplyPong(50) in effects
-    assert [peer.cport for peer in bench.view.nodes.values() if peer.in_handshake] == [17004]
+    assert [peer.cport for peer in bench.view.nodes.values() if peer.flags & HANDSHAKE] == [17004]
 
 
 def test_a_known_node_introduces_others() -> None:

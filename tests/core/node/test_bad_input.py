@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_core.gossip import events as belief
-from cluster_core.gossip.flags import FAILURES, MYSELF
+from cluster_core.gossip.flags import FAILURES, HANDSHAKE, MYSELF
 from cluster_core.gossip.profile import PROFILES, VALKEY_9_1
 from cluster_core.node import events as ev
 from cluster_core.node.machine import Node
@@ -122,7 +122,7 @@ def test_no_sequence_of_events_makes_a_node_raise(profile: Any, seed: int, seque
         check(node, node.handle(event, now_ms))
 
     text = node.config_text()
-    assert len(read_nodes(text.encode()).nodes) == sum(not p.in_handshake for p in node.view.nodes.values())
+    assert len(read_nodes(text.encode()).nodes) == sum(not p.flags & HANDSHAKE for p in node.view.nodes.values())
 
 
 def test_an_epoch_at_the_end_of_its_range_can_still_be_sent() -> None:

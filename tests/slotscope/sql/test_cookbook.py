@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import slotscope
-from slotscope.reports.answer import answer_markdown
+from slotscope.reports.answer import cell_words
 from slotscope.runtime.answer import Answer
 from slotscope.sql.duck import ask
 from slotscope.sql.views import READ, VIEWS
@@ -54,6 +54,16 @@ def test_the_page_asks_what_people_ask() -> None:
     assert [int(number) for number in headings] == list(range(1, len(questions()) + 1))
     assert len(questions()) >= QUESTIONS_MIN
     assert {view.name for view in VIEWS} - used == set()
+
+
+def answer_markdown(answer: Answer) -> str:
+    """A table of Markdown."""
+    lines = [
+        answer.columns,
+        ["---"] * len(answer.columns),
+        *([cell_words(value) for value in row] for row in answer.rows),
+    ]
+    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
 
 
 @pytest.mark.parametrize("question", questions(), ids=lambda question: question.title)

@@ -24,7 +24,7 @@ from schemas.interim import (
     UNIT,
 )
 from slotscope.runtime.spark.spark_schema import spark_frame
-from slotscope.transforms import key_distribution, key_groups, snapshot_tables
+from slotscope.transforms import key_distribution, snapshot_tables
 from slotscope.transforms.arrow_sums import LOADS, with_node
 from slotscope.transforms.findings import Foreign, SlotInDump, SuspiciousSlot
 from slotscope.transforms.partial_sums import PartialSums
@@ -282,7 +282,7 @@ def test_where_memory_is_known_tags_and_prefixes_are_ranked_by_it(tables):
     known = (*SIZED, "memory_bytes")
 
     tags = tables(rows, known=known, groups=5).hash_tags()
-    prefixes = key_groups.key_prefixes(tables(rows, known=known, groups=5).prefixes())
+    prefixes = snapshot_tables.key_prefixes(tables(rows, known=known, groups=5).prefixes())
 
     columns = "hash_tag, memory_bytes, memory_error, rank_bytes"
     assert_rows(tags, columns, (b"spread", 500, 20, 1), (b"packed", 10, 20, 2))
@@ -303,7 +303,7 @@ def test_prefixes_are_ranked_by_depth_and_one_key_is_no_group_but_at_the_top(tab
         group(PREFIX, b"a:x:", 2, 20, number=2), group(PREFIX, b"a:y:", 1, 99, number=2),
     )  # fmt: skip
 
-    found = key_groups.key_prefixes(tables(rows, known=SIZED, groups=5).prefixes())
+    found = snapshot_tables.key_prefixes(tables(rows, known=SIZED, groups=5).prefixes())
 
     assert_rows(
         found,
@@ -316,7 +316,7 @@ def test_prefixes_are_ranked_by_depth_and_one_key_is_no_group_but_at_the_top(tab
 
 def test_without_groups_there_are_no_tags_and_no_prefixes(tables):
     assert_rows(tables(partial_table(), known=SIZED, groups=5).hash_tags(), TAGS)
-    assert_rows(key_groups.key_prefixes(tables(partial_table(), known=SIZED, groups=5).prefixes()), "prefix")
+    assert_rows(snapshot_tables.key_prefixes(tables(partial_table(), known=SIZED, groups=5).prefixes()), "prefix")
 
 
 # -- the rest ----------------------------------------------------------------------------------------------------------
