@@ -146,7 +146,7 @@ def _mass_failures(cases: list[tuple[int, int]]) -> Table:
                     "masters that fail": hit,
                     "profile": profile,
                     "detected s": _seconds(outcome.detected_ms),
-                    "promoted": sum(shard.elected_ms is not None for shard in outcome.shards),
+                    "promoted": sum(shard.elected_ms is not None for shard in outcome.failed_shards),
                     "last one s": _seconds(outcome.elected_ms),
                     "messages": outcome.messages,
                     "virtual s": round(outcome.simulated_s),

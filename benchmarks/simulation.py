@@ -223,10 +223,10 @@ def _mass_failure(shards: int, killed: int, runs: int) -> Table:
                 delay_ms=MASS_DELAY_MS,
             )
             outcomes.append(run_trial(trial, Random))
-            done = sum(shard.elected_ms is not None for shard in outcomes[-1].shards)
+            done = sum(shard.elected_ms is not None for shard in outcomes[-1].failed_shards)
             print(f"  {shards} shards, {profile}, seed {seed}: {done} of {killed}", file=sys.stderr, flush=True)
         recovered = [outcome for outcome in outcomes if outcome.elected_ms is not None]
-        promoted = sum(shard.elected_ms is not None for outcome in outcomes for shard in outcome.shards)
+        promoted = sum(shard.elected_ms is not None for outcome in outcomes for shard in outcome.failed_shards)
         rows.append(
             {
                 "profile": f"{profile} ({words})",

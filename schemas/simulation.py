@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from schemas.table import DOUBLE, INTEGER, LONG, TEXT, optional, required, snapshot_table
+from cluster_core.sim.experiment.outcomes import Outcome, ShardOutcome
+from schemas.table import DOUBLE, INTEGER, LONG, TEXT, fields_of, optional, required, snapshot_table
 
 PARAMETERS: list[pa.Field] = [
     required("profile", TEXT, "server version whose rules the nodes follow"),
@@ -21,28 +22,7 @@ PARAMETERS: list[pa.Field] = [
 ]
 """What a run was made with; equal in the runs of one row of gold/simulated_quantiles."""
 
-OUTCOMES: list[pa.Field] = [
-    optional("detected_ms", DOUBLE, "from the fault until the last failed master was FAIL for somebody; null: never"),
-    optional("elected_ms", DOUBLE, "until the last shard that was hit had a new master; null: never in this run"),
-    optional("converged_ms", DOUBLE, "until every running node knew; null: never in this run"),
-    required("shards_hit", INTEGER, "shards that lost their master"),
-    required("shards_recovered", INTEGER, "of these the ones that got a new master"),
-    required("elections", INTEGER, "requests for votes"),
-    required("votes", INTEGER, "votes that were given"),
-    required("refusals", INTEGER, "votes that voting masters refused"),
-    required("false_failures", INTEGER, "running nodes that somebody held for FAIL"),
-    optional("acknowledged", LONG, "writes that clients were told are done; null: no clients, nothing was measured"),
-    optional("lost", LONG, "of these the ones that are gone; null: not measured"),
-    optional(
-        "unavailable",
-        LONG,
-        "of these the ones that no running node serves at the end, but a process holds; null: not measured",
-    ),
-    required("messages", LONG, "messages on the bus in the whole run, warming up included"),
-    required("bus_bytes", LONG, "their bytes"),
-    required("simulated_s", DOUBLE, "virtual seconds of the whole run"),
-    required("violations", INTEGER, "invariants of the protocol that broke; more than 0 is a defect"),
-]
+OUTCOMES: list[pa.Field] = [field for field in fields_of(Outcome) if field.name != "failed_shards"]
 
 SIMULATED_RUNS = snapshot_table(
     "gold/simulated_runs",
@@ -61,12 +41,7 @@ SIMULATED_SHARDS = snapshot_table(
     "One row a shard that lost its master in a run.",
     [
         required("run", LONG, "row of gold/simulated_runs"),
-        required("master", TEXT, "the master that was lost: M1, M2 …, or its address in a recorded cluster"),
-        required("replicas", INTEGER, "its replicas that ran after the fault"),
-        optional("detected_ms", DOUBLE, "until somebody held it for FAIL; null: never"),
-        optional("elected_ms", DOUBLE, "until a replica had won; null: never in this run"),
-        required("attempts", INTEGER, "requests for votes of its replicas"),
-        required("hindrance", TEXT, "why there is no new master; empty if there is one"),
+        *fields_of(ShardOutcome),
     ],
     key=("run", "master"),
 )

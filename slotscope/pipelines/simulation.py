@@ -17,10 +17,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cluster_core.sim.experiment.grid import Grid
+from cluster_core.sim.experiment.outcomes import ShardOutcome
 from cluster_core.sim.experiment.runs import run_trial
 from cluster_core.sim.layouts import Place
-from schemas.simulation import OUTCOMES, PARAMETERS, SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
-from schemas.table import several
+from schemas.simulation import PARAMETERS, SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
+from schemas.table import fields_of, several
 from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage.row_tables import table_arrow
 from slotscope.runtime.storage.runs import Run
@@ -29,8 +30,7 @@ from slotscope.transforms.pieces import stepped
 
 FIGURES = ("detected_ms", "elected_ms", "converged_ms", "lost", "unavailable", "bus_bytes", "elections")
 """Figures of which there are quantiles."""
-SHARD_FIELDS = ("master", "replicas", "detected_ms", "elected_ms", "attempts", "hindrance")
-_SHARD = pa.struct([field for field in SIMULATED_SHARDS.schema if field.name in SHARD_FIELDS])
+_SHARD = pa.struct(fields_of(ShardOutcome))
 _RUN = pa.schema(
     [
         *(field for field in table_arrow(SIMULATED_RUNS)),
@@ -66,11 +66,7 @@ def _row(grid: Grid, run: int, places: tuple[Place, ...]) -> dict[str, Any]:
     row |= {field.name: getattr(trial, field.name) for field in PARAMETERS}
     if places:
         row |= _shape_of(places)
-    row["shards_hit"] = len(outcome.shards)
-    row["shards_recovered"] = sum(shard.elected_ms is not None for shard in outcome.shards)
-    row |= {field.name: getattr(outcome, field.name) for field in OUTCOMES if field.name not in row}
-    row["failed_shards"] = [{name: getattr(shard, name) for name in SHARD_FIELDS} for shard in outcome.shards]
-    return row
+    return row | outcome._asdict() | {"failed_shards": [shard._asdict() for shard in outcome.failed_shards]}
 
 
 def _shape_of(places: Sequence[Place]) -> dict[str, int]:

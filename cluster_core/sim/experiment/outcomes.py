@@ -7,9 +7,9 @@ an election, and *settled* when every running host knows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
+from cluster_core.columns import Small
 from cluster_core.gossip import events as belief
 from cluster_core.gossip.causes import Field, Refusal
 from cluster_core.gossip.flags import FAIL, MASTER
@@ -18,49 +18,44 @@ from cluster_core.sim.host import Host
 from cluster_core.sim.world import World
 
 
-@dataclass(frozen=True, slots=True)
-class ShardOutcome:
+class ShardOutcome(NamedTuple):
     """One shard that lost its master; times in milliseconds since the fault, None for never."""
 
-    master: str
-    replicas: int
-    """Replicas that ran after the fault."""
-    detected_ms: float | None
-    """Until somebody held the master for FAIL."""
-    elected_ms: float | None
-    """Until a replica had won."""
-    attempts: int
-    """Requests for votes that its replicas sent."""
-    hindrance: str
-    """Why there is no new master, as far as it can be told; empty if there is one."""
+    master: Annotated[str, "the master that was lost: M1, M2 …, or its address in a recorded cluster"]
+    replicas: Annotated[Small, "its replicas that ran after the fault"]
+    detected_ms: Annotated[float | None, "until somebody held it for FAIL; null: never"]
+    elected_ms: Annotated[float | None, "until a replica had won; null: never in this run"]
+    attempts: Annotated[Small, "requests for votes of its replicas"]
+    hindrance: Annotated[str, "why there is no new master; empty if there is one"]
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What came of one run; times in milliseconds since the fault, None for never (within the run)."""
 
-    shards: tuple[ShardOutcome, ...]
-    detected_ms: float | None
-    """Until the last failed master was held for FAIL by somebody."""
-    elected_ms: float | None
-    """Until the last shard that was hit had a new master."""
-    converged_ms: float | None
-    """Until every running node knew the new masters and held the cluster for ok."""
-    elections: int
-    votes: int
-    refusals: int
-    false_failures: int
-    """Running hosts that were held for FAIL by somebody."""
-    acknowledged: int | None
-    """Writes that clients were told are done; None, as for the next two, without clients: nothing was measured."""
-    lost: int | None
-    unavailable: int | None
-    """Writes that no running node serves at the end, but a process holds that could be started again."""
-    messages: int
-    bus_bytes: int
-    """Of the whole run, all nodes together."""
-    simulated_s: float
-    violations: int
+    detected_ms: Annotated[
+        float | None, "from the fault until the last failed master was FAIL for somebody; null: never"
+    ]
+    elected_ms: Annotated[float | None, "until the last shard that was hit had a new master; null: never in this run"]
+    converged_ms: Annotated[float | None, "until every running node knew; null: never in this run"]
+    shards_hit: Annotated[Small, "shards that lost their master"]
+    shards_recovered: Annotated[Small, "of these the ones that got a new master"]
+    elections: Annotated[Small, "requests for votes"]
+    votes: Annotated[Small, "votes that were given"]
+    refusals: Annotated[Small, "votes that voting masters refused"]
+    false_failures: Annotated[Small, "running nodes that somebody held for FAIL"]
+    acknowledged: Annotated[
+        int | None, "writes that clients were told are done; null: no clients, nothing was measured"
+    ]
+    lost: Annotated[int | None, "of these the ones that are gone; null: not measured"]
+    unavailable: Annotated[
+        int | None,
+        "of these the ones that no running node serves at the end, but a process holds; null: not measured",
+    ]
+    messages: Annotated[int, "messages on the bus in the whole run, warming up included"]
+    bus_bytes: Annotated[int, "their bytes"]
+    simulated_s: Annotated[float, "virtual seconds of the whole run"]
+    violations: Annotated[Small, "invariants of the protocol that broke; more than 0 is a defect"]
+    failed_shards: Annotated[tuple[ShardOutcome, ...], "each shard that lost its master"]
 
 
 class OutcomeWatch:

@@ -177,11 +177,13 @@ def _outcome(stage: Stage, watch: OutcomeWatch) -> Outcome:
     world = stage.world
     detected_ms, elected_ms, converged_ms = watch.times_ms()
     missing = stage.missing() if stage.clients else None
+    shards = watch.shard_outcomes()
     return Outcome(
-        shards=watch.shard_outcomes(),
         detected_ms=detected_ms,
         elected_ms=elected_ms,
         converged_ms=converged_ms,
+        shards_hit=len(shards),
+        shards_recovered=sum(shard.elected_ms is not None for shard in shards),
         elections=watch.elections,
         votes=watch.votes,
         refusals=watch.refusals,
@@ -193,4 +195,5 @@ def _outcome(stage: Stage, watch: OutcomeWatch) -> Outcome:
         bus_bytes=world.network.bytes,
         simulated_s=world.now_us / US_PER_S,
         violations=len(stage.checks.violations),
+        failed_shards=shards,
     )

@@ -151,7 +151,7 @@ def test_every_fault_ends_with_new_masters(fault, hit):
 
     outcome = run_trial(trial, Random)
 
-    assert outcome.shards
+    assert outcome.failed_shards
     assert outcome.converged_ms is not None
     assert (outcome.false_failures, outcome.violations) == (0, 0)
 
@@ -160,4 +160,4 @@ def test_without_a_fault_nothing_happens():
     """No election, no doubt that lasts."""
     outcome = run_trial(Trial(fault="none", node_timeout_ms=2000, limit_s=20.0), Random)
 
-    assert (outcome.shards, outcome.elections, outcome.false_failures) == ((), 0, 0)
+    assert (outcome.failed_shards, outcome.elections, outcome.false_failures) == ((), 0, 0)
