@@ -9,15 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from cluster_core.formats.capture.bus_capture import (
-    ACCEPTOR,
-    INITIATOR,
-    CapturedMessage,
-    ConnectionEvent,
-    Endpoint,
-    Origin,
-    Row,
-)
+from cluster_core.formats.capture import bus_capture as seen
 from cluster_core.formats.capture.bus_lines import row_to_line
 from cluster_core.sim.clock import START_US
 from cluster_core.sim.host import Host, Stream
@@ -49,7 +41,7 @@ class Recorder:
         """The end of *stream* arrived."""
         self.kept.append((self.world.now_us, stream, "closed"))
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[seen.Row]:
         """The rows, in order of time."""
         speakers: dict[tuple[int, bool], str] = {}
         for number, (at_us, stream, what) in enumerate(self.kept, 1):
@@ -61,34 +53,34 @@ class Recorder:
                 raw = encode_message(what)
                 listener = speakers.get((stream.connection, not stream.is_ours), "")
                 origin = _origin(number, at_us, stream)
-                yield CapturedMessage(origin, raw, len(raw), speakers.get(side, ""), listener)
+                yield seen.CapturedMessage(origin, raw, len(raw), speakers.get(side, ""), listener)
             elif what == "open":
-                yield ConnectionEvent(_origin(number, at_us, stream), SYN)
+                yield seen.ConnectionEvent(_origin(number, at_us, stream), SYN)
                 if stream.reverse is not None:
-                    yield ConnectionEvent(_origin(number, at_us, stream.reverse), SYN | ACK)
+                    yield seen.ConnectionEvent(_origin(number, at_us, stream.reverse), SYN | ACK)
             else:
-                yield ConnectionEvent(_origin(number, at_us, stream), FIN | ACK)
+                yield seen.ConnectionEvent(_origin(number, at_us, stream), FIN | ACK)
 
     def lines(self) -> Iterator[str]:
         """The rows as lines of JSON."""
         return (row_to_line(row) for row in self.rows())
 
 
-def _origin(number: int, at_us: int, stream: Stream) -> Origin:
+def _origin(number: int, at_us: int, stream: Stream) -> seen.Origin:
     opener, acceptor = (stream.source, stream.target) if stream.is_ours else (stream.target, stream.source)
-    ends = _opening_end(opener, stream.connection), Endpoint(acceptor.ip, acceptor.settings.bus_port)
+    ends = _opening_end(opener, stream.connection), seen.Endpoint(acceptor.ip, acceptor.settings.bus_port)
     source, target = ends if stream.is_ours else ends[::-1]
-    return Origin(
+    return seen.Origin(
         ts_ns=(START_US + at_us) * 1000,
         packet=number,
         offset=0,
         stream=2 * stream.connection + (0 if stream.is_ours else 1),
         connection=stream.connection,
-        direction=INITIATOR if stream.is_ours else ACCEPTOR,
+        direction=seen.INITIATOR if stream.is_ours else seen.ACCEPTOR,
         source=source,
         target=target,
     )
 
 
-def _opening_end(host: Host, connection: int) -> Endpoint:
-    return Endpoint(host.ip, FIRST_PORT + connection % PORTS)
+def _opening_end(host: Host, connection: int) -> seen.Endpoint:
+    return seen.Endpoint(host.ip, FIRST_PORT + connection % PORTS)

@@ -23,26 +23,9 @@ from typing import Any
 
 from cluster_core.errors import DecodeError
 from cluster_core.slots.slot_set import SlotSet
+from cluster_core.wire import bus_message as wire
 from cluster_core.wire.bus import decode_message, decode_partial, encode_message, peek_header
 from cluster_core.wire.bus_extensions import Extension, ForgottenNode
-from cluster_core.wire.bus_message import (
-    TYPE_NAMES,
-    Body,
-    Empty,
-    Fail,
-    Gossip,
-    GossipEntry,
-    Header,
-    LightHeader,
-    Message,
-    MessageType,
-    Module,
-    PartialHeader,
-    Publish,
-    Unknown,
-    Update,
-    slots_of,
-)
 
 JSON_ERRORS = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, struct.error)
 """What reading values of a wrong kind may raise; each becomes a `DecodeError`."""
@@ -50,19 +33,19 @@ JSON_ERRORS = (KeyError, TypeError, ValueError, AttributeError, OverflowError, R
 _BYTES_FIELDS = ("notused1", "mflags")
 
 
-def message_to_json(message: Message) -> dict[str, Any]:
+def message_to_json(message: wire.Message) -> dict[str, Any]:
     """Return the message as an object that ``json.dumps`` takes."""
     told: dict[str, Any] = {"type": message.name, **_header_to_json(message.header), **_body_to_json(message.body)}
     raw = encode_message(message)
-    unknown = message.rest or (message.body if isinstance(message.body, Unknown) else None)
+    unknown = message.rest or (message.body if isinstance(message.body, wire.Unknown) else None)
     if unknown is not None:
         told["reason"] = unknown.reason
-    if unknown is not None or isinstance(message.header, PartialHeader) or _rebuilt(told) != raw:
+    if unknown is not None or isinstance(message.header, wire.PartialHeader) or _rebuilt(told) != raw:
         told["raw"] = base64.b64encode(raw).decode()
     return told
 
 
-def message_from_json(told: dict[str, Any], *, line: int = 0, source: str = "<json>") -> Message:
+def message_from_json(told: dict[str, Any], *, line: int = 0, source: str = "<json>") -> wire.Message:
     """Return the message that `message_to_json` told; raises `DecodeError`, whose offset is *line*."""
     try:
         if "raw" in told:
@@ -87,44 +70,44 @@ def bytes_from_json(told: str | dict[str, str]) -> bytes:
     return told.encode("ascii") if isinstance(told, str) else base64.b64decode(told["base64"], validate=True)
 
 
-def _header_to_json(header: Header | LightHeader | PartialHeader) -> dict[str, Any]:
-    if isinstance(header, PartialHeader):
+def _header_to_json(header: wire.Header | wire.LightHeader | wire.PartialHeader) -> dict[str, Any]:
+    if isinstance(header, wire.PartialHeader):
         peek = header.peek
         return {"totlen": peek.totlen, **({"sender": peek.sender} if peek.sender else {})}
-    told: dict[str, Any] = {"light": True} if isinstance(header, LightHeader) else {}
+    told: dict[str, Any] = {"light": True} if isinstance(header, wire.LightHeader) else {}
     for field in fields(header):
         value = getattr(header, field.name)
         default = None if field.default is MISSING else field.default
         if field.name == "type" or (value == default and field.name != "totlen"):
             continue
         if field.name == "myslots":
-            told["slots"] = str(slots_of(value))
+            told["slots"] = str(wire.slots_of(value))
         else:
             told[field.name] = value.hex() if isinstance(value, bytes) else value
     return told
 
 
-def _body_to_json(body: Body) -> dict[str, Any]:
+def _body_to_json(body: wire.Body) -> dict[str, Any]:
     match body:
-        case Gossip():
+        case wire.Gossip():
             told: dict[str, Any] = {"gossip": [_present(entry) for entry in body.entries]}
             if body.extensions:
                 told["extension_records"] = [_extension_to_json(extension) for extension in body.extensions]
             return told
-        case Fail():
+        case wire.Fail():
             return {"node": body.node}
-        case Update():
+        case wire.Update():
             return {"update": {"config_epoch": body.config_epoch, "node": body.node, "slots": str(body.slots)}}
-        case Publish():
+        case wire.Publish():
             return {"channel": bytes_to_json(body.channel), "message": bytes_to_json(body.message)}
-        case Module():
+        case wire.Module():
             payload = bytes_to_json(body.payload)
             return {"module_id": body.module_id.hex(), "module_type": body.type, "payload": payload}
         case _:
             return {}
 
 
-def _present(entry: GossipEntry) -> dict[str, Any]:
+def _present(entry: wire.GossipEntry) -> dict[str, Any]:
     told: dict[str, Any] = entry._asdict()
     return {name: value for name, value in told.items() if value or name == "node"}
 
@@ -148,36 +131,36 @@ def _rebuilt(told: dict[str, Any]) -> bytes | None:
         return None
 
 
-def _built(told: dict[str, Any]) -> Message:
+def _built(told: dict[str, Any]) -> wire.Message:
     """The message of an object; raises one of `JSON_ERRORS`."""
     kind = told["type"]
-    number = TYPE_NAMES.index(kind) if kind in TYPE_NAMES else int(kind.removeprefix("type-"))
-    shape = LightHeader if told.get("light") else Header
+    number = wire.TYPE_NAMES.index(kind) if kind in wire.TYPE_NAMES else int(kind.removeprefix("type-"))
+    shape = wire.LightHeader if told.get("light") else wire.Header
     values: dict[str, Any] = {"type": number}
     for field in fields(shape):
         if field.name in told and field.name != "type":
             value = told[field.name]
-            values[field.name] = bytes.fromhex(value) if shape is Header and field.name in _BYTES_FIELDS else value
-    if shape is Header and "slots" in told:
+            values[field.name] = bytes.fromhex(value) if shape is wire.Header and field.name in _BYTES_FIELDS else value
+    if shape is wire.Header and "slots" in told:
         values["myslots"] = SlotSet.parse(told["slots"]).to_wire()
     header = shape(**values)
-    if isinstance(header, Header) and (len(header.notused1), len(header.mflags)) != (30, 3):
+    if isinstance(header, wire.Header) and (len(header.notused1), len(header.mflags)) != (30, 3):
         raise ValueError("notused1 has 30 bytes, mflags 3")
-    return Message(header, _built_body(number, told))
+    return wire.Message(header, _built_body(number, told))
 
 
-def _built_body(kind: int, told: dict[str, Any]) -> Body:
-    if kind <= MessageType.MEET:
+def _built_body(kind: int, told: dict[str, Any]) -> wire.Body:
+    if kind <= wire.MessageType.MEET:
         records = told.get("extension_records", [])
         extensions = (Extension(r["type"], base64.b64decode(r["data"]), r.get("unused", 0)) for r in records)
-        return Gossip(tuple(GossipEntry(**entry) for entry in told.get("gossip", [])), tuple(extensions))
-    if kind == MessageType.FAIL:
-        return Fail(told["node"])
-    if kind == MessageType.UPDATE:
+        return wire.Gossip(tuple(wire.GossipEntry(**entry) for entry in told.get("gossip", [])), tuple(extensions))
+    if kind == wire.MessageType.FAIL:
+        return wire.Fail(told["node"])
+    if kind == wire.MessageType.UPDATE:
         update = told["update"]
-        return Update(update["config_epoch"], update["node"], SlotSet.parse(update["slots"]).to_wire())
-    if kind in (MessageType.PUBLISH, MessageType.PUBLISHSHARD):
-        return Publish(bytes_from_json(told["channel"]), bytes_from_json(told["message"]))
-    if kind == MessageType.MODULE:
-        return Module(bytes.fromhex(told["module_id"]), told["module_type"], bytes_from_json(told["payload"]))
-    return Empty()
+        return wire.Update(update["config_epoch"], update["node"], SlotSet.parse(update["slots"]).to_wire())
+    if kind in (wire.MessageType.PUBLISH, wire.MessageType.PUBLISHSHARD):
+        return wire.Publish(bytes_from_json(told["channel"]), bytes_from_json(told["message"]))
+    if kind == wire.MessageType.MODULE:
+        return wire.Module(bytes.fromhex(told["module_id"]), told["module_type"], bytes_from_json(told["payload"]))
+    return wire.Empty()

@@ -9,33 +9,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
-from cluster_core.formats.capture.bus_capture import (
-    CapturedGap,
-    CapturedMessage,
-    CapturedUnknown,
-    ConnectionEvent,
-    Endpoint,
-    Origin,
-    Row,
-    SkippedPackets,
-)
+from cluster_core.formats.capture import bus_capture as seen
 from cluster_core.formats.capture.packet import CaptureProblem
 from cluster_core.slots.node_flags import NodeFlags
+from cluster_core.wire import bus_message as wire
 from cluster_core.wire.bus_extensions import Extension, ForgottenNode
-from cluster_core.wire.bus_message import (
-    Fail,
-    Gossip,
-    GossipEntry,
-    Header,
-    LightHeader,
-    Message,
-    MessageFlag,
-    Module,
-    PartialHeader,
-    Publish,
-    Unknown,
-    Update,
-)
 from slotscope.runtime.text import printable, shown
 
 ID_CHARS: Final = 8
@@ -69,7 +47,7 @@ class BusText:
         self._ascii_only = ascii_only
         self._first_ns: int | None = None
 
-    def lines(self, row: Row) -> list[str]:
+    def lines(self, row: seen.Row) -> list[str]:
         """The line of a row, then its details, indented."""
         head, rest = self._told(row)
         cut = 4 * LINE_CHARS_MAX if self._details else LINE_CHARS_MAX
@@ -78,45 +56,47 @@ class BusText:
             found += [f"    {printable(line, cut, ascii_only=self._ascii_only)}" for line in rest]
         return found
 
-    def _told(self, row: Row) -> tuple[str, Iterator[str]]:
+    def _told(self, row: seen.Row) -> tuple[str, Iterator[str]]:
         nothing: Iterator[str] = iter(())
         match row:
-            case CapturedMessage():
+            case seen.CapturedMessage():
                 message = row.decode()
                 words = f"{_peers(row)}  {message.name:<12} {self._summary(row, message)}"
                 return f"{self._place(row.origin)}  {words}", self._inside(row, message)
-            case CapturedUnknown():
+            case seen.CapturedUnknown():
                 sample = shown(row.sample, CHANNEL_CHARS_MAX, ascii_only=self._ascii_only)
                 words = f"{row.count} bytes are no bus message: {row.looks_like or 'unknown'}; they begin {sample}"
                 return f"{self._place(row.origin)}  UNKNOWN      {words}", nothing
-            case CapturedGap():
+            case seen.CapturedGap():
                 count = "an unknown number of" if row.count is None else row.count
                 return f"{self._place(row.origin)}  GAP          {count} bytes were not captured: {row.reason}", nothing
-            case ConnectionEvent():
+            case seen.ConnectionEvent():
                 return f"{self._place(row.origin)}  {row.kind.upper()}", nothing
-            case SkippedPackets():
+            case seen.SkippedPackets():
                 words = f"{row.packets} packets skipped: {row.reason}; the first at byte {row.first_offset}"
                 return f"-- {words}", nothing
             case CaptureProblem():
                 return f"-- byte {row.offset}: {row.reason}", nothing
 
-    def _place(self, origin: Origin) -> str:
+    def _place(self, origin: seen.Origin) -> str:
         self._first_ns = origin.ts_ns if self._first_ns is None else self._first_ns
         at = f"{(origin.ts_ns - self._first_ns) / 1e9:>12.6f}" if self._relative else moment_text(origin.ts_ns)
         return f"{at}  {_endpoint(origin.source)} > {_endpoint(origin.target)}"
 
-    def _summary(self, row: CapturedMessage, message: Message) -> str:
+    def _summary(self, row: seen.CapturedMessage, message: wire.Message) -> str:
         words = []
         header = message.header
-        if isinstance(header, Header):
+        if isinstance(header, wire.Header):
             words += [f"epoch {header.current_epoch}/{header.config_epoch}", flag_words(header.flags)]
             words += [f"of {header.replicaof[:ID_CHARS]}"] if header.replicaof else []
             words += ["state fail"] if header.state else []
-            words += [flag.name or "" for flag in MessageFlag if header.mflags[0] & flag and flag.name != "EXT_DATA"]
+            words += [
+                flag.name or "" for flag in wire.MessageFlag if header.mflags[0] & flag and flag.name != "EXT_DATA"
+            ]
             words.append(f"slots {len(header.slots)}")
-        elif isinstance(header, PartialHeader) and header.peek.sender is not None:
+        elif isinstance(header, wire.PartialHeader) and header.peek.sender is not None:
             words.append(f"epoch {header.peek.current_epoch}/{header.peek.config_epoch}")
-        elif isinstance(header, LightHeader):
+        elif isinstance(header, wire.LightHeader):
             words.append("light")
         words += self._body(message)
         if not row.is_whole:
@@ -125,47 +105,47 @@ class BusText:
             words.append(f"{len(message.rest.raw)} bytes behind it: {message.rest.reason}")
         return "  ".join(words)
 
-    def _body(self, message: Message) -> list[str]:
+    def _body(self, message: wire.Message) -> list[str]:
         match message.body:
-            case Gossip(entries, extensions):
+            case wire.Gossip(entries, extensions):
                 doubted = [entry for entry in entries if entry.flags & (NodeFlags.PFAIL | NodeFlags.FAIL)]
                 said = ", ".join(f"{entry.node[:ID_CHARS]} {flag_words(entry.flags)}" for entry in doubted[:5])
                 names = ", ".join(dict.fromkeys(extension.name for extension in extensions))
                 told = [f"gossip {len(entries)}" + (f" ({said})" if said else "")]
                 return told + ([f"ext {names}"] if names else [])
-            case Fail(node):
+            case wire.Fail(node):
                 return [f"about {node[:ID_CHARS]}"]
-            case Update() as update:
+            case wire.Update() as update:
                 return [f"about {update.node[:ID_CHARS]} epoch {update.config_epoch} slots {len(update.slots)}"]
-            case Publish(channel, payload):
+            case wire.Publish(channel, payload):
                 name = shown(channel, CHANNEL_CHARS_MAX, ascii_only=self._ascii_only)
                 return [f"channel {name}  {len(payload)} bytes"]
-            case Module(module_id, kind, payload):
+            case wire.Module(module_id, kind, payload):
                 return [f"module {module_id.hex()} type {kind}  {len(payload)} bytes"]
-            case Unknown(b"", _):  # it is told as cut off
+            case wire.Unknown(b"", _):  # it is told as cut off
                 return []
-            case Unknown(raw, reason):
+            case wire.Unknown(raw, reason):
                 return [f"{len(raw)} bytes not understood: {reason}"]
             case _:
                 return []
 
-    def _inside(self, row: CapturedMessage, message: Message) -> Iterator[str]:
+    def _inside(self, row: seen.CapturedMessage, message: wire.Message) -> Iterator[str]:
         origin, header = row.origin, message.header
         yield f"packet {origin.packet} at byte {origin.offset}, connection {origin.connection}, {row.totlen} bytes"
         yield f"from {row.sender or 'unknown'} to {row.receiver or 'unknown'}"
-        if isinstance(header, Header):
+        if isinstance(header, wire.Header):
             yield f"offset {header.offset}, ports {header.port} {header.cport} {header.pport}, ip {header.myip or '-'}"
             yield f"flags 0x{header.flags:x}, mflags {header.mflags.hex()}, version {header.ver}"
             yield f"replica of {header.replicaof}" if header.replicaof else "no master"
             yield f"slots {header.slots}" if header.slots else "no slots"
-        if isinstance(message.body, Gossip):
+        if isinstance(message.body, wire.Gossip):
             yield from map(_entry, message.body.entries)
             yield from map(_extension, message.body.extensions)
-        elif isinstance(message.body, Fail | Update):
+        elif isinstance(message.body, wire.Fail | wire.Update):
             yield f"about {message.body.node}"
-            if isinstance(message.body, Update):
+            if isinstance(message.body, wire.Update):
                 yield f"slots {message.body.slots}"
-        elif isinstance(message.body, Publish):
+        elif isinstance(message.body, wire.Publish):
             yield f"message {shown(message.body.message, LINE_CHARS_MAX, ascii_only=self._ascii_only)}"
 
 
@@ -189,16 +169,16 @@ def flag_words(flags: int) -> str:
     return ",".join([*words, *([f"0x{unknown:x}"] if unknown else [])]) or "noflags"
 
 
-def _endpoint(endpoint: Endpoint) -> str:
+def _endpoint(endpoint: seen.Endpoint) -> str:
     return f"[{endpoint.ip}]:{endpoint.port}" if ":" in endpoint.ip else f"{endpoint.ip}:{endpoint.port}"
 
 
-def _peers(row: CapturedMessage) -> str:
+def _peers(row: seen.CapturedMessage) -> str:
     return f"{row.sender[:ID_CHARS] or '?':<8} > {row.receiver[:ID_CHARS] or '?':<8}"
 
 
-def _entry(entry: GossipEntry) -> str:
-    place = f"{_endpoint(Endpoint(entry.ip, entry.port))}@{entry.cport}"
+def _entry(entry: wire.GossipEntry) -> str:
+    place = f"{_endpoint(seen.Endpoint(entry.ip, entry.port))}@{entry.cport}"
     return (
         f"gossip {entry.node} {place} {flag_words(entry.flags)} ping {entry.ping_sent_s} pong {entry.pong_received_s}"
     )

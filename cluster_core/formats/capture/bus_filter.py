@@ -5,14 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from cluster_core.formats.capture.bus_capture import (
-    CapturedGap,
-    CapturedMessage,
-    CapturedUnknown,
-    ConnectionEvent,
-    Endpoint,
-    Row,
-)
+from cluster_core.formats.capture import bus_capture as seen
 from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.wire.bus import peek_header
 from cluster_core.wire.bus_extensions import ForgottenNode
@@ -39,9 +32,9 @@ class RowFilter:
     connections: tuple[int, ...] = ()
     subjects: tuple[str, ...] = ()
 
-    def keeps(self, row: Row) -> bool:
+    def keeps(self, row: seen.Row) -> bool:
         """Whether *row* is wanted.  Problems of the file itself always are; no other row without a place in time is."""
-        if not isinstance(row, CapturedMessage | CapturedUnknown | CapturedGap | ConnectionEvent):
+        if not isinstance(row, seen.CapturedMessage | seen.CapturedUnknown | seen.CapturedGap | seen.ConnectionEvent):
             return True
         origin = row.origin
         if self.since_ns is not None and origin.ts_ns < self.since_ns:
@@ -54,23 +47,23 @@ class RowFilter:
             return False
         if self.nodes and not any(_is_party(node, row) for node in self.nodes):
             return False
-        return not self.subjects or (isinstance(row, CapturedMessage) and self._is_about(row))
+        return not self.subjects or (isinstance(row, seen.CapturedMessage) and self._is_about(row))
 
-    def _is_about(self, row: CapturedMessage) -> bool:
+    def _is_about(self, row: seen.CapturedMessage) -> bool:
         named = subjects_of(row.decode())
         return any(subject.startswith(wanted) for subject in named for wanted in self.subjects)
 
 
-def word_of(row: CapturedMessage | CapturedUnknown | CapturedGap | ConnectionEvent) -> str:
+def word_of(row: seen.CapturedMessage | seen.CapturedUnknown | seen.CapturedGap | seen.ConnectionEvent) -> str:
     """The type of a message, or the word for a row that is none."""
     match row:
-        case CapturedMessage():
+        case seen.CapturedMessage():
             return type_name(peek_header(row.raw).type)
-        case CapturedUnknown():
+        case seen.CapturedUnknown():
             return "unknown"
-        case CapturedGap():
+        case seen.CapturedGap():
             return "gap"
-        case ConnectionEvent():
+        case seen.ConnectionEvent():
             return "connection"
 
 
@@ -86,13 +79,15 @@ def subjects_of(message: Message) -> list[str]:
     return failing + [value.node for value in values if isinstance(value, ForgottenNode)]
 
 
-def _is_party(node: str, row: CapturedMessage | CapturedUnknown | CapturedGap | ConnectionEvent) -> bool:
+def _is_party(
+    node: str, row: seen.CapturedMessage | seen.CapturedUnknown | seen.CapturedGap | seen.ConnectionEvent
+) -> bool:
     """Whether the row's message went from or to *node*."""
-    ids = (row.sender, row.receiver) if isinstance(row, CapturedMessage) else ()
+    ids = (row.sender, row.receiver) if isinstance(row, seen.CapturedMessage) else ()
     if any(known.startswith(node) for known in ids if known):
         return True
     return any(_is_at(node, endpoint) for endpoint in (row.origin.source, row.origin.target))
 
 
-def _is_at(node: str, endpoint: Endpoint) -> bool:
+def _is_at(node: str, endpoint: seen.Endpoint) -> bool:
     return node in (endpoint.ip, str(endpoint.port), f"{endpoint.ip}:{endpoint.port}")

@@ -15,17 +15,9 @@ from cluster_core.rebalance.plan import Plan, count_ranges, slot_ranges
 from cluster_core.rebalance.planner import pieces_of_tag
 from cluster_core.rebalance.search.ranges import never
 from cluster_core.rebalance.table_rows import CurveRow, HeavyRow, LoadRow, MoveRow, SlotRow, ToleranceRow
+from schemas import rebalance
 from schemas.caveats import Caveat
 from schemas.gold import BIG_KEYS, HASH_TAGS
-from schemas.rebalance import (
-    REBALANCE_CURVE,
-    REBALANCE_HEAVY,
-    REBALANCE_LOAD,
-    REBALANCE_MOVES,
-    REBALANCE_PLANS,
-    REBALANCE_SLOTS,
-    REBALANCE_TOLERANCES,
-)
 from schemas.table import Table
 from slotscope.pipelines.rebalance.inputs import JOB, Found
 from slotscope.pipelines.rebalance.plan import BYTES, MadePlan, make_plan
@@ -104,13 +96,13 @@ def write_plan(
     """Replace everything that the tables hold of the plan."""
     partial = bool(made.stored.unread)
     tables: list[tuple[Table, list[Row]]] = [
-        (REBALANCE_SLOTS, [row._asdict() for row in _slot_rows(made)]),
-        (REBALANCE_MOVES, [row._asdict() for row in _move_rows(made)]),
-        (REBALANCE_LOAD, [row._asdict() for row in _load_rows(made)]),
-        (REBALANCE_TOLERANCES, [row._asdict() for row in _tolerance_rows(made)]),
-        (REBALANCE_CURVE, [row._asdict() for row in _curve_rows(made.stored.plan)]),
-        (REBALANCE_HEAVY, _heavy_rows(made, parts)),
-        (REBALANCE_PLANS, [{**_plan_row(made, bad_records, warnings), **_outlook_columns(made, growth)}]),
+        (rebalance.REBALANCE_SLOTS, [row._asdict() for row in _slot_rows(made)]),
+        (rebalance.REBALANCE_MOVES, [row._asdict() for row in _move_rows(made)]),
+        (rebalance.REBALANCE_LOAD, [row._asdict() for row in _load_rows(made)]),
+        (rebalance.REBALANCE_TOLERANCES, [row._asdict() for row in _tolerance_rows(made)]),
+        (rebalance.REBALANCE_CURVE, [row._asdict() for row in _curve_rows(made.stored.plan)]),
+        (rebalance.REBALANCE_HEAVY, _heavy_rows(made, parts)),
+        (rebalance.REBALANCE_PLANS, [{**_plan_row(made, bad_records, warnings), **_outlook_columns(made, growth)}]),
     ]
     cluster = cluster_of(root, made.stored.snapshot_id)
     with running(root, JOB, made.stored.plan_id, cluster=cluster, partial=partial) as run:

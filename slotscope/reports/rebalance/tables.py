@@ -11,16 +11,8 @@ from cluster_core.rebalance.bound.proof import Argument, explain_bound
 from cluster_core.rebalance.execution.journal import StepKind
 from cluster_core.rebalance.plan import Plan
 from cluster_core.rebalance.stored_plan import StoredPlan
+from schemas import rebalance
 from schemas.caveats import Caveat, Code
-from schemas.rebalance import (
-    PLAN_AUDITS,
-    PLAN_STEPS,
-    REBALANCE_CURVE,
-    REBALANCE_HEAVY,
-    REBALANCE_LOAD,
-    REBALANCE_MOVES,
-    REBALANCE_TOLERANCES,
-)
 from schemas.table import Table
 from slotscope.plans.stored_plans import epoch_ms, find_plan, plan_rows, read_stored_plan
 from slotscope.reports.rebalance.conflicts import limit_warnings
@@ -70,11 +62,11 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport
         warnings=[*(Caveat.of(**warning) for warning in row.get("warnings") or ()), *_warnings(stored)],
         reaches=_reaches(row, [reach.resource for reach in plan.reach]),
         watched=_watched(row),
-        nodes=_nodes(_rows(root, REBALANCE_LOAD, own_id)),
-        transfers=_transfers(_rows(root, REBALANCE_MOVES, own_id)),
-        curve=_curve(_rows(root, REBALANCE_CURVE, own_id)),
-        tolerances=_tolerances(_rows(root, REBALANCE_TOLERANCES, own_id)),
-        heavy=_heavy(_rows(root, REBALANCE_HEAVY, own_id)),
+        nodes=_nodes(_rows(root, rebalance.REBALANCE_LOAD, own_id)),
+        transfers=_transfers(_rows(root, rebalance.REBALANCE_MOVES, own_id)),
+        curve=_curve(_rows(root, rebalance.REBALANCE_CURVE, own_id)),
+        tolerances=_tolerances(_rows(root, rebalance.REBALANCE_TOLERANCES, own_id)),
+        heavy=_heavy(_rows(root, rebalance.REBALANCE_HEAVY, own_id)),
         proof=[_proof_line(argument) for argument in explain_bound(stored.problem, plan)],
         joint=_joint(plan),
         fees=_fees(plan),
@@ -218,8 +210,8 @@ def _history(root: str, own_id: str, created_at: datetime) -> list[EarlierPlan]:
     earlier = [row for row in plan_rows(root) if row["plan_id"] != own_id and row["created_at"] <= created_at]
     if not earlier:
         return []
-    audits = grouped(read_rows(root, PLAN_AUDITS), "plan_id") if exists(root, PLAN_AUDITS) else {}
-    steps = grouped(read_rows(root, PLAN_STEPS), "plan_id") if exists(root, PLAN_STEPS) else {}
+    audits = grouped(read_rows(root, rebalance.PLAN_AUDITS), "plan_id") if exists(root, rebalance.PLAN_AUDITS) else {}
+    steps = grouped(read_rows(root, rebalance.PLAN_STEPS), "plan_id") if exists(root, rebalance.PLAN_STEPS) else {}
     return [_earlier(row, audits.get(row["plan_id"], []), steps.get(row["plan_id"], [])) for row in reversed(earlier)]
 
 
