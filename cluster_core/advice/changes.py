@@ -223,20 +223,14 @@ def _uncounted(change: Change) -> Change:
 
 
 def _conditions(sums: AdviceSums, claimed: Sequence[int], least: int, *, rounds: bool) -> list[Change]:
-    """A restart, another allocator (if *rounds*), another version: all of them lay the same keys out anew, so one of them counts."""
+    """A restart, another allocator (if *rounds*), another version that loads these dumps: all of them lay the same keys out anew, so one of them counts."""
     server, found = sums.conditions[0][0], []
     for at, (name, other) in enumerate(sums.conditions):
         saved = sums.now - sums.memory[at] - claimed[at]
-        if saved < least:
-            continue
         kind = Kind.RESTART if at == 0 else Kind.ALLOCATOR if name == server else Kind.UPGRADE
-        found.append(Change(kind, f"{name}, {other}".encode(), saved, sums.keys, *_WORDS[kind]))
-    counting = [
-        one
-        for one in found
-        if (one.kind is not Kind.ALLOCATOR or rounds)
-        and (one.kind is not Kind.UPGRADE or _is_later(server, one.subject))
-    ]
+        if saved >= least and (kind is not Kind.UPGRADE or _is_later(server, name)):
+            found.append(Change(kind, f"{name}, {other}".encode(), saved, sums.keys, *_WORDS[kind]))
+    counting = [one for one in found if one.kind is not Kind.ALLOCATOR or rounds]
     best = max(counting, key=lambda one: one.saved_bytes, default=None)
     return [one if one is best else _uncounted(one) for one in found]
 
@@ -260,9 +254,8 @@ _WORDS = {
 }
 
 
-def _is_later(own: str, subject: bytes) -> bool:
-    """Whether the server of *subject* can load dumps of *own*: the same family's later version, or Valkey after Redis up to 7.2."""
-    name = subject.decode().partition(",")[0]
+def _is_later(own: str, name: str) -> bool:
+    """Whether server *name* can load dumps of *own*: the same family's later version, or Valkey after Redis up to 7.2."""
     (family, version), (other, later) = (_parts(words) for words in (own, name))
     if family == other:
         return later > version

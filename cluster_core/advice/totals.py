@@ -24,7 +24,7 @@ class Totals:
 
     *keys* in all.  *memory*: bytes now, under each condition, keys that count as now.  *prefixes*: keys, then the amounts of `PrefixSums` in their order,
     with keys that count as now after the conditions.  *curves*, by setting and value: keys, bytes saved, most elements walked, then what
-    each condition saves of these keys.  *shared*: copies of values and their bytes.
+    each condition saves of these keys.  *shared*: keys whose values are there several times, and what sharing these saves.
     """
 
     conditions: Sequence[Condition]

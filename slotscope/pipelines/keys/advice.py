@@ -17,6 +17,7 @@ from cluster_core.advice.conditions import Condition, conditions_for
 from cluster_core.advice.heavy import Held, Splittable, expiries, splits
 from cluster_core.advice.totals import WALKED, Totals
 from cluster_core.formats.rdb.grammar import KEY_TYPES
+from cluster_core.kernels.values.equal_values import shared
 from cluster_core.memory.model import MemoryModel, MemorySettings, model_of
 from schemas.advice import MEMORY_CONDITIONS, SAVING_CURVES, SAVINGS
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_USE, NODE_LOAD
@@ -125,13 +126,14 @@ class _Sums:
         width = 2 + 2 * len(conditions) + len(BEHIND)
         summed = prefixes.groupBy("name").agg(F.sum("number").alias("number"), *_sums_of(width))
         heaviest = summed.orderBy(F.desc("a0"), "name").limit(groups_listed).collect()
+        counts = partial.where(F.col("kind") == "keys").collect()
         self.totals = Totals(
             conditions,
-            sum(row["number"] for row in partial.where(F.col("kind") == "keys").collect()),
+            sum(row["number"] for row in counts),
             self.slots[:, 1:].sum(axis=0).tolist(),
             {bytes(row["name"]): (row["number"], list(row[2:])) for row in heaviest},
             _added_curves(partial),
-            _added_values(partial),
+            _added_values(partial, sum(row["amounts"][0] for row in counts)),
         )
 
     @property
@@ -163,18 +165,12 @@ def _added(partial: DataFrame, kind: str, width: int) -> NDArray[np.int64]:
     return np.column_stack([column.to_numpy() for column in rows.columns]).astype(np.int64).reshape(-1, 1 + width)
 
 
-def _added_values(partial: DataFrame) -> tuple[int, int]:
-    """Copies of values beyond the first, and their bytes, by those that were sampled by their hash."""
-    rows = (
-        partial.where(F.col("kind") == "value")
-        .groupBy("number")
-        .agg(F.max(F.col("amounts")[0]).alias("shift"), F.sum(F.col("amounts")[1]), F.max(F.col("amounts")[2]))
-        .collect()
-    )
-    shift = max((row[1] for row in rows), default=0)
-    chosen = [row for row in rows if not row[0] & ((1 << shift) - 1) and row[2] > 1]
-    copies, size = sum(row[2] - 1 for row in chosen), sum((row[2] - 1) * row[3] for row in chosen)
-    return copies << shift, size << shift
+def _added_values(partial: DataFrame, texts: int) -> tuple[int, int]:
+    """Keys of *texts* whose values are there several times, and what storing each value once saves."""
+    sums = F.max(F.col("amounts")[0]), F.sum(F.col("amounts")[1]), F.max(F.col("amounts")[2])
+    rows = partial.where(F.col("kind") == "value").groupBy("number").agg(*sums).toArrow()
+    hashes, shifts, copies, savings = (column.to_numpy().astype(np.int64) for column in rows.columns)
+    return shared(np.column_stack((hashes, copies, savings)), int(shifts.max(initial=0)), texts)
 
 
 def _saving_rows(changes: Sequence[Change], root: str, snapshot_id: str, found: _Sums) -> Rows:

@@ -14,7 +14,7 @@ from slotscope.runtime import text
 
 ROWS_SHOWN = 12
 HOW_LENGTH_MAX = 400
-_BAR_WIDTH = 16
+_BAR_WIDTH = 8
 
 
 def print_savings(report: KeyspaceReport, console: Console, *, html_path: str | None = None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial as bind
 
 import numpy as np
@@ -23,6 +23,7 @@ from cluster_core.kernels.rdb import value_shapes as shapes
 from cluster_core.kernels.rdb.key_twins import key_hashes
 from cluster_core.kernels.rdb.memory_sizes import fill_allocations, model_array
 from cluster_core.kernels.values.compression import compressed_sizes, sampled_columns
+from cluster_core.kernels.values.equal_values import EqualValues
 from cluster_core.kernels.values.measure import Measured, ValueMeasure, texts_of
 from cluster_core.memory.model import MemoryModel, MemorySettings, model_of
 from cluster_core.memory.packed_sizes import listpack_string_bytes
@@ -38,9 +39,10 @@ RECORD_BYTES_MAX = 256 << 20
 BUCKET_VALUE_MAX = BUCKET_FIELD_MAX = 64
 TEXT_MIN = BUCKET_VALUE_MAX + 1
 """Shorter values are not worth compressing, nor worth being shared; what a bucket would hold is none of these."""
+REFERENCE_LENGTH = 16
+"""What a key holds in the place of a value that is stored once: its hash."""
 SHORT_PREFIX = 2
 """What a prefix could be: a letter and its separator."""
-SAMPLED_VALUES_MAX = 20_000
 NO_PREFIX = b""
 """What keys without a separator stand under."""
 UNCUT = "uncut"
@@ -69,27 +71,6 @@ class AdviceOptions:
     permissive: bool = False
 
 
-@dataclass(slots=True)
-class _Duplicates:
-    """Values by their hashes: copies and bytes of those whose hash is a multiple of ``1 << shift``; *held*: a row of hash, copies, bytes each."""
-
-    shift: int = 0
-    held: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 3), np.int64))
-
-    def add(self, hashes: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
-        new = np.column_stack((hashes, np.ones_like(hashes), sizes))
-        rows = np.concatenate((self.held, new[hashes & ((1 << self.shift) - 1) == 0]))
-        _, first, places, counts = np.unique(rows[:, 0], return_index=True, return_inverse=True, return_counts=True)
-        held = rows[first]
-        held[:, 1] = counts
-        before = places[: len(self.held)]  # each of these rows stood for more than one copy
-        held[before, 1] += self.held[:, 1] - 1
-        while len(held) > SAMPLED_VALUES_MAX:
-            self.shift += 1
-            held = held[held[:, 0] & ((1 << self.shift) - 1) == 0]
-        self.held = held
-
-
 class AdviceTally:
     """The sums of one unit of *size* bytes."""
 
@@ -105,8 +86,9 @@ class AdviceTally:
         self._prefixes = GroupTally(options.groups_max, 2 + 2 * conditions + len(BEHIND))
         self._curves = {setting.name: np.zeros((len(setting.tried), 3 + conditions), np.int64) for setting in SETTINGS}
         self._lists = np.zeros((len(LIST_SIZES), 3 + conditions), np.int64)
-        self._duplicates = _Duplicates()
+        self._equal = EqualValues()
         self._keys = 0
+        self._reference_bytes = int(self._allocated(np.array([REFERENCE_LENGTH]))[0])
         self._keys_apart, self._apart = 0, np.zeros((1, 2 + 2 * conditions + len(BEHIND)), np.int64)
         self._separator = np.zeros(256, np.bool_)
         self._separator[np.frombuffer(options.separators, np.uint8)] = True
@@ -216,7 +198,7 @@ class AdviceTally:
         sampled = texts & ((key_hashes(batch) & np.uint64((1 << self._shift) - 1) == 0) | (held >= VALUE_BYTES_MAX))
         sizes = np.array(compressed_sizes(texts_of_rows(sampled)), np.int64)
         saved_by_zstd = np.maximum(held[sampled] - self._allocated(sizes), 0)
-        self._duplicates.add(found.shapes[texts, shapes.TEXT_HASH], raw[texts])
+        self._equal.add(found.shapes[texts, shapes.TEXT_HASH], held[texts] - self._reference_bytes)
         behind = both.shape[1] + saved.shape[1]
         amounts = np.zeros((len(batch), behind + len(BEHIND)), np.int64)
         amounts[:, : both.shape[1]] = both
@@ -244,7 +226,7 @@ class AdviceTally:
         yield _rows("slot", used, self._slots[used])
         types = np.flatnonzero(self._types.any(axis=1))
         yield _rows("type", types, self._types[types])
-        yield _rows("keys", _ONE * self._keys, np.zeros((1, 1), np.int64))
+        yield _rows("keys", _ONE * self._keys, np.array([[self._equal.count]]))
         yield _rows("prefix", self._prefixes.counts()[:, 0], self._prefixes.amounts(), self._prefixes.names())
         yield _rows("prefix", _ONE * self._keys_apart, self._apart, pa.array([NO_PREFIX]))
         for setting in SETTINGS:
@@ -252,8 +234,8 @@ class AdviceTally:
         yield _rows(
             "curve", np.array(list(LIST_SIZES)), self._lists, pa.array([LIST_SETTING.encode()] * len(LIST_SIZES))
         )
-        held = self._duplicates.held
-        shifts = np.full(len(held), self._duplicates.shift)
+        held = self._equal.held
+        shifts = np.full(len(held), self._equal.shift)
         yield _rows("value", held[:, 0], np.column_stack((shifts, held[:, 1:])))
 
 
