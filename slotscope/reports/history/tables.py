@@ -10,18 +10,7 @@ from cluster_core.incidents.story import name_all
 from schemas.caveats import Caveat
 from schemas.history import LINKS, NODE_VIEWS, REPLAYS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
-from slotscope.reports.history.report import (
-    FindingLine,
-    HistoryNode,
-    HistoryReport,
-    IncidentLine,
-    Lane,
-    OwnBelief,
-    PartLine,
-    StepLine,
-    health_spans,
-    role_spans,
-)
+from slotscope.reports.history import report as said
 from slotscope.reports.records import record
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import all_equal, query_rows, read_rows, settled
@@ -34,7 +23,7 @@ SILENCES_SHOWN = 40_000
 
 
 @settled
-def load_incidents(root: str, snapshot_id: str, number: int | None = None) -> list[IncidentLine]:
+def load_incidents(root: str, snapshot_id: str, number: int | None = None) -> list[said.IncidentLine]:
     """All incidents without their steps, or the one with *number* and all of them; raises InputError if it is not
     there.
     """
@@ -49,7 +38,7 @@ def load_incidents(root: str, snapshot_id: str, number: int | None = None) -> li
 
 
 @settled
-def load_history(root: str, snapshot_id: str) -> HistoryReport:
+def load_history(root: str, snapshot_id: str) -> said.HistoryReport:
     """Read what the tables under *root* say of a replay; raises InputError if it is not there, or was not finished."""
     replay = finished_replay(root, snapshot_id)
     first_ns, last_ns = int(replay["first_ns"] or 0), int(replay["last_ns"] or 0)
@@ -58,14 +47,14 @@ def load_history(root: str, snapshot_id: str) -> HistoryReport:
     incidents = read_rows(root, INCIDENTS, order_by="incident", snapshot_id=snapshot_id)
     findings = read_rows(root, FINDINGS, order_by="finding", limit=FINDINGS_SHOWN, snapshot_id=snapshot_id)
     return record(
-        HistoryReport,
+        said.HistoryReport,
         replay,
         first_ns=first_ns,
         last_ns=last_ns,
         warnings=[Caveat.of(**warning) for warning in replay["warnings"]],
         nodes=nodes,
         incidents=[_incident(row, steps.get(row["incident"], [])) for row in incidents],
-        findings=[record(FindingLine, row, number=row["finding"]) for row in findings],
+        findings=[record(said.FindingLine, row, number=row["finding"]) for row in findings],
         lanes=_lanes(root, snapshot_id, nodes, first_ns, last_ns),
         silences=_silences(root, snapshot_id),
     )
@@ -79,15 +68,15 @@ def finished_replay(root: str, snapshot_id: str) -> dict[str, Any]:
     return rows[0]
 
 
-def _steps(root: str, snapshot_id: str, where: str | None = None) -> dict[int, list[StepLine]]:
+def _steps(root: str, snapshot_id: str, where: str | None = None) -> dict[int, list[said.StepLine]]:
     """The steps of each incident."""
     rows = read_rows(
         root, INCIDENT_STEPS, where=where, order_by="incident, step", limit=STEPS_SHOWN, snapshot_id=snapshot_id
     )
-    found: dict[int, list[StepLine]] = {}
+    found: dict[int, list[said.StepLine]] = {}
     for row in rows:
-        parts = [PartLine(**part) for part in row["parts"] or ()]
-        found.setdefault(row["incident"], []).append(record(StepLine, row, parts=parts))
+        parts = [said.PartLine(**part) for part in row["parts"] or ()]
+        found.setdefault(row["incident"], []).append(record(said.StepLine, row, parts=parts))
     return found
 
 
@@ -100,7 +89,7 @@ def _silences(root: str, snapshot_id: str) -> dict[tuple[str, str], int]:
     return {(row["target_id"], row["source_id"]): row["longest_silence_ms"] for row in rows}
 
 
-def _nodes(root: str, snapshot_id: str) -> list[HistoryNode]:
+def _nodes(root: str, snapshot_id: str) -> list[said.HistoryNode]:
     """Every node with the last address that anybody knew."""
     known = query_rows(
         root,
@@ -111,7 +100,7 @@ def _nodes(root: str, snapshot_id: str) -> list[HistoryNode]:
     addresses = {row["node_id"]: row["address"] if row["ip"] else "" for row in known}
     names = name_all(sorted(addresses), {})
     return [
-        HistoryNode(node, names[node], address)
+        said.HistoryNode(node, names[node], address)
         for node, address in sorted(addresses.items(), key=lambda item: (_address_key(item[1]), item[0]))
     ]
 
@@ -121,7 +110,7 @@ def _address_key(address: str) -> tuple[str, int]:
     return host, int(port) if port.isdigit() else 0
 
 
-def _lanes(root: str, snapshot_id: str, nodes: list[HistoryNode], first_ns: int, last_ns: int) -> list[Lane]:
+def _lanes(root: str, snapshot_id: str, nodes: list[said.HistoryNode], first_ns: int, last_ns: int) -> list[said.Lane]:
     columns = ("node_id", "valid_from_ns", "valid_to_ns", "flags", "master_id", "config_epoch", "slots")
 
     def views(where: str, columns: Sequence[str]) -> list[dict[str, Any]]:
@@ -129,9 +118,9 @@ def _lanes(root: str, snapshot_id: str, nodes: list[HistoryNode], first_ns: int,
             root, NODE_VIEWS, columns=columns, where=where, order_by="node_id, valid_from_ns", limit=BELIEFS_SHOWN, snapshot_id=snapshot_id
         )  # fmt: skip
 
-    own: dict[str, list[OwnBelief]] = {}
+    own: dict[str, list[said.OwnBelief]] = {}
     for row in views("observer = node_id", columns):
-        belief = OwnBelief(
+        belief = said.OwnBelief(
             row["valid_from_ns"], row["valid_to_ns"], row["flags"], row["master_id"], int(row["config_epoch"]),
             row["slots"],
         )  # fmt: skip
@@ -141,18 +130,24 @@ def _lanes(root: str, snapshot_id: str, nodes: list[HistoryNode], first_ns: int,
         failed = "fail" in row["flags"].split(",")
         doubts.setdefault(row["node_id"], []).append((row["valid_from_ns"], row["valid_to_ns"], failed))
     return [
-        Lane(
+        said.Lane(
             node,
-            role_spans(own.get(node.node_id, []), last_ns),
-            health_spans(doubts.get(node.node_id, []), first_ns, last_ns),
+            said.role_spans(own.get(node.node_id, []), last_ns),
+            said.health_spans(doubts.get(node.node_id, []), first_ns, last_ns),
         )
         for node in nodes
     ]
 
 
-def _incident(row: dict[str, Any], steps: Sequence[StepLine]) -> IncidentLine:
+def _incident(row: dict[str, Any], steps: Sequence[said.StepLine]) -> said.IncidentLine:
     epoch = None if row["epoch"] is None else int(row["epoch"])
     figures = {name: row[name] for name in FIGURES}
     return record(
-        IncidentLine, row, number=row["incident"], epoch=epoch, figures=figures, step_count=row["steps"], steps=steps
+        said.IncidentLine,
+        row,
+        number=row["incident"],
+        epoch=epoch,
+        figures=figures,
+        step_count=row["steps"],
+        steps=steps,
     )

@@ -7,24 +7,10 @@ from typing import NamedTuple
 
 from slotscope.reports.line_chart import Chart, Series, line_chart
 from slotscope.reports.page import render_page
+from slotscope.reports.rebalance import words as say
 from slotscope.reports.rebalance.charts import Curve, Profile, curve, profile
 from slotscope.reports.rebalance.report import PlanNode, ProofLine, RebalanceReport, WorstLoad
 from slotscope.reports.rebalance.ticket import client_words, counting_words, other_words, ticket
-from slotscope.reports.rebalance.words import (
-    amount,
-    budget_words,
-    duration,
-    factor,
-    headline,
-    next_commands,
-    outlook,
-    range_words,
-    ranges_text,
-    reason,
-    remedy,
-    resource_words,
-    share_text,
-)
 from slotscope.reports.severities import count_by_severity
 from slotscope.runtime import text
 
@@ -84,9 +70,9 @@ def render_rebalance_html(report: RebalanceReport) -> str:
     context = {
         "report": report,
         "names": report.names,
-        "headline": headline(report),
-        "reason": reason(report),
-        "outlook": outlook(report),
+        "headline": say.headline(report),
+        "reason": say.reason(report),
+        "outlook": say.outlook(report),
         "severities": count_by_severity(report.warnings),
         "warnings_shown": WARNINGS_SHOWN,
         "reaches": _reach_rows([*report.reaches, *report.watched]),
@@ -96,7 +82,7 @@ def render_rebalance_html(report: RebalanceReport) -> str:
         "tolerance_words": _tolerance_words(report),
         "choices": [line for line in report.curve if line.choice],
         "range_chart": range_chart(report),
-        "range_words": range_words(report),
+        "range_words": say.range_words(report),
         "transfers_shown": TRANSFERS_SHOWN,
         "heavy_shown": HEAVY_SHOWN,
         "parts_shown": PARTS_SHOWN,
@@ -106,17 +92,26 @@ def render_rebalance_html(report: RebalanceReport) -> str:
         "hosts_least": sum(sorted((line.least for line in stay), reverse=True)[: report.hosts_max]),
         "terms": lambda line: proof_terms(report.cost, line),
         "plans_shown": PLANS_SHOWN,
-        "commands": next_commands(report),
+        "commands": say.next_commands(report),
         "clients": client_words(report.meant) if report.meant else "",
         "counting": counting_words(report.meant) if report.meant else "",
         "others": [other_words(report, one) for one in report.meant.others] if report.meant else [],
         "batches_shown": BATCHES_SHOWN,
         "targets_shown": TARGETS_SHOWN,
         "ticket": ticket(report),
-        "ranges": lambda transfer: ranges_text(transfer.ranges, RANGES_SHOWN),
+        "ranges": lambda transfer: say.ranges_text(transfer.ranges, RANGES_SHOWN),
         **{
-            say.__name__: say
-            for say in (amount, duration, factor, remedy, resource_words, share_text, budget_words, exactly)
+            one.__name__: one
+            for one in (
+                say.amount,
+                say.duration,
+                say.factor,
+                say.remedy,
+                say.resource_words,
+                say.share_text,
+                say.budget_words,
+                exactly,
+            )
         },
     }
     return render_page("rebalance.html", context)
@@ -153,13 +148,13 @@ def _bar(node: PlanNode, resource: str, longest: float) -> ShareBar | None:
     share = node.shares.get(resource)
     if share is None:
         return None
-    before, after = amount(resource, share.before), amount(resource, share.after)
+    before, after = say.amount(resource, share.before), say.amount(resource, share.after)
     figures = f"{before} → {after}" if share.before != share.after else before
-    words = f"{resource_words(resource)} before {before}, after {after}"
+    words = f"{say.resource_words(resource)} before {before}, after {after}"
     if share.fair:
-        words += f", fair share {amount(resource, share.fair)}, limit {amount(resource, share.limit)}"
+        words += f", fair share {say.amount(resource, share.fair)}, limit {say.amount(resource, share.limit)}"
     if share.capacity is not None:
-        words += f", capacity {amount(resource, share.capacity)}"
+        words += f", capacity {say.amount(resource, share.capacity)}"
     return ShareBar(
         _part(share.before, longest),
         _part(share.after, longest),
@@ -187,8 +182,8 @@ def _reach_rows(reaches: Sequence[WorstLoad]) -> list[ReachRow]:
             for value in (reach.before, reach.after, reach.limit, reach.floor)
         )
         words = (
-            f"{resource_words(reach.resource)}: heaviest master {factor(reach.before)} its fair share before,"
-            f" {factor(reach.after)} after, limit {factor(reach.limit)}, floor {factor(reach.floor)}"
+            f"{say.resource_words(reach.resource)}: heaviest master {say.factor(reach.before)} its fair share before,"
+            f" {say.factor(reach.after)} after, limit {say.factor(reach.limit)}, floor {say.factor(reach.floor)}"
         )
         rows.append(ReachRow(reach, before, after, limit, floor, words))
     return rows
@@ -227,7 +222,7 @@ def tolerance_curve(report: RebalanceReport) -> Curve | None:
         [float(line.bound) for line in lines],
         [line.missed for line in lines],
         chosen=_chosen(report),
-        amount=lambda value: amount(report.cost, value),
+        amount=lambda value: say.amount(report.cost, value),
     )
 
 
@@ -238,9 +233,11 @@ def range_chart(report: RebalanceReport) -> Chart | None:
         return None
     return line_chart(
         [Series("slot ranges after", points)],
-        x_words=lambda value: amount(report.cost, value),
+        x_words=lambda value: say.amount(report.cost, value),
         y_words=lambda value: text.count(round(value)),
-        words="; ".join(f"{amount(report.cost, moved)} moved: {ranges:.0f} slot ranges" for moved, ranges in points),
+        words="; ".join(
+            f"{say.amount(report.cost, moved)} moved: {ranges:.0f} slot ranges" for moved, ranges in points
+        ),
         x_labels=[points[0][0], points[-1][0]],
     )
 
@@ -253,8 +250,10 @@ def _chosen(report: RebalanceReport) -> float | None:
 def _tolerance_words(report: RebalanceReport) -> str:
     chosen = _chosen(report)
     if chosen is not None:
-        return share_text(chosen)
-    return ", ".join(f"{resource_words(reach.resource)} {share_text(reach.tolerance)}" for reach in report.reaches)
+        return say.share_text(chosen)
+    return ", ".join(
+        f"{say.resource_words(reach.resource)} {say.share_text(reach.tolerance)}" for reach in report.reaches
+    )
 
 
 # -- proof -------------------------------------------------------------------------------------------------------------
@@ -266,5 +265,5 @@ def proof_terms(cost: str, line: ProofLine) -> list[tuple[str, str, str]]:
     for resource, over in line.over.items():
         price = line.prices.get(resource, 0.0)
         if price or line.kind == "drained":
-            terms.append((resource_words(resource), exactly(over), f"{price:.6g}" if price else ""))
+            terms.append((say.resource_words(resource), exactly(over), f"{price:.6g}" if price else ""))
     return terms

@@ -15,23 +15,9 @@ from schemas import rebalance
 from schemas.caveats import Caveat, Code
 from schemas.table import Table
 from slotscope.plans.stored_plans import epoch_ms, find_plan, plan_rows, read_stored_plan
+from slotscope.reports.rebalance import report as said
 from slotscope.reports.rebalance.conflicts import limit_warnings
 from slotscope.reports.rebalance.consequences import load_consequences
-from slotscope.reports.rebalance.report import (
-    EarlierPlan,
-    FeeProof,
-    HeavyLine,
-    HeavyPart,
-    JointProof,
-    NodeShare,
-    PlanNode,
-    ProofLine,
-    RangeLine,
-    RebalanceReport,
-    ToleranceLine,
-    Transfer,
-    WorstLoad,
-)
 from slotscope.reports.records import grouped, record
 from slotscope.runtime import text
 from slotscope.runtime.storage.delta_files import exists, read_rows, settled
@@ -40,7 +26,7 @@ Row = Mapping[str, Any]
 
 
 @settled
-def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport:
+def load_rebalance_report(root: str, plan_id: str = "latest") -> said.RebalanceReport:
     """Return what the tables under *root* say of a plan.
 
     Raises InputError where the plan is not there, PlanError where its tables are damaged.
@@ -50,7 +36,7 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport
     stored = read_stored_plan(root, own_id)
     plan = stored.plan
     return record(
-        RebalanceReport,
+        said.RebalanceReport,
         row,
         created_at_ms=epoch_ms(row["created_at"]),
         moved=row["moved_bytes"],
@@ -94,9 +80,9 @@ def _warnings(stored: StoredPlan) -> list[Caveat]:
     return found
 
 
-def _reaches(row: Row, resources: Sequence[str]) -> list[WorstLoad]:
+def _reaches(row: Row, resources: Sequence[str]) -> list[said.WorstLoad]:
     return [
-        WorstLoad(
+        said.WorstLoad(
             name,
             row["tolerance"].get(name, 0.0),
             row["max_over_mean_before"][name],
@@ -109,28 +95,32 @@ def _reaches(row: Row, resources: Sequence[str]) -> list[WorstLoad]:
     ]
 
 
-def _watched(row: Row) -> list[WorstLoad]:
+def _watched(row: Row) -> list[said.WorstLoad]:
     """Loads that are known and were not balanced."""
     after = row.get("watched_after") or {}
     return [
-        WorstLoad(name, 0.0, row["watched_before"][name], after[name], row["watched_limits"][name], 1.0, balanced=False)
+        said.WorstLoad(
+            name, 0.0, row["watched_before"][name], after[name], row["watched_limits"][name], 1.0, balanced=False
+        )
         for name in sorted(after)
     ]
 
 
-def _nodes(rows: Sequence[Row]) -> list[PlanNode]:
+def _nodes(rows: Sequence[Row]) -> list[said.PlanNode]:
     by_node = sorted(grouped(rows, "node_id").items())
     return [
-        record(PlanNode, mine[0], shares={row["resource"]: record(NodeShare, row) for row in mine})
+        record(said.PlanNode, mine[0], shares={row["resource"]: record(said.NodeShare, row) for row in mine})
         for _, mine in by_node
     ]
 
 
-def _transfers(rows: Sequence[Row]) -> list[Transfer]:
+def _transfers(rows: Sequence[Row]) -> list[said.Transfer]:
     """Join the slots of each batch, source and target."""
     joined = grouped(sorted(rows, key=lambda row: int(row["slot"])), "batch", "source", "target")
     return [
-        Transfer(batch, source, target, tuple(row["slot"] for row in slots), _sum(slots, "bytes"), _sum(slots, "keys"))
+        said.Transfer(
+            batch, source, target, tuple(row["slot"] for row in slots), _sum(slots, "bytes"), _sum(slots, "keys")
+        )
         for (batch, source, target), slots in sorted(joined.items())
     ]
 
@@ -140,10 +130,10 @@ def _sum(rows: Sequence[Row], name: str) -> int | None:
     return sum(known) if known else None
 
 
-def _tolerances(rows: Sequence[Row]) -> list[ToleranceLine]:
+def _tolerances(rows: Sequence[Row]) -> list[said.ToleranceLine]:
     return [
         record(
-            ToleranceLine,
+            said.ToleranceLine,
             row,
             moved=row["moved_bytes"],
             bound=row["lower_bound_bytes"],
@@ -153,26 +143,27 @@ def _tolerances(rows: Sequence[Row]) -> list[ToleranceLine]:
     ]
 
 
-def _curve(rows: Sequence[Row]) -> list[RangeLine]:
+def _curve(rows: Sequence[Row]) -> list[said.RangeLine]:
     return [
-        record(RangeLine, row, moved=row["moved_bytes"]) for row in sorted(rows, key=lambda row: int(row["number"]))
+        record(said.RangeLine, row, moved=row["moved_bytes"])
+        for row in sorted(rows, key=lambda row: int(row["number"]))
     ]
 
 
-def _heavy(rows: Sequence[Row]) -> list[HeavyLine]:
+def _heavy(rows: Sequence[Row]) -> list[said.HeavyLine]:
     lines = []
     for found in grouped(rows, "slot", "resource").values():
         ranked = sorted((row for row in found if row["rank"] is not None), key=lambda row: int(row["rank"]))
-        parts = [record(HeavyPart, row, size_bytes=row["bytes"], pieces=row["part_pieces"]) for row in ranked]
-        lines.append(record(HeavyLine, found[0], parts=parts))
+        parts = [record(said.HeavyPart, row, size_bytes=row["bytes"], pieces=row["part_pieces"]) for row in ranked]
+        lines.append(record(said.HeavyLine, found[0], parts=parts))
     return sorted(lines, key=lambda line: (-line.ratio, line.slot, line.resource))
 
 
-def _joint(plan: Plan) -> JointProof | None:
+def _joint(plan: Plan) -> said.JointProof | None:
     if plan.joint is None:
         return None
     tree = plan.joint.tree
-    return JointProof(
+    return said.JointProof(
         plan.joint.value // plan.unit,
         len(plan.joint.prices),
         sum(1 for entry in tree if entry < 0),
@@ -186,14 +177,14 @@ def _host_cases(plan: Plan) -> int:
     return len(plan.hosts.certificates)
 
 
-def _fees(plan: Plan) -> FeeProof | None:
+def _fees(plan: Plan) -> said.FeeProof | None:
     if plan.fees is None:
         return None
-    return FeeProof(plan.fees.value // plan.unit, sum(1 for _, fee in plan.fees.fees if fee))
+    return said.FeeProof(plan.fees.value // plan.unit, sum(1 for _, fee in plan.fees.fees if fee))
 
 
-def _proof_line(argument: Argument) -> ProofLine:
-    return ProofLine(
+def _proof_line(argument: Argument) -> said.ProofLine:
+    return said.ProofLine(
         argument.node,
         argument.kind,
         {name: float(value) for name, value in argument.over.items()},
@@ -205,7 +196,7 @@ def _proof_line(argument: Argument) -> ProofLine:
     )
 
 
-def _history(root: str, own_id: str, created_at: datetime) -> list[EarlierPlan]:
+def _history(root: str, own_id: str, created_at: datetime) -> list[said.EarlierPlan]:
     """Plans that were made before, the newest first, with what audits and journals say of them."""
     earlier = [row for row in plan_rows(root) if row["plan_id"] != own_id and row["created_at"] <= created_at]
     if not earlier:
@@ -215,7 +206,7 @@ def _history(root: str, own_id: str, created_at: datetime) -> list[EarlierPlan]:
     return [_earlier(row, audits.get(row["plan_id"], []), steps.get(row["plan_id"], [])) for row in reversed(earlier)]
 
 
-def _earlier(row: Row, audits: Sequence[Row], steps: Sequence[Row]) -> EarlierPlan:
+def _earlier(row: Row, audits: Sequence[Row], steps: Sequence[Row]) -> said.EarlierPlan:
     """One plan; of its audits the newest counts."""
     newest = max((audit["audited_at"] for audit in audits), default=None)
     last = [audit for audit in audits if audit["audited_at"] == newest]
@@ -226,7 +217,7 @@ def _earlier(row: Row, audits: Sequence[Row], steps: Sequence[Row]) -> EarlierPl
         if audit["aspect"] == "load" and audit["measured"] is not None and audit["resource"] in promised
     }
     return record(
-        EarlierPlan,
+        said.EarlierPlan,
         row,
         created_at_ms=epoch_ms(row["created_at"]),
         moved=row["moved_bytes"],

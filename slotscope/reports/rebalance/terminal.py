@@ -9,20 +9,8 @@ from rich.text import Text
 
 from cluster_core.rebalance.plan import PlanVerdict
 from slotscope.reports.ink import Cell, Ink
+from slotscope.reports.rebalance import words as say
 from slotscope.reports.rebalance.report import HeavyPart, PlanNode, RebalanceReport
-from slotscope.reports.rebalance.words import (
-    amount,
-    duration,
-    factor,
-    headline,
-    next_commands,
-    outlook,
-    range_words,
-    ranges_text,
-    reason,
-    resource_words,
-    share_text,
-)
 from slotscope.reports.severities import print_caveats
 from slotscope.runtime import text
 
@@ -48,7 +36,7 @@ def render_rebalance_terminal(report: RebalanceReport, console: Console, *, html
     _print_heavy(report, ink)
     _print_history(report, ink)
     ink.heading("Next")
-    for command, what in next_commands(report):
+    for command, what in say.next_commands(report):
         ink.whole(ink.words("  " + command, "bold"))
         ink.note("  " + what)
     ink.page("All of it, with the proof", html_path)
@@ -56,22 +44,22 @@ def render_rebalance_terminal(report: RebalanceReport, console: Console, *, html
 
 def _print_verdict(report: RebalanceReport, ink: Ink) -> None:
     ink.title(f"plan {report.plan_id}", f" · snapshot {report.snapshot_id}" if report.snapshot_id else "")
-    ink.line(ink.words(headline(report), "bold"))
-    ink.line(ink.words(reason(report), "dim"))
+    ink.line(ink.words(say.headline(report), "bold"))
+    ink.line(ink.words(say.reason(report), "dim"))
     reached = "" if report.verdict in (PlanVerdict.MOVE, PlanVerdict.BALANCED) else " to come as close"
     of = " (of what was read)" if report.is_partial else ""
-    figures = [f"at least {amount(report.cost, report.bound)} must move{reached}, proven{of}"]
+    figures = [f"at least {say.amount(report.cost, report.bound)} must move{reached}, proven{of}"]
     if report.acts:
         figures = [
             *figures,
-            f"the plan is {share_text(report.gap)} above"
+            f"the plan is {say.share_text(report.gap)} above"
             if report.gap is not None
             else "how far above the least is not known",
             f"{text.count(report.ranges_before)} → {text.count(report.ranges_after)} slot ranges{_least_ranges(report)}",
-            f"{text.plural(report.batches, 'batch', 'batches')}, about {duration(report.estimated_s)}",
+            f"{text.plural(report.batches, 'batch', 'batches')}, about {say.duration(report.estimated_s)}",
         ]
     ink.flow(figures)
-    ink.flow(outlook(report))
+    ink.flow(say.outlook(report))
 
 
 def _least_ranges(report: RebalanceReport) -> str:
@@ -93,10 +81,10 @@ def _print_balance(report: RebalanceReport, ink: Ink) -> None:
         over = "red" if reach.before > reach.limit else ""
         ends = "bold" if reach.balanced else "yellow" if reach.after > min(reach.limit, reach.before) else ""
         why = " relaxed to the floor" if reach.relaxed else ""
-        words = f"tolerance {share_text(reach.tolerance)}{why}" if reach.balanced else "known, not balanced"
-        limit = factor(reach.limit) if reach.balanced else text.NOTHING
-        before, after = ink.words(factor(reach.before), over), ink.words(factor(reach.after), ends)
-        rows.append([resource_words(reach.resource), before, "→", after, limit, ink.words(words, "dim")])
+        words = f"tolerance {say.share_text(reach.tolerance)}{why}" if reach.balanced else "known, not balanced"
+        limit = say.factor(reach.limit) if reach.balanced else text.NOTHING
+        before, after = ink.words(say.factor(reach.before), over), ink.words(say.factor(reach.after), ends)
+        rows.append([say.resource_words(reach.resource), before, "→", after, limit, ink.words(words, "dim")])
     ink.table(("Resource", ">Before", "", ">After", ">Limit", ""), rows)
 
 
@@ -104,7 +92,7 @@ def _print_masters(report: RebalanceReport, ink: Ink) -> None:
     if not report.nodes or not report.reaches:
         return
     resource = max(report.reaches, key=lambda reach: reach.before / reach.limit if reach.limit else 0.0).resource
-    nodes, about = list(report.nodes), f"by {resource_words(resource)} before"
+    nodes, about = list(report.nodes), f"by {say.resource_words(resource)} before"
     if len(nodes) > MASTERS_SHOWN:
         about += f", the {MASTERS_SHOWN} heaviest of {text.count(len(nodes))}"
     heaviest = heapq.nsmallest(MASTERS_SHOWN, nodes, key=lambda node: (-_before(node, resource), node.node_id))
@@ -118,9 +106,9 @@ def _print_masters(report: RebalanceReport, ink: Ink) -> None:
                 text.printable(report.names[node.node_id], 20),
                 text.printable(node.address, NAME_LENGTH_MAX),
                 ink.words("" if node.role == "stays" else text.printable(node.role, 10), "yellow"),
-                amount(resource, share.before if share else None),
+                say.amount(resource, share.before if share else None),
                 "→",
-                ink.words(amount(resource, share.after if share else None), "bold"),
+                ink.words(say.amount(resource, share.after if share else None), "bold"),
                 ink.words(f"{text.count(node.slots_before)} → {text.count(node.slots_after)}", "dim"),
                 ink.bar(_before(node, resource) / peak if peak else 0.0, _BAR_WIDTH),
             ]
@@ -153,7 +141,7 @@ def _print_moves(report: RebalanceReport, ink: Ink) -> None:
             text.count(len(one.slots)),
             text.size(one.moved_bytes),
             str(one.batch),
-            ink.words(ranges_text(one.ranges, room) if room else text.plural(len(one.ranges), "range"), "dim"),
+            ink.words(say.ranges_text(one.ranges, room) if room else text.plural(len(one.ranges), "range"), "dim"),
         ]
         for one in largest
     ]
@@ -168,15 +156,15 @@ def _print_alternatives(report: RebalanceReport, ink: Ink) -> None:
     rows: list[list[Cell]] = [
         [
             ink.words(str(line.choice), "bold" if line.choice == "recommended" else ""),
-            amount(report.cost, line.moved),
-            share_text(line.over_bound),
+            say.amount(report.cost, line.moved),
+            say.share_text(line.over_bound),
             text.count(line.ranges),
             text.count(line.moved_slots),
         ]
         for line in choices
     ]
     ink.table(("", ">Moves", ">Above least", ">Ranges", ">Slots"), rows)
-    for words in range_words(report)[1:]:
+    for words in say.range_words(report)[1:]:
         ink.note(words)
 
 
@@ -190,10 +178,10 @@ def _print_heavy(report: RebalanceReport, ink: Ink) -> None:
     ink.heading("Slots that cannot be divided", "more masters would not help")
     rows = []
     for line in report.heavy[:HEAVY_SHOWN]:
-        words = ink.words(f"{factor(line.ratio)} a fair share of {resource_words(line.resource)}; ")
+        words = ink.words(f"{say.factor(line.ratio)} a fair share of {say.resource_words(line.resource)}; ")
         for part in line.parts[:1]:
             words.append_text(_part(part, ink))
-            words.append_text(ink.words(f" is {share_text(part.share, digits=1)} of it; "))
+            words.append_text(ink.words(f" is {say.share_text(part.share, digits=1)} of it; "))
         words.append_text(ink.words(f"split into {text.plural(line.pieces, 'piece')}", "bold"))
         rows.append((ink.words(f"slot {line.slot}"), words))
     ink.labelled(rows)

@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 from cluster_core.rebalance.consequences import OtherCount
+from slotscope.reports.rebalance import words as say
 from slotscope.reports.rebalance.consequences import Consequences
 from slotscope.reports.rebalance.report import RebalanceReport
-from slotscope.reports.rebalance.words import (
-    amount,
-    duration,
-    factor,
-    headline,
-    next_commands,
-    range_words,
-    reason,
-    resource_words,
-    share_text,
-)
 from slotscope.runtime import text
 
 MASTERS_LISTED = 12
@@ -48,16 +38,16 @@ def counting_words(meant: Consequences) -> str:
 
 def other_words(report: RebalanceReport, one: OtherCount) -> str:
     """What one master more or fewer would change."""
-    share = ", ".join(f"{amount(name, value)} {resource_words(name)}" for name, value in one.fair.items())
+    share = ", ".join(f"{say.amount(name, value)} {say.resource_words(name)}" for name, value in one.fair.items())
     if one.short:
-        short = " and ".join(resource_words(name) for name in one.short)
+        short = " and ".join(say.resource_words(name) for name in one.short)
         return (
             f"With {one.masters} masters, one fewer: not possible, their capacity in {short} does not hold everything."
         )
     least = (
         "how much must move is not known, for heavy slots"
         if one.least is None
-        else f"at least {amount(report.cost, one.least)} would move again"
+        else f"at least {say.amount(report.cost, one.least)} would move again"
     )
     leaves = f" ({text.printable(report.names.get(one.leaves, one.leaves), 40)} would go)" if one.leaves else ""
     which = "one fewer" if one.leaves else "one more"
@@ -68,26 +58,26 @@ def ticket(report: RebalanceReport) -> str:
     """Return *report* as plain text: verdict, figures, masters, what to know, commands with the way back."""
     lines = [
         f"Rebalancing plan {report.plan_id}" + (f" (snapshot {report.snapshot_id})" if report.snapshot_id else ""),
-        headline(report),
-        reason(report),
+        say.headline(report),
+        say.reason(report),
         "",
-        f"proven minimum   {amount(report.cost, report.bound)}" + (f"; the plan is {share_text(report.gap)} above" if report.gap is not None else ""),
+        f"proven minimum   {say.amount(report.cost, report.bound)}" + (f"; the plan is {say.share_text(report.gap)} above" if report.gap is not None else ""),
         f"slots that move  {text.count(report.moved_slots)}",
         f"slot ranges      {text.count(report.ranges_before)} before, {text.count(report.ranges_after)} after",
-        f"time             about {duration(report.estimated_s)} in {text.plural(report.batches, 'batch', 'batches')}",
-        *(f"{resource_words(one.resource):16} heaviest master {factor(one.before)} before, {factor(one.after)} after, limit {factor(one.limit)}" for one in report.reaches),
+        f"time             about {say.duration(report.estimated_s)} in {text.plural(report.batches, 'batch', 'batches')}",
+        *(f"{say.resource_words(one.resource):16} heaviest master {say.factor(one.before)} before, {say.factor(one.after)} after, limit {say.factor(one.limit)}" for one in report.reaches),
         "",
     ]  # fmt: skip
     for node in sorted(report.nodes, key=lambda node: (-node.worst, node.node_id))[:MASTERS_LISTED]:
         share = node.shares.get(report.cost)
-        moves = f"{amount(report.cost, share.before)} -> {amount(report.cost, share.after)}" if share else ""
+        moves = f"{say.amount(report.cost, share.before)} -> {say.amount(report.cost, share.after)}" if share else ""
         lines.append(f"{node.address or node.node_id}: {node.slots_before} -> {node.slots_after} slots  {moves}")
     if len(report.nodes) > MASTERS_LISTED:
         lines.append(f"and {text.plural(len(report.nodes) - MASTERS_LISTED, 'more master')}")
-    lines += ["", *range_words(report)] if report.curve else []
+    lines += ["", *say.range_words(report)] if report.curve else []
     if report.meant is not None:
         lines += ["", client_words(report.meant), counting_words(report.meant)]
     if report.warnings:
         lines += ["", *(f"{one.severity}: {one.text}" for one in report.warnings[:WARNINGS_LISTED])]
-    lines += ["", *(f"{command}  # {what}" for command, what in next_commands(report))]
+    lines += ["", *(f"{command}  # {what}" for command, what in say.next_commands(report))]
     return "\n".join(text.printable(line, LINE_LENGTH_MAX) for line in lines) + "\n"

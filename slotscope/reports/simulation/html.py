@@ -6,15 +6,7 @@ from typing import Final, NamedTuple
 
 from slotscope.reports.line_chart import Chart, Series, line_chart, ticks_between
 from slotscope.reports.page import render_page
-from slotscope.reports.simulation.report import (
-    FIGURE_WORDS,
-    MODELLED,
-    NOT_MODELLED,
-    Case,
-    SimulationReport,
-    figure_text,
-    unknown_text,
-)
+from slotscope.reports.simulation import report as said
 
 SHARE_TOP: Final = 1.0
 STRIP_WIDTH: Final = 1000
@@ -32,26 +24,26 @@ class Strip(NamedTuple):
     words: str
 
 
-def render_simulation(report: SimulationReport) -> str:
+def render_simulation(report: said.SimulationReport) -> str:
     """Return *report* as one page, to be written as UTF-8; the same report gives the same text."""
     recovered = sum(case.spreads["elected_ms"].known for case in report.cases)
     context = {
         "report": report,
         "recovered": recovered,
-        "figures": FIGURE_WORDS,
-        "figure_text": figure_text,
-        "unknown_text": unknown_text,
+        "figures": said.FIGURE_WORDS,
+        "figure_text": said.figure_text,
+        "unknown_text": said.unknown_text,
         "chart": _chart(report),
         "cases_drawn": sum(bool(case.curve) for case in report.cases),
         "strips": _strips(report),
         "axis": _axis(report),
-        "modelled": MODELLED,
-        "not_modelled": NOT_MODELLED,
+        "modelled": said.MODELLED,
+        "not_modelled": said.NOT_MODELLED,
     }
     return render_page("simulation.html", context)
 
 
-def _chart(report: SimulationReport) -> Chart | None:
+def _chart(report: said.SimulationReport) -> Chart | None:
     """The share of the runs that had a new master by then, a line a case."""
     drawn = [case for case in report.cases if case.curve]
     last_ms = max((case.curve[-1][0] for case in drawn), default=0.0)
@@ -64,12 +56,12 @@ def _chart(report: SimulationReport) -> Chart | None:
     )
 
 
-def _steps(case: Case, last_ms: float) -> list[tuple[float, float]]:
+def _steps(case: said.Case, last_ms: float) -> list[tuple[float, float]]:
     """The curve from no run to the last one, and on to the right end of the drawing."""
     return [(case.curve[0][0], 0.0), *case.curve, (last_ms, case.curve[-1][1])]
 
 
-def _axis(report: SimulationReport) -> tuple[float, float] | None:
+def _axis(report: said.SimulationReport) -> tuple[float, float] | None:
     """From which to which time the strips go, in ms; None where there is none."""
     known = [case.spreads[name] for case in report.cases for name in TIMES if case.spreads[name].known]
     lows = [spread.p10 for spread in known if spread.p10 is not None]
@@ -80,7 +72,7 @@ def _axis(report: SimulationReport) -> tuple[float, float] | None:
     return ticks[0], max(ticks[-1], ticks[0] + 1)
 
 
-def _strips(report: SimulationReport) -> list[tuple[Case, str, Strip]]:
+def _strips(report: said.SimulationReport) -> list[tuple[said.Case, str, Strip]]:
     """Every time of every case that any run has: those of one figure stand below each other."""
     axis = _axis(report)
     found = []
@@ -92,6 +84,6 @@ def _strips(report: SimulationReport) -> list[tuple[Case, str, Strip]]:
                 p10, p50, p90, top = (
                     f"{STRIP_WIDTH * ((value or 0.0) - axis[0]) / (axis[1] - axis[0]):.1f}" for value in places
                 )
-                half, nine, worst = (figure_text(name, value) for value in places[1:])
+                half, nine, worst = (said.figure_text(name, value) for value in places[1:])
                 found.append((case, name, Strip(p10, p50, p90, top, f"half {half}, nine of ten {nine}, worst {worst}")))
     return found
