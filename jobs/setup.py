@@ -22,7 +22,7 @@ def command(request: Request = Request()) -> int:
     from jobs.demo import RECORDINGS, lay_out, steps
     from jobs.main import run
     from slotscope.runtime.failure import NEEDS_SPARK
-    from slotscope.runtime.progress import progress
+    from slotscope.runtime.progress import progress, silence
     from slotscope.runtime.spark import class_archive
     from slotscope.runtime.spark.executors.compiled_code import pack_beside_programs
     from slotscope.runtime.spark.jars import provide_jars, provide_store_jars
@@ -43,7 +43,8 @@ def command(request: Request = Request()) -> int:
     with (
         tempfile.TemporaryDirectory(prefix="slotscope-setup-") as root,
         open(os.devnull, "w", encoding="utf-8") as nowhere,
-        progress("compiling, once: a minute or two"),
+        progress("getting ready: a minute or two"),
+        silence(),
         contextlib.redirect_stdout(nowhere),
     ):
         lay_out(Path(root, RECORDINGS))

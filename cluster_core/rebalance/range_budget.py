@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import NamedTuple
 
 from cluster_core.rebalance.bound.range_bound import least_ranges
@@ -67,10 +68,17 @@ class RangeBudget:
             limit, walks = (self.amount(budget), QUICK) if budget else (self._least, (SETTLE,))
             at = chosen[budget] = self._find(at, limit, walks, CURVE_EFFORT)
         at = self._find(at, self.amount(wanted) if wanted else self._least, thorough(len(self._arrays.takers)))
-        chosen[wanted] = mine = at = self._try_again(at, self.amount(wanted))
+        chosen[wanted] = at = self._try_again(at, self.amount(wanted))
         for more in [*sorted(b for b in BUDGETS if b > wanted), None]:
             at = chosen[more] = self._find(at, UNBOUNDED if more is None else self.amount(more), QUICK, CURVE_EFFORT)
-        return Spent(mine, tuple(self._point(budget, found) for budget, found in chosen.items()))
+        # what a larger budget found may be the better for a smaller one, too
+        for larger, smaller in pairwise(reversed(chosen)):
+            if self._is_no_worse(chosen[larger], chosen[smaller]):
+                chosen[smaller] = chosen[larger]
+        return Spent(chosen[wanted], tuple(self._point(budget, found) for budget, found in chosen.items()))
+
+    def _is_no_worse(self, one: Sequence[int], other: Sequence[int]) -> bool:
+        return self._search.cost_of(one) <= self._search.cost_of(other) and count_ranges(one) <= count_ranges(other)
 
     def _try_again(self, at: tuple[int, ...], limit: int) -> tuple[int, ...]:
         """Return the fewest ranges of *at* and of what dearer walks find within *limit*, where *at* has many."""
