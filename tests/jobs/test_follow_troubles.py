@@ -18,6 +18,7 @@ from jobs import bus_replay
 from slotscope.pipelines.bus.following import Followed, Follower
 from slotscope.requests.bus_replay import Request as Replay
 from slotscope.requests.follow import Request
+from slotscope.runtime.errors import TryAgainError
 from slotscope.runtime.storage import delta_files, stores
 from tests.benches.object_store import object_store
 from tests.benches.unreliable_store import failing_store
@@ -82,6 +83,25 @@ def test_a_follower_whose_disk_is_full_says_so_waits_for_room_and_goes_on(
 
     (line, *_) = [line for line in "".join(said).splitlines() if "trying again" in line]
     assert "No space left on device" in line
+    assert differences(root, landing, replayed) == {}
+
+
+@pytest.mark.long
+def test_a_full_disk_tells_a_scheduler_to_run_once_again(spark, replayed, tmp_path, monkeypatch) -> None:
+    """The exit code of `TryAgainError` is 75; what a refused run had not written the next one writes."""
+    landing, root = tmp_path / "landing", tmp_path / "root"
+    put(landing_files(landing, packets_max=PACKETS))
+    request = Request(root=str(root), landing=str(landing), once=True, lateness=LATENESS, node_timeout_ms=1000)
+
+    def refuse(*arguments: Any, **more: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(delta_files, "write_deltalake", refuse)
+        with pytest.raises(TryAgainError, match="No space left on device"):
+            Follower(spark, request, lambda batch: None).run(threading.Event())
+    Follower(spark, request, lambda batch: None).run(threading.Event())
+
     assert differences(root, landing, replayed) == {}
 
 

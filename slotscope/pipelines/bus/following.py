@@ -80,6 +80,8 @@ class Follower:
             if error is None:
                 return
             is_lasting = isinstance(error, InputError | ClusterCoreError) and not isinstance(error, PlaceError)
+            if self._request.once and isinstance(error, PlaceError | OSError):
+                raise TryAgainError(describe(error).line) from error
             if self._request.once or is_lasting:
                 raise error
             if stop.is_set():

@@ -216,11 +216,18 @@ class _Columns:
 
     def alike(self, start: int, end: int) -> tuple[list[tuple[int, Said]], Said, list[int], list[int]]:
         """What `NodeHeaders.feed_alike` asks of these rows."""
-        ways = self._way[start:end]
-        firsts = np.unique(ways, return_index=True)[1]
-        lasts = len(ways) - 1 - np.unique(ways[::-1], return_index=True)[1]
-        ends = [self.row(start + at)[1:] for at in (*np.sort(firsts).tolist(), *np.sort(lasts).tolist())]
-        return ends, self.row(end - 1)[2], self._ts_ns[start:end].tolist(), self._offset[start:end].tolist()
+        ways, ts_ns, refs, offsets = (
+            numbers[start:end].tolist() for numbers in (self._way, self._ts_ns, self._ref, self._offset)
+        )
+        last = self.row(end - 1)[2]
+        lasts = {way: at for at, way in enumerate(ways)}
+        firsts = {way: at for at, way in zip(range(len(ways) - 1, -1, -1), reversed(ways), strict=True)}
+        ends = [
+            (ways[at], last._replace(ts_ns=ts_ns[at], ref=refs[at], offset=offsets[at]))
+            for one in (firsts, lasts)
+            for at in sorted(one.values())
+        ]
+        return ends, last, ts_ns, offsets
 
 
 def _coded(column: pa.Array) -> tuple[list[str] | None, NDArray[np.int64]]:

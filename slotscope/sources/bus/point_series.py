@@ -9,8 +9,10 @@ is a function of the files (`cluster_core.kernels.bus.packet_order`), so it does
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -32,6 +34,8 @@ LATENESS_NS: Final = 90_000_000_000
 BUFFERED_BYTES: Final = 64 << 20
 WINDOW_BYTES_MIN, WINDOW_BYTES_MAX = 1 << 18, 8 << 20
 """What is read at a time, of all files together and of one."""
+READERS: Final = min(4, os.cpu_count() or 1)
+"""Threads that inflate files and find their packets."""
 SOURCES_KEPT: Final = 10_000
 """Names of files that a message that ends later may still belong to."""
 _LAST: Final = (1 << 63) - 1
@@ -147,7 +151,6 @@ class _Stream:
             count = self._stream.readinto(room)
             for batch in self._reader.feed(room[:count]):
                 self.problems += [row for row in batch.rows if isinstance(row, CaptureProblem)]
-            note_read(self.file.path, self._stream)
         except DecodeError as error:
             if self._stream is None and not exists(self.file.path):
                 self.is_gone = True
@@ -155,6 +158,11 @@ class _Stream:
             self.problems.append(CaptureProblem(error.offset, error.reason, None))
             return 0
         return count
+
+    def note(self) -> None:
+        """Say how much of the file was read."""
+        if self._stream is not None and not self.is_over:
+            note_read(self.file.path, self._stream)
 
     def _end(self) -> None:
         self.is_over = True
@@ -203,7 +211,11 @@ class PointSeries:
             yield from decoder.take_records(packets.data, packets.records)
 
     def _in_turn(self, bad: BadRows) -> Iterator[Packets]:
-        """All packets in the order of their turns; those of equal turns come together."""
+        """All packets in the order of their turns; those of equal turns come together.  Threads read on while these are used."""
+        with ThreadPoolExecutor(READERS, "captures") as readers:
+            yield from self._merged(bad, readers)
+
+    def _merged(self, bad: BadRows, readers: ThreadPoolExecutor) -> Iterator[Packets]:
         unopened = deque(self._files)
         blobs = deque(self.turns.waiting)
         held = NO_PACKETS
@@ -212,8 +224,7 @@ class PointSeries:
             if not len(held) and blobs:
                 held = unpacked(blobs.popleft())
             window = max(WINDOW_BYTES_MIN, min(WINDOW_BYTES_MAX, BUFFERED_BYTES // max(len(streams), 1)))
-            for stream in streams:
-                stream.fill(window)
+            _wait(readers.submit(stream.fill, window) for stream in streams)
             limit_ns = min((stream.known_until_ns for stream in streams), default=_LAST)
             if len(held):
                 limit_ns = min(limit_ns, int(held.turns_ns[-1]) + 1)
@@ -225,7 +236,11 @@ class PointSeries:
             at = int(np.searchsorted(held.turns_ns, limit_ns, "left"))
             parts = [held.stretch(0, at), *(part for stream in streams for part in stream.take(limit_ns))]
             held = held.stretch(at, len(held))
+            ahead = [readers.submit(stream.fill, window) for stream in streams]
             yield merged(parts)
+            _wait(ahead)
+            for stream in streams:
+                stream.note()
             for stream in [stream for stream in streams if stream.is_empty]:
                 streams.remove(stream)
                 self._tell(stream, bad)
@@ -250,3 +265,9 @@ class PointSeries:
 
     def _from_ns(self, file: RecordedInput) -> int:
         return file.place.file.from_ns - self._ahead_ns.get(file.series, 0)
+
+
+def _wait(tasks: Iterable[Future[None]]) -> None:
+    """Wait for all of them; raises what one raised."""
+    for task in list(tasks):
+        task.result()

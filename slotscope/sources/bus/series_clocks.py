@@ -6,6 +6,7 @@ Each point is measured once, by its first file with traffic, so that it does not
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from cluster_core.formats.landing import Kind
@@ -13,7 +14,7 @@ from cluster_core.kernels.bus.capture_clocks import COMMON_MIN, common_times, of
 from cluster_core.kernels.bus.capture_segments import Segments
 from schemas.caveats import Caveat, Code
 from slotscope.sources.bus.files import segments_of
-from slotscope.sources.bus.point_series import RecordedInput
+from slotscope.sources.bus.point_series import READERS, RecordedInput
 
 SEGMENTS_MIN: Final = 10 * COMMON_MIN
 """A file with fewer is too short to measure a clock by."""
@@ -35,7 +36,9 @@ def measure_clocks(files: Sequence[RecordedInput], known_ns: dict[str, int], not
     if len(captures) == 1 and not known_ns:
         known_ns[next(iter(captures))] = 0
         return set()
-    segments = {series: _first_segments(captures[series]) for series in sorted(captures)}
+    names = sorted(captures)
+    with ThreadPoolExecutor(READERS, "clocks") as readers:
+        segments = dict(zip(names, readers.map(_first_segments, (captures[name] for name in names)), strict=True))
     unknown = sorted(series for series in segments if series not in known_ns)
     if not known_ns:
         measurable = [series for series in unknown if len(segments[series].ts_ns) >= SEGMENTS_MIN]
