@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from cluster_core.gossip.causes import DownReason
 from cluster_core.gossip.events import Effect, StateChanged
 from cluster_core.gossip.failure_detection import quorum_of
-from cluster_core.gossip.flags import FAIL, FAILURES
-from cluster_core.gossip.view import EVERY_SLOT, View
+from cluster_core.gossip.view import Coverage, View
 
 WRITABLE_DELAY_MS: Final = 2000
 """A master stays in FAIL for so long after its start (R106)."""
 REJOIN_DELAY_MS_MIN: Final = 500
 REJOIN_DELAY_MS_MAX: Final = 5000
-
-
-class Coverage(NamedTuple):
-    """What the state depends on: uncovered slots, voting masters, those of them that can be reached."""
-
-    uncovered: bool
-    size: int
-    reachable: int
-
-
-def coverage_of(view: View) -> Coverage:
-    """Sum up the table for R107 and R108."""
-    healthy, size, reachable = 0, 0, 0
-    for peer in view.nodes.values():
-        if not peer.flags & FAIL:
-            healthy |= peer.slots
-        if peer.votes:
-            size += 1
-            reachable += not peer.flags & FAILURES
-    return Coverage(healthy != EVERY_SLOT, size, reachable)
 
 
 def down_reason(coverage: Coverage, *, full_coverage_required: bool) -> DownReason:
@@ -61,9 +40,7 @@ def update_state(view: View, now_ms: int) -> list[Effect]:
     if waits and now_ms - view.first_state_ms < WRITABLE_DELAY_MS:
         view.state_stale = True
         return []
-    if view.coverage_version != view.version:
-        view.coverage, view.coverage_version = coverage_of(view), view.version
-    coverage = Coverage(*view.coverage)
+    coverage = view.covered()
     view.size_shown = coverage.size
     reason = down_reason(coverage, full_coverage_required=view.full_coverage_required)
     if reason is DownReason.MINORITY:

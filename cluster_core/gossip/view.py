@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
 from functools import lru_cache
 from sys import intern
-from typing import Final
+from typing import Final, NamedTuple
 
-from cluster_core.gossip.flags import FAILURES, HANDSHAKE, MASTER, MIGRATE_TO, MYSELF, PRINTED, REPLICA, ROLES
+from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MASTER, MIGRATE_TO, MYSELF, PRINTED, REPLICA, ROLES
 from cluster_core.gossip.profile import Profile
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.wire.bus import GossipEntry
@@ -94,6 +94,26 @@ class Link:
     local_ip: str = ""
 
 
+class Coverage(NamedTuple):
+    """What the state depends on: uncovered slots, voting masters, those of them that can be reached."""
+
+    uncovered: bool
+    size: int
+    reachable: int
+
+
+def coverage_of(view: View) -> Coverage:
+    """Sum up the table for R107 and R108."""
+    healthy, size, reachable = 0, 0, 0
+    for peer in view.nodes.values():
+        if not peer.flags & FAIL:
+            healthy |= peer.slots
+        if peer.votes:
+            size += 1
+            reachable += not peer.flags & FAILURES
+    return Coverage(healthy != EVERY_SLOT, size, reachable)
+
+
 class View:
     """Everything one node believes; the functions beside it read and change it, `ClusterNode` is its only door."""
 
@@ -129,7 +149,7 @@ class View:
         self.members = 0
         self.sized = 0
         self.sized_version = self.coverage_version = -1
-        self.coverage = (True, 0, 0)
+        self.coverage = Coverage(True, 0, 0)
 
     def note_ping(self, peer: Peer, sent_ms: int) -> None:
         """A PING to *peer* is pending since then (R33)."""
@@ -198,6 +218,12 @@ class View:
             self.sized = sum(peer.votes for peer in self.nodes.values())
             self.sized_version = self.version
         return self.sized
+
+    def covered(self) -> Coverage:
+        """What the state of the cluster depends on, summed up once for each version of the table (R107, R108)."""
+        if self.coverage_version != self.version:
+            self.coverage, self.coverage_version = coverage_of(self), self.version
+        return self.coverage
 
     def at_address(self, ip: str, cport: int) -> list[Peer]:
         """The nodes at a bus address; an entry whose ip is not known matches by port."""

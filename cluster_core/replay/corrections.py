@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Container
 
 from cluster_core.gossip.causes import Cause, Field
-from cluster_core.gossip.cluster_state import coverage_of, down_reason
+from cluster_core.gossip.cluster_state import down_reason
 from cluster_core.gossip.events import Changed, Effect, NodeAdded
 from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MYSELF, NOADDR, PFAIL, REPLICA, ROLES
 from cluster_core.gossip.gossip_section import is_node_id
 from cluster_core.gossip.own_claims import assign_slots
 from cluster_core.gossip.roles import become_master, detach
-from cluster_core.gossip.view import Peer, View, slot_bits
+from cluster_core.gossip.view import Peer, View, coverage_of, slot_bits
 from cluster_core.replay.evidence import NodePoll, PolledNode
 from cluster_core.replay.recorder import Correction
 from cluster_core.wire.bus import GossipEntry, Update

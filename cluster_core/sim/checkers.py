@@ -12,10 +12,9 @@ from typing import Any, Final, NamedTuple
 
 from cluster_core.gossip import events as belief
 from cluster_core.gossip.causes import Cause, Field
-from cluster_core.gossip.cluster_state import coverage_of
 from cluster_core.gossip.failure_detection import quorum_of
 from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MASTER, MYSELF, NOADDR, REPLICA
-from cluster_core.gossip.view import Peer, View, slot_bits
+from cluster_core.gossip.view import Peer, View, coverage_of, slot_bits
 from cluster_core.node import events as ev
 from cluster_core.node.events import SendMessage
 from cluster_core.sim.host import Host

@@ -37,6 +37,11 @@ class Clock:
                 action(first, second)
         self.now_us = end_us
 
+    def run_while(self, goes_on: Callable[[], bool], look_us: int, end_us: int) -> None:
+        """Let time pass until *end_us*, or until *goes_on*, which is asked every *look_us* and changes nothing, says no."""
+        while self.now_us < end_us and goes_on():
+            self.run_to(min(self.now_us + look_us, end_us))
+
 
 @contextmanager
 def collector_at_rest() -> Iterator[None]:

@@ -65,6 +65,8 @@ class Faults:
         self._trouble(host)
         if was_off:
             self.world.network.reset_orphans(host)
+            for other in self.world.hosts:
+                self.world.network.connect_again(other, host)
 
     def stop(self, host: Host) -> None:
         """SIGSTOP: the kernel goes on accepting, the process does nothing."""

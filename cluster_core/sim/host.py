@@ -71,6 +71,7 @@ class Stream:
     """One direction of a connection; *target_link* is how its receiver calls the link.
 
     *waiting* holds what was sent before the connection was up, *held* what was sent behind a wall; None if there is no such.
+    *unanswered* is how many SYNs were lost in a row, and when the last of them was sent, as long as nobody can answer.
     """
 
     source: Host
@@ -83,6 +84,7 @@ class Stream:
     is_open: bool = False
     arrival_us: int = 0
     waiting: list[Message] | None = field(default_factory=list)
+    unanswered: tuple[int, int] | None = None
     held: list[Message | None] | None = None
     held_us: int = 0
     reverse: Stream | None = None

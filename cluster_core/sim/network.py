@@ -86,6 +86,9 @@ class Network:
                 if old.is_blocked and not new.is_blocked and stream.held is not None:
                     wait_us = retry_after_us(self.world.now_us - stream.held_us)
                     self.world.call_at(self.world.now_us + wait_us, self._retry, stream)
+        if old.is_blocked and not new.is_blocked:
+            self.connect_again(source, target)
+            self.connect_again(target, source)
 
     def _retry(self, stream: Stream, _: Any = None) -> None:
         """The sender tries again what it could not get through."""
@@ -121,12 +124,29 @@ class Network:
             return
         now_us, back = self.world.now_us, self.path(target, source)
         if stream.path.is_blocked or back.is_blocked or target.is_off:
-            self.world.call_at(now_us + (CONNECT_RETRY_US << attempt), self._syn, stream, attempt + 1)
+            lost = stream.unanswered = attempt, now_us
+            left_us = (CONNECT_RETRY_US << CONNECT_ATTEMPTS_MAX) - (CONNECT_RETRY_US << attempt)
+            self.world.call_at(now_us + left_us, self._give_up, stream, lost)
         elif not target.alive:
             round_us = stream.path.travel_us(self.rng) + back.delay_us
             self.world.call_at(now_us + round_us, self._lose, stream)
         else:
             self.world.call_at(now_us + stream.path.travel_us(self.rng), self._accept, stream)
+
+    def connect_again(self, source: Host, target: Host) -> None:
+        """What was in the way from *source* to *target* is gone: SYNs that nobody could answer are sent again at their next time."""
+        for stream in source.streams.values():
+            if stream.target is target and stream.unanswered is not None:
+                (attempt, at_us), stream.unanswered = stream.unanswered, None
+                while attempt < CONNECT_ATTEMPTS_MAX and at_us <= self.world.now_us:
+                    at_us += CONNECT_RETRY_US << attempt
+                    attempt += 1
+                self.world.call_at(at_us, self._syn, stream, attempt)
+
+    def _give_up(self, stream: Stream, lost: tuple[int, int]) -> None:
+        """Since then nothing has changed that could have brought an answer."""
+        if stream.unanswered is lost:
+            self._lose(stream)
 
     def _accept(self, stream: Stream, _: Any = None) -> None:
         """The SYN arrives: the kernel answers, even for a process that is stopped."""
@@ -136,7 +156,7 @@ class Network:
         now_us = self.world.now_us
         back = self.path(target, source)
         if target.is_off:
-            self.world.call_at(now_us + CONNECT_RETRY_US, self._syn, stream, 1)
+            self._syn(stream, 0)
             return
         if not target.alive:
             self.world.call_at(now_us + back.travel_us(self.rng), self._lose, stream)

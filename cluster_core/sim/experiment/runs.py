@@ -126,8 +126,7 @@ def _run(trial: Trial, make_rng: Callable[[str], Random], places: Sequence[Place
     watch.begin(hit)
     _strike(stage, trial.fault, hit)
     end_us = watch.fault_us + int(trial.limit_s * US_PER_S)
-    while world.now_us < end_us and not (trial.fault != "none" and watch.is_over()):
-        world.run_to(min(world.now_us + LOOK_US, end_us))
+    world.run_while(lambda: trial.fault == "none" or not watch.is_over(), LOOK_US, end_us)
     if trial.clients:
         world.run_to(world.now_us + REST_US)
         stage.stop_clients()

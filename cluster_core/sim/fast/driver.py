@@ -30,8 +30,10 @@ FIRST: Final = 0
 """The order of an event that was in hand already."""
 
 
-def run_to(steady: Steady, end_us: int) -> None:
-    """Let time pass until *end_us*, as `World.run_to` does."""
+def run_to(steady: Steady, end_us: int, *, is_first: bool = True) -> None:
+    """Let time pass until *end_us*, as `World.run_to` does; if it is the *first* time since somebody may have done something to hosts."""
+    if is_first:
+        steady.refresh_hosts()
     with collector_at_rest():
         _run_to(steady, end_us)
     steady.world.now_us = end_us
@@ -41,7 +43,6 @@ def _run_to(steady: Steady, end_us: int) -> None:
     world, store, heap = steady.world, steady.store, steady.world.heap
     listeners = steady.listeners = [watch for watch in world.senders if watch not in steady.book.listeners]
     store.control[at.STEPS] = bool(listeners)
-    steady.refresh_hosts()
     while True:
         limit_us, limit_order = heap[0][:2] if heap else (NEVER, NEVER)
         if not store.has_before(limit_us, limit_order):
@@ -217,11 +218,7 @@ def do_replica(steady: Steady) -> None:
 
 def do_sleep(steady: Steady) -> None:
     row, host, state = in_hand(steady)
-    view, rows = state.view, steady.store.rows
-    if rows[at.COVERAGE_VERSION][row] == view.version:
-        view.coverage = (bool(rows[at.UNCOVERED][row]), rows[at.SIZE][row], rows[at.REACHABLE][row])
-        view.coverage_version = view.version
-    if state.todo or view.state_stale:
+    if state.todo or state.view.state_stale:
         host.node._before_sleep()
     carry_out(steady, row, host, state)
 

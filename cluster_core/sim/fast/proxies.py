@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from cluster_core.gossip.view import Peer, View
+from cluster_core.gossip.view import Coverage, Peer, View
 from cluster_core.node.state import NodeState
 from cluster_core.sim.fast import gossip_fields as at
 from cluster_core.sim.fast.stand_ins import Reports
@@ -42,6 +42,8 @@ VIEW_NUMBERS: Final = {
 }
 VIEW_TRUTHS: Final = {"state_stale": at.STALE, "ok": at.OK}
 VIEW_FIELDS: Final = (*VIEW_NUMBERS, *VIEW_TRUTHS)
+PEER_FIELDS: Final = tuple(field.name for field in fields(Peer) if field.name != "reports")
+STATE_FIELDS: Final = tuple(field.name for field in fields(NodeState))
 STATE_NUMBERS: Final = {
     "iteration": at.ITERATION,
     "doubts": at.DOUBTS,
@@ -98,10 +100,9 @@ def moved_to(kind: type[Anything], old: Any, **own: int) -> Anything:
 
 def fields_of(value: Any) -> tuple[str, ...]:
     """The fields of a peer, a state or a view."""
-    kind = Peer if isinstance(value, Peer) else NodeState
     if isinstance(value, View):
         return (*(name for name in vars(value) if name != "row"), *(VIEW_FIELDS if type(value) is not View else ()))
-    return tuple(field.name for field in fields(kind) if field.name != "reports")
+    return PEER_FIELDS if isinstance(value, Peer) else STATE_FIELDS
 
 
 def peer_class(steady: SteadyState) -> type[CellPeer]:
@@ -246,6 +247,18 @@ def view_class(steady: SteadyState) -> type[View]:
         own[name] = number_field(rows[plane], _row_of_view)
     for name, plane in VIEW_TRUTHS.items():
         own[name] = number_field(rows[plane], _row_of_view, bool)
+    cover = steady.store.cover
+
+    def covered(view: View) -> Coverage:
+        row: int = view.row  # type: ignore[attr-defined]  # of ArrayView
+        if row in steady.strangers or steady.members[row][1:] != (view.members, len(view.nodes)):
+            return View.covered(view)
+        if rows[at.COVERAGE_VERSION][row] != rows[at.VERSION][row]:
+            cover(row)
+        return Coverage(bool(rows[at.UNCOVERED][row]), rows[at.SIZE][row], rows[at.REACHABLE][row])
+
+    own["covered"] = covered
+    own["size"] = lambda view: covered(view).size
     own["said_version"] = property(lambda view: -1, lambda view, version: None)  # the loop moves clocks unseen
     return type("ArrayView", (View,), own)
 

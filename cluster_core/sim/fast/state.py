@@ -28,6 +28,10 @@ class SteadyState:
         self.views: list[View] = [host.node.view for host in self.hosts]
         self.moved: dict[int, None] = {}
         """Cells of nodes whose address has changed."""
+        self.strangers: dict[int, None] = {}
+        """Rows of nodes that know somebody who is not in the arrays."""
+        self.members: dict[int, tuple[Any, int, int]] = {}
+        """By row the node, what its view counts of comings and goings, and the length of its table, when the arrays were filled."""
         self.numbers = Numbers(self.store)
 
     def enter(self) -> None:

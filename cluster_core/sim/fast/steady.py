@@ -49,8 +49,6 @@ class Steady(SteadyState):
         self.changes: list[Effect] = []
         self.touched: dict[int, None] = {}
         self.maker = MessageMaker(self)
-        self.strangers: dict[int, None] = {}
-        self.members: dict[int, tuple[Any, int, int]] = {}
         self.connections = Connections(self, self.maker)
         self.listeners: list[Callable[[Host, SendMessage], None]] = []
         self.book = book

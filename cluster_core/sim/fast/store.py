@@ -17,6 +17,7 @@ from cluster_core.sim.fast.gossip_parts import (
     add_report,
     drop_report,
     place_event,
+    read_coverage,
     settle_marks,
     write_marks,
 )
@@ -68,7 +69,7 @@ class Store:
         self.narrow = fields_of(self.g.narrow)
         self._orders: dict[bytes, int] = {}
         self._loop, self._carry, self._greet = direct(run_events), direct(carry), direct(greet)
-        self._has_spares = direct(has_spares)
+        self._has_spares, self._cover = direct(has_spares), direct(read_coverage)
         self.rows = [flat(row) for row in self.g.rows]
         self.control = flat(self.g.control)
         self._view()
@@ -231,6 +232,10 @@ class Store:
         """Whether replica *row* could be the one that moves to another master, see `has_spares`."""
         master = self.narrow[at.MASTER_OF][row * self.nodes + row]
         return master < 0 or bool(self._has_spares(self.g, row, master))
+
+    def cover(self, row: int) -> None:
+        """Sum up the table of a node, see `read_coverage`."""
+        self._cover(self.g, row)
 
     def planned(self) -> list[list[int]]:
         """All events: time, order, and what."""

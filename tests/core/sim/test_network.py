@@ -9,7 +9,7 @@ import pytest
 from cluster_core.gossip.profile import REDIS_7_0
 from cluster_core.node.settings import NodeSettings
 from cluster_core.sim.layouts import Layout, places_of
-from cluster_core.sim.network_paths import CONNECT_RETRY_US, Path, retry_after_us
+from cluster_core.sim.network_paths import Path, retry_after_us
 from cluster_core.sim.scenario.stage import Stage
 from cluster_core.wire.bus import Header, Message
 
@@ -187,6 +187,45 @@ def test_duplicates_and_disorder_are_there_on_request(stage):
     assert numbers != sorted(numbers)
 
 
-def test_a_connection_is_asked_for_again_after_a_second():
-    """The first SYN is repeated after `CONNECT_RETRY_US`."""
-    assert CONNECT_RETRY_US == 1_000_000
+@pytest.mark.parametrize("hindrance", ["power", "wall", "wall back"])
+@pytest.mark.parametrize(
+    ("gone_us", "open_us"), [(500_000, 1_000_000), (1_000_001, 3_000_000), (9_000_000, 15_000_000)]
+)
+def test_a_connection_is_asked_for_when_the_next_syn_is_due(stage, hindrance, gone_us, open_us):
+    """SYNs go out after 0, 1, 3, 7, 15 … s, whenever what is in the way goes, and take 1 to 1.5 ms."""
+    world, (one, other), far = stage.world, stage.world.hosts, 1 << 40
+    if hindrance == "power":
+        stage.faults.switch_off(other)
+    else:
+        stage.faults.cut(*([other], [one]) if hindrance == "wall back" else ([one], [other]), both_ways=False)
+    begun_us = world.now_us
+    world.network.open(one, far, other.ip, other.settings.bus_port)
+    asked = one.streams[far]
+    world.run_to(begun_us + gone_us)
+    if hindrance == "power":
+        stage.faults.restart(other)
+    else:
+        stage.faults.heal()
+    while asked.reverse is None and world.now_us < begun_us + open_us + 10_000:
+        world.run_to(world.now_us + 500)
+
+    assert open_us + 1_000 <= world.now_us - begun_us <= open_us + 2_000
+
+
+@pytest.mark.parametrize("falls_us", [None, 126_000_000])
+def test_a_connection_that_nobody_answers_is_given_up_after_two_minutes(stage, falls_us):
+    """127 s, as Linux has it; a wall that fell and stands again before a SYN came through changes nothing."""
+    world, (one, other), far = stage.world, stage.world.hosts, 1 << 40
+    stage.faults.cut([one], [other])
+    begun_us = world.now_us
+    world.network.open(one, far, other.ip, other.settings.bus_port)
+    if falls_us is not None:
+        world.run_to(begun_us + falls_us)
+        stage.faults.heal()
+        stage.faults.cut([one], [other])
+    world.run_to(begun_us + 126_999_999)
+    before = far in one.streams
+    world.run_to(begun_us + 127_000_000)
+
+    assert before
+    assert far not in one.streams
