@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final, assert_never
 
 from cluster_core.gossip import events as ev
+from cluster_core.gossip import handshake
 from cluster_core.gossip.causes import Cause, Field, IgnoredReason
 from cluster_core.gossip.cluster_state import update_state
 from cluster_core.gossip.epochs import learn_epochs, settle_collision
@@ -25,19 +26,6 @@ from cluster_core.gossip.flags import (
     REPLICA,
 )
 from cluster_core.gossip.gossip_section import hear_extensions, hear_gossip, is_node_id
-from cluster_core.gossip.handshake import (
-    BLACKLIST_MS,
-    bind_link,
-    complete_handshake,
-    drop_link,
-    expire_handshakes,
-    forget,
-    move_address,
-    refuse_impostor,
-    reset,
-    restart,
-    start_handshake,
-)
 from cluster_core.gossip.manual_failover import expire_manual_failover, hear_mfstart, hear_pause
 from cluster_core.gossip.own_claims import adopt_header
 from cluster_core.gossip.profile import Profile
@@ -112,19 +100,19 @@ class ClusterNode:
             case ev.LinkConnected():
                 return self._on_connected(event, now_ms)
             case ev.LinkClosed():
-                return drop_link(self.view, event.link)
+                return handshake.drop_link(self.view, event.link)
             case ev.HeaderSent():
                 return adopt_header(self.view, event.header)
             case ev.FailSent():
                 return self._on_fail_sent(event, now_ms)
             case ev.MeetOrdered():
-                return start_handshake(self.view, event.ip, event.port, event.cport, MEET, now_ms)[1]
+                return handshake.start_handshake(self.view, event.ip, event.port, event.cport, MEET, now_ms)[1]
             case ev.ForgetOrdered():
-                return forget(self.view, event.node, BLACKLIST_MS, now_ms)
+                return handshake.forget(self.view, event.node, handshake.BLACKLIST_MS, now_ms)
             case ev.ResetOrdered():
-                return reset(self.view, event.new_id)
+                return handshake.reset(self.view, event.new_id)
             case ev.Restarted():
-                return restart(self.view, now_ms)
+                return handshake.restart(self.view, now_ms)
             case _:
                 assert_never(event)
 
@@ -141,7 +129,7 @@ class ClusterNode:
         if peer is None or len(self.view.links) >= LINKS_MAX:
             return [Ignored(IgnoredReason.LINK_TO_UNKNOWN)]
         link = self.view.links[event.link] = Link(peer.id, inbound=False)
-        return bind_link(self.view, event.link, link, peer)
+        return handshake.bind_link(self.view, event.link, link, peer)
 
     # -- messages ------------------------------------------------------------------------------------------------
 
@@ -202,7 +190,7 @@ class ClusterNode:
         """What every message says about a known sender (R26, R37, R48)."""
         effects: list[Effect] = []
         if link.node is None and link.inbound:
-            effects += bind_link(self.view, link_id, link, sender)
+            effects += handshake.bind_link(self.view, link_id, link, sender)
         sender.data_received_ms = now_ms
         if sender.flags & HANDSHAKE:
             return effects
@@ -245,7 +233,7 @@ class ClusterNode:
             sender.flags ^= NOFAILOVER
             effects.append(Changed(sender.id, Field.NOFAILOVER, Cause.FLAG_OF_HEADER))
         if header.type == PING and link.inbound:
-            effects += move_address(view, sender, event.peer_ip, header)
+            effects += handshake.move_address(view, sender, event.peer_ip, header)
         was_replica = bool(sender.flags & REPLICA)
         changes, stale = learn_role(view, sender, header)
         effects += changes
@@ -261,11 +249,11 @@ class ClusterNode:
     def _meet(self, event: ev.MessageReceived, link: Link, header: Header, now_ms: int) -> list[Effect]:
         """A stranger wants to meet us: greet it back in a handshake of our own (R56)."""
         ip = header.myip or event.peer_ip
-        peer, effects = start_handshake(self.view, ip, header.port, header.cport, 0, now_ms)
+        peer, effects = handshake.start_handshake(self.view, ip, header.port, header.cport, 0, now_ms)
         if peer is not None and header.mflags[0] & EXT_DATA and self.view.profile.forgets_spread:
             peer.flags |= EXTENSIONS_SUPPORTED
         if peer is not None and self.view.profile.meet_binds_link and link.node is None:
-            effects += bind_link(self.view, event.link, link, peer)
+            effects += handshake.bind_link(self.view, event.link, link, peer)
             if isinstance(event.message.body, Gossip):  # the link has a node now, so it is trusted
                 effects += hear_gossip(self.view, peer, event.message.body.entries, now_ms)
         return effects
@@ -285,10 +273,10 @@ class ClusterNode:
                 effects.append(Ignored(IgnoredReason.ODD_ID_OF_HANDSHAKE))
                 return True
             known = sender is not None or header.sender == self.view.myself.id
-            effects += complete_handshake(self.view, node, sender, event.link, header)
+            effects += handshake.complete_handshake(self.view, node, sender, event.link, header)
             return known
         if header.sender != node.id:
-            effects += refuse_impostor(self.view, node, event.link, now_ms)
+            effects += handshake.refuse_impostor(self.view, node, event.link, now_ms)
             return True
         return False
 
@@ -336,7 +324,7 @@ class ClusterNode:
     # -- time and orders -----------------------------------------------------------------------------------------
 
     def _on_tick(self, now_ms: int) -> list[Effect]:
-        effects = expire_handshakes(self.view, now_ms) + mark_silent(self.view, now_ms)
+        effects = handshake.expire_handshakes(self.view, now_ms) + mark_silent(self.view, now_ms)
         if self.view.mf_end_ms:
             effects += expire_manual_failover(self.view, now_ms)
         if not self.view.ok:

@@ -27,7 +27,6 @@ from cluster_core.slots.key_slot import SLOT_COUNT
 _STEP = 64
 _U0 = np.uint64(0)
 _U1 = np.uint64(1)
-_U2 = np.uint64(2)
 _U3 = np.uint64(3)
 _U7 = np.uint64(7)
 _U8 = np.uint64(8)
@@ -39,7 +38,6 @@ _U48 = np.uint64(48)
 _U56 = np.uint64(56)
 _U64 = np.uint64(64)
 _BYTE = np.uint64(0xFF)
-_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _SLOT_MASK = np.uint64(SLOT_COUNT - 1)
 _signed: Any = np.int64  # numba makes a float of a number that is now signed, now unsigned
 _OPEN = np.uint8(ord("{"))

@@ -19,8 +19,9 @@ from slotscope.reports.history.html import render_history
 from slotscope.reports.history.report import HistoryReport
 from slotscope.reports.history.terminal import print_incidents
 from slotscope.reports.index import FLEET, SNAPSHOT, Card, shelve
-from slotscope.reports.keyspace.comparison import ComparisonReport, render_comparison_terminal
+from slotscope.reports.keyspace.comparison import ComparisonReport
 from slotscope.reports.keyspace.comparison_html import render_comparison_html
+from slotscope.reports.keyspace.comparison_terminal import render_comparison_terminal
 from slotscope.reports.keyspace.html import render_html
 from slotscope.reports.keyspace.report import KeyspaceReport
 from slotscope.reports.keyspace.terminal import render_terminal

@@ -9,8 +9,6 @@ from schemas.caveats import Caveat, Code
 from schemas.interim import UnitFacts
 from slotscope.runtime.failure import printable
 
-_LISTED_MAX = 5
-
 
 def find_cuts(units: Sequence[UnitFacts]) -> list[Caveat]:
     """Last files that a crash has cut: a server with ``aof-load-truncated yes`` loads them and cuts them."""

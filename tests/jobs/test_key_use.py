@@ -9,7 +9,8 @@ from rich.console import Console
 
 from jobs import key_slots
 from schemas.gold import KEY_USE
-from slotscope.reports.keyspace.comparison import compare_reports, render_comparison_terminal
+from slotscope.reports.keyspace.comparison import compare_reports
+from slotscope.reports.keyspace.comparison_terminal import render_comparison_terminal
 from slotscope.reports.keyspace.html import render_html
 from slotscope.reports.keyspace.key_use import NOT_RECORDED
 from slotscope.reports.keyspace.tables import load_report

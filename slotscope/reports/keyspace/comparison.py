@@ -1,28 +1,18 @@
-"""Growth between two snapshots per master, slot, prefix and hash tag: values, and what a terminal shows of them."""
+"""Growth between two snapshots per master, slot, prefix and hash tag, as values for both renderings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial as bind
 
-from rich.console import Console
-from rich.text import Text
-
-from slotscope.reports.ink import Cell, Ink
 from slotscope.reports.keyspace.figures import node_names, telling_prefixes, totals
 from slotscope.reports.keyspace.key_use import HeatChange, heat_changes
 from slotscope.reports.keyspace.report import KeyGroup, KeyspaceReport, NodeLoad, SlotLoad
 from slotscope.reports.keyspace.trend import Trend
-from slotscope.reports.keyspace.use_terminal import print_heat_changes
 from slotscope.runtime import text
 
-ROWS_IN_TERMINAL = 8
-GROWTH_KINDS = ("masters", "slots", "prefixes", "hash_tags")
-PARTIAL_WORDS_MAX = 300
 PARTIAL_COMPARISON = "not all inputs could be read: what looks like growth or loss may be what was not read"
 _TITLES = {"masters": "Masters", "slots": "Slots", "prefixes": "Prefixes", "hash_tags": "Hash tags"}
-_STATUS_STYLES = {"new": "cyan", "vanished": "cyan", "grown": "", "shrunk": "", "same": "dim"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +96,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class GrowthTable:
-    """All that changed of one kind (`GROWTH_KINDS`), the largest change first.
+    """All that changed of one kind (masters, slots, prefixes, hash_tags), the largest change first.
 
     *partial* says that each snapshot lists only its heaviest: what is new or has vanished may just have
     entered or left that list.
@@ -283,65 +273,6 @@ def _owner_change(before: KeyspaceReport, after: KeyspaceReport, slot: int) -> s
 def _owner_name(report: KeyspaceReport, slot: int) -> str:
     owner = report.slots[slot].owner
     return "" if owner is None else node_names([report.nodes[owner]])[0]
-
-
-def render_comparison_terminal(report: ComparisonReport, console: Console, *, html_path: str | None = None) -> None:
-    """Print *report* on *console*: the total, then the largest changes of each kind."""
-    ink = Ink(console)
-    ink.title(f"growth from {report.from_snapshot} to {report.to_snapshot}")
-    if report.partial_words:
-        ink.line(ink.words(f"▲ {PARTIAL_COMPARISON}", "bold red"))
-        for words in report.partial_words:
-            ink.note(text.printable(words, PARTIAL_WORDS_MAX))
-    total = report.total
-    parts = [f"{text.signed_count(total.keys_delta)} keys ({text.ratio(total.keys_ratio)})"]
-    if total.memory_delta is not None:
-        parts.append(f"{text.signed_size(total.memory_delta)} in memory ({text.ratio(total.memory_ratio)})")
-    if total.bytes_delta is not None:
-        parts.append(f"{text.signed_size(total.bytes_delta)} serialized ({text.ratio(total.bytes_ratio)})")
-    ink.line(ink.words(" · ".join(parts)))
-    for table in report.tables:
-        _print_table(table, ink)
-    print_heat_changes(report.heat, ink)
-    ink.page("All of it", html_path)
-
-
-def _print_table(table: GrowthTable, ink: Ink) -> None:
-    if not table.rows:
-        return
-    ink.heading(table.title, "the largest changes" if len(table.rows) > ROWS_IN_TERMINAL else "")
-    in_memory = table.in_memory
-    rows: list[list[Cell]] = []
-    for row in table.rows[:ROWS_IN_TERMINAL]:
-        delta, ratio = (row.memory_delta, row.memory_ratio) if in_memory else (row.bytes_delta, row.bytes_ratio)
-        after = row.after or Load(0, None)
-        size = after.memory_bytes if in_memory else after.serialized_bytes
-        cells: list[Cell] = [
-            bind(_row_name, table.kind, row, ink),
-            text.count(row.after.keys) if row.after else text.NOTHING,
-            text.signed_count(row.keys_delta),
-            text.size(size),
-            text.NOTHING if delta is None else text.signed_size(delta),
-            text.ratio(row.keys_ratio if delta is None else ratio),
-            ink.words(status_words(row, table), _STATUS_STYLES[row.status]),
-        ]
-        rows.append(cells)
-    ink.table(("", ">keys", ">change", ">in memory" if in_memory else ">bytes", ">change", ">ratio", ""), rows)
-    ink.rest(len(table.rows), ROWS_IN_TERMINAL)
-
-
-def _row_name(kind: str, row: Growth, ink: Ink, room: int) -> Text:
-    if kind == "hash_tags":
-        return ink.tag(row.name, room)
-    if kind == "masters":
-        return (
-            ink.key(row.name[:8], 8)
-            .append_text(ink.words(" "))
-            .append_text(ink.key(row.detail.encode("utf-8", "surrogateescape"), room - 9, "dim"))
-            if row.detail
-            else ink.key(row.name, room)
-        )
-    return ink.key(row.name, room)
 
 
 def status_words(row: Growth, table: GrowthTable) -> str:

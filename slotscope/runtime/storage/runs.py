@@ -28,16 +28,7 @@ from schemas.runs import RUNS
 from schemas.table import Table
 from slotscope.runtime.errors import InputError, TryAgainError
 from slotscope.runtime.program import LATEST
-from slotscope.runtime.storage.delta_files import (
-    all_equal,
-    any_of,
-    append_rows,
-    append_table,
-    as_table,
-    exists,
-    read_rows,
-    revise_rows,
-)
+from slotscope.runtime.storage import delta_files
 from slotscope.runtime.storage.delta_upkeep import compact, copy_rows, delete_rows
 from slotscope.runtime.storage.snapshot_names import fresh_name, recognise
 from slotscope.runtime.storage.stamps import LASTING, Lasting, Stamp
@@ -135,8 +126,10 @@ class Run:
     def _take_over(self, run_ids: Sequence[str], own: str) -> None:
         self._joined = (*self._joined, own)
         for table in self._tables():
-            if exists(self.root, table):
-                where = f"{all_equal({table.named_by: self.name})} AND {any_of('run_id', run_ids)}"
+            if delta_files.exists(self.root, table):
+                where = (
+                    f"{delta_files.all_equal({table.named_by: self.name})} AND {delta_files.any_of('run_id', run_ids)}"
+                )
                 copy_rows(self.root, table, where, own)
         self.kept = tuple(one for one in self.kept if one not in run_ids)
 
@@ -161,7 +154,9 @@ class Run:
     def _announce(self) -> None:
         self.name = self.name or fresh_name(self.root, self.started_at, self.cluster)
         self.run_id = f"{self.job}-{self.started_at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
-        found = read_rows(self.root, RUNS, snapshot_id=self.name) if exists(self.root, RUNS) else []
+        found = (
+            delta_files.read_rows(self.root, RUNS, snapshot_id=self.name) if delta_files.exists(self.root, RUNS) else []
+        )
         for row in found:
             if row["state"] == State.COMPLETE:
                 self._before[row["job"]] = tuple(row["counted"])
@@ -169,15 +164,15 @@ class Run:
                     self._cluster_before = row["cluster"]
                 self._check_cluster(row["cluster"])
         self._others = any(row["job"] in self._jobs for row in found)
-        append_rows(self.root, RUNS, [self._row(State.RUNNING)])
+        delta_files.append_rows(self.root, RUNS, [self._row(State.RUNNING)])
 
     def _is_taken(self) -> bool:
         """Whether another run came to the same name; who sees nobody stays with it, since all that come later see that one."""
-        rows = read_rows(self.root, RUNS, columns=("run_id", "job"), snapshot_id=self.name)
+        rows = delta_files.read_rows(self.root, RUNS, columns=("run_id", "job"), snapshot_id=self.name)
         return any(row["run_id"] != self.run_id for row in rows if row["job"] in self._jobs)
 
     def _withdraw(self) -> None:
-        delete_rows(self.root, RUNS, all_equal({"run_id": self.run_id}))
+        delete_rows(self.root, RUNS, delta_files.all_equal({"run_id": self.run_id}))
         time.sleep(random.random())
 
     def belongs_to(self, node_ids: Iterable[str]) -> None:
@@ -198,8 +193,8 @@ class Run:
 
     def append(self, table: Table, rows: Iterable[Mapping[str, Any]] | pa.Table, lasting: Lasting = None) -> None:
         """Add *rows* to *table*: they count when the run is complete."""
-        made = rows if isinstance(rows, pa.Table) else as_table(table, rows)
-        append_table(self.root, table, self.stamp(table, lasting if len(made) else None).on(made))
+        made = rows if isinstance(rows, pa.Table) else delta_files.as_table(table, rows)
+        delta_files.append_table(self.root, table, self.stamp(table, lasting if len(made) else None).on(made))
         self.wrote(table, len(made))
 
     def wrote(self, table: Table, rows: int) -> None:
@@ -220,11 +215,11 @@ class Run:
 
         Raises `TryAgainError` where another run of the snapshot was first.
         """
-        jobs = any_of("job", self._jobs)
-        same = f"{all_equal({'snapshot_id': self.name})} AND {jobs}"
-        live = any_of("state", (State.RUNNING, State.COMPLETE))
-        version_made = revise_rows(
-            self.root, RUNS, f"{all_equal({'run_id': self.run_id})} OR ({same} AND {live})", self._closed
+        jobs = delta_files.any_of("job", self._jobs)
+        same = f"{delta_files.all_equal({'snapshot_id': self.name})} AND {jobs}"
+        live = delta_files.any_of("state", (State.RUNNING, State.COMPLETE))
+        version_made = delta_files.revise_rows(
+            self.root, RUNS, f"{delta_files.all_equal({'run_id': self.run_id})} OR ({same} AND {live})", self._closed
         )
         self.is_closed = True
         if self._others:
@@ -250,28 +245,28 @@ class Run:
         """Say that this run failed, and remove its rows, as far as that can be done now."""
         words = (str(error).splitlines() or [""])[0] or type(error).__name__
         with suppress(InputError, TryAgainError):
-            mine = all_equal({"run_id": self.run_id})
+            mine = delta_files.all_equal({"run_id": self.run_id})
             failed = self._row(State.FAILED) | {"reason": words[:REASON_CHARS_MAX]}
-            revise_rows(self.root, RUNS, mine, lambda rows: [failed])
+            delta_files.revise_rows(self.root, RUNS, mine, lambda rows: [failed])
         for table in self._tables():
             with suppress(InputError, TryAgainError):
-                self._delete(table, any_of("run_id", (*self.own, *self._joined)))
+                self._delete(table, delta_files.any_of("run_id", (*self.own, *self._joined)))
 
     def _sweep(self) -> None:
         """Remove the rows of the snapshot that earlier runs left, and that do not count any more."""
         stale = " OR ".join(f"starts_with(run_id, '{job}-')" for job in self._jobs)
         for table in self._tables():
             with suppress(InputError, TryAgainError):  # they do not count; maintain removes them
-                self._delete(table, f"({stale}) AND NOT {any_of('run_id', self.counted)}")
+                self._delete(table, f"({stale}) AND NOT {delta_files.any_of('run_id', self.counted)}")
 
     def _delete(self, table: Table, where: str) -> None:
-        if exists(self.root, table):
-            delete_rows(self.root, table, f"{all_equal({table.named_by: self.name})} AND {where}")
+        if delta_files.exists(self.root, table):
+            delete_rows(self.root, table, f"{delta_files.all_equal({table.named_by: self.name})} AND {where}")
 
     def _join(self) -> None:
         for table in (*self._tables(), RUNS):
             with suppress(InputError, TryAgainError):
-                if exists(self.root, table):
+                if delta_files.exists(self.root, table):
                     compact(self.root, table)
 
     def _tables(self) -> list[Table]:
