@@ -120,8 +120,8 @@ def test_a_table_of_an_older_form_is_refused_with_what_to_do(spark, tmp_path):
 
 def test_writers_of_many_rows_beside_each_other_all_end_right(spark, tmp_path, monkeypatch):
     """More rows than the driver commits itself: Spark's own writer against itself, in two sessions, in an empty root and in one that is not."""
-    many = tables.SMALL_ROWS_MAX + 1
-    root = str(tmp_path)
+    many, root = 3, str(tmp_path)
+    monkeypatch.setattr(tables, "SMALL_ROWS_MAX", many - 1)
 
     def job(number):
         session = spark.newSession()
