@@ -20,7 +20,7 @@ from benchmarks.result import Bar, Result, Table
 NAME = "export"
 HDT = "SLOTSCOPE_HDT"
 """Environment variable with the path of HDT3213/rdb's program where it cannot be installed."""
-OLD_KEYS = 50_000
+OLD_KEYS = 400_000
 TIMES_HDT, TIMES_RDBTOOLS, TIMES_TWO_THREADS = 3, 10, 1.8
 
 
