@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 from slotscope.requests.key_slots import Request
 from slotscope.runtime import cli
+from slotscope.runtime.errors import InputError
 from slotscope.runtime.program import LATEST
+from slotscope.runtime.storage.stores import is_live
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,6 +54,8 @@ def command(request: Request = Request()) -> int | None:
     from slotscope.reports.records import write_json
 
     settings = request.settings()
+    if any(map(is_live, request.rdb)):
+        raise InputError("advise reads dumps twice: save those of live servers to files first (redis-cli --rdb)")
     if request.rdb or request.keys or request.aof:
         check_request(request)
     report = run(request.session("advise"), request, settings, now_ms=time.time_ns() // 1_000_000)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from jobs.main import main
+from schemas.bronze import VALUE_FLAWS
 from schemas.gold import BIG_KEYS, KEY_PREFIXES
 from schemas.silver import SLOT_LOAD, SOURCES
 from slotscope.runtime.storage.delta_files import read_rows
@@ -51,7 +52,7 @@ def rows(root: str, snapshot: str) -> dict[str, object]:
 
 @pytest.mark.spark
 def test_the_figures_are_those_of_the_dumps_on_disk(spark, cluster, tmp_path, capsys):
-    """Slots, owners, bytes, memory: row for row; each master's keys come from its replica."""
+    """Slots, owners, bytes, memory: row for row; each master's keys come from its replica.  No value of the files has a flaw."""
     root = str(tmp_path / "root")
 
     assert run(address(cluster.masters[0]), "--psync", "--root", root, "--snapshot", "live") == 0
@@ -72,6 +73,7 @@ def test_the_figures_are_those_of_the_dumps_on_disk(spark, cluster, tmp_path, ca
                 root,
                 "--snapshot",
                 "files",
+                "--deep",
             ]
         )
     found, expected = rows(root, "live"), rows(root, "files")
@@ -83,6 +85,7 @@ def test_the_figures_are_those_of_the_dumps_on_disk(spark, cluster, tmp_path, ca
     assert set(sources) == {f"redis://{address(node)}" for node in cluster.replicas}
     assert all(size > KEYS for size in sources.values())
     assert out.startswith("$ slotscope key-slots --rdb redis://127.0.0.1:")
+    assert read_rows(root, VALUE_FLAWS, snapshot_id="files") == []
     assert "the dump of a live server is read once" in advice(root, capsys)
 
 
@@ -121,6 +124,16 @@ def test_what_cannot_be_dumped_is_one_line(words, says, capsys):
 
     assert says in err
     assert err.count("\n") == 1
+
+
+def test_advice_on_a_live_dump_is_refused_before_it_is_asked_for(cluster, tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["advise", "--rdb", f"redis://{address(cluster.replicas[0])}", "--root", str(tmp_path / "root")])
+    err = capsys.readouterr().err
+
+    assert ended.value.code == 2
+    assert "advise reads dumps twice: save those of live servers to files first" in err
+    assert not (tmp_path / "root").exists()
 
 
 @pytest.mark.parametrize(

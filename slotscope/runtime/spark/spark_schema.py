@@ -27,8 +27,8 @@ def spark_type(kind: pa.DataType) -> DataType:
 
 
 def spark_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """*rows* as Spark's; in one piece, since of several it reads those before the first empty one."""
-    return spark.createDataFrame(rows.combine_chunks())
+    """*rows* as Spark's; in one piece, since of several it reads those before the first empty one, and of none it makes no column."""
+    return spark.createDataFrame(rows.combine_chunks() if len(rows) else rows.schema.empty_table())
 
 
 def _field(column: pa.Field) -> StructField:
