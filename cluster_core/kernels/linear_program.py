@@ -28,11 +28,12 @@ OPTIONS: dict[str, bool | int | str] = {
 
 
 class Solution(NamedTuple):
-    """What the columns cost, their values, and by row what one unit more room would save (negative) or cost."""
+    """What the columns cost, their values, and by row what one unit more room would save (negative) or cost; *known*: not cut short."""
 
     cost: float
     values: Floats
     prices: Floats
+    known: bool
 
 
 class LinearProgram:
@@ -67,7 +68,8 @@ class LinearProgram:
         self._highs.run()
         info, solution = self._highs.getInfo(), self._highs.getSolution()
         self.steps += max(0, info.simplex_iteration_count)
-        return Solution(info.objective_function_value, np.array(solution.col_value), np.array(solution.row_dual))
+        known = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+        return Solution(info.objective_function_value, np.array(solution.col_value), np.array(solution.row_dual), known)
 
     def basis(self) -> Any:
         """Return where the last solution stands, for `restart`."""

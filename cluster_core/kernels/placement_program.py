@@ -37,7 +37,8 @@ SOLVE_WORK = 50
 
 
 class Spread(NamedTuple):
-    """A solution: its cost, the master of each column's largest part, the columns that are divided, the limits' prices, where it stands."""
+    """A solution: its cost (infinite where it was cut short), the master of each column's largest part, the columns that are divided, the
+    limits' prices, where it stands."""
 
     cost: float
     at: Indices
@@ -100,7 +101,8 @@ class PlacementProgram:
             if self.work >= work_max or not self._name(prices, free, TIE_SPREAD if number < TIE_ROUNDS else 0.0):
                 break
         at, divided = self._parts(solution.values[limits:])
-        return Spread(solution.cost + self._base, at, divided, prices, self._program.basis())
+        cost = solution.cost + self._base if solution.known else np.inf
+        return Spread(cost, at, divided, prices, self._program.basis())
 
     def _parts(self, values: Floats) -> tuple[Indices, list[int]]:
         parts = np.zeros((self.columns, self.masters))

@@ -5,14 +5,24 @@ What is said of `linear_program` holds here, too: whatever it finds is advice, a
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import highspy
 import numpy as np
 
 from cluster_core.kernels.linear_program import INFINITE, SOLVER, Floats, Indices
 
-OPTIONS: dict[str, bool | int | float] = {"output_flag": False, "threads": 1, "random_seed": 0, "mip_rel_gap": 1e-3}
+OPTIONS: dict[str, bool | int | float] = {
+    "output_flag": False,
+    "threads": 1,
+    "random_seed": 0,
+    "mip_rel_gap": 1e-3,
+    "mip_allow_restart": False,
+    "mip_allow_cut_separation_at_nodes": False,
+}
+"""Good values soon, rather than proof that there are no better ones."""
 
 
 class Entries(NamedTuple):
@@ -48,11 +58,14 @@ def solve_whole(
     cases_max: int,
     start: Floats | None = None,
     enough: float = -INFINITE,
+    stop: Callable[[], bool] | None = None,
 ) -> Found:
-    """Return the cheapest values found, the first *whole* columns 0 or 1, from *start* on; a cost of *enough* ends the search."""
+    """Return the cheapest values found, the first *whole* columns 0 or 1, from *start* on; a cost of *enough*, or *stop*, ends the search."""
     highs = SOLVER()
     for name, value in {**OPTIONS, "mip_max_nodes": cases_max, "objective_target": enough}.items():
         highs.setOptionValue(name, value)
+    if stop is not None:
+        highs.cbMipInterrupt.subscribe(partial(_end, stop))
     columns, rows = len(cost), len(limits.least)
     nothing = np.zeros(0, np.int32)
     highs.addRows(rows, limits.least, limits.most, 0, np.zeros(rows, np.int32), nothing, np.zeros(0))
@@ -67,3 +80,7 @@ def solve_whole(
     info = highs.getInfo()
     known = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
     return Found(np.array(highs.getSolution().col_value), max(0, info.simplex_iteration_count), known)
+
+
+def _end(stop: Callable[[], bool], event: Any) -> None:
+    event.data_in.user_interrupt = stop()

@@ -20,6 +20,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 
 from cluster_core.errors import PlanError
 from cluster_core.rebalance.bound.certificates import add_up
@@ -59,20 +60,22 @@ def plan(problem: Problem, stop: Callable[[], bool] = never) -> Plan:
     return conclude(_with_few_ranges(_find_owners(problem, stop), stop))
 
 
-def _find_owners(problem: Problem, stop: Callable[[], bool] = never) -> Outcome:
-    """Return the best owners found for limits that are not proven to contradict each other."""
+def _find_owners(
+    problem: Problem, stop: Callable[[], bool] = never, start: Sequence[int] | None = None
+) -> Outcome:  # fmt: skip
+    """Return the best owners found for limits that are not proven to contradict each other, from *start* on (None: from nothing known)."""
     scaled = validate(problem)
     conflicts = find_conflicts(scaled, find_targets(scaled))
     least = next((c.least for c in conflicts if c.kind is ConflictKind.TOGETHER), None)
     if least is None:
         for aim in _aims(scaled):
-            proofs, owner, forgone = _rounds(scaled, aim, stop)
+            proofs, owner, forgone = _rounds(scaled, aim, stop, start)
             if excess(scaled, find_targets(scaled), owner) == 0:
                 break
         return Outcome(scaled, conflicts, aim, proofs, owner, forgone)
     for slack in SLACKS:
         raised = at_tolerance(scaled, least + slack)
-        proofs, owner, forgone = _rounds(raised, raised, stop)
+        proofs, owner, forgone = _rounds(raised, raised, stop, start)
         if excess(raised, find_targets(raised), owner) == 0:
             break
     return Outcome(scaled, conflicts, raised, proofs, owner, forgone)
@@ -87,10 +90,12 @@ def _aims(scaled: Scaled) -> list[Scaled]:
     return [tight, scaled]
 
 
-def _rounds(scaled: Scaled, aim: Scaled, stop: Callable[[], bool]) -> tuple[Proposal | None, tuple[int, ...], bool]:
+def _rounds(
+    scaled: Scaled, aim: Scaled, stop: Callable[[], bool], start: Sequence[int] | None = None
+) -> tuple[Proposal | None, tuple[int, ...], bool]:
     """Return the first round, owners found round by round, each as the plan for a cluster with these owners would, and if some were forgone.
 
-    The limits of *scaled* say whether anything is to be done, those of *aim* what is aimed at.
+    The limits of *scaled* say whether anything is to be done, those of *aim* what is aimed at; the first round may begin at *start*.
     """
     now = scaled
     gain_min = exact(scaled.problem.gain_min, "gain_min")
@@ -103,7 +108,7 @@ def _rounds(scaled: Scaled, aim: Scaled, stop: Callable[[], bool]) -> tuple[Prop
             break
         aimed = replace(now, tolerance=aim.tolerance)
         targets = find_targets(aimed)
-        proposal = _propose(aimed, targets, stop)
+        proposal = _propose(aimed, targets, stop, None if first else start)
         proposal = proposal._replace(after=keep_capacities(aimed, targets, proposal.after))
         first = first or proposal
         gain, relief = worst - excess(now, limits, proposal.after), over - overload(now, limits, proposal.after)
@@ -137,14 +142,16 @@ def hold_back(problem: Problem, plan: Plan, slots: Collection[int]) -> Plan:
     """Return *plan* without the moves of *slots*, for which no master has room while both copies exist; all its claims anew."""
     scaled = validate(problem)
     raised = replace(scaled, tolerance=plan.tolerance or scaled.tolerance)
-    index = {master.id: n for n, master in enumerate(scaled.masters)}
-    after = tuple(scaled.owner[s] if s in slots else index[name] for s, name in enumerate(plan.owners_after))
+    places = _places(problem, plan.owners_after)
+    after = tuple(scaled.owner[s] if s in slots else n for s, n in enumerate(places))
     said = conclude(Outcome(scaled, plan.conflicts, raised, None, after))
     return replace(said, held_back=tuple(sorted({*plan.held_back, *slots})))
 
 
-def _propose(now: Scaled, targets: Targets, stop: Callable[[], bool] = never) -> Proposal:
-    """Return what is proven for a cluster and the best placement found, by nothing but what the cluster is now."""
+def _propose(
+    now: Scaled, targets: Targets, stop: Callable[[], bool] = never, start: Sequence[int] | None = None
+) -> Proposal:
+    """Return what is proven for a cluster and the best placement found, by nothing but what the cluster is now, and *start* where one is given."""
     certificates, evicted = certify_masters(now, targets)
     least = add_up(certificates, hosts_max(targets))
     branching, joint, fees = None, None, None
@@ -166,7 +173,9 @@ def _propose(now: Scaled, targets: Targets, stop: Callable[[], bool] = never) ->
         joint = joint if joint and joint.value > least else None
         least, fees = (joint.value, None) if joint else (least, fees)
     arrays = ProblemArrays(now, targets, least)
-    return Proposal(certificates, joint, fees, improve(arrays, now.owner, certificates, leaving, branching, stop))
+    return Proposal(
+        certificates, joint, fees, improve(arrays, now.owner, certificates, leaving, branching, stop, start)
+    )
 
 
 def defragment(problem: Problem, stop: Callable[[], bool] = never) -> Plan:
@@ -187,30 +196,41 @@ def defragment(problem: Problem, stop: Callable[[], bool] = never) -> Plan:
 
 
 def tolerance_table(
-    problem: Problem, tolerances: Sequence[Number], *, effort: Number = 1, stop: Callable[[], bool] = never
-) -> list[tuple[Fraction, Plan]]:
+    problem: Problem, tolerances: Sequence[Number], *, effort: Number = 1, known: Plan | None = None,
+    stop: Callable[[], bool] = never,
+) -> list[tuple[Fraction, Plan]]:  # fmt: skip
     """Return one plan a tolerance, as given: what a looser balance saves in bytes, slots and ranges.
 
-    *effort* is the part of the usual search that each gets.  No tolerance costs more than a tighter one: its plan would do as well.
+    *effort* is the part of the usual search that each gets; each begins with the owners of the one next to it, the first with those of the
+    *known* plan, that for the problem's own tolerance.  No tolerance costs more than a tighter one: its plan would do as well.
     """
     exact(effort, "effort")
     if not problem.iterations and effort != 1:
         takers = sum(1 for m in problem.masters if not m.drained and not m.excluded)
         usual = usual_steps(len(problem.owners) / max(takers, 1), growing=False)
         problem = replace(problem, iterations=max(CHUNK, int(usual * effort)))
-    table: dict[Fraction, Plan] = {}
-    best: Outcome | None = None
-    for tolerance in sorted({exact(t, "tolerance") for t in tolerances}):
-        found = _with_few_ranges(_find_owners(replace(problem, tolerance=tolerance), stop), stop, quick=True)
-        if (
-            best is not None
-            and _moved(best) < _moved(found)
-            and not excess(found.scaled, find_targets(found.scaled), best.owner)
-        ):
-            found = found._replace(owner=best.owner)
-        best = found
-        table[tolerance] = conclude(found)
-    return [(exact(t, "tolerance"), table[exact(t, "tolerance")]) for t in tolerances]
+    wanted = sorted({exact(t, "tolerance") for t in tolerances})
+    asked = max(validate(problem).tolerance) if known is not None else Fraction(0)
+    first = _places(problem, known.owners_after) if known is not None else None
+    found: dict[Fraction, Outcome] = {}
+    for some in ([t for t in wanted if t >= asked], [t for t in wanted[::-1] if t < asked]):
+        start: Sequence[int] | None = first
+        for tolerance in some:
+            each = replace(problem, tolerance=tolerance)
+            found[tolerance] = _with_few_ranges(_find_owners(each, stop, start), stop, quick=True)
+            start = found[tolerance].owner
+    for tight, loose in pairwise(wanted):
+        if _moved(found[tight]) < _moved(found[loose]):
+            targets = find_targets(found[loose].scaled)
+            if not excess(found[loose].scaled, targets, found[tight].owner):
+                found[loose] = found[loose]._replace(owner=found[tight].owner)
+    return [(exact(t, "tolerance"), conclude(found[exact(t, "tolerance")])) for t in tolerances]
+
+
+def _places(problem: Problem, owners: Sequence[str]) -> list[int]:
+    """Return *owners* by the numbers of the masters."""
+    index = {master.id: n for n, master in enumerate(problem.masters)}
+    return [index[name] for name in owners]
 
 
 def _moved(found: Outcome) -> int:

@@ -1,7 +1,8 @@
 """Where the heavy slots go, decided exactly: branch and bound over the linear program of the whole placement.
 
 How this works.  Slots come in three weights.  Heavy ones (`HEAVY`) are decided one by one; middling ones may be divided; the light ones
-of one owner are bundled by the proportions of their loads (`bundle`), so that a program has a thousand columns, not all slots.
+of one owner are bundled by the proportions of their loads (`bundle`), so that a program has a thousand columns, not all slots.  Where heavy
+slots and masters make many cases (`PAIRS_MANY`), middling ones are bundled, too: more cases can be looked at, which proves more.
 Where its solution divides a heavy slot, the search tries that slot on every master, first goes on with the cheapest case and later
 returns to the most promising one.  Every solution's prices give a bound that holds for all slots (`_weigh`), in every case: what they
 prove together is the `JointProof` proof.  `complete` then solves the program of all slots around the decided ones, and decides the next
@@ -20,10 +21,12 @@ from numpy.typing import NDArray
 from cluster_core.kernels.placement_program import Spread
 from cluster_core.rebalance.bound.cover import PRICE_BITS
 from cluster_core.rebalance.bound.joint_proof import PRICES_MAX, JointProof
-from cluster_core.rebalance.search.layout import Layout, gather, settle
+from cluster_core.rebalance.search.layout import BUNDLES, Layout, gather, settle
 
 HEAVY = 64
 """Slots above this part of a limit in any resource are heavy."""
+PAIRS_MANY, BUNDLES_FEW = 800, 32
+"""With more heavy slots times masters than this, all others are in so many bundles an owner."""
 CLOSE_ENOUGH = 0.0005
 """The search ends when the best case left is within this share of the best placement."""
 WORK_MAX = 600_000_000
@@ -58,14 +61,16 @@ class Branching:
     """One search: `decided` are the masters of the heavy slots that it found, `proof` is what it proved."""
 
     def __init__(self, layout: Layout, work_max: int = WORK_MAX, given: Mapping[int, int] | None = None) -> None:
-        """Search; with some slots where they are *given*, as the layout numbers both, nothing is proven."""
+        """Search; with some slots where they are *given*, as the layout numbers both, nothing is proven; where cases are many, none is."""
         self._work_max = work_max
-        self._given = given or {}
         self.layout = layout
         self._masters = len(layout.takers)
         self.heavy = [s for s in layout.singles if layout.part[s] > 1 / HEAVY]
-        columns, self._held = gather(layout, layout.home)
-        self._held |= {k: self._given[s] for k, s in enumerate(layout.singles) if s in self._given}
+        many = len(self.heavy) * self._masters > PAIRS_MANY
+        singles = self.heavy if many else layout.singles
+        self._given = {} if many or not given else given
+        columns, self._held = gather(layout, layout.home, alone=singles, bundles=BUNDLES_FEW if many else BUNDLES)
+        self._held |= {k: self._given[s] for k, s in enumerate(singles) if s in self._given}
         home = [layout.home[column[0]] for column in columns]
         self._program = layout.program(columns, [n if n >= 0 else k % self._masters for k, n in enumerate(home)])
         self._fees = layout.fees([[s] for s in range(len(layout.slots))], layout.home, 0.0)

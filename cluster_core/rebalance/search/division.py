@@ -4,7 +4,7 @@ How this works.  The heaviest slots are whole, the others are bundles of like pr
 where that breaks limits, it begins *anew*: with many masters by a walk (`packing`), with few by a program that forgets who owns what: masters
 with the same room are the same then, how heavy slots fit best is found in a moment, and everyone gets the part of which it owns most.  Where
 limits are broken, what the fullest master and one with room hold is divided between them until all are kept.  Then two masters, later three,
-divide what they hold between them at the least cost, where most moves first.
+divide what they hold between them at the least cost, where most moves first.  Few masters that keep their limits are divided all at once.
 Every program is small, and all of them together take a number of simplex steps (`STEPS_MAX`).
 """
 
@@ -37,6 +37,8 @@ MASTERS_MAX = 32
 """With more masters that take slots, nothing is divided: each then has few heavy slots."""
 CASES_MAX, CASES_OF_ALL = 60, 20
 """Cases that one program looks at."""
+WHOLE_FEW, CASES_FEW, LOOKS_MAX = 300, 250, 1_000
+"""Slots times masters that are whole where all masters are divided at once, cases that this looks at, and how often it asks whether to end."""
 STEPS_MAX = 12_000
 WHOLE_STEPS = 8
 """Steps of a program without whole numbers that take as long as one of the others."""
@@ -67,6 +69,9 @@ class Division:
         masters = len(layout.takers)
         self.heavy = layout.singles[: min(HEAVIEST, WHOLE_MAX // masters)]
         few = len(self.heavy) * masters <= FIT_MAX
+        self._at_once = few and not over
+        if self._at_once:
+            self.heavy, self._looks = self.heavy[: WHOLE_FEW // masters], LOOKS_MAX * self._left // STEPS_MAX
         anew = over or not few
         alone = set(self.heavy)
         kinds: dict[tuple[int, int, bool], list[int]] = {}
@@ -115,6 +120,9 @@ class Division:
     def improve(self) -> None:
         """Divide anew what two masters hold, and three, until that gains nothing more or the steps are done."""
         masters = range(len(self.layout.takers))
+        if self._at_once:
+            self._divide(masters)
+            return
         if not self._fitted:
             self._mend()
         for turn in range(PAIRS + 1):
@@ -188,9 +196,16 @@ class Division:
         return True
 
     def _solve(self, cost: Floats, limits: Limits, entries: Entries, whole: int, start: Floats | None) -> Found:
-        found = solve_whole(cost, limits, entries, whole, cases_max=CASES_MAX, start=start)
+        cases = CASES_FEW if self._at_once else CASES_MAX
+        found = solve_whole(cost, limits, entries, whole, cases_max=cases, start=start, stop=self._is_over)
         self._left -= found.steps if whole else found.steps // WHOLE_STEPS
         return found
+
+    def _is_over(self) -> bool:
+        """Return whether time is up, or what divides all at once has looked around often enough."""
+        if self._at_once:
+            self._looks -= 1
+        return self._stop() or (self._at_once and self._looks < 0)
 
     def _packed(self, at: Sequence[int]) -> list[int]:
         """Return masters of the heavy slots, from *at* on, so that the others find room and little moves."""

@@ -47,11 +47,15 @@ def improve(
     leaving: Mapping[int, int],
     branching: Branching | None = None,
     stop: Callable[[], bool] = never,
+    start: Sequence[int] | None = None,
 ) -> Sequence[int]:
-    """Return the best placement found from *owner*; *stop* is asked between walks whether to end."""
+    """Return the best placement found from *owner*, or quicker from *start*, that of a problem much like it.
+
+    *stop* is asked between walks whether to end.
+    """
     if branching is not None:
-        return _fill(arrays, owner, certificates, branching, stop)
-    return _wander(arrays, owner, certificates, leaving, stop)
+        return _fill(arrays, owner, certificates, branching, stop, start)
+    return _wander(arrays, owner, certificates, leaving, stop, start)
 
 
 def _fill(
@@ -60,16 +64,17 @@ def _fill(
     certificates: Sequence[Certificate],
     branching: Branching,
     stop: Callable[[], bool],
+    start: Sequence[int] | None,
 ) -> Sequence[int]:
     """Return the best of what the linear program makes of the decided slots, of none, and of long runs; mended and polished.
 
-    Where that breaks limits or moves much more than is proven, the heavy slots are divided anew (`Division`).
+    Where that breaks limits or moves much more than is proven, the heavy slots are divided anew (`Division`).  What it makes of the slots
+    of *start* that are not light is enough where it keeps the limits.
     """
     layout = branching.layout
     decided = branching.decided()
-    starts: list[tuple[Mapping[int, int], Sequence[int]]] = [
-        (part, layout.home) for part in ([decided] if decided else [])
-    ]
+    given = {s: n for s, n in enumerate(layout.inside(start)) if n >= 0} if start else {}
+    starts: list[tuple[Mapping[int, int], Sequence[int]]] = [(part, layout.home) for part in (decided, given) if part]
     starts.append(({}, layout.home))
     if arrays.growing:
         starts.append(({}, layout.inside(cut_runs(arrays, owner))))
@@ -84,7 +89,7 @@ def _fill(
         polished = search_from(arrays, at, POLISH, certificates, steps, seed)
         best = min([*([best] if best else []), at, *polished], key=arrays.judge)
         rank = arrays.judge(best)
-        if stop():
+        if stop() or (start and not rank.over):
             break
         if not divided and (rank.over > HOPELESS * arrays.per_master or (not starts and _far(arrays, rank))):
             divided = True
@@ -107,30 +112,32 @@ def _wander(
     certificates: Sequence[Certificate],
     leaving: Mapping[int, int],
     stop: Callable[[], bool],
+    start: Sequence[int] | None,
 ) -> Sequence[int]:
-    """Return the best placement that walks come to."""
+    """Return the best placement that walks come to; *start*, where it keeps the limits, is only cooled again."""
     some = arrays.per_master > SOME
     seed = arrays.scaled.problem.seed
-    packed = pack(arrays, owner, with_hosts(arrays, owner, leaving))
+    packed = start or pack(arrays, owner, with_hosts(arrays, owner, leaving))
     near = [packed, *search_from(arrays, packed, REPAIR, certificates, 0, seed)]
     steps = min(arrays.scaled.problem.iterations or POLISH_STEPS, POLISH_STEPS)
     best = min([*near, *search_from(arrays, near[-1], POLISH, certificates, steps, seed)], key=arrays.judge)
     rank = arrays.judge(best)
     if not (rank.over or arrays.growing) and rank.cost <= arrays.enough:
         return best
-    starts = [(packed, PACKED[: 1 if arrays.growing else 2] if some else FEW)]
-    if some and len(arrays.takers) * arrays.size <= ROWS_MAX:
+    known = bool(start) and not rank.over
+    starts = [] if known else [(packed, PACKED[: 1 if arrays.growing else 2] if some else FEW)]
+    if some and not known and len(arrays.takers) * arrays.size <= ROWS_MAX:
         starts.append((sketch(arrays, owner), SOME_GROWING if arrays.growing else SOME_SKEWED))
-    elif arrays.growing:
+    elif arrays.growing and not known:
         starts.append((pack_runs(arrays, owner), SOME_GROWING if some else FEW_RUNS))
-    best = min([best, *(start for start, _ in starts)], key=arrays.judge)
+    best = min([best, *(first for first, _ in starts)], key=arrays.judge)
     rank = arrays.judge(best)
-    walks = [(start, course) for start, chosen in starts for course in chosen]
-    again = AGAIN if some and not arrays.growing else 0
-    share = _steps(arrays) // (len(walks) + again)
+    walks = [(first, course) for first, chosen in starts for course in chosen]
+    again = len(COLD) if known else AGAIN if some and not arrays.growing else 0
+    share = _steps(arrays) // (AGAIN + again if known else len(walks) + again)
     for number in range(len(walks) + again):
-        start, course = walks[number] if number < len(walks) else (best, COLD[number % len(COLD)])
-        for at in search_from(arrays, start, course, certificates, share, seed + number):
+        first, course = walks[number] if number < len(walks) else (best, COLD[number % len(COLD)])
+        for at in search_from(arrays, first, course, certificates, share, seed + number):
             judged = arrays.judge(at)
             if judged < rank:
                 best, rank = at, judged

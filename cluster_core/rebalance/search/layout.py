@@ -98,13 +98,16 @@ class Columns(NamedTuple):
     held: dict[int, int]
 
 
-def gather(layout: Layout, base: Sequence[int], *, runs: bool = False) -> Columns:
-    """Return columns: the singles, then bundles of the others (neighbours, for *runs*)."""
-    columns, held = [[s] for s in layout.singles], {}
-    alone = set(layout.singles)
+def gather(
+    layout: Layout, base: Sequence[int], *, runs: bool = False, alone: Sequence[int] | None = None, bundles: int = BUNDLES
+) -> Columns:  # fmt: skip
+    """Return columns: the slots *alone* (default: the singles), then *bundles* of the others an owner (of neighbours, for *runs*)."""
+    singles = layout.singles if alone is None else alone
+    columns, held = [[s] for s in singles], {}
+    single = set(singles)
     rest: dict[tuple[int, int, bool], list[int]] = {}
     for s, home in enumerate(layout.home):
-        if s not in alone:
+        if s not in single:
             rest.setdefault((home, base[s], layout.free[s]), []).append(s)
     for home, where, free in sorted(rest):
         slots = rest[home, where, free]
@@ -114,7 +117,7 @@ def gather(layout: Layout, base: Sequence[int], *, runs: bool = False) -> Column
         elif runs:
             columns += [slots[i : i + RUN] for i in range(0, len(slots), RUN)]
         else:
-            columns += bundle(slots, layout.rows, BUNDLES)
+            columns += bundle(slots, layout.rows, bundles)
     return Columns(columns, held)
 
 

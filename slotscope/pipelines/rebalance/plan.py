@@ -108,21 +108,17 @@ def make_plan(
         plan_id, snapshot_id, problem, found, tuple(batches), tuple(nodes), state, schedule.model, created_at_ms, unread
     )
     watched = watch(problem, others, other_tolerance, found.owners_after)
-    with progress("planning for other tolerances"):
-        table = (
-            tolerance_table(problem, tolerances, effort=TOLERANCE_EFFORT, stop=stop)
-            if found.moves and tolerances
-            else []
-        )
     asked = max(scaled.tolerance)
-    alternatives = []
-    for tolerance, other in table:
-        serves = (
-            found.verdict == PlanVerdict.MOVE
-            and tolerance >= asked
-            and (found.moved <= other.moved or tolerance == asked)
+    looked_at = [t for t in tolerances if found.verdict != PlanVerdict.MOVE or exact(t, "tolerance") != asked]
+    with progress("planning for other tolerances"):
+        table = dict(
+            tolerance_table(problem, looked_at, effort=TOLERANCE_EFFORT, known=found, stop=stop) if found.moves else []
         )
-        chosen = found if serves else other
+    alternatives = []
+    for tolerance in (exact(t, "tolerance") for t in tolerances if found.moves):
+        chosen = table.get(tolerance, found)
+        if found.verdict == PlanVerdict.MOVE and tolerance >= asked and found.moved <= chosen.moved:
+            chosen = found
         alternatives.append(Alternative(float(tolerance), chosen, _rough_seconds(stored, chosen)))
     return MadePlan(stored, scaled, document, slots, targets, alternatives, watched)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cluster_core.kernels.placement_program import PlacementProgram
@@ -84,3 +85,18 @@ def test_all_tolerances_of_a_whole_cluster_end_with_the_work_that_they_are_allow
     assert 0 < max(program.work for program in works) <= WORK_MAX // 4 * ONE_SOLUTION_MORE
     assert all(0 <= found.bound <= found.moved for _, found in table)
     assert [found.moved for _, found in table] == sorted((found.moved for _, found in table), reverse=True)
+
+
+def test_a_program_that_is_cut_short_tells_no_cost_so_that_nobody_takes_it_for_the_cheapest() -> None:
+    """All is on two of eight masters: one step from there is no placement, whatever its cost is said to be."""
+    chance = np.random.default_rng(3)
+    loads = chance.uniform(0.5, 1.5, (64, 2))
+    room = np.tile(loads.sum(0) / 8 * 1.05, (8, 1))
+    start = np.arange(64) % 2
+    fees = (np.arange(8) != start[:, None]) * loads[:, :1]
+
+    cut_short = PlacementProgram(loads, room, fees, start, 1000.0).solve({}, 1)
+    whole = PlacementProgram(loads, room, fees, start, 1000.0).solve({}, WORK_MAX)
+
+    assert cut_short.cost == np.inf
+    assert 0 < whole.cost < loads[:, 0].sum()

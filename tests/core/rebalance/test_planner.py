@@ -236,6 +236,18 @@ def test_a_looser_balance_never_costs_more_however_little_is_searched():
         assert check_plan(replace(cluster, tolerance=tolerance), found) == []
 
 
+@pytest.mark.long
+def test_another_tolerance_begins_with_the_plan_that_is_known():
+    """However little is searched, a looser balance moves no more than the plan for a tight one, which is not made again."""
+    cluster = random_problem(4, 6, 600, skew=0.9)
+    known = plan(replace(cluster, iterations=200_000))
+    ((_, found),) = tolerance_table(cluster, [0.05], effort=0.0001, known=known)
+
+    assert known.verdict is PlanVerdict.MOVE
+    assert 0 < found.moved <= known.moved
+    assert check_plan(replace(cluster, tolerance=0.05), found) == []
+
+
 @pytest.mark.parametrize(
     ("cluster", "verdict"),
     [
