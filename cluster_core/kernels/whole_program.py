@@ -14,15 +14,7 @@ import numpy as np
 
 from cluster_core.kernels.linear_program import INFINITE, SOLVER, Floats, Indices
 
-OPTIONS: dict[str, bool | int | float] = {
-    "output_flag": False,
-    "threads": 1,
-    "random_seed": 0,
-    "mip_rel_gap": 1e-3,
-    "mip_allow_restart": False,
-    "mip_allow_cut_separation_at_nodes": False,
-}
-"""Good values soon, rather than proof that there are no better ones."""
+OPTIONS: dict[str, bool | int | float] = {"output_flag": False, "threads": 1, "random_seed": 0, "mip_rel_gap": 1e-3}
 
 
 class Entries(NamedTuple):
@@ -60,12 +52,17 @@ def solve_whole(
     enough: float = -INFINITE,
     stop: Callable[[], bool] | None = None,
 ) -> Found:
-    """Return the cheapest values found, the first *whole* columns 0 or 1, from *start* on; a cost of *enough*, or *stop*, ends the search."""
+    """Return the cheapest values found, the first *whole* columns 0 or 1, from *start* on; a cost of *enough* ends the search.
+
+    With *stop*, which is asked now and then whether to end, good values are looked for soon, rather than proof that there are no better ones.
+    """
     highs = SOLVER()
     for name, value in {**OPTIONS, "mip_max_nodes": cases_max, "objective_target": enough}.items():
         highs.setOptionValue(name, value)
     if stop is not None:
         highs.cbMipInterrupt.subscribe(partial(_end, stop))
+        for name in ("mip_allow_restart", "mip_allow_cut_separation_at_nodes"):
+            highs.setOptionValue(name, False)
     columns, rows = len(cost), len(limits.least)
     nothing = np.zeros(0, np.int32)
     highs.addRows(rows, limits.least, limits.most, 0, np.zeros(rows, np.int32), nothing, np.zeros(0))

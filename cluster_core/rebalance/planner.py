@@ -169,7 +169,7 @@ def _propose(
         layout = Layout(arrays)
         work = min(max(work, WORK_MAX // 4), WORK_MAX) if work else WORK_MAX
         branching = Branching(layout, work, layout.given(given))
-        joint = branching.proof()
+        joint = (Branching(layout, work) if given and branching.many else branching).proof()
         joint = joint if joint and joint.value > least else None
         least, fees = (joint.value, None) if joint else (least, fees)
     arrays = ProblemArrays(now, targets, least)

@@ -61,15 +61,15 @@ class Branching:
     """One search: `decided` are the masters of the heavy slots that it found, `proof` is what it proved."""
 
     def __init__(self, layout: Layout, work_max: int = WORK_MAX, given: Mapping[int, int] | None = None) -> None:
-        """Search; with some slots where they are *given*, as the layout numbers both, nothing is proven; where cases are many, none is."""
+        """Search; with some slots where they are *given*, as the layout numbers both, nothing is proven."""
         self._work_max = work_max
         self.layout = layout
         self._masters = len(layout.takers)
         self.heavy = [s for s in layout.singles if layout.part[s] > 1 / HEAVY]
-        many = len(self.heavy) * self._masters > PAIRS_MANY
-        singles = self.heavy if many else layout.singles
-        self._given = {} if many or not given else given
-        columns, self._held = gather(layout, layout.home, alone=singles, bundles=BUNDLES_FEW if many else BUNDLES)
+        self._given = given or {}
+        self.many = len(self.heavy) * self._masters > PAIRS_MANY
+        singles = self.heavy if self.many else layout.singles
+        columns, self._held = gather(layout, layout.home, alone=singles, bundles=BUNDLES_FEW if self.many else BUNDLES)
         self._held |= {k: self._given[s] for k, s in enumerate(singles) if s in self._given}
         home = [layout.home[column[0]] for column in columns]
         self._program = layout.program(columns, [n if n >= 0 else k % self._masters for k, n in enumerate(home)])

@@ -196,16 +196,15 @@ class Division:
         return True
 
     def _solve(self, cost: Floats, limits: Limits, entries: Entries, whole: int, start: Floats | None) -> Found:
-        cases = CASES_FEW if self._at_once else CASES_MAX
-        found = solve_whole(cost, limits, entries, whole, cases_max=cases, start=start, stop=self._is_over)
+        cases, stop = (CASES_FEW, self._is_over) if self._at_once else (CASES_MAX, None)
+        found = solve_whole(cost, limits, entries, whole, cases_max=cases, start=start, stop=stop)
         self._left -= found.steps if whole else found.steps // WHOLE_STEPS
         return found
 
     def _is_over(self) -> bool:
-        """Return whether time is up, or what divides all at once has looked around often enough."""
-        if self._at_once:
-            self._looks -= 1
-        return self._stop() or (self._at_once and self._looks < 0)
+        """Return whether time is up, or this was asked often enough."""
+        self._looks -= 1
+        return self._looks < 0 or self._stop()
 
     def _packed(self, at: Sequence[int]) -> list[int]:
         """Return masters of the heavy slots, from *at* on, so that the others find room and little moves."""
