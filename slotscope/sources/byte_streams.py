@@ -33,6 +33,15 @@ class FileStream(ByteStream, Protocol):
         """How much of the file, as it is stored, was read so far."""
 
 
+def read_past(stream: ByteStream, count: int) -> int:
+    """Read and drop *count* bytes, to the end at most; return how many."""
+    room = memoryview(bytearray(min(count, CHUNK_BYTES)))
+    left = count
+    while left and (read := stream.readinto(room[: min(left, len(room))])):
+        left -= read
+    return count - left
+
+
 class PlainStream:
     """An uncompressed file."""
 
@@ -85,11 +94,7 @@ class InflatedStream:
 
     def skip(self, count: int) -> int:
         """Read and drop, to the end at most."""
-        room = memoryview(bytearray(min(count, CHUNK_BYTES)))
-        left = count
-        while left and (read := self.readinto(room[: min(left, len(room))])):
-            left -= read
-        return count - left
+        return read_past(self, count)
 
     def stored_bytes(self) -> int:
         """How much of the compressed file was read so far."""

@@ -7,7 +7,7 @@ import mmap
 import numpy as np
 
 from cluster_core.errors import DecodeError
-from slotscope.sources.byte_streams import CHUNK_BYTES, ByteStream
+from slotscope.sources.byte_streams import ByteStream, read_past
 
 HELD_BYTES = 64 << 20
 """Keys are handed on as soon as so much is held."""
@@ -55,11 +55,7 @@ class HeldBytes:
 
     def skip(self, count: int) -> int:
         """Read on, to the end at most."""
-        room = memoryview(bytearray(min(count, CHUNK_BYTES)))
-        left = count
-        while left and (read := self.readinto(room[: min(left, len(room))])):
-            left -= read
-        return count - left
+        return read_past(self, count)
 
     def read(self, start: int, count: int) -> bytes:
         """Return the *count* bytes from *start* on."""
