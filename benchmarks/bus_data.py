@@ -26,7 +26,7 @@ START_NS = 1_700_000_000_000_000_000
 STEP_NS = 500_000
 FRAME_PAYLOAD_BYTES = 1448
 _PUSH_ACK = 0x18
-_MASTER, _REPLICA = 1, 2
+_MASTER, _REPLICA, _MYSELF = 1, 2, 16
 _ETHERNET = bytes(12) + b"\x08\x00"
 
 
@@ -107,7 +107,7 @@ def _message(kind: int, speaker: int, hearer: int, ids: list[str], second: int, 
     first, last = master * SLOTS // len(ids), (master + 2) * SLOTS // len(ids)
     owned = ((1 << last) - (1 << first)).to_bytes(SLOTS // 8, "little")
     header = Header(
-        type=kind, sender=ids[speaker], port=6379, cport=BUS_PORT, flags=_role(speaker), current_epoch=len(ids),
+        type=kind, sender=ids[speaker], port=6379, cport=BUS_PORT, flags=_role(speaker) | _MYSELF, current_epoch=len(ids),
         config_epoch=master + 1, offset=second, myslots=owned, replicaof=ids[master] if speaker % 2 else "",
         mflags=b"\4\0\0",
     )  # fmt: skip

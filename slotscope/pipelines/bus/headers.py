@@ -232,11 +232,10 @@ class _Columns:
 
 def _coded(column: pa.Array) -> tuple[list[str] | None, NDArray[np.int64]]:
     """The different texts of a column and which of them each row has; a column of numbers is what it is."""
-    if pa.types.is_string(column.type):
-        column = column.dictionary_encode()
-    if not pa.types.is_dictionary(column.type):
+    if pa.types.is_integer(column.type):
         return None, column.to_numpy(zero_copy_only=False)
-    return column.dictionary.to_pylist(), column.indices.to_numpy().astype(np.int64)
+    coded = column.cast(pa.string()).dictionary_encode()  # delta-rs lists a text once for each of its own batches
+    return coded.dictionary.to_pylist(), coded.indices.to_numpy().astype(np.int64)
 
 
 def _loaded(node: str, state: bytes) -> NodeHeaders:
