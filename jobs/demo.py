@@ -61,7 +61,7 @@ def steps(root: str) -> Iterator[Step]:
         ["bus-replay", *here, "--snapshot", "failover", *capture],
     )
     yield "What happened to it?", ["incidents", *here, "--snapshot", "failover"]
-    yield "How did the failover go?", ["incident", str(_failover(root)), *here, "--snapshot", "failover"]
+    yield "How did the failover go?", ["incident", *here, "--snapshot", "failover"]
 
 
 def lay_out(folder: Path) -> None:
@@ -73,15 +73,6 @@ def lay_out(folder: Path) -> None:
     for part, name in ((load / "before", "yesterday"), (load / "after", "dumps"), (bus, "")):
         shutil.copytree(part, folder / name, dirs_exist_ok=True)
     shutil.copy2(load / "topology" / "nodes.txt", folder)
-
-
-def _failover(root: str) -> int:
-    from schemas.incidents import INCIDENTS
-    from slotscope.runtime.storage.delta_files import read_rows
-
-    return int(
-        min(row["incident"] for row in read_rows(root, INCIDENTS, snapshot_id="failover") if row["kind"] == "failover")
-    )
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ def application(about: str, commands: Mapping[str, Command]) -> App:
             raise UnknownCommandError(unused_tokens=list(command), app=app)
         app.help_print(list(command), console=Console())
 
-    def print_completion(shell: Literal["bash", "zsh", "fish"]) -> None:
+    def print_completion(shell: Literal["bash", "zsh", "fish"] | None = None) -> None:
         sys.stdout.write(app.generate_completion(shell=shell))
 
     app.command(
@@ -121,7 +121,7 @@ def application(about: str, commands: Mapping[str, Command]) -> App:
         print_completion,
         name="--completion",
         usage="",
-        help="Print what completes commands and options in bash, zsh or fish.",
+        help="Print what completes commands and options in bash, zsh or fish. Default: the shell that asks.",
     )
     return app
 

@@ -136,6 +136,11 @@ class Lane:
     healths: Sequence[HealthSpan]
 
 
+def gravest_of(incidents: Sequence[IncidentLine]) -> IncidentLine | None:
+    """The incident with the longest time out of service; of equal ones the first."""
+    return max(incidents, key=lambda one: one.figures.get("outage_ms") or 0, default=None)
+
+
 @dataclass(frozen=True, slots=True)
 class HistoryReport:
     """One replay.  *silences* maps (observer, node) to the longest time in ms in which it heard nothing of it."""
@@ -174,8 +179,8 @@ class HistoryReport:
 
     @property
     def gravest(self) -> IncidentLine | None:
-        """The incident with the longest time out of service; of equal ones the first."""
-        return max(self.incidents, key=lambda one: one.figures.get("outage_ms") or 0, default=None)
+        """See `gravest_of`."""
+        return gravest_of(self.incidents)
 
     @property
     def verdict(self) -> tuple[str, str]:
