@@ -11,8 +11,8 @@ class Request(Recorded):
 
     observer: str
     """Which node is asked: a node id, the beginning of one, host:port or port."""
-    at: str
-    """When: ISO 8601 (UTC unless it says otherwise), or s, ms, µs or ns since 1970."""
+    at: str | None = None
+    """When: ISO 8601 (UTC unless it says otherwise), or s, ms, µs or ns since 1970. Default: the last evidence."""
     server: str = "valkey-9.1"
     """Whose rules and commands: redis-7.0 or valkey-9.1."""
     readonly: Flag = False

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from cluster_core.instants import write_instant
 from cluster_core.slots.key_slot import key_slot
 from jobs.main import main
 from slotscope.pipelines.bus.past_views import past_answer
+from slotscope.reports.history.tables import finished_replay
 from slotscope.requests.route import Request
 from slotscope.runtime.errors import InputError
 from tests.builders.history_builder import A, B, R, ns
@@ -86,6 +88,14 @@ def test_a_question_that_makes_no_sense_is_refused(root, options, words):
 
     with pytest.raises((InputError, LookupError), match=words):
         past_answer(("GET", "k"), Request(**asked))
+
+
+def test_without_a_time_the_last_evidence_counts(root):
+    """As for `slotscope nodes`."""
+    found = past_answer(("GET", OF_A), Request(root=root, snapshot="one", observer=B, partial_coverage=True))
+
+    assert found.at == write_instant(int(finished_replay(root, "one")["last_ns"]))
+    assert found.text.startswith("-MOVED ")
 
 
 def test_words_of_the_command_may_look_like_options(root, capsys):
