@@ -150,7 +150,8 @@ def _print_moves(report: RebalanceReport, ink: Ink) -> None:
 
 def _print_alternatives(report: RebalanceReport, ink: Ink) -> None:
     choices = [line for line in report.curve if line.choice]
-    if len(choices) < 2:
+    notes = say.range_words(report)[1:]
+    if len(choices) < 2 and not notes:
         return
     ink.heading("Alternatives", "bytes against slot ranges, within the same limits")
     rows: list[list[Cell]] = [
@@ -163,8 +164,9 @@ def _print_alternatives(report: RebalanceReport, ink: Ink) -> None:
         ]
         for line in choices
     ]
-    ink.table(("", ">Moves", ">Above least", ">Ranges", ">Slots"), rows)
-    for words in say.range_words(report)[1:]:
+    if len(choices) > 1:
+        ink.table(("", ">Moves", ">Above least", ">Ranges", ">Slots"), rows)
+    for words in notes:
         ink.note(words)
 
 

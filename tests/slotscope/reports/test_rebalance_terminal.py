@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -72,6 +73,18 @@ def test_many_masters_are_cut_and_counted() -> None:
     assert "the 8 heaviest of 1,000" in said
     assert "the 6 largest of 334 transfers" in said
     assert len(said.splitlines()) < 70
+
+
+@pytest.mark.parametrize("other_budgets", [True, False])
+def test_why_ranges_are_many_and_what_gives_fewer_is_told_on_eighty_columns(other_budgets: bool) -> None:
+    """With and without other budgets to show beside the plan; no line is cut."""
+    report = replace(rebalance_report(), ranges_after=400)
+    said = rendered(report if other_budgets else replace(report, curve=[]), width=80)
+    words = " ".join(said.split())
+
+    assert "That is more than 10 a master" in words
+    assert ("any number of bytes gives 7;" if other_budgets else "Fewer: --tolerance 0.2 gives 146.") in words
+    assert [line for line in said.splitlines() if len(line) > 80 and "slotscope" not in line] == []
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
