@@ -20,6 +20,8 @@ from schemas.bronze import BAD_RECORDS
 from schemas.history import BUS_MESSAGES
 from schemas.incidents import INCIDENT_STEPS, INCIDENTS
 from schemas.runs import RUNS
+from slotscope.pipelines.bus import headers
+from slotscope.pipelines.bus import history as history_pipeline
 from slotscope.pipelines.bus.findings import Gold, check_figures
 from slotscope.pipelines.bus.inputs import check_request
 from slotscope.requests.bus_replay import Request
@@ -60,6 +62,26 @@ def root(replayed_root):
 
 def read(spark, table, root):
     return spark.read.format("delta").load(f"{root}/{table.name}")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_one_process", [True, False])
+def test_messages_that_are_many_are_written_by_their_task_or_by_spark_and_are_the_same(
+    spark, root, tmp_path, monkeypatch, is_one_process
+) -> None:
+    """Where driver and tasks are one process the task commits them itself, and the driver folds their headers; else Spark does both."""
+    monkeypatch.setattr(history_pipeline, "BYTES_HERE_MAX", 0)
+    monkeypatch.setattr(history_pipeline.tables, "SMALL_ROWS_MAX", 1000)
+    monkeypatch.setattr(history_pipeline.tables, "is_one_process", lambda master: is_one_process)
+    monkeypatch.setattr(headers, "HERE_MAX", headers.HERE_MAX * is_one_process)
+
+    run(spark, tmp_path / "root", pcap=(str(CAPTURE),))
+
+    compared = (BUS_MESSAGES, history.LINKS, INCIDENTS, INCIDENT_STEPS)
+    assert {table: rows(table, tmp_path / "root") for table in compared} == {
+        table: rows(table, root) for table in compared
+    }
+    assert len(rows(BUS_MESSAGES, root)) > 1000
 
 
 def test_every_table_has_its_declared_columns_and_keys_are_unique(spark, root) -> None:
