@@ -95,7 +95,9 @@ def test_without_a_time_the_last_evidence_counts(root):
     found = past_answer(("GET", OF_A), Request(root=root, snapshot="one", observer=B, partial_coverage=True))
 
     assert found.at == write_instant(int(finished_replay(root, "one")["last_ns"]))
-    assert found.text.startswith("-MOVED ")
+    assert not found.serves
+    assert found.text == f"-{found.error}"
+    assert found.error.startswith("MOVED ")
 
 
 def test_words_of_the_command_may_look_like_options(root, capsys):
