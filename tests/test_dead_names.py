@@ -15,6 +15,7 @@ USERS = ("tests", "benchmarks")
 CONFIDENCE_MIN = 60
 USED_ELSEWHERE = {
     "typing_context": "numba hands it to what builds an intrinsic",
+    "user_interrupt": "HiGHS reads it of an event",
     "load_overload": "numba asks its cache by this name",
     "save_overload": "numba asks its cache by this name",
     "receive": "simulated actors of every kind have it, and the network asks by that name",
