@@ -32,7 +32,12 @@ def vote_refusal(view: View, candidate: Peer, header: Header, now_ms: int) -> Re
     if view.profile.vote_spacing and master.voted_time_ms and now_ms - master.voted_time_ms < spacing_ms:
         return Refusal.TOO_SOON
     claimed = slot_bits(header.myslots) & ~view.unclaimed
-    if any(owner.config_epoch > header.config_epoch and owner.slots & claimed for owner in view.nodes.values()):
+    if claimed & master.slots and master.config_epoch > header.config_epoch:
+        return Refusal.GREATER_SLOT_EPOCH
+    claimed &= ~master.slots  # a slot has one owner: mostly nothing is left
+    if claimed and any(
+        owner.config_epoch > header.config_epoch and owner.slots & claimed for owner in view.nodes.values()
+    ):
         return Refusal.GREATER_SLOT_EPOCH
     return Refusal.NONE
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 FAIL: Final = int(MessageType.FAIL)
 MEET: Final = int(MessageType.MEET)
+ENTRIES_MAX: Final = 1 << 16
+"""Entries of gossip whose columns are kept."""
 
 
 class MessageMaker:
@@ -33,6 +35,7 @@ class MessageMaker:
         self._steady = steady
         self._extensions: dict[int, tuple[Extension, ...]] = {0: ()}
         self.verdicts: dict[int, Message] = {}
+        self._entries: dict[GossipEntry, list[int]] = {}
 
     def make(self, slot: int) -> Message:
         """The message in *slot*, equal to what the plain machine would have sent."""
@@ -123,18 +126,25 @@ class MessageMaker:
             if body.extensions != self.extensions(shard):
                 return None
             columns[at.M_SHARD] = shard
-        index_of, number, base_ms = self._steady.index_of, self._steady.numbers.address, self._steady.base_ms
-        entries = []
-        for entry in body.entries:
-            node = index_of.get(entry.node)
-            if node is None:
-                return None
-            address = number(entry.ip, entry.port, entry.cport, entry.pport)
-            ping = entry.ping_sent_s * 1000 - base_ms if entry.ping_sent_s else at.NEVER
-            pong = entry.pong_received_s * 1000 - base_ms + at.FIRST_MS if entry.pong_received_s else 0
-            entries.append([node, ping, pong, entry.flags & at.FLAG_BITS | address << at.ADDRESS_SHIFT])
+        entries = [self._entries.get(entry) or self._entry(entry) for entry in body.entries]
+        if None in entries:
+            return None
         columns[at.M_COUNT] = len(entries)
-        return columns, entries
+        return columns, entries  # type: ignore[return-value]  # none is None
+
+    def _entry(self, entry: GossipEntry) -> list[int] | None:
+        """The columns of an entry, which goes to many; None for one about a stranger."""
+        node = self._steady.index_of.get(entry.node)
+        if node is None:
+            return None
+        if len(self._entries) == ENTRIES_MAX:
+            self._entries.clear()
+        base_ms = self._steady.base_ms
+        address = self._steady.numbers.address(entry.ip, entry.port, entry.cport, entry.pport)
+        ping = entry.ping_sent_s * 1000 - base_ms if entry.ping_sent_s else at.NEVER
+        pong = entry.pong_received_s * 1000 - base_ms + at.FIRST_MS if entry.pong_received_s else 0
+        known = self._entries[entry] = [node, ping, pong, entry.flags & at.FLAG_BITS | address << at.ADDRESS_SHIFT]
+        return known
 
 
 def extension_bytes(shard_id: str) -> int:

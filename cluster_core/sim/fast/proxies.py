@@ -259,7 +259,16 @@ def view_class(steady: SteadyState) -> type[View]:
 
     own["covered"] = covered
     own["size"] = lambda view: covered(view).size
-    own["said_version"] = property(lambda view: -1, lambda view, version: None)  # the loop moves clocks unseen
+    said: dict[int, tuple[int, int]] = {}
+
+    def said_version(view: View) -> int:
+        version, runs = said.get(_row_of_view(view), (-1, -1))
+        return version if runs == steady.store.runs else -1  # the loop moves clocks unseen
+
+    def say_version(view: View, version: int) -> None:
+        said[_row_of_view(view)] = version, steady.store.runs
+
+    own["said_version"] = property(said_version, say_version)
     return type("ArrayView", (View,), own)
 
 

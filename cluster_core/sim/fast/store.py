@@ -68,6 +68,8 @@ class Store:
         self.due = flat(self.g.due)
         self.narrow = fields_of(self.g.narrow)
         self._orders: dict[bytes, int] = {}
+        self.runs = 0
+        """How often compiled code has had a chance to move clocks."""
         self._loop, self._carry, self._greet = direct(run_events), direct(carry), direct(greet)
         self._has_spares, self._cover = direct(has_spares), direct(read_coverage)
         self.rows = [flat(row) for row in self.g.rows]
@@ -87,6 +89,7 @@ class Store:
 
     def run(self, end_us: int, limit_us: int, limit_order: int) -> int:
         """Handle events, see `run_events`."""
+        self.runs += 1
         return int(self._loop(self.g, end_us, limit_us, limit_order))
 
     def place(self, at_us: int, order: int, what: int) -> None:
@@ -224,6 +227,7 @@ class Store:
 
     def greet(self, i: int, h: int, now_ms: int) -> bool:
         """Ping a node over a new connection, see `greet`."""
+        self.runs += 1
         if self.g.control[at.FREE] < 2 or self.g.control[at.EVENTS] + 2 > self.g.events.shape[1]:
             self.grow()
         return bool(self._greet(self.g, i, h, now_ms))
