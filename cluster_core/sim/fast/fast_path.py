@@ -123,9 +123,9 @@ class ArrayWorld(World):
         """Let time pass until *end_us*, or until *goes_on* says no; only before the first look something was done from outside."""
         if self.now_us < end_us and goes_on():
             self.run_to(min(self.now_us + look_us, end_us))
-        while self.now_us < end_us and goes_on() and isinstance(self, ArrayWorld) and self._goes_on():
+        while isinstance(self, ArrayWorld) and self.now_us < end_us and goes_on() and self._goes_on():
             run_to(self.steady, min(self.now_us + look_us, end_us), is_first=False)
-        super().run_while(goes_on, look_us, end_us)
+        World.run_while(self, goes_on, look_us, end_us)
 
     def _goes_on(self) -> bool:
         """Whether the world is on the fast path still: with other hosts, or a host of another id, it has to begin anew."""

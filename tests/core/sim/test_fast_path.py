@@ -301,6 +301,22 @@ def test_who_listens_to_everything_keeps_a_world_off_the_fast_path():
     assert not isinstance(stage.world, ArrayWorld)
 
 
+def test_a_world_that_is_looked_at_goes_on_where_the_fast_path_ends():
+    """A host of another name came, and somebody listens to everything: the plain machine does the rest."""
+    settings = NodeSettings(profile=PROFILES["valkey-9.1"])
+    places = places_of(Layout(3, 0), lambda name: settings, Random(1))
+    stage = Stage(Random, 1, places[:2], is_told=False)
+    world, looks = stage.world, []
+    assert begin_steady(world)
+    world.add(places[2])
+    world.recorder = type("Ears", (), dict.fromkeys(("connected", "delivered", "closed"), lambda *_: None))()
+
+    world.run_while(lambda: looks.append(world.now_us) or len(looks) < 4, S, 10 * S)
+
+    assert not isinstance(world, ArrayWorld)
+    assert world.now_us == 3 * S
+
+
 def test_an_engine_that_is_none_is_refused():
     """The text says what there is."""
     with pytest.raises(TrialError, match="no engine 'warp'; there are auto, fast, plain"):
