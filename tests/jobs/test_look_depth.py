@@ -7,21 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from cluster_core.advice.changes import rank_changes
-from cluster_core.advice.conditions import conditions_for
-from cluster_core.advice.totals import Totals
-from cluster_core.kernels.rdb.skim import RdbSkimmer
-from cluster_core.kernels.values.measure import ValueMeasure
-from cluster_core.memory.model import MemorySettings, model_of
-from slotscope.sources.keys.advice_tally import AdviceOptions, AdviceTally
-from slotscope.sources.keys.value_sample import totals_of
+from cluster_core.memory.model import MemorySettings
 from tests.benches.clusters import running_cluster
 from tests.benches.servers import Server, redis_binary, running, valkey_binary, wait_for
+from tests.builders.advice_totals import advice_totals
 from tests.jobs.test_look import address, told
-from tests.reference.rdb.skimming import batches_of
 
 DAY_S = 86_400
 COLD = 3000
@@ -59,15 +52,7 @@ def advised(server: Server) -> dict[tuple[str, str], int]:
     server.call("SAVE")
     data = (Path(server.directory) / "dump.rdb").read_bytes()
     settings = MemorySettings("libc" if b"libc" in server.call("INFO", "memory") else "jemalloc")
-    skimmer = RdbSkimmer("dump", memory=settings)
-    batches = list(batches_of(skimmer, data))
-    model = model_of(skimmer.head, settings)
-    assert model is not None
-    conditions = conditions_for(model)
-    tally = AdviceTally(model, ValueMeasure(skimmer.head, conditions), len(conditions), AdviceOptions(settings))
-    for batch in batches:
-        tally.add(batch, np.frombuffer(data, np.uint8), 0)
-    found: Totals = totals_of(tally, conditions)
+    model, found = advice_totals(data, settings)
     return {(one.kind.value, one.subject.decode()): one.saved_bytes for one in rank_changes(found.sums(model))}
 
 

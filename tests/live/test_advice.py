@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cluster_core.advice.conditions import Condition, PackedLimits, conditions_for
+from cluster_core.advice.conditions import Condition, PackedLimits
 from cluster_core.advice.curves import LIST_SETTING
 from cluster_core.formats.rdb.grammar import ENCODINGS
 from cluster_core.formats.rdb.head import RdbHead
@@ -20,9 +20,8 @@ from cluster_core.kernels.values.measure import ValueMeasure
 from cluster_core.memory.allocators import JEMALLOC, JEMALLOC_16, LIBC
 from cluster_core.memory.layouts import layout_named
 from cluster_core.memory.model import MemoryModel, MemorySettings, model_of
-from slotscope.sources.keys.advice_tally import AdviceOptions, AdviceTally
-from slotscope.sources.keys.value_sample import totals_of
 from tests.benches.servers import Server, redis_62_binary, redis_binary, running, valkey_binary
+from tests.builders.advice_totals import advice_totals
 from tests.reference.rdb.skimming import batches_of
 
 ERROR_MAX = 0.02
@@ -209,14 +208,8 @@ def test_larger_nodes_of_lists_save_what_was_said_once_the_lists_are_written_ane
     with running(binary, list_max_listpack_size=-5) as live:
         live.ask(list(lists()))
         written = usage(live)
-    model, (head, batches) = own(dump)._replace(allocator=allocator), skimmed(dump)
-    conditions = conditions_for(model)
-    tally = AdviceTally(
-        model, ValueMeasure(head, conditions), len(conditions), AdviceOptions(MemorySettings(loaded=True))
-    )
-    for batch in batches:
-        tally.add(batch, np.frombuffer(dump, np.uint8), 0)
-    said = totals_of(tally, conditions).curves[LIST_SETTING, -5][1]
+    _, totals = advice_totals(dump, MemorySettings(loaded=True), allocator=allocator)
+    said = totals.curves[LIST_SETTING, -5][1]
 
     assert loaded == pytest.approx(now, rel=0.0001)
     assert abs(now - written) > 0.005 * now

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import random
 
-import numpy as np
 import pytest
 
 from cluster_core.advice.changes import BUCKET_KEYS, Kind, rank_changes
-from cluster_core.advice.conditions import conditions_for
 from cluster_core.advice.curves import LIST_SETTING
 from cluster_core.advice.totals import Totals
-from cluster_core.kernels.rdb.skim import RdbSkimmer
-from cluster_core.kernels.values.measure import ValueMeasure
-from cluster_core.memory.model import MemoryModel, MemorySettings, model_of
-from slotscope.sources.keys.advice_tally import AdviceOptions, AdviceTally
-from slotscope.sources.keys.value_sample import totals_of
+from cluster_core.memory.model import MemoryModel, MemorySettings
 from tests.builders import rdb_builder as build
-from tests.reference.rdb.skimming import batches_of
+from tests.builders.advice_totals import advice_totals
 
 QUICKLIST2 = 18
 PACKED_NODE = 2
@@ -26,16 +20,7 @@ PACKED_NODE = 2
 def measured(*records: bytes, allocator: str = "jemalloc") -> tuple[MemoryModel, Totals]:
     """The sums of a dump of Redis 7.0 with *records*."""
     data = build.rdb(build.aux("redis-ver", "7.0.15"), build.select(0), *records)
-    settings = MemorySettings(allocator)
-    skimmer = RdbSkimmer("dump", memory=settings)
-    batches = list(batches_of(skimmer, data))
-    model = model_of(skimmer.head, settings)
-    assert model is not None
-    conditions = conditions_for(model)
-    tally = AdviceTally(model, ValueMeasure(skimmer.head, conditions), len(conditions), AdviceOptions(settings))
-    for batch in batches:
-        tally.add(batch, np.frombuffer(data, np.uint8), 0)
-    return model, totals_of(tally, conditions)
+    return advice_totals(data, MemorySettings(allocator))
 
 
 def string(name: bytes, value: bytes) -> bytes:

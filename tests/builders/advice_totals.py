@@ -1,0 +1,29 @@
+"""What advice adds up over all keys of a dump, for tests that compare with it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cluster_core.advice.conditions import conditions_for
+from cluster_core.advice.totals import Totals
+from cluster_core.kernels.rdb.skim import RdbSkimmer
+from cluster_core.kernels.values.measure import ValueMeasure
+from cluster_core.memory.model import MemoryModel, MemorySettings, model_of
+from slotscope.sources.keys.advice_tally import AdviceOptions, AdviceTally
+from slotscope.sources.keys.value_sample import totals_of
+from tests.reference.rdb.skimming import batches_of
+
+
+def advice_totals(dump: bytes, settings: MemorySettings, *, allocator: int | None = None) -> tuple[MemoryModel, Totals]:
+    """The model of the keys of *dump* as *settings* have it, with another *allocator* if one is given, and the sums of advice under it."""
+    skimmer = RdbSkimmer("dump", memory=settings)
+    batches = list(batches_of(skimmer, dump))
+    model = model_of(skimmer.head, settings)
+    assert model is not None
+    if allocator is not None:
+        model = model._replace(allocator=allocator)
+    conditions = conditions_for(model)
+    tally = AdviceTally(model, ValueMeasure(skimmer.head, conditions), len(conditions), AdviceOptions(settings))
+    for batch in batches:
+        tally.add(batch, np.frombuffer(dump, np.uint8), 0)
+    return model, totals_of(tally, conditions)
