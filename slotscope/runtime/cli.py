@@ -41,6 +41,7 @@ from slotscope.runtime.failure import (
     READER_GONE,
     SEE_HELP,
     UNEXPECTED,
+    complaint,
     describe,
 )  # fmt: skip
 from slotscope.runtime.spark.executors.compiled_code import compiled_since, take_packed
@@ -154,7 +155,7 @@ def run(program: App | Callable[..., int | None], argv: Sequence[str] | None = N
         if debug:
             traceback.print_exc()
         failure = describe(error)
-        sys.stderr.write(f"slotscope: {stores.hide(failure.line)}\n")
+        sys.stderr.write(complaint(stores.hide(failure.line)) + "\n")
         return failure.code
     return outcome if isinstance(outcome, int) else OK
 

@@ -15,6 +15,7 @@ from cyclopts import CycloptsError, UnknownCommandError
 
 from cluster_core.errors import ClusterCoreError
 from slotscope.runtime.errors import InputError, TryAgainError
+from slotscope.runtime.program import NAME
 
 OK = 0
 UNEXPECTED = 1
@@ -85,6 +86,11 @@ def describe(error: BaseException) -> Failure:
         UNEXPECTED,
         printable(f"{type(error).__name__}: {first}"[:LINE_CHARS_MAX]) + "; run again with --debug",
     )
+
+
+def complaint(line: str) -> str:
+    """*line* behind the name of the program; tables in a folder of that name, the default root, are said to be in ``./slotscope``."""
+    return f"{NAME}: {'./' if line.startswith(f'{NAME}: ') else ''}{line}"
 
 
 def printable(text: str) -> str:

@@ -270,7 +270,7 @@ def read_slot_stats(masters: Sequence[LiveMaster]) -> dict[str, dict[int, tuple[
 
 
 def measure_memory_bytes(stats: Mapping[str, Mapping[int, tuple[str, int]]]) -> Measured | None:
-    """Memory of each master as SLOT-STATS counts it; None where the servers do not (before Redis 8.2)."""
+    """Memory of each master as SLOT-STATS counts it; None where the servers do not (before Redis 8.4)."""
     if "memory_bytes" not in stats:
         return None
     loads: dict[str, float] = {}

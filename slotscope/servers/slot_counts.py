@@ -19,7 +19,7 @@ SLOTS_AT_ONCE: Final = 1024
 
 
 class SlotCount(NamedTuple):
-    """Keys of a slot, its memory (Redis 8.2) and the processor time of its commands so far; None where the server does not count them."""
+    """Keys of a slot, its memory (Redis 8.4) and the processor time of its commands so far; None where the server does not count them."""
 
     keys: int
     memory_bytes: int | None = None

@@ -1,7 +1,8 @@
 """What every slot of a live cluster weighs, from one address, without writing and without haste.
 
-Keys are counted slot by slot; memory is what CLUSTER SLOT-STATS tells (Redis 8.2), else estimated from keys that are drawn as
-`slotscope look` draws them, from replicas where there are any.  Only what `visits.ASKED`, `slot_counts.SENT` and `draws.SENT` list is sent.
+Keys are counted slot by slot; memory is what CLUSTER SLOT-STATS tells (Redis 8.4 started with
+``cluster-slot-stats-enabled``), else estimated from keys that are drawn as `slotscope look` draws them, from replicas where there are
+any.  Only what `visits.ASKED`, `slot_counts.SENT` and `draws.SENT` list is sent.
 """
 
 from __future__ import annotations

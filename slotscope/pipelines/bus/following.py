@@ -25,7 +25,7 @@ from slotscope.pipelines.bus.inputs import Inputs
 from slotscope.pipelines.bus.outcome import Outcome
 from slotscope.pipelines.bus.states import Batch
 from slotscope.runtime.errors import InputError, PlaceError, TryAgainError
-from slotscope.runtime.failure import describe
+from slotscope.runtime.failure import complaint, describe
 from slotscope.sources.bus.point_series import RecordedInput, recorded_inputs
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Follower:
                 return
             failures = 1 if time.monotonic() - started > PATIENCE_S else failures + 1
             wait_s = min(PATIENCE_S, 2.0**failures)
-            sys.stderr.write(f"slotscope: {describe(error).line}; trying again in {wait_s:.0f} s\n")
+            sys.stderr.write(f"{complaint(describe(error).line)}; trying again in {wait_s:.0f} s\n")
             stop.wait(wait_s)
 
     def _start(self) -> StreamingQuery:

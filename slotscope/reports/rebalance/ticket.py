@@ -74,7 +74,8 @@ def ticket(report: RebalanceReport) -> str:
         lines.append(f"{node.address or node.node_id}: {node.slots_before} -> {node.slots_after} slots  {moves}")
     if len(report.nodes) > MASTERS_LISTED:
         lines.append(f"and {text.plural(len(report.nodes) - MASTERS_LISTED, 'more master')}")
-    lines += ["", *say.range_words(report)] if report.curve else []
+    ranges = say.range_words(report)
+    lines += ["", *ranges] if ranges else []
     if report.meant is not None:
         lines += ["", client_words(report.meant), counting_words(report.meant)]
     if report.warnings:

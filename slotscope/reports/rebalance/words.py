@@ -152,17 +152,21 @@ def budget_words(budget: float | None) -> str:
 
 def range_words(report: RebalanceReport) -> list[str]:
     """What is known of the number of slot ranges, a sentence each: the least there can be, why there are many, what would give fewer."""
-    if not report.acts:
+    if not report.acts or not report.ranges_bound:
+        return why_many_ranges(report)
+    least = (
+        f"{text.plural(report.ranges_after, 'slot range')} after it; fewer than {text.count(report.ranges_bound)} "
+        "are impossible within these limits, proven; what is between the two is not known."
+    )
+    return [least, *why_many_ranges(report)]
+
+
+def why_many_ranges(report: RebalanceReport) -> list[str]:
+    """Why a plan leaves more slot ranges than some a master, and what would give fewer, a sentence each; nothing where it does not."""
+    owners = sum(1 for node in report.nodes if node.slots_after)
+    if not report.acts or report.ranges_after <= RANGES_A_MASTER_MAX * owners:
         return []
     found = []
-    if report.ranges_bound:
-        found.append(
-            f"{text.plural(report.ranges_after, 'slot range')} after it; fewer than {text.count(report.ranges_bound)} "
-            "are impossible within these limits, proven; what is between the two is not known."
-        )
-    owners = sum(1 for node in report.nodes if node.slots_after)
-    if report.ranges_after <= RANGES_A_MASTER_MAX * owners:
-        return found
     limits = " and ".join(resource_words(one.resource) for one in report.reaches)
     found.append(
         f"That is more than {RANGES_A_MASTER_MAX} a master: within this budget no windows of neighbouring slots were found that keep every "
@@ -186,7 +190,8 @@ def range_words(report: RebalanceReport) -> list[str]:
     ]
     ways += [f"any number of bytes gives {text.count(line.ranges)}" for line in fewer if line.budget is None]
     ways += [f"--tolerance {line.tolerance:g} gives {text.count(line.ranges)}" for line in looser[-1:]]
-    found.append(f"Fewer: {'; '.join(ways)}." if ways else "No larger budget that was tried gives fewer.")
+    none = "No larger budget that was tried gives fewer." if report.curve else "Other budgets were not tried."
+    found.append(f"Fewer: {'; '.join(ways)}." if ways else none)
     return found
 
 

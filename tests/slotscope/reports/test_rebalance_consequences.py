@@ -151,10 +151,24 @@ def test_more_than_ten_ranges_a_master_come_with_a_reason_and_what_would_give_fe
         ways
         == "Fewer: --bytes-budget 0% gives 96; --bytes-budget 5% gives 14; --bytes-budget 10% gives 40; any number of bytes gives 7."
     )
-    assert (
-        range_words(replace(report, ranges_after=100, curve=[], tolerances=[]))[-1]
-        == "No larger budget that was tried gives fewer."
-    )
+    dearer = replace(report, ranges_after=100, curve=[replace(line, ranges=120)], tolerances=[])
+    assert range_words(dearer)[-1] == "No larger budget that was tried gives fewer."
+    assert range_words(replace(dearer, curve=[]))[-1] == "Other budgets were not tried."
+
+
+@pytest.mark.parametrize("ranges_bound", [6, None])
+def test_page_and_ticket_say_why_ranges_are_many_where_there_are_no_other_budgets_to_show(
+    ranges_bound: int | None,
+) -> None:
+    """Under a heading of their own, whether a least number is proven or not; nothing of the sort where they are few."""
+    many = replace(rebalance_report(), ranges_after=400, ranges_bound=ranges_bound, curve=[])
+    few = replace(many, ranges_after=14, ranges_bound=None)
+
+    for told in (render_rebalance_html(many), ticket(many)):
+        assert "That is more than 10 a master" in told
+        assert "--tolerance 0.2 gives 146" in told
+    assert "Slot ranges</h2>" in render_rebalance_html(many)
+    assert "Slot ranges</h2>" not in render_rebalance_html(few)
 
 
 def test_the_page_says_how_long_the_plan_holds_or_that_this_is_not_known() -> None:

@@ -12,6 +12,7 @@ from cluster_core.errors import DecodeError
 from jobs.main import ABOUT, COMMANDS, HISTORY, PLAN
 from slotscope.requests.options import Common, Paths
 from slotscope.runtime import cli
+from slotscope.runtime.errors import InputError
 
 NOTHING = Common()
 
@@ -20,6 +21,8 @@ def command(*, rdb: Paths = (), topology: str | None = None, common: Common = NO
     """Pretend to be a job: say what it got, or fail as *topology* asks."""
     if topology == "bad":
         raise DecodeError("not \x1b[31m an RDB", offset=7, source="x.rdb")
+    if topology == "root":
+        raise InputError("slotscope: no plan there")
     if topology == "bug":
         raise ZeroDivisionError("division by zero")
     if topology == "interrupt":
@@ -41,6 +44,7 @@ def test_a_flag_takes_several_values_and_may_be_repeated(capsys):
 @pytest.mark.parametrize(
     ("arguments", "code", "line"),
     [
+        (["--topology", "root"], 2, "slotscope: ./slotscope: no plan there"),
         (["--topology", "bad"], 2, "slotscope: x.rdb: offset 7: not \\x1b[31m an RDB"),
         (["--topology", "bug"], 1, "slotscope: ZeroDivisionError: division by zero; run again with --debug"),
         (["--topology", "interrupt"], 130, "slotscope: interrupted"),

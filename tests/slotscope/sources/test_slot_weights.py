@@ -1,0 +1,57 @@
+"""What slots of a live cluster weigh where its servers tell their memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cluster_core.wire.resp import RespError, encode_value
+from slotscope.servers.node_link import Access, Address
+from slotscope.servers.slot_weights import weigh_slots
+from tests.benches.fake_servers import scripted
+
+NODES = b"%s 127.0.0.1:%d@17000 myself,master - 0 0 1 connected 0-16383\n"
+INFO = b"# Server\r\nredis_version:8.4.0\r\n# Memory\r\nused_memory_dataset:4096\r\nloading:0\r\n# Keyspace\r\ndb0:keys=3,expires=0\r\n"
+
+
+def slot_stats(first: int, last: int) -> list[Any]:
+    """A reply in the form of Redis 8.4: slot 7 holds two keys, slot 16000 one."""
+    keys, memory = {7: 2, 16000: 1}, {7: 300, 16000: 96}
+    return [
+        [
+            slot,
+            [
+                *(b"key-count", keys.get(slot, 0), b"cpu-usec", 0, b"memory-bytes", memory.get(slot, 0)),
+                *(b"network-bytes-in", 0, b"network-bytes-out", 0),
+            ],
+        ]
+        for slot in range(first, last + 1)
+    ]
+
+
+def test_where_servers_tell_the_memory_of_slots_no_key_is_drawn() -> None:
+    """Keys and memory are those of SLOT-STATS, nothing is an estimate, and no command names or looks for a key."""
+
+    def answer(words: list[bytes]) -> bytes:
+        match [word.upper() for word in words[:2]]:
+            case [b"INFO", *_]:
+                return encode_value(INFO, protocol=2)
+            case [b"CLUSTER", b"NODES"]:
+                return encode_value(NODES % (b"a" * 40, port), protocol=2)
+            case [b"CLUSTER", b"INFO"]:
+                return encode_value(b"cluster_state:ok\r\n", protocol=2)
+            case [b"CLUSTER", b"SLOT-STATS"]:
+                return encode_value(slot_stats(int(words[3]), int(words[4])), protocol=2)
+        return encode_value(RespError("ERR unexpected"), protocol=2)
+
+    with scripted(answer) as (port, asked):
+        found = weigh_slots(Address("127.0.0.1", port), Access(), seconds=5, rate=100_000)
+
+    held = {name: {slot: load for slot, load in enumerate(loads) if load} for name, loads in found.loads.items()}
+    assert held == {"keys": {7: 2, 16000: 1}, "memory_bytes": {7: 300, 16000: 96}}
+    assert not found.memory
+    assert {b" ".join(words[:2]).upper() for words in asked} <= {
+        b"INFO ALL",
+        b"CLUSTER NODES",
+        b"CLUSTER INFO",
+        b"CLUSTER SLOT-STATS",
+    }
