@@ -13,18 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from cluster_core.rebalance.execution.run_state import Settings
 from cluster_core.slots.key_slot import key_slot
 from jobs import main as program
 from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS, REBALANCE_PLANS
-from slotscope.pipelines.rebalance.execution import carry_out
-from slotscope.plans.maintenance import MaintenanceWindow
 from slotscope.runtime.failure import BAD_INPUT, OK, PAUSED, PROMISE_BROKEN
 from slotscope.runtime.storage.delta_files import exists, read_rows
-from slotscope.servers.moves import open_nodes
-from slotscope.servers.node_link import Access
 from tests.benches.clusters import Cluster, knows, running_cluster, topology_of
-from tests.benches.live_runs import REPOSITORY, wait_for_commits
+from tests.benches.live_runs import REPOSITORY, carry_out_until_closing, open_hours, wait_for_commits
 from tests.benches.moving_cluster import (
     Writers,
     assert_in_place,
@@ -160,22 +155,14 @@ def test_when_the_window_closes_it_pauses_and_the_same_command_goes_on(redis7, t
     assert "the maintenance window is closed, nothing was begun; it opens at" in capsys.readouterr().err
     assert not exists(str(tmp_path), PLAN_STEPS)
 
-    closing = MaintenanceWindow(
-        (now - timedelta(hours=1)).time(), (datetime.now(UTC) + timedelta(seconds=1)).time(), UTC
-    )
-    nodes = open_nodes(Access(), [node.id for node in stored.nodes], f"127.0.0.1:{redis7.masters[0].port}")
-    try:
-        assert carry_out(str(tmp_path), stored, nodes, Settings(pause_between_s=0.3), None, closing) == PAUSED
-    finally:
-        nodes.close()
+    assert carry_out_until_closing(tmp_path, stored, redis7) == PAUSED
     said = capsys.readouterr().err
     assert "the maintenance window closes: pausing when what runs now is done" in said
     assert re.search(r"paused .*; \d+ of 200 slots are in place; run again to go on", said)
     assert before != owners_of(redis7.masters[0]) != list(stored.plan.owners_after)
     assert not any(node.migrating or node.importing for m in redis7.masters for node in topology_of(m).nodes)
 
-    opened = f"{now - timedelta(hours=1):%H:%M}-{now + timedelta(hours=3):%H:%M}"
-    assert rebalance(tmp_path, redis7, "--apply", "--maintenance-window", opened) in (OK, PROMISE_BROKEN)
+    assert rebalance(tmp_path, redis7, "--apply", "--maintenance-window", open_hours()) in (OK, PROMISE_BROKEN)
     assert f"plan {stored.plan_id} was begun and not ended: going on with it" in capsys.readouterr().err
     assert owners_of(redis7.masters[0]) == list(stored.plan.owners_after)
     assert len(read_rows(str(tmp_path), REBALANCE_PLANS)) == 1
