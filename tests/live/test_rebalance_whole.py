@@ -93,7 +93,6 @@ def assert_balanced(cluster: Cluster, *, is_large: bool) -> None:
     assert worst(told["keys"]) <= LIMIT
     if is_large:
         assert worst(told["memory"]) <= LIMIT
-        assert worst(told["used_memory"]) <= LIMIT
         return
     owners = owners_of(cluster.masters[0])
     ids = sorted({owner for owner in owners if owner})
@@ -209,6 +208,8 @@ def test_a_cluster_is_balanced_grown_and_shrunk_by_one_command(kind, keys, tmp_p
         runs.settle(cluster)
         assert_balanced(cluster, is_large=is_large)
         seen["balance"] = {name: round(worst(values), 4) for name, values in figures(cluster).items()}
+        if is_large:  # of nine, those that gave slots away keep hash tables for the keys that they had
+            assert seen["balance"]["used_memory"] <= LIMIT
         ranges = seen["ranges"] = {"balanced": count_ranges(owners_of(cluster.masters[0]))}
         assert_no_complaint(cluster)
 

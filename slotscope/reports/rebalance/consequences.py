@@ -32,6 +32,7 @@ PATH_WORDS = {
     Path.REDIS_IMPORT: "CLUSTER MIGRATION IMPORT (Redis 8.4)",
     Path.LEGACY: "SETSLOT and MIGRATE, key by key (any version)",
 }
+BY_HAND = PATH_WORDS[Path.LEGACY]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +49,12 @@ class BatchTime:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredSpeed:
-    """What moves of an earlier plan took: *bytes_per_s* of one move, over *moves* of them."""
+    """What moves of an earlier plan took by *path*: *bytes_per_s* of one move, over *moves* of them."""
 
     plan_id: str
     bytes_per_s: float
     moves: int
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,8 @@ class MovingPart:
 
 @dataclass(frozen=True, slots=True)
 class Consequences:
-    """All of it.  *reply_before* and *reply_after* are bytes of CLUSTER SLOTS; *by_count* is what a tool that counts slots makes of either."""
+    """All of it.  *reply_before* and *reply_after* are bytes of CLUSTER SLOTS; *by_count* is what a tool that counts slots makes of either, *parts*
+    None where no snapshot lists keys."""
 
     reply_before: int
     reply_after: int
@@ -81,7 +84,7 @@ class Consequences:
     seconds_by_path: Mapping[str, float]
     speed: MeasuredSpeed | None
     others: Sequence[OtherCount]
-    parts: Sequence[MovingPart]
+    parts: Sequence[MovingPart] | None
     lopsided: Sequence[Lopsided] = ()
 
 
@@ -142,17 +145,26 @@ def measured_speed(root: str, own_id: str) -> MeasuredSpeed | None:
     timed = [row for row in done if row["plan_id"] == plan_id]
     moved = sum(sizes.get(slot, 0) for row in timed for slot in SlotSet.parse(row["slots"], source="plan_steps"))
     seconds = sum(row["seconds"] for row in timed)
-    return MeasuredSpeed(plan_id, moved / seconds, len(timed)) if moved else None
+    return MeasuredSpeed(plan_id, moved / seconds, len(timed), _path_of(root, plan_id)) if moved else None
 
 
-def moving_parts(root: str, stored: StoredPlan) -> list[MovingPart]:
-    """Return the heaviest hash tags and keys of slots that move, as the snapshot lists them."""
+def _path_of(root: str, plan_id: str) -> str:
+    """How the last run of a plan moved slots, in words; empty where its journal does not say."""
+    started = read_rows(root, PLAN_STEPS, columns=("ts", "detail"), plan_id=plan_id, step=StepKind.STARTED.value)
+    last = (max(started, key=lambda row: row["ts"])["detail"] if started else None) or ""
+    return next((words for path, words in PATH_WORDS.items() if last.endswith(f", {path.value}")), "")
+
+
+def moving_parts(root: str, stored: StoredPlan) -> list[MovingPart] | None:
+    """Return the heaviest hash tags and keys of slots that move, as the snapshot lists them; None where it lists none at all."""
     moves = {move.slot: move for move in stored.plan.moves}
     snapshot_id = stored.snapshot_id
     if not moves or not snapshot_id or not exists(root, HASH_TAGS) or not exists(root, BIG_KEYS):
-        return []
+        return None
     tags = read_rows(root, HASH_TAGS, where="keys > 1", snapshot_id=snapshot_id)
     keys = read_rows(root, BIG_KEYS, snapshot_id=snapshot_id, scope="slot")
+    if not tags and not keys:
+        return None
     found = [_part(row, "hash_tag", moves) for row in tags if row["slot"] in moves]
     found += [_part(row, "key", moves) for row in keys if row["slot"] in moves]
     return sorted(found, key=lambda part: (-(part.size_bytes or 0), -part.keys, part.name))[:PARTS_LISTED]

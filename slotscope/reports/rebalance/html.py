@@ -10,7 +10,7 @@ from slotscope.reports.page import render_page
 from slotscope.reports.rebalance import words as say
 from slotscope.reports.rebalance.charts import Curve, Profile, curve, profile
 from slotscope.reports.rebalance.report import PlanNode, ProofLine, RebalanceReport, WorstLoad
-from slotscope.reports.rebalance.ticket import client_words, counting_words, other_words, ticket
+from slotscope.reports.rebalance.ticket import client_words, counting_words, no_parts_words, other_words, ticket
 from slotscope.reports.severities import count_by_severity
 from slotscope.runtime import text
 
@@ -99,6 +99,8 @@ def render_rebalance_html(report: RebalanceReport) -> str:
         "batches_shown": BATCHES_SHOWN,
         "targets_shown": TARGETS_SHOWN,
         "ticket": ticket(report),
+        "by_hand_words": say.by_hand_words(report),
+        "no_parts_words": no_parts_words(report.meant) if report.meant else "",
         "ranges": lambda transfer: say.ranges_text(transfer.ranges, RANGES_SHOWN),
         **{
             one.__name__: one

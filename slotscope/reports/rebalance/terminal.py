@@ -56,7 +56,7 @@ def _print_verdict(report: RebalanceReport, ink: Ink) -> None:
             if report.gap is not None
             else "how far above the least is not known",
             f"{text.count(report.ranges_before)} → {text.count(report.ranges_after)} slot ranges{_least_ranges(report)}",
-            f"{text.plural(report.batches, 'batch', 'batches')}, about {say.duration(report.estimated_s)}",
+            f"{text.plural(report.batches, 'batch', 'batches')}, about {say.time_words(report)}",
         ]
     ink.flow(figures)
     ink.flow(say.outlook(report))

@@ -54,6 +54,13 @@ def other_words(report: RebalanceReport, one: OtherCount) -> str:
     return f"With {one.masters} masters, {which}{leaves}: {share} each in the mean; {least}."
 
 
+def no_parts_words(meant: Consequences) -> str:
+    """Why no hash tag or key is named that moves."""
+    if meant.parts is not None:
+        return "None of the heavy hash tags and keys that the snapshot lists moves."
+    return "Which hash tags and keys move is not known: key-slots finds them in dumps, and a plan from its snapshot names the heaviest."
+
+
 def ticket(report: RebalanceReport) -> str:
     """Return *report* as plain text: verdict, figures, masters, what to know, commands with the way back."""
     lines = [
@@ -64,7 +71,7 @@ def ticket(report: RebalanceReport) -> str:
         f"proven minimum   {say.amount(report.cost, report.bound)}" + (f"; the plan is {say.share_text(report.gap)} above" if report.gap is not None else ""),
         f"slots that move  {text.count(report.moved_slots)}",
         f"slot ranges      {text.count(report.ranges_before)} before, {text.count(report.ranges_after)} after",
-        f"time             about {say.duration(report.estimated_s)} in {text.plural(report.batches, 'batch', 'batches')}",
+        f"time             about {say.time_words(report)}, in {text.plural(report.batches, 'batch', 'batches')}",
         *(f"{say.resource_words(one.resource):16} heaviest master {say.factor(one.before)} before, {say.factor(one.after)} after, limit {say.factor(one.limit)}" for one in report.reaches),
         "",
     ]  # fmt: skip

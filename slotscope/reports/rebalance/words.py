@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from cluster_core.rebalance.plan import PlanVerdict
+from slotscope.reports.rebalance.consequences import BY_HAND
 from slotscope.reports.rebalance.report import HeavyLine, RebalanceReport
 from slotscope.runtime import text
 from slotscope.runtime.program import program_name
@@ -75,6 +76,17 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
+def time_words(report: RebalanceReport) -> str:
+    """What the plan takes by its model, where servers move slots themselves and where it is done for them: ``0.4 s, key by key 1.2 s``."""
+    return ", ".join([duration(report.estimated_s), *by_hand_words(report)])
+
+
+def by_hand_words(report: RebalanceReport) -> list[str]:
+    """What it takes key by key, nothing where nothing is known to move: ``key by key 1.2 s``."""
+    by_hand = report.meant.seconds_by_path.get(BY_HAND) if report.meant is not None else None
+    return [] if by_hand is None else [f"key by key {duration(by_hand)}"]
+
+
 def ranges_text(ranges: Sequence[tuple[int, int]], limit: int) -> str:
     """Slot ranges as CLUSTER NODES writes them, *limit* at most."""
     words = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:limit]]
@@ -136,7 +148,22 @@ def reason(report: RebalanceReport) -> str:
         )
     if not report.acts:
         return f"Furthest from its limit: {now}, {factor(worst.limit)} are allowed."
+    drained = [node for node in report.nodes if node.role == "drained" and node.slots_before]
+    if drained and all(reach.before <= reach.limit for reach in report.reaches):
+        held = sum(node.shares[report.cost].before for node in drained if report.cost in node.shares)
+        return (
+            f"{text.plural(len(drained), 'master')} to be emptied of {amount(report.cost, held)}; afterwards nearest to its limit: "
+            f"{_nearest(report)}."
+        )
     return f"Furthest from its limit: {now}; afterwards {factor(worst.after)}, {factor(worst.limit)} are allowed."
+
+
+def _nearest(report: RebalanceReport) -> str:
+    """The resource of which the heaviest master ends nearest to its limit."""
+    worst = max(report.reaches, key=lambda reach: reach.after / reach.limit if reach.limit else 0.0)
+    return (
+        f"{resource_words(worst.resource)} with {factor(worst.after)} a fair share, {factor(worst.limit)} are allowed"
+    )
 
 
 HOURS_MAX = 72
@@ -212,9 +239,14 @@ def next_commands(report: RebalanceReport) -> list[tuple[str, str]]:
         (f"{program} audit-plan {place} --cluster HOST:PORT", "afterwards: promised against measured"),
         (
             f"{program} execute-plan {place} --cluster HOST:PORT --apply --rollback",
-            "the way back: every slot to where it was",
+            "the way back: every slot to where it was"
+            + ("; --revive where an emptied master has become a replica" if _empties(report) else ""),
         ),
     ]
+
+
+def _empties(report: RebalanceReport) -> bool:
+    return any(node.slots_before and not node.slots_after for node in report.nodes)
 
 
 def remedy(line: HeavyLine) -> str:

@@ -12,6 +12,7 @@ from schemas.rebalance import PLAN_STEPS, REBALANCE_MOVES
 from slotscope.pipelines.rebalance.plan import MadePlan
 from slotscope.pipelines.rebalance.rows import write_plan
 from slotscope.reports.rebalance.consequences import (
+    BY_HAND,
     BatchTime,
     Consequences,
     MeasuredSpeed,
@@ -23,7 +24,7 @@ from slotscope.reports.rebalance.html import render_rebalance_html
 from slotscope.reports.rebalance.report import RangeLine
 from slotscope.reports.rebalance.tables import load_rebalance_report
 from slotscope.reports.rebalance.ticket import counting_words, other_words, ticket
-from slotscope.reports.rebalance.words import range_words
+from slotscope.reports.rebalance.words import amount, range_words, reason
 from slotscope.runtime.storage.delta_files import append_rows, read_rows
 from tests.builders.rebalance_report import node_id, rebalance_report
 from tests.builders.rebalance_tables import write_snapshot
@@ -69,7 +70,11 @@ def test_the_speed_is_that_of_the_plan_that_was_carried_out_last(tmp_path: Path,
     done = {**step(made.stored.plan_id, "done", 2), "slots": str(moves[0]["slot"]), "seconds": 2.0}
     append_rows(root, PLAN_STEPS, [step(made.stored.plan_id, "started", 1), done])
 
-    assert measured_speed(root, "another") == MeasuredSpeed(made.stored.plan_id, moves[0]["bytes"] / 2, 1)
+    bytes_per_s = moves[0]["bytes"] / 2
+    assert measured_speed(root, "another") == MeasuredSpeed(made.stored.plan_id, bytes_per_s, 1)
+    began = {**step(made.stored.plan_id, "started", 3), "detail": "forward, setslot"}
+    append_rows(root, PLAN_STEPS, [began])
+    assert measured_speed(root, "another") == MeasuredSpeed(made.stored.plan_id, bytes_per_s, 1, BY_HAND)
     assert measured_speed(root, made.stored.plan_id) is None
 
 
@@ -109,6 +114,45 @@ def test_another_number_of_masters_is_told_with_what_it_costs() -> None:
     assert (
         fewer == "With 5 masters, one fewer: not possible, their capacity in serialized bytes does not hold everything."
     )
+
+
+def test_the_time_is_told_by_jobs_of_the_servers_and_key_by_key() -> None:
+    """On the page, in the ticket, and of the speed that was measured by which."""
+    meant = replace(
+        MEANT, seconds_by_path={**MEANT.seconds_by_path, BY_HAND: 700.0},
+        speed=MeasuredSpeed("aaaa00000002", 41e6, 1, BY_HAND),
+    )  # fmt: skip
+    report = replace(rebalance_report(), estimated_s=3.0, meant=meant)
+
+    page = render_rebalance_html(report)
+    assert "3.0 s</data><small>key by key 11 min 40 s, by the plan&#39;s model" in page.replace("'", "&#39;")
+    assert f"41.0 MB a second and move, over 1 move by {BY_HAND} of plan" in page
+    assert "time             about 3.0 s, key by key 11 min 40 s, in " in ticket(report)
+
+
+def test_keys_that_move_are_said_to_be_unknown_where_no_snapshot_lists_any() -> None:
+    known, unknown = (
+        render_rebalance_html(replace(rebalance_report(), meant=replace(MEANT, parts=parts))) for parts in ([], None)
+    )
+
+    assert "None of the heavy hash tags and keys that the snapshot lists moves." in known
+    assert "Which hash tags and keys move is not known" in unknown
+
+
+def test_a_drain_is_told_by_what_is_to_leave_and_its_way_back_may_need_masters_again() -> None:
+    """The masters that stay are below their limits before it: they are not why anything moves."""
+    report = rebalance_report()
+    first = report.nodes[0]
+    drained = replace(first, role="drained", slots_after=0)
+    calm = [replace(reach, before=0.94, after=1.02, limit=1.02) for reach in report.reaches]
+    held = amount(report.cost, first.shares[report.cost].before)
+
+    emptied = replace(report, nodes=[drained, *report.nodes[1:]], reaches=calm)
+
+    assert reason(emptied).startswith(f"1 master to be emptied of {held}; afterwards nearest to its limit: ")
+    assert "with 1.020× a fair share, 1.020× are allowed" in reason(emptied)
+    assert "--revive" in ticket(emptied)
+    assert "--revive" not in ticket(report)
 
 
 def test_page_and_ticket_hold_all_of_it_and_hostile_names_stay_text() -> None:
