@@ -26,6 +26,7 @@ NAMES = (
     "bus",
     "follow",
     "rebalance",
+    "beside",
     "simulation",
     "gossip_engine",
     "spark_scale",
