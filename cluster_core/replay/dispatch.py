@@ -33,6 +33,8 @@ CLOCK_BACK_NS: Final = 1_000_000_000
 """Packets of several processors are out of order by microseconds; a clock that goes back by more was set."""
 
 
+NEVER_NS: Final = 1 << 62
+
 DeliveryKind = LinkChange | Literal["message", "poll", "log"]
 
 
@@ -109,6 +111,14 @@ class Passage(NamedTuple):
     since_ns: int = 0
 
 
+class Known(NamedTuple):
+    """A connection of which all is known: the process that opened it, and the addresses on the wire."""
+
+    opener: Endpoint
+    opener_end: Endpoint
+    acceptor: Endpoint
+
+
 @dataclass(slots=True)
 class Connection:
     """What is known of a connection; *ends* are the addresses on the wire, of who opened and who accepted it, once *opener* is certain."""
@@ -132,6 +142,10 @@ class Dispatcher:
         self.clock_ns = 0
         self.number = 0
         self.clock_steps: list[tuple[int, int]] = []
+        self.forgotten: list[int] = []
+        """Connections that are not known any more, until somebody took note of it."""
+        self.renames = 0
+        """How often a process said another id than before."""
         self._statements: deque[Statement] = deque()
         self._hints: dict[str, Endpoint] = {}
         self._waiting: deque[tuple[int, Clue | Statement]] = deque()
@@ -164,33 +178,39 @@ class Dispatcher:
             self._waiting.append((self.clock_ns, clue))
         return self._release()
 
-    def pass_known(
-        self, ts_ns: int, connection_id: int, sender: str, *, from_opener: bool
-    ) -> tuple[int, int, Endpoint, tuple[Endpoint, Endpoint]] | None:
-        """`feed` for a message on a connection of which all is known, when nobody waits: number, time, who opened, and the ends.
+    @property
+    def quiet_before_ns(self) -> int:
+        """Messages on connections of which all is known may pass by themselves up to before this time; 0 while anything waits."""
+        if self._waiting:
+            return 0
+        return self._statements[0].ts_ns if self._statements else NEVER_NS
 
-        None, and nothing is changed, where that is not so.
-        """
+    def known(self, connection_id: int, sender: str, *, from_opener: bool) -> Known | None:
+        """Who opened a connection and its ends, where a message that *sender* sends on it may pass by itself; else None."""
         connection = self._connections.get(connection_id)
-        if connection is None or connection.opener is None or connection.ends is None or self._waiting:
+        if connection is None or connection.opener is None or connection.ends is None:
             return None
-        if ts_ns < self.clock_ns:
-            if ts_ns < self.clock_ns - CLOCK_BACK_NS:
-                return None
-            ts_ns = self.clock_ns
-        if self._statements and self._statements[0].ts_ns <= ts_ns:
+        acceptor = connection.ends[1]
+        if sender and not from_opener and (self._homes.get(sender) != acceptor or self._ids.get(acceptor) != sender):
             return None
-        if sender and not from_opener:
-            acceptor = connection.ends[1]
-            if self._homes.get(sender) != acceptor:
-                return None
-            self._ids[acceptor] = sender
-        self.clock_ns = ts_ns
-        self.number += 1
-        self._told_ns = max(self._told_ns, ts_ns)
-        connection.spoke_ns[from_opener] = ts_ns
+        return Known(connection.opener, *connection.ends)
+
+    def pass_over(self, now_ns: int, count: int) -> int:
+        """So many messages passed by themselves, the last one at *now_ns*; return the number of the first one."""
+        first = self.number + 1
+        self.number += count
+        self.clock_ns, self._told_ns = now_ns, max(self._told_ns, now_ns)
+        return first
+
+    def note_spoken(self, connection_id: int, *spoke_ns: int) -> None:
+        """Who opened a connection, and who accepted it, spoke at these times, 0 for never, in messages that passed by themselves."""
+        connection = self._connections.get(connection_id)
+        if connection is None:
+            return
         connection.is_open = True
-        return self.number, ts_ns, connection.opener, connection.ends
+        for from_opener, ts_ns in zip((True, False), spoke_ns, strict=True):
+            if ts_ns:
+                connection.spoke_ns[from_opener] = max(ts_ns, connection.spoke_ns.get(from_opener, ts_ns))
 
     def advance(self) -> list[Passage]:
         """There are no captures, only statements: the last of them is the time."""
@@ -227,7 +247,7 @@ class Dispatcher:
         if connection is None:
             if len(self._connections) >= CONNECTIONS_MAX:
                 for old in list(self._connections)[: CONNECTIONS_MAX // 4]:
-                    del self._connections[old]
+                    self._forget(old)
             connection = self._connections[clue.connection] = Connection()
         if clue.kind == "gap":
             return True
@@ -242,7 +262,7 @@ class Dispatcher:
         if not clue.from_opener:
             home = self._homes.setdefault(sender, clue.acceptor)
             if home == clue.acceptor:
-                self._ids[home] = sender
+                self._name(home, sender)
             self._note_process(clue.acceptor)
         elif not connection.opener_id:
             connection.opener_id = sender
@@ -300,7 +320,7 @@ class Dispatcher:
             connection.opener, connection.ends = home, (clue.opener, clue.acceptor)
         elif node_id:
             self._note_process(opener)
-            self._ids.setdefault(opener, node_id)
+            self._name(opener, self._ids.get(opener) or node_id)
         return opener
 
     def _teller(self, statement: Statement) -> Endpoint | None:
@@ -308,7 +328,7 @@ class Dispatcher:
         known = self._homes.get(node_id) or self._hints.get(node_id) or self._guesses.get(node_id)
         process = known or statement.address or (Endpoint(node_id, 0) if node_id else None)
         if process is not None and node_id:
-            self._ids.setdefault(process, node_id)
+            self._name(process, self._ids.get(process) or node_id)
         return process
 
     def _close(self, clue: Clue, connection: Connection, ts_ns: int) -> None:
@@ -316,7 +336,16 @@ class Dispatcher:
         if connection.fins >= 2:
             self._closed.append((ts_ns, clue.connection))
         while self._closed and self._closed[0][0] < ts_ns - CLOSED_NS:
-            self._connections.pop(self._closed.popleft()[1], None)
+            self._forget(self._closed.popleft()[1])
+
+    def _forget(self, connection_id: int) -> None:
+        if self._connections.pop(connection_id, None) is not None:
+            self.forgotten.append(connection_id)
+
+    def _name(self, process: Endpoint, node_id: str) -> None:
+        if self._ids.get(process) != node_id:
+            self._ids[process] = node_id
+            self.renames += 1
 
 
 def _turn_of(statement: Statement) -> tuple[int, str, str]:

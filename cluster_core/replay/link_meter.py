@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from cluster_core.wire.bus import GOSSIP_TYPES, HEADER_BYTES, type_name
+import numpy as np
+
+from cluster_core.kernels.bus.known_links import BYTES, FIRST, GOSSIP, LAST, LONGEST, MESSAGES, SUMS, TYPES, Sums
+from cluster_core.wire.bus import GOSSIP_TYPES, HEADER_BYTES, TYPE_NAMES, type_name
 
 SILENCES_MAX: Final = 1000
 """Silences of one pair beyond this are not listed."""
@@ -14,6 +16,7 @@ CONNECTIONS_MAX: Final = 10_000
 PAIRS_MAX: Final = 2_000_000
 TYPES_MAX: Final = 64
 """Types of one pair beyond this are counted together, as ``other``."""
+_PAIRS_MIN: Final = 64
 
 
 class LinkRow(NamedTuple):
@@ -33,78 +36,109 @@ class LinkRow(NamedTuple):
     silences: list[tuple[int, int]]
 
 
-@dataclass(slots=True)
-class Pair:
-    """The sums of one pair."""
-
-    first_ns: int
-    last_ns: int
-    messages: int = 0
-    bytes: int = 0
-    gossip_bytes: int = 0
-    connections: dict[int, None] = field(default_factory=dict)
-    longest_ns: int = 0
-    by_type: dict[str, list[int]] = field(default_factory=dict)
-    silences: list[tuple[int, int]] = field(default_factory=list)
-
-
 class LinkMeter:
-    """Feed it messages in order of time; a silence is longer than *silence_ns*."""
+    """Feed it messages in order of time; a silence is longer than *silence_ns*.  What is counted stands in *sums*, a row a pair."""
 
     def __init__(self, silence_ns: int) -> None:
-        self._silence_ns = silence_ns
-        self._pairs: dict[tuple[str, str], Pair] = {}
+        self.silence_ns = silence_ns
+        self.sums = _new_sums(_PAIRS_MIN)
+        self._pairs: dict[tuple[str, str], int] = {}
+        self._connections: list[dict[int, None]] = []
+        self._strange: dict[int, dict[str, list[int]]] = {}
+        self._silences: dict[int, list[tuple[int, int]]] = {}
 
-    def note(self, source: str, target: str, connection: int, kind: int, total_bytes: int, ts_ns: int) -> None:
-        """Count one message."""
+    def pair_of(self, source: str, target: str) -> int:
+        """The row of a pair, -1 where there are too many."""
         pair = self._pairs.get((source, target))
         if pair is None:
             if len(self._pairs) >= PAIRS_MAX:
-                return
-            pair = self._pairs[source, target] = Pair(ts_ns, ts_ns)
-        if ts_ns - pair.last_ns > min(pair.longest_ns, self._silence_ns):
-            self._note_silence(pair, ts_ns)
-        pair.last_ns = ts_ns
-        pair.messages += 1
-        pair.bytes += total_bytes
+                return -1
+            pair = self._pairs[source, target] = len(self._pairs)
+            self._connections.append({})
+            if pair == len(self.sums.is_open):
+                self.sums = Sums(*(np.concatenate(both) for both in zip(self.sums, _new_sums(pair), strict=True)))
+        return pair
+
+    def note(self, source: str, target: str, connection: int, kind: int, total_bytes: int, ts_ns: int) -> None:
+        """Count one message."""
+        pair = self.pair_of(source, target)
+        if pair < 0:
+            return
+        row = self.sums.sums[pair]
+        if not row[MESSAGES]:
+            row[FIRST] = row[LAST] = ts_ns
+        last_ns = int(row[LAST])
+        row[LONGEST] = max(row[LONGEST], ts_ns - last_ns)
+        if ts_ns - last_ns > self.silence_ns:
+            self.note_silence(pair, last_ns, ts_ns)
+        row[LAST] = ts_ns
+        row[MESSAGES] += 1
+        row[BYTES] += total_bytes
         if kind in GOSSIP_TYPES:
-            pair.gossip_bytes += max(0, total_bytes - HEADER_BYTES)
-        if len(pair.connections) < CONNECTIONS_MAX:
-            pair.connections[connection] = None
-        name = type_name(kind)
-        if name not in pair.by_type and len(pair.by_type) >= TYPES_MAX:
-            name = "other"
-        sums = pair.by_type.setdefault(name, [0, 0])
-        sums[0] += 1
-        sums[1] += total_bytes
+            row[GOSSIP] += max(0, total_bytes - HEADER_BYTES)
+        self.note_connection(pair, connection)
+        self._note_type(pair, kind, total_bytes)
+
+    def note_connection(self, pair: int, connection: int) -> None:
+        """Messages of a pair went over this connection."""
+        known = self._connections[pair]
+        if len(known) < CONNECTIONS_MAX:
+            known[connection] = None
+
+    def note_silence(self, pair: int, from_ns: int, to_ns: int) -> None:
+        """Nothing went from node to node in this time."""
+        known = self._silences.setdefault(pair, [])
+        if len(known) < SILENCES_MAX:
+            known.append((from_ns, to_ns))
 
     def rows(self, end_ns: int) -> list[LinkRow]:
         """The sums of every pair, silence up to *end_ns* included; call it last."""
         found = []
         for (source, target), pair in sorted(self._pairs.items()):
-            self._note_silence(pair, end_ns)
-            counts = {name: sums[0] for name, sums in sorted(pair.by_type.items())}
-            sizes = {name: sums[1] for name, sums in sorted(pair.by_type.items())}
+            row = self.sums.sums[pair].tolist()
+            if not row[MESSAGES]:
+                continue
+            if end_ns - row[LAST] > self.silence_ns:
+                self.note_silence(pair, row[LAST], end_ns)
+            by_type = dict(sorted(self._types(pair).items()))
             found.append(
                 LinkRow(
                     source,
                     target,
-                    len(pair.connections),
-                    pair.messages,
-                    pair.bytes,
-                    pair.gossip_bytes,
-                    counts,
-                    sizes,
-                    pair.first_ns,
-                    pair.last_ns,
-                    pair.longest_ns,
-                    pair.silences,
+                    len(self._connections[pair]),
+                    row[MESSAGES],
+                    row[BYTES],
+                    row[GOSSIP],
+                    {name: sums[0] for name, sums in by_type.items()},
+                    {name: sums[1] for name, sums in by_type.items()},
+                    row[FIRST],
+                    row[LAST],
+                    max(row[LONGEST], end_ns - row[LAST]),
+                    self._silences.get(pair, []),
                 )
             )
         return found
 
-    def _note_silence(self, pair: Pair, ts_ns: int) -> None:
-        silence_ns = ts_ns - pair.last_ns
-        pair.longest_ns = max(pair.longest_ns, silence_ns)
-        if silence_ns > self._silence_ns and len(pair.silences) < SILENCES_MAX:
-            pair.silences.append((pair.last_ns, ts_ns))
+    def _types(self, pair: int) -> dict[str, list[int]]:
+        known = zip(TYPE_NAMES, self.sums.types[pair].tolist(), strict=True)
+        return {name: sums for name, sums in known if sums[0]} | self._strange.get(pair, {})
+
+    def _note_type(self, pair: int, kind: int, total_bytes: int) -> None:
+        name, types = type_name(kind), self.sums.types[pair]
+        is_new = not types[kind, 0] if kind < TYPES else name not in self._strange.get(pair, {})
+        if is_new and len(self._types(pair)) >= TYPES_MAX:
+            name, kind = "other", TYPES
+        if kind < TYPES:
+            types[kind] += (1, total_bytes)
+            return
+        strange = self._strange.setdefault(pair, {})
+        sums = strange.setdefault(name, [0, 0])
+        sums[0] += 1
+        sums[1] += total_bytes
+        self.sums.is_open[pair] = len(strange) + TYPES < TYPES_MAX
+
+
+def _new_sums(pairs: int) -> Sums:
+    return Sums(
+        np.zeros((pairs, SUMS), np.int64), np.zeros((pairs, TYPES, 2), np.int64), np.ones(pairs, dtype=np.bool_)
+    )

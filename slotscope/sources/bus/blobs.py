@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.bus.packing import decode_packed, unpack
-from cluster_core.kernels.bus.quiet import OUTBOUND, SENT, SeenRows
+from cluster_core.kernels.bus.known_links import gather
+from cluster_core.kernels.bus.quiet import NONE, OUTBOUND, SENT, SeenRows
 from cluster_core.kinds import EventKind
 from cluster_core.replay.dispatch import Delivery, DeliveryKind
 from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, LogSeen, MessageSeen, poll_of, readable_part
 from cluster_core.topology.nodes_text import read_nodes
-from cluster_core.wire.bus import Message, decode_partial
+from cluster_core.wire.bus import SLOT_BITMAP_BYTES, Message, decode_partial
 
 KINDS: Final[tuple[DeliveryKind | Literal["bitmap"], ...]] = (
     "message", "opened", "closed", "refused", "poll", "log", "bitmap", "gap",
 )  # fmt: skip
 """Kinds of rows; the code is the index.  Bitmaps come first, *number* is theirs."""
 _CODES: Final = {kind: code for code, kind in enumerate(KINDS)}
-_BITMAP_AT: Final = 8
 MESSAGE: Final = _CODES["message"]
 
 
@@ -61,30 +61,76 @@ def unpacked_table(blob: bytes) -> pa.Table:
         return reader.read_all()
 
 
-Row = tuple[int, int, int, int, int, int, str, int, int, bytes]
-"""A piece of evidence as `_schema` has it."""
+def code_of(kind: DeliveryKind) -> int:
+    """The code of a kind of rows."""
+    return _CODES[kind]
 
 
-def row_of(d: Delivery) -> Row:
-    """A delivery as a row."""
-    flags = d.outbound * OUTBOUND + d.sent * SENT
-    return _CODES[d.kind], d.number, d.ts_ns, d.ref, d.connection, flags, d.peer.ip, d.peer.port, d.bitmap, d.packed
+class EvidenceColumns(NamedTuple):
+    """Evidence, row by row, as `_schema` has it: *peer* are numbers of addresses, *start* and *stop* tell where the packed bytes stand in *data*."""
+
+    process: NDArray[np.int32]
+    kind: NDArray[np.uint8]
+    number: NDArray[np.int64]
+    ts_ns: NDArray[np.int64]
+    ref: NDArray[np.int64]
+    connection: NDArray[np.int64]
+    flags: NDArray[np.uint8]
+    peer: NDArray[np.int32]
+    bitmap: NDArray[np.int64]
+    start: NDArray[np.int64]
+    stop: NDArray[np.int64]
+    data: NDArray[np.uint8]
+
+    def part(self, rows: slice | NDArray[np.int64]) -> EvidenceColumns:
+        """Some of the rows."""
+        return EvidenceColumns._make([*(column[rows] for column in self[:-1]), self.data])
 
 
-def pack_rows(found: Sequence[Row], bitmaps: Sequence[bytes]) -> bytes:
-    """Evidence of one process as a blob; *bitmaps* holds the content of every bitmap number."""
-    used = sorted({row[_BITMAP_AT] for row in found} - {-1})
-    bitmap = _CODES["bitmap"]
-    rows: list[Row] = [(bitmap, number, 0, -1, -1, 0, "", 0, number, bitmaps[number]) for number in used]
-    rows += found
-    schema = _schema()
-    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    arrays = [
-        pa.array(list(column), pa.string()).dictionary_encode()
-        if field.name == "ip"
-        else pa.array(list(column), field.type)
-        for column, field in zip(columns, schema, strict=True)
-    ]
+def joined(parts: Sequence[EvidenceColumns]) -> EvidenceColumns:
+    """The rows of all *parts*."""
+    *columns, datas = (list(column) for column in zip(*parts, strict=True))
+    whole = EvidenceColumns._make([*map(np.concatenate, columns), np.concatenate(datas)])
+    base = np.repeat(np.cumsum([0, *map(len, datas[:-1])]), [len(part.start) for part in parts])
+    return whole._replace(start=whole.start + base, stop=whole.stop + base)
+
+
+def pack_columns(found: EvidenceColumns, ends: Sequence[Endpoint], bitmaps: Sequence[bytes]) -> bytes:
+    """Evidence of one process as a blob; *ends* are the addresses, *bitmaps* the contents of every bitmap number."""
+    used = np.unique(found.bitmap)
+    used = used[used >= 0]
+    head = len(used)
+    contents = b"".join(bitmaps[number] for number in used.tolist())
+    packed = np.empty(len(contents) + int((found.stop - found.start).sum()), np.uint8)
+    packed[: len(contents)] = np.frombuffer(contents, np.uint8)
+    gather(found.data, found.start, found.stop, packed[len(contents) :])
+    sizes = np.concatenate([np.full(head, SLOT_BITMAP_BYTES), found.stop - found.start])
+    offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int32)
+    peers, which = np.unique(found.peer, return_inverse=True)
+    ips = {"": 0} if head else {}
+    numbers = [ips.setdefault(ends[peer].ip, len(ips)) for peer in peers.tolist()]
+    nothing, none = np.zeros(head, np.int64), np.full(head, NONE)
+    columns: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {
+        "kind": (np.full(head, _CODES["bitmap"]), found.kind),
+        "number": (used, found.number),
+        "ts_ns": (nothing, found.ts_ns),
+        "ref": (none, found.ref),
+        "connection": (none, found.connection),
+        "flags": (nothing, found.flags),
+        "ip": (nothing, np.array(numbers, np.int32)[which]),
+        "port": (nothing, np.array([ends[peer].port for peer in peers.tolist()], np.int32)[which]),
+        "bitmap": (used, found.bitmap),
+    }
+    schema, arrays = _schema(), []
+    for field, both in zip(schema, columns.values(), strict=False):
+        if field.name == "ip":
+            arrays.append(
+                pa.DictionaryArray.from_arrays(np.concatenate(both).astype(np.int32), pa.array(ips, pa.string()))
+            )
+        else:
+            arrays.append(pa.array(np.concatenate(both).astype(field.type.to_pandas_dtype()), field.type))
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(packed)]
+    arrays.append(pa.Array.from_buffers(pa.binary(), len(sizes), buffers))
     return packed_table(pa.record_batch(arrays, schema=schema))
 
 

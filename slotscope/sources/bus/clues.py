@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from cluster_core.gossip.profile_signs import EXT_DATA, VERSION_FLAGS, ProfileSi
 from cluster_core.gossip.view import NODES_MAX
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.columns import SENDER_END
+from cluster_core.kernels.bus.packets import Rows
 from cluster_core.replay.dispatch import Clue
 from cluster_core.replay.evidence import Endpoint
 from cluster_core.wire.bus import HEADER_BYTES, MessageType
@@ -53,63 +54,58 @@ def in_file(path: str) -> Place:
     return lambda offset: (path, offset)
 
 
-class MessageColumns:
-    """What is asked of the messages of a batch, column by column; *senders* are empty and *bitmaps* -1 where the header does not say."""
+class MessageColumns(NamedTuple):
+    """What is asked of the messages of a batch, column by column.
 
-    def __init__(self, batch: BusBatch, bitmap_ids: NDArray[np.int64], nodes: list[str]) -> None:
-        at = batch.messages
-        light, captured = np.asarray(at.light), np.asarray(at.captured)
-        self.full = ~light & (captured >= HEADER_BYTES)
-        names = [*nodes, ""]
-        self.senders = [names[node] for node in np.where(~light & (captured >= SENDER_END), at.sender, -1).tolist()]
-        slots = np.asarray(at.slots)
-        self.bitmaps = np.where(self.full, bitmap_ids[slots] if len(bitmap_ids) else -1, -1).tolist()
-        self.ts_ns = np.asarray(at.ts_ns).tolist()
-        self.connections = np.asarray(at.connection).tolist()
-        self.ways = np.asarray(at.direction).tolist()
-        self.kinds = np.asarray(at.type).tolist()
-        self.sizes = np.asarray(at.totlen).tolist()
-        self._packed = batch.packed.tobytes()
-        self._ends = [0, *batch.packed_ends.tolist()]
+    *full* tells those with a whole header, *senders* are numbers of the batch's nodes, *bitmaps* those of all batches, both -1 where the header does not say;
+    *order* is that in which messages, events (numbered on behind them) and gaps (below 0, from the last one) count.
+    """
 
-    def packed(self, row: int) -> bytes:
-        """A message without its bitmap."""
-        return self._packed[self._ends[row] : self._ends[row + 1]]
+    full: NDArray[np.bool_]
+    senders: NDArray[np.int32]
+    bitmaps: NDArray[np.int64]
+    order: NDArray[np.int64]
 
 
-Taken = Callable[[MessageColumns, int], bool]
-"""Whether a message, one row, has been taken already, and needs no clue."""
+def columns_of(batch: BusBatch, bitmap_ids: NDArray[np.int64]) -> MessageColumns:
+    """The columns of a batch whose bitmaps have the numbers *bitmap_ids*.
+
+    A packet that ends a connection may complete a message, which then comes first.
+    """
+    at, events = batch.messages.view(np.ndarray), batch.events.view(np.ndarray)
+    light, captured = at["light"], at["captured"]
+    full = ~light & (captured >= HEADER_BYTES)
+    senders = np.where(~light & (captured >= SENDER_END), at["sender"], -1).astype(np.int32)
+    bitmaps = np.where(full, bitmap_ids[at["slots"]] if len(bitmap_ids) else -1, -1)
+    gaps = 2 * np.array([packet for packet, _ in batch.gaps], dtype=np.int64)
+    turns = 2 * events["packet"] + np.where(events["tcp_flags"].astype(np.int64) & SYN != 0, -1, 1)
+    order = np.argsort(np.concatenate((gaps, 2 * np.asarray(batch.released), turns)), kind="stable") - len(gaps)
+    return MessageColumns(full, senders, bitmaps, order)
+
+
+Passed = Callable[[MessageColumns, int], int]
+"""Lets messages pass that need no clue, from a place of the order on, and returns the place of the first one that does."""
 
 
 def clues_of(
     batch: BusBatch,
     first_id: int,
-    bitmap_ids: NDArray[np.int64],
+    columns: MessageColumns,
     nodes: list[str],
     addresses: list[str],
-    is_taken: Taken = lambda columns, row: False,
+    passed: Passed = lambda columns, at: at,
 ) -> Iterator[Clue]:
-    """The clues of a batch in the order in which they count: a packet that ends a connection may complete a message,
-    which then comes first.  Directions that the capture does not show are left out, and messages of which *is_taken* says so in their turn.
-    """
-    messages, events = batch.messages, batch.events
-    tcp_flags = np.asarray(events.tcp_flags).astype(np.int64)
-    opens = tcp_flags & SYN != 0
-    gaps = 2 * np.array([packet for packet, _ in batch.gaps], dtype=np.int64)
-    turns = 2 * np.asarray(events.packet) + np.where(opens, -1, 1)
-    keys = np.concatenate((gaps, 2 * np.asarray(batch.released), turns))
-    order = (np.argsort(keys, kind="stable") - len(gaps)).tolist()
-    count = len(messages)
-    columns = MessageColumns(batch, bitmap_ids, nodes)
-    read_message = _message_reader(batch, first_id, columns, addresses)
-    read_event = _event_reader(batch, tcp_flags, addresses)
-    for index in order:
+    """The clues of a batch in the order in which they count.  Directions that the capture does not show are left out, and what has *passed*."""
+    order, at, count = columns.order, 0, len(batch)
+    while (at := passed(columns, at)) < len(order):
+        index = int(order[at])
+        at += 1
         if index < 0:
             clue = _gap_clue(batch.gaps[index][1])
-        elif index < count and columns.ways[index] != UNSEEN and is_taken(columns, index):
-            continue
+        elif index < count:
+            clue = _message_clue(batch, index, first_id, columns, nodes, addresses)
         else:
-            clue = read_message(index) if index < count else read_event(index - count)
+            clue = _event_clue(batch, index - count, addresses)
         if clue is not None:
             yield clue
 
@@ -144,60 +140,49 @@ def note_signs(batch: BusBatch, nodes: list[str], signs: dict[str, ProfileSigns]
         signs.setdefault(node, ProfileSigns()).note_sign(sign)
 
 
-def _message_reader(batch: BusBatch, first_id: int, columns: MessageColumns, addresses: list[str]) -> Any:
-    at = batch.messages
-    full, ways = columns.full, columns.ways
-    ends: list[list[int]] = []  # read when the first message needs a clue
-    names = ("source", "source_port", "target", "target_port", "cport", "packet")
-
-    def read(row: int) -> Clue | None:
-        way = ways[row]
-        if way == UNSEEN:
-            return None
-        if not ends:
-            ends.extend(np.asarray(at[name]).tolist() for name in names)
-            ends.append(np.asarray(batch.released).tolist())
-        source, source_port, target, target_port, cport, packet, released = (column[row] for column in ends)
-        sender, receiver = Endpoint(addresses[source], source_port), Endpoint(addresses[target], target_port)
-        opener, acceptor = (sender, receiver) if way == INITIATOR else (receiver, sender)
-        return Clue(
-            columns.ts_ns[row],
-            first_id + row,
-            columns.connections[row],
-            way == INITIATOR,
-            opener,
-            acceptor,
-            "message",
-            columns.senders[row],
-            cport if full[row] else 0,
-            columns.kinds[row],
-            columns.sizes[row],
-            columns.bitmaps[row],
-            columns.packed(row),
-            released > packet,
-        )
-
-    return read
+def _message_clue(
+    batch: BusBatch, row: int, first_id: int, columns: MessageColumns, nodes: list[str], addresses: list[str]
+) -> Clue | None:
+    at = _fields(batch.messages, row)
+    if at["direction"] == UNSEEN:
+        return None
+    opener, acceptor = _ends(at, addresses)
+    sender, begin = int(columns.senders[row]), int(batch.packed_ends[row - 1]) if row else 0
+    return Clue(
+        at["ts_ns"],
+        first_id + row,
+        at["connection"],
+        at["direction"] == INITIATOR,
+        opener,
+        acceptor,
+        "message",
+        nodes[sender] if sender >= 0 else "",
+        at["cport"] if columns.full[row] else 0,
+        at["type"],
+        at["totlen"],
+        int(columns.bitmaps[row]),
+        batch.packed[begin : int(batch.packed_ends[row])].tobytes(),
+        bool(batch.released[row] > at["packet"]),
+    )
 
 
-def _event_reader(batch: BusBatch, tcp_flags: NDArray[np.int64], addresses: list[str]) -> Any:
-    at = batch.events
-    names = ("ts_ns", "connection", "direction", "source", "source_port", "target", "target_port")
-    columns = (np.asarray(at[name]).tolist() for name in names)
-    ts_ns, connection, direction, source, source_port, target, target_port = columns
-    flags = tcp_flags.tolist()
+def _event_clue(batch: BusBatch, row: int, addresses: list[str]) -> Clue | None:
+    at = _fields(batch.events, row)
+    kind = packet_kind(at["tcp_flags"])
+    if at["direction"] == UNSEEN or kind == "syn":
+        return None
+    return Clue(at["ts_ns"], -1, at["connection"], at["direction"] == INITIATOR, *_ends(at, addresses), kind)
 
-    def read(row: int) -> Clue | None:
-        way, bits = direction[row], flags[row]
-        kind = packet_kind(bits)
-        if way == UNSEEN or kind == "syn":
-            return None
-        sender = Endpoint(addresses[source[row]], source_port[row])
-        receiver = Endpoint(addresses[target[row]], target_port[row])
-        opener, acceptor = (sender, receiver) if way == INITIATOR else (receiver, sender)
-        return Clue(ts_ns[row], -1, connection[row], way == INITIATOR, opener, acceptor, kind)
 
-    return read
+def _fields(rows: Rows, row: int) -> dict[str, int]:
+    return dict(zip(rows.dtype.names or (), rows.view(np.ndarray)[row].item(), strict=True))
+
+
+def _ends(at: dict[str, int], addresses: list[str]) -> tuple[Endpoint, Endpoint]:
+    """Who opened a connection, and who accepted it."""
+    source = Endpoint(addresses[at["source"]], at["source_port"])
+    target = Endpoint(addresses[at["target"]], at["target_port"])
+    return (source, target) if at["direction"] == INITIATOR else (target, source)
 
 
 class BadRows:

@@ -16,16 +16,15 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from cluster_core.formats.capture.bus_capture import INITIATOR
 from cluster_core.formats.landing import Kind
 from cluster_core.gossip.profile_signs import ProfileSigns, shown
 from cluster_core.gossip.view import NODES_MAX
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.columns import gossip_columns, message_columns
 from cluster_core.kernels.bus.decoder import BusDecoder
-from cluster_core.kernels.bus.quiet import OUTBOUND, SENT
 from cluster_core.replay.dispatch import Clue, Dispatcher, Passage, deliveries
 from cluster_core.replay.evidence import Endpoint
+from cluster_core.replay.known_links import KnownLinks, SeenMessages
 from cluster_core.replay.link_meter import LinkMeter
 from cluster_core.replay.node_timeout import DEFAULT_NODE_TIMEOUT_MS, TimeoutEstimate
 from cluster_core.replay.saving import STATE_SOURCE, load, save
@@ -35,8 +34,7 @@ from schemas.caveats import Caveat
 from schemas.history import GAPS, GOSSIP_FIELDS, LINKS, LOG_EVENTS, NODE_POLLS, SLOT_BITMAPS, UNRECORDED
 from schemas.table import Table
 from slotscope.runtime.storage.row_tables import table_arrow
-from slotscope.sources.bus.blobs import MESSAGE as MESSAGE_ROW
-from slotscope.sources.bus.blobs import evidence_of, packed_table, row_of
+from slotscope.sources.bus.blobs import evidence_of, packed_table
 from slotscope.sources.bus.capture_points import PointClocks
 from slotscope.sources.bus.captured import (
     BAD,
@@ -56,7 +54,16 @@ from slotscope.sources.bus.captured import (
     link_rows,
     message_table,
 )
-from slotscope.sources.bus.clues import BAD_ROWS_MAX, BadRows, MessageColumns, Place, clues_of, in_file, note_signs
+from slotscope.sources.bus.clues import (
+    BAD_ROWS_MAX,
+    BadRows,
+    MessageColumns,
+    Place,
+    clues_of,
+    columns_of,
+    in_file,
+    note_signs,
+)
 from slotscope.sources.bus.files import CaptureFile
 from slotscope.sources.bus.outbox import Outbox
 from slotscope.sources.bus.point_series import CLOCK, GONE, LATE, LATENESS_NS, Late, PointSeries, RecordedInput, Turns
@@ -138,6 +145,7 @@ class CaptureTask:
         self._series: PointSeries | None = None
         self._texts = BatchTexts()
         self._outbox = Outbox(self._processes)
+        self._known_links: KnownLinks | None = None
         if self._timeout_ms and self._links is None:
             self._links = LinkMeter(self._timeout_ms * 1_000_000)
 
@@ -164,6 +172,8 @@ class CaptureTask:
         self._unrecorded = Unrecorded(kept["unrecorded"])
 
     def _state(self) -> bytes:
+        if self._known_links is not None:
+            self._known_links.settle()
         kept = {name: getattr(self, name) for name in self._KEPT}
         notes = [note.columns() for note in self._clocks.notes]
         kept["clocks"] = (self._clocks.known, notes, self._clocks.spread_ns)
@@ -299,33 +309,24 @@ class CaptureTask:
             found = gossip_columns(batch, first_id=first_id, nodes=nodes, texts=texts)
             names = [field.name for field in GOSSIP_FIELDS]
             yield blob_row(GOSSIP, SETTLED, packed_table(pa.record_batch([found[name] for name in names], names)))
-        for clue in clues_of(batch, first_id, ids, nodes, addresses, bind(self._is_taken, first_id)):
+        asked = columns_of(batch, ids)
+        seen = SeenMessages(batch.messages, asked.senders, nodes, asked.order)
+        for clue in clues_of(batch, first_id, asked, nodes, addresses, bind(self._let_pass, batch, first_id, seen)):
+            if clue.kind == "gap" and self._known_links is not None:
+                self._known_links.settle(clue.connection)
             self._pass_on(self._dispatcher.feed(clue))
 
-    def _is_taken(self, first_id: int, at: MessageColumns, row: int) -> bool:
-        """Hand out a message of a connection of which all is known: most of a capture, at a fraction of the price."""
-        links = self._links
-        if links is None:
-            return False
-        sender, connection, from_opener = at.senders[row], at.connections[row], at.ways[row] == INITIATOR
-        known = self._dispatcher.pass_known(at.ts_ns[row], connection, sender, from_opener=from_opener)
-        if known is None:
-            return False
-        number, ts_ns, opener, ends = known
-        self._times = (self._times[0] or ts_ns, ts_ns)
-        ids = [self._dispatcher.id_of(opener), self._dispatcher.id_of(ends[1])]
-        source, target = ids if from_opener else ids[::-1]
-        links.note(sender or source, target, connection, at.kinds[row], at.sizes[row], ts_ns)
-        bitmap, packed = at.bitmaps[row], at.packed(row)
-        for process, peer, flags in (
-            (opener, ends[1], OUTBOUND + SENT * from_opener),
-            (ends[1], ends[0], SENT * (not from_opener)),
-        ):
-            ref = first_id + row
-            self._outbox.put(
-                process, (MESSAGE_ROW, number, ts_ns, ref, connection, flags, peer.ip, peer.port, bitmap, packed)
-            )
-        return True
+    def _let_pass(self, batch: BusBatch, first_id: int, seen: SeenMessages, asked: MessageColumns, at: int) -> int:
+        """Hand out messages on connections of which all is known: most of a capture, at a fraction of the price."""
+        if self._links is None:
+            return at
+        if self._known_links is None:
+            self._known_links = KnownLinks(self._dispatcher, self._links, self._outbox.number_of)
+        at, passed = self._known_links.pass_on(seen, at)
+        if passed is not None:
+            self._times = (self._times[0] or int(passed.ts_ns[0]), int(passed.ts_ns[-1]))
+            self._outbox.put_passed(batch, first_id, asked.bitmaps, passed)
+        return at
 
     # -- evidence --------------------------------------------------------------------------------------------------
 
@@ -362,7 +363,7 @@ class CaptureTask:
             source, target = ends if clue.from_opener else ends[::-1]
             links.note(clue.sender or source, target, clue.connection, clue.type, clue.total_bytes, passage.ts_ns)
         for delivery in deliveries(passage):
-            self._outbox.put(delivery.process, row_of(delivery))
+            self._outbox.put(delivery)
 
     def _flush(self, phase: int) -> Iterator[pa.RecordBatch]:
         for part, number, blob in self._outbox.flush(self._bitmaps.contents):

@@ -3,33 +3,109 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
-from cluster_core.replay.dispatch import PROCESSES_MAX
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_core.formats.capture.bus_capture import INITIATOR
+from cluster_core.kernels.bus.batch import BusBatch
+from cluster_core.kernels.bus.quiet import OUTBOUND, SENT
+from cluster_core.replay.dispatch import PROCESSES_MAX, Delivery
 from cluster_core.replay.evidence import Endpoint
-from slotscope.sources.bus.blobs import Row, pack_rows
+from cluster_core.replay.known_links import Passing
+from slotscope.sources.bus.blobs import MESSAGE, EvidenceColumns, code_of, joined, pack_columns
 
 
 class Outbox:
-    """Gathers rows; *processes* are those that had one, and grow up to `PROCESSES_MAX`."""
+    """Gathers evidence; *processes* are those that had some, and grow up to `PROCESSES_MAX`."""
 
     def __init__(self, processes: dict[Endpoint, None]) -> None:
         self.size_bytes = 0
         self._processes = processes
-        self._pending: dict[Endpoint, list[Row]] = {}
+        self._numbers: dict[Endpoint, int] = {}
+        self._ends: list[Endpoint] = []
+        self._single: list[Delivery] = []
+        self._parts: list[EvidenceColumns] = []
         self._blobs = 0
 
-    def put(self, process: Endpoint, row: Row) -> None:
-        """Add a row for *process*; none where there are too many processes."""
-        if process not in self._processes:
-            if len(self._processes) >= PROCESSES_MAX:
-                return
-            self._processes[process] = None
-        self._pending.setdefault(process, []).append(row)
-        self.size_bytes += len(row[-1])
+    def number_of(self, end: Endpoint) -> int:
+        """The number of a process or another address."""
+        number = self._numbers.setdefault(end, len(self._ends))
+        if number == len(self._ends):
+            self._ends.append(end)
+        return number
+
+    def put(self, delivery: Delivery) -> None:
+        """Add a piece of evidence; none where there are too many processes."""
+        if self._admits(delivery.process):
+            self._single.append(delivery)
+            self.size_bytes += len(delivery.packed)
+
+    def put_passed(self, batch: BusBatch, first_id: int, bitmaps: NDArray[np.int64], passed: Passing) -> None:
+        """Add messages of a batch that passed, for the processes at both ends."""
+        self._gather_single()
+        rows, messages = passed.rows, batch.messages.view(np.ndarray)
+        processes = np.stack((passed.opener, passed.acceptor), 1).ravel()
+        by_opener = messages["direction"][rows] == INITIATOR
+        numbers = np.arange(passed.first_number, passed.first_number + len(rows))
+        flags = np.stack((OUTBOUND + SENT * by_opener, SENT * ~by_opener), 1).ravel().astype(np.uint8)
+        stop = batch.packed_ends[rows]
+        start = np.where(rows > 0, batch.packed_ends[rows - 1], 0)
+        columns = numbers, passed.ts_ns, rows + first_id, messages["connection"][rows], bitmaps[rows], start, stop
+        number, ts_ns, ref, connection, bitmap, start, stop = (np.repeat(column, 2) for column in columns)
+        peers = np.stack((passed.acceptor, passed.opener_end), 1).ravel()
+        kinds = np.full(len(processes), MESSAGE, np.uint8)
+        part = EvidenceColumns(
+            processes, kinds, number, ts_ns, ref, connection, flags, peers, bitmap, start, stop, batch.packed
+        )
+        refused = [number for number in np.unique(processes).tolist() if not self._admits(self._ends[number])]
+        if refused:
+            part = part.part(np.flatnonzero(~np.isin(processes, refused)))
+        self._parts.append(part)
+        self.size_bytes += int((part.stop - part.start).sum())
 
     def flush(self, bitmaps: Sequence[bytes]) -> Iterator[tuple[str, int, bytes]]:
         """Hand out all of it: the process as text, the number of the blob, the blob; *bitmaps* holds the content of every bitmap number."""
-        for process, rows in self._pending.items():
+        self._gather_single()
+        parts, self._parts, self.size_bytes = self._parts, [], 0
+        if not parts:
+            return
+        found = joined(parts)
+        found = found.part(np.argsort(found.process, kind="stable"))
+        edges = np.flatnonzero(np.diff(found.process)) + 1
+        for begin, end in pairwise([0, *edges.tolist(), len(found.process)]):
+            process = self._ends[found.process[begin]]
             self._blobs += 1
-            yield f"{process.ip}|{process.port}", self._blobs, pack_rows(rows, bitmaps)
-        self._pending, self.size_bytes = {}, 0
+            yield (
+                f"{process.ip}|{process.port}",
+                self._blobs,
+                pack_columns(found.part(slice(begin, end)), self._ends, bitmaps),
+            )
+
+    def _admits(self, process: Endpoint) -> bool:
+        if process not in self._processes:
+            if len(self._processes) >= PROCESSES_MAX:
+                return False
+            self._processes[process] = None
+        return True
+
+    def _gather_single(self) -> None:
+        found, self._single = self._single, []
+        if not found:
+            return
+        stops = np.cumsum([len(one.packed) for one in found])
+        columns = (
+            ([self.number_of(one.process) for one in found], np.int32),
+            ([code_of(one.kind) for one in found], np.uint8),
+            ([one.number for one in found], np.int64),
+            ([one.ts_ns for one in found], np.int64),
+            ([one.ref for one in found], np.int64),
+            ([one.connection for one in found], np.int64),
+            ([one.outbound * OUTBOUND + one.sent * SENT for one in found], np.uint8),
+            ([self.number_of(one.peer) for one in found], np.int32),
+            ([one.bitmap for one in found], np.int64),
+        )
+        data = np.frombuffer(b"".join(one.packed for one in found), np.uint8)
+        arrays = [np.array(values, kind) for values, kind in columns]
+        self._parts.append(EvidenceColumns._make([*arrays, np.concatenate(([0], stops[:-1])), stops, data]))

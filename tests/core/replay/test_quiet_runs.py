@@ -8,17 +8,19 @@ from functools import cache
 import pytest
 
 from cluster_core.kernels.bus.packing import PACKED_HEADER_BYTES
-from cluster_core.kernels.bus.quiet import SENT
+from cluster_core.kernels.bus.quiet import OUTBOUND, SENT
+from cluster_core.replay.dispatch import Delivery
 from cluster_core.replay.evidence import Endpoint
 from cluster_core.replay.observer import ObserverReplay
 from cluster_core.replay.rows import ReplayRow
 from cluster_core.replay.saving import load, save
 from cluster_core.wire.bus import GOSSIP_BYTES
 from slotscope.sources.bus import captured
-from slotscope.sources.bus.blobs import EvidenceRows, pack_rows, unpacked_table
+from slotscope.sources.bus.blobs import KINDS, EvidenceRows, unpacked_table
 from slotscope.sources.bus.evidence import CaptureOptions, CaptureTask
 from slotscope.sources.bus.files import find_captures, survey
 from slotscope.sources.bus.observers import replay_rows
+from slotscope.sources.bus.outbox import Outbox
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 from tests.conftest import DATA
 
@@ -48,7 +50,16 @@ def blobs(rows: list[tuple], size: int) -> list[bytes]:
     """Rows as blobs of so many."""
     bitmaps = {row[1]: row[-1] for row in rows if row[0] == 6}
     contents = [bitmaps.get(number, b"") for number in range(max(bitmaps, default=-1) + 1)]
-    return [pack_rows(part, contents) for part in batched([row for row in rows if row[0] != 6], size)]
+    return [packed(part, contents) for part in batched([row for row in rows if row[0] != 6], size)]
+
+
+def packed(rows: list[tuple], contents: list[bytes]) -> bytes:
+    outbox, one = Outbox({}), Endpoint("10.0.0.1", 1)
+    for kind, number, ts_ns, ref, connection, flags, ip, port, bitmap, raw in rows:
+        ways, peer = (bool(flags & OUTBOUND), bool(flags & SENT)), Endpoint(ip, port)
+        outbox.put(Delivery(one, number, ts_ns, ref, connection, *ways, KINDS[kind], peer, bitmap, raw))
+    ((_, _, blob),) = outbox.flush(contents)
+    return blob
 
 
 def machine(part: str) -> ObserverReplay:

@@ -1,0 +1,207 @@
+"""Messages on connections of which all is known, in bulk: whose turn is when, and what went from node to node.
+
+A stretch ends at the first message that may change more than clocks and sums; that one is for the plain code
+(`cluster_core.replay.dispatch`, `cluster_core.replay.link_meter`), of which this is the compiled twin.
+"""
+
+# mypy: disable-error-code="no-any-return,return-value"
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_core.formats.capture.bus_capture import INITIATOR, UNSEEN
+from cluster_core.kernels.bus.packets import Rows
+from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.rdb.memory import copy_bytes
+from cluster_core.wire.bus import GOSSIP_TYPES, HEADER_BYTES, TYPE_NAMES
+
+LINK = np.dtype(
+    [
+        ("connection", np.int64),
+        ("opener", np.int32),
+        ("acceptor", np.int32),
+        ("opener_end", np.int32),
+        ("acceptor_end", np.int32),
+        ("sender", np.int32, 2),
+        ("pair", np.int32, 2),
+        ("spoke_ns", np.int64, 2),
+        ("has_passed", np.uint8, 2),
+    ],
+    align=True,
+)
+"""One row a connection.  *opener* and *acceptor* are numbers of processes, *…_end* of the addresses on the wire.
+
+By who speaks, [0] the opener: the number of the *sender* that its messages name (`NOBODY` where they may not pass), the
+row of the *pair*, when it *spoke* last, and whether a message *has passed*.
+"""
+NOBODY: Final = -2
+"""No message names this sender; -1 stands for one that names none."""
+TYPES: Final = len(TYPE_NAMES)
+FIRST, LAST, LONGEST, MESSAGES, BYTES, GOSSIP, SUMS = range(7)
+"""Columns of `Sums.sums`."""
+NOW, COUNT, FRESH, SILENT, IS_UNKNOWN, TURNS = range(6)
+"""Places in the turns of `pass_known`: the time, how many passed, how many sides of links did so for the first time, how many silences
+there were, and whether it ended at a link or a sender that is not known."""
+SILENCES_PER_RUN: Final = 4096
+_INITIATOR, _UNSEEN, _HEADER_BYTES = INITIATOR, UNSEEN, HEADER_BYTES
+_GOSSIP_TYPES: Final = tuple(int(kind) for kind in sorted(GOSSIP_TYPES))
+
+
+class Sums(NamedTuple):
+    """What went from node to node, a row a pair."""
+
+    sums: NDArray[np.int64]
+    """By FIRST … GOSSIP; times in ns."""
+    types: NDArray[np.int64]
+    """Messages [0] and bytes [1] of each known type."""
+    is_open: NDArray[np.bool_]
+    """Whether there is room for every known type."""
+
+
+class Links(NamedTuple):
+    """Connections in rows of `LINK`, and slots to find them by number: a power of two, -1 where free."""
+
+    rows: Rows
+    slots: NDArray[np.int32]
+
+
+class Bounds(NamedTuple):
+    """What ends a stretch: a time that is not reached, a clock that goes back by more, and how long nothing must be said to be a silence."""
+
+    before_ns: int
+    clock_back_ns: int
+    silence_ns: int
+
+
+class Passed(NamedTuple):
+    """What passed: the row of each message, its turn and the row of its link; links as twice their row and the side that
+    spoke for the first time; silences as pair, beginning and end.
+    """
+
+    row: NDArray[np.int64]
+    ts_ns: NDArray[np.int64]
+    link: NDArray[np.int32]
+    fresh: NDArray[np.int64]
+    silences: NDArray[np.int64]
+
+
+@njit(inline="always")
+def slot_of(connection: int, size: int) -> int:
+    """Where the search for a connection begins."""
+    return (connection * np.int64(0x9E3779B1)) & (size - 1)
+
+
+@njit()
+def enter_links(links: Links, first: int, stop: int) -> None:
+    """Enter the rows from *first* on into the index."""
+    size = links.slots.shape[0]
+    for row in range(first, stop):
+        at = slot_of(links.rows[row].connection, size)
+        while links.slots[at] >= 0:
+            at = (at + 1) & (size - 1)
+        links.slots[at] = row
+
+
+@njit(inline="always")
+def _link_of(links: Links, connection: int) -> int:
+    size = links.slots.shape[0]
+    at = slot_of(connection, size)
+    while links.slots[at] >= 0:
+        row = links.slots[at]
+        if links.rows[row].connection == connection:
+            return row
+        at = (at + 1) & (size - 1)
+    return -1
+
+
+@njit()
+def pass_known(
+    messages: Rows,
+    senders: NDArray[np.int32],
+    order: NDArray[np.int64],
+    at: int,
+    links: Links,
+    sums: Sums,
+    bounds: Bounds,
+    turns: NDArray[np.int64],
+    passed: Passed,
+) -> int:
+    """Let the messages that *order* names from *at* on pass, up to the first that is not to; return its place.
+
+    *senders* is the number of each message's sender, -1 for none; *order* may name what is no message, by a number beyond them or below 0.
+    """
+    now, count, fresh, silent = turns[NOW], np.int64(0), np.int64(0), np.int64(0)
+    turns[IS_UNKNOWN] = 0
+    while at < order.shape[0] and silent < SILENCES_PER_RUN:
+        row = order[at]
+        if row < 0 or row >= messages.shape[0]:
+            break
+        way = messages[row].direction
+        if way == _UNSEEN:
+            at += 1
+            continue
+        ts_ns, kind = messages[row].ts_ns, np.int64(messages[row].type)
+        side = 0 if way == _INITIATOR else 1
+        if ts_ns < now - bounds.clock_back_ns or kind >= TYPES:
+            break
+        ts_ns = max(ts_ns, now)
+        if ts_ns >= bounds.before_ns:
+            break
+        link = _link_of(links, messages[row].connection)
+        if link < 0 or links.rows[link].sender[side] != senders[row]:
+            turns[IS_UNKNOWN] = 1
+            break
+        pair = links.rows[link].pair[side]
+        if not sums.is_open[pair]:
+            break
+        total = messages[row].totlen
+        _note(sums, pair, kind, total, ts_ns, bounds.silence_ns, passed.silences[silent])
+        silent += passed.silences[silent, 2] > 0
+        links.rows[link].spoke_ns[side] = ts_ns
+        if not links.rows[link].has_passed[side]:
+            links.rows[link].has_passed[side] = 1
+            passed.fresh[fresh] = 2 * link + side
+            fresh += 1
+        passed.row[count], passed.ts_ns[count], passed.link[count] = row, ts_ns, link
+        now, count, at = ts_ns, count + 1, at + 1
+    turns[NOW], turns[COUNT], turns[FRESH], turns[SILENT] = now, count, fresh, silent
+    return at
+
+
+@njit(inline="always")
+def _note(
+    sums: Sums, pair: int, kind: int, total: int, ts_ns: int, silence_ns: int, silence: NDArray[np.int64]
+) -> None:
+    """The twin of `LinkMeter.note`; a silence that is to be listed is written to *silence*, which ends at 0 where there is none."""
+    row = sums.sums[pair]
+    silence[2] = 0
+    if not row[MESSAGES]:
+        row[FIRST] = row[LAST] = ts_ns
+    quiet_ns = ts_ns - row[LAST]
+    if quiet_ns > row[LONGEST]:
+        row[LONGEST] = quiet_ns
+    if quiet_ns > silence_ns:
+        silence[0], silence[1], silence[2] = pair, row[LAST], ts_ns
+    row[LAST] = ts_ns
+    row[MESSAGES] += 1
+    row[BYTES] += total
+    if kind in _GOSSIP_TYPES:
+        row[GOSSIP] += max(0, total - _HEADER_BYTES)
+    sums.types[pair, kind, 0] += 1
+    sums.types[pair, kind, 1] += total
+
+
+@njit()
+def gather(
+    source: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64], target: NDArray[np.uint8]
+) -> None:
+    """Copy stretches of *source*, one behind the other."""
+    top = np.int64(0)
+    for one in range(starts.shape[0]):
+        size = stops[one] - starts[one]
+        copy_bytes(target, top, source, starts[one], size)
+        top += size

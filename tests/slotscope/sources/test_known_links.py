@@ -1,0 +1,85 @@
+"""Messages on connections of which all is known pass in runs: what comes out is what the plain code says, piece by piece."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cluster_core.replay.known_links import KnownLinks
+from cluster_core.replay.saving import load
+from slotscope.sources.bus import captured, outbox
+from slotscope.sources.bus.blobs import unpacked_table
+from slotscope.sources.bus.evidence import CaptureOptions, CaptureTask
+from slotscope.sources.bus.files import find_captures, survey
+from slotscope.sources.bus.polls_and_logs import PollsAndLogs
+from tests.conftest import DATA
+
+RECORDED = ("bus-redis-7.0", "bus-valkey-9.1")
+BITMAP = 6
+
+
+def told(name: str, timeout_ms: int | None = None, before: bytes | None = None) -> tuple[dict[Any, list], bytes]:
+    """Evidence of each process, other rows by kind, and what is known of each connection; the state."""
+    folder = DATA / name
+    captures = survey(find_captures([str(folder / "bus.pcap.gz")]), alone=before is None)
+    statements = PollsAndLogs((str(folder / "polls.jsonl.gz"),) if before is None else ())
+    found: dict[Any, list] = {}
+    for batch in CaptureTask(
+        CaptureOptions(tuple(captures), statements, timeout_ms, permissive=True, state=before)
+    ).run():
+        for row in batch.to_pylist():
+            kind, blob = row["kind"], row["blob"]
+            if kind == captured.STATE:
+                state = blob
+            elif kind == captured.META:
+                found["meta"] = [blob]
+            else:
+                at = (kind, row["phase"], row["part"])
+                rows = unpacked_table(blob).to_pylist()
+                bitmaps = kind == captured.EVIDENCE and BITMAP
+                found.setdefault(at, []).extend(one for one in rows if not bitmaps or one["kind"] != bitmaps)
+    kept = load(state)["_dispatcher"]
+    found["connections"] = [kept._connections, kept._ids, kept.number, kept.clock_ns]
+    return found, state
+
+
+def plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KnownLinks, "pass_on", lambda self, seen, at: (at, None))
+
+
+@pytest.mark.parametrize("timeout_ms", [1000, None])
+@pytest.mark.parametrize("name", RECORDED)
+def test_what_passes_in_runs_is_what_each_message_would_be_by_itself(name, timeout_ms, monkeypatch) -> None:
+    """Evidence, sums of links, and what the next files go on from."""
+    found, state = told(name, timeout_ms)
+    again, _ = told(name, timeout_ms, state)
+
+    plainly(monkeypatch)
+
+    expected, state = told(name, timeout_ms)
+    assert found == expected
+    assert again == told(name, timeout_ms, state)[0]
+
+
+def test_what_is_known_passes_in_runs_while_nodes_fail_and_statements_wait(monkeypatch) -> None:
+    passed: list[int] = []
+    real = outbox.Outbox.put_passed
+    monkeypatch.setattr(
+        outbox.Outbox, "put_passed", lambda self, *said: passed.append(len(said[-1].rows)) or real(self, *said)
+    )
+
+    found, _ = told("bus-redis-7.0", 1000)
+
+    assert sum(passed) > 0.4 * sum(len(rows) for at, rows in found.items() if at[0] == captured.MESSAGE)
+
+
+def test_processes_beyond_the_bound_get_nothing(monkeypatch) -> None:
+    monkeypatch.setattr(outbox, "PROCESSES_MAX", 2)
+
+    found, _ = told("bus-redis-7.0", 1000)
+
+    plainly(monkeypatch)
+    parts = {at[2] for at in found if at[0] == captured.EVIDENCE}
+    assert len(parts) == 2
+    assert found == told("bus-redis-7.0", 1000)[0]
