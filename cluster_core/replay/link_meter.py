@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-import numpy as np
-
-from cluster_core.kernels.bus.known_links import BYTES, FIRST, GOSSIP, LAST, LONGEST, MESSAGES, SUMS, TYPES, Sums
+from cluster_core.kernels.bus.known_links import BYTES, FIRST, GOSSIP, LAST, LONGEST, MESSAGES, TYPES, doubled, new_sums
 from cluster_core.wire.bus import GOSSIP_TYPES, HEADER_BYTES, TYPE_NAMES, type_name
 
 SILENCES_MAX: Final = 1000
@@ -41,7 +39,7 @@ class LinkMeter:
 
     def __init__(self, silence_ns: int) -> None:
         self.silence_ns = silence_ns
-        self.sums = _new_sums(_PAIRS_MIN)
+        self.sums = new_sums(_PAIRS_MIN)
         self._pairs: dict[tuple[str, str], int] = {}
         self._connections: list[dict[int, None]] = []
         self._strange: dict[int, dict[str, list[int]]] = {}
@@ -56,7 +54,7 @@ class LinkMeter:
             pair = self._pairs[source, target] = len(self._pairs)
             self._connections.append({})
             if pair == len(self.sums.is_open):
-                self.sums = Sums(*(np.concatenate(both) for both in zip(self.sums, _new_sums(pair), strict=True)))
+                self.sums = doubled(self.sums)
         return pair
 
     def note(self, source: str, target: str, connection: int, kind: int, total_bytes: int, ts_ns: int) -> None:
@@ -136,9 +134,3 @@ class LinkMeter:
         sums[0] += 1
         sums[1] += total_bytes
         self.sums.is_open[pair] = len(strange) + TYPES < TYPES_MAX
-
-
-def _new_sums(pairs: int) -> Sums:
-    return Sums(
-        np.zeros((pairs, SUMS), np.int64), np.zeros((pairs, TYPES, 2), np.int64), np.ones(pairs, dtype=np.bool_)
-    )

@@ -70,8 +70,9 @@ class Links(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """What ends a stretch: a time that is not reached, a clock that goes back by more, and how long nothing must be said to be a silence."""
+    """The time, what ends a stretch (a time that is not reached, a clock that goes back by more), and what is longer than this is a silence."""
 
+    now_ns: int
     before_ns: int
     clock_back_ns: int
     silence_ns: int
@@ -89,8 +90,20 @@ class Passed(NamedTuple):
     silences: NDArray[np.int64]
 
 
+def new_sums(pairs: int) -> Sums:
+    """Rows of *pairs* pairs of which nothing went."""
+    return Sums(
+        np.zeros((pairs, SUMS), np.int64), np.zeros((pairs, TYPES, 2), np.int64), np.ones(pairs, dtype=np.bool_)
+    )
+
+
+def doubled(sums: Sums) -> Sums:
+    """The same with as many more rows."""
+    return Sums(*(np.concatenate(both) for both in zip(sums, new_sums(len(sums.is_open)), strict=True)))
+
+
 @njit(inline="always")
-def slot_of(connection: int, size: int) -> int:
+def _slot_of(connection: int, size: int) -> int:
     """Where the search for a connection begins."""
     return (connection * np.int64(0x9E3779B1)) & (size - 1)
 
@@ -100,7 +113,7 @@ def enter_links(links: Links, first: int, stop: int) -> None:
     """Enter the rows from *first* on into the index."""
     size = links.slots.shape[0]
     for row in range(first, stop):
-        at = slot_of(links.rows[row].connection, size)
+        at = _slot_of(links.rows[row].connection, size)
         while links.slots[at] >= 0:
             at = (at + 1) & (size - 1)
         links.slots[at] = row
@@ -109,7 +122,7 @@ def enter_links(links: Links, first: int, stop: int) -> None:
 @njit(inline="always")
 def _link_of(links: Links, connection: int) -> int:
     size = links.slots.shape[0]
-    at = slot_of(connection, size)
+    at = _slot_of(connection, size)
     while links.slots[at] >= 0:
         row = links.slots[at]
         if links.rows[row].connection == connection:

@@ -11,8 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
-from cluster_core.kernels.bus.packing import decode_packed, unpack
 from cluster_core.kernels.bus.known_links import gather
+from cluster_core.kernels.bus.packing import decode_packed, unpack
 from cluster_core.kernels.bus.quiet import NONE, OUTBOUND, SENT, SeenRows
 from cluster_core.kinds import EventKind
 from cluster_core.replay.dispatch import Delivery, DeliveryKind

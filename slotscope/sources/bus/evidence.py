@@ -22,9 +22,10 @@ from cluster_core.gossip.view import NODES_MAX
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.columns import gossip_columns, message_columns
 from cluster_core.kernels.bus.decoder import BusDecoder
+from cluster_core.kernels.bus.link_table import Passing, SeenMessages
 from cluster_core.replay.dispatch import Clue, Dispatcher, Passage, deliveries
 from cluster_core.replay.evidence import Endpoint
-from cluster_core.replay.known_links import KnownLinks, SeenMessages
+from cluster_core.replay.known_links import KnownLinks
 from cluster_core.replay.link_meter import LinkMeter
 from cluster_core.replay.node_timeout import DEFAULT_NODE_TIMEOUT_MS, TimeoutEstimate
 from cluster_core.replay.saving import STATE_SOURCE, load, save
@@ -322,11 +323,13 @@ class CaptureTask:
             return at
         if self._known_links is None:
             self._known_links = KnownLinks(self._dispatcher, self._links, self._outbox.number_of)
-        at, passed = self._known_links.pass_on(seen, at)
-        if passed is not None:
-            self._times = (self._times[0] or int(passed.ts_ns[0]), int(passed.ts_ns[-1]))
-            self._outbox.put_passed(batch, first_id, asked.bitmaps, passed)
-        return at
+        return self._known_links.pass_on(seen, at, bind(self._take_passing, batch, first_id, asked))
+
+    def _take_passing(
+        self, batch: BusBatch, first_id: int, asked: MessageColumns, first_number: int, passing: Passing
+    ) -> None:
+        self._times = (self._times[0] or int(passing.ts_ns[0]), int(passing.ts_ns[-1]))
+        self._outbox.put_passing(batch, first_id, asked.bitmaps, first_number, passing)
 
     # -- evidence --------------------------------------------------------------------------------------------------
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from cluster_core.formats.capture.bus_capture import INITIATOR
 from cluster_core.kernels.bus.batch import BusBatch
+from cluster_core.kernels.bus.link_table import Passing
 from cluster_core.kernels.bus.quiet import OUTBOUND, SENT
 from cluster_core.replay.dispatch import PROCESSES_MAX, Delivery
 from cluster_core.replay.evidence import Endpoint
-from cluster_core.replay.known_links import Passing
 from slotscope.sources.bus.blobs import MESSAGE, EvidenceColumns, code_of, joined, pack_columns
 
 
@@ -42,13 +42,15 @@ class Outbox:
             self._single.append(delivery)
             self.size_bytes += len(delivery.packed)
 
-    def put_passed(self, batch: BusBatch, first_id: int, bitmaps: NDArray[np.int64], passed: Passing) -> None:
-        """Add messages of a batch that passed, for the processes at both ends."""
+    def put_passing(
+        self, batch: BusBatch, first_id: int, bitmaps: NDArray[np.int64], first_number: int, passed: Passing
+    ) -> None:
+        """Add messages of a batch that passed, numbered from *first_number* on, for the processes at both ends."""
         self._gather_single()
         rows, messages = passed.rows, batch.messages.view(np.ndarray)
         processes = np.stack((passed.opener, passed.acceptor), 1).ravel()
         by_opener = messages["direction"][rows] == INITIATOR
-        numbers = np.arange(passed.first_number, passed.first_number + len(rows))
+        numbers = np.arange(first_number, first_number + len(rows))
         flags = np.stack((OUTBOUND + SENT * by_opener, SENT * ~by_opener), 1).ravel().astype(np.uint8)
         stop = batch.packed_ends[rows]
         start = np.where(rows > 0, batch.packed_ends[rows - 1], 0)

@@ -45,7 +45,7 @@ def told(name: str, timeout_ms: int | None = None, before: bytes | None = None) 
 
 
 def plainly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(KnownLinks, "pass_on", lambda self, seen, at: (at, None))
+    monkeypatch.setattr(KnownLinks, "pass_on", lambda self, seen, at, take: at)
 
 
 @pytest.mark.parametrize("timeout_ms", [1000, None])
@@ -64,9 +64,9 @@ def test_what_passes_in_runs_is_what_each_message_would_be_by_itself(name, timeo
 
 def test_what_is_known_passes_in_runs_while_nodes_fail_and_statements_wait(monkeypatch) -> None:
     passed: list[int] = []
-    real = outbox.Outbox.put_passed
+    real = outbox.Outbox.put_passing
     monkeypatch.setattr(
-        outbox.Outbox, "put_passed", lambda self, *said: passed.append(len(said[-1].rows)) or real(self, *said)
+        outbox.Outbox, "put_passing", lambda self, *said: passed.append(len(said[-1].rows)) or real(self, *said)
     )
 
     found, _ = told("bus-redis-7.0", 1000)
