@@ -18,6 +18,7 @@ USED_ELSEWHERE = {
     "user_interrupt": "HiGHS reads it of an event",
     "load_overload": "numba asks its cache by this name",
     "save_overload": "numba asks its cache by this name",
+    "_get_module_for_linking": "numba asks compiled code for its bitcode by this name",
     "receive": "simulated actors of every kind have it, and the network asks by that name",
     "get_cache_path": "numba asks where code is kept by this name",
     "compress_type": "zipfile reads it of an entry",

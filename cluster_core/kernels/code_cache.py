@@ -21,6 +21,7 @@ from pickle import UnpicklingError
 from typing import Any
 
 import numba
+from llvmlite import binding  # type: ignore[import-untyped]
 from numba.core import caching, compiler
 from numba.core.runtime import nrt
 from numba.misc.appdirs import AppDirs
@@ -31,6 +32,7 @@ KNOWN_MODULES = "__known_modules__"
 _CACHING: Any = caching
 _CONFIG: Any = numba.config
 _COMPILED: Any = compiler.CompileResult
+_LLVM: Any = binding
 _FOLDERS: Any = AppDirs
 _IMPORT = re.compile(
     r"^(?:from (cluster_core[\w.]*) import (\([^)]*\)|[^\n]*)|import (cluster_core[\w.]*))", re.MULTILINE
@@ -50,7 +52,9 @@ class CodeCache:
         It is read when the function is first called, since its module is not yet complete when the function is made.
         """
         seen = self._py_func.__globals__
-        return source_digest(*sorted({self._py_func.__module__, seen["__name__"], *seen.get(KNOWN_MODULES, ())}))
+        return source_digest(
+            *sorted({__name__, self._py_func.__module__, seen["__name__"], *seen.get(KNOWN_MODULES, ())})
+        )
 
     @property
     def cache_path(self) -> str:
@@ -67,7 +71,7 @@ class CodeCache:
             kept = _load(file, key)
         except OSError:
             return None  # unreadable, and not writable either
-        return None if kept is None else _COMPILED._rebuild(target, *kept)
+        return None if kept is None else _rebuilt(target, *kept)
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
         """Keep the code of *signature* where there is room for it."""
@@ -80,7 +84,7 @@ class CodeCache:
             return
         key, file = self._file(signature, compiled.library.codegen)
         try:
-            file.save(key, compiled._reduce())
+            file.save(key, _with_outline(*compiled._reduce()))
         except OSError:
             return  # no room: this process has its code all the same
 
@@ -102,6 +106,35 @@ def _load(file: Any, key: Any) -> Any:
     except (EOFError, UnpicklingError):
         file.flush()
         return None
+
+
+def _with_outline(library: tuple[str, str, tuple[bytes, bytes]], *rest: Any) -> tuple[Any, ...]:
+    """What is kept of compiled code: its *library* with the names that it defines in the place of their bitcode, and that beside it.
+
+    The machine code is all that a run needs; bitcode is for code that is yet to be compiled, and takes longer to read than all else.
+    """
+    name, kind, (machine_code, bitcode) = library
+    whole = _LLVM.parse_bitcode(bitcode)
+    lines = [
+        f'define linkonce_odr void @"{one.name}"() {{ ret void }}' for one in whole.functions if not one.is_declaration
+    ]
+    lines += [f'@"{one.name}" = linkonce_odr global i8 0' for one in whole.global_variables if not one.is_declaration]
+    outline = _LLVM.parse_assembly("\n".join(lines)).as_bitcode()
+    return (name, kind, (machine_code, outline)), bitcode, *rest
+
+
+def _rebuilt(target: Any, library: Any, bitcode: bytes, *rest: Any) -> Any:
+    """The compiled code of which `_with_outline` was kept; its bitcode is read when other code is linked with it."""
+    compiled = _COMPILED._rebuild(target, library, *rest)
+    made = compiled.library
+
+    def module_for_linking() -> Any:
+        if made._shared_module is None:
+            made._shared_module = _LLVM.parse_bitcode(bitcode)
+        return made._shared_module
+
+    made._shared_module, made._get_module_for_linking = None, module_for_linking
+    return compiled
 
 
 @cache

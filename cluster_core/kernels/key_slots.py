@@ -13,16 +13,18 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import extending, types
 from numpy.typing import NDArray
 
 from cluster_core.kernels.compiled import njit
 from cluster_core.slots.key_slot import SLOT_COUNT
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _STEP = 64
 _U0 = np.uint64(0)
@@ -323,6 +325,8 @@ def key_slots(keys: pa.Array | pa.ChunkedArray) -> NDArray[np.uint16]:
     and chunked arrays; strings are hashed as their UTF-8 bytes.  Raises ValueError for a null, naming the
     first null row, and TypeError for any other type.
     """
+    import pyarrow as pa  # who hashes what a skim has found has no Arrow, nor the twentieth of a second that it takes
+
     if keys.null_count:
         raise ValueError(f"row {keys.is_null().index(True).as_py()} of the keys is null")
     if isinstance(keys, pa.ChunkedArray):
@@ -335,6 +339,8 @@ def key_slots(keys: pa.Array | pa.ChunkedArray) -> NDArray[np.uint16]:
 
 def _key_slots_of_dictionary(keys: pa.DictionaryArray) -> NDArray[np.uint16]:
     """Hash each value once; a null value is an error only where a row uses it."""
+    import pyarrow as pa
+
     used = keys.dictionary
     if used.null_count:
         nulls = keys.dictionary_decode().is_null()
@@ -347,6 +353,8 @@ def _key_slots_of_dictionary(keys: pa.DictionaryArray) -> NDArray[np.uint16]:
 
 def _buffers(keys: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int32] | NDArray[np.int64]]:
     """Return data and offsets of *keys*, without a copy where its layout has both."""
+    import pyarrow as pa
+
     kind = keys.type
     wide = pa.types.is_large_binary(kind) or pa.types.is_large_string(kind)
     if not wide and not pa.types.is_binary(kind) and not pa.types.is_string(kind):

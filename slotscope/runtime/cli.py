@@ -23,12 +23,11 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, redirect_stdout
+from functools import cached_property
 from itertools import takewhile
-from typing import Any, Literal, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
 from cyclopts import App, CycloptsError, Group, Parameter, UnknownCommandError
-from cyclopts.help import DefaultFormatter, HelpPanel
-from rich.console import Console, ConsoleOptions
 
 from slotscope.runtime import progress
 from slotscope.runtime.errors import InputError
@@ -46,6 +45,10 @@ from slotscope.runtime.failure import (
 )  # fmt: skip
 from slotscope.runtime.spark.executors.compiled_code import compiled_since, take_packed
 from slotscope.runtime.storage import stores
+
+if TYPE_CHECKING:
+    from cyclopts.help import DefaultFormatter, HelpPanel
+    from rich.console import Console, ConsoleOptions
 
 __all__ = [
     "IMPOSSIBLE",
@@ -76,8 +79,8 @@ class Command(NamedTuple):
     line: str
 
 
-class HelpFormatter(DefaultFormatter):
-    """Help without the former names of options."""
+class HelpFormatter:
+    """Draws help without the former names of options; what draws is imported when somebody asks for help."""
 
     def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
         """Draw *panel*."""
@@ -85,7 +88,17 @@ class HelpFormatter(DefaultFormatter):
             entry.copy(positive_names=tuple(name for name in entry.positive_names if name not in FORMER_NAMES))
             for entry in panel.entries
         ]
-        super().__call__(console, options, panel.copy(entries=entries))
+        self._drawing(console, options, panel.copy(entries=entries))
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else as `DefaultFormatter` has it."""
+        return getattr(self._drawing, name)
+
+    @cached_property
+    def _drawing(self) -> DefaultFormatter:
+        from cyclopts.help import DefaultFormatter
+
+        return DefaultFormatter()
 
 
 HOUSE_STYLE: dict[str, Any] = {
@@ -107,6 +120,8 @@ def application(about: str, commands: Mapping[str, Command]) -> App:
     def print_help(*command: str) -> None:
         if command and command[0] not in (*commands, "help"):
             raise UnknownCommandError(unused_tokens=list(command), app=app)
+        from rich.console import Console
+
         app.help_print(list(command), console=Console())
 
     def print_completion(shell: Literal["bash", "zsh", "fish"] | None = None) -> None:

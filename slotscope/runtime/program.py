@@ -1,4 +1,4 @@
-"""The name by which a person starts this program again."""
+"""The name by which a person starts this program again, and where it keeps what can be made again."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import sys
+from pathlib import Path
 
 NAME = "slotscope"
 LATEST = "latest"
@@ -18,3 +19,8 @@ def program_name() -> str:
     if os.path.basename(started) != NAME or shutil.which(NAME) is not None:
         return NAME
     return shlex.quote(started)
+
+
+def cache_folder() -> Path:
+    """Where this user's programs keep what can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", NAME)

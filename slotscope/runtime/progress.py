@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 
-from rich.console import Console
-
 PATIENCE_SECONDS = 3.0
 """Silence that nobody minds."""
 LOG_SECONDS = 30.0
@@ -70,6 +68,8 @@ def _tell(what: str, how_far: Callable[[], str], done: threading.Event) -> None:
 
     if done.wait(PATIENCE_SECONDS):
         return
+    from rich.console import Console  # what is done at once draws nothing
+
     console = Console(stderr=True)
     if console.is_terminal:
         with console.status(f"{what} …") as status:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import IO, Any, Final, Protocol
-
-import pyarrow as pa
+from typing import IO, TYPE_CHECKING, Any, Final, Protocol
 
 from cluster_core.errors import DecodeError
 from slotscope.runtime.storage import stores
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 CHUNK_BYTES: Final = 1 << 20
 
@@ -76,6 +77,8 @@ class InflatedStream:
     """A gzip or zstd file (also several members in a row), decompressed with bounded memory."""
 
     def __init__(self, raw: pa.NativeFile, path: str, compression: str) -> None:
+        import pyarrow as pa  # a twentieth of a second that plain files do not pay
+
         self._path = path
         self._compression = compression
         self._offset = 0

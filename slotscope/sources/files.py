@@ -7,21 +7,21 @@ name, and decompressed while reading.
 
 from __future__ import annotations
 
-import fnmatch
 import glob
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import IO, Any
-
-import pyarrow as pa
-from pyarrow import fs
+from itertools import starmap
+from typing import IO, TYPE_CHECKING, Any
 
 from cluster_core.errors import DecodeError, MissingInputError
 from slotscope.runtime.errors import PlaceError
 from slotscope.runtime.storage import stores
 from slotscope.sources.byte_streams import CHUNK_BYTES, FileStream, InflatedStream, PlainStream
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -73,7 +73,14 @@ def _expand(pattern: str, kind: Kind | None) -> list[InputFile]:
     """A live server is one dump, whose size is known when it has come."""
     if stores.is_live(pattern):
         return [InputFile(pattern, 0)]
-    return _expand_uri(pattern, kind) if is_uri(pattern) else _expand_local(pattern, kind)
+    if not is_uri(pattern):
+        return _expand_local(pattern, kind)
+    from slotscope.sources.store_listing import list_uri  # what lists stores, only where one is named
+
+    files: list[InputFile] = []
+    for path, size, inside in list_uri(pattern):
+        files += [InputFile(path, size)] if inside is None else _of_kind(starmap(InputFile, inside), kind, path)
+    return files
 
 
 def exists(path: str) -> bool:
@@ -101,7 +108,7 @@ def _list_local(path: str, kind: Kind | None) -> list[InputFile]:
     try:
         if not os.path.isdir(path):
             return [InputFile(os.path.abspath(path), os.stat(path).st_size)]
-        names = sorted(name for name in os.listdir(path) if not _is_hidden(name))
+        names = sorted(name for name in os.listdir(path) if not stores.is_hidden(name))
     except OSError as error:
         raise MissingInputError(stores.reason(error), source=path) from error
     inside = [os.path.join(path, name) for name in names]
@@ -109,12 +116,9 @@ def _list_local(path: str, kind: Kind | None) -> list[InputFile]:
     return _of_kind(files, kind, path)
 
 
-def _is_hidden(name: str) -> bool:
-    return name.startswith((".", "_"))
-
-
-def _of_kind(files: list[InputFile], kind: Kind | None, folder: str) -> list[InputFile]:
-    """Those of *files*, all of one *folder*, that are of *kind*."""
+def _of_kind(found: Iterable[InputFile], kind: Kind | None, folder: str) -> list[InputFile]:
+    """Those of *found*, all of one *folder*, that are of *kind*."""
+    files = list(found)
     if not files:
         raise MissingInputError("the directory holds no files", source=folder)
     if kind is None:
@@ -125,73 +129,6 @@ def _of_kind(files: list[InputFile], kind: Kind | None, folder: str) -> list[Inp
     if not chosen:
         raise MissingInputError(f"the directory holds no {kind.noun}", source=folder)
     return chosen
-
-
-def _expand_uri(uri: str, kind: Kind | None) -> list[InputFile]:
-    """The files that a URI in its plain spelling names."""
-    try:
-        system, path = stores.file_system(uri)
-        prefix = uri.removesuffix(path)
-        info = system.get_file_info(path)
-        if info.type == fs.FileType.NotFound and glob.has_magic(path):
-            at = next(place for place, part in enumerate(path.split("/")) if glob.has_magic(part))
-            parts = path.split("/")
-            infos = _matches(system, "/".join(parts[:at]), parts[at:])
-            if not infos:
-                _say_missing_bucket(system, path, uri)
-                raise MissingInputError("no file matches this pattern", source=uri)
-        elif info.type == fs.FileType.NotFound:
-            _say_missing_bucket(system, path, uri)
-            raise MissingInputError("no such file", source=uri)
-        else:
-            infos = [info]
-        files: list[InputFile] = []
-        for info in infos:
-            named = f"{prefix}{info.path}"
-            if info.type == fs.FileType.Directory:
-                inside = [one for one in _listed(system, info.path) if one.type == fs.FileType.File]
-                files += _of_kind([InputFile(f"{prefix}{one.path}", one.size) for one in inside], kind, named)
-            else:
-                files.append(InputFile(named, info.size))
-        return files
-    except (OSError, ValueError) as error:
-        if stores.is_store(uri) and isinstance(error, OSError):
-            raise PlaceError(f"{uri}: cannot be read: {stores.reason(error)}") from error
-        raise MissingInputError(stores.reason(error), source=uri) from error
-
-
-def _say_missing_bucket(system: fs.FileSystem, path: str, uri: str) -> None:
-    bucket = path.partition("/")[0]
-    if stores.is_store(uri) and system.get_file_info(bucket).type == fs.FileType.NotFound:
-        raise MissingInputError("no such bucket", source=uri)
-
-
-def _listed(system: fs.FileSystem, folder: str, *, recursive: bool = False) -> list[Any]:
-    """What lies in *folder* and is not hidden."""
-    selector = fs.FileSelector(folder, allow_not_found=True, recursive=recursive)
-    start = len(folder) + 1 if folder else 0
-    return [info for info in system.get_file_info(selector) if not any(map(_is_hidden, info.path[start:].split("/")))]
-
-
-def _matches(system: fs.FileSystem, folder: str, parts: list[str]) -> list[Any]:
-    """What *parts* of a pattern name below *folder*; ``**`` is any number of folders."""
-    part, *rest = parts
-    if part == "**":
-        homes = [one.path for one in _listed(system, folder, recursive=True) if one.type == fs.FileType.Directory]
-        if not rest:
-            return [one for one in _listed(system, folder, recursive=True) if one.type == fs.FileType.File]
-        return [info for home in (folder, *homes) for info in _matches(system, home, rest)]
-    if not glob.has_magic(part):
-        whole = f"{folder}/{part}"
-        if rest:
-            return _matches(system, whole, rest)
-        info = system.get_file_info(whole)
-        return [] if info.type == fs.FileType.NotFound else [info]
-    found = [info for info in _listed(system, folder) if fnmatch.fnmatchcase(info.base_name, part)]
-    if not rest:
-        return found
-    homes = [info.path for info in found if info.type == fs.FileType.Directory]
-    return [info for home in homes for info in _matches(system, home, rest)]
 
 
 def open_raw(path: str) -> IO[bytes]:
@@ -211,6 +148,8 @@ def open_raw(path: str) -> IO[bytes]:
 
 def as_arrow(raw: Any) -> pa.NativeFile:
     """Return an open file as pyarrow's readers take it."""
+    import pyarrow as pa  # a twentieth of a second that plain files do not pay
+
     return raw if isinstance(raw, pa.NativeFile) else pa.PythonFile(raw, mode="r")
 
 

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from cluster_core.errors import ConditionError
 from cluster_core.formats.rdb.grammar import KEY_TYPES
-from cluster_core.kernels.columns import gather_binary
 from cluster_core.kernels.keys.batch import NONE, KeyBatch
 from cluster_core.kernels.keys.globs import Glob, glob_of, mark_matches, prefix_glob
 from cluster_core.kernels.rdb.key_twins import key_hashes
@@ -144,7 +142,9 @@ class KeyFilter:
 
 
 def _found(regex: str, batch: KeyBatch, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    import pyarrow.compute as pc  # a thirtieth of a second, where no regex is asked for
+    import pyarrow.compute as pc  # a tenth of a second, where no regex is asked for
+
+    from cluster_core.kernels.columns import gather_binary
 
     starts = batch.key_offsets[rows].astype(np.int64)
     names = gather_binary(batch.key_data, starts, batch.key_offsets[rows + 1] - starts)
@@ -199,6 +199,7 @@ def _checked_regex(text: str) -> str:
         re.compile(text)
     except re.error as error:
         raise ConditionError(error.msg, error.pos or 0) from None
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     try:

@@ -115,7 +115,8 @@ def repeated_hashes(parts: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:
     count = _find_repeated(
         hashes, bits, np.zeros((1 << bits) + 1, np.int64), np.empty_like(hashes), np.zeros(4 * _BUCKET_HASHES, np.uint64), found
     )  # fmt: skip
-    return np.unique(found[: min(count, SUSPECTS_MAX)])
+    found = np.sort(found[: min(count, SUSPECTS_MAX)])  # np.unique would load masked arrays, a twenty-fifth of a second
+    return found[np.append(True, found[1:] != found[:-1])] if len(found) else found
 
 
 class TwinSearch:

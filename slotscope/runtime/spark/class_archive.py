@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from slotscope.runtime.spark.jars import cache_folder
+from slotscope.runtime.program import cache_folder
 
 WANTED = "SLOTSCOPE_ARCHIVE_CLASSES"
 """Environment variable that is set while a session is to make the archive."""

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from slotscope.runtime.conf import read_conf
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.program import cache_folder
 from slotscope.runtime.progress import progress
 from slotscope.runtime.spark.java import find_java_home
 
@@ -192,11 +193,6 @@ def _folders() -> Iterator[Path]:
     for parent in (*Path(__file__).absolute().parents, Path(sys.prefix).parent):
         yield parent / ".jars"
     yield _kept()
-
-
-def cache_folder() -> Path:
-    """Where this user's programs keep what can be made again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "slotscope")
 
 
 def _kept() -> Path:

@@ -97,6 +97,11 @@ def _scheme(path: str) -> str:
     return scheme.lower() if colon else ""
 
 
+def is_hidden(name: str) -> bool:
+    """Whether a folder keeps the file *name* to itself."""
+    return name.startswith((".", "_"))
+
+
 def is_live(path: str) -> bool:
     """Whether *path* names a live server, ``redis://HOST:PORT``, whose dump is meant."""
     return path.startswith(LIVE)

@@ -94,6 +94,18 @@ def test_code_of_an_inner_kernel_that_changed_is_never_used(tmp_path, cache):
     assert run(folder, cache, "5") == (25, 1)
 
 
+def test_an_outer_kernel_is_compiled_with_an_inner_one_that_was_kept_before(tmp_path, cache):
+    """What is kept of the inner one is more than its machine code: the outer one holds a copy of it, and runs alone."""
+    folder = clone(tmp_path / "clone")
+    caller = folder / "cluster_core/kernels/caller.py"
+    caller.write_text("from cluster_core.kernels.called import step as twice\n")
+    assert run(folder, cache, "5") == (6, 0)
+    caller.write_text(CALLER)
+
+    assert run(folder, cache, "5") == (7, 0)
+    assert run(folder, cache, "5") == (7, 1)
+
+
 def test_code_of_a_plain_function_is_not_used_once_a_kernel_that_it_was_given_changed(tmp_path, cache):
     """The plain module does not import what stands in for its own functions."""
     folder = clone(tmp_path / "clone") / "cluster_core"

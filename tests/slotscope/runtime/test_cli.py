@@ -13,6 +13,7 @@ from jobs.main import ABOUT, COMMANDS, HISTORY, PLAN
 from slotscope.requests.options import Common, Paths
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
+from tests.conftest import DATA
 
 NOTHING = Common()
 
@@ -177,6 +178,23 @@ def test_help_lists_every_job_without_loading_spark():
 
     assert done.stdout.splitlines()[-1] == "[]"
     assert all(name in done.stdout for name in COMMANDS)
+
+
+@pytest.mark.processes
+def test_an_export_loads_nothing_that_it_does_not_need(tmp_path):
+    """Each of these takes a twentieth of a second and more, of all commands on plain files that write no table."""
+    script = (
+        "import sys\nfrom jobs.export import command\nfrom slotscope.runtime import cli\n"
+        "assert cli.run(command, sys.argv[1:]) == 0\n"
+        "print(sorted({'pyspark', 'pyarrow', 'pandas', 'rich.console', 'numpy.ma', 'duckdb'} & set(sys.modules)))"
+    )
+    words = ["--rdb", DATA / "redis-7.0" / "dump.rdb", "--to", "json", "--out", tmp_path / "keys.json"]
+    root = Path(__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *map(str, words)], cwd=root, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 @pytest.mark.processes

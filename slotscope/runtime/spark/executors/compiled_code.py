@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from slotscope.runtime.spark.jars import cache_folder
+from slotscope.runtime.program import cache_folder
 
 PACKED = Path(sys.prefix, "share", "slotscope", "compiled")
 """What set-up has compiled for all users of this environment."""
