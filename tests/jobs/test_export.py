@@ -8,6 +8,7 @@ import json
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -178,12 +179,40 @@ def test_a_key_that_two_ranges_of_a_dump_hold_is_found_too(tmp_path, monkeypatch
     dump, out = tmp_path / "twice.rdb", tmp_path / "keys.json"
     keys = [build.key(b"key:%06d" % number, 0, build.string(b"v" * 20)) for number in range(20_000)]
     dump.write_bytes(build.rdb(build.select(0), *keys, keys[0]))
-    monkeypatch.setattr(rdb_files, "PART_BYTES_MIN", 1 << 18)
+    monkeypatch.setattr(dump_export, "RANGE_BYTES_MIN", 1 << 18)
     code = slotscope("export", "--rdb", dump, "--to", "json", "--parallelism", 2, "--out", out)
 
     assert code == BAD_INPUT
     assert "key key:000000 of database 0 at offsets 11 and" in capsys.readouterr().err
     assert not out.exists()
+
+
+@pytest.mark.parametrize("edges", [(4_000, 16_000), (7_000, 17_000), (18_000, 19_900)])
+def test_ranges_of_a_dump_of_several_databases_are_written_once(tmp_path, monkeypatch, edges):
+    """Where names are the same in all of them, and wherever a database begins."""
+    dump = tmp_path / "databases.rdb"
+    keys = [build.key(b"key:%06d" % number, 0, build.string(b"v" * 20)) for number in range(20_000)]
+    records = [
+        record
+        for db, (first, last) in enumerate(pairwise((0, *edges, 20_000)))
+        for record in (build.select(db), build.resize(last - first, 0), *keys[: last - first])
+    ]
+    dump.write_bytes(build.rdb(*records))
+    made, whole = [], dump_export.write_part
+
+    def counting(unit, wanted, stream, *, folder=None):
+        made.append(unit.start)
+        return whole(unit, wanted, stream, folder=folder)
+
+    monkeypatch.setattr(dump_export, "write_part", counting)
+    monkeypatch.setattr(dump_export, "RANGE_BYTES_MIN", 1 << 17)
+    alone = exported("--rdb", dump, "--parallelism", 1, tmp_path / "alone.json")
+    made.clear()
+    together = exported("--rdb", dump, "--parallelism", 4, tmp_path / "together.json")
+
+    assert together == alone
+    assert len(made) == 4
+    assert len(set(made)) == 4
 
 
 @pytest.mark.parametrize("place", ["folder", "keys.json"])
@@ -199,7 +228,7 @@ def test_a_dump_that_was_cut_at_the_wrong_place_is_written_whole_and_only_that_o
         return whole(unit, wanted, stream, folder=folder)
 
     monkeypatch.setattr(dump_export, "write_part", counting)
-    monkeypatch.setattr(rdb_files, "PART_BYTES_MIN", 1 << 18)
+    monkeypatch.setattr(dump_export, "RANGE_BYTES_MIN", 1 << 18)
     words = ["export", "--rdb", plain, VALKEYS[0], "--to", "json", "--parallelism", 4, "--out"]
     assert slotscope(*words, tmp_path / "right") == OK
     ranges = [at for path, at in made if path == str(plain)]

@@ -21,9 +21,11 @@ class DeclaredCounts(NamedTuple):
 
 
 class FileFacts:
-    """Head, aux fields and database sizes of one file or range of a file."""
+    """Head, aux fields and database sizes of one file or range of a file, behind which database *db_after* goes on where that is known."""
 
-    def __init__(self, head: RdbHead | None, *, source: str, start: int, end: int | None) -> None:
+    def __init__(
+        self, head: RdbHead | None, *, source: str, start: int, end: int | None, db_after: int | None = None
+    ) -> None:
         self.head = head
         self.aux: dict[str, str] = {}
         self.databases: dict[int, DeclaredCounts] = {}
@@ -31,6 +33,7 @@ class FileFacts:
         self._source = source
         self._start = start
         self._end = end
+        self._db_after = db_after
         self._selected = start > 0
 
     def add_aux(self, name: bytes, value: bytes) -> bool:
@@ -50,7 +53,7 @@ class FileFacts:
 
     def select(self, db: int, offset: int) -> None:
         """Note that database *db* follows; raises SplitError where a range may not go on to another one."""
-        if self._end is not None and db != self.db and self._selected:
+        if self._end is not None and self._db_after is None and db != self.db and self._selected:
             raise SplitError(
                 f"database {db} begins in a range that is not the last", offset=offset, source=self._source
             )
@@ -58,6 +61,12 @@ class FileFacts:
             self.head = self.head._replace(db=db)
         self.db = db
         self._selected = True
+
+    def check_end(self) -> None:
+        """Raise SplitError where the range does not end in the database that goes on behind it."""
+        if self._db_after is not None and self.db != self._db_after:
+            reason = f"the range ends in database {self.db}, not in database {self._db_after}"
+            raise SplitError(reason, offset=self._end or 0, source=self._source)
 
     def resize(self, keys: int, expires: int) -> None:
         """Note the announced size of the database at hand; several announcements add up."""

@@ -36,6 +36,8 @@ MANIFEST = "_export.json"
 """Written last: a folder without it is no export."""
 STDOUT = "-"
 PARTIAL = ".partial"
+RANGE_BYTES_MIN = 8 << 20
+"""A smaller range of a dump is not worth a part of its own."""
 HASHES = ".hashes.npy"
 """What ends the name of a part's file of hashes of keys, which other parts may hold, too."""
 SUFFIXES = {
@@ -67,7 +69,14 @@ def export_dumps(request: Request) -> dict[str, Any]:
         raise InputError("--parallelism is the number of parts written at once: 1 or more")
     is_one = wanted.keys_max is not None or request.out == STDOUT
     dumps = sorted(
-        plan_units(files, parallelism=1 if is_one else workers, split=not (is_one or request.permissive), guess=True),
+        plan_units(
+            files,
+            parallelism=1 if is_one else workers,
+            split=not (is_one or request.permissive),
+            guess=True,
+            databases=True,
+            unit_bytes_min=RANGE_BYTES_MIN,
+        ),
         key=lambda unit: (unit.path, unit.part),
     )
     units: list[Source] = [*dumps, *logs]
