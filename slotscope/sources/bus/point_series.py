@@ -225,7 +225,8 @@ class PointSeries:
                 held = unpacked(blobs.popleft())
             window = max(WINDOW_BYTES_MIN, min(WINDOW_BYTES_MAX, BUFFERED_BYTES // max(len(streams), 1)))
             _wait(readers.submit(stream.fill, window) for stream in streams)
-            limit_ns = min((stream.known_until_ns for stream in streams), default=_LAST)
+            first_ns = self._from_ns(unopened[0]) if unopened else _LAST
+            limit_ns = min((stream.known_until_ns for stream in streams), default=first_ns)
             if len(held):
                 limit_ns = min(limit_ns, int(held.turns_ns[-1]) + 1)
             fresh = len(streams)
