@@ -111,15 +111,23 @@ class _Stream:
         return self._reader.turn_ns + (self._bytes() > BUFFERED_BYTES)
 
     @property
+    def last_ns(self) -> int:
+        """The turn of the last packet that is there, 0 for none."""
+        return int(self._buffered[-1].turns_ns[-1]) if self._buffered else 0
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing more comes of it."""
         return self.is_over and not self._buffered
 
+    def is_ready(self, window_bytes: int) -> bool:
+        """Whether most of a window is there, or all of the file."""
+        if self.is_over:
+            return True
+        return 4 * self._bytes() >= 3 * window_bytes and bool(self._buffered[0].turns_ns[0] < self.known_until_ns)
+
     def fill(self, window_bytes: int) -> None:
-        """Read a window more, unless one is there."""
-        is_ready = self._bytes() >= window_bytes and self._buffered[0].turns_ns[0] < self.known_until_ns
-        if self.is_over or is_ready:
-            return
+        """Read a window more."""
         count = self._read(window_bytes)
         if not count:
             self._end()
@@ -224,9 +232,10 @@ class PointSeries:
             if not len(held) and blobs:
                 held = unpacked(blobs.popleft())
             window = max(WINDOW_BYTES_MIN, min(WINDOW_BYTES_MAX, BUFFERED_BYTES // max(len(streams), 1)))
-            _wait(readers.submit(stream.fill, window) for stream in streams)
-            first_ns = self._from_ns(unopened[0]) if unopened else _LAST
-            limit_ns = min((stream.known_until_ns for stream in streams), default=first_ns)
+            _wait(_filled(streams, window, readers))
+            limit_ns = min((stream.known_until_ns for stream in streams), default=_LAST)
+            if limit_ns == _LAST and unopened:
+                limit_ns = max(self._from_ns(unopened[0]), *(stream.last_ns for stream in streams), 0)
             if len(held):
                 limit_ns = min(limit_ns, int(held.turns_ns[-1]) + 1)
             fresh = len(streams)
@@ -237,7 +246,7 @@ class PointSeries:
             at = int(np.searchsorted(held.turns_ns, limit_ns, "left"))
             parts = [held.stretch(0, at), *(part for stream in streams for part in stream.take(limit_ns))]
             held = held.stretch(at, len(held))
-            ahead = [readers.submit(stream.fill, window) for stream in streams]
+            ahead = _filled(streams, window, readers)
             yield merged(parts)
             _wait(ahead)
             for stream in streams:
@@ -266,6 +275,11 @@ class PointSeries:
 
     def _from_ns(self, file: RecordedInput) -> int:
         return file.place.file.from_ns - self._ahead_ns.get(file.series, 0)
+
+
+def _filled(streams: Iterable[_Stream], window: int, readers: ThreadPoolExecutor) -> list[Future[None]]:
+    """Begin to read on in those that are not ready."""
+    return [readers.submit(stream.fill, window) for stream in streams if not stream.is_ready(window)]
 
 
 def _wait(tasks: Iterable[Future[None]]) -> None:
