@@ -26,7 +26,7 @@ ORDER = {
 """Which of our packages each package may import beside itself."""
 GROUPS = {
     "cluster_core": (
-        "door", "columns", "instants", "kinds", "errors", "rules", "slots", "wire", "topology", "routing", "load", "gossip", "node", "formats", "memory", "advice", "aof",
+        "door", "columns", "instants", "kinds", "errors", "rules", "sizes", "slots", "wire", "topology", "routing", "load", "gossip", "node", "formats", "memory", "advice", "aof",
         "replication", "kernels", "rebalance", "replay", "incidents", "sentinel", "sentinel_history", "sim",
     ),
     "slotscope": (

@@ -17,7 +17,7 @@ from cluster_core.replication.link_book import LinkBook
 from cluster_core.replication.observed import ObservedServer
 from cluster_core.replication.psync import AnswerKind
 from cluster_core.replication.rows import LinkSpan, OffsetMark, Outcome, Resync
-from cluster_core.replication.sizes import read_bytes
+from cluster_core.sizes import read_bytes
 from cluster_core.wire.info_reply import read_info
 from cluster_core.wire.resp_items import DumpBegun, DumpEnded, Item, Skimmed
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from cluster_core.replication.psync import AnswerKind, Reason
 from cluster_core.replication.rows import Outcome, Resync
-from cluster_core.replication.sizes import write_bytes
+from cluster_core.sizes import write_bytes
 
 _GUESSED: Final = ("answers", "default")
 _KNOWN_BY: Final = {"default": "the version's default", "answers": "as its answers show", "option": "as given"}

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from cluster_core.replication.forecast import EVERY_SERVER
-from cluster_core.replication.sizes import read_bytes
+from cluster_core.sizes import read_bytes
 from schemas.bronze import BAD_RECORDS
 from schemas.replication import REPLICATION_LINKS, REPLICATION_OFFSETS, RESYNCS
 from slotscope.runtime.errors import InputError

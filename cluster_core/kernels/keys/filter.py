@@ -15,9 +15,9 @@ from cluster_core.formats.rdb.grammar import KEY_TYPES
 from cluster_core.kernels.keys.batch import NONE, KeyBatch
 from cluster_core.kernels.keys.globs import Glob, glob_of, mark_matches, prefix_glob
 from cluster_core.kernels.rdb.key_twins import key_hashes
+from cluster_core.sizes import UNITS
 from cluster_core.slots.key_slot import SLOT_COUNT
 
-BYTES = {"": 1, "b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "": 1}
 NUMBERS = {"": 1}
 _BOUND = re.compile(r"\s*(>=|<=|>|<|=|)\s*([0-9]{1,15})([a-z]*)\s*", re.IGNORECASE)
@@ -175,7 +175,7 @@ def key_filter(
         types=frozenset(number for text in type for number in _read("--type", text, _types)),
         dbs=frozenset(db),
         slots=_read("--slot", slot, slots_of) if slot else None,
-        size=_optional("--size", size, BYTES),
+        size=_optional("--size", size, UNITS),
         ttl=_optional("--ttl", ttl, SECONDS),
         idle=_optional("--idle", idle, SECONDS),
         freq=_optional("--freq", freq, NUMBERS),

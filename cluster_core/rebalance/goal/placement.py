@@ -34,14 +34,12 @@ from cluster_core.errors import DecodeError, PlanError
 from cluster_core.rebalance.goal.placement_text import Located, Path, read_located
 from cluster_core.rebalance.goal.problem import Master
 from cluster_core.rebalance.stored_plan import PlannedNode
+from cluster_core.sizes import UNITS
 from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.slots.slot_set import parse_range
 from cluster_core.topology.node import Node, Topology
 
 NODES_MAX = 16384
-_UNITS = {"": 1, "b": 1, "k": 1000, "kb": 1 << 10, "m": 1000**2, "mb": 1 << 20, "g": 1000**3, "gb": 1 << 30,
-          "t": 1000**4, "tb": 1 << 40}  # fmt: skip
-"""As in redis.conf (memtoull): kb is 1024, k is 1000."""
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)")
 _TOP = ("zone_share_max", "pinned_slots", "defaults", "nodes")
 _NODE = ("node", "weight", "zone", "maxmemory", "capacity", "drain", "exclude", "add")
@@ -155,9 +153,9 @@ def _capacity(located: Located, path: Path, values: Mapping[str, Any]) -> dict[s
 def _size(located: Located, path: Path, value: Any) -> int | float:
     if isinstance(value, str):
         match = _SIZE.fullmatch(value.strip())
-        if match is None or match[2].lower() not in _UNITS:
+        if match is None or match[2].lower() not in UNITS:
             raise located.fault(path, f"{path[-1]}: {value!r} is no size; write 4gb, 512mb or a number")
-        value = float(match[1]) * _UNITS[match[2].lower()]
+        value = float(match[1]) * UNITS[match[2].lower()]
         value = int(value) if value == int(value) else value
     number = _number(located, path, value)
     if number <= 0:

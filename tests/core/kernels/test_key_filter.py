@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_core.errors import ConditionError
-from cluster_core.kernels.keys.filter import BYTES, SECONDS, Between, between, key_filter
+from cluster_core.kernels.keys.filter import SECONDS, Between, between, key_filter
+from cluster_core.sizes import UNITS
 from cluster_core.slots.key_slot import key_slot
 from tests.builders.key_batches import key_batch
 from tests.examples import examples
@@ -85,11 +86,12 @@ def test_a_sample_is_the_same_keys_each_time_and_about_the_share():
 @pytest.mark.parametrize(
     ("text", "units", "expected"),
     [
-        (">1kb", BYTES, Between(1025)),
-        (">=1KB, <2kb", BYTES, Between(1024, 2047)),
-        ("10-20", BYTES, Between(10, 20)),
+        (">1kb", UNITS, Between(1025)),
+        (">=1KB, <2kb", UNITS, Between(1024, 2047)),
+        ("10-20", UNITS, Between(10, 20)),
         ("<=1h", SECONDS, Between(0, 3600)),
-        ("5", BYTES, Between(5, 5)),
+        ("5", UNITS, Between(5, 5)),
+        ("5k", UNITS, Between(5000, 5000)),
         ("none", SECONDS, Between(is_absent=True)),
         ("any", SECONDS, Between()),
     ],
@@ -115,7 +117,7 @@ def test_what_is_absent_is_in_no_range():
         ({"regex": "a(b"}, "--regex 'a(b': line 1, column 2: missing ), unterminated subpattern"),
         ({"regex": "a\n(b"}, "--regex 'a\\n(b': line 2, column 1: missing ), unterminated subpattern"),
         ({"size": ">1kb;"}, "--size '>1kb;': line 1, column 5: ';' is not expected here"),
-        ({"size": ">1xb"}, "--size '>1xb': line 1, column 3: unit 'xb' is not known: b, kb, mb, gb"),
+        ({"size": ">1xb"}, "--size '>1xb': line 1, column 3: unit 'xb' is not known: b, k, kb, m, mb, g, gb, t, tb"),
         ({"size": ">5,<3"}, "--size '>5,<3': line 1, column 4: no number is like that"),
         ({"ttl": "soon"}, "--ttl 'soon': line 1, column 1: a number is due here: >1kb, <=30d, 10-20"),
         ({"slot": "1,16384"}, "--slot '1,16384': line 1, column 3: '16384' is no slot and no range of slots, 0 to 16383"),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_SIZE = re.compile(r"([0-9]{1,18})(b|kb?|mb?|gb?)?")
-_UNITS: Final = {
-    "": 1, "b": 1, "k": 1000, "kb": 1 << 10, "m": 10**6, "mb": 1 << 20, "g": 10**9, "gb": 1 << 30,
+UNITS: Final = {
+    "": 1, "b": 1, "k": 1000, "kb": 1 << 10, "m": 10**6, "mb": 1 << 20, "g": 10**9, "gb": 1 << 30, "t": 10**12, "tb": 1 << 40,
 }  # fmt: skip
+"""Bytes of a unit; servers themselves know none beyond gb."""
+_SIZE = re.compile(r"([0-9]{1,18})(b|kb?|mb?|gb?)?")
 
 
 def read_bytes(text: str) -> int | None:
@@ -18,7 +19,7 @@ def read_bytes(text: str) -> int | None:
     65536
     """
     match = _SIZE.fullmatch(text.strip().lower())
-    return int(match[1]) * _UNITS[match[2] or ""] if match else None
+    return int(match[1]) * UNITS[match[2] or ""] if match else None
 
 
 def write_bytes(count: int) -> str:
