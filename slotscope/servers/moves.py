@@ -119,7 +119,8 @@ class LiveNodes:
             (told,) = link.ask([("CLUSTER", "MYID")])
             if told != node.encode():
                 self._drop(node)
-                raise LinkError(f"{self.addresses[node]} is another node")
+                refused = isinstance(told, RespError)
+                raise LinkError(f"CLUSTER MYID: {told.text}" if refused else f"{self.addresses[node]} is another node")
         return link
 
     def _drop(self, node: str) -> None:

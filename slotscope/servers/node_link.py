@@ -141,6 +141,8 @@ class NodeLink:
             self._socket.sendall(b"".join(_packed(words) for words in commands))
         except TimeoutError as error:
             raise LinkError("takes no more commands") from error
+        except OSError as error:
+            raise LinkError(str(error)) from error
 
     def read(self, until_s: float | None = None) -> Any:
         """Return the next reply, which must be whole at *until_s* (monotonic clock; default: within the link's timeout)."""
@@ -152,6 +154,8 @@ class NodeLink:
                 data = self._socket.recv(_READ_BYTES)
             except TimeoutError as error:
                 raise LinkError("no answer in time") from error
+            except OSError as error:
+                raise LinkError(str(error)) from error
             taken += len(data)
             if not data:
                 raise LinkError("the connection was closed")

@@ -18,6 +18,7 @@ from cluster_core.rebalance.execution.refusals import VERSIONS
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.node import Topology
+from cluster_core.wire.resp import RespError
 from slotscope.runtime.errors import InputError
 from slotscope.servers.draws import draw_parts
 from slotscope.servers.node_link import Access, Address, LinkError
@@ -104,7 +105,8 @@ def _agreed(visits: Sequence[Visit], first: Address) -> tuple[Topology, list[Vis
     """What the first node believes, and the masters with slots, each of which must agree on its own."""
     topology = visits[0].checkup.topology
     if topology is None:
-        raise InputError(f"{first}: not a node of a cluster, or CLUSTER NODES is forbidden")
+        (reply,) = visits[0].ask([("CLUSTER", "NODES")])
+        raise InputError(f"{first}: CLUSTER NODES: {reply.text if isinstance(reply, RespError) else 'no answer'}")
     by_id = {visit.me.id: visit for visit in visits if visit.me is not None}
     masters = []
     for node in topology.masters():
@@ -113,7 +115,9 @@ def _agreed(visits: Sequence[Visit], first: Address) -> tuple[Topology, list[Vis
         visit = by_id.get(node.id)
         if visit is None or visit.me is None:
             why = next((v.checkup.lost for v in visits if str(v.address) == node.address), "") or "no answer"
-            raise InputError(f"{node.address} ({node.id[:8]}) owns slots and cannot be asked: {why}")
+            raise InputError(
+                f"{node.address} ({node.id[:8]}) owns slots and cannot be asked: {why}; run this again when it is back, or a replica has its slots"
+            )
         if visit.me.slots != node.slots:
             differs = SlotSet([*(node.slots - visit.me.slots), *(visit.me.slots - node.slots)])
             raise InputError(f"{first} and {node.address} do not agree who owns slots {differs}: wait until they do")

@@ -89,7 +89,11 @@ def main(port: int) -> None:
             else:
                 client.get(key)
             waits.append(time.perf_counter() - begun_s)
-        except (redis.RedisError, OSError):
+        except (
+            redis.RedisError,
+            OSError,
+            AttributeError,
+        ):  # the last where it is sent to a node that it does not know yet
             errors += 1
             if number % 2:
                 uncertain.setdefault(key, set()).add(number)

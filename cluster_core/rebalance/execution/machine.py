@@ -182,8 +182,10 @@ class Execution:
             return (yield from self._carry_out(work, sight, prospect.notes))
         except StuckError as error:
             why = with_names(self.stored, str(error))
+            still_open = yield from by_hand.close_untouched(work)
+            open_slots = f"slots {SlotSet(still_open)} are left open; " if still_open else ""
             yield from work.note(Step(StepKind.PAUSED, detail=why))
-            return Outcome(Verdict.PAUSED, (f"paused: {why}; {self._so_far(work)}{self._next()}",))
+            return Outcome(Verdict.PAUSED, (f"paused: {why}; {self._so_far(work)}{open_slots}{self._next()}",))
 
     def _carry_out(self, work: Work, sight: ClusterSight, notes: tuple[str, ...]) -> Steps[Outcome]:
         sight = yield from self._finish_earlier(work, sight)

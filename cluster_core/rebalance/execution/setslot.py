@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from cluster_core.errors import ProtocolError
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
-from cluster_core.rebalance.execution.effects import Answered, Clock, Lost, Steps, Wait
+from cluster_core.rebalance.execution.effects import Answered, Clock, Look, Lost, Steps, Wait
 from cluster_core.rebalance.execution.journal import Step, StepKind, intents_of
 from cluster_core.rebalance.execution.pace import cut, sizes_of
 from cluster_core.rebalance.execution.remaining import waves
@@ -25,6 +25,7 @@ from cluster_core.rebalance.execution.reshard import (
     Stopped,
 )
 from cluster_core.rebalance.execution.run_state import Stop, StuckError, Work
+from cluster_core.rebalance.execution.waits import answer_s
 from cluster_core.rebalance.ordering import Batch, Job
 from cluster_core.slots.slot_set import SlotSet
 
@@ -185,6 +186,19 @@ def mend(work: Work, sight: ClusterSight) -> Steps[str | None]:
         if failure:
             return failure
     return None
+
+
+def close_untouched(work: Work) -> Steps[list[int]]:
+    """Close the open slots of which no key has moved, after what went on could not; return those that stay open, as far as that can be seen."""
+    look = Look(work.nodes, answer_s(work.settings.patience_s))
+    sight: ClusterSight = yield look
+    left = [] if sight.lost else unfinished(work, sight)
+    if not left:
+        return []
+    work.stop = Stop.CANCEL
+    yield from mend(work, sight)
+    sight = yield look
+    return sorted(sight.open_slots().keys() & set(left))
 
 
 def unfinished(work: Work, sight: ClusterSight) -> list[int]:

@@ -122,7 +122,8 @@ def carry_out(
     if outcome.verdict is Verdict.REFUSED:
         moved = moved_so_far(stored, read_journal(journal.read()))
         tell(
-            f"nothing was changed by this run; {moved} of {len(stored.plan.moves)} slots of plan {stored.plan_id} are in place"
+            f"nothing was changed by this run; {moved} of {len(stored.plan.moves)} slots of plan {stored.plan_id} are in place; "
+            "run it again when that is mended, or make a new plan"
         )
     return codes.get(outcome.verdict, OK)
 

@@ -15,6 +15,7 @@ from cluster_core.rebalance.execution.cluster_now import ClusterSight
 from cluster_core.rebalance.execution.commands import Path
 from cluster_core.rebalance.execution.effects import Ask
 from cluster_core.rebalance.execution.machine import Execution, Outcome, Verdict
+from cluster_core.rebalance.execution.reshard import Migrate, Refused
 from cluster_core.rebalance.execution.run_state import Settings, Stop
 from cluster_core.sim.layouts import Place
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -208,6 +209,35 @@ def test_it_pauses_after_a_batch_and_says_how_to_go_on(path):
     )
     assert cluster.journal[-1].step == "paused"
     assert again(cluster, stored).verdict is Verdict.FINISHED
+
+
+@pytest.mark.parametrize("refused", ["MIGRATE", "NODE"])
+def test_what_a_user_may_not_leaves_no_slot_open_of_which_no_key_has_moved(refused):
+    """Slots whose keys have gone can only go on: the sentence names them.  Allowed again, the plan ends."""
+    cluster = cluster_of(Path.LEGACY)
+    stored = plan_for(cluster)
+    usual = cluster.call
+
+    def call(command):
+        forbidden = isinstance(command, Migrate) if refused == "MIGRATE" else "NODE" in getattr(command, "words", ())
+        return Refused("NOPERM this user has no permissions") if forbidden else usual(command)
+
+    cluster.call = call  # type: ignore[method-assign]
+    outcome = again(cluster, stored)
+    sight = cluster.look((A, B, C, D))
+    left = sight.open_slots()
+    cluster.call = usual  # type: ignore[method-assign]
+
+    assert outcome.verdict is Verdict.PAUSED
+    (sentence,) = outcome.sentences
+    assert "NOPERM" in sentence
+    assert all(sight.nodes[target].open_keys[slot] for slot, (_, target) in left.items())
+    assert bool(left) or refused == "MIGRATE"
+    told = f"slots {SlotSet(left)} are left open; " if left else ""
+    assert sentence.endswith(f"0 of 12 slots are in place; {told}run again to go on, --rollback to undo")
+    assert cluster.owners() == list(stored.problem.owners)
+    assert again(cluster, stored).verdict is Verdict.FINISHED
+    assert_all_right(cluster, stored.plan.owners_after)
 
 
 @pytest.mark.long

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import socket
 import ssl
+import struct
 import subprocess
 import threading
 import time
@@ -43,6 +44,26 @@ def test_what_is_no_reply_is_an_error_with_its_reason(raw, said):
 
     assert str(error.value) == said
     assert told == Refused(Address("127.0.0.1", port), said)
+
+
+@pytest.mark.parametrize("commands", [1, 200_000])
+def test_a_server_that_is_killed_while_it_is_asked_is_an_error_of_the_link(commands):
+    """Its system resets the connection, while an answer is waited for or while commands are still sent."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        link = Access(timeout_s=10).connect(Address("127.0.0.1", server.getsockname()[1]))
+        accepted, _ = server.accept()
+
+        def die() -> None:
+            accepted.recv(1)
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            accepted.close()
+
+        killed = threading.Thread(target=die)
+        killed.start()
+        with pytest.raises(LinkError, match=r"reset|pipe"):
+            link.ask([("CLUSTER", "NODES")] * commands)
+        killed.join()
+        link.close()
 
 
 @pytest.mark.long
