@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from redis.cluster import RedisCluster
 
 from cluster_core.slots.key_slot import key_slot
 from jobs import main as program
@@ -24,7 +26,6 @@ from tests.benches.moving_cluster import (
     Writers,
     assert_in_place,
     count_keys,
-    fill,
     load_hot_tags,
     measure,
     owners_of,
@@ -224,36 +225,67 @@ def test_commands_that_a_user_may_not_send_are_done_without_or_named(valkey, tmp
     assert owners_of(valkey.masters[0]) == before
 
 
-@pytest.mark.slow
-def test_loads_that_change_while_it_runs_are_a_broken_promise_with_what_to_do(redis7, tmp_path, capsys):
-    """Keys that came after the plan was made: slots are in place, the audit says what is above its promise."""
-    before = owners_of(redis7.masters[0])
-    assert rebalance(tmp_path, redis7, "--tolerance", "0.001", "--gain-min", "0") == OK
-    (plan,) = read_rows(str(tmp_path), REBALANCE_PLANS)
-    late = [(f"late:{n}", b"x" * 400) for n in range(20_000)]
-    late = [row for row in late if key_slot(row[0].encode()) > redis7.slots_of(2)[0]]
-    fill(redis7, late)
-    try:
-        assert rebalance(tmp_path, redis7, "--plan", plan["plan_id"], "--apply") == PROMISE_BROKEN
-        said = capsys.readouterr()
-        assert "of the plan are broken" in said.out
-        assert "run this again to plan for what is there now" in said.err
-    finally:
-        by_owner: dict[str, list[tuple[str, str]]] = {}
-        owners = owners_of(redis7.masters[0])
-        for key, _ in late:
-            by_owner.setdefault(owners[key_slot(key.encode())], []).append(("DEL", key))
-        for node in redis7.masters:
-            node.ask(by_owner.get(node.call("CLUSTER", "MYID").decode(), []))
-        assert rebalance(tmp_path, redis7, "--apply", "--rollback") == OK
+def test_a_user_who_may_not_send_migrate_is_told_so_and_no_slot_stays_open(redis7, tmp_path, capsys, monkeypatch):
+    """Key by key: paused, nothing moved, nothing left open, how to go on; and what one may not see of the cluster, in the server's words."""
+    before, stored = owners_of(redis7.masters[0]), store_moves(tmp_path, redis7, hot_moves(redis7, 4))
+    monkeypatch.setenv("SLOTSCOPE_PASSWORD", "few")
+    for name, forbidden in (("mover", "-migrate"), ("nobody", "-cluster|myid"), ("blind", "-cluster|nodes")):
+        for node in redis7.nodes:
+            node.call("ACL", "SETUSER", name, "on", ">few", "~*", "+@all", forbidden)
+
+    words = ("--plan", stored.plan_id, "--apply", "--patience", "0.1")
+    assert rebalance(tmp_path, redis7, "--user", "mover", *words) == PAUSED
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "'migrate' command" in last
+    assert last.endswith("; 0 of 4 slots are in place; run again to go on, --rollback to undo")
+    assert not any(node.migrating or node.importing for m in redis7.masters for node in topology_of(m).nodes)
+    assert rebalance(tmp_path, redis7, "--user", "nobody", *words) == BAD_INPUT
+    assert "CLUSTER MYID: NOPERM" in capsys.readouterr().err
+    assert rebalance(tmp_path, redis7, "--user", "blind", "--new") == BAD_INPUT
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "CLUSTER NODES: NOPERM" in line
     assert owners_of(redis7.masters[0]) == before
 
 
-def test_a_node_that_joins_or_dies_between_plan_and_apply_is_named(tmp_path, capsys):
-    """Exit code 2, one line of reason, one of what has been done."""
-    binary = redis_binary()
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["valkey", "redis7"])
+def test_loads_that_change_while_slots_move_are_a_broken_promise_with_what_to_do(kind, tmp_path, request):
+    """Keys that come in the middle: slots end in place, the audit says what is above its promise."""
+    cluster = request.getfixturevalue(kind)
+    before = owners_of(cluster.masters[0])
+    assert rebalance(tmp_path, cluster, "--tolerance", "0.001", "--gain-min", "0", "--job-slots", 20) == OK
+    (plan,) = read_rows(str(tmp_path), REBALANCE_PLANS)
+    words = words_of(tmp_path, cluster, "--plan", plan["plan_id"], "--apply", "--pause-between", "0.1")
+    process = subprocess.Popen([sys.executable, "-m", "jobs.main", *words], cwd=REPOSITORY, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+    client = RedisCluster(host="127.0.0.1", port=cluster.masters[0].port)
+    late = [f"late:{n}" for n in range(20_000) if key_slot(b"late:%d" % n) > cluster.slots_of(2)[0]]
+    try:
+        wait_for_commits(tmp_path, process, 2)
+        process.send_signal(signal.SIGSTOP)
+        for key in late:
+            client.set(key, b"x" * 400)
+        process.send_signal(signal.SIGCONT)
+        said, told = process.communicate()
+
+        assert process.returncode == PROMISE_BROKEN, told
+        assert "of the plan are broken" in said
+        assert "run this again to plan for what is there now" in told
+    finally:
+        process.kill()
+        process.wait()
+        for key in late:
+            client.delete(key)
+        client.close()
+        assert rebalance(tmp_path, cluster, "--apply", "--rollback") == OK
+    assert owners_of(cluster.masters[0]) == before
+
+
+@pytest.mark.parametrize("kind", ["redis", pytest.param("valkey", marks=pytest.mark.slow)])
+def test_a_node_that_joins_or_dies_between_plan_and_apply_is_named(kind, tmp_path, capsys):
+    """Exit code 2, one line of reason, one of what has been done and how to go on."""
+    binary = valkey_binary() if kind == "valkey" else redis_binary()
     if binary is None:
-        pytest.skip("redis-server is not installed")
+        pytest.skip(f"{kind}-server is not installed")
     with running_cluster(binary, masters=3) as cluster, running(binary, cluster=True) as newcomer:
         load_hot_tags(cluster, 500)
         stored = store_moves(tmp_path, cluster, hot_moves(cluster, 4))
