@@ -12,6 +12,9 @@ from typing import Final
 
 from pyspark import daemon
 
+from cluster_core.kernels.code_cache import take_turns
+from slotscope.runtime.spark.executors.compiled_code import wait_turn
+
 SHARED: Final = ("numba", "pyspark.worker", "cluster_core.kernels.columns")
 """What all tasks import."""
 
@@ -20,6 +23,7 @@ def main() -> None:
     """Import, then wait for Spark to ask for workers."""
     for name in SHARED:
         import_module(name)
+    take_turns(wait_turn)  # tasks side by side need the same kernels: one compiles them
     gc.collect()
     gc.freeze()  # workers collect garbage after each task: what all share need not be looked through, nor copied
     manage: Callable[[], None] = daemon.manager  # it has no types
