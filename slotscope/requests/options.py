@@ -104,6 +104,8 @@ class Common:
     """KEY=VALUE: a setting of Spark, over those that come with the program (docs/clusters.md)."""
     catalog: Annotated[str | None, SHARED] = None
     """SCHEMA or CATALOG.SCHEMA of Spark's catalog, Hive's or Unity: what is written is registered there, where it lies (docs/clusters.md)."""
+    metrics: Annotated[str | None, SHARED] = None
+    """File NAME.prom for Prometheus' textfile collector: when a run of each cluster was last complete, its seconds, bytes and rows."""
     conf_file: Annotated[str | None, SHARED] = None
     """File of settings that replace those of conf/slotscope.toml."""
     quiet: Annotated[Flag, SHARED] = False
@@ -135,16 +137,20 @@ class Common:
     def session(self, app: str) -> "SparkSession":
         """Start the Spark session that the options ask for; raises InputError where the root cannot be written."""
         from slotscope.runtime.spark.session import spark_session
+        from slotscope.runtime.storage.run_metrics import metrics_writer
         from slotscope.runtime.storage.runs import tell_of_runs
         from slotscope.runtime.storage.writable import check_writable
         from slotscope.sql.catalog import check_catalog, register_tables
 
         schema = None if self.catalog is None else check_catalog(self.catalog)
+        told = [] if self.metrics is None else [metrics_writer(self.metrics)]
         check_writable(self.root)
         spark = spark_session(
             app, master=self.master, verbose=self.debug, conf=self.spark_conf(), on_s3=any(map(is_s3, self.spark_paths))
         )
-        tell_of_runs(*([] if schema is None else [lambda run: register_tables(spark, run.root, schema, run.rows)]))
+        if schema is not None:
+            told.append(lambda run: register_tables(spark, run.root, schema, run.rows))
+        tell_of_runs(*told)
         return spark
 
 
