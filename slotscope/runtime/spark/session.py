@@ -172,7 +172,7 @@ def _start(app: str, master: str, verbose: bool, given: Mapping[str, str], *, on
     else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # a cluster may have its Python elsewhere
     (scratch / "log4j2.properties").write_text(read_conf("log4j2.properties"), "utf-8")
-    settings["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
+    settings.setdefault("spark.sql.warehouse.dir", str(scratch / "warehouse"))
     settings["spark.driver.extraJavaOptions"] = " ".join(
         [
             settings.get("spark.driver.extraJavaOptions", ""),

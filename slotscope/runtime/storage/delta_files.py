@@ -24,6 +24,7 @@ from schemas.runs import RUNS
 from schemas.table import Table
 from slotscope.runtime.errors import InputError, PlaceError, TryAgainError
 from slotscope.runtime.storage import stores
+from slotscope.runtime.storage.writable import check_room
 
 Done = TypeVar("Done")
 Given = ParamSpec("Given")
@@ -99,9 +100,13 @@ def append_table(root: str, table: Table, rows: pa.Table) -> None:
     They are added once, also where the store took the commit and its answer was lost.
     """
     place = location(root, table)
-    add_once(
-        place, lambda marked: _commit(_opened_to_write(place, table), rows.cast(arrow_schema(table)), None, marked)
-    )
+
+    def add(marked: CommitProperties) -> None:
+        opened = _opened_to_write(place, table)
+        check_room(place, rows.nbytes)
+        _commit(opened, rows.cast(arrow_schema(table)), None, marked)
+
+    add_once(place, add)
 
 
 def add_once(place: str, add: Callable[[CommitProperties], object]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import tempfile
 from typing import Final
 
@@ -11,6 +13,9 @@ from slotscope.runtime.storage import stores
 
 PROBE_BYTES: Final = 1 << 20
 """Room that even the smallest snapshot takes."""
+
+COMMIT_BYTES: Final = 128 << 10
+"""Room that a commit to a table takes beside its rows."""
 
 
 def check_writable(root: str) -> None:
@@ -27,3 +32,9 @@ def check_writable(root: str) -> None:
             os.fsync(probe.fileno())
     except OSError as error:
         raise InputError(f"{root}: cannot be written: {error.strerror}") from error
+
+
+def check_room(place: str, size_bytes: int) -> None:
+    """Raises OSError where a commit of so many bytes would fill the disk of *place*: delta-rs prints pages about it before it says so."""
+    if "://" not in place and shutil.disk_usage(place).free < size_bytes + COMMIT_BYTES:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), place)

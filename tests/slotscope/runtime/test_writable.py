@@ -12,18 +12,14 @@ import pytest
 from jobs.main import main
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.writable import check_writable
+from tests.benches.small_disk import mounted
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 600 kB, where this user may mount one."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "none", str(folder)], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("mounting a file system is not allowed here")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    with mounted(tmp_path / "disk", 600) as folder:
+        yield folder
 
 
 def test_a_root_that_can_be_written_is_made_and_left_empty(tmp_path):

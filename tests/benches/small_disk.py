@@ -1,0 +1,23 @@
+"""A file system of a few kilobytes, where this user may mount one."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+@contextmanager
+def mounted(folder: Path, kilobytes: int) -> Iterator[Path]:
+    """Mount it at *folder*, which is made; skips the test where mounting is not allowed."""
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(folder)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a file system is not allowed here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)

@@ -1,0 +1,90 @@
+"""A job whose disk is full, or whose store fails, as a user meets it: one line, what was there before, and nothing twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.gold import NODE_LOAD
+from schemas.runs import RUNS
+from slotscope.runtime.storage import stores, writable
+from slotscope.runtime.storage.delta_files import read_rows
+from tests.benches.object_store import object_store
+from tests.benches.program import slotscope, without_progress
+from tests.benches.small_disk import mounted
+from tests.benches.unreliable_store import failing_store
+from tests.conftest import DATA
+
+RECORDED = DATA / "valkey-9.1"
+NODES = RECORDED / "topology" / "nodes.txt"
+
+
+def loads(root: Path | str, snapshot: str) -> list[tuple[Any, ...]]:
+    """What each node holds; raises where a row is there twice."""
+    rows = read_rows(str(root), NODE_LOAD, columns=("node_id", "keys", "serialized_bytes"), snapshot_id=snapshot)
+    found = sorted(tuple(row.values()) for row in rows)
+    assert len({node for node, *_ in found}) == len(found)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_on_a_disk_that_is_full_a_snapshot_stays_and_comes_anew_when_there_is_room(
+    spark, recorded_root, tmp_path, monkeypatch, capfd
+):
+    """Whether it is full at the door, or only when some tables are written."""
+    monkeypatch.setattr(writable, "PROBE_BYTES", 4096)
+    words = ["key-slots", "--snapshot", "night", "--topology", NODES]
+    before, after = loads(recorded_root, "before"), loads(recorded_root, "after")
+    with mounted(tmp_path / "disk", 8 << 10) as disk:
+        root, ballast = disk / "root", disk / "ballast"
+        assert slotscope(*words, "--root", root, "--rdb", RECORDED / "before" / "*.rdb") == 0
+        capfd.readouterr()
+        codes = []
+        for free_bytes in (0, 80 << 10, 160 << 10, 240 << 10):
+            fill(ballast, free_bytes)
+            codes.append(slotscope(*words, "--root", root, "--rdb", RECORDED / "after" / "*.rdb"))
+            ballast.unlink()
+            (line,) = without_progress(capfd.readouterr().err)
+            assert "No space left on device" in line
+            assert loads(root, "night") == before
+        assert slotscope(*words, "--root", root, "--rdb", RECORDED / "after" / "*.rdb") == 0
+        assert loads(root, "night") == after
+        assert [run["state"] for run in read_rows(str(root), RUNS, state="complete")] == ["complete"]
+    assert set(codes) <= {1, 2, 75}
+
+
+def fill(ballast: Path, free_bytes: int) -> None:
+    """Leave the disk that *ballast* lies on so many bytes."""
+    with ballast.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(4096))
+        except OSError:
+            file.truncate(file.tell() - free_bytes)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.processes
+@pytest.mark.xdist_group("object store spark")
+def test_a_store_that_fails_one_request_in_ten_gives_a_job_the_same_rows_once(
+    spark, recorded_root, monkeypatch, capsys
+):
+    pytest.importorskip("moto", reason="moto is not installed")
+    with object_store("lake") as store, failing_store(store, every=10) as failing:
+        monkeypatch.setattr(stores, "_told", {})
+        for name, value in failing.environment().items():
+            monkeypatch.setenv(name, value)
+        for name in ("before", "after"):
+            for dump in sorted((RECORDED / name).glob("*.rdb")):
+                store.put(f"lake/dumps/{name}/{dump.name}", dump)
+        for name in ("before", "after"):
+            words = ["--root", "s3://lake/root", "--rdb", f"s3://lake/dumps/{name}/*.rdb", "--topology", NODES]
+            assert slotscope("key-slots", "--snapshot", "night", *words) == 0, capsys.readouterr().err
+            assert loads("s3://lake/root", "night") == loads(recorded_root, name)
+        assert failing.troubles() > 20
+        states = sorted(run["state"] for run in read_rows("s3://lake/root", RUNS))
+        assert states == ["complete", "replaced"]
