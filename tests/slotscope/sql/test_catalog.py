@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -70,3 +72,31 @@ def test_a_schema_that_has_the_tables_of_another_root_is_refused(spark, tmp_path
 def test_words_that_name_no_schema_are_refused_before_spark_starts(name):
     with pytest.raises(InputError, match=r"write SCHEMA, or CATALOG\.SCHEMA"):
         check_catalog(name)
+
+
+READER = """import sys
+from slotscope.runtime.spark.session import spark_session
+spark = spark_session("reader", conf=dict(word.split("=", 1) for word in sys.argv[1:]))
+((keys,),) = spark.sql("SELECT sum(keys) FROM fleet.slot_load").collect()
+(about,) = [row.data_type for row in spark.sql("DESCRIBE EXTENDED fleet.stored_slot_load").collect() if row.col_name == "Type"]
+print(keys, about, spark.catalog.getDatabase("fleet").locationUri)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+def test_a_hive_metastore_keeps_the_names_for_other_processes(tmp_path):
+    """Derby's, in a folder: one process writes, another reads by name."""
+    hive = {
+        "spark.sql.catalogImplementation": "hive",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={tmp_path}/metastore;create=true",
+        "spark.sql.warehouse.dir": f"{tmp_path}/warehouse",
+    }
+    words = [f"{key}={value}" for key, value in hive.items()]
+    job = ["-m", "jobs.main", "key-slots", "--rdb", str(DUMP), "--root", f"{tmp_path}/root", "--catalog", "fleet"]
+
+    for command in ([*job, *(part for word in words for part in ("--conf", word))], ["-c", READER, *words]):
+        done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, done.stderr
+
+    assert done.stdout.split() == ["1346", "EXTERNAL", f"file:{tmp_path}/warehouse/fleet.db"]
