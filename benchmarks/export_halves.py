@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from cluster_core.kernels.keys.filter import key_filter
 from cluster_core.kernels.values.release import NEWEST
 from cluster_core.kernels.values.state import JSON
+from slotscope.pipelines.keys.export import RANGE_BYTES_MIN
 from slotscope.sources.files import expand
 from slotscope.sources.rdb.files import RdbUnit, plan_units
 from slotscope.sources.values.part import Wanted, check_twins, write_part
@@ -37,7 +38,9 @@ def main() -> None:
     files = expand([dump])
     write(RdbUnit(dump, files[0].size), replace(wanted, keys_max=1))  # loads what is compiled
     wall, cpu, process = time.perf_counter(), time.thread_time(), time.process_time()
-    units = plan_units(files, parallelism=ranges, split=True, guess=True)
+    units = plan_units(
+        files, parallelism=ranges, split=True, guess=True, databases=True, unit_bytes_min=RANGE_BYTES_MIN
+    )
     with ThreadPoolExecutor(ranges) as pool:
         parts = list(pool.map(write, units))
     check_twins(dump, files[0].size, [one for _, hashes in parts for one in hashes])

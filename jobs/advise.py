@@ -55,7 +55,10 @@ def command(request: Request = Request()) -> int | None:
 
     settings = request.settings()
     if any(map(is_live, request.rdb)):
-        raise InputError("advise reads dumps twice: save those of live servers to files first (redis-cli --rdb)")
+        raise InputError(
+            "advise reads dumps twice: save those of live servers to files first (redis-cli --rdb FILE),"
+            " or let slotscope look HOST:PORT advise from a sample"
+        )
     if request.rdb or request.keys or request.aof:
         check_request(request)
     report = run(request.session("advise"), request, settings, now_ms=time.time_ns() // 1_000_000)

@@ -133,6 +133,7 @@ def test_advice_on_a_live_dump_is_refused_before_it_is_asked_for(cluster, tmp_pa
 
     assert ended.value.code == 2
     assert "advise reads dumps twice: save those of live servers to files first" in err
+    assert "or let slotscope look HOST:PORT advise from a sample" in err
     assert not (tmp_path / "root").exists()
 
 
