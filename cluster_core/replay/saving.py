@@ -6,6 +6,7 @@ believed to be longer than the bytes that are there.
 
     header    ``SLSR``, version (uint8), bytes of the body before compression (uint64, little-endian)
     body      zlib: one value; a value is a tag (one byte) and what `_Writer` writes for it
+    raw       bytes that are long, one after the other as the body names them: packets that wait, which are compressed by themselves
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ BODY_BYTES_FREE: Final = 16 << 20
 INFLATION_MAX: Final = 200
 """A body may be so many times as long as its compressed form, beyond `BODY_BYTES_FREE`; states of recordings have 10 to 30."""
 NESTING_MAX: Final = 100
+RAW_BYTES_MIN: Final = 1 << 16
+"""Bytes that are longer stand behind the body."""
 INT_BYTES_MAX: Final = 4096
 """A slot bitmap has 2048."""
 
@@ -63,13 +66,13 @@ def save(value: object) -> bytes:
     except RecursionError as error:
         raise EncodeError("a state that is nested too deeply") from error
     body = b"".join(writer.pieces)
-    return _HEADER.pack(_MAGIC, STATE_VERSION, len(body)) + zlib.compress(body, 3)
+    return b"".join((_HEADER.pack(_MAGIC, STATE_VERSION, len(body)), zlib.compress(body, 3), *writer.raw))
 
 
 def load(data: bytes, *, source: str = "<state>") -> Any:
     """Return what `save` was given; raises DecodeError for bytes that are no such state."""
     try:
-        return _Reader(_inflate(data)).whole()
+        return _Reader(*_inflate(data)).whole()
     except DecodeError as error:
         raise DecodeError(error.reason, offset=error.offset, source=source) from error
     except (
@@ -85,7 +88,8 @@ def load(data: bytes, *, source: str = "<state>") -> Any:
         raise DecodeError(f"not a state of a replay: {error}", offset=0, source=source) from error
 
 
-def _inflate(data: bytes) -> bytes:
+def _inflate(data: bytes) -> tuple[bytes, bytes]:
+    """The body, and what stands behind it."""
     if len(data) < _HEADER.size or data[:4] != _MAGIC or data[4] != STATE_VERSION:
         raise DecodeError("not a state of this version of the program", offset=0)
     size = _HEADER.unpack_from(data)[2]
@@ -93,9 +97,9 @@ def _inflate(data: bytes) -> bytes:
         raise DecodeError(f"a state that says to hold {size} bytes", offset=5)
     unpacked = zlib.decompressobj()
     body = unpacked.decompress(data[_HEADER.size :], size + 1)
-    if len(body) != size or not unpacked.eof or unpacked.unused_data:
+    if len(body) != size or not unpacked.eof:
         raise DecodeError("a state of another length than it says", offset=len(data))
-    return body
+    return body, unpacked.unused_data
 
 
 class _Writer:
@@ -103,6 +107,7 @@ class _Writer:
 
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
+        self.raw: list[bytes] = []
         self._numbers: dict[int, int] = {}
         self._kept: list[Any] = []  # ids are of living values only
         self._classes: dict[type, int] = {}
@@ -116,6 +121,9 @@ class _Writer:
             self._bytes(b"s", value.encode("utf-8", "surrogatepass"))
         elif value is None or kind is bool:
             put(b"N" if value is None else b"T" if value else b"F")
+        elif kind is bytes and len(value) > RAW_BYTES_MIN:
+            put(b"R" + _COUNT.pack(len(value)))
+            self.raw.append(value)
         elif kind is bytes:
             self._bytes(b"b", value)
         elif kind is float:
@@ -206,9 +214,9 @@ class _Writer:
 class _Reader:
     """Reads what `_Writer` wrote; every length is checked against what is there."""
 
-    def __init__(self, body: bytes) -> None:
-        self._body = body
-        self._at = 0
+    def __init__(self, body: bytes, raw: bytes) -> None:
+        self._body, self._raw = body, raw
+        self._at = self._raw_at = 0
         self._kept: list[Any] = []
         self._classes: list[type] = []
         self._depth = 0
@@ -216,7 +224,7 @@ class _Reader:
     def whole(self) -> Any:
         """Return the one value of the body."""
         value = self.read()
-        if self._at != len(self._body):
+        if self._at != len(self._body) or self._raw_at != len(self._raw):
             raise self._error("bytes after the end of a state")
         return value
 
@@ -252,6 +260,12 @@ class _Reader:
 
     def _bytes(self) -> bytes:
         return self._take(self._count())
+
+    def _raw_bytes(self, tag: bytes) -> bytes:
+        at, self._raw_at = self._raw_at, self._raw_at + self._number()
+        if self._raw_at > len(self._raw):
+            raise self._error("a state that ends within a value")
+        return self._raw[at : self._raw_at]
 
     def _keep(self, value: Any) -> Any:
         self._kept.append(value)
@@ -360,6 +374,7 @@ _READERS: Final[dict[bytes, Callable[[_Reader, bytes], Any]]] = {
     b"d": lambda reader, tag: _DOUBLE.unpack(reader._take(_DOUBLE.size))[0],
     b"s": lambda reader, tag: reader._bytes().decode("utf-8", "surrogatepass"),
     b"b": lambda reader, tag: reader._bytes(),
+    b"R": _Reader._raw_bytes,
     b"B": lambda reader, tag: reader._keep(bytearray(reader._bytes())),
     b"x": lambda reader, tag: reader._kept[reader._number()],
     b"M": _Reader._message,

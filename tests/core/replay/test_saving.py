@@ -46,6 +46,18 @@ def test_what_goes_into_a_state_comes_out_of_it(value) -> None:
     assert load(save(value)) == value
 
 
+def test_long_bytes_stand_behind_the_body_as_they_are_and_all_of_them_must_be_there() -> None:
+    """Packets that wait are compressed already: to do so again takes longer than all else of a state."""
+    value = [b"x" * 100_000, "between", b"y" * 70_000, b"z"]
+    raw = save(value)
+
+    assert load(raw) == value
+    assert raw.endswith(b"x" * 100_000 + b"y" * 70_000)
+    for damaged in (raw[:-1], raw + b"y", raw[:-100_000]):
+        with pytest.raises(DecodeError):
+            load(damaged)
+
+
 def test_things_that_are_shared_or_hold_themselves_stay_so() -> None:
     """One list in two places, a list in itself, the bound of a queue."""
     shared: list[Any] = [1]
