@@ -202,4 +202,5 @@ def _print_history(report: RebalanceReport, ink: Ink) -> None:
         return
     kept = sum(bool(one.kept) for one in audited)
     ink.heading("Earlier plans")
-    ink.note(f"{text.count(kept)} of {text.plural(len(audited), 'audited plan')} kept what they promised")
+    whose = "it" if len(audited) == 1 else "they"
+    ink.note(f"{text.count(kept)} of {text.plural(len(audited), 'audited plan')} kept what {whose} promised")

@@ -87,6 +87,14 @@ def test_why_ranges_are_many_and_what_gives_fewer_is_told_on_eighty_columns(othe
     assert [line for line in said.splitlines() if len(line) > 80 and "slotscope" not in line] == []
 
 
+def test_earlier_plans_are_counted_by_what_they_kept() -> None:
+    report = rebalance_report()
+    audited = [replace(report.history[0], kept=True), replace(report.history[0], kept=False)]
+
+    assert "1 of 1 audited plan kept what it promised" in rendered(replace(report, history=audited[:1]))
+    assert "1 of 2 audited plans kept what they promised" in rendered(replace(report, history=audited))
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_hostile_names_do_nothing(encoding: str) -> None:
     """No control character but line feeds leaves."""
