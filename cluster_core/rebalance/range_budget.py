@@ -13,7 +13,7 @@ from cluster_core.rebalance.goal.problem import Scaled, exact
 from cluster_core.rebalance.goal.targets import Targets
 from cluster_core.rebalance.plan import CurvePoint, count_ranges
 from cluster_core.rebalance.search.arrays import ProblemArrays
-from cluster_core.rebalance.search.ranges import FIRM, HOT, QUICK, SETTLE, RangeSearch, Walk, never, thorough
+from cluster_core.rebalance.search.ranges import FIRM, QUICK, SETTLE, RangeSearch, Walk, never, thorough
 
 BUDGETS = (Fraction(0), Fraction(1, 100), Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))
 """Budgets of the curve, above the bound; the problem's own and none at all are tried, too."""
@@ -23,7 +23,11 @@ BOUND_PART = Fraction(1, 2)
 """Where the least that was found takes more than this part of a budget above the bound, the budget is meant above what was found."""
 SHREDDED = 20
 """With more ranges a master than this, limits or the budget are in the way, ..."""
-AGAIN = ((0, FIRM._replace(steps=7_000_000, price=0.7, learn=1e6)), (100, HOT._replace(price=0.4)))
+AGAIN = (
+    (0, FIRM._replace(price=0.2, rise=16.0, learn=1e3)),
+    (0, FIRM._replace(steps=6_000_000, price=0.7, learn=1e6)),
+    (100, FIRM._replace(price=0.2, learn=1e2)),
+)
 """... and these walks begin with the placement that moves least, so many of the heaviest slots left where that has them."""
 UNBOUNDED = float("inf")
 

@@ -93,8 +93,8 @@ def thorough(masters: int) -> tuple[Walk, ...]:
 QUICK = (HOT, LOOSE, FIRM, SETTLE)
 REPAIR_PART = 0.05
 """Part of a budget above the start that walks leave for repairs."""
-LOOKS_MAX = 100_000
-"""Pairs of slots that one repair looks at."""
+LOOKS_MAX, REPAIRS_MAX, BORDERS_A_REPAIR = 50_000, 150, 2
+"""Pairs of slots that one repair looks at, how many repairs there are at most, and fewer where so many more borders for each would be too many."""
 
 
 class RangeSearch:
@@ -164,7 +164,8 @@ class RangeSearch:
         for course in walks:
             begin_at = first if course.anew else best
             start = last if begin_at is first and not course.anew else [begin_at[s] for s in self.slots]
-            found, last = self._go(start, budget - spare, course, effort)
+            most = count_ranges(best) if rank < math.inf else len(at)
+            found, last = self._go(start, budget - spare, course, effort, most)
             for end in found:
                 whole = self._with_glue(end, at)
                 value = self._value(whole)
@@ -184,16 +185,18 @@ class RangeSearch:
         moved = sum(1 for s, n in enumerate(at) if n != self.arrays.scaled.owner[s])
         return count_ranges(at) + self.slot_cost * moved + 1e-9 * self.cost_of(at) / self.mean_cost / len(at)
 
-    def _go(self, at: Sequence[int], budget: float, course: Walk, effort: float) -> tuple[list[list[int]], list[int]]:
+    def _go(
+        self, at: Sequence[int], budget: float, course: Walk, effort: float, most: int
+    ) -> tuple[list[list[int]], list[int]]:
         """Walk once over the slots with load; return what was found (the best within limits and budget, and the end of the walk, repaired, where
-        that has fewer ranges) and the end as it is."""
+        that has fewer ranges, and than *most*) and the end as it is."""
         wanted = self.arrays.scaled.problem.iterations or course.steps
         steps = min(wanted, course.steps, STEPS_A_SLOT * len(at)) * effort
         chunks = max(1, int(steps) // CHUNK)
         masters = len(self.arrays.takers)
         warm = max(course.warm * math.sqrt(6 / masters), COLD)
         self.turns += 1
-        row = self._row(at, warm, course.price * masters, course.loose)
+        row = self._row(at, warm, course)
         cool, rise, learn = (factor ** (1 / chunks) for factor in (COLD / warm, course.rise, course.learn))
         goal = Goal(
             budget - self._spent, self.slot_cost, self.mean_cost, cool, rise, learn, learn**-FORGET, course.loose
@@ -206,20 +209,23 @@ class RangeSearch:
                 break
         found = [best.tolist()] if row.course[LEAST] < NONE_FOUND else []
         if row.tally[BROKEN] and (row.tally[BORDER_COUNT] < np.count_nonzero(np.diff(best)) or not found):
-            found += self._mended(row.slots[AT, :-1].tolist())
+            spare = int(most - row.tally[BORDER_COUNT]) // BORDERS_A_REPAIR
+            mended = self._mended(row.slots[AT, :-1].tolist(), min(spare, REPAIRS_MAX)) if spare > 0 else []
+            if mended:
+                return [*found, *mended], mended[0]
         return found, row.slots[AT, :-1].tolist()
 
-    def _mended(self, at: Sequence[int]) -> list[list[int]]:
-        """Return the placement *at* with its limits kept again, if single slots and exchanges do that."""
+    def _mended(self, at: Sequence[int], repairs_max: int) -> list[list[int]]:
+        """Return the placement *at* with its limits kept again, if so many moves and exchanges of single slots do that."""
         whole = list(self.arrays.scaled.owner)
         for s, n in [*zip(self.slots, at, strict=True), *self._held.items()]:
             whole[s] = n
         board = self.arrays.board(whole, [], self._limits)
         board.slots[anneal.MOVABLE, list(self._held)] = 0
-        mend(board, GRAIN * self.arrays.mean_cost, LOOKS_MAX)
+        mend(board, GRAIN * self.arrays.mean_cost, LOOKS_MAX, repairs_max)
         return [] if board.tally[anneal.BROKEN] else [board.slots[anneal.AT, self.slots].tolist()]
 
-    def _row(self, at: Sequence[int], warm: float, price: float, loose: float) -> Row:
+    def _row(self, at: Sequence[int], warm: float, course: Walk) -> Row:
         arrays = self.arrays
         count, masters = len(at), len(arrays.held)
         slots = np.zeros((BORDERS + 1, count + 1), np.int64)
@@ -231,7 +237,7 @@ class RangeSearch:
         sums = np.zeros((len(self.rows), count + 1))
         sums[:, 1:] = np.cumsum(self.rows, axis=1)
         limits = np.zeros((masters * arrays.size, WEIGHT + 1))
-        limits[:, CAP], limits[:, SCALE], limits[:, WEIGHT] = self.caps, np.tile(self.scale, masters), loose
+        limits[:, CAP], limits[:, SCALE], limits[:, WEIGHT] = self.caps, np.tile(self.scale, masters), course.loose
         table = np.zeros((masters, 3), np.int64)
         table[:, KEEPS] = [TAKES_NOTHING if n in self._shut else keeps for n, keeps in enumerate(arrays.keeps)]
         takers = [n for n in arrays.takers if n not in self._shut] or arrays.takers
@@ -239,9 +245,10 @@ class RangeSearch:
         tally = np.zeros(DIE + 1, np.int64)
         tally[[BORDER_COUNT, BROKEN, TAKER_COUNT]] = 0, 0, len(takers)
         tally[DIE] = (arrays.scaled.problem.seed + 7919 * self.turns) & 0xFFFFFFFF or 1
-        course = np.zeros(COST_PRICE + 1)
-        course[[HEAT, PRICE, COST, LEAST, COST_PRICE]] = warm, price, 0.0, NONE_FOUND, 1.0
-        return Row(slots, sums, limits, table, np.zeros(count // BLOCK + 2, np.int64), tally, course, self.lengths)
+        state = np.zeros(COST_PRICE + 1)
+        price = course.price * len(arrays.takers)
+        state[[HEAT, PRICE, COST, LEAST, COST_PRICE]] = warm, price, 0.0, NONE_FOUND, 1.0
+        return Row(slots, sums, limits, table, np.zeros(count // BLOCK + 2, np.int64), tally, state, self.lengths)
 
     def _with_glue(self, found: Sequence[int], start: Sequence[int]) -> list[int]:
         """Return a placement of all slots: those without load belong to the master of the slot before or behind, as fewest move."""

@@ -128,14 +128,14 @@ def find_repair(board: Board, a: int, most: float, grain: float, looks_max: int)
 
 
 @njit()
-def mend(board: Board, grain: float, looks_max: int) -> int:
+def mend(board: Board, grain: float, looks_max: int, repairs_max: int = REPAIRS_MAX) -> int:
     """Repair broken limits, the worst master first, by the relocation or swap that costs least for what it mends.
 
     *grain* is a small cost that keeps free repairs apart from none.  Looks at about *looks_max* pairs a repair (every k-th, when there are
     more).  Returns how many repairs were made.
     """
     slots, loads, limits, masters, moved, tally = board
-    for done in range(REPAIRS_MAX):
+    for done in range(repairs_max):
         a, most = worst_master(limits, loads.shape[1] - 1)
         if a < 0:
             return done
@@ -145,4 +145,4 @@ def mend(board: Board, grain: float, looks_max: int) -> int:
         shift(slots, loads, limits, masters, moved, tally, s, b)
         if t >= 0:
             shift(slots, loads, limits, masters, moved, tally, t, a)
-    return REPAIRS_MAX
+    return repairs_max
