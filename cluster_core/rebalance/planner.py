@@ -126,14 +126,17 @@ def _with_few_ranges(found: Outcome, stop: Callable[[], bool] = never, *, quick:
     """Return what was found with the budget of bytes spent on fewer slot ranges, where a plan after that would move nothing either."""
     if found.owner == found.scaled.owner:
         return found
+    asked = find_targets(found.scaled)
+    over = bool(excess(found.scaled, asked, found.owner) or overload(found.scaled, asked, found.owner))
+    if over and found.conflicts:
+        return found
     limits = find_targets(found.raised)
     aim, targets = found.raised, kept(found.raised, limits, found.owner)
     budget = RangeBudget(aim, targets, found.owner, prove(found).bound, stop)
     spent = budget.spend(quick=quick)
-    asked = find_targets(found.scaled)
-    if excess(found.scaled, asked, found.owner) or overload(found.scaled, asked, found.owner):
+    if over:
         again = replace(found.scaled, owner=spent.owner)
-        if found.conflicts or _rounds(again, again, stop)[1] != spent.owner:
+        if _rounds(again, again, stop)[1] != spent.owner:
             return found
     return found._replace(owner=spent.owner, curve=spent.curve)
 
