@@ -85,7 +85,7 @@ class RangeBudget:
         return self._search.cost_of(one) <= self._search.cost_of(other) and count_ranges(one) <= count_ranges(other)
 
     def _try_again(self, at: tuple[int, ...], limit: int) -> tuple[int, ...]:
-        """Return the fewest ranges of *at* and of what dearer walks find within *limit*, where *at* has many."""
+        """Return the fewest ranges of *at* and of what other walks find within *limit*, where *at* has many."""
         for held, walk in AGAIN:
             if count_ranges(at) <= SHREDDED * len(self._arrays.takers) or self._stop():
                 break

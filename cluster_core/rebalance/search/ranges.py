@@ -93,8 +93,10 @@ def thorough(masters: int) -> tuple[Walk, ...]:
 QUICK = (HOT, LOOSE, FIRM, SETTLE)
 REPAIR_PART = 0.05
 """Part of a budget above the start that walks leave for repairs."""
-LOOKS_MAX, REPAIRS_MAX, BORDERS_A_REPAIR = 50_000, 150, 2
-"""Pairs of slots that one repair looks at, how many repairs there are at most, and fewer where so many more borders for each would be too many."""
+REPAIRS_FEW, REPAIRS_MANY = (50_000, 150), (100_000, 300)
+"""Pairs of slots that one repair looks at, and repairs of one placement, with few masters and with many; ..."""
+BORDERS_A_REPAIR = 2
+"""... fewer where so many more borders for each would be too many."""
 
 
 class RangeSearch:
@@ -210,19 +212,20 @@ class RangeSearch:
         found = [best.tolist()] if row.course[LEAST] < NONE_FOUND else []
         if row.tally[BROKEN] and (row.tally[BORDER_COUNT] < np.count_nonzero(np.diff(best)) or not found):
             spare = int(most - row.tally[BORDER_COUNT]) // BORDERS_A_REPAIR
-            mended = self._mended(row.slots[AT, :-1].tolist(), min(spare, REPAIRS_MAX)) if spare > 0 else []
+            mended = self._mended(row.slots[AT, :-1].tolist(), spare) if spare > 0 else []
             if mended:
                 return [*found, *mended], mended[0]
         return found, row.slots[AT, :-1].tolist()
 
     def _mended(self, at: Sequence[int], repairs_max: int) -> list[list[int]]:
         """Return the placement *at* with its limits kept again, if so many moves and exchanges of single slots do that."""
+        looks, repairs = REPAIRS_FEW if len(self.arrays.takers) <= FEW_MASTERS else REPAIRS_MANY
         whole = list(self.arrays.scaled.owner)
         for s, n in [*zip(self.slots, at, strict=True), *self._held.items()]:
             whole[s] = n
         board = self.arrays.board(whole, [], self._limits)
         board.slots[anneal.MOVABLE, list(self._held)] = 0
-        mend(board, GRAIN * self.arrays.mean_cost, LOOKS_MAX, repairs_max)
+        mend(board, GRAIN * self.arrays.mean_cost, looks, min(repairs, repairs_max))
         return [] if board.tally[anneal.BROKEN] else [board.slots[anneal.AT, self.slots].tolist()]
 
     def _row(self, at: Sequence[int], warm: float, course: Walk) -> Row:
