@@ -24,7 +24,7 @@ from itertools import pairwise
 
 from cluster_core.errors import PlanError
 from cluster_core.rebalance.bound.certificates import add_up
-from cluster_core.rebalance.bound.conflict import ConflictKind, at_tolerance
+from cluster_core.rebalance.bound.conflict import Conflict, ConflictKind, at_tolerance
 from cluster_core.rebalance.bound.dive import SLOTS_MAX
 from cluster_core.rebalance.goal.capacity import keep_capacities
 from cluster_core.rebalance.goal.limits import excess, kept, must_drain, overload
@@ -66,7 +66,7 @@ def _find_owners(
     """Return the best owners found for limits that are not proven to contradict each other, from *start* on (None: from nothing known)."""
     scaled = validate(problem)
     conflicts = find_conflicts(scaled, find_targets(scaled))
-    least = next((c.least for c in conflicts if c.kind is ConflictKind.TOGETHER), None)
+    least = _least(conflicts)
     if least is None:
         for aim in _aims(scaled):
             proofs, owner, forgone = _rounds(scaled, aim, stop, start)
@@ -79,6 +79,11 @@ def _find_owners(
         if excess(raised, find_targets(raised), owner) == 0:
             break
     return Outcome(scaled, conflicts, raised, proofs, owner, forgone)
+
+
+def _least(conflicts: Sequence[Conflict]) -> Fraction | None:
+    """Return the least tolerance that is not proven impossible; None where that asked is not."""
+    return next((c.least for c in conflicts if c.kind is ConflictKind.TOGETHER), None)
 
 
 def _aims(scaled: Scaled) -> list[Scaled]:
@@ -128,14 +133,16 @@ def _with_few_ranges(found: Outcome, stop: Callable[[], bool] = never, *, quick:
         return found
     asked = find_targets(found.scaled)
     over = bool(excess(found.scaled, asked, found.owner) or overload(found.scaled, asked, found.owner))
-    if over and found.conflicts:
-        return found
-    limits = find_targets(found.raised)
+    limits, least = find_targets(found.raised), _least(found.conflicts)
+    if over and found.conflicts and (least is None or excess(found.raised, limits, found.owner)):
+        return found  # a plan after that would hardly ever move nothing
     aim, targets = found.raised, kept(found.raised, limits, found.owner)
     budget = RangeBudget(aim, targets, found.owner, prove(found).bound, stop)
     spent = budget.spend(quick=quick)
     if over:
-        again = replace(found.scaled, owner=spent.owner)
+        again = replace(
+            found.scaled if least is None else at_tolerance(found.scaled, least + SLACKS[0]), owner=spent.owner
+        )
         if _rounds(again, again, stop)[1] != spent.owner:
             return found
     return found._replace(owner=spent.owner, curve=spent.curve)

@@ -130,6 +130,25 @@ def test_a_plan_that_joined_ranges_is_the_same_again_and_comes_to_rest():
 
 
 @pytest.mark.long
+def test_limits_at_odds_do_not_keep_slot_ranges_from_being_joined():
+    """One master has half the room of the others, so no plan keeps the tolerance; what comes nearest is joined, and moves nothing when planned again."""
+    chance = random.Random(0)
+    keys = [chance.randint(1, 9) for _ in range(900)]
+    loads = {"serialized_bytes": [count * chance.randint(60, 140) for count in keys], "keys": keys}
+    room = {"serialized_bytes": sum(loads["serialized_bytes"]) // 12}
+    masters = [Master(name, capacity=room if name == "c" else {}) for name in "abcdef"]
+    owners = "".join(name * count for name, count in zip("abcdef", (250, 200, 150, 150, 100, 50), strict=True))
+    shredded = problem(loads, owners, masters, iterations=SHORT)
+    joined = replace(shredded, bytes_budget=0.1)
+    found = plan(joined)
+
+    assert found.verdict == PlanVerdict.IMPOSSIBLE
+    assert found.ranges_after < 0.75 * plan(replace(shredded, bytes_budget=0)).ranges_after
+    assert check_plan(joined, found) == []
+    assert plan(applied(joined, found.owners_after)).moves == ()
+
+
+@pytest.mark.long
 def test_a_search_that_is_stopped_ends_with_a_plan_that_holds():
     """However early."""
     cluster = replace(random_problem(2, 8, 800, empty=2, skew=0.4, tolerance=0.05), iterations=0)
