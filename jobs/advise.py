@@ -1,6 +1,6 @@
 """What would save memory, how much, and at which price?
 
-Reads the dumps of a snapshot once more (with --rdb it makes the snapshot first); writes gold/savings, gold/saving_curves and
+Reads the dumps of a snapshot once more, or with --rdb makes it in the same pass; writes gold/savings, gold/saving_curves and
 gold/memory_conditions; prints the changes ranked, and puts them on the snapshot's page.
 """
 
@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from slotscope.requests.key_slots import Request
 from slotscope.runtime import cli
-from slotscope.runtime.errors import InputError
-from slotscope.runtime.program import LATEST
-from slotscope.runtime.storage.stores import is_live
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,26 +21,19 @@ if TYPE_CHECKING:
 
 
 def run(spark: SparkSession, request: Request, settings: Settings, *, now_ms: int | None = None) -> KeyspaceReport:
-    """Measure the snapshot of *request*, after making it where dumps are named, and return what its tables now say."""
+    """Measure the snapshot of *request*, making it where dumps are named, and return what its tables now say."""
     from slotscope.pipelines.keys.advice import advise
-    from slotscope.pipelines.keys.snapshot import count_keys
     from slotscope.reports.keyspace.tables import load_report
-    from slotscope.runtime.storage.snapshot_names import KEY_JOBS, find_name
     from slotscope.transforms.age_findings import with_age
 
-    if request.rdb or request.keys or request.aof:
-        name = count_keys(spark, request, settings)
-    else:
-        name = find_name(request.root, request.snapshot or LATEST, KEY_JOBS, request.cluster)
-    advise(spark, replace(request, snapshot=name), settings)
-    report = load_report(request.root, name)
+    report = load_report(request.root, advise(spark, request, settings))
     return report if now_ms is None else with_age(report, now_ms)
 
 
 def command(request: Request = Request()) -> int | None:
     """Say what would save memory: server versions, settings of packed values, buckets, names, compression, ranked by bytes saved.
 
-    Reads the dumps of --snapshot once more; with --rdb it makes that snapshot first, as key-slots does.
+    Reads the dumps of --snapshot once more; with --rdb it makes that snapshot in the same pass, as key-slots does, also of live servers.
     """
     from rich.console import Console
 
@@ -54,11 +43,6 @@ def command(request: Request = Request()) -> int | None:
     from slotscope.reports.records import write_json
 
     settings = request.settings()
-    if any(map(is_live, request.rdb)):
-        raise InputError(
-            "advise reads dumps twice: save those of live servers to files first (redis-cli --rdb FILE),"
-            " or let slotscope look HOST:PORT advise from a sample"
-        )
     if request.rdb or request.keys or request.aof:
         check_request(request)
     report = run(request.session("advise"), request, settings, now_ms=time.time_ns() // 1_000_000)

@@ -10,14 +10,15 @@ import pyarrow as pa
 from schemas.table import BYTES, FLAG, INTEGER, LONG, SHORT, TEXT, by_name, several
 
 SLOT, TOP_SLOT, TOP_TYPE, TOP_OWNER, TAG, PREFIX, TTL, UNIT, BAD = range(9)
-FLAW, TYPE, OWNER, DECLARED, RANGE = range(14, 19)
+FLAW, TYPE, OWNER, DECLARED, RANGE, KEY, ADVICE = range(14, 21)
 LOG_SLOT, LOG_COMMAND, LOG_KEY, LOG_PREFIX, LOG_DOUBT = range(9, 14)
 """Kinds of partial rows.  Those of logs have writes in *ops*, bytes of the log in *serialized_bytes*, the beginning of the hour
 (`LOG_SLOT`) or minute (`LOG_COMMAND`) in *offset* (epoch in s, null without timestamps); *number* is 1 for a slot's bytes in a
 base, and for a command that servers are known to have.  A `FLAW` has what a header counts in *elements*, what is there in *keys*.
 
 A task sums what it reads of one node: *source* of a `SLOT`, `TYPE`, `RANGE` or `TTL` is the first input of that node, that of a `TAG` or
-`PREFIX` the first of the task.  A `RANGE` counts keys of a type by the digits (*number*) of a measure (*text*), whose sum is *offset*.  `OWNER` counts the keys of one input by the owner of their slots, `DECLARED` those of a slot of one dump.
+`PREFIX` the first of the task.  A `RANGE` counts keys of a type by the digits (*number*) of a measure (*text*), whose sum is *offset*.  `OWNER` counts the keys of one input by the owner of their slots, `DECLARED` those of a slot of one dump.  A `KEY` is a key of a live server, as
+`schemas.bronze.RDB_SOURCE` has it, with its name in *name*.  `ADVICE` is a row of `ADVICE_PARTIAL`: its kind in *text*, its number in *offset*.
 """
 DECLARED_DUMPS_MAX = 6
 """Dumps of one slot that a task tells; further ones only where a slot is not what they declare."""
@@ -211,4 +212,4 @@ ADVICE_PARTIAL = pa.schema(
         pa.field("amounts", several(LONG), nullable=False),
     ]
 )
-"""What a task of `slotscope.sources.keys.advice_tally` returns: sums by kind (slot, type, prefix, curve, value), number and name."""
+"""What `slotscope.sources.keys.advice_tally` returns of a unit: sums by kind (slot, type, keys, prefix, curve, value), number and name."""

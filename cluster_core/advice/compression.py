@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-SAMPLED_BYTES = 2 << 20
-"""Of a file about so many bytes are compressed, all of a smaller one."""
 SAMPLED_MIN = 30
 """Of fewer values than this, others being there, nothing is said."""
 VALUE_BYTES_MAX = 1 << 16
@@ -37,11 +35,6 @@ class Estimate(NamedTuple):
 
     saved_bytes: int
     error_bytes: int
-
-
-def sample_shift(size: int) -> int:
-    """Return n where one value of 2**n is compressed in a file of *size* bytes."""
-    return (max(size - 1, 0) // SAMPLED_BYTES).bit_length()
 
 
 def estimate(sums: TextSums) -> Estimate | None:

@@ -127,6 +127,18 @@ def model_name(model: MemoryModel | None) -> str:
     return f"{model.layout.name}, {ALLOCATORS[model.allocator]}" if model else "none"
 
 
+def model_named(name: str, settings: MemorySettings) -> MemoryModel:
+    """Return the model whose `model_name` is *name*, with all else as *settings* say; KeyError or ValueError where there is none."""
+    layout, _, allocator = name.partition(", ")
+    return MemoryModel(
+        layout_named(layout.replace(" ", "-")),
+        ALLOCATORS.index(allocator),
+        settings.cluster,
+        settings.compress_depth,
+        settings.loaded,
+    )
+
+
 def allocator_of(layout: Layout, name: str) -> int:
     """Return the allocator's code for its *name*; for ``auto`` that of the builds that the model was measured on."""
     if name in ALLOCATORS:

@@ -135,7 +135,7 @@ def open_raw(path: str) -> IO[bytes]:
     """Open a file for reading bytes; raises DecodeError if that is refused, PlaceError where a store fails."""
     if stores.is_live(path):
         raise MissingInputError(
-            "the dump of a live server is read once, by key-slots and export alone: save it to a file first",
+            "the dump of a live server is read once, by key-slots, advise and export alone: save it to a file first",
             source=path,
         )
     try:

@@ -19,7 +19,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from cluster_core.slots.key_slot import SLOT_COUNT
-from schemas.interim import PARTIAL, UNIT, UnitFacts
+from schemas.bronze import KEY_ROWS
+from schemas.interim import KEY, PARTIAL, UNIT, UnitFacts
 from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.runtime.storage import stores
 from slotscope.sources.inputs import Inputs
@@ -59,6 +60,11 @@ class PartialSums:
             return spark_frame(spark, add(_of_kinds(self.rows, kinds)))
         return stepped(self.rows.where(F.col("kind").isin(*kinds)), add, PARTIAL)
 
+    def live_keys(self, spark: SparkSession) -> DataFrame:
+        """The keys of live servers, as rows of ``schemas.bronze.KEY_ROWS``."""
+        rows = self.frame(spark, None, KEY).withColumnsRenamed({"name": "key", "name_text": "key_text"})
+        return rows.select(*KEY_ROWS.names)
+
     def without(self, spark: SparkSession, sources: Sequence[str]) -> DataFrame:
         """The rows of other inputs than *sources*."""
         rows = spark_frame(spark, self.rows) if isinstance(self.rows, pa.Table) else self.rows
@@ -93,11 +99,11 @@ def _tally(spark: SparkSession, inputs: Inputs, options: TallyOptions, units: li
 
 
 def are_few(inputs: Inputs, options: TallyOptions, units: int) -> bool:
-    """Whether *units* of *inputs* return few rows: not more than there are bytes, or than slots and groups let a unit that is no log."""
+    """Whether *units* of *inputs* return few rows: not more than there are bytes, or than slots and groups let a unit that only sums keys up."""
     if inputs.delta:
         return False
     bounds = [inputs.file_bytes] if inputs.file_bytes is not None else []
-    if not inputs.logs:
+    if not inputs.logs and not options.advice and not options.live_keys:
         bounds.append(units * (2 * options.groups_max + SLOT_COUNT * (2 + options.top_per_slot)))
     return min(bounds, default=ROWS_HERE_MAX + 1) <= ROWS_HERE_MAX
 

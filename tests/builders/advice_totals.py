@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from cluster_core.advice.conditions import conditions_for
 from cluster_core.advice.totals import Totals
 from cluster_core.kernels.rdb.skim import RdbSkimmer
-from cluster_core.kernels.values.measure import ValueMeasure
 from cluster_core.memory.model import MemoryModel, MemorySettings, model_of
-from slotscope.sources.keys.advice_tally import AdviceOptions, AdviceTally
+from slotscope.sources.keys.advice_tally import AdviceTally
+from slotscope.sources.keys.partial_rows import TallyOptions
 from slotscope.sources.keys.value_sample import totals_of
 from tests.reference.rdb.skimming import batches_of
 
@@ -22,8 +21,7 @@ def advice_totals(dump: bytes, settings: MemorySettings, *, allocator: int | Non
     assert model is not None
     if allocator is not None:
         model = model._replace(allocator=allocator)
-    conditions = conditions_for(model)
-    tally = AdviceTally(model, ValueMeasure(skimmer.head, conditions), len(conditions), AdviceOptions(settings))
+    tally = AdviceTally(model, skimmer.head, TallyOptions(memory=settings))
     for batch in batches:
         tally.add(batch, np.frombuffer(dump, np.uint8), 0)
-    return model, totals_of(tally, conditions)
+    return model, totals_of(tally)

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from cluster_core.kernels.values.equal_values import STORED_BYTES
+from cluster_core.memory.model import MemorySettings
 from jobs import advise
 from schemas.advice import MEMORY_CONDITIONS, SAVING_CURVES, SAVINGS
 from schemas.silver import SLOT_LOAD
@@ -17,7 +18,11 @@ from slotscope.requests.key_slots import Request
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.settings import read_settings
 from slotscope.runtime.storage.delta_files import read_rows
+from slotscope.sources.keys import advice_tally
+from slotscope.sources.keys.partial_rows import TallyOptions
 from slotscope.sources.rdb import files as rdb_files
+from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
+from slotscope.sources.rdb.survey import RangeReader
 from tests.builders import rdb_builder as build
 from tests.conftest import DATA
 
@@ -113,11 +118,52 @@ def test_a_dump_without_slot_info_is_measured_in_ranges_and_whole_where_one_cann
     rows = read_rows(str(tmp_path / "root"), MEMORY_CONDITIONS, snapshot_id="s")
     loads = read_rows(str(tmp_path / "root"), SLOT_LOAD, snapshot_id="s")
 
-    assert len(cuts) == 2
-    assert all(map(len, cuts))
+    assert len(cuts) == 1
+    assert cuts[0]
     assert {row["now_bytes"] for row in rows if row["scope"] == "cluster"} == {
         sum(row["memory_bytes"] for row in loads if row["memory_bytes"])
     }
+
+
+def test_a_snapshot_that_is_there_is_measured_as_one_that_is_made(spark, advised):
+    """Its dumps are read once more, and the rows are the same."""
+    root, _ = advised
+    before = rows_of_advice(root)
+    advise.run(spark, Request(root=root, snapshot="s"), read_settings())
+
+    assert all(map(len, before))
+    assert rows_of_advice(root) == before
+
+
+def rows_of_advice(root):
+    """The rows of each table, but for the run that wrote them."""
+    tables = (SAVINGS, SAVING_CURVES, MEMORY_CONDITIONS)
+    return [sorted(str(row | {"run_id": None}) for row in read_rows(root, table, snapshot_id="s")) for table in tables]
+
+
+def test_a_record_that_is_too_large_to_be_held_counts_as_it_is(spark, tmp_path, monkeypatch):
+    """It is among the keys of which nothing else is known, and its bytes are in every sum."""
+    monkeypatch.setattr(advice_tally, "RECORD_BYTES_MAX", 1000)
+    dump = tmp_path / "dump.rdb"
+    keys = [build.key(b"k:%d" % length, 0, build.string(b"v" * length)) for length in (10, 900, 1100, 5000)]
+    dump.write_bytes(build.rdb(build.aux("redis-ver", "7.0.15"), build.select(0), *keys))
+    (tally,) = [tally_of(dump)]
+
+    rows = [row for batch in tally.rows() for row in batch.to_pylist() if row["kind"] == "type"]
+    assert [row["amounts"][-1] for row in rows] == [2]
+    assert rows[0]["amounts"][0] > 7000
+
+
+def tally_of(dump):
+    """What is summed of a dump of one type."""
+    options = TallyOptions(memory=MemorySettings())
+    reader = RdbUnitReader(RdbUnit(str(dump), dump.stat().st_size), memory=options.memory)
+    records, tally = RangeReader(str(dump)), None
+    for batch in reader:
+        tally = tally or advice_tally.advice_tally(reader.skimmer.head, options)
+        tally.add_records(batch, records)
+    records.close()
+    return tally
 
 
 def test_a_snapshot_that_is_not_there_is_one_line(spark, tmp_path):

@@ -6,13 +6,19 @@ from collections.abc import Iterator
 
 import pytest
 
+from cluster_core.wire.info_reply import read_info
+from jobs import advise
 from jobs.main import main
+from schemas.advice import MEMORY_CONDITIONS, SAVING_CURVES, SAVINGS
+from schemas.bronze import KEYS as BRONZE_KEYS
 from schemas.bronze import VALUE_FLAWS
 from schemas.gold import BIG_KEYS, KEY_PREFIXES
 from schemas.silver import SLOT_LOAD, SOURCES
+from slotscope.requests.key_slots import Request
+from slotscope.runtime.settings import read_settings
 from slotscope.runtime.storage.delta_files import read_rows
 from tests.benches.clusters import Cluster, running_cluster
-from tests.benches.servers import valkey_binary, wait_for
+from tests.benches.servers import Server, valkey_binary, wait_for
 from tests.jobs.test_look import address, halves, run, slot_of
 
 pytestmark = pytest.mark.servers
@@ -86,10 +92,53 @@ def test_the_figures_are_those_of_the_dumps_on_disk(spark, cluster, tmp_path, ca
     assert all(size > KEYS for size in sources.values())
     assert out.startswith("$ slotscope key-slots --rdb redis://127.0.0.1:")
     assert read_rows(root, VALUE_FLAWS, snapshot_id="files") == []
-    assert "the dump of a live server is read once" in advice(root, capsys)
+    assert "was made of live servers, whose dumps were not kept: name the servers with --rdb" in refused_advice(
+        root, capsys
+    )
 
 
-def advice(root: str, capsys: pytest.CaptureFixture[str]) -> str:
+@pytest.mark.slow
+@pytest.mark.spark
+def test_advice_from_live_dumps_is_that_from_the_dumps_on_disk(spark, cluster, tmp_path):
+    """In one pass, with a row a key: nothing is asked for twice."""
+    root = str(tmp_path / "root")
+    topology = tmp_path / "nodes.txt"
+    topology.write_bytes(cluster.masters[0].call("CLUSTER", "NODES"))
+    asked = [full_syncs(node) for node in cluster.replicas]
+    told = {"root": root, "topology": str(topology), "keep_keys": True}
+    advise.run(
+        spark,
+        Request(snapshot="live", rdb=tuple(f"redis://{address(node)}" for node in cluster.replicas), **told),
+        read_settings(),
+    )
+    again = [full_syncs(node) for node in cluster.replicas]
+    for node in cluster.replicas:
+        wait_for(lambda n=node: b"rdb_bgsave_in_progress:0" in n.call("INFO", "persistence"), "its child to end")
+        node.call("SAVE")
+    dumps = tuple(str(node.directory / "dump.rdb") for node in cluster.replicas)
+    advise.run(spark, Request(snapshot="files", rdb=dumps, **told), read_settings())
+
+    assert [after - before for before, after in zip(asked, again, strict=True)] == [1, 1]
+    assert advised(root, "live") == advised(root, "files")
+    assert len(advised(root, "live")["bronze/keys"]) == KEYS
+
+
+def full_syncs(node: Server) -> int:
+    """How often a server has made a dump for a replica."""
+    return int(read_info(node.call("INFO", "stats"))["sync_full"])
+
+
+def advised(root: str, snapshot: str) -> dict[str, list[str]]:
+    """The rows of advice and of keys, but for where they are from."""
+    left_out = {"snapshot_id", "run_id", "source", "offset"}
+    found = {}
+    for table in (SAVINGS, SAVING_CURVES, MEMORY_CONDITIONS, BRONZE_KEYS):
+        rows = read_rows(root, table, snapshot_id=snapshot)
+        found[table.name] = sorted(str({name: row[name] for name in row if name not in left_out}) for row in rows)
+    return found
+
+
+def refused_advice(root: str, capsys: pytest.CaptureFixture[str]) -> str:
     """What `advise` says, which would have to read the dumps again."""
     with pytest.raises(SystemExit) as ended:
         main(["advise", "--snapshot", "live", "--root", root])
@@ -126,21 +175,9 @@ def test_what_cannot_be_dumped_is_one_line(words, says, capsys):
     assert err.count("\n") == 1
 
 
-def test_advice_on_a_live_dump_is_refused_before_it_is_asked_for(cluster, tmp_path, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["advise", "--rdb", f"redis://{address(cluster.replicas[0])}", "--root", str(tmp_path / "root")])
-    err = capsys.readouterr().err
-
-    assert ended.value.code == 2
-    assert "advise reads dumps twice: save those of live servers to files first" in err
-    assert "or let slotscope look HOST:PORT advise from a sample" in err
-    assert not (tmp_path / "root").exists()
-
-
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--keep-keys"], "--keep-keys reads dumps twice"),
         (["--bytes-per-second", "1"], "--bytes-per-second 1: 1,000 or more"),
         (["--bytes-per-second", "nan"], "--bytes-per-second nan"),
         ([], "this is a master"),

@@ -39,12 +39,15 @@ class ValueMeasure:
         self._scratch = np.empty(_SCRATCH_BYTES, np.uint8)
         self._sums = np.zeros(ACCUMULATED, np.int64), np.zeros((len(conditions), PARTS), np.int64)
 
+    def unmeasured(self, count: int) -> Measured:
+        """What is said of *count* keys of which nothing is known."""
+        shape = np.zeros((count, shapes.SHAPES), np.int64)
+        return Measured(np.zeros((count, len(self._conditions[1])), np.int64), shape)
+
     def measure(self, batch: KeyBatch, data: NDArray[np.uint8], begin: int) -> Measured:
         """Measure the keys of *batch*, whose records lie in *data*; its first byte is that at *begin* in the file."""
         count = len(batch)
-        found = Measured(
-            np.zeros((count, len(self._conditions[1])), np.int64), np.zeros((count, shapes.SHAPES), np.int64)
-        )
+        found = self.unmeasured(count)
         starts = batch.offset - begin
         records = starts, starts + batch.serialized_bytes
         keys = np.diff(batch.key_offsets).astype(np.int64), batch.expire_at_ms, batch.encoding

@@ -1,9 +1,9 @@
-"""What would save memory: the dumps of a snapshot read once more, measured under all conditions, and the changes ranked."""
+"""What would save memory: every value measured under all conditions, as a snapshot is made or from the dumps of one, and the changes ranked."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial as bind
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,24 +18,25 @@ from cluster_core.advice.heavy import Held, Splittable, expiries, splits
 from cluster_core.advice.totals import WALKED, Totals
 from cluster_core.formats.rdb.grammar import KEY_TYPES
 from cluster_core.kernels.values.equal_values import shared
-from cluster_core.memory.model import MemoryModel, MemorySettings, model_of
+from cluster_core.memory.model import MemoryModel, MemorySettings, model_name, model_named
 from schemas.advice import MEMORY_CONDITIONS, SAVING_CURVES, SAVINGS
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_USE, NODE_LOAD
-from schemas.interim import ADVICE_PARTIAL
+from schemas.interim import ADVICE, ADVICE_PARTIAL, UnitFacts
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
-from slotscope.pipelines.keys.inputs import memory_settings
+from slotscope.pipelines.keys.inputs import memory_settings, tally_options
+from slotscope.pipelines.keys.snapshot import counted
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import printable
+from slotscope.runtime.program import LATEST
 from slotscope.runtime.progress import progress
-from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage.delta_files import as_table, exists, read_rows
 from slotscope.runtime.storage.runs import running
-from slotscope.runtime.storage.snapshot_names import cluster_of
-from slotscope.sources.files import expand
-from slotscope.sources.keys.advice_tally import BEHIND, UNCUT, AdviceOptions, advise_units
+from slotscope.runtime.storage.snapshot_names import KEY_JOBS, cluster_of, find_name
+from slotscope.runtime.storage.stores import is_live
+from slotscope.sources.inputs import find_inputs
+from slotscope.sources.keys.advice_tally import BEHIND
 from slotscope.sources.keys.text import key_texts
-from slotscope.sources.rdb.files import plan_units, read_facts
-from slotscope.transforms.partial_sums import over_units
+from slotscope.transforms.partial_sums import PartialSums, read_units
 
 if TYPE_CHECKING:
     from slotscope.requests.key_slots import Request
@@ -44,26 +45,40 @@ if TYPE_CHECKING:
 Rows = list[dict[str, Any]]
 JOB = "advise"
 HEAVY_READ = 200
+NO_MODEL = model_name(None)
+NO_DUMP = "there is no dump: what would save memory is read from values"
 
 
-def advise(spark: SparkSession, request: Request, settings: Settings) -> None:
-    """Read the dumps of the snapshot of *request*; write what would save memory.
+def advise(spark: SparkSession, request: Request, settings: Settings) -> str:
+    """Write what would save memory, of the dumps that *request* names, which become a snapshot, or of those of a snapshot; its name.
 
     Raises InputError where the snapshot is not there, holds no dump, or its servers differ.
     """
-    root, snapshot_id = request.root, str(request.snapshot)
-    paths, in_cluster = _dumps_of(root, snapshot_id)
-    memory = memory_settings(request, in_cluster=in_cluster)
-    if memory is None:
+    if request.no_memory:
         raise InputError("--no-memory: advise measures memory")
-    model = _model_of(paths, memory)
-    conditions = conditions_for(model)
-    options = AdviceOptions(
-        memory, settings.separators.encode(), settings.groups_max, not request.no_crc, request.permissive
-    )
+    if request.rdb or request.keys or request.aof:
+        with counted(spark, request, settings, advice=True) as (name, read):
+            _write(spark, request.root, name, read.partial, _model_of(read.units, read.options.memory), settings)
+        return name
+    name = find_name(request.root, request.snapshot or LATEST, KEY_JOBS, request.cluster)
+    paths, in_cluster = _dumps_of(request.root, name)
+    memory = memory_settings(request, in_cluster=in_cluster)
+    options = replace(tally_options(request, settings, None, advice=True), details=False, memory=memory)
     with progress("measuring"):
-        partial = _measure(spark, paths, options)
-        found = _Sums(partial, conditions, settings.groups_listed)
+        partial, units = read_units(spark, find_inputs(paths, [], None), options, split=not request.no_split)
+    try:
+        _write(spark, request.root, name, partial, _model_of(units, memory), settings)
+    finally:
+        partial.release()
+    return name
+
+
+def _write(
+    spark: SparkSession, root: str, snapshot_id: str, partial: PartialSums, model: MemoryModel, settings: Settings
+) -> None:
+    """Rank what the *partial* sums say, and write the tables."""
+    conditions = conditions_for(model)
+    found = _Sums(_told(spark, partial), conditions, settings.groups_listed)
     changes = rank_changes(found.totals.sums(model))
     with progress("writing tables"):
         owners = {row["slot"]: row["owner_id"] for row in read_rows(root, SLOT_LOAD, snapshot_id=snapshot_id)}
@@ -71,7 +86,12 @@ def advise(spark: SparkSession, request: Request, settings: Settings) -> None:
             run.append(SAVINGS, _saving_rows(changes, root, snapshot_id, found))
             run.append(SAVING_CURVES, [point._asdict() for point in found.totals.points(model)])
             run.append(MEMORY_CONDITIONS, _condition_rows(found, conditions, owners))
-    partial.unpersist()
+
+
+def _told(spark: SparkSession, partial: PartialSums) -> DataFrame:
+    """The rows of `ADVICE_PARTIAL`."""
+    rows = partial.frame(spark, None, ADVICE).drop("kind", "number")
+    return rows.withColumnsRenamed({"text": "kind", "offset": "number"}).select(*ADVICE_PARTIAL.names)
 
 
 def _dumps_of(root: str, snapshot_id: str) -> tuple[list[str], bool]:
@@ -83,37 +103,31 @@ def _dumps_of(root: str, snapshot_id: str) -> tuple[list[str], bool]:
         )
     paths = [row["source"] for row in read_rows(root, SOURCES, snapshot_id=snapshot_id) if row["kind"] == "rdb"]
     if not paths:
-        raise InputError(f"snapshot {snapshot_id!r} was made of no dump: what would save memory is read from values")
+        raise InputError(NO_DUMP)
+    if any(map(is_live, paths)):
+        raise InputError(
+            f"snapshot {snapshot_id!r} was made of live servers, whose dumps were not kept: name the servers with --rdb,"
+            " and advise makes snapshot and advice of one dump"
+        )
     return sorted(paths), heads[0]["topology"] is not None
 
 
-def _model_of(paths: Sequence[str], memory: MemorySettings) -> MemoryModel:
+def _model_of(units: Sequence[UnitFacts], memory: MemorySettings | None) -> MemoryModel:
     """The model of all dumps; raises InputError where a dump has none, or they differ."""
-    found: dict[MemoryModel, str] = {}
-    for path in paths:
-        model = model_of(read_facts(path)[0], memory)
-        if model is None:
-            raise InputError(
-                f"{printable(path)}: no model knows the memory of the server that wrote it; --server names one"
-            )
-        found.setdefault(model, path)
+    found: dict[str, str] = {}
+    for unit in units:
+        if unit.kind == "rdb" and (unit.keys or unit.memory_model):
+            found.setdefault(unit.memory_model or NO_MODEL, unit.source)
+    if not found or memory is None:
+        raise InputError(NO_DUMP)
+    if NO_MODEL in found:
+        raise InputError(
+            f"{printable(found[NO_MODEL])}: no model knows the memory of the server that wrote it; --server names one"
+        )
     if len(found) > 1:
-        named = ", ".join(f"{printable(path)}: {model.layout.name}" for model, path in found.items())
+        named = ", ".join(f"{printable(path)}: {name}" for name, path in found.items())
         raise InputError(f"the dumps are of different servers ({named}); --server names one to measure all by")
-    return next(iter(found))
-
-
-def _measure(spark: SparkSession, paths: Sequence[str], options: AdviceOptions) -> DataFrame:
-    """Measure the dumps in ranges, or whole where one of these cannot be read alone, and keep the sums."""
-    files = expand(list(paths))
-    for split in (True, False):
-        units = plan_units(files, parallelism=spark.sparkContext.defaultParallelism, split=split, guess=split)
-        task = bind(advise_units, units=units, options=options)
-        partial = over_units(spark, task, len(units), spark_schema(ADVICE_PARTIAL)).persist()
-        if len(units) == len(files) or partial.where(F.col("kind") == UNCUT).isEmpty():
-            break
-        partial.unpersist()
-    return partial
+    return model_named(next(iter(found)), memory)
 
 
 class _Sums:

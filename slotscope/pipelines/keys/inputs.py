@@ -38,8 +38,6 @@ def check_request(request: Request) -> None:
     for name in ("lfu_log_factor", "lfu_decay_time"):
         if not 0 <= getattr(request, name) <= LFU_SETTING_MAX:
             raise InputError(f"--{name.replace('_', '-')} {getattr(request, name)}: 0 to {LFU_SETTING_MAX}")
-    if request.keep_keys and any(map(is_live, request.rdb)):
-        raise InputError("--keep-keys reads dumps twice: save those of live servers to files first (redis-cli --rdb)")
     check_lives(request.rdb, _dump_options(request))
     read_persistence_polls(list(request.info), bad=[] if request.permissive else None)
     topology = load_topology(request.topology)
@@ -52,7 +50,10 @@ def check_request(request: Request) -> None:
             raise InputError(f"--dump-node {words}: no such node in the topology")
 
 
-def tally_options(request: Request, settings: Settings, topology: Topology | None) -> TallyOptions:
+def tally_options(
+    request: Request, settings: Settings, topology: Topology | None, *, advice: bool = False
+) -> TallyOptions:
+    """What the tasks of *request* need; with *advice* they measure values, too."""
     owners: tuple[int, ...] = ()
     owner_ids: tuple[str, ...] = ()
     if topology is not None:
@@ -73,6 +74,8 @@ def tally_options(request: Request, settings: Settings, topology: Topology | Non
         topology=topology,
         dump_nodes=tuple(request.dump_node),
         deep=request.deep,
+        advice=advice,
+        live_keys=request.keep_keys and any(map(is_live, request.rdb)),
         lists=KeyListOptions(request.key_column, request.size_column, request.ops_column, request.quoted),
         memory=memory_settings(request, in_cluster=topology is not None),
         lfu=LfuSettings(request.lfu_log_factor, request.lfu_decay_time),

@@ -6,9 +6,9 @@ partial sums.  All are appended; figures that must agree are compared before the
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial as bind
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,7 @@ from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import as_table, read_rows
 from slotscope.runtime.storage.row_tables import table_arrow
 from slotscope.runtime.storage.runs import Run, running
+from slotscope.runtime.storage.stores import is_live
 from slotscope.runtime.storage.tables import Change
 from slotscope.sources.inputs import Inputs, find_inputs, load_topology
 from slotscope.sources.keys.partial_rows import TallyOptions
@@ -88,13 +89,13 @@ class KeySnapshot:
     unread: Unread = WHOLE
 
     @classmethod
-    def read(cls, spark: SparkSession, request: Request, settings: Settings) -> KeySnapshot:
-        """Read and tally the inputs; raises DecodeError for bad input in strict mode, and for missing files in both."""
+    def read(cls, spark: SparkSession, request: Request, settings: Settings, *, advice: bool = False) -> KeySnapshot:
+        """Read and tally the inputs, with *advice* also what would save memory; raises DecodeError for bad input in strict mode, and for missing files in both."""
         topology = load_topology(request.topology)
         inputs = find_inputs(
             list(request.rdb), list(request.keys), request.key_format, request.aof, replay=not request.no_replay
         )
-        options = tally_options(request, settings, topology)
+        options = tally_options(request, settings, topology, advice=advice)
         with progress("reading", how_far(spark, "tasks", inputs.told)):
             partial, units = read_units(spark, inputs, options, split=not request.no_split)
         bad = partial.of(BAD, step=key_distribution.first_bad, by="source").to_pylist() if request.permissive else []
@@ -205,8 +206,12 @@ class KeySnapshot:
         ]
 
     def _write_keys(self, spark: SparkSession, run: Run) -> None:
-        units: list[Unit] = self.inputs.units(spark.sparkContext.defaultParallelism, split=False)
+        """Every key: of live servers as their dumps came, else read once more."""
+        files = replace(self.inputs, rdb=[file for file in self.inputs.rdb if not is_live(file.path)])
+        units: list[Unit] = files.units(spark.sparkContext.defaultParallelism, split=False)
         rows = over_units(spark, bind(read_keys, units=units, options=self.options), len(units), spark_schema(KEY_ROWS))
+        if self.options.live_keys:
+            rows = rows.unionByName(self.partial.live_keys(spark))
         tables.apply_change(self._change(lambda: rows, KEYS, files=None), run)
 
     def _source_rows(self) -> pa.Table:
@@ -300,13 +305,23 @@ class KeySnapshot:
 
 def count_keys(spark: SparkSession, request: Request, settings: Settings) -> str:
     """Read the inputs of *request* into a snapshot; its name.  Raises as `KeySnapshot.read`; the tables are then as they were."""
-    with ExitStack() as ended, running(request.root, JOB, request.snapshot, cluster=request.cluster) as run:
-        snapshot = KeySnapshot.read(spark, request, settings)
-        ended.callback(snapshot.partial.release)
-        run.inputs = snapshot.sizes()
-        run.belongs_to(snapshot.node_ids())
-        snapshot.write(spark, run)
-    return run.name
+    with counted(spark, request, settings) as (name, _):
+        return name
+
+
+@contextmanager
+def counted(
+    spark: SparkSession, request: Request, settings: Settings, *, advice: bool = False
+) -> Iterator[tuple[str, KeySnapshot]]:
+    """The same, with what was read, until the end."""
+    with ExitStack() as ended:
+        with running(request.root, JOB, request.snapshot, cluster=request.cluster) as run:
+            snapshot = KeySnapshot.read(spark, request, settings, advice=advice)
+            ended.callback(snapshot.partial.release)
+            run.inputs = snapshot.sizes()
+            run.belongs_to(snapshot.node_ids())
+            snapshot.write(spark, run)
+        yield run.name, snapshot
 
 
 def check_sums(run: Run) -> tuple[int, int | None]:

@@ -1,37 +1,34 @@
-"""The tasks of `slotscope advise`: every value of a dump measured under all conditions, as sums that add up over dumps."""
+"""Every value of a dump measured under all conditions, as sums that add up over dumps: what `slotscope advise` is made of."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import partial as bind
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cluster_core.advice.compression import VALUE_BYTES_MAX, TextSums, sample_shift
+from cluster_core.advice.compression import VALUE_BYTES_MAX, TextSums
 from cluster_core.advice.conditions import conditions_for
 from cluster_core.advice.curves import LIST_SETTING, LIST_SIZES, SETTINGS, Setting
-from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.facts import SplitError
 from cluster_core.formats.rdb.grammar import HASHTABLE, KEY_TYPES, LIST, SKIPLIST, STRING
+from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.kernels.keys.batch import KeyBatch
 from cluster_core.kernels.keys.group_tally import GroupTally
 from cluster_core.kernels.keys.use import add_by_slot
 from cluster_core.kernels.rdb import value_shapes as shapes
 from cluster_core.kernels.rdb.key_twins import key_hashes
 from cluster_core.kernels.rdb.memory_sizes import fill_allocations, model_array
-from cluster_core.kernels.values.compression import compressed_sizes, sampled_columns
+from cluster_core.kernels.values.compression import compressed_sizes, sample_shifts, sampled_columns
 from cluster_core.kernels.values.equal_values import EqualValues
 from cluster_core.kernels.values.measure import Measured, ValueMeasure, texts_of
-from cluster_core.memory.model import MemoryModel, MemorySettings, model_of
+from cluster_core.memory.model import MemoryModel, model_of
 from cluster_core.memory.packed_sizes import listpack_string_bytes
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.interim import ADVICE_PARTIAL
-from slotscope.sources.keys.partial_rows import amount_lists
-from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
-from slotscope.sources.rdb.survey import RangeReader
+from slotscope.sources.keys.partial_rows import TallyOptions, amount_lists
 
 SPAN_BYTES = 32 << 20
 """Records are read in pieces of about this many bytes; a larger record than `RECORD_BYTES_MAX` counts as it is now."""
@@ -45,8 +42,6 @@ SHORT_PREFIX = 2
 """What a prefix could be: a letter and its separator."""
 NO_PREFIX = b""
 """What keys without a separator stand under."""
-UNCUT = "uncut"
-"""Kind of the row of a range that cannot be read alone: the dumps must be read whole."""
 _ONE = np.ones(1, np.int64)
 _ENTRY_OVERHEAD = 8
 """What a server adds to an element when it asks whether a list's node has room for it (``SIZE_ESTIMATE_OVERHEAD``)."""
@@ -60,27 +55,22 @@ and these.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class AdviceOptions:
-    """How keys are measured, and what ends a prefix."""
+class Records(Protocol):
+    """The bytes of the records that were skimmed."""
 
-    memory: MemorySettings
-    separators: bytes = b":"
-    groups_max: int = 65536
-    check_crc: bool = True
-    permissive: bool = False
+    def read(self, start: int, count: int) -> bytes:
+        """Return the *count* bytes from *start* on."""
 
 
 class AdviceTally:
-    """The sums of one unit of *size* bytes."""
+    """The sums of one unit of *size* bytes (0: not known), which begins with *head*."""
 
-    def __init__(
-        self, model: MemoryModel, measure: ValueMeasure, conditions: int, options: AdviceOptions, *, size: int = 0
-    ) -> None:
-        self._shift = sample_shift(size)
-        self._model, self._measure, self._options = model, measure, options
-        self._layout = model_array(model)
-        self._conditions = conditions
+    def __init__(self, model: MemoryModel, head: RdbHead, options: TallyOptions, *, size: int = 0) -> None:
+        self.conditions = conditions_for(model)
+        conditions = len(self.conditions)
+        self._size, self._start = size, -1
+        self._measure, self._options = ValueMeasure(head, self.conditions), options
+        self.model, self._layout = model, model_array(model)
         self._slots = np.zeros((SLOT_COUNT, conditions + 2), np.int64)
         self._types = np.zeros((256, conditions + 2), np.int64)
         self._prefixes = GroupTally(options.groups_max, 2 + 2 * conditions + len(BEHIND))
@@ -93,11 +83,25 @@ class AdviceTally:
         self._separator = np.zeros(256, np.bool_)
         self._separator[np.frombuffer(options.separators, np.uint8)] = True
 
-    def add(self, batch: KeyBatch, data: NDArray[np.uint8], begin: int) -> None:
-        """Measure the keys of *batch*, whose records are in *data*, which begins at *begin* in the file."""
+    def add_records(self, batch: KeyBatch, records: Records) -> None:
+        """Measure the keys of *batch*; those whose records are too large count as they are."""
+        is_large = batch.serialized_bytes > RECORD_BYTES_MAX
+        if is_large.any():
+            self.add(batch.where(is_large), None, 0)
+            batch = batch.where(~is_large)
+        for part, begin, end in _spans(batch):
+            self.add(part, np.frombuffer(records.read(begin, end - begin), np.uint8), begin)
+
+    def add(self, batch: KeyBatch, data: NDArray[np.uint8] | None, begin: int) -> None:
+        """Measure the keys of *batch*, whose records are in *data*, which begins at *begin* in the file; without it they count as they are."""
         assert batch.memory_bytes is not None
+        if not len(batch):
+            return
         self._keys += len(batch)
-        found = self._measure.measure(batch, data, begin)
+        if data is None:
+            data, found = np.empty(0, np.uint8), self._measure.unmeasured(len(batch))
+        else:
+            found = self._measure.measure(batch, data, begin)
         now = np.maximum(batch.memory_bytes, 0)
         is_known = (found.shapes[:, shapes.IS_KNOWN] > 0) & (batch.memory_bytes >= 0)
         memory = found.memory
@@ -160,7 +164,7 @@ class AdviceTally:
     def _node_bytes(self, payload: NDArray[np.int64]) -> NDArray[np.int64]:
         """Bytes of a list's nodes whose elements take *payload*."""
         whole = payload + _LISTPACK_HEAD_BYTES
-        layout = self._model.layout
+        layout = self.model.layout
         return layout.list_node + (whole if layout.packed_exact else self._allocated(whole, are_strings=False))
 
     def _allocated(self, sizes: NDArray[np.int64], *, are_strings: bool = True) -> NDArray[np.int64]:
@@ -195,7 +199,9 @@ class AdviceTally:
         held[texts] = self._allocated(raw[texts])
         packed = texts & (lzf > 0)
         lzf_saving[packed] = held[packed] - self._allocated(lzf[packed])
-        sampled = texts & ((key_hashes(batch) & np.uint64((1 << self._shift) - 1) == 0) | (held >= VALUE_BYTES_MAX))
+        shifts = self._shifts(batch)
+        chances = (1 << shifts).astype(np.uint64)
+        sampled = texts & ((key_hashes(batch) & (chances - np.uint64(1)) == 0) | (held >= VALUE_BYTES_MAX))
         sizes = np.array(compressed_sizes(texts_of_rows(sampled)), np.int64)
         saved_by_zstd = np.maximum(held[sampled] - self._allocated(sizes), 0)
         self._equal.add(found.shapes[texts, shapes.TEXT_HASH], held[texts] - self._reference_bytes)
@@ -207,10 +213,16 @@ class AdviceTally:
         amounts[~buckets, behind] = name_bytes[~buckets]
         amounts[buckets, behind + 1 : behind + 5] = in_bucket
         amounts[:, behind + 5], amounts[:, behind + 6], amounts[:, behind + 7] = lzf_saving, texts, held
-        amounts[sampled, behind + 8 :] = sampled_columns(held[sampled], saved_by_zstd, self._shift)
+        amounts[sampled, behind + 8 :] = sampled_columns(held[sampled], saved_by_zstd, shifts[sampled])
         self._prefixes.add_prefixes(batch, self._options.separators, 1, amounts)
         self._apart += amounts[prefix == 0].sum(axis=0)
         self._keys_apart += int((prefix == 0).sum())
+
+    def _shifts(self, batch: KeyBatch) -> NDArray[np.int64]:
+        """How rarely values of *batch* are compressed."""
+        if self._start < 0:
+            self._start = int(batch.offset[0])
+        return sample_shifts(batch.offset - self._start, self._size)
 
     def _first_prefixes(self, batch: KeyBatch, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the bytes of each key up to its first separator, 0 where it has none."""
@@ -259,55 +271,14 @@ def _curve_rows(setting: Setting, sums: NDArray[np.int64]) -> pa.RecordBatch:
     return _rows("curve", np.array(setting.tried), sums, pa.array([setting.name.encode()] * len(sums)))
 
 
-def advise_units(
-    numbers: Iterator[pa.RecordBatch], units: Sequence[RdbUnit], options: AdviceOptions
-) -> Iterator[pa.RecordBatch]:
-    """Measure the units that the rows of *numbers* index; yield the sums of each.
-
-    Raises DecodeError at the first bad byte; with ``options.permissive`` what stands before it counts.
-    """
-    for batch in numbers:
-        for number in batch.column(0).to_pylist():
-            yield from advise_unit(units[number], options)
-
-
-def advise_unit(unit: RdbUnit, options: AdviceOptions) -> Iterator[pa.RecordBatch]:
-    """Measure one unit and yield its sums, of a range that cannot be read alone a row of kind `UNCUT`; a model knows its server."""
-    reader = RdbUnitReader(unit, check_crc=options.check_crc, memory=options.memory)
-    records = RangeReader(unit.path)
-    tally: AdviceTally | None = None
-    try:
-        for batch in reader:
-            head = reader.skimmer.head
-            model = model_of(head, options.memory)
-            assert model is not None
-            if tally is None:
-                conditions = conditions_for(model)
-                tally = AdviceTally(
-                    model,
-                    ValueMeasure(head, conditions),
-                    len(conditions),
-                    options,
-                    size=(unit.end or unit.size) - unit.start,
-                )
-            for part, begin, end in _spans(batch):
-                tally.add(part, np.frombuffer(records.read(begin, end - begin), np.uint8), begin)
-    except SplitError:
-        tally = None
-        yield _rows(UNCUT, _ONE, np.zeros((1, 1), np.int64))
-    except DecodeError:
-        if not options.permissive:
-            raise
-    finally:
-        records.close()
-    if tally is not None:
-        yield from tally.rows()
+def advice_tally(head: RdbHead, options: TallyOptions, *, size: int = 0) -> AdviceTally | None:
+    """Return the tally of a file of *size* bytes (0: not known) that begins with *head*; None where no model knows the memory of its server."""
+    model = None if options.memory is None else model_of(head, options.memory)
+    return None if model is None else AdviceTally(model, head, options, size=size)
 
 
 def _spans(batch: KeyBatch) -> Iterator[tuple[KeyBatch, int, int]]:
-    """Yield *batch* in pieces of about `SPAN_BYTES`, each with where its records begin and end; collections without elements are left out."""
-    chosen = ~batch.hollow() & (batch.serialized_bytes <= RECORD_BYTES_MAX)
-    batch = batch if chosen.all() else batch.where(chosen)
+    """Yield *batch* in pieces of about `SPAN_BYTES`, each with where its records begin and end."""
     ends = batch.offset + batch.serialized_bytes
     first = 0
     while first < len(batch):

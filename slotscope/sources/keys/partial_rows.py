@@ -36,13 +36,16 @@ _FACT_NAMES = frozenset(FACTS.names)
 class TallyOptions:
     """What to tally; *owners* is the number of each slot's owner in *owner_ids*, 0 for nobody (both empty without *topology*).
 
-    *dump_nodes* (``FILE=NODE``) are dumps whose node the user has named.
+    *dump_nodes* (``FILE=NODE``) are dumps whose node the user has named.  With *advice* values are measured as `slotscope advise` has it; with
+    *live_keys* the keys of live servers are returned, too.
     """
 
     details: bool = True
     check_crc: bool = True
     permissive: bool = False
     deep: bool = False
+    advice: bool = False
+    live_keys: bool = False
     load_truncated: bool = True
     top: int = 100
     top_per_slot: int = 3

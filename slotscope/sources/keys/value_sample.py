@@ -22,10 +22,10 @@ from cluster_core.formats.rdb.dumped_value import target_of_dump
 from cluster_core.formats.rdb.writer import RdbWriter
 from cluster_core.kernels.keys.batch import KeyBatch
 from cluster_core.kernels.rdb.skim import RdbSkimmer
-from cluster_core.kernels.values.measure import ValueMeasure
 from cluster_core.load.sampling import STANDARD_ERRORS, Estimate, Part, Value
-from cluster_core.memory.model import MemoryModel, MemorySettings, model_of
-from slotscope.sources.keys.advice_tally import AdviceOptions, AdviceTally
+from cluster_core.memory.model import MemoryModel, MemorySettings
+from slotscope.sources.keys.advice_tally import AdviceTally, advice_tally
+from slotscope.sources.keys.partial_rows import TallyOptions
 
 GROUPS: Final = 10
 VALUES_MIN: Final = 100
@@ -100,7 +100,7 @@ def estimate_savings(samples: Iterable[Sampled], separators: bytes) -> Savings:
 def _estimate(read: Sequence[Sampled], separators: bytes) -> Savings:
     files = [[_File(one, one.part.values[group::GROUPS]) for group in range(GROUPS)] for one in read]
     settings, model_share = _settings([file for groups in files for file in groups], read)
-    options = AdviceOptions(settings, separators, PREFIXES_MAX, check_crc=False)
+    options = TallyOptions(memory=settings, separators=separators, groups_max=PREFIXES_MAX)
     model, fixed, groups = None, list[Totals](), [list[Totals]() for _ in range(GROUPS)]
     for one, parts in zip(read, files, strict=True):
         for number, file in enumerate(parts):
@@ -157,19 +157,17 @@ class _File:
         """Its keys, measured."""
         return self._skim(settings)[1]
 
-    def totals(self, options: AdviceOptions, scale: float) -> tuple[Totals, MemoryModel]:
+    def totals(self, options: TallyOptions, scale: float) -> tuple[Totals, MemoryModel]:
         """All conditions on its keys, each of which stands for *scale*."""
         skimmer, batches = self._skim(options.memory)
-        model = model_of(skimmer.head, options.memory)
-        if model is None:
+        tally = advice_tally(skimmer.head, options)
+        if tally is None:
             raise NoSavingsError(f"no model knows the memory of {self.sampled.server}")
-        conditions = conditions_for(model)
-        tally = AdviceTally(model, ValueMeasure(skimmer.head, conditions), len(conditions), options)
         for batch in batches:
             tally.add(batch, self.data, 0)
-        return _scaled(totals_of(tally, conditions), scale), model
+        return _scaled(totals_of(tally), scale), tally.model
 
-    def _skim(self, settings: MemorySettings) -> tuple[RdbSkimmer, list[KeyBatch]]:
+    def _skim(self, settings: MemorySettings | None) -> tuple[RdbSkimmer, list[KeyBatch]]:
         skimmer = RdbSkimmer(self.sampled.part.sampled, check_crc=False, memory=settings)
         found: list[KeyBatch] = []
         at = 0
@@ -201,10 +199,10 @@ def _held(batches: Iterable[KeyBatch]) -> int:
     return sum(int(np.maximum(batch.memory_bytes, 0).sum()) for batch in batches if batch.memory_bytes is not None)
 
 
-def totals_of(tally: AdviceTally, conditions: Sequence[Condition]) -> Totals:
+def totals_of(tally: AdviceTally) -> Totals:
     """The sums of *tally*, but for values that are there several times: a sample does not tell."""
-    memory = [0] * (2 + len(conditions))
-    found = Totals(conditions, 0, memory, {}, {})
+    memory = [0] * (2 + len(tally.conditions))
+    found = Totals(tally.conditions, 0, memory, {}, {})
     for rows in tally.rows():
         for kind, number, name, sums in zip(*(column.to_pylist() for column in rows.columns), strict=True):
             if kind == "slot":

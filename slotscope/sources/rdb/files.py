@@ -190,7 +190,8 @@ class RdbUnitReader:
 
     def hold(self) -> HeldBytes:
         """Hold the records of a live server's dump from now on, each until its batch was used."""
-        self._held = HeldBytes(self.unit.path)
+        if self._held is None:
+            self._held = HeldBytes(self.unit.path)
         return self._held
 
     def __iter__(self) -> Iterator[KeyBatch]:

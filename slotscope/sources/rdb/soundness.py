@@ -11,6 +11,7 @@ from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.formats.rdb.soundness import ValueFlaw, value_flaws
 from cluster_core.kernels.keys.batch import KeyBatch
 from slotscope.runtime.storage.stores import is_live
+from slotscope.sources.held_bytes import HeldBytes
 from slotscope.sources.rdb.files import RdbUnitReader
 from slotscope.sources.rdb.survey import RangeReader
 
@@ -40,8 +41,7 @@ class SoundnessCheck:
     def __init__(self, reader: RdbUnitReader) -> None:
         self.decoded = self.flawed = self.too_large = 0
         self.flaws: list[FlawedKey] = []
-        path = reader.unit.path
-        self._records = reader.hold() if is_live(path) else RangeReader(path)
+        self._records = records_of(reader)
 
     def add(self, batch: KeyBatch, head: RdbHead) -> None:
         """Decode the collections and streams of *batch*."""
@@ -67,3 +67,9 @@ class SoundnessCheck:
     def close(self) -> None:
         """Release the file."""
         self._records.close()
+
+
+def records_of(reader: RdbUnitReader) -> RangeReader | HeldBytes:
+    """The records of what *reader* skims, in rising order; those of a live server are held until all have used them."""
+    path = reader.unit.path
+    return reader.hold() if is_live(path) else RangeReader(path)

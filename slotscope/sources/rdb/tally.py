@@ -10,18 +10,20 @@ from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.facts import SplitError
-from cluster_core.kernels.columns import encoding_names, known, type_names
+from cluster_core.kernels.columns import encoding_names, key_columns, known, type_names
 from cluster_core.kernels.keys.batch import NONE, KeyBatch
 from cluster_core.kernels.rdb.key_twins import key_hashes
 from cluster_core.memory.model import ESTIMATES, MemoryModel, model_name, model_of
-from schemas.interim import FLAW, UnitFacts
+from schemas.bronze import RDB_SOURCE
+from schemas.interim import ADVICE, FLAW, KEY, UnitFacts
 from slotscope.runtime.storage.stores import is_live
 from slotscope.runtime.text import shown
+from slotscope.sources.keys.advice_tally import AdviceTally, Records, advice_tally
 from slotscope.sources.keys.partial_rows import PartialRows, TallyOptions, UnitTally
 from slotscope.sources.keys.sums import KeySums, Knows
 from slotscope.sources.keys.unread_facts import note_unread, rest_of
 from slotscope.sources.rdb.files import RdbTask, RdbUnit, RdbUnitReader
-from slotscope.sources.rdb.soundness import FlawedKey, SoundnessCheck
+from slotscope.sources.rdb.soundness import FlawedKey, SoundnessCheck, records_of
 from slotscope.sources.rdb.twins import HASHES_MAX, TWINS_LISTED, find_twins, told
 
 FLAWS_SAID = 5
@@ -49,12 +51,16 @@ class RdbTally(UnitTally[RdbTask]):
         facts = []
         for unit in self.unit.units:
             dump = _Dump(unit, sums, self.options)
-            dump.read()
+            for batch in dump.read():
+                if self.options.live_keys and is_live(unit.path):  # its dump comes once
+                    yield _key_rows(self.rows, unit.path, batch)
             facts.append(dump.facts)
             if dump.bad:
                 yield self.rows.bad(dump.bad, dump.skipped_bytes)
             if dump.flaws:
                 yield _flaw_rows(self.rows, unit.path, dump.flaws)
+            if dump.advice is not None:
+                yield from _advice_rows(self.rows, unit.path, dump.advice)
         sums.note_missed(facts[0])
         yield self.rows.units(*facts)
         yield from sums.yield_rows()
@@ -74,19 +80,21 @@ class _Dump:
         self._reader = RdbUnitReader(unit, check_crc=options.check_crc, memory=options.memory, live=options.live)
         self._hashes: list[NDArray[np.uint64]] = []
         self._check = SoundnessCheck(self._reader) if options.deep else None
+        self.advice: AdviceTally | None = None
+        self._records = records_of(self._reader) if options.advice else None
 
     @property
     def flaws(self) -> list[FlawedKey]:
         """Values that no server loads as they are."""
         return self._check.flaws if self._check is not None else []
 
-    def read(self) -> None:
-        """Read and tally; raises DecodeError in strict mode, and keeps what ended the reading otherwise."""
+    def read(self) -> Iterator[KeyBatch]:
+        """Read, tally and yield the keys that a server would load; raises DecodeError in strict mode, and keeps what ended the reading otherwise."""
         unit = self.unit
         try:
-            self._read()
+            yield from self._read()
         except SplitError as error:
-            self.facts.split_failed = error.reason
+            self.facts.split_failed, self.advice = error.reason, None
         except DecodeError as error:
             if not self.options.permissive or is_live(unit.path):  # how much is missing nobody knows
                 raise
@@ -97,16 +105,31 @@ class _Dump:
         finally:
             if self._check is not None:
                 self._check.close()
+            if self._records is not None:
+                self._records.close()
         self._note()
 
-    def _read(self) -> None:
+    def _read(self) -> Iterator[KeyBatch]:
         sums, one, reader = self._sums, self._one, self._reader
         for batch in reader:
             if one.ttl is None:
                 one.set_time(reader.taken_at_ms or 0)
-            sums.add(one, self._without_hollow(batch))
+            loaded = self._without_hollow(batch)
+            sums.add(one, loaded)
             if self._check is not None:
                 self._check.add(batch, reader.skimmer.head)
+            if self._records is not None:
+                self._advise(loaded, self._records)
+            yield loaded
+
+    def _advise(self, batch: KeyBatch, records: Records) -> None:
+        """Measure *batch* as `slotscope advise` has it, where a model knows its server."""
+        unit = self.unit
+        if self.advice is None:
+            size = (unit.end or unit.size) - unit.start
+            self.advice = advice_tally(self._reader.skimmer.head, self.options, size=size)
+        if self.advice is not None:
+            self.advice.add_records(batch, records)
 
     def _without_hollow(self, batch: KeyBatch) -> KeyBatch:
         """Set the collections without elements aside, and remember what tells the other keys apart."""
@@ -180,6 +203,22 @@ class _Dump:
             facts.memory_estimate = ESTIMATES[model.estimate]
             tables = model.keyspace_bytes(self._one.keys, int(slots.slots[:, 2].sum()))
             facts.memory_total = int(slots.memory.sum()) + tables
+
+
+def _key_rows(rows: PartialRows, source: str, keys: KeyBatch) -> pa.RecordBatch:
+    columns = dict(zip(RDB_SOURCE.names, key_columns(keys), strict=False))
+    return rows.of(
+        KEY, len(keys), source=pa.array([source] * len(keys), pa.string()), name=columns.pop("key"), **columns
+    )
+
+
+def _advice_rows(rows: PartialRows, source: str, advice: AdviceTally) -> Iterator[pa.RecordBatch]:
+    """The sums of *advice*, by kind, number and name, each in a column that is as wide."""
+    for sums in advice.rows():
+        yield rows.of(
+            ADVICE, len(sums), source=pa.array([source] * len(sums), pa.string()),
+            text=sums["kind"], offset=sums["number"], name=sums["name"], amounts=sums["amounts"],
+        )  # fmt: skip
 
 
 def _flaw_rows(rows: PartialRows, source: str, flaws: list[FlawedKey]) -> pa.RecordBatch:

@@ -7,19 +7,17 @@ import pyarrow as pa
 import pytest
 
 from cluster_core.advice.compression import (
-    SAMPLED_BYTES,
     SAMPLED_MIN,
     VALUE_BYTES_MAX,
     TextSums,
     estimate,
-    sample_shift,
 )
-from cluster_core.kernels.values.compression import compressed_sizes, sampled_columns
+from cluster_core.kernels.values.compression import SAMPLED_BYTES, compressed_sizes, sample_shifts, sampled_columns
 
 
 def sums_of(held: np.ndarray, saved: np.ndarray, chosen: np.ndarray, shift: int) -> TextSums:
     """The sums of texts, of which those that are *chosen* were compressed."""
-    columns = sampled_columns(held[chosen], saved[chosen], shift).sum(axis=0).tolist()
+    columns = sampled_columns(held[chosen], saved[chosen], np.full(chosen.sum(), shift)).sum(axis=0).tolist()
     return TextSums(len(held), int(held.sum()), *columns)
 
 
@@ -43,8 +41,16 @@ def test_sizes_are_those_of_zstd_and_the_rest_of_a_large_value_is_taken_for_the_
     ("size", "shift"), [(0, 0), (SAMPLED_BYTES, 0), (SAMPLED_BYTES + 1, 1), (5 * SAMPLED_BYTES, 3)]
 )
 def test_the_share_that_is_compressed_bounds_the_work(size, shift):
-    assert sample_shift(size) == shift
+    assert set(sample_shifts(np.arange(3), size).tolist()) == {shift}
     assert size >> shift <= SAMPLED_BYTES
+
+
+def test_of_a_file_whose_size_is_not_known_each_doubling_adds_as_much_as_half_the_first_two_megabytes():
+    places = np.array(
+        [0, SAMPLED_BYTES - 1, SAMPLED_BYTES, 2 * SAMPLED_BYTES - 1, 2 * SAMPLED_BYTES, 1000 * SAMPLED_BYTES]
+    )
+
+    assert sample_shifts(places).tolist() == [0, 0, 1, 1, 2, 10]
 
 
 def test_all_of_a_small_file_are_compressed_and_there_is_no_error():

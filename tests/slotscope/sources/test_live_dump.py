@@ -17,7 +17,7 @@ import pytest
 
 from cluster_core.errors import DecodeError, MissingInputError, TruncatedError
 from cluster_core.memory.model import MemorySettings
-from schemas.interim import UNIT
+from schemas.interim import ADVICE, KEY, UNIT
 from slotscope.pipelines.keys.export import export_dumps
 from slotscope.requests.export import Request
 from slotscope.runtime.errors import InputError
@@ -138,6 +138,31 @@ def everything_told(source: str, folder: Path) -> dict[str, Any]:
         export_dumps(Request(rdb=(source,), to=style, out=str(out)))
         told[style] = out.read_bytes() if style == "resp" else pq.read_table(out, columns=["key", "value"]).to_pylist()
     return told
+
+
+@pytest.mark.parametrize("name", sorted(BINARIES))
+def test_advice_and_rows_of_keys_of_a_dump_on_its_way_are_those_of_the_file(name, monkeypatch):
+    """In the one pass, with values decoded beside them, however few keys are held at a time."""
+    monkeypatch.setattr(held_bytes, "HELD_BYTES", 20_000)
+    with replicated(name) as (_, replica):
+        found = partial_rows(live(replica), ADVICE), sorted(partial_rows(live(replica), KEY))
+        wait_for(lambda: b"rdb_bgsave_in_progress:0" in replica.call("INFO", "persistence"), "its child to end")
+        replica.call("SAVE")
+        path = str(Path(replica.directory) / "dump.rdb")
+        advice = partial_rows(path, ADVICE)
+        keys = [batch.key(row) for batch in RdbUnitReader(RdbUnit(path, 1)) for row in range(len(batch))]
+
+    assert len(advice) > 100
+    assert found == (advice, sorted(keys))
+
+
+def partial_rows(source: str, kind: int) -> list[Any]:
+    """What the task of a dump returns of one kind: sums of advice, or the names of keys."""
+    options = TallyOptions(memory=MemorySettings(), deep=True, advice=kind == ADVICE, live_keys=kind == KEY)
+    rows = [row for batch in RdbTally(RdbTask((RdbUnit(source, 0),)), 0, options).run() for row in batch.to_pylist()]
+    if kind == KEY:
+        return [row["name"] for row in rows if row["kind"] == KEY]
+    return [(row["text"], row["offset"], row["name"], row["amounts"]) for row in rows if row["kind"] == kind]
 
 
 def test_a_record_that_is_larger_than_may_be_held_is_one_line(monkeypatch):
