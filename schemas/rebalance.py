@@ -31,6 +31,7 @@ from schemas.table import (
     fields_of,
     optional,
     required,
+    several,
     with_texts,
 )
 
@@ -88,9 +89,19 @@ REBALANCE_PLANS = Table(
             _told("watched_limits", "the same that they would be allowed, if they were balanced"),
             _told(
                 "capacity_due_s",
-                "seconds after the newest snapshot until the first master reaches its capacity if loads grow on as since the one before (not there: none does; null: not known, no two snapshots with dates)",
+                "seconds after the newest measurement until the first master reaches its capacity if loads grow on as in growth_s (not there: none does; null: not known, no earlier measurement with a date)",
             ),
             _told("balance_due_s", "the same until the first master is out of balance again"),
+            optional(
+                "growth_s", DOUBLE, "seconds between the two measurements that tell how loads grow; null: not known"
+            ),
+            optional("growth_since", TEXT, "the earlier one: a snapshot, or a plan"),
+            optional("growth_of", several(TEXT), "resources whose growth they tell"),
+            optional(
+                "memory_error",
+                DOUBLE,
+                "share by which memory_bytes of a master may be off (95 of 100 times) where keys of live servers were measured; null: where not",
+            ),
             caveats("what to know before trusting it, the gravest first", always=False),
             PARTIAL,
         ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from cluster_core.load.unread import FileUnread, Unread, together
@@ -27,7 +28,7 @@ class Weights:
     """Loads by resource; *topology* is CLUSTER NODES text of the newest snapshot, if it has one; *memory* what memory_bytes rests on.
 
     *unread* is what of the snapshots' inputs could not be read; *foreign_keys* lie on nodes that do not own their slots, uncounted.
-    *growth* is that between the last two snapshots, where both have dates.
+    *growth* is that between the last two snapshots, where both have dates; *taken_at* is the date of the newest.
     """
 
     loads: dict[str, list[float]]
@@ -36,6 +37,7 @@ class Weights:
     foreign_keys: int
     memory: tuple[MemoryBasis, ...] = ()
     growth: Growth | None = None
+    taken_at: datetime | None = None
 
 
 @settled
@@ -44,7 +46,7 @@ def read_weights(root: str, snapshots: Sequence[str], *, how: str, smoothing: fl
     if not snapshots:
         return Weights({}, None, Unread(), 0)
     heads = [_head(root, name) for name in snapshots]
-    windows = [_loads(root, name) for name in snapshots]
+    windows = [read_loads(root, name) for name in snapshots]
     loads = {
         resource: combine_windows([window[resource] for window in windows], how, smoothing=smoothing)
         for resource in RESOURCES
@@ -61,6 +63,7 @@ def read_weights(root: str, snapshots: Sequence[str], *, how: str, smoothing: fl
         int(sum(window["foreign"][0] for window in windows)),
         tuple(filter(None, map(_memory_basis, heads))),
         _growth(heads, windows),
+        heads[-1]["taken_at"],
     )
 
 
@@ -79,7 +82,7 @@ def _growth(heads: Sequence[Mapping[str, Any]], windows: Sequence[dict[str, list
     if len(taken) < 2 or None in taken or taken[0] >= taken[1]:
         return None
     earlier, later = ({name: load for name, load in window.items() if name in RESOURCES} for window in windows[-2:])
-    return Growth((taken[1] - taken[0]).total_seconds(), earlier, later)
+    return Growth((taken[1] - taken[0]).total_seconds(), earlier, later, f"snapshot {heads[-2]['snapshot_id']}")
 
 
 def is_partial(head: Mapping[str, Any]) -> bool:
@@ -121,8 +124,8 @@ def _head(root: str, snapshot_id: str) -> dict[str, Any]:
     return rows[0]
 
 
-def _loads(root: str, snapshot_id: str) -> dict[str, list[float]]:
-    """Sums of one snapshot; a resource that a row does not know is left out.  ``foreign`` counts keys on other nodes."""
+def read_loads(root: str, snapshot_id: str) -> dict[str, list[float]]:
+    """Return the sums of one snapshot by slot; a resource that a row does not know is left out.  ``foreign`` counts keys on other nodes."""
     rows = read_rows(root, SLOT_LOAD, snapshot_id=snapshot_id)
     found: dict[str, list[float]] = {name: [0] * SLOT_COUNT for name in RESOURCES}
     unknown: set[str] = set()

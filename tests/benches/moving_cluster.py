@@ -103,9 +103,15 @@ def planned_nodes(topology: Topology) -> list[PlannedNode]:
 
 
 def store_balance(
-    root: Path, cluster: Cluster, *, tolerance: float = 0.02, iterations: int = 200_000, **how: int
+    root: Path,
+    cluster: Cluster,
+    *,
+    tolerance: float = 0.02,
+    iterations: int = 200_000,
+    ago_s: float = 0,
+    **how: int,
 ) -> StoredPlan:
-    """Plan a balance in keys and bytes as the cluster is now, and write it as rebalance-plan does."""
+    """Plan a balance in keys and bytes as the cluster is now, and write it as rebalance does, as if made *ago_s* seconds before."""
     weights = measure(cluster)
     nodes = planned_nodes(topology_of(cluster.masters[0]))
     loads = {"memory_bytes": weights.bytes, "keys": weights.keys}
@@ -118,10 +124,10 @@ def store_balance(
         nodes,
         snapshot_id="live",
         schedule=Schedule(**how),
-        created_at_ms=time.time_ns() // 10**6,
+        created_at_ms=time.time_ns() // 10**6 - round(ago_s * 1000),
         tolerances=(),
     )
-    write_plan(str(root), made, bad_records=0, parts={})
+    write_plan(str(root), made, bad_records=0, parts={}, memory_error=0.0)
     return made.stored
 
 

@@ -39,11 +39,11 @@ def write_snapshot(
     root: Path | str, owners: Sequence[int], bytes_by_slot: Mapping[int, int], *, masters: int = 3, name: str = "current",
     tags: Mapping[bytes, tuple[int, int, int]] | None = None, keys: Mapping[bytes, tuple[int, int]] | None = None,
     memory_by_slot: Mapping[int, int] | None = None, unread: FileUnread | None = None,
-    taken_at: datetime | None = None, **more: Any,
+    taken_at: datetime | None = None, exactness: str | None = None, **more: Any,
 ) -> None:  # fmt: skip
     """Write silver/slot_load and silver/snapshots: 1000 bytes and 10 keys a slot but for *bytes_by_slot*.
 
-    *memory_by_slot* (2000 bytes for other slots) is memory, unknown if it is None.  *unread* is an input that could not be read in full.
+    *memory_by_slot* (2000 bytes for other slots) is memory, unknown if it is None, and *exactness* how exact its model is.  *unread* is an input that could not be read in full.
 
     *tags* (slot, keys, bytes) go to gold/hash_tags, *keys* (slot, bytes) to gold/big_keys.
     """
@@ -59,6 +59,7 @@ def write_snapshot(
         "bad_records": 0,
         "warnings": [],
         "taken_at": taken_at,
+        "memory_exactness": exactness,
         "partial": unread is not None,
         "file_bytes": 10_000_000,
     }

@@ -24,13 +24,14 @@ def planned(root, capsys, *arguments):
 
 
 @pytest.mark.long
-def test_a_master_that_fills_its_maxmemory_is_told_with_the_days_that_are_left(tmp_path, capsys):
-    """5,462 slots grow from 1,900 to 2,000 bytes in ten days; the first master may hold 400 more of each: forty days."""
+@pytest.mark.parametrize("snapshots", [("old", "new"), ("new",)])
+def test_a_master_that_fills_its_maxmemory_is_told_with_the_days_that_are_left(tmp_path, capsys, snapshots):
+    """The older snapshot is named, or found in the tables.  5,462 slots grow from 1,900 to 2,000 bytes in ten days; the first master may hold 400 more of each: forty days."""
     write_snapshot(tmp_path, THIRDS, {}, name="old", memory_by_slot=dict.fromkeys(range(16384), 1900), taken_at=FIRST)
     write_snapshot(tmp_path, THIRDS, {}, name="new", memory_by_slot={}, taken_at=SECOND)
     (tmp_path / "placement.toml").write_text(f'[[nodes]]\nnode = "{node_id(0)}"\nmaxmemory = {5462 * 2400}\n')
 
-    said, head = planned(tmp_path, capsys, "--snapshot", "old", "new", "--placement", tmp_path / "placement.toml")
+    said, head = planned(tmp_path, capsys, "--snapshot", *snapshots, "--placement", tmp_path / "placement.toml")
 
     assert "a capacity is reached in 40 days (memory bytes)" in said
     assert head["capacity_due_s"]["memory_bytes"] == pytest.approx(40 * 86_400)

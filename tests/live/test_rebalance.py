@@ -17,7 +17,7 @@ from redis.cluster import RedisCluster
 
 from cluster_core.slots.key_slot import key_slot
 from jobs import main as program
-from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS, REBALANCE_PLANS
+from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS, REBALANCE_LOAD, REBALANCE_PLANS
 from slotscope.runtime.failure import BAD_INPUT, OK, PAUSED, PROMISE_BROKEN
 from slotscope.runtime.storage.delta_files import exists, read_rows
 from tests.benches.clusters import Cluster, knows, running_cluster, topology_of
@@ -29,6 +29,7 @@ from tests.benches.moving_cluster import (
     load_hot_tags,
     measure,
     owners_of,
+    store_balance,
     store_moves,
 )
 from tests.benches.servers import redis_binary, running, valkey_binary, wait_for
@@ -100,6 +101,39 @@ def test_one_command_balances_a_live_cluster_and_leaves_tables_and_page(kind, tm
 
     assert rebalance(tmp_path, cluster) == OK
     assert "nothing to do" in capsys.readouterr().out
+
+
+def test_the_plan_knows_the_maxmemory_of_the_servers_and_when_they_reach_it(redis7, tmp_path, capsys):
+    """A plan of ten days ago, fifty kilobytes more since then, 95 % of maxmemory: how full targets get, and in how many days each server is."""
+    store_balance(tmp_path, redis7, ago_s=10 * 86_400, iterations=1)
+    client = RedisCluster(host="127.0.0.1", port=redis7.masters[0].port)
+    grown = [f"grown:{n}" for n in range(250)]
+    for key in grown:
+        client.set(key, b"x" * 200)
+    try:
+        for node in redis7.masters:
+            node.call("CONFIG", "SET", "maxmemory", 32 << 20)
+        assert rebalance(tmp_path, redis7, "--iterations", "1000") == OK
+    finally:
+        for node in redis7.masters:
+            node.call("CONFIG", "SET", "maxmemory", 0)
+        for key in grown:
+            client.delete(key)
+        client.close()
+
+    said = " ".join(capsys.readouterr().out.split())
+    plan = read_rows(str(tmp_path), REBALANCE_PLANS)[-1]
+    held = {row["node_id"]: row for row in read_rows(str(tmp_path), REBALANCE_LOAD, plan_id=plan["plan_id"], resource="memory_bytes")}  # fmt: skip
+    days = plan["capacity_due_s"]["memory_bytes"] / 86_400
+    assert plan["growth_of"] == ["keys", "memory_bytes"]
+    assert plan["growth_s"] == pytest.approx(10 * 86_400, abs=600)
+    assert all(25 << 20 < row["capacity"] < 31 << 20 for row in held.values())
+    assert f"a capacity is reached in {days:.0f} days (memory bytes)" in said
+    assert 1000 < days < 100_000
+    assert "if loads grow on as in the 10 days since plan" in said
+    assert "capacity of memory: 95% of the maxmemory of 3 masters" in said
+    page = (tmp_path / "reports" / f"plan-{plan['plan_id']}.html").read_text()
+    assert "Headroom of each target" in page
 
 
 @pytest.mark.slow

@@ -12,11 +12,12 @@ from cluster_core.rebalance.goal.problem import Number, Problem
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Loads by resource, one number a slot, *earlier* and *seconds* later."""
+    """Loads by resource, one number a slot, *earlier* and *seconds* later; *since* is what the earlier measurement is called."""
 
     seconds: float
     earlier: Mapping[str, Sequence[Number]]
     later: Mapping[str, Sequence[Number]]
+    since: str = ""
 
     def __post_init__(self) -> None:
         """Raise PlanError for measurements of one time, or in the wrong order."""

@@ -204,12 +204,18 @@ def _known(located: Located, path: Path, values: Mapping[str, Any], names: Seque
             raise located.fault((*path, name), f"{name} is not known{hint}")
 
 
+NOTHING_TOLD: Mapping[str, Any] = {}
+
+
 def masters_of(
-    topology: Topology, placement: Placement = NOTHING, resources: Iterable[str] = ()
+    topology: Topology,
+    placement: Placement = NOTHING,
+    resources: Iterable[str] = (),
+    told: Mapping[str, Mapping[str, int | float]] = NOTHING_TOLD,
 ) -> tuple[list[Master], list[PlannedNode]]:
     """Return the masters of *topology* with what *placement* says of them, and those that it adds; capacities of *resources* only.
 
-    Masters that have failed, or have no address, and hold no slots are left out.  PlanError names the line of a node that is not
+    *told* are capacities by node id that the servers have, for those of which *placement* says none.  Masters that have failed, or have no address, and hold no slots are left out.  PlanError names the line of a node that is not
     there, is a replica, or is named twice.
     """
     known = list(resources)
@@ -227,7 +233,8 @@ def masters_of(
     for node in topology.masters():
         if not node.slots and node.flags & _GONE and node.id not in wishes:
             continue
-        masters.append(_master(node.id, wishes.get(node.id), placement, known, node.aux.get("availability-zone", "")))
+        zone = node.aux.get("availability-zone", "")
+        masters.append(_master(node.id, wishes.get(node.id), placement, known, zone, told.get(node.id, {})))
         nodes.append(PlannedNode(node.id, _address(node), masters[-1].zone, node.config_epoch))
     for wish in added:
         masters.append(_master(wish.node, wish, placement, known, ""))
@@ -240,8 +247,15 @@ def _address(node: Node) -> str:
     return f"[{host}]:{node.port}" if ":" in host else f"{host}:{node.port}"
 
 
-def _master(name: str, wish: NodeWish | None, placement: Placement, resources: Sequence[str], zone: str) -> Master:
-    capacity = placement.capacity if wish is None else wish.capacity
+def _master(
+    name: str,
+    wish: NodeWish | None,
+    placement: Placement,
+    resources: Sequence[str],
+    zone: str,
+    told: Mapping[str, int | float] = NOTHING_TOLD,
+) -> Master:
+    capacity = {**told, **(placement.capacity if wish is None else wish.capacity)}
     held = {key: value for key, value in capacity.items() if not resources or key in resources}
     if wish is None:
         return Master(name, placement.weight, placement.zone or zone, held)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cluster_core.kinds import Severity
@@ -22,6 +22,7 @@ from schemas.activity import SLOT_ACTIVITY
 from schemas.bronze import BAD_RECORDS
 from schemas.caveats import Caveat, Code
 from slotscope.pipelines.rebalance.plan import BYTES, TOLERANCES, Schedule
+from slotscope.plans.growth import MODEL_ERROR, Weighed, growth_since
 from slotscope.reports.unread import unread_lines
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
@@ -72,6 +73,7 @@ class Found:
     warnings: list[Caveat]
     time_limit_s: float | None = None
     growth: Growth | None = None
+    memory_error: float | None = None
 
     def write(self, root: str) -> None:
         """Write what the files about slots said, and what in them could not be read."""
@@ -85,7 +87,11 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What is known of a cluster, whoever told it: its topology, *loads* by resource and what *memory* of them rests on."""
+    """What is known of a cluster, whoever told it: its topology, *loads* by resource and what *memory* of them rests on.
+
+    *capacity* are limits by node id and resource that servers told of themselves; a placement comes before them.  *memory_error* is the
+    share by which the memory of a master may be off where keys of live servers were measured.
+    """
 
     topology: Topology
     loads: Mapping[str, Sequence[float]]
@@ -96,6 +102,8 @@ class Inputs:
     unread: Unread = WHOLE
     warnings: Sequence[Caveat] = ()
     growth: Growth | None = None
+    capacity: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    memory_error: float | None = None
 
 
 def find_inputs(request: Request, spark: SparkSession | None) -> Found:
@@ -112,13 +120,23 @@ def find_inputs(request: Request, spark: SparkSession | None) -> Found:
         loads.pop(OPS_ESTIMATED, None)
     if weights.unread and not request.allow_partial:
         raise InputError(_refusal(weights.unread))
+    growth, of_growth = _growth(request.root, weights, topology)
     return state_problem(
         request,
         Inputs(
             topology, loads, weights.memory, snapshots[-1] if snapshots else NO_SNAPSHOT, activity, request.combine,
-            together([weights.unread, _activity_unread(activity)]), _foreign(weights), weights.growth,
+            together([weights.unread, _activity_unread(activity)]), [*_foreign(weights), *of_growth],
+            growth,
         ),
     )  # fmt: skip
+
+
+def _growth(root: str, weights: Weights, topology: Topology) -> tuple[Growth | None, list[Caveat]]:
+    """How loads grow: between the two snapshots that were named, or since what the tables have of the cluster before the one."""
+    if weights.growth is not None or weights.taken_at is None:
+        return weights.growth, []
+    now = Weighed(weights.taken_at, weights.loads, MODEL_ERROR, is_snapshot=True)
+    return growth_since(root, [node.id for node in topology.nodes], now)
 
 
 def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
@@ -126,12 +144,13 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
     compared = read_shares(goal.compare_tolerances)
     placement = NOTHING if goal.placement is None else read_placement(_text(goal.placement), goal.placement)
     loads = inputs.loads
-    capped = sorted({*placement.capacity, *(name for wish in placement.nodes for name in wish.capacity)})
+    limits = (placement.capacity, *(wish.capacity for wish in placement.nodes), *inputs.capacity.values())
+    capped = sorted({name for capacity in limits for name in capacity})
     resources = _resources(goal, loads, inputs.memory, capped)
     cost = _cost(goal, resources)
     others = {name: list(load) for name, load in loads.items() if name not in resources and any(load)}
     tolerance = read_tolerance(goal.tolerance, [*resources, *others])
-    masters, nodes = masters_of(inputs.topology, placement, resources)
+    masters, nodes = masters_of(inputs.topology, placement, resources, inputs.capacity)
     owners = owners_of(inputs.topology)
     problem = Problem(
         {name: loads[name] for name in resources}, owners, masters, cost=cost,
@@ -153,6 +172,7 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
         TOLERANCES if compared is None else compared, inputs.snapshot_id, inputs.activity, inputs.combined, inputs.unread,
         others, {name: tolerance[name] for name in others}, warnings,
         None if goal.time_limit is None else _positive(goal.time_limit, "--time-limit"), inputs.growth,
+        inputs.memory_error,
     )  # fmt: skip
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from cluster_core.errors import DecodeError
 from cluster_core.rebalance.audit import Finding
 from cluster_core.rebalance.execution.journal import read_journal
+from cluster_core.rebalance.execution.refusals import HEADROOM
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.topology.nodes_text import read_nodes
 from schemas.caveats import Caveat, Code
@@ -17,12 +20,14 @@ from slotscope.pipelines.rebalance.audit import audit_cluster
 from slotscope.pipelines.rebalance.execution import Executed, access_with_password, check_numbers, execute, tell
 from slotscope.pipelines.rebalance.inputs import Inputs, named_resources, state_problem
 from slotscope.pipelines.rebalance.rows import store_plan
+from slotscope.plans.growth import LIVE, Weighed, growth_since
 from slotscope.plans.stored_moves import read_unchanged_plan
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import OK
 from slotscope.runtime.priority import low_priority
 from slotscope.runtime.progress import progress
 from slotscope.runtime.storage.delta_files import exists, read_rows
+from slotscope.runtime.text import plural
 from slotscope.servers.cluster import parse_address
 from slotscope.servers.node_link import Access, Address, LinkError
 from slotscope.servers.plan_journal import PlanJournal
@@ -31,8 +36,6 @@ from slotscope.servers.slot_weights import SlotWeights, weigh_slots
 if TYPE_CHECKING:
     from slotscope.requests.rebalance import Request
 
-LIVE = "live"
-"""What plans are filed under whose weights are those of the servers themselves."""
 AUDIT_SAMPLE = 20
 """Keys a slot whose size the audit asks for."""
 SECONDS_MAX = 3600.0
@@ -71,7 +74,14 @@ def choose_plan(cluster: str, request: Request) -> Chosen:
                 window_s=request.window,
                 memory=not request.resources or "memory_bytes" in named_resources(request),
             )
-        inputs = Inputs(weights.topology, weights.loads, snapshot_id=LIVE, warnings=_memory_caveats(weights))
+        growth, of_growth = growth_since(
+            root, [node.id for node in weights.topology.nodes], Weighed(datetime.now(UTC), weights.loads, weights.memory_error)
+        )  # fmt: skip
+        inputs = Inputs(
+            weights.topology, weights.loads, snapshot_id=LIVE, growth=growth, memory_error=weights.memory_error,
+            warnings=[*_memory_caveats(weights), *_limit_caveats(weights), *of_growth],
+            capacity={node: {"memory_bytes": size} for node, size in weights.limits.capacity.items()},
+        )  # fmt: skip
         goal = request if weights.moves_by_jobs or request.path != "auto" else replace(request, path="setslot")
         made = store_plan(root, state_problem(goal, inputs), join_ranges=request.defragment).made
     return Chosen(made.stored, is_new=True)
@@ -114,13 +124,38 @@ def _nodes_listed_by(first: Address, access: Access) -> set[str]:
 
 def _memory_caveats(weights: SlotWeights) -> list[Caveat]:
     """What the memory of slots rests on, where the servers do not count it by slot."""
-    estimates = weights.memory
+    estimates, counted = weights.memory, weights.counted_masters
+    mixed = []
+    if estimates and counted:
+        words = (
+            f"memory_bytes of {plural(counted, 'master')} is what SLOT-STATS counts, of {plural(len(estimates), 'master')} what MEMORY USAGE "
+            "says of keys: the two differ by what a server keeps beside a key, so that masters are not compared by one measure"
+        )
+        mixed = [Caveat.warning(Code.MEMORY_MIXED, words, "memory_bytes")]
     if not estimates or all(one.measured >= one.keys for one in estimates):
-        return []
+        return mixed
     measured, keys = sum(one.measured for one in estimates), sum(one.keys for one in estimates)
     words = (
         f"memory_bytes is estimated from {measured:,} of {keys:,} keys (MEMORY USAGE), of a master to "
         f"{max(one.error for one in estimates):.1%} in 95 of 100 cases"
         + ("; masters' shares are corrected by used_memory_dataset" if weights.fitted else "")
     )
-    return [Caveat.note(Code.MEMORY_SAMPLED, words)]
+    return [*mixed, Caveat.note(Code.MEMORY_SAMPLED, words)]
+
+
+def _limit_caveats(weights: SlotWeights) -> list[Caveat]:
+    """Where capacities come from that nobody gave, and of which masters there is none for what they do at their maxmemory."""
+    limits, found = weights.limits, []
+    if limits.capacity:
+        words = (
+            f"capacity of memory: {HEADROOM:.0%} of the maxmemory of {plural(len(limits.capacity), 'master')}, without what "
+            "the servers keep besides the data of slots; --placement goes before it"
+        )
+        found.append(Caveat.note(Code.CAPACITY_OF_SERVERS, words, "memory_bytes"))
+    for policy, count in sorted(Counter(limits.evicting.values()).items()):
+        words = (
+            f"{plural(count, 'master')} evict{'s' if count == 1 else ''} keys to stay within maxmemory ({policy}): that is no limit to "
+            "slots, and where slots arrive other keys are evicted"
+        )
+        found.append(Caveat.warning(Code.EVICTION, words, "memory_bytes"))
+    return found

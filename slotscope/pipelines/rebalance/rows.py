@@ -67,8 +67,9 @@ def store_plan(root: str, found: Found, *, join_ranges: bool, now_ms: int | None
         *find_zone_majority(found.problem, made.stored.plan),
     ]
     write_plan(
-        root, made, parts=parts, bad_records=found.unread.whole.bad_records, warnings=warnings, growth=found.growth
-    )
+        root, made, parts=parts, bad_records=found.unread.whole.bad_records, warnings=warnings, growth=found.growth,
+        memory_error=found.memory_error,
+    )  # fmt: skip
     return Outcome(made, warnings)
 
 
@@ -92,9 +93,11 @@ def write_plan(
     bad_records: int = 0,
     warnings: Sequence[Caveat] = (),
     growth: Growth | None = None,
+    memory_error: float | None = None,
 ) -> None:
     """Replace everything that the tables hold of the plan."""
     partial = bool(made.stored.unread)
+    head = {**_plan_row(made, bad_records, warnings), **_outlook_columns(made, growth), "memory_error": memory_error}
     tables: list[tuple[Table, list[Row]]] = [
         (rebalance.REBALANCE_SLOTS, [row._asdict() for row in _slot_rows(made)]),
         (rebalance.REBALANCE_MOVES, [row._asdict() for row in _move_rows(made)]),
@@ -102,7 +105,7 @@ def write_plan(
         (rebalance.REBALANCE_TOLERANCES, [row._asdict() for row in _tolerance_rows(made)]),
         (rebalance.REBALANCE_CURVE, [row._asdict() for row in _curve_rows(made.stored.plan)]),
         (rebalance.REBALANCE_HEAVY, _heavy_rows(made, parts)),
-        (rebalance.REBALANCE_PLANS, [{**_plan_row(made, bad_records, warnings), **_outlook_columns(made, growth)}]),
+        (rebalance.REBALANCE_PLANS, [head]),
     ]
     cluster = cluster_of(root, made.stored.snapshot_id)
     with running(root, JOB, made.stored.plan_id, cluster=cluster, partial=partial) as run:
@@ -148,13 +151,16 @@ def _plan_row(made: MadePlan, bad_records: int, warnings: Sequence[Caveat]) -> R
 def _outlook_columns(made: MadePlan, growth: Growth | None) -> Row:
     """When the next plan is due, by resource; null where nothing is known of growth."""
     if growth is None:
-        return {"capacity_due_s": None, "balance_due_s": None}
+        return {}
     plan = made.stored.plan
     limits = {reach.resource: reach.limit for reach in plan.reach}
     ahead = look_ahead(made.stored.problem, plan.owners_after, growth, limits)
     return {
         "capacity_due_s": {name: due.seconds for name, due in ahead.capacity.items()},
         "balance_due_s": {name: due.seconds for name, due in ahead.balance.items()},
+        "growth_s": growth.seconds,
+        "growth_since": growth.since,
+        "growth_of": sorted(growth.earlier),
     }
 
 

@@ -240,6 +240,9 @@ class RebalanceReport:
     host_cases: int = 0
     capacity_due_s: Mapping[str, float] | None = None
     balance_due_s: Mapping[str, float] | None = None
+    growth_s: float | None = None
+    growth_since: str | None = None
+    growth_of: Sequence[str] | None = None
     history: Sequence[EarlierPlan] = ()
     meant: Consequences | None = None
 

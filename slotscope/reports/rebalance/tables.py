@@ -57,8 +57,6 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> said.RebalanceR
         joint=_joint(plan),
         fees=_fees(plan),
         host_cases=_host_cases(plan),
-        capacity_due_s=row.get("capacity_due_s"),
-        balance_due_s=row.get("balance_due_s"),
         history=_history(root, own_id, row["created_at"]),
         meant=load_consequences(root, stored) if plan.moves else None,
     )

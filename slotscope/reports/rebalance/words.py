@@ -275,12 +275,25 @@ def shell_word(word: str) -> str:
 def outlook(report: RebalanceReport) -> list[str]:
     """How long the plan holds, in words: until the first capacity is reached, and until the balance is lost again."""
     if report.capacity_due_s is None or report.balance_due_s is None:
-        return ["how long it holds is not known: that takes two snapshots with dates (--snapshot OLDER NEWER)"]
+        return [
+            "how long it holds is not known: that takes an earlier measurement of this cluster with a date, a snapshot or a plan of rebalance"
+        ]
     found = []
     for due, what in ((report.capacity_due_s, "a capacity is reached"), (report.balance_due_s, "the balance is lost")):
         if due:
             resource, seconds = min(due.items(), key=lambda one: (one[1], one[0]))
             when = f"in {duration(seconds)}" if seconds else "at once"
             found.append(f"{what} {when} ({resource_words(resource)})")
-    grown = "if loads grow on as between the last two snapshots"
-    return [", ".join(found) + f", {grown}" if found else f"no limit is reached, {grown}"]
+    grown = "if loads grow on as between the last two measurements"
+    if report.growth_s is not None:
+        grown = f"if loads grow on as in the {duration(report.growth_s)} since {text.printable(report.growth_since or '', 80)}"
+    unknown = [name for name in report.resources if report.growth_of is not None and name not in report.growth_of]
+    return [
+        ", ".join(found) + f", {grown}" if found else f"no limit is reached, {grown}",
+        *([f"how {' and '.join(map(resource_words, unknown))} grow is not known"] if unknown else []),
+        *(["no maxmemory or other capacity is known"] if not _has_capacity(report) else []),
+    ]
+
+
+def _has_capacity(report: RebalanceReport) -> bool:
+    return any(share.capacity is not None for node in report.nodes for share in node.shares.values())

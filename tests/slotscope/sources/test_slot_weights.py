@@ -6,11 +6,12 @@ from typing import Any
 
 from cluster_core.wire.resp import RespError, encode_value
 from slotscope.servers.node_link import Access, Address
-from slotscope.servers.slot_weights import weigh_slots
+from slotscope.servers.slot_weights import SlotWeights, weigh_slots
 from tests.benches.fake_servers import scripted
 
 NODES = b"%s 127.0.0.1:%d@17000 myself,master - 0 0 1 connected 0-16383\n"
-INFO = b"# Server\r\nredis_version:8.4.0\r\n# Memory\r\nused_memory_dataset:4096\r\nloading:0\r\n# Keyspace\r\ndb0:keys=3,expires=0\r\n"
+INFO = b"# Server\r\nredis_version:8.4.0\r\n# Memory\r\nused_memory_dataset:4096\r\nloading:0\r\n%s# Keyspace\r\ndb0:keys=3,expires=0\r\n"
+FULL = b"used_memory:960000\r\nmaxmemory:1000000\r\nmaxmemory_policy:%s\r\n"
 
 
 def slot_stats(first: int, last: int) -> list[Any]:
@@ -28,13 +29,13 @@ def slot_stats(first: int, last: int) -> list[Any]:
     ]
 
 
-def test_where_servers_tell_the_memory_of_slots_no_key_is_drawn() -> None:
-    """Keys and memory are those of SLOT-STATS, nothing is an estimate, and no command names or looks for a key."""
+def weigh(memory: bytes = b"") -> tuple[SlotWeights, list[list[bytes]]]:
+    """What a server of Redis 8.4 with all slots is said to hold, and what it was asked; *memory* are more lines of its INFO."""
 
     def answer(words: list[bytes]) -> bytes:
         match [word.upper() for word in words[:2]]:
             case [b"INFO", *_]:
-                return encode_value(INFO, protocol=2)
+                return encode_value(INFO % memory, protocol=2)
             case [b"CLUSTER", b"NODES"]:
                 return encode_value(NODES % (b"a" * 40, port), protocol=2)
             case [b"CLUSTER", b"INFO"]:
@@ -44,14 +45,34 @@ def test_where_servers_tell_the_memory_of_slots_no_key_is_drawn() -> None:
         return encode_value(RespError("ERR unexpected"), protocol=2)
 
     with scripted(answer) as (port, asked):
-        found = weigh_slots(Address("127.0.0.1", port), Access(), seconds=5, rate=100_000)
+        return weigh_slots(Address("127.0.0.1", port), Access(), seconds=5, rate=100_000), asked
+
+
+def test_where_servers_tell_the_memory_of_slots_no_key_is_drawn() -> None:
+    """Keys and memory are those of SLOT-STATS, nothing is an estimate, and no command names or looks for a key."""
+    found, asked = weigh()
 
     held = {name: {slot: load for slot, load in enumerate(loads) if load} for name, loads in found.loads.items()}
     assert held == {"keys": {7: 2, 16000: 1}, "memory_bytes": {7: 300, 16000: 96}}
     assert not found.memory
+    assert (found.counted_masters, found.memory_error) == (1, None)
+    assert not found.limits.capacity
     assert {b" ".join(words[:2]).upper() for words in asked} <= {
         b"INFO ALL",
         b"CLUSTER NODES",
         b"CLUSTER INFO",
         b"CLUSTER SLOT-STATS",
     }
+
+
+def test_the_maxmemory_of_a_server_is_what_its_slots_may_grow_to() -> None:
+    """396 bytes in slots, 600,000 used in all, 95 % of a million may be: slots may grow by 350,000."""
+    found, _ = weigh(b"used_memory:600000\r\nmaxmemory:1000000\r\nmaxmemory_policy:allkeys-lru\r\n")
+
+    assert found.limits == ({"a" * 40: 396 + 350_000}, {})
+
+
+def test_who_evicts_keys_is_always_full_and_has_no_limit_and_who_cannot_has_no_room() -> None:
+    """At 96 % of its maxmemory: 9,604 bytes above what it may use are more than all that its slots hold."""
+    assert weigh(FULL % b"allkeys-lru")[0].limits == ({}, {"a" * 40: "allkeys-lru"})
+    assert weigh(FULL % b"noeviction")[0].limits == ({"a" * 40: 1}, {})

@@ -1,0 +1,104 @@
+"""How loads of a cluster grow by what its tables have of it: snapshots of dumps, and plans that were made of what servers said."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from cluster_core.rebalance.goal.problem import Master, Problem
+from cluster_core.rebalance.stored_plan import PlannedNode
+from schemas.caveats import Code
+from slotscope.pipelines.rebalance.plan import Schedule, make_plan
+from slotscope.pipelines.rebalance.rows import write_plan
+from slotscope.plans.growth import LIVE, Weighed, growth_since
+from tests.builders.rebalance_tables import node_id, write_snapshot
+
+NOW = datetime(2026, 3, 11, tzinfo=UTC)
+THIRDS = [slot * 3 // 16384 for slot in range(16384)]
+NODES = [node_id(0)]
+
+
+def now(memory: float = 1100, error: float | None = 0.0, **more: Any) -> Weighed:
+    """Each slot holds 12 keys."""
+    return Weighed(NOW, {"memory_bytes": [memory] * 16384, "keys": [12] * 16384, **more}, error)
+
+
+def write_live_plan(root: Any, ago: timedelta, memory: int = 1000, error: float | None = 0.0, nodes: int = 0) -> None:
+    """A plan of `rebalance`: each slot held 10 keys; *nodes* is the number of the first master."""
+    owners = [node_id(nodes + number) for number in THIRDS]
+    masters = [Master(node_id(nodes + number)) for number in range(3)]
+    loads = {"memory_bytes": [memory] * 16384, "keys": [10] * 16384}
+    problem = Problem(loads, owners, masters, cost="memory_bytes", iterations=1)
+    listed = [PlannedNode(master.id, f"10.0.0.{n}:7000", "", n) for n, master in enumerate(masters)]
+    at_ms = round((NOW - ago).timestamp() * 1000)
+    made = make_plan(problem, listed, snapshot_id=LIVE, schedule=Schedule(), created_at_ms=at_ms, tolerances=())
+    write_plan(str(root), made, parts={}, memory_error=error)
+
+
+def test_the_newest_plan_of_the_cluster_that_is_an_hour_old_tells_how_loads_grew(tmp_path):
+    """Neither one of ten minutes ago, nor one of another cluster, nor an older one."""
+    write_live_plan(tmp_path, timedelta(days=20), memory=500)
+    write_live_plan(tmp_path, timedelta(days=10))
+    write_live_plan(tmp_path, timedelta(days=1), memory=1, nodes=5)
+    write_live_plan(tmp_path, timedelta(minutes=10), memory=1099)
+
+    growth, caveats = growth_since(str(tmp_path), NODES, now(cpu_usec=[7] * 16384))
+
+    assert growth is not None
+    assert growth.seconds == 10 * 86_400
+    assert growth.since.startswith("plan ")
+    assert {name: load[0] for name, load in growth.earlier.items()} == {"memory_bytes": 1000, "keys": 10}
+    assert {name: load[0] for name, load in growth.later.items()} == {"memory_bytes": 1100, "keys": 12}
+    assert caveats == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told", "words"),
+    [
+        (0.0, 0.03, True, "memory changed by +9.9% since plan"),
+        (0.06, 0.08, False, "less than the two may be off (10.0%)"),
+        (None, 0.03, False, "was measured in another way"),
+        (0.03, None, False, "was measured in another way"),
+        (None, None, True, None),
+    ],
+)
+def test_growth_of_memory_within_its_errors_is_not_told(tmp_path, before, after, told, words):
+    """A tenth more: with which errors that is growth, and that keys grew is known in any case."""
+    write_live_plan(tmp_path, timedelta(days=10), error=before)
+
+    growth, caveats = growth_since(str(tmp_path), NODES, now(memory=1099, error=after))
+
+    assert growth is not None
+    assert sorted(growth.earlier) == (["keys", "memory_bytes"] if told else ["keys"])
+    assert [caveat.code for caveat in caveats] == ([Code.GROWTH] if words else [])
+    assert (words or "") in "".join(caveat.text for caveat in caveats)
+
+
+@pytest.mark.parametrize(("exactness", "told"), [("model", ["keys", "memory_bytes"]), ("nearest", ["keys"])])
+def test_a_snapshot_of_dumps_tells_how_memory_grew_where_its_model_is_exact(tmp_path, exactness, told):
+    write_snapshot(tmp_path, THIRDS, {}, name="old", memory_by_slot={}, taken_at=NOW - timedelta(days=10), exactness=exactness)  # fmt: skip
+
+    growth, caveats = growth_since(str(tmp_path), NODES, now(memory=2200))
+
+    assert growth is not None
+    assert growth.since == "snapshot old"
+    assert sorted(growth.earlier) == told
+    assert len(caveats) == (exactness == "model")
+
+
+def test_a_measurement_that_knows_less_gives_way_to_an_older_one_that_knows_all(tmp_path):
+    write_live_plan(tmp_path, timedelta(days=10))
+    write_snapshot(tmp_path, THIRDS, {}, name="keys", taken_at=NOW - timedelta(days=2))
+
+    growth, _ = growth_since(str(tmp_path), NODES, now())
+
+    assert growth is not None
+    assert growth.seconds == 10 * 86_400
+
+
+def test_without_an_earlier_measurement_nothing_is_known_of_growth(tmp_path):
+    write_snapshot(tmp_path, THIRDS, {}, name="undated", memory_by_slot={})
+
+    assert growth_since(str(tmp_path), NODES, now()) == (None, [])
