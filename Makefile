@@ -36,11 +36,12 @@ endef
 setup: $(SET_UP) $(VENV)/.compiled ## create .venv with pinned packages, fetch the Delta jars, compile the kernels
 
 # Packages follow pyproject.toml and constraints.txt, jars follow the packages; an unchanged one is not fetched again.
+# Bytecode is made as modules are first used: a quarter of them ever is.
 $(VENV)/.packages: pyproject.toml constraints.txt
 	$(CHECK_MACHINE)
 	@echo "setting up $(VENV) with $(PYTHON): some minutes and about 500 MB the first time"
 	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
-	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 $(JARS)/.fetched: conf/ivysettings.xml $(VENV)/.packages
