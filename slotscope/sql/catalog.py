@@ -40,26 +40,38 @@ def register_tables(spark: SparkSession, root: str, schema: str, written: Iterab
     try:
         with _one_at_a_time:
             spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+            named = {row.tableName for row in spark.sql(f"SHOW TABLES IN {schema}").select("tableName").collect()}
+            # Whose runs a schema names, his are its tables: Delta reads a whole log to tell where one lies.
+            looked_at = [RUNS] if sql_name(RUNS) in named else written
+            for table in looked_at:
+                if _stored(table) in named:
+                    _check_place(spark, root, schema, table)
             for table in dict.fromkeys((RUNS, *written)):
-                _register(spark, root, schema, table)
+                _register(spark, root, schema, table, named)
     except (PySparkException, Py4JError) as error:
         raise InputError(
             f"--catalog {schema}: what was written to {root} is complete, but not registered: {stores.reason(error)}"
         ) from error
 
 
-def _register(spark: SparkSession, root: str, schema: str, table: Table) -> None:
-    name = sql_name(table)
-    stored = f"{schema}.{STORED if table.of_runs else ''}{name}"
-    place = stores.spark_uri(location(root, table))
-    if spark.catalog.tableExists(stored):
-        (found,) = spark.sql(f"DESCRIBE DETAIL {stored}").select("location").first() or ("",)
-        if found.removeprefix("file:").rstrip("/") != place:
-            raise InputError(f"--catalog {schema}: {stored} is that of another root: {found}: choose another schema")
-        return
-    spark.sql(f"CREATE TABLE {stored} USING DELTA LOCATION '{place.replace(chr(39), chr(92) + chr(39))}'")
-    if table.of_runs:
+def _stored(table: Table) -> str:
+    return f"{STORED if table.of_runs else ''}{sql_name(table)}"
+
+
+def _check_place(spark: SparkSession, root: str, schema: str, table: Table) -> None:
+    stored = f"{schema}.{_stored(table)}"
+    (found,) = spark.sql(f"DESCRIBE DETAIL {stored}").select("location").first() or ("",)
+    if found.removeprefix("file:").rstrip("/") != stores.spark_uri(location(root, table)):
+        raise InputError(f"--catalog {schema}: {stored} is that of another root: {found}: choose another schema")
+
+
+def _register(spark: SparkSession, root: str, schema: str, table: Table, named: set[str]) -> None:
+    name, stored = sql_name(table), _stored(table)
+    if stored not in named:
+        place = stores.spark_uri(location(root, table)).replace("'", "\\'")
+        spark.sql(f"CREATE TABLE {schema}.{stored} USING DELTA LOCATION '{place}'")
+    if table.of_runs and name not in named:
         there = {field.name for field in existing_table(root, table).schema().fields}
         columns = ", ".join(f"`{column}`" for column in table.columns if column in there)
         counted = _COUNTED.format(f"{schema}.{sql_name(RUNS)}")
-        spark.sql(f"CREATE VIEW {schema}.{name} AS SELECT {columns} FROM {stored} WHERE run_id IN ({counted})")
+        spark.sql(f"CREATE VIEW {schema}.{name} AS SELECT {columns} FROM {schema}.{stored} WHERE run_id IN ({counted})")
