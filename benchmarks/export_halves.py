@@ -38,9 +38,7 @@ def main() -> None:
     files = expand([dump])
     write(RdbUnit(dump, files[0].size), replace(wanted, keys_max=1))  # loads what is compiled
     wall, cpu, process = time.perf_counter(), time.thread_time(), time.process_time()
-    units = plan_units(
-        files, parallelism=ranges, split=True, guess=True, databases=True, unit_bytes_min=RANGE_BYTES_MIN
-    )
+    units = plan_units(files, parallelism=ranges, split=True, guess=True, unit_bytes_min=RANGE_BYTES_MIN)
     with ThreadPoolExecutor(ranges) as pool:
         parts = list(pool.map(write, units))
     check_twins(dump, files[0].size, [one for _, hashes in parts for one in hashes])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from cluster_core.errors import EncodeError
@@ -20,6 +21,7 @@ from cluster_core.kernels.values.texts import BASE64_MARK
 _PAYLOAD_VERSION = 9
 """RDB version that the payload of RESTORE names: the oldest with all of its types."""
 
+_CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -37,6 +39,15 @@ class _Texts:
             text = None
         if text is not None and not data.startswith(BASE64_MARK):
             return text
+        return self._marked(data)
+
+    def cell(self, data: bytes) -> str:
+        """*data* as a cell of CSV, where control characters but tabs and line ends are no text either."""
+        if _CONTROLS.search(data):
+            return self._marked(data)
+        return self.of(data)
+
+    def _marked(self, data: bytes) -> str:
         self.marked += 1
         return (BASE64_MARK + base64.b64encode(data)).decode()
 
@@ -58,9 +69,9 @@ def rare_bytes(key: Record, db: int, style: int, release: Release, *, selects: b
 
 
 def stream_tail_bytes(
-    data: bytes, generation: int, key: bytes, expire_at_ms: int, style: int, release: Release, *, is_empty: bool
+    data: bytes, generation: int, key: Record, db: int, style: int, release: Release, *, is_empty: bool
 ) -> tuple[bytes, int]:
-    """Return the bytes of what stands in *data* behind the entries of the stream *key*, and how many strings were no text.
+    """Return the bytes of what stands in *data* behind the entries of the stream *key*, whose value is not known, and how many strings were no text.
 
     Raises EncodeError, or one of `elements.DAMAGE`.
     """
@@ -69,9 +80,11 @@ def stream_tail_bytes(
     if style == JSON:
         rest = _json(_stream_rest(value, texts))
         return b"]," + rest[1:].encode() + b"}\n", texts.marked
-    commands = list(_stream_commands(key, value, release, is_empty=is_empty))
-    if expire_at_ms >= 0:
-        commands.append(command_of(b"PEXPIREAT", key, b"%d" % expire_at_ms))
+    if style == CSV:
+        return b"".join(_lines(key._replace(value=value), db, texts)), texts.marked
+    commands = list(_stream_commands(key.key, value, release, is_empty=is_empty))
+    if key.expire_at_ms >= 0:
+        commands.append(command_of(b"PEXPIREAT", key.key, b"%d" % key.expire_at_ms))
     return b"".join(commands), texts.marked
 
 
@@ -149,17 +162,25 @@ def _id(id_: StreamId) -> str:
 
 def _lines(key: Record, db: int, texts: _Texts) -> Iterator[bytes]:
     """Lines of CSV: one an entry of a stream, one a group, one for any other value."""
-    value = json_value(key.value, texts)
-    rows = [("", json.dumps(value, ensure_ascii=False))]
-    if isinstance(key.value, StreamValue):
-        rows = [(entry["id"], json.dumps(entry["fields"], ensure_ascii=False)) for entry in value["entries"]]
-        rows += [(f"group {group['name']}", json.dumps(group, ensure_ascii=False)) for group in value["groups"]]
-    elif isinstance(value, list):
-        rows = [(str(index), element) for index, element in enumerate(value)]
+    value = key.value
+    rows: Iterable[tuple[str, str]]
+    if isinstance(value, StreamValue):
+        rows = [(_id(entry.id), _cell_json(_entry(entry.id, entry.words, texts)["fields"])) for entry in value.entries]
+        rows += [(f"group {texts.cell(one.name)}", _cell_json(_group(one, texts))) for one in value.groups]
+    elif isinstance(value, list) and not (value and isinstance(value[0], (tuple, Field))):
+        rows = ((str(index), texts.cell(element)) for index, element in enumerate(value))
+    elif isinstance(value, bytes):
+        rows = [("", texts.cell(value))]
+    else:
+        rows = [("", _cell_json(json_value(value, texts)))]
     expire = str(key.expire_at_ms) if key.expire_at_ms >= 0 else ""
     for name, text in rows:
-        cells = [str(db), texts.of(key.key), key.type, expire, name, text, ""]
+        cells = [str(db), texts.cell(key.key), key.type, expire, name, text, ""]
         yield ",".join(map(_cell, cells)).encode() + b"\r\n"
+
+
+def _cell_json(value: Any) -> str:
+    return _json(value).replace("\x7f", "\\u007f")
 
 
 def _cell(text: str) -> str:

@@ -17,8 +17,8 @@ from cluster_core.kernels.rdb.packed import listpack_entry_bytes
 from cluster_core.kernels.values import state
 from cluster_core.kernels.values.decimals import put_unsigned
 from cluster_core.kernels.values.places import find_entry, listpack_integer, open_packed
-from cluster_core.kernels.values.texts import put, put_bulk, put_json, put_line_end
-from cluster_core.kernels.values.writing import has_room, put_key
+from cluster_core.kernels.values.texts import put, put_bulk, put_json, put_line_end, quote_json
+from cluster_core.kernels.values.writing import begin_line, has_room, put_key
 
 _ID_BYTES = 16
 _WORD_FRAME_BYTES = 32
@@ -94,6 +94,10 @@ def _begin_entry(st: Any, out: Any, names: Any, scratch: Any, ms: int, seq: int,
     """Write what stands before the fields of an entry; return the place after it."""
     at = st[state.OUT]
     no = np.int64(0)
+    if st[state.FORMAT] == state.CSV:
+        at = _put_id(out, begin_line(st, out, at, names), ms, seq)
+        out[at] = 44
+        return at + 1
     if st[state.FORMAT] == state.JSON:
         if st[state.DONE_ELEMENTS] > 0:
             out[at] = 44
@@ -114,7 +118,7 @@ def _put_word(st: Any, out: Any, at: int, source: Any, from_: int, scratch: Any)
         source, from_, st[state.PACKED_END], np.int64(F_LISTPACK), no, scratch, no
     )
     words = scratch if inside else source
-    if st[state.FORMAT] == state.JSON:
+    if st[state.FORMAT] != state.RESP:
         return put_json(st, out, at, words, begin, size), after
     return put_bulk(out, at, words, begin, size), after
 
@@ -144,8 +148,13 @@ def _write_entry(st: Any, out: Any, names: Any, source: Any, scratch: Any) -> in
         if not has_room(st, out, word_bytes + 2 * _WORD_FRAME_BYTES * fields):
             return np.int64(state.FULL)
         put_at = _begin_entry(st, out, names, scratch, st[state.NODE_MS] + ms, st[state.NODE_SEQ] + seq, fields)
+        is_json = st[state.FORMAT] != state.RESP
+        begin = put_at
+        if st[state.FORMAT] == state.CSV:
+            out[put_at] = 91
+            put_at += 1
         for field in range(fields):
-            if st[state.FORMAT] == state.JSON:
+            if is_json:
                 out[put_at] = 44
                 put_at += 1 if field else 0
                 out[put_at] = 91
@@ -154,17 +163,23 @@ def _write_entry(st: Any, out: Any, names: Any, source: Any, scratch: Any) -> in
                 put_at, names_at = _put_word(st, out, put_at, source, names_at, scratch)
             else:
                 put_at, values_at = _put_word(st, out, put_at, source, values_at, scratch)
-            if st[state.FORMAT] == state.JSON:
+            if is_json:
                 out[put_at] = 44
                 put_at += 1
             put_at, values_at = _put_word(st, out, put_at, source, values_at, scratch)
-            if st[state.FORMAT] == state.JSON:
+            if is_json:
                 out[put_at] = 93
                 put_at += 1
-        if st[state.FORMAT] == state.JSON:
+        if is_json:
             out[put_at] = 93
-            out[put_at + 1] = 125
-            put_at += 2
+            put_at += 1
+        if st[state.FORMAT] == state.JSON:
+            out[put_at] = 125
+            put_at += 1
+        elif is_json:
+            put_at = quote_json(out, begin, put_at)
+            out[put_at] = 44
+            put_at = put_line_end(out, put_at + 1)
         st[state.OUT] = put_at
         st[state.DONE_ELEMENTS] += 1
     st[state.PACKED_AT] = at

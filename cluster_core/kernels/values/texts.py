@@ -219,6 +219,28 @@ def put_cell(st: Any, out: Any, at: int, data: Any, begin: int, size: int) -> in
     return at + 1
 
 
+@borrowing()
+def quote_json(out: Any, begin: int, end: int) -> int:
+    """Make a cell of CSV of the JSON that stands in *out* from *begin* to *end*, where it stands; return the place after it."""
+    quotes = np.int64(0)
+    for i in range(begin, end):
+        quotes += out[i] == 34
+    if not quotes:
+        return end
+    to = end + quotes + 2
+    out[to - 1] = 34
+    at = to - 2
+    for i in range(end - 1, begin - 1, -1):
+        byte = out[i]
+        out[at] = byte
+        at -= 1
+        if byte == 34:
+            out[at] = 34
+            at -= 1
+    out[begin] = 34
+    return to
+
+
 @borrowing(forceinline=True)
 def put_line_end(out: Any, at: int) -> int:
     """Write CR and LF."""

@@ -81,7 +81,7 @@ def _value_at(data: Any, st: Any, g: Any, begin: int, end: int) -> int:
         pos += size
         st[state.NODES] = nodes
         st[state.PHASE] = state.P_NODES
-    elif layout == grammar.L_STREAM and st[state.FORMAT] in (state.JSON, state.RESP):
+    elif layout == grammar.L_STREAM and st[state.FORMAT] != state.WORDS:
         size, nodes = read_length(data, pos, end)
         if size <= 0:
             return np.int64(state.FAULT)

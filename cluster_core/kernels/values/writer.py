@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError, EncodeError
-from cluster_core.formats.rdb.elements import DAMAGE, decode_record
+from cluster_core.formats.rdb.elements import DAMAGE, Record, decode_record
 from cluster_core.formats.rdb.grammar import KEY_TYPES
 from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.kernels.keys.batch import KeyBatch
@@ -162,8 +162,8 @@ class ValueWriter:
             piece, not_text = stream_tail_bytes(
                 data[begin:end].tobytes(),
                 generation,
-                batch.key(row),
-                int(batch.expire_at_ms[row]),
+                Record(batch.key(row), KEY_TYPES[batch.type[row]], None, int(batch.expire_at_ms[row])),
+                int(batch.db[row]),
                 self._style,
                 self._release,
                 is_empty=not st[at.DONE_ELEMENTS],

@@ -216,9 +216,9 @@ def _put_json(st: Any, out: Any, at: int, first: Any, second: Any) -> int:
     return at
 
 
-@borrowing(forceinline=True)
-def _put_csv(st: Any, out: Any, at: int, names: Any, first: Any, second: Any) -> int:
-    """A line: db, key, type, expiry; name, value and expiry of the element."""
+@borrowing()
+def begin_line(st: Any, out: Any, at: int, names: Any) -> int:
+    """Write the cells of a line that say which key: db, key, type, expiry."""
     at = put_integer(out, at, st[state.KEY_DB])
     out[at] = 44
     at = put_cell(st, out, at + 1, names, st[state.KEY_AT], st[state.KEY_BYTES])
@@ -229,7 +229,13 @@ def _put_csv(st: Any, out: Any, at: int, names: Any, first: Any, second: Any) ->
     if st[state.EXPIRE] >= 0:
         at = put_integer(out, at, st[state.EXPIRE])
     out[at] = 44
-    at += 1
+    return at + 1
+
+
+@borrowing(forceinline=True)
+def _put_csv(st: Any, out: Any, at: int, names: Any, first: Any, second: Any) -> int:
+    """A line: name, value and expiry of the element behind what key it is."""
+    at = begin_line(st, out, at, names)
     if st[state.WORDS_OF_ONE] > 1:
         at = put_cell(st, out, at, first, st[state.FIRST_AT], st[state.FIRST_BYTES])
         out[at] = 44

@@ -74,7 +74,6 @@ def export_dumps(request: Request) -> dict[str, Any]:
             parallelism=1 if is_one else workers,
             split=not (is_one or request.permissive),
             guess=True,
-            databases=True,
             unit_bytes_min=RANGE_BYTES_MIN,
         ),
         key=lambda unit: (unit.path, unit.part),

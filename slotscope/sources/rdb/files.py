@@ -81,23 +81,22 @@ def plan_units(
     parallelism: int,
     split: bool,
     guess: bool = False,
-    databases: bool = False,
     unit_bytes_min: int | None = None,
 ) -> list[RdbUnit]:
     """Cut *files* into units while there are fewer files than *parallelism*: at slot boundaries, and with *guess* dumps without slot info, too.
 
-    With *databases* a local dump is looked through for where its databases begin, so that ranges may hold several.  No unit has less than
-    *unit_bytes_min*, by default what is worth a task.
+    A local dump is looked through for where its databases begin, so that ranges may hold several.  No unit has less than *unit_bytes_min*, by
+    default what is worth a task.
     """
     least = PART_BYTES_MIN if unit_bytes_min is None else unit_bytes_min
     wanted = max(1, -(-parallelism // max(1, len(files)))) if split else 1
     units: list[RdbUnit] = []
     for file in files:
-        units += _cut(file, min(wanted, file.size // least), guess=guess, databases=databases)
+        units += _cut(file, min(wanted, file.size // least), guess=guess)
     return sorted(units, key=lambda unit: (unit.start - (unit.end or unit.size), unit.path, unit.part))
 
 
-def _cut(file: InputFile, parts: int, *, guess: bool, databases: bool) -> list[RdbUnit]:
+def _cut(file: InputFile, parts: int, *, guess: bool) -> list[RdbUnit]:
     if parts < 2 or compression_of(file.path):
         return [RdbUnit(file.path, file.size)]
     with open_raw(file.path) as raw:
@@ -110,7 +109,7 @@ def _cut(file: InputFile, parts: int, *, guess: bool, databases: bool) -> list[R
         guessed = guess and not cuts
         if guessed:
             cuts = find_record_splits(read_at, file.size, parts)
-        known = databases and bool(cuts) and not is_uri(file.path)
+        known = bool(cuts) and not is_uri(file.path)
         dbs = [None, *(find_databases(read_at, cuts) if known else [None] * len(cuts)), None]
     bounds: list[int | None] = [0, *cuts, None]
     return [

@@ -8,6 +8,7 @@ import io
 import json
 import math
 import random
+import re
 import struct
 from contextlib import suppress
 from functools import cache
@@ -19,7 +20,10 @@ from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError, EncodeError
 from cluster_core.formats.rdb.elements import Field, ModuleValue, Record, decode_record
-from cluster_core.formats.rdb.stream_elements import StreamValue
+from cluster_core.formats.rdb.grammar import DIALECT_REDIS
+from cluster_core.formats.rdb.stream_elements import NOT_READ, StreamEntry, StreamGroup, StreamValue
+from cluster_core.formats.rdb.stream_encoding import stream_bytes
+from cluster_core.formats.rdb.target import Target
 from cluster_core.kernels.rdb.skim import RdbSkimmer
 from cluster_core.kernels.values import state
 from cluster_core.kernels.values.decimals import put_double
@@ -158,6 +162,41 @@ def test_csv_is_a_line_an_element_that_reads_back():
     assert [row[2] for row in by_key[b"ziplist"]] == ["0", "1", "2", "3", "4", "5"]
     assert unmarked(by_key[b"\xff\xfe"][0][3]) == b'\xed\xa0\x80\x00"\\\n\t\x7f caf\xc3\xa9'
     assert unmarked(by_key[b"base64:x"][0][3]) == b"base64:aGk="
+
+
+@pytest.mark.parametrize("buffer_bytes", [1 << 20, 700])
+def test_lines_of_streams_hold_the_entries_and_groups_that_json_has(buffer_bytes):
+    """Each entry's fields as JSON in a cell of its own, with the key and its expiry before it."""
+    raw = ZOO.read_bytes()
+    told = {}
+    for line in map(json.loads, written(raw, state.JSON).splitlines()):
+        if line["type"] == "stream":
+            head = [str(line["db"]), line["key"], "stream", str(line.get("expire_at_ms", ""))]
+            value = line["value"]
+            told[head[0], head[1]] = [[*head, one["id"], one["fields"], ""] for one in value["entries"]]
+            told[head[0], head[1]] += [[*head, f"group {one['name']}", one, ""] for one in value["groups"]]
+    found = {}
+    for row in csv.reader(io.StringIO(written(raw, state.CSV, buffer_bytes=buffer_bytes).decode(), newline="")):
+        if row[2] == "stream":
+            found.setdefault((row[0], row[1]), []).append([*row[:5], json.loads(row[5]), row[6]])
+
+    assert any(len(rows) > 10 for rows in told.values())
+    assert found == {key: rows for key, rows in told.items() if rows}
+
+
+def test_no_cell_holds_a_control_character_but_tabs_and_line_ends():
+    """Neither the name of a stream, of a field or of a group, nor a value; all of them come back."""
+    odd = b'\x00\x1b\x7f"\t\r\n'
+    entry, group = StreamEntry((1, 0), (odd, odd)), StreamGroup(odd, (1, 0), NOT_READ, (), ())
+    kind, stream = stream_bytes(StreamValue([entry], (1, 0), 1, (0, 0), [group]), Target(DIALECT_REDIS, 11))
+    dump = build.rdb(build.select(0), build.key(odd, kind, stream), build.key(odd, 0, build.string(odd)))
+    out = written(dump, state.CSV).decode()
+    rows = list(csv.reader(io.StringIO(out, newline="")))
+
+    assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", out)
+    assert [unmarked(row[1]) for row in rows] == [odd] * 3
+    assert unmarked(json.loads(rows[0][5])[0][0]) == unmarked(json.loads(rows[0][5])[0][1]) == odd
+    assert unmarked(rows[1][4].removeprefix("group ")) == unmarked(json.loads(rows[1][5])["name"]) == odd
 
 
 def test_commands_hold_no_more_than_a_few_elements_and_say_when_fields_expire():
