@@ -66,13 +66,9 @@ class Owners:
     count: NDArray[np.int32]
 
     @classmethod
-    def empty(cls, since_ns: int) -> Owners:
-        """Nobody owns anything."""
-        return cls(
-            np.full(SLOT_COUNT, NOBODY, np.int32),
-            np.full(SLOT_COUNT, since_ns, np.int64),
-            np.zeros(SLOT_COUNT, np.int32),
-        )
+    def empty(cls, owner: NDArray[np.int32], since_ns: int) -> Owners:
+        """Nobody owns anything, as *owner* says."""
+        return cls(owner, np.full(SLOT_COUNT, since_ns, np.int64), np.zeros(SLOT_COUNT, np.int32))
 
 
 def owner_rows(beliefs: list[Belief]) -> list[dict[str, Any]]:
@@ -82,7 +78,7 @@ def owner_rows(beliefs: list[Belief]) -> list[dict[str, Any]]:
         return []
     names: list[str] = sorted({belief.node_id for belief in beliefs})
     numbers = {name: number for number, name in enumerate(names)}
-    books = _Books(names, changes[0][0])
+    books = _Books(names, len({observer for _, observer, *_ in changes}), changes[0][0])
     at = 0
     while at < len(changes):
         ts_ns = changes[at][0]
@@ -135,39 +131,61 @@ def _without(slots: NDArray[np.uint16], others: NDArray[np.uint16]) -> NDArray[n
     return np.setdiff1d(slots, others, assume_unique=True) if len(slots) and len(others) else slots
 
 
+def _union(parts: list[NDArray[Any]]) -> NDArray[np.int64]:
+    """The slots of all *parts*, each of which is in order."""
+    found: NDArray[np.int64] = (parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))).astype(np.int64)
+    return found
+
+
 class _Books:
     """Owner tables of all observers and of their accord."""
 
-    def __init__(self, names: list[str], start_ns: int) -> None:
+    def __init__(self, names: list[str], observers: int, start_ns: int) -> None:
         self.rows: list[dict[str, Any]] = []
         self._names = names
         self._views: dict[str, Owners] = {}
-        self._accord = Owners.empty(start_ns)
+        self._owners = np.full((observers + 1, SLOT_COUNT), NOBODY, np.int32)
+        """One observer's after the other's; those that none has said yet name nobody.  The accord comes last."""
+        self._accord = Owners.empty(self._owners[-1], start_ns)
 
     def apply(self, ts_ns: int, touched: dict[str, list[tuple[int, NDArray[np.uint16], bool]]]) -> None:
         """Apply all changes of one instant."""
-        changed = np.zeros(SLOT_COUNT, dtype=np.bool_)
-        for observer, changes in touched.items():
-            view = self._views.get(observer)
-            if view is None:
-                view = self._views[observer] = Owners.empty(ts_ns)
-                changed[:] = True
-            owner = view.owner.copy()
-            for node, slots, gained in changes:
-                if gained:
-                    owner[slots] = node
-                else:
-                    owner[slots[owner[slots] == node]] = NOBODY
-            different = owner != view.owner
-            self._move(observer, view, owner, np.where(owner == NOBODY, 0, 1).astype(np.int32), different, ts_ns)
-            changed |= different
-        self._agree(np.flatnonzero(changed), ts_ns)
+        changed = [
+            self._change(observer, self._view(observer, ts_ns), changes, ts_ns) for observer, changes in touched.items()
+        ]
+        self._agree(_union(changed), ts_ns)
+
+    def _view(self, observer: str, ts_ns: int) -> Owners:
+        if observer not in self._views:
+            self._views[observer] = Owners.empty(self._owners[len(self._views)], ts_ns)
+        return self._views[observer]
+
+    def _change(
+        self, observer: str, view: Owners, changes: list[tuple[int, NDArray[np.uint16], bool]], ts_ns: int
+    ) -> NDArray[np.int64]:
+        """Let one observer believe *changes*; the slots that have another owner then."""
+        slots = _union([slots for _, slots, _ in changes])
+        before, owner = view.owner[slots], view.owner
+        for node, these, gained in changes:
+            if gained:
+                owner[these] = node
+            else:
+                owner[these[owner[these] == node]] = NOBODY
+        after = owner[slots]
+        owner[slots] = before
+        different = before != after
+        changed: NDArray[np.int64] = slots[different]
+        owner_now = after[different]
+        self._move(observer, view, changed, owner_now, (owner_now != NOBODY).astype(np.int32), ts_ns)
+        return changed
 
     def _agree(self, slots: NDArray[np.int64], ts_ns: int) -> None:
         """What all observers that name an owner say of *slots*."""
         if not len(slots):
             return
-        told = np.stack([view.owner[slots] for view in self._views.values()])
+        begin, end = int(slots[0]), int(slots[-1]) + 1
+        is_range = end - begin == len(slots)
+        told = self._owners[:-1, begin:end] if is_range else self._owners[:-1].take(slots, axis=1)
         top = told.max(axis=0)
         count = (top != NOBODY).astype(np.int32)
         # the least of those that are named: without a sign nobody comes last
@@ -178,24 +196,22 @@ class _Books:
             first = several != NOBODY
             first[1:] &= several[1:] != several[:-1]
             count[disputed] = first.sum(axis=0)
-        owner, counts = self._accord.owner.copy(), self._accord.count.copy()
-        owner[slots] = np.where(count > 1, NO_ACCORD, top)
-        counts[slots] = count
-        different = (owner != self._accord.owner) | (counts != self._accord.count)
-        self._move("", self._accord, owner, counts, different, ts_ns)
+        owner = np.where(count > 1, NO_ACCORD, top)
+        different = (owner != self._accord.owner[slots]) | (count != self._accord.count[slots])
+        self._move("", self._accord, slots[different], owner[different], count[different], ts_ns)
 
     def _move(
         self,
         observer: str,
         view: Owners,
+        slots: NDArray[np.int64],
         owner: NDArray[np.int32],
         count: NDArray[np.int32],
-        different: NDArray[np.bool_],
         ts_ns: int,
     ) -> None:
-        self._write(observer, view, np.flatnonzero(different), ts_ns)
-        view.owner[different], view.count[different] = owner[different], count[different]
-        view.since_ns[different] = ts_ns
+        """Give *slots* another owner, and write down the one that they had."""
+        self._write(observer, view, slots, ts_ns)
+        view.owner[slots], view.count[slots], view.since_ns[slots] = owner, count, ts_ns
 
     def close(self) -> None:
         """What holds at the end has no end."""
