@@ -37,7 +37,7 @@ from schemas.history import (
 from schemas.replication import REPLICATION_OFFSETS
 from schemas.table import Table
 from slotscope.pipelines.bus.findings import write_gold
-from slotscope.pipelines.bus.headers import Basis
+from slotscope.pipelines.bus.headers import Basis, read_headers
 from slotscope.pipelines.bus.notes import LOGGED
 from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage import tables
@@ -81,7 +81,8 @@ def write_tale(spark: SparkSession, root: str, snapshot_id: str, tale: Tale) -> 
     changes = [tables.Change(_frame(spark, table, rows), table) for table, rows in writes]
     with running(root, "bus-replay", snapshot_id) as run:
         tables.apply_changes(changes, run)
-        write_gold(spark, run, Basis(TIMEOUT_MS, T0, ns(tale.end_s)))
+        basis = Basis(TIMEOUT_MS, T0, ns(tale.end_s))
+        write_gold(run, basis, read_headers(spark, run, basis))
 
 
 def _frame(spark: SparkSession, table: Table, rows: list[dict[str, Any]]) -> DataFrame:

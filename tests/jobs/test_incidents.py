@@ -12,7 +12,7 @@ from cluster_core.incidents.history import OffsetSeen
 from cluster_core.incidents.traffic import Cost
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from schemas.table import Table
-from slotscope.pipelines.bus.headers import NO_STATES, Basis
+from slotscope.pipelines.bus.headers import Basis, read_headers
 from slotscope.pipelines.bus.notes import collect_notes, history_of
 from slotscope.pipelines.bus.past_views import past_views
 from slotscope.reports.history.html import render_history
@@ -80,9 +80,8 @@ def test_a_failover_is_one_row_with_its_figures(spark: SparkSession, root: str) 
 def test_offsets_that_no_header_shows_are_read_with_the_ids_of_their_addresses(spark: SparkSession, root: str) -> None:
     """From logs, polls with INFO and captured client ports."""
     basis = Basis(TIMEOUT_MS, T0, ns(30))
-    history = history_of(
-        collect_notes(spark, Run(root, "bus-replay", "one", kept=counted_runs(root, "one")), basis, NO_STATES), basis
-    )
+    run = Run(root, "bus-replay", "one", kept=counted_runs(root, "one"))
+    history = history_of(collect_notes(run, read_headers(spark, run, basis)), basis)
 
     assert history.offsets == {
         A: [OffsetSeen(A, ns(9.55), 121), OffsetSeen(A, ns(9.6), 125), OffsetSeen(A, ns(20.6), 139, is_last=True)]

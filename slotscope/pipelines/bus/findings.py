@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pyspark.sql import SparkSession
-
 from cluster_core.incidents.catalogue import find_findings, find_incidents
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Finding, Incident
@@ -25,7 +23,7 @@ from cluster_core.incidents.rows import (
 from cluster_core.incidents.story import name_all, step_text, summary_of
 from schemas.history import BUS_MESSAGES, LOG_EVENTS, NODE_POLLS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
-from slotscope.pipelines.bus.headers import NO_STATES, Basis, HeaderStates
+from slotscope.pipelines.bus.headers import Basis, Headers
 from slotscope.pipelines.bus.notes import collect_notes, history_of
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import figures
@@ -40,14 +38,14 @@ class Gold(NamedTuple):
     states: dict[str, bytes]
 
 
-def write_gold(spark: SparkSession, run: Run, basis: Basis, states: HeaderStates = NO_STATES) -> Gold:
+def write_gold(run: Run, basis: Basis, headers: Headers) -> Gold:
     """Write gold/incidents, gold/incident_steps and gold/findings from what *run* has written and kept of its snapshot."""
-    notes = collect_notes(spark, run, basis, states)
+    notes = collect_notes(run, headers)
     history = history_of(notes, basis)
     incidents = find_incidents(history)
     findings = find_findings(history, notes.breaches, notes.costs)
     _write(run, history, incidents, findings)
-    return Gold(sum(len(one.steps) for one in incidents), notes.states)
+    return Gold(sum(len(one.steps) for one in incidents), headers.states)
 
 
 def check_figures(run: Run, facts: Mapping[str, Any], known_messages: int, gold: Gold) -> None:

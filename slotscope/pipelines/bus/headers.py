@@ -101,7 +101,7 @@ IS_WHOLE = (
 """Which messages have a header that says all that."""
 
 
-def read_headers(spark: SparkSession, run: Run, basis: Basis, states: HeaderStates) -> Headers:
+def read_headers(spark: SparkSession, run: Run, basis: Basis, states: HeaderStates = NO_STATES) -> Headers:
     """What the headers of the snapshot of *run* came to; few messages are folded here, and Spark is not asked."""
     found = Headers([], [], {})
     if not delta_files.exists(run.root, BUS_MESSAGES):

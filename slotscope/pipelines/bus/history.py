@@ -1,7 +1,8 @@
 """A replay from its inputs to its tables: who calls what, in which order.
 
 ``captures, polls, logs → one task: messages, evidence → one task a process: beliefs, events → tables``.  Results of both
-tasks come here where the files are small, else Spark keeps them; every table is a selection of them.  A fold continues the states in silver/replay_state when
+tasks come here where the files are small, else Spark keeps them; every table is a selection of them, and is written when these are there: those of the
+captures beside the machines.  A fold continues the states in silver/replay_state when
 the files that they hold are the first of those that are named now; else everything is read from the start.  Rows that
 are not settled are replaced, settled ones last (`slotscope.runtime.storage.runs`).
 """
@@ -10,10 +11,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial as bind
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -28,8 +30,9 @@ from schemas import history
 from schemas.bronze import BAD_RECORDS
 from schemas.caveats import Caveat
 from schemas.table import Table
+from slotscope.pipelines.bus.derived import write_derived
 from slotscope.pipelines.bus.findings import check_figures, write_gold
-from slotscope.pipelines.bus.headers import Basis
+from slotscope.pipelines.bus.headers import Basis, Headers, read_headers
 from slotscope.pipelines.bus.inputs import Inputs
 from slotscope.pipelines.bus.outcome import Outcome, late_rows, outcome_of, replay_row
 from slotscope.pipelines.bus.states import CAPTURE_PART, HEADERS_PART, UNREADABLE, Batch, State, States
@@ -38,7 +41,6 @@ from slotscope.runtime.progress import progress
 from slotscope.runtime.spark.session import how_far, is_one_process
 from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.runtime.storage import tables
-from slotscope.runtime.storage.delta_files import few_rows
 from slotscope.runtime.storage.runs import running
 from slotscope.runtime.storage.snapshot_names import finished_names
 from slotscope.runtime.storage.tables import Change
@@ -61,7 +63,6 @@ from slotscope.transforms.history_frames import (
     unpacked,
     with_times,
 )
-from slotscope.transforms.ownership import DERIVED, MEMBER, OWNED, VIEW_COLUMNS, derive_task
 
 if TYPE_CHECKING:
     from slotscope.requests.bus_replay import Request
@@ -70,6 +71,15 @@ BYTES_HERE_MAX = 8 << 20
 """Files whose messages and evidence the driver holds, rather than ask Spark for them again and again."""
 ALL = 1 << 62
 """A bound that no number of lines or packets comes to."""
+
+
+class _Found(NamedTuple):
+    """What was read, what the machines made of it (*rows*), what was *seen* but bulk, and what the headers came to."""
+
+    read: Rows
+    rows: Rows
+    seen: Rows
+    headers: Headers
 
 
 class HistoryReplay:
@@ -90,7 +100,6 @@ class HistoryReplay:
         self._spark = spark
         self._request = request
         self._inputs = inputs
-        self._found = 0
 
     @property
     def is_done(self) -> bool:
@@ -117,32 +126,35 @@ class HistoryReplay:
     def _go_on(self) -> Outcome:
         state = self._states.last(self._run.name, self._run.before)
         try:
-            read, found, facts, state = self._follow(state)
+            return self._fold(state)
         except (PySparkException, Py4JError, DecodeError) as error:
             if state is None or STATE_SOURCE not in str(error):
                 raise
             self._states.warnings.append(UNREADABLE)
-            read, found, facts, state = self._follow(None)
-        with progress("writing tables"):
-            outcome = self._write(read, found, facts, state)
-        forget(found)
-        forget(read)
-        return outcome
+            self._run.begin_anew()
+            return self._fold(None)
 
-    def _follow(self, state: State | None) -> tuple[Rows, Rows, dict[str, Any], State | None]:
-        """Read and replay from *state* on, or from the start where packets came late: what was read, found and is known, and the state."""
+    def _fold(self, state: State | None) -> Outcome:
+        """Go on from *state*, or from the start where packets came late."""
         read, facts = self._read(state)
         if facts.get("late") or (state is not None and self._batch is None and facts["left_out"]):
             forget(read)
             state = None
             read, facts = self._read(None)
-        with progress("replaying", how_far(self._spark, "tasks")):
-            beliefs = self._replay(read, facts, state)
-            if isinstance(read, pa.Table):
-                return read, beliefs.toArrow(), facts, state
-            found = beliefs.persist(StorageLevel.MEMORY_AND_DISK)
-            self._found = found.count()  # all processes at once: for a table of one file they would run one by one
-        return read, found, facts, state
+        run, basis = self._run, Basis(facts["node_timeout_ms"], facts["first_ns"] or 0, facts["last_ns"] or 0)
+        run.belongs_to(node for _, _, node in facts["processes"])
+        run.keep(run.lasting_before if state is not None else ())
+        with ThreadPoolExecutor(1, "captured") as beside:
+            captured_tables = beside.submit(self._write_captured, read, facts, state, basis)
+            with progress("replaying", how_far(self._spark, "tasks")):
+                found = self._replayed(read, facts, state)
+            with progress("writing tables"):
+                seen, headers = captured_tables.result()
+        with progress("writing tables"):
+            outcome = self._write(_Found(read, found, seen, headers), facts, state, basis)
+        forget(found)
+        forget(read)
+        return outcome
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -188,6 +200,20 @@ class HistoryReplay:
 
     # -- replaying ---------------------------------------------------------------------------------------------------
 
+    def _replayed(self, read: Rows, facts: dict[str, Any], state: State | None) -> Rows:
+        """What the machines found: here, where it is little."""
+        beliefs = self._replay(read, facts, state)
+        if isinstance(read, pa.Table):
+            return beliefs.toArrow()
+        found = beliefs.persist(StorageLevel.MEMORY_AND_DISK)
+        if (
+            found.count() > tables.SMALL_ROWS_MAX
+        ):  # all processes at once: for a table of one file they would run one by one
+            return found
+        few = found.toArrow()
+        forget(found)
+        return few
+
     def _replay(self, read: Rows, facts: dict[str, Any], state: State | None) -> DataFrame:
         request, spark = self._request, self._spark
         pieces = of_kind(read, "kind", captured.EVIDENCE).select(["part", "phase", "number", "blob"])
@@ -208,46 +234,41 @@ class HistoryReplay:
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
-    def _write(self, read: Rows, found: Rows, facts: dict[str, Any], state: State | None) -> Outcome:
-        """All tables; the states when these are complete, and last the row that says so."""
-        run, request = self._run, self._request
-        run.belongs_to(node for _, _, node in facts["processes"])
-        run.keep(run.lasting_before if state is not None else ())
-        seen, beliefs = self._answers(read, found, facts)
-        changes = [*self._seen(read, seen, facts), *self._believed(read, beliefs, facts), *self._told(seen)]
+    def _write_captured(
+        self, read: Rows, facts: dict[str, Any], state: State | None, basis: Basis
+    ) -> tuple[Rows, Headers]:
+        """The tables of the captures, which no machine is asked for: what was read but bulk, in one answer in place of twenty queries, and what the headers came to."""
+        bulk = (captured.EVIDENCE, *((captured.MESSAGE,) if _is_many(facts) else ()))
+        is_query = isinstance(read, DataFrame) and not self._request.gossip
+        seen = read.where(~F.col("kind").isin(*bulk)).toArrow() if is_query else read
+        changes = [*self._seen(read, seen, facts), *self._told(seen)]
         if facts["left_out"] or state is None:
             changes.append(Change(late_rows(facts), history.LATE_FILES, ("left_out", ALL)))
-        if state is not None:  # the older beliefs stand in the table, which must be complete first
-            tables.apply_changes(changes, run)
-            changes = []
-        derived = self._derived(beliefs, state)
-        for table, kind in ((history.SLOT_OWNERS, OWNED), (history.MEMBERSHIPS, MEMBER)):
-            changes.append(Change(with_times(of_kind(derived, "row_kind", kind), table), table))
-        tables.apply_changes(changes, run)
-        if isinstance(derived, DataFrame):
-            derived.unpersist()
+        tables.apply_changes(changes, self._run)
+        return seen, read_headers(self._spark, self._run, basis, self._states.of_headers(self._run, facts, state))
+
+    def _write(self, found: _Found, facts: dict[str, Any], state: State | None, basis: Basis) -> Outcome:
+        """The tables of the machines, and what follows from them; the states when these are complete, and last the row that says so."""
+        run, request = self._run, self._request
+        tables.apply_changes(self._believed(found.read, found.rows, facts), run)
+        with ThreadPoolExecutor(1, "derived") as beside:
+            derived = beside.submit(write_derived, self._spark, run)
+            gold = write_gold(run, basis, found.headers)
+            derived.result()
+        check_figures(run, facts, state.messages if state is not None else 0, gold)
+        tables.apply_change(
+            Change(self._states.table(found.seen, found.rows, gold.states, facts), history.REPLAY_STATE), run
+        )
         clocks: list[Caveat] = []
         if self._inputs.captures and self._inputs.logs:
-            logged = unpacked(read, captured.LOGS, history.LOG_EVENTS)
-            clocks = clock_warnings(logged, of_kind(found, "row_kind", replayed.EVENT))
-        basis = Basis(facts["node_timeout_ms"], facts["first_ns"] or 0, facts["last_ns"] or 0)
-        gold = write_gold(self._spark, run, basis, self._states.of_headers(run, facts, state))
-        check_figures(run, facts, state.messages if state is not None else 0, gold)
-        tables.apply_change(Change(self._states.table(seen, beliefs, gold.states, facts), history.REPLAY_STATE), run)
+            logged = unpacked(found.read, captured.LOGS, history.LOG_EVENTS)
+            clocks = clock_warnings(logged, of_kind(found.rows, "row_kind", replayed.EVENT))
         known = len(state.options["files"]) if state is not None else 0
         outcome = outcome_of(request, self._inputs, facts, known, [*self._states.warnings, *clocks], run.name)
         tables.apply_change(Change(replay_row(request, self._inputs, facts, outcome), history.REPLAYS), run)
         run.data_at = datetime.fromtimestamp(facts["last_ns"] / 1e9, UTC) if facts["last_ns"] else None
         run.partial = bool(outcome.bad_records)
         return outcome
-
-    def _answers(self, read: Rows, found: Rows, facts: dict[str, Any]) -> tuple[Rows, Rows]:
-        """What was read, without the evidence and without messages that are many, and found: two answers in place of twenty queries."""
-        if isinstance(read, pa.Table):
-            return read, found
-        bulk = (captured.EVIDENCE, *((captured.MESSAGE,) if _is_many(facts) else ()))
-        seen = read if self._request.gossip else read.where(~F.col("kind").isin(*bulk)).toArrow()
-        return seen, found if self._found > tables.SMALL_ROWS_MAX else found.toArrow()
 
     def _seen(self, rows: Rows, read: Rows, facts: dict[str, Any]) -> Iterator[Change]:
         """The tables of the captures; the next fold has messages that are not settled again."""
@@ -302,29 +323,6 @@ class HistoryReplay:
         ):
             if files or self._inputs.recorded:
                 yield Change(unpacked(read, kind, table), table, ("line", ALL))
-
-    def _derived(self, found: Rows, state: State | None) -> Rows:
-        run, views = self._run, of_kind(found, "row_kind", replayed.VIEW)
-        if state is not None:  # older views stand in the table
-            few = few_rows(
-                run.root,
-                history.NODE_VIEWS,
-                VIEW_COLUMNS,
-                tables.SMALL_ROWS_MAX,
-                where="TRUE",
-                order_by="valid_from_ns",
-                runs=run.counted,
-                snapshot_id=run.name,
-            )
-            views = (
-                few
-                if few is not None
-                else tables.read_snapshot(self._spark, history.NODE_VIEWS, run.root, run.name, run.counted)
-            )
-        if isinstance(views, pa.Table):
-            return pa.Table.from_batches(derive_task(iter(views.select(list(VIEW_COLUMNS)).to_batches())), DERIVED)
-        rows = views.select(*VIEW_COLUMNS).coalesce(1).mapInArrow(derive_task, spark_schema(DERIVED))
-        return rows.persist(StorageLevel.MEMORY_AND_DISK)
 
 
 def _is_many(facts: dict[str, Any]) -> bool:

@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from pyspark.sql import SparkSession
-
 from cluster_core.columns import Column, Kind, columns_of
 from cluster_core.incidents import logged_rows
 from cluster_core.incidents.checks.connections import Breach
@@ -34,7 +32,7 @@ from schemas.history import (
 )
 from schemas.replication import REPLICATION_OFFSETS, RESYNCS
 from schemas.table import Table
-from slotscope.pipelines.bus.headers import LARGEST, Basis, HeaderStates, read_headers
+from slotscope.pipelines.bus.headers import LARGEST, Basis, Headers
 from slotscope.runtime.storage import delta_files
 from slotscope.runtime.storage.runs import Run
 
@@ -65,10 +63,9 @@ class Notes(NamedTuple):
     slots_of: dict[int, int]
     gaps: list[GapSeen]
     offsets: list[OffsetSeen]
-    states: dict[str, bytes]
 
 
-def collect_notes(spark: SparkSession, run: Run, basis: Basis, states: HeaderStates) -> Notes:
+def collect_notes(run: Run, headers: Headers) -> Notes:
     """All rows that the core needs; the silver ones are changes and not messages, and are read without Spark."""
 
     def read(table: Table, *columns: str, where: str | None = None) -> list[dict[str, Any]]:
@@ -83,7 +80,6 @@ def collect_notes(spark: SparkSession, run: Run, basis: Basis, states: HeaderSta
         where=f"observer IS NOT NULL AND kind IN ({', '.join(repr(str(kind)) for kind in _LOG_KINDS)})",
     )  # fmt: skip
     rows = [row for table, kind in ROWS for row in _replay_rows(kind, read(table, *_names(kind)))]
-    headers = read_headers(spark, run, basis, states)
     gaps = read(GAPS, "source_id", "target_id", "valid_from_ns", "valid_to_ns")
     return Notes(
         rows=[*rows, *(_event(line) for line in logged if line["kind"] in LOGGED)],
@@ -105,7 +101,6 @@ def collect_notes(spark: SparkSession, run: Run, basis: Basis, states: HeaderSta
                 RESYNCS, "replica", "ts_ns", "asked_offset", where="asked_offset > 0"
             )),
         ],
-        states=headers.states,
     )  # fmt: skip
 
 

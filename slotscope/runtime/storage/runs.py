@@ -250,7 +250,13 @@ class Run:
             delta_files.revise_rows(self.root, RUNS, mine, lambda rows: [failed])
         for table in self._tables():
             with suppress(InputError, TryAgainError):
-                self._delete(table, delta_files.any_of("run_id", (*self.own, *self._joined)))
+                self._delete_own(table)
+
+    def begin_anew(self) -> None:
+        """Remove what this run has written so far."""
+        for table in self._tables():
+            self._delete_own(table)
+        self.rows, self.checks, self.lasts, self._joined = {}, [], False, ()
 
     def _sweep(self) -> None:
         """Remove the rows of the snapshot that earlier runs left, and that do not count any more."""
@@ -258,6 +264,9 @@ class Run:
         for table in self._tables():
             with suppress(InputError, TryAgainError):  # they do not count; maintain removes them
                 self._delete(table, f"({stale}) AND NOT {delta_files.any_of('run_id', self.counted)}")
+
+    def _delete_own(self, table: Table) -> None:
+        self._delete(table, delta_files.any_of("run_id", (*self.own, *self._joined)))
 
     def _delete(self, table: Table, where: str) -> None:
         if delta_files.exists(self.root, table):

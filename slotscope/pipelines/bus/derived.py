@@ -1,0 +1,43 @@
+"""Who owned what, and who was a member: from all beliefs of a snapshot to silver/slot_owners and silver/memberships."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import SparkSession
+
+from schemas.history import MEMBERSHIPS, NODE_VIEWS, SLOT_OWNERS
+from slotscope.runtime.spark.spark_schema import spark_schema
+from slotscope.runtime.storage import tables
+from slotscope.runtime.storage.delta_files import few_rows
+from slotscope.runtime.storage.runs import Run
+from slotscope.runtime.storage.tables import Change
+from slotscope.transforms.history_frames import Rows, forget, of_kind, with_times
+from slotscope.transforms.ownership import DERIVED, MEMBER, OWNED, VIEW_COLUMNS, derive_task
+
+
+def write_derived(spark: SparkSession, run: Run) -> None:
+    """Write both tables by what *run* has written and kept of its snapshot: most of it stands there since earlier runs."""
+    derived = _derived(spark, run)
+    kinds = ((SLOT_OWNERS, OWNED), (MEMBERSHIPS, MEMBER))
+    changes = [Change(with_times(of_kind(derived, "row_kind", kind), table), table) for table, kind in kinds]
+    tables.apply_changes(changes, run)
+    forget(derived)
+
+
+def _derived(spark: SparkSession, run: Run) -> Rows:
+    views = few_rows(
+        run.root,
+        NODE_VIEWS,
+        VIEW_COLUMNS,
+        tables.SMALL_ROWS_MAX,
+        where="TRUE",
+        order_by="valid_from_ns",
+        runs=run.counted,
+        snapshot_id=run.name,
+    )
+    if views is not None:
+        return pa.Table.from_batches(derive_task(iter(views.to_batches())), DERIVED)
+    many = tables.read_snapshot(spark, NODE_VIEWS, run.root, run.name, run.counted)
+    rows = many.select(*VIEW_COLUMNS).coalesce(1).mapInArrow(derive_task, spark_schema(DERIVED))
+    return rows.persist(StorageLevel.MEMORY_AND_DISK)
