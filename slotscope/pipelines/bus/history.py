@@ -35,7 +35,7 @@ from slotscope.pipelines.bus.findings import check_figures, write_gold
 from slotscope.pipelines.bus.headers import Basis, Headers, read_headers
 from slotscope.pipelines.bus.inputs import Inputs
 from slotscope.pipelines.bus.outcome import Outcome, late_rows, outcome_of, replay_row
-from slotscope.pipelines.bus.states import CAPTURE_PART, HEADERS_PART, UNREADABLE, Batch, State, States
+from slotscope.pipelines.bus.states import UNREADABLE, Batch, State, States
 from slotscope.runtime import text
 from slotscope.runtime.progress import progress
 from slotscope.runtime.spark.session import how_far, is_one_process
@@ -48,7 +48,7 @@ from slotscope.sources.bus import captured
 from slotscope.sources.bus import observers as replayed
 from slotscope.sources.bus.captured import CAPTURED
 from slotscope.sources.bus.evidence import JOB, PRELUDE_NS, CaptureOptions, capture_task
-from slotscope.sources.bus.observers import REPLAYED, STATE_PHASE, ReplayOptions, replay_task
+from slotscope.sources.bus.observers import REPLAYED, ReplayOptions, replay_task
 from slotscope.sources.bus.point_series import LATENESS_NS
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 from slotscope.sources.bus.reading import Reading
@@ -220,11 +220,7 @@ class HistoryReplay:
         if isinstance(pieces, pa.Table):
             pieces = spark_frame(spark, pieces)
         if state is not None:
-            saved = tables.read_snapshot(spark, history.REPLAY_STATE, request.root, self._run.name, self._run.before)
-            saved = saved.where((F.col("part") != CAPTURE_PART) & ~F.col("part").startswith(HEADERS_PART))
-            pieces = pieces.union(
-                saved.select("part", F.lit(STATE_PHASE).alias("phase"), F.lit(0).cast("bigint"), F.col("state"))
-            )
+            pieces = pieces.union(self._states.of_processes(spark, self._run))
         start_ns = facts["first_ns"] - PRELUDE_NS if facts["first_ns"] else 0
         options = ReplayOptions(facts["node_timeout_ms"], start_ns, request.profile, facts["settled_by"] > 0)
         partitions = 2 * spark.sparkContext.defaultParallelism

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 from cluster_core.kinds import Severity
 from cluster_core.replay.saving import STATE_SOURCE, STATE_VERSION
@@ -15,8 +16,10 @@ from schemas.caveats import Caveat, Code
 from slotscope.pipelines.bus.headers import HeaderStates
 from slotscope.pipelines.bus.inputs import Inputs
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.delta_files import as_table, exists, read_rows
+from slotscope.runtime.spark.spark_schema import spark_frame
+from slotscope.runtime.storage.delta_files import as_table, exists, few_rows, read_rows
 from slotscope.runtime.storage.runs import Run
+from slotscope.runtime.storage.tables import read_snapshot
 from slotscope.sources.bus import captured
 from slotscope.sources.bus import observers as replayed
 from slotscope.sources.bus.files import OVERLAP_NS, CaptureFile, survey
@@ -28,6 +31,10 @@ if TYPE_CHECKING:
 CAPTURE_PART = "capture"
 HEADERS_PART = "headers of "
 """Before the id of a node: what its headers came to."""
+PROCESSES_HERE_MAX = 200
+"""States that the driver reads: a state is as long as there are processes, 100 of them come to 5 MB."""
+PIECE = ("part", f"CAST({replayed.STATE_PHASE} AS INT) AS phase", "CAST(0 AS BIGINT) AS number", "state AS blob")
+"""A state as a piece of evidence, in SQL of Spark and of delta-rs."""
 UNREADABLE = Caveat(
     Severity.NOTE,
     Code.STATE,
@@ -114,6 +121,18 @@ class States:
         if (alone, len(new)) not in self._surveys:
             self._surveys[alone, len(new)] = survey(new, alone=alone)
         return self._surveys[alone, len(new)]
+
+    def of_processes(self, spark: SparkSession, run: Run) -> DataFrame:
+        """The states of all processes, as pieces of evidence that come before all others; Spark is not asked for few."""
+        is_process = f"part <> '{CAPTURE_PART}' AND part NOT LIKE '{HEADERS_PART}%'"
+        few = few_rows(
+            run.root, history.REPLAY_STATE, PIECE, PROCESSES_HERE_MAX,
+            where=is_process, order_by="part", runs=run.before, snapshot_id=run.name,
+        )  # fmt: skip
+        if few is not None:
+            return spark_frame(spark, few)
+        saved = read_snapshot(spark, history.REPLAY_STATE, run.root, run.name, run.before)
+        return saved.where(is_process).selectExpr(*PIECE)
 
     def of_headers(self, run: Run, facts: dict[str, Any], state: State | None) -> HeaderStates:
         """What headers came to before this fold; nothing is kept of them while the node timeout is not certain."""
