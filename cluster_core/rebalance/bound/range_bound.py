@@ -26,7 +26,7 @@ def _needed(scaled: Scaled, targets: Targets, stay: set[int]) -> int:
     most = 0
     for r, load in enumerate(scaled.loads):
         data = sum(load[s] for s, n in enumerate(scaled.owner) if not scaled.masters[n].excluded)
-        left = data - sum(targets.caps[n][r] for n in takers if n in stay)
+        left = data - sum(targets.caps[n][r] for n, m in enumerate(scaled.masters) if n in stay or m.drained)
         rooms = sorted((targets.caps[n][r] for n in takers if n not in stay), reverse=True)
         count = 0
         while left > 0 and count < len(rooms):

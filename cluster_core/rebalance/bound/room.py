@@ -148,7 +148,11 @@ def suffices(scaled: Scaled, hosts: Mapping[int, int], bins: Sequence[Bin], pric
 
 def where_fits(scaled: Scaled, bins: Sequence[Bin], slots: Sequence[int]) -> dict[int, tuple[int, ...]]:
     """Return, for those of *slots* (by their place in it) that do not fit every master, the bins in which each fits a master alone."""
-    orders = [sorted((load[s], k) for k, s in enumerate(slots)) for load in scaled.loads]
+    rooms = [row for one in bins for row in (one.room, *one.rows)]
+    orders = []
+    for r, load in enumerate(scaled.loads):
+        least = min((row[r] for row in rooms), default=0)
+        orders.append(sorted((load[s], k) for k, s in enumerate(slots) if load[s] > least))
     barred: dict[int, list[int]] = {}
     for b, one in enumerate(bins):
         inside = set.intersection(*(_above(orders, row) for row in one.rows))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -39,6 +39,8 @@ LOOKS_MAX = 2_000_000
 PROGRAMS_MAX = 256
 """Programs for all cases together; the work of one is divided among them."""
 CASES_MAX = 4_096
+LARGE, PROGRAMS_FEW = 0.25, 16
+"""Slots above this part of a limit are placed one by one where tolerances may be at odds, in so many programs."""
 
 
 def find_conflicts(scaled: Scaled, targets: Targets) -> tuple[Conflict, ...]:
@@ -65,7 +67,7 @@ def _beyond_capacity(scaled: Scaled) -> list[Conflict]:
     if any(_packs(scaled, targets, parts, order, stay=stay) for stay in (True, False)):
         return []
     for by_zone in (False, True) if targets.zone_share is not None else (False,):
-        prices = _refute(scaled, targets, order[:PLACED_MAX], by_zone=by_zone)
+        prices = _refute(scaled, targets, order[:PLACED_MAX], PROGRAMS_MAX, by_zone=by_zone)
         if prices is not None:
             placed = tuple(order[:PLACED_MAX]) if () in prices else ()
             return [_described(scaled, targets, Proof(None, by_zone, prices, placed))]
@@ -97,12 +99,15 @@ def _packs(scaled: Scaled, targets: Targets, parts: Floats, order: Sequence[int]
 
 
 def _refute(
-    scaled: Scaled, targets: Targets, order: Sequence[int], *, by_zone: bool
+    scaled: Scaled, targets: Targets, order: Sequence[int], programs: int, *, by_zone: bool
 ) -> tuple[tuple[int, ...], ...] | None:
     """Return prices for all cases that slots placed in this *order* make, an empty row where the next is placed; None where that ends unproven."""
-    stack: list[dict[int, int]] = [{}]
+    stack = host_cases(scaled, targets)
+    if stack is None:
+        return None
+    stack.reverse()
     rows: list[tuple[int, ...]] = []
-    looks, programs = LOOKS_MAX, PROGRAMS_MAX
+    looks, most = LOOKS_MAX, programs
     slots, each = len(scaled.owner), len(scaled.masters) * len(scaled.resources)
     while stack:
         hosts = stack.pop()
@@ -112,7 +117,7 @@ def _refute(
         if cases is None or len(cases) > 1 or not hosts:
             looks, programs = looks - slots * each, programs - 1
             bins = make_bins(scaled, targets, hosts, by_zone=by_zone)
-            prices = find_prices(scaled, hosts, bins, WORK_MAX // PROGRAMS_MAX if hosts else WORK_MAX)
+            prices = find_prices(scaled, hosts, bins, WORK_MAX // most if hosts else WORK_MAX)
             if prices is not None and not suffices(scaled, hosts, bins, prices):
                 prices = None
         if prices is None and (cases is None or min(looks, programs) < 0 or len(rows) >= CASES_MAX):
@@ -137,8 +142,8 @@ def _together(scaled: Scaled, targets: Targets) -> list[Conflict]:
     least = least_tolerance(impossible, scaled)
     if least is not None and last[-1].tolerance != least:
         last.append(asked._replace(tolerance=least))  # nothing above what is asked
-    names, nodes = _named(scaled, last[-1])
-    slots = tuple(sorted({h.slot for h in targets.heavy}))
+    names, nodes, placed = _named(scaled, last[-1])
+    slots = tuple(sorted(placed.union(h.slot for h in targets.heavy)))
     return [Conflict(ConflictKind.TOGETHER, names, nodes, slots, least, None, (asked, last[-1]))]
 
 
@@ -146,28 +151,31 @@ def _solve(scaled: Scaled, tolerance: Fraction) -> Proof | None:
     """Return prices that prove that no placement keeps the limits; None where none are found."""
     scaled = at_tolerance(scaled, tolerance)
     targets = find_targets(scaled)
-    cases = host_cases(scaled, targets)
-    if cases is None:
-        return None
+    order = [] if targets.heavy else _largest(scaled, targets)
     for by_zone in (False, True) if targets.zone_share is not None and not targets.heavy else (False,):
-        found = []
-        for hosts in cases:
-            bins = make_bins(scaled, targets, hosts, by_zone=by_zone)
-            prices = find_prices(scaled, hosts, bins, WORK_MAX)
-            if prices is None or not suffices(scaled, hosts, bins, prices):
-                break
-            found.append(prices)
-        else:
-            return Proof(tolerance, by_zone, tuple(found))
+        prices = _refute(scaled, targets, order, PROGRAMS_FEW, by_zone=by_zone)
+        if prices is not None:
+            return Proof(tolerance, by_zone, prices, tuple(order) if () in prices else ())
     return None
 
 
-def _named(scaled: Scaled, proof: Proof) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the resources, and the masters of capacity, that *proof* says are at odds."""
+def _largest(scaled: Scaled, targets: Targets) -> list[int]:
+    """Return the slots that are the largest part of a master's limit, those of which it has room for few."""
+    most = [max(row[r] for row in targets.common) or 1 for r in range(len(scaled.resources))]
+    parts = [max(load[s] / cap for load, cap in zip(scaled.loads, most, strict=True)) for s in range(len(scaled.owner))]
+    return sorted(
+        (s for s, part in enumerate(parts) if part > LARGE and s not in scaled.fixed), key=lambda s: (-parts[s], s)
+    )
+
+
+def _named(scaled: Scaled, proof: Proof) -> tuple[tuple[str, ...], tuple[str, ...], set[int]]:
+    """Return the resources, the masters of capacity and the slots placed that *proof* says are at odds."""
     targets, size = limits_at(scaled, proof.tolerance), len(scaled.resources)
     names: set[str] = set()
     nodes: set[str] = set()
-    for hosts, row in zip(host_cases(scaled, targets) or [], proof.prices, strict=True):
+    placed: set[int] = set()
+    for hosts, row in _priced(scaled, targets, proof):
+        placed |= hosts.keys()
         for b, one in enumerate(make_bins(scaled, targets, hosts, by_zone=proof.by_zone)):
             for r, name in enumerate(scaled.resources):
                 if not row[b * size + r]:
@@ -179,23 +187,28 @@ def _named(scaled: Scaled, proof: Proof) -> tuple[tuple[str, ...], tuple[str, ..
                         nodes.add(scaled.masters[n].id)
         for s in hosts:
             names |= {h.resource for h in targets.heavy if h.slot == s}
-    return tuple(name for name in scaled.resources if name in names), tuple(sorted(nodes))
+    return tuple(name for name in scaled.resources if name in names), tuple(sorted(nodes)), placed
+
+
+def _priced(scaled: Scaled, targets: Targets, proof: Proof) -> Iterator[tuple[dict[int, int], tuple[int, ...]]]:
+    """Yield the cases of *proof* that have prices: where slots are placed, and the prices."""
+    cases = (host_cases(scaled, targets) or [])[::-1]
+    for row in proof.prices:
+        hosts = cases.pop()
+        if row:
+            yield hosts, row
+        else:
+            cases += cases_of(scaled, targets, hosts, proof.placed[len(hosts)])[::-1]
 
 
 def _described(scaled: Scaled, targets: Targets, proof: Proof) -> Conflict:
     """Return what *proof* proves, with the resources, masters and slots that it speaks of: slots placed one by one, or that fit only there."""
     size = len(scaled.resources)
-    cases: list[Mapping[int, int]] = [{}]
     priced: set[int] = set()
     among: set[int] = set()
     slots: set[int] = set()
-    for row in proof.prices:
-        hosts = cases.pop()
-        if not row:
-            s = proof.placed[len(hosts)]
-            slots.add(s)
-            cases += cases_of(scaled, targets, hosts, s)[::-1]
-            continue
+    for hosts, row in _priced(scaled, targets, proof):
+        slots |= hosts.keys()
         priced |= {i % size for i, p in enumerate(row) if p}
         bins = make_bins(scaled, targets, hosts, by_zone=proof.by_zone)
         dear = {b for b in range(len(bins)) if any(row[b * size : (b + 1) * size])}

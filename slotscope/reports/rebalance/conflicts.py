@@ -63,7 +63,7 @@ def conflict_words(stored: StoredPlan, one: Conflict) -> str:
             f" {share_text(float(one.share or 0), digits=1)}, which the plan goes by; {helps}."
         )
     limits = [f"the capacity of {names}"] if one.nodes else []
-    limits += [f"slot {slots}, heavier than a master may be"] if one.slots else []
+    limits += [f"slot {slots}, which cannot be divided"] if one.slots else []
     limits += ["the zones' share"] if any(proof.by_zone for proof in one.proofs) else []
     limits.append(f"the tolerance in {what}")
     words = f"These limits cannot be met together, proven: {_listed(limits)}."

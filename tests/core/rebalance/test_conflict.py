@@ -136,6 +136,30 @@ def test_keys_and_bytes_around_one_heavy_slot_cannot_be_met_together():
     assert check_plan(cluster, found) == []
 
 
+def test_a_large_slot_below_every_limit_leaves_its_host_no_room_for_its_part_of_the_keys():
+    """Three quarters of a share in bytes and one key: with any tolerance below a fifth, the two other masters cannot hold all other keys."""
+    cluster = problem({"serialized_bytes": [6750] + [20] * 999, "keys": [1] * 1000}, "a" * 400 + "b" * 300 + "c" * 300, "abc", iterations=4096)  # fmt: skip
+    found = plan(cluster)
+    (conflict,) = found.conflicts
+
+    assert (conflict.kind, conflict.slots) == (ConflictKind.TOGETHER, (0,))
+    assert set(conflict.resources) == {"serialized_bytes", "keys"}
+    assert conflict.least == pytest.approx(Fraction(1, 5), abs=0.01)
+    assert check_plan(cluster, found) == []
+    for spoiled in (replace(conflict, least=conflict.least + 1), replace(conflict, proofs=tuple(one._replace(placed=()) for one in conflict.proofs))):  # fmt: skip
+        assert check_plan(cluster, replace(found, conflicts=(spoiled,))) != []
+
+
+def test_no_range_is_said_to_be_needed_for_what_a_drained_master_keeps():
+    """Nobody has room for its slot of two keys, so that it stays, and the empty masters need not take it."""
+    masters = [Master("a", excluded=True), Master("b", drained=True), Master("c", capacity={"keys": 1}), Master("d", capacity={"keys": 1})]  # fmt: skip
+    cluster = problem({"serialized_bytes": [0, 0, 0], "keys": [0, 5, 2]}, "aab", masters, pinned=[0, 1], iterations=4096)  # fmt: skip
+    found = plan(cluster)
+
+    assert found.ranges_after == 2
+    assert check_plan(cluster, found) == []
+
+
 @st.composite
 def capacities(draw):
     """Two to four masters with capacities near their share, six slots, pins, drains and zones."""
