@@ -11,13 +11,13 @@ How this works.
    the bound by more than a slack, then few slots and ranges.  `keep_capacities` mends what is still above a capacity.
 5. `RangeBudget` spends what may move above the bound on fewer slot ranges: whole windows of slots instead of single ones.
 6. Sums and limits are computed again in whole numbers.  Where the search did not bring all masters within their limits, the planner
-   plans again from where it came to until a round gains less than a twentieth: so that the result, planned again, stays.
+   plans again from where it came to until a round gains less than a fifth: so that the result, planned again, stays.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
@@ -43,7 +43,7 @@ from cluster_core.rebalance.search.layout import Layout
 from cluster_core.rebalance.search.ranges import never
 
 ROUNDS_MAX = 6
-ROUND_GAIN_MIN = Fraction(1, 20)
+ROUND_GAIN_MIN = Fraction(1, 5)
 SLACKS = (Fraction(1, 200), Fraction(1, 20))
 """By how much more than the least tolerance limits are raised, until a plan keeps them: slots are whole."""
 DECISIVE = 0.05
@@ -61,24 +61,43 @@ def plan(problem: Problem, stop: Callable[[], bool] = never) -> Plan:
 
 
 def _find_owners(
-    problem: Problem, stop: Callable[[], bool] = never, start: Sequence[int] | None = None
+    problem: Problem, stop: Callable[[], bool] = never, start: Sequence[int] | None = None, known: Sequence[Conflict] = ()
 ) -> Outcome:  # fmt: skip
-    """Return the best owners found for limits that are not proven to contradict each other, from *start* on (None: from nothing known)."""
+    """Return the best owners found for limits that are not proven to contradict each other, from *start* on (None: from nothing known).
+
+    *known* is what contradicts itself with tolerances that are no looser.
+    """
     scaled = validate(problem)
-    conflicts = find_conflicts(scaled, find_targets(scaled))
-    least = _least(conflicts)
-    if least is None:
-        for aim in _aims(scaled):
-            proofs, owner, forgone = _rounds(scaled, aim, stop, start)
-            if excess(scaled, find_targets(scaled), owner) == 0:
-                break
-        return Outcome(scaled, conflicts, aim, proofs, owner, forgone)
-    for slack in SLACKS:
-        raised = at_tolerance(scaled, least + slack)
-        proofs, owner, forgone = _rounds(raised, raised, stop, start)
-        if excess(raised, find_targets(raised), owner) == 0:
+    conflicts = find_conflicts(scaled, find_targets(scaled), known)
+    return _search(scaled, conflicts, stop, start)
+
+
+def _search(
+    scaled: Scaled, conflicts: tuple[Conflict, ...], stop: Callable[[], bool], start: Sequence[int] | None = None
+) -> Outcome:
+    """Return the best owners found with one budget of steps for all proposals."""
+    least, efforts = _least(conflicts), _efforts(scaled)
+    aims = _aims(scaled) if least is None else [at_tolerance(scaled, least + slack) for slack in SLACKS]
+    for aim in aims:
+        asked = scaled if least is None else aim
+        proofs, owner, forgone = _rounds(asked, aim, efforts, stop, start)
+        if excess(asked, find_targets(asked), owner) == 0:
             break
-    return Outcome(scaled, conflicts, raised, proofs, owner, forgone)
+    return Outcome(scaled, conflicts, aim, proofs, owner, forgone)
+
+
+def _efforts(scaled: Scaled) -> Iterator[int]:
+    """Yield the iterations of one proposal after the other: as many as the problem has, then half of those before each time."""
+    yield scaled.problem.iterations
+    steps = scaled.problem.iterations or _usual(scaled.problem)
+    while True:
+        steps = max(CHUNK, steps // 2)
+        yield steps
+
+
+def _usual(problem: Problem) -> int:
+    takers = sum(1 for m in problem.masters if not m.drained and not m.excluded)
+    return usual_steps(len(problem.owners) / max(takers, 1), growing=False)
 
 
 def _least(conflicts: Sequence[Conflict]) -> Fraction | None:
@@ -96,7 +115,7 @@ def _aims(scaled: Scaled) -> list[Scaled]:
 
 
 def _rounds(
-    scaled: Scaled, aim: Scaled, stop: Callable[[], bool], start: Sequence[int] | None = None
+    scaled: Scaled, aim: Scaled, efforts: Iterator[int], stop: Callable[[], bool], start: Sequence[int] | None = None
 ) -> tuple[Proposal | None, tuple[int, ...], bool]:
     """Return the first round, owners found round by round, each as the plan for a cluster with these owners would, and if some were forgone.
 
@@ -111,7 +130,7 @@ def _rounds(
         worst, over = excess(now, limits, now.owner), overload(now, limits, now.owner)
         if not must_drain(now, now.owner) and worst == over == 0:
             break
-        aimed = replace(now, tolerance=aim.tolerance)
+        aimed = replace(now, tolerance=aim.tolerance, problem=replace(now.problem, iterations=next(efforts)))
         targets = find_targets(aimed)
         proposal = _propose(aimed, targets, stop, None if first else start)
         proposal = proposal._replace(after=keep_capacities(aimed, targets, proposal.after))
@@ -133,17 +152,11 @@ def _with_few_ranges(found: Outcome, stop: Callable[[], bool] = never, *, quick:
         return found
     asked = find_targets(found.scaled)
     over = bool(excess(found.scaled, asked, found.owner) or overload(found.scaled, asked, found.owner))
-    limits, least = find_targets(found.raised), _least(found.conflicts)
-    if over and found.conflicts and (least is None or excess(found.raised, limits, found.owner)):
-        return found  # a plan after that would hardly ever move nothing
-    aim, targets = found.raised, kept(found.raised, limits, found.owner)
-    budget = RangeBudget(aim, targets, found.owner, prove(found).bound, stop)
-    spent = budget.spend(quick=quick)
-    if over:
-        again = replace(
-            found.scaled if least is None else at_tolerance(found.scaled, least + SLACKS[0]), owner=spent.owner
-        )
-        if _rounds(again, again, stop)[1] != spent.owner:
+    aim, targets = found.raised, kept(found.raised, find_targets(found.raised), found.owner)
+    spent = RangeBudget(aim, targets, found.owner, prove(found).bound, stop).spend(quick=quick)
+    if over and spent.owner != found.owner:
+        again = _search(replace(found.scaled, owner=spent.owner), found.conflicts, stop)
+        if again.owner != spent.owner:
             return found
     return found._replace(owner=spent.owner, curve=spent.curve)
 
@@ -216,18 +229,17 @@ def tolerance_table(
     """
     exact(effort, "effort")
     if not problem.iterations and effort != 1:
-        takers = sum(1 for m in problem.masters if not m.drained and not m.excluded)
-        usual = usual_steps(len(problem.owners) / max(takers, 1), growing=False)
-        problem = replace(problem, iterations=max(CHUNK, int(usual * effort)))
+        problem = replace(problem, iterations=max(CHUNK, int(_usual(problem) * effort)))
     wanted = sorted({exact(t, "tolerance") for t in tolerances})
     asked = max(validate(problem).tolerance) if known is not None else Fraction(0)
     first = _places(problem, known.owners_after) if known is not None else None
+    conflicts = known.conflicts if known is not None else ()
     found: dict[Fraction, Outcome] = {}
     for some in ([t for t in wanted if t >= asked], [t for t in wanted[::-1] if t < asked]):
         start: Sequence[int] | None = first
         for tolerance in some:
             each = replace(problem, tolerance=tolerance)
-            found[tolerance] = _with_few_ranges(_find_owners(each, stop, start), stop, quick=True)
+            found[tolerance] = _with_few_ranges(_find_owners(each, stop, start, conflicts), stop, quick=True)
             start = found[tolerance].owner
     for tight, loose in pairwise(wanted):
         if _moved(found[tight]) < _moved(found[loose]):

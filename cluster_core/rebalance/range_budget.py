@@ -105,7 +105,7 @@ class RangeBudget:
         fewest = count_ranges(at) <= self._fewest and not self._search.slot_cost
         if fewest and self._search.cost_of(at) <= limit:
             return tuple(at)
-        found = tuple((search or self._search).find(at, limit, walks, effort))
+        found = tuple((search or self._search).find(at, limit, walks, effort, self._fewest))
         kept = (
             self._search.cost_of(found) <= limit
             and not (must_drain(self.scaled, found) and not must_drain(self.scaled, at))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -16,6 +17,7 @@ from cluster_core.rebalance.bound.conflict import (
     least_tolerance,
     limits_at,
     plain_conflicts,
+    prove,
 )
 from cluster_core.rebalance.bound.room import (
     cases_of,
@@ -43,11 +45,14 @@ LARGE, PROGRAMS_FEW = 0.25, 16
 """Slots above this part of a limit are placed one by one where tolerances may be at odds, in so many programs."""
 
 
-def find_conflicts(scaled: Scaled, targets: Targets) -> tuple[Conflict, ...]:
-    """Return what is proven to contradict itself; where nothing is found, whether the limits can be kept is not known."""
+def find_conflicts(scaled: Scaled, targets: Targets, known: Sequence[Conflict] = ()) -> tuple[Conflict, ...]:
+    """Return what is proven to contradict itself; where nothing is found, whether the limits can be kept is not known.
+
+    *known* are conflicts of the same problem with other tolerances; least tolerances need not be looked for again.
+    """
     plain = plain_conflicts(scaled, targets)
     hard = [] if any(one.least is None for one in plain) else _beyond_capacity(scaled)
-    return (*plain, *hard, *(one for one in _together(scaled, targets) if not hard or one.least is not None))
+    return (*plain, *hard, *(one for one in _together(scaled, targets, known) if not hard or one.least is not None))
 
 
 def at_odds(scaled: Scaled) -> bool:
@@ -127,10 +132,14 @@ def _refute(
     return tuple(rows)
 
 
-def _together(scaled: Scaled, targets: Targets) -> list[Conflict]:
+def _together(scaled: Scaled, targets: Targets, known: Sequence[Conflict]) -> list[Conflict]:
     asked = _solve(scaled, Fraction(0))
     if asked is None:
         return []
+    for one in known:
+        same = replace(one, proofs=(asked, *one.proofs[1:]))
+        if one.kind is ConflictKind.TOGETHER and one.least is not None and prove(scaled, same):
+            return [same]
     last = [asked]
 
     def impossible(tolerance: Fraction) -> bool:

@@ -152,8 +152,10 @@ class RangeSearch:
                 slots.append(s)
         return sorted(slots)
 
-    def find(self, at: Sequence[int], budget: float, walks: Sequence[Walk], effort: float = 1.0) -> list[int]:
-        """Return the placement of fewest ranges found from *at* that costs at most *budget*.
+    def find(
+        self, at: Sequence[int], budget: float, walks: Sequence[Walk], effort: float = 1.0, fewest: int = 0
+    ) -> list[int]:
+        """Return the placement of fewest ranges found from *at* that costs at most *budget*; with *fewest* there is none better.
 
         A walk that does not begin anew goes on from the best so far, or where none is better than *at* from where the last one ended.
         """
@@ -173,7 +175,7 @@ class RangeSearch:
                 value = self._value(whole)
                 if value < rank and self.cost_of(whole) <= budget:
                     best, rank = whole, value
-            if self.stop():
+            if self.stop() or (rank < fewest + 1 and not self.slot_cost):
                 break
         return best if rank < math.inf else list(at)
 

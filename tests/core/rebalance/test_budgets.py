@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from cluster_core.kernels.placement_program import PlacementProgram
+from cluster_core.rebalance import planner
 from cluster_core.rebalance.bound.check import check_plan
 from cluster_core.rebalance.goal.problem import Master, Problem
 from cluster_core.rebalance.planner import plan, tolerance_table
+from cluster_core.rebalance.search.arrays import ProblemArrays
+from cluster_core.rebalance.search.improvement import improve
 from cluster_core.rebalance.search.layout import WORK_MAX, Layout
+from tests.builders.rebalance_problems import random_problem
 
 SLOTS = 16384
 ONE_SOLUTION_MORE = 1.2
@@ -100,3 +105,20 @@ def test_a_program_that_is_cut_short_tells_no_cost_so_that_nobody_takes_it_for_t
 
     assert cut_short.cost == np.inf
     assert 0 < whole.cost < loads[:, 0].sum()
+
+
+def test_proposals_of_one_search_share_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits that are missed again and again, and aimed at with headroom and without: every proposal has half the steps of the one before."""
+    asked = []
+
+    def recorded(arrays: ProblemArrays, *rest: Any) -> Any:
+        asked.append(arrays.scaled.problem.iterations)
+        return improve(arrays, *rest)
+
+    monkeypatch.setattr(planner, "improve", recorded)
+    cluster = random_problem(1, 10, 200, skew=0.6, iterations=65_536)
+
+    plan(replace(cluster, tolerance=0.0001, headroom=0.25))
+
+    assert len(asked) > 1
+    assert asked == [65_536 >> number for number in range(len(asked))]
