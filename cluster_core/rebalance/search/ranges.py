@@ -14,7 +14,7 @@ from cluster_core.rebalance.search.anneal import KEEPS_ONE, TAKES_NOTHING
 from cluster_core.rebalance.search.arrays import ProblemArrays
 from cluster_core.rebalance.search.dice import CHUNK, DRAWS
 from cluster_core.rebalance.search.local_search import GRAIN
-from cluster_core.rebalance.search.repair import mend
+from cluster_core.rebalance.search.repair import REPAIRS_MAX, mend
 from cluster_core.rebalance.search.windows import (
     AT,
     BLOCK,
@@ -93,7 +93,7 @@ def thorough(masters: int) -> tuple[Walk, ...]:
 QUICK = (HOT, LOOSE, FIRM, SETTLE)
 REPAIR_PART = 0.05
 """Part of a budget above the start that walks leave for repairs."""
-REPAIRS_FEW, REPAIRS_MANY = (50_000, 150), (100_000, 300)
+REPAIRS_FEW, REPAIRS_MANY = (50_000, REPAIRS_MAX // 2), (100_000, REPAIRS_MAX)
 """Pairs of slots that one repair looks at, and repairs of one placement, with few masters and with many; ..."""
 BORDERS_A_REPAIR = 2
 """... fewer where so many more borders for each would be too many."""
