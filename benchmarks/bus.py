@@ -28,7 +28,8 @@ from cluster_core.gossip.node import ClusterNode
 from cluster_core.gossip.prefilter import Prefilter
 from cluster_core.gossip.profile import REDIS_7_0
 from cluster_core.kernels.bus.batch import BusBatch
-from cluster_core.kernels.bus.decoder import CHUNK_BYTES, BusDecoder
+from cluster_core.kernels.bus.containers import CHUNK_BYTES
+from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.kernels.bus.packets import (
     ADDRESS_BYTES,
     PACKETS_PER_CHUNK,

@@ -8,9 +8,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.kernels.bus.batch import BusBatch
-from cluster_core.kernels.bus.decoder import BusDecoder
-from cluster_core.kernels.bus.packets import view_segments
+from cluster_core.formats.capture.bus_capture import Row
+from cluster_core.kernels.bus.containers import ContainerReader
+from cluster_core.kernels.bus.packets import ADDRESS_BYTES, PACKETS_PER_CHUNK, SEGMENT, new_rows, view_segments
+from cluster_core.kernels.interning import new_interned
 from cluster_core.wire.tcp_stream import FIN, SYN
 
 SEGMENTS_MAX = 1 << 21
@@ -58,11 +59,13 @@ def sketch_of(segments: Segments) -> tuple[int, ...]:
     return tuple(marks[:SKETCH_MARKS].tolist())
 
 
-class SegmentReader(BusDecoder):
-    """Reads captures as `BusDecoder` does, but keeps only the segments: feed it a file, then take `segments`."""
+class SegmentReader(ContainerReader[None]):
+    """Reads captures and keeps only the TCP segments: feed it a file, then take `segments`."""
 
     def __init__(self) -> None:
         super().__init__()
+        self._rows = new_rows(SEGMENT, PACKETS_PER_CHUNK)
+        self._addresses = new_interned(ADDRESS_BYTES, 2 * PACKETS_PER_CHUNK)
         self._parts: list[Segments] = []
         self._kept = 0
         self._sparse = np.uint64(0)
@@ -73,12 +76,16 @@ class SegmentReader(BusDecoder):
             self._parts = [_joined([_NONE, *self._parts])]
         return self._parts[0]
 
-    def _follow(self, data: NDArray[np.uint8], count: int) -> Iterator[BusBatch]:
+    def _told(self, row: Row) -> Iterator[None]:
+        return iter(())
+
+    def _follow(self, data: NDArray[np.uint8], count: int) -> Iterator[None]:
         if not count:
             return
-        self._follower.reserve_addresses(count)
-        view_segments(data, self._records, count, self._follower.addresses, self._segments)
-        at = np.flatnonzero(self._segments.reason[:count] == 0)
+        if self._addresses.used[0] + 2 * count > self._addresses.capacity:
+            self._addresses = new_interned(ADDRESS_BYTES, 2 * PACKETS_PER_CHUNK)
+        view_segments(data, self._records, count, self._addresses, self._rows)
+        at = np.flatnonzero(self._rows.reason[:count] == 0)
         part = self._columns(at)
         self._parts.append(self._thinned(part))
         self._kept += len(self._parts[-1].ts_ns)
@@ -96,8 +103,8 @@ class SegmentReader(BusDecoder):
         return Segments(*columns)
 
     def _columns(self, at: NDArray[np.intp]) -> Segments:
-        segments, records = self._segments[at].view(np.recarray), self._records[at].view(np.recarray)
-        texts = self._follower.addresses.rows()
+        segments, records = self._rows[at].view(np.recarray), self._records[at].view(np.recarray)
+        texts = self._addresses.rows()
         ips = _mixed(*np.ascontiguousarray(texts).view(np.uint64).reshape(len(texts), 2).T)
         ends = [_mixed(ips[segments[name]], segments[f"{name}_port"].astype(np.int64)) for name in ("source", "target")]
         way, back = _mixed(*ends), _mixed(*ends[::-1])

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.capture.bus_capture import Row
-from cluster_core.kernels.bus.batch import BusBatch
-from cluster_core.kernels.bus.decoder import BusDecoder
+from cluster_core.formats.capture.packet import CaptureProblem
+from cluster_core.kernels.bus.containers import ContainerReader
 from cluster_core.kernels.bus.packets import RECORD, Rows
 from cluster_core.kernels.compiled import njit
 from cluster_core.kernels.rdb.memory import copy_bytes
@@ -123,30 +123,39 @@ def _gather(source: NDArray[np.uint8], records: Rows, target: NDArray[np.uint8])
         top += size
 
 
-class PacketReader(BusDecoder):
-    """Reads one capture as `BusDecoder` does, but keeps the packets: feed it the file and `take_packets_read` now and then.
+class PacketReader(ContainerReader[Packets]):
+    """Reads one capture and keeps its packets; what is wrong with it is in *problems*.
 
     *ahead_ns* is how far the clock is ahead, *number* and *rank* are those of the file; no packet has its turn before *from_ns*.
     """
 
     def __init__(self, number: int, rank: int, *, ahead_ns: int = 0, from_ns: int = 0) -> None:
         super().__init__()
+        self.problems: list[CaptureProblem] = []
         self._number, self._rank, self._ahead_ns = number, rank, ahead_ns
         self._turn_ns = from_ns
-        self._parts: list[Packets] = []
-        self.rows: list[Row] = []
 
     @property
     def turn_ns(self) -> int:
         """No packet that is still to be read has its turn before this."""
         return self._turn_ns
 
-    def packets_read(self) -> Packets:
-        """The packets since the last time."""
-        parts, self._parts = self._parts, []
-        return merged(parts)
+    def take(self, count: int) -> Iterator[Packets]:
+        """Take the first *count* bytes of the `room`, where the packets stay, and yield what they complete."""
+        yield from super().take(count)
+        self._window = _NO_BYTES
 
-    def _follow(self, data: NDArray[np.uint8], count: int) -> Iterator[BusBatch]:
+    def end_source(self) -> None:
+        """The file ends."""
+        for row in self._end():
+            self._told(row)
+
+    def _told(self, row: Row) -> Iterator[Packets]:
+        if isinstance(row, CaptureProblem):
+            self.problems.append(row)
+        return iter(())
+
+    def _follow(self, data: NDArray[np.uint8], count: int) -> Iterator[Packets]:
         if not count:
             return
         records = np.array(self._records[:count].view(np.ndarray).view(RECORD))
@@ -156,5 +165,4 @@ class PacketReader(BusDecoder):
         records["offset"] |= self._number << OFFSET_BITS
         turns = np.maximum.accumulate(records["ts_ns"]).clip(self._turn_ns)
         self._turn_ns = int(turns[-1])
-        self._parts.append(Packets(turns, np.full(count, self._rank, dtype=np.int64), records, data[start:stop].copy()))
-        yield from ()
+        yield Packets(turns, np.full(count, self._rank, dtype=np.int64), records, data[start:stop])

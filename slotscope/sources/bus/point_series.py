@@ -95,13 +95,17 @@ class _Stream:
 
     def __init__(self, file: RecordedInput, reader: PacketReader, watermark_ns: int) -> None:
         self.file = file
-        self.problems: list[CaptureProblem] = []
         self.late = self.taken = 0
         self.is_gone = self.is_over = False
         self._reader = reader
         self._watermark_ns = watermark_ns
         self._stream: FileStream | None = None
         self._buffered: list[Packets] = []
+
+    @property
+    def problems(self) -> list[CaptureProblem]:
+        """What is wrong with the file."""
+        return self._reader.problems
 
     @property
     def known_until_ns(self) -> int:
@@ -128,14 +132,11 @@ class _Stream:
 
     def fill(self, window_bytes: int) -> None:
         """Read a window more."""
-        count = self._read(window_bytes)
-        if not count:
-            self._end()
-        read = self._reader.packets_read()
-        late = int(np.searchsorted(read.turns_ns, self._watermark_ns, "right"))
-        self.late, self.taken = self.late + late, self.taken + len(read) - late
-        if len(read) > late:
-            self._buffered.append(read.stretch(late, len(read)))
+        for read in self._read(window_bytes):
+            late = int(np.searchsorted(read.turns_ns, self._watermark_ns, "right"))
+            self.late, self.taken = self.late + late, self.taken + len(read) - late
+            if len(read) > late:
+                self._buffered.append(read.stretch(late, len(read)))
 
     def take(self, before_ns: int) -> list[Packets]:
         """The packets that have their turn before that time."""
@@ -151,21 +152,22 @@ class _Stream:
     def _bytes(self) -> int:
         return sum(int(part.records["captured"].sum()) for part in self._buffered)
 
-    def _read(self, window_bytes: int) -> int:
+    def _read(self, window_bytes: int) -> Iterator[Packets]:
+        """The packets of a window; nothing more comes after the last one."""
+        count = 0
         try:
             if self._stream is None:
                 self._stream = open_stream(self.file.path)
-            room = memoryview(bytearray(window_bytes))
-            count = self._stream.readinto(room)
-            for batch in self._reader.feed(room[:count]):
-                self.problems += [row for row in batch.rows if isinstance(row, CaptureProblem)]
+            count = self._stream.readinto(self._reader.room(window_bytes))
         except DecodeError as error:
             if self._stream is None and not exists(self.file.path):
                 self.is_gone = True
-                return 0
-            self.problems.append(CaptureProblem(error.offset, error.reason, None))
-            return 0
-        return count
+            else:
+                self.problems.append(CaptureProblem(error.offset, error.reason, None))
+        if count:
+            yield from self._reader.take(count)
+        else:
+            self._end()
 
     def note(self) -> None:
         """Say how much of the file was read."""
@@ -175,7 +177,7 @@ class _Stream:
     def _end(self) -> None:
         self.is_over = True
         if not self.is_gone:
-            self.problems += [row for row in self._reader.end_source().rows if isinstance(row, CaptureProblem)]
+            self._reader.end_source()
         if self._stream is not None:
             self._stream.close()
 

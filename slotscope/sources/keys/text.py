@@ -21,6 +21,8 @@ def key_text(name: bytes) -> str:
 
 def key_texts(names: pa.Array) -> pa.Array:
     """Return `key_text` of each of *names* (Arrow ``binary``); null stays null.  What is plain costs no Python object."""
+    if names.null_count == len(names):
+        return pa.nulls(len(names), pa.string())
     plain = pc.fill_null(pc.match_substring_regex(names, _PLAIN), True)
     if pc.all(plain).as_py() is not False:
         return names.cast(pa.string())

@@ -1,0 +1,181 @@
+"""Containers of captures to packets in rows: pcap by a kernel, other forms by the plain `CaptureReader`."""
+
+from __future__ import annotations
+
+import struct
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_core.formats.capture.bus_capture import Row
+from cluster_core.formats.capture.packet import CaptureProblem, Packet
+from cluster_core.formats.capture.pcap import FILE_HEADER_BYTES, LINK_TYPE_MASK, MAGICS
+from cluster_core.formats.capture.reader import CaptureReader
+from cluster_core.kernels.bus.packets import (
+    CHUNK_FULL,
+    PACKETS_PER_CHUNK,
+    RECORD,
+    WANTS_BYTES,
+    rows_to_fill,
+    walk_pcap,
+)
+
+CHUNK_BYTES = 6 << 20
+"""The kernels take about this many bytes at a time (more than one packet can have), so that one finds in the cache what the one before has read."""
+
+PCAP_VERSION = 2
+_NO_BYTES = np.zeros(0, dtype=np.uint8)
+T = TypeVar("T")
+
+
+class ContainerReader(Generic[T]):
+    """Feed it the (decompressed) files of a series, in pieces; a subclass says what becomes of the packets.
+
+    ``feed`` takes a piece of the current file (bytes, memoryview, mmap or uint8 array); or read into the bytes that
+    `room` gives and tell `take` how many, so that nothing is copied.
+    """
+
+    def __init__(self) -> None:
+        self._lay_out()
+        self._reset()
+
+    def _lay_out(self) -> None:
+        self._records = rows_to_fill(RECORD, PACKETS_PER_CHUNK)
+        self._window = _NO_BYTES
+
+    def _reset(self) -> None:
+        self._tail: NDArray[np.uint8] = _NO_BYTES
+        self._offset = 0  # of the tail's first byte in the file
+        self._reader: CaptureReader | None = None
+        self._is_pcap = False
+        self._is_little = True
+        self._fraction_ns = 0
+        self._link_type = 0
+        self._problem: CaptureProblem | None = None
+
+    @abstractmethod
+    def _follow(self, data: NDArray[np.uint8], count: int) -> Iterator[T]:
+        """Take the first *count* records, whose bytes are in *data*."""
+
+    @abstractmethod
+    def _told(self, row: Row) -> Iterator[T]:
+        """Something is wrong between two packets."""
+
+    def feed(self, piece: bytes | memoryview | NDArray[np.uint8]) -> Iterator[T]:
+        """Add a piece of the current file and yield what it completes."""
+        data = np.frombuffer(piece, dtype=np.uint8)
+        if self._problem is not None:
+            self._offset += len(data)
+            return
+        if self._reader is not None:
+            yield from self._feed_reader(data)
+            return
+        if len(self._tail):
+            data = np.concatenate((self._tail, data))
+        at = 0
+        if not self._is_pcap:
+            if len(data) < FILE_HEADER_BYTES:
+                self._tail = data.copy()
+                return
+            if not self._read_file_header(data[:FILE_HEADER_BYTES].tobytes()):
+                self._reader = CaptureReader()
+                self._tail = self._tail[:0]
+                yield from self._feed_reader(data)
+                return
+            at = FILE_HEADER_BYTES
+        yield from self._feed_pcap(data, at)
+
+    def room(self, size_bytes: int = CHUNK_BYTES) -> memoryview:
+        """Room for the next piece of the current file, behind what is left of the one before; good until `take`."""
+        kept = len(self._tail)
+        if len(self._window) < max(size_bytes, 2 * kept):
+            self._window = np.empty(max(size_bytes, 2 * kept), dtype=np.uint8)
+        self._window[:kept] = self._tail
+        return self._window.data[kept:]
+
+    def take(self, count: int) -> Iterator[T]:
+        """Take the first *count* bytes of the `room` and yield what they complete."""
+        kept = len(self._tail)
+        if self._is_pcap and self._problem is None:
+            yield from self._feed_pcap(self._window[: kept + count], 0)
+        else:
+            yield from self.feed(self._window[kept : kept + count])
+
+    def _end(self) -> list[Row]:
+        """The current file ends: what is wrong with it."""
+        rows: list[Row] = []
+        if self._reader is None and not self._is_pcap:
+            self._reader = CaptureReader()
+            self._reader.feed(self._tail.tobytes())
+        if self._reader is not None:
+            rows.extend(self._reader.finish())
+        elif self._problem is not None:
+            skipped = self._offset - self._problem.offset
+            rows.append(CaptureProblem(self._problem.offset, self._problem.reason, skipped))
+        elif len(self._tail):
+            rows.append(CaptureProblem(self._offset, "file ends inside a packet", len(self._tail)))
+        self._reset()
+        return rows
+
+    def _read_file_header(self, header: bytes) -> bool:
+        """Take on a pcap file of a version that is known.
+
+        Anything else is for the plain reader to take or to refuse.
+        """
+        order, fraction_ns = MAGICS.get(header[:4], ("", 0))
+        if not order or struct.unpack_from(order + "H", header, 4)[0] != PCAP_VERSION:
+            return False
+        self._is_pcap = True
+        self._is_little, self._fraction_ns = order == "<", fraction_ns
+        self._link_type = struct.unpack_from(order + "I", header, 20)[0] & LINK_TYPE_MASK
+        return True
+
+    def _feed_pcap(self, data: NDArray[np.uint8], at: int) -> Iterator[T]:
+        base = self._offset
+        while True:
+            chunk = data[: at + CHUNK_BYTES]
+            walked = walk_pcap(chunk, at, base, self._is_little, self._fraction_ns, self._link_type, self._records)
+            count, at, status = walked
+            yield from self._follow(chunk, count)
+            if status == CHUNK_FULL or (status == WANTS_BYTES and count and len(chunk) < len(data)):
+                continue
+            break
+        self._offset = base + at
+        self._tail = data[at:].copy()
+        if status != WANTS_BYTES:
+            captured = struct.unpack_from("<I" if self._is_little else ">I", data[at + 8 : at + 12].tobytes())[0]
+            reason = f"packet claims {captured} captured bytes"
+            self._problem = CaptureProblem(base + at, reason)
+            self._offset = base + len(data)
+            self._tail = self._tail[:0]
+
+    def _feed_reader(self, data: NDArray[np.uint8]) -> Iterator[T]:
+        """Packets of a rare container: copied into one buffer, then as usual."""
+        assert self._reader is not None
+        for start in range(0, len(data), CHUNK_BYTES):
+            packets: list[Packet] = []
+            for item in self._reader.feed(data[start : start + CHUNK_BYTES].tobytes()):
+                if isinstance(item, Packet):
+                    packets.append(item)
+                else:
+                    yield from self._take_packets(packets)
+                    packets = []
+                    yield from self._told(item)
+            yield from self._take_packets(packets)
+
+    def _take_packets(self, packets: list[Packet]) -> Iterator[T]:
+        for start in range(0, len(packets), PACKETS_PER_CHUNK):
+            part = packets[start : start + PACKETS_PER_CHUNK]
+            count = len(part)
+            sizes = np.array([len(packet.data) for packet in part], dtype=np.int64)
+            self._records.ts_ns[:count] = [packet.ts_ns for packet in part]
+            self._records.link_type[:count] = [packet.link_type for packet in part]
+            self._records.at[:count] = np.cumsum(sizes) - sizes
+            self._records.captured[:count] = sizes
+            self._records.length[:count] = [packet.length for packet in part]
+            self._records.offset[:count] = [packet.offset for packet in part]
+            data = np.frombuffer(b"".join(packet.data for packet in part), dtype=np.uint8)
+            yield from self._follow(data, count)
