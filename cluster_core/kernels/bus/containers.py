@@ -88,9 +88,9 @@ class ContainerReader(Generic[T]):
             at = FILE_HEADER_BYTES
         yield from self._feed_pcap(data, at)
 
-    def room(self, size_bytes: int = CHUNK_BYTES) -> memoryview:
+    def room(self, size_bytes: int = 0) -> memoryview:
         """Room for the next piece of the current file, behind what is left of the one before; good until `take`."""
-        kept = len(self._tail)
+        kept, size_bytes = len(self._tail), size_bytes or CHUNK_BYTES
         if len(self._window) < max(size_bytes, 2 * kept):
             self._window = np.empty(max(size_bytes, 2 * kept), dtype=np.uint8)
         self._window[:kept] = self._tail

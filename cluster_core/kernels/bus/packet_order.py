@@ -30,6 +30,11 @@ _OFFSETS: Final = (1 << OFFSET_BITS) - 1
 _NO_BYTES: Final = np.zeros(0, dtype=np.uint8)
 
 
+def with_file(number: int, offset: int) -> int:
+    """The offset in the file *number*, as messages and gaps name it."""
+    return number << OFFSET_BITS | offset
+
+
 def placed(offset: int) -> tuple[int, int]:
     """The number of the file and the offset in it."""
     return offset >> OFFSET_BITS, offset & _OFFSETS

@@ -9,7 +9,7 @@ whose owner has not spoken) is *provisional*: the state is saved before it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial as bind
 from typing import Any, Final
@@ -67,11 +67,22 @@ from slotscope.sources.bus.clues import (
 )
 from slotscope.sources.bus.files import CaptureFile
 from slotscope.sources.bus.outbox import Outbox
-from slotscope.sources.bus.point_series import CLOCK, GONE, LATE, LATENESS_NS, Late, PointSeries, RecordedInput, Turns
+from slotscope.sources.bus.point_series import (
+    CLOCK,
+    GONE,
+    LATE,
+    LATENESS_NS,
+    READERS,
+    Late,
+    PointSeries,
+    RecordedInput,
+    Turns,
+)
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs, Told, read_polls_and_logs, times
 from slotscope.sources.bus.reading import metered
 from slotscope.sources.bus.series import BatchTexts, BitmapNumbers, Release, series_batches
 from slotscope.sources.bus.series_clocks import measure_clocks, unknown_clock
+from slotscope.sources.bus.side_threads import SideWork, ahead
 from slotscope.sources.bus.unrecorded import Unrecorded
 from slotscope.sources.files import exists
 
@@ -187,6 +198,10 @@ class CaptureTask:
 
     def run(self) -> Iterator[pa.RecordBatch]:
         """Read, and yield what is found: settled rows, the state, provisional rows, what is known of all."""
+        with SideWork(READERS) as self._side:
+            yield from self._run()
+
+    def _run(self) -> Iterator[pa.RecordBatch]:
         if self._options.recorded or self._turns.count:
             self._series = self._begin_series()
         yield from self._tell()
@@ -195,15 +210,17 @@ class CaptureTask:
             return
         bitmap_rows: list[dict[str, Any]] = []
         for place, batch in self._batches():
-            yield from self._take(place, batch, bitmap_rows)
+            self._take(place, batch, bitmap_rows)
             if self._outbox.size_bytes > FLUSH_BYTES:
-                yield from self._flush(SETTLED)
+                self._flush(SETTLED)
+            yield from self._side.done()
         if not self._options.files and not self._messages and self._series is None:
             self._pass_on(self._dispatcher.advance())
-        yield from self._flush(SETTLED)
+        self._flush(SETTLED)
         facts = self._facts()
         yield blob_row(STATE, SETTLED, self._state())
         yield from self._finish(bitmap_rows)
+        yield from self._side.rest()
         if bitmap_rows:
             yield self._table(BITMAPS, SLOT_BITMAPS, bitmap_rows)
         yield self._table(BAD, BAD_RECORDS, [{"job": JOB, **row} for row in self._bad.rows()])
@@ -230,7 +247,7 @@ class CaptureTask:
     def _batches(self) -> Iterator[tuple[Place, BusBatch]]:
         """What is settled of the captures."""
         if self._series is not None:
-            for batch in self._series.settled(self._decoder, self._bad):
+            for batch in ahead(self._series.settled(self._decoder)):
                 yield self._series.place, batch
             return
         files, clocks = self._options.files, self._clocks
@@ -281,8 +298,8 @@ class CaptureTask:
         if told.logs:
             yield self._table(LOGS, LOG_EVENTS, told.logs)
 
-    def _take(self, place: Place, batch: BusBatch, bitmap_rows: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
-        """Number the messages of a batch, yield their rows and pass their clues on."""
+    def _take(self, place: Place, batch: BusBatch, bitmap_rows: list[dict[str, Any]]) -> None:
+        """Number the messages of a batch, hand out their rows and pass their clues on."""
         self._bad.take(place, batch, self._messages)
         if not len(batch) and not len(batch.events):
             return
@@ -305,11 +322,12 @@ class CaptureTask:
                 texts=texts,
                 addresses=addresses,
             )
-            yield blob_row(MESSAGE, SETTLED, packed_table(message_table(columns)))
+            self._side.give(bind(_packed_rows, MESSAGE, bind(message_table, columns)))
         if self._options.gossip and len(batch.gossip):
             found = gossip_columns(batch, first_id=first_id, nodes=nodes, texts=texts)
             names = [field.name for field in GOSSIP_FIELDS]
-            yield blob_row(GOSSIP, SETTLED, packed_table(pa.record_batch([found[name] for name in names], names)))
+            rows = bind(pa.record_batch, [found[name] for name in names], names)
+            self._side.give(bind(_packed_rows, GOSSIP, rows))
         asked = columns_of(batch, ids)
         seen = SeenMessages(batch.messages, asked.senders, nodes, asked.order)
         for clue in clues_of(batch, first_id, asked, nodes, addresses, bind(self._let_pass, batch, first_id, seen)):
@@ -368,19 +386,19 @@ class CaptureTask:
         for delivery in deliveries(passage):
             self._outbox.put(delivery)
 
-    def _flush(self, phase: int) -> Iterator[pa.RecordBatch]:
-        for part, number, blob in self._outbox.flush(self._bitmaps.contents):
-            yield blob_row(EVIDENCE, phase, blob, part, number)
+    def _flush(self, phase: int) -> None:
+        self._side.give(bind(_packed_evidence, phase, self._outbox.flush(self._bitmaps.contents)))
 
     def _finish(self, bitmap_rows: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
         """What the captures may still revise."""
         place = in_file(self._options.files[-1].path if self._options.files else "")
         if self._series is not None:
             place = self._series.place
-            for batch in self._series.provisional(self._decoder):
-                yield from self._take(place, batch, bitmap_rows)
-            yield from self._take(place, self._decoder.end_packets(), bitmap_rows)
-        yield from self._take(place, self._decoder.finish(), bitmap_rows)
+            for batch in ahead(self._series.provisional(self._decoder)):
+                self._take(place, batch, bitmap_rows)
+                yield from self._side.done()
+            self._take(place, self._decoder.end_packets(), bitmap_rows)
+        self._take(place, self._decoder.finish(), bitmap_rows)
         self._pass_on(self._dispatcher.finish())
         links = self._links
         if links is None:
@@ -388,7 +406,7 @@ class CaptureTask:
             links = LinkMeter(self._timeout_ms * 1_000_000)
             for passage in self._withheld:
                 self._deliver(passage, links)
-        yield from self._flush(PROVISIONAL)
+        self._flush(PROVISIONAL)
         yield self._table(LINK_ROWS, LINKS, link_rows(links, self._times[1]))
         yield self._table(GAP_ROWS, GAPS, list(self._gap_rows()))
         if self._series is not None:
@@ -437,3 +455,12 @@ class CaptureTask:
 
     def _table(self, kind: int, table: Table, rows: list[dict[str, Any]]) -> pa.RecordBatch:
         return blob_row(kind, SETTLED, packed_table(pa.Table.from_pylist(rows, schema=table_arrow(table))))
+
+
+def _packed_rows(kind: int, rows: Callable[[], pa.Table | pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield blob_row(kind, SETTLED, packed_table(rows()))
+
+
+def _packed_evidence(phase: int, found: Iterator[tuple[str, int, bytes]]) -> Iterator[pa.RecordBatch]:
+    for part, number, blob in found:
+        yield blob_row(EVIDENCE, phase, blob, part, number)

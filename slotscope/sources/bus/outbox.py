@@ -68,22 +68,14 @@ class Outbox:
         self.size_bytes += int((part.stop - part.start).sum())
 
     def flush(self, bitmaps: Sequence[bytes]) -> Iterator[tuple[str, int, bytes]]:
-        """Hand out all of it: the process as text, the number of the blob, the blob; *bitmaps* holds the content of every bitmap number."""
+        """Hand out all of it: the process as text, the number of the blob, the blob; *bitmaps* holds the content of every bitmap number.
+
+        The outbox is empty at once; a thread may go through what is handed out while it fills again.
+        """
         self._gather_single()
         parts, self._parts, self.size_bytes = self._parts, [], 0
-        if not parts:
-            return
-        found = joined(parts)
-        found = found.part(np.argsort(found.process, kind="stable"))
-        edges = np.flatnonzero(np.diff(found.process)) + 1
-        for begin, end in pairwise([0, *edges.tolist(), len(found.process)]):
-            process = self._ends[found.process[begin]]
-            self._blobs += 1
-            yield (
-                f"{process.ip}|{process.port}",
-                self._blobs,
-                pack_columns(found.part(slice(begin, end)), self._ends, bitmaps),
-            )
+        first, self._blobs = self._blobs, self._blobs + len(self._ends)
+        return _blobs_of(parts, self._ends, bitmaps, first)
 
     def _admits(self, process: Endpoint) -> bool:
         if process not in self._processes:
@@ -111,3 +103,16 @@ class Outbox:
         data = np.frombuffer(b"".join(one.packed for one in found), np.uint8)
         arrays = [np.array(values, kind) for values, kind in columns]
         self._parts.append(EvidenceColumns._make([*arrays, np.concatenate(([0], stops[:-1])), stops, data]))
+
+
+def _blobs_of(
+    parts: list[EvidenceColumns], ends: Sequence[Endpoint], bitmaps: Sequence[bytes], first: int
+) -> Iterator[tuple[str, int, bytes]]:
+    if not parts:
+        return
+    found = joined(parts)
+    found = found.part(np.argsort(found.process, kind="stable"))
+    edges = np.flatnonzero(np.diff(found.process)) + 1
+    for number, (begin, end) in enumerate(pairwise([0, *edges.tolist(), len(found.process)]), first + 1):
+        process = ends[found.process[begin]]
+        yield f"{process.ip}|{process.port}", number, pack_columns(found.part(slice(begin, end)), ends, bitmaps)

@@ -13,18 +13,26 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from cluster_core.errors import DecodeError
+from cluster_core.formats.capture.bus_capture import Row
 from cluster_core.formats.capture.packet import CaptureProblem
 from cluster_core.formats.landing import RecordedPlace, read_path
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.decoder import BusDecoder
-from cluster_core.kernels.bus.packet_order import NO_PACKETS, PacketReader, Packets, merged, placed, unpacked
-from slotscope.sources.bus.clues import BadRows
+from cluster_core.kernels.bus.packet_order import (
+    NO_PACKETS,
+    PacketReader,
+    Packets,
+    merged,
+    placed,
+    unpacked,
+    with_file,
+)
 from slotscope.sources.bus.reading import note_read
 from slotscope.sources.byte_streams import FileStream
 from slotscope.sources.files import exists, open_stream
@@ -87,14 +95,15 @@ class Turns:
 
     def kept(self) -> tuple[Any, ...]:
         """As plain values."""
-        return self.watermark_ns, self.newest_ns, self.waiting, self.sources, self.count
+        sources = dict(list(self.sources.items())[-SOURCES_KEPT:])
+        return self.watermark_ns, self.newest_ns, self.waiting, sources, self.count
 
 
 class _Stream:
     """One file that is being read."""
 
-    def __init__(self, file: RecordedInput, reader: PacketReader, watermark_ns: int) -> None:
-        self.file = file
+    def __init__(self, file: RecordedInput, number: int, reader: PacketReader, watermark_ns: int) -> None:
+        self.file, self.number = file, number
         self.late = self.taken = 0
         self.is_gone = self.is_over = False
         self._reader = reader
@@ -191,6 +200,7 @@ class PointSeries:
         self.turns = turns
         self.late: list[Late] = []
         self.before_ns = turns.watermark_ns
+        self._problems: list[Row] = []
         self._ahead_ns = ahead_ns
         self._files = sorted(files, key=lambda one: (self._from_ns(one), one.series, one.path))
         turns.newest_ns = max(turns.newest_ns, newest_ns)
@@ -201,18 +211,18 @@ class PointSeries:
         number, at = placed(offset)
         return self.turns.sources.get(number, ""), at
 
-    def settled(self, decoder: BusDecoder, bad: BadRows) -> Iterator[BusBatch]:
-        """What has its turn now; the rest waits."""
+    def settled(self, decoder: BusDecoder) -> Iterator[BusBatch]:
+        """What has its turn now, and what is wrong with the files; the rest waits."""
         turns = self.turns
         waiting: list[bytes] = []
-        for packets in self._in_turn(bad):
+        for packets in self._in_turn():
+            yield from self._wrong(decoder)
             at = int(np.searchsorted(packets.turns_ns, turns.watermark_ns, "right"))
             yield from decoder.take_records(packets.data, packets.records[:at])
             if at < len(packets):
                 waiting.append(packets.part(at, len(packets)).packed())
+        yield from self._wrong(decoder)
         turns.waiting = waiting
-        for number in list(turns.sources)[:-SOURCES_KEPT]:
-            del turns.sources[number]
 
     def provisional(self, decoder: BusDecoder) -> Iterator[BusBatch]:
         """What waits, for the time being."""
@@ -220,12 +230,18 @@ class PointSeries:
             packets = unpacked(blob)
             yield from decoder.take_records(packets.data, packets.records)
 
-    def _in_turn(self, bad: BadRows) -> Iterator[Packets]:
+    def _wrong(self, decoder: BusDecoder) -> Iterator[BusBatch]:
+        if self._problems:
+            batch = decoder.empty()
+            batch.rows, self._problems = self._problems, []
+            yield batch
+
+    def _in_turn(self) -> Iterator[Packets]:
         """All packets in the order of their turns; those of equal turns come together.  Threads read on while these are used."""
         with ThreadPoolExecutor(READERS, "captures") as readers:
-            yield from self._merged(bad, readers)
+            yield from self._merged(readers)
 
-    def _merged(self, bad: BadRows, readers: ThreadPoolExecutor) -> Iterator[Packets]:
+    def _merged(self, readers: ThreadPoolExecutor) -> Iterator[Packets]:
         unopened = deque(self._files)
         blobs = deque(self.turns.waiting)
         held = NO_PACKETS
@@ -255,7 +271,7 @@ class PointSeries:
                 stream.note()
             for stream in [stream for stream in streams if stream.is_empty]:
                 streams.remove(stream)
-                self._tell(stream, bad)
+                self._tell(stream)
 
     def _opened(self, file: RecordedInput) -> _Stream:
         turns = self.turns
@@ -264,12 +280,12 @@ class PointSeries:
         name = f"{file.series}/{file.place.file.name}"
         rank = int.from_bytes(hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=7).digest())
         reader = PacketReader(number, rank, ahead_ns=self._ahead_ns.get(file.series, 0), from_ns=self._from_ns(file))
-        return _Stream(file, reader, self.before_ns)
+        return _Stream(file, number, reader, self.before_ns)
 
-    def _tell(self, stream: _Stream, bad: BadRows) -> None:
+    def _tell(self, stream: _Stream) -> None:
         """Say what is wrong with a file that was read."""
         for problem in stream.problems:
-            bad.add(stream.file.path, problem.offset, problem.reason, problem.skipped_bytes)
+            self._problems.append(replace(problem, offset=with_file(stream.number, problem.offset)))
         if stream.is_gone:
             self.late.append(Late(stream.file.path, GONE, 0, 0, self.before_ns))
         elif stream.late:

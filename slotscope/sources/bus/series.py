@@ -16,6 +16,7 @@ from cluster_core.kernels.bus.rows import batch_of_rows
 from slotscope.sources.bus.capture_points import PointClocks
 from slotscope.sources.bus.clues import BadRows, in_file
 from slotscope.sources.bus.files import CaptureFile, bundles, read_bundle, read_lines
+from slotscope.sources.bus.side_threads import ahead
 
 ROWS_PER_BATCH = 5_000
 
@@ -33,7 +34,7 @@ def series_batches(
     """All batches of *files* in order, each with its file; the decoder is not finished, more files may follow."""
     for bundle in bundles(files):
         if not bundle[0].is_json:
-            yield from read_bundle(bundle, decoder, clocks)
+            yield from ahead(read_bundle(bundle, decoder, clocks))
             continue
         path, rows = bundle[0].path, []
         for row in read_lines(bundle[0]):

@@ -7,7 +7,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from cluster_core.kernels.bus import decoder as bus_decoder
+from cluster_core.kernels.bus import containers
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.columns import TextTable, address_of, message_columns
 from cluster_core.kernels.bus.decoder import BusDecoder
@@ -89,7 +89,7 @@ def test_columns_equal_what_the_batch_says(file: bytes) -> None:
 @pytest.mark.parametrize("step", [1 << 20, 5000, 997, 23])
 def test_reading_into_the_decoders_room_equals_feeding_it(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However much of the room is filled at a time, and whatever was left over before."""
-    monkeypatch.setattr(bus_decoder, "CHUNK_BYTES", 8000)
+    monkeypatch.setattr(containers, "CHUNK_BYTES", 8000)
     file = MIXED[0]
     decoder = BusDecoder()
     found: list[BusBatch] = []

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_core.formats.capture.bus_capture import STREAMS_MAX, SkippedPackets
-from cluster_core.kernels.bus import decoder as bus_decoder
+from cluster_core.kernels.bus import containers
 from cluster_core.kernels.bus import follower as bus_follower
 from cluster_core.wire.bus import encode_message
 from tests.builders.bus_builder import (
@@ -112,7 +112,7 @@ def test_tables_begin_anew_beyond_their_bounds(monkeypatch: pytest.MonkeyPatch) 
     """Numbers of nodes, texts, bitmaps and addresses belong to their batch."""
     for name in ("NODES_MAX", "TEXTS_MAX", "BITMAPS_MAX", "ADDRESSES_MAX"):
         monkeypatch.setattr(bus_follower, name, 3)
-    monkeypatch.setattr(bus_decoder, "CHUNK_BYTES", 80_000)
+    monkeypatch.setattr(containers, "CHUNK_BYTES", 80_000)
     sent = conversation([encode_message(ping(f"{i:040d}", myslots=bytes([i]) * 2048)) for i in range(60)], [EVERY] * 9)
 
     told, _ = check_equal([pcap(sent)])
