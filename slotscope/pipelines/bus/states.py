@@ -130,7 +130,7 @@ class States:
             where=is_process, order_by="part", runs=run.before, snapshot_id=run.name,
         )  # fmt: skip
         if few is not None:
-            return spark_frame(spark, few)
+            return spark_frame(spark, few.cast(pa.schema([captured.CAPTURED.field(name) for name in few.column_names])))
         saved = read_snapshot(spark, history.REPLAY_STATE, run.root, run.name, run.before)
         return saved.where(is_process).selectExpr(*PIECE)
 
