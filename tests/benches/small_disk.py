@@ -21,3 +21,18 @@ def mounted(folder: Path, kilobytes: int) -> Iterator[Path]:
         yield folder
     finally:
         subprocess.run(["umount", str(folder)], check=True)
+
+
+@contextmanager
+def filled(ballast: Path, free_bytes: int) -> Iterator[None]:
+    """Leave the disk that *ballast* lies on so many bytes."""
+    with ballast.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(4096))
+        except OSError:
+            file.truncate(file.tell() - free_bytes)
+    try:
+        yield
+    finally:
+        ballast.unlink()

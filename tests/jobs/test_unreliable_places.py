@@ -13,7 +13,7 @@ from slotscope.runtime.storage import stores, writable
 from slotscope.runtime.storage.delta_files import read_rows
 from tests.benches.object_store import object_store
 from tests.benches.program import slotscope, without_progress
-from tests.benches.small_disk import mounted
+from tests.benches.small_disk import filled, mounted
 from tests.benches.unreliable_store import failing_store
 from tests.conftest import DATA
 
@@ -39,14 +39,13 @@ def test_on_a_disk_that_is_full_a_snapshot_stays_and_comes_anew_when_there_is_ro
     words = ["key-slots", "--snapshot", "night", "--topology", NODES]
     before, after = loads(recorded_root, "before"), loads(recorded_root, "after")
     with mounted(tmp_path / "disk", 8 << 10) as disk:
-        root, ballast = disk / "root", disk / "ballast"
+        root = disk / "root"
         assert slotscope(*words, "--root", root, "--rdb", RECORDED / "before" / "*.rdb") == 0
         capfd.readouterr()
         codes = []
         for free_bytes in (0, 80 << 10, 160 << 10, 240 << 10):
-            fill(ballast, free_bytes)
-            codes.append(slotscope(*words, "--root", root, "--rdb", RECORDED / "after" / "*.rdb"))
-            ballast.unlink()
+            with filled(disk / "ballast", free_bytes):
+                codes.append(slotscope(*words, "--root", root, "--rdb", RECORDED / "after" / "*.rdb"))
             (line,) = without_progress(capfd.readouterr().err)
             assert "No space left on device" in line
             assert loads(root, "night") == before
@@ -54,16 +53,6 @@ def test_on_a_disk_that_is_full_a_snapshot_stays_and_comes_anew_when_there_is_ro
         assert loads(root, "night") == after
         assert [run["state"] for run in read_rows(str(root), RUNS, state="complete")] == ["complete"]
     assert set(codes) <= {1, 2, 75}
-
-
-def fill(ballast: Path, free_bytes: int) -> None:
-    """Leave the disk that *ballast* lies on so many bytes."""
-    with ballast.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(bytes(4096))
-        except OSError:
-            file.truncate(file.tell() - free_bytes)
 
 
 @pytest.mark.slow
