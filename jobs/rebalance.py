@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 from slotscope.requests.rebalance import Request
 from slotscope.runtime import cli
@@ -34,7 +35,7 @@ def command(cluster: str, /, *, request: Request = Request()) -> int:
 
     stored, is_new = choose_plan(cluster, request)
     said = None if request.json or not is_new else sys.stdout
-    report = load_rebalance_report(request.root, stored.plan_id)
+    report = replace(load_rebalance_report(request.root, stored.plan_id), asked=(cluster, *request.access.words()))
     page = deliver(report, root=request.root, html=request.html, stream=said)
     executed, findings = carry_out_chosen(cluster, request, stored) if stored.plan.moves else (None, [])
     if request.json:

@@ -59,6 +59,8 @@ class Code(StrEnum):
     LIMITS_NOT_REACHED = "limits-not-reached"
     NO_ROOM = "no-room"
     ZONE_MAJORITY = "zone-majority"
+    ZONE_COPIES = "zone-copies"
+    ZONE_MASTERS = "zone-masters"
     ABOVE_CAPACITY = "above-capacity"
     HEAVY_SLOTS = "heavy-slots"
     # of replays

@@ -110,6 +110,7 @@ class PlanStepRow(NamedTuple):
     detail: Annotated[str | None, "more in words"]
     keys: Annotated[int | None, "keys that were sent, if counted"]
     seconds: Annotated[float | None, "how long it took"]
+    path: Annotated[str | None, "where a run started: setslot, migrateslots or migration import"] = None
 
 
 class PlanAuditRow(NamedTuple):

@@ -39,7 +39,7 @@ class PlanJournal:
         return [
             Step(
                 StepKind(row["step"]), row["batch"], row["source"] or "", row["target"] or "", row["slots"] or "",
-                row["detail"] or "", row["keys"], row["seconds"],
+                row["detail"] or "", row["keys"], row["seconds"], row["path"] or "",
             )
             for row in rows
         ]  # fmt: skip
@@ -50,7 +50,7 @@ class PlanJournal:
         rows = [
             PlanStepRow(
                 self.plan_id, self.run_id, self.rows + number, now, step.batch, step.source or None, step.target or None,
-                step.slots or None, step.step, step.detail or None, step.keys, step.seconds,
+                step.slots or None, step.step, step.detail or None, step.keys, step.seconds, step.path or None,
             )._asdict()
             for number, step in enumerate(steps, 1)
         ]  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from cluster_core.load.slot_memory import SlotMemory, estimate_slot_memory, fit_shares
@@ -106,9 +106,21 @@ def weigh_slots(
         if master.me is not None and memory:
             held[master.me.id] = sum(loads["memory_bytes"][slot] for slot in master.me.slots)
     return SlotWeights(
-        topology, loads, estimates, fitted is not None, memory_limits(visits, held), _moves_by_jobs(visits),
+        _with_zones(topology, visits), loads, estimates, fitted is not None, memory_limits(visits, held), _moves_by_jobs(visits),
         len(masters) - len(estimates) if memory else 0,
     )  # fmt: skip
+
+
+def _with_zones(topology: Topology, visits: Sequence[Visit]) -> Topology:
+    """*topology* with the zones that nodes name in INFO (Valkey): CLUSTER NODES, as clients see it, has none."""
+    zones = {
+        visit.me.id: zone for visit in visits if visit.me and (zone := visit.checkup.info.get("availability_zone"))
+    }
+    nodes = (
+        replace(node, aux={**node.aux, "availability-zone": zones[node.id]}) if node.id in zones else node
+        for node in topology.nodes
+    )
+    return replace(topology, nodes=tuple(nodes))
 
 
 def _moves_by_jobs(visits: Sequence[Visit]) -> bool:

@@ -84,6 +84,8 @@ def test_one_command_balances_a_live_cluster_and_leaves_tables_and_page(kind, tm
     assert "every master ends within its limits" in said.out
     assert "ok  targets have room for both copies" in said.out
     assert "about" in said.out.splitlines()[-1]
+    assert "HOST:PORT" not in said.out
+    assert f"rebalance 127.0.0.1:{cluster.nodes[-1].port} --root {tmp_path} --plan" in said.out
     (plan,) = read_rows(str(tmp_path), REBALANCE_PLANS)
     assert f"dry run: nothing was changed; --plan {plan['plan_id']} --apply carries it out" in said.err
     assert (tmp_path / "reports" / f"plan-{plan['plan_id']}.html").exists()

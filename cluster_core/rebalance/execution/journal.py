@@ -38,6 +38,8 @@ class Step(NamedTuple):
     detail: str = ""
     keys: int | None = None
     seconds: float | None = None
+    path: str = ""
+    """How the run that it begins moves slots: a `Path`; empty where it begins none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,7 +175,7 @@ class Execution:
             yield from work.note(Step(StepKind.REFUSED, detail=prospect.refusals[0]))
             return Outcome(Verdict.REFUSED, prospect.refusals)
         direction = "back" if self.settings.rollback else "forward"
-        yield from work.note(Step(StepKind.STARTED, detail=f"{direction}, {prospect.path.value}"))
+        yield from work.note(Step(StepKind.STARTED, detail=direction, path=prospect.path.value))
         if prospect.path is Path.LEGACY:
             yield from work.tell(migrate_sentence(self.stored, sight, work.migrate_ms))
         try:

@@ -3,6 +3,7 @@
 A small TOML or JSON file::
 
     zone_share_max = 0.5             # no zone holds more than this share of any resource
+    zone_masters_max = 0.4           # to be warned where one has more of the masters
     pinned_slots = ["0-99", 866]     # stay where they are
 
     [defaults]                       # of every node
@@ -41,7 +42,7 @@ from cluster_core.topology.node import Node, Topology
 
 NODES_MAX = 16384
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)")
-_TOP = ("zone_share_max", "pinned_slots", "defaults", "nodes")
+_TOP = ("zone_share_max", "zone_masters_max", "pinned_slots", "defaults", "nodes")
 _NODE = ("node", "weight", "zone", "maxmemory", "capacity", "drain", "exclude", "add")
 _GONE = NodeFlags.FAIL | NodeFlags.HANDSHAKE | NodeFlags.NOADDR
 
@@ -71,6 +72,7 @@ class Placement:
     zone: str = ""
     weight: int | float = 1
     capacity: Mapping[str, int | float] = field(default_factory=dict)
+    zone_masters_max: int | float | None = None
 
 
 NOTHING = Placement(Located("", {}, {}))
@@ -86,9 +88,7 @@ def read_placement(text: str, source: str = "<placement>") -> Placement:
     listed = located.values.get("nodes", [])
     if not isinstance(listed, list) or len(listed) > NODES_MAX:
         raise located.fault(("nodes",), "nodes is a list of at most 16384 tables")
-    share = located.values.get("zone_share_max")
-    if share is not None and not 0 < _number(located, ("zone_share_max",), share) <= 1:
-        raise located.fault(("zone_share_max",), f"zone_share_max is a share, over 0 and at most 1, not {share}")
+    share, masters = (_share(located, name) for name in ("zone_share_max", "zone_masters_max"))
     general = Placement(
         located,
         (),
@@ -97,9 +97,17 @@ def read_placement(text: str, source: str = "<placement>") -> Placement:
         _text(located, ("defaults", "zone"), defaults.get("zone", "")),
         _weight(located, ("defaults", "weight"), defaults.get("weight", 1)),
         _capacity(located, ("defaults",), defaults),
+        masters,
     )
     wishes = tuple(_wish(general, number, entry) for number, entry in enumerate(listed))
-    return Placement(located, wishes, general.pinned, share, general.zone, general.weight, general.capacity)
+    return Placement(located, wishes, general.pinned, share, general.zone, general.weight, general.capacity, masters)
+
+
+def _share(located: Located, name: str) -> int | float | None:
+    share: int | float | None = located.values.get(name)
+    if share is not None and not 0 < _number(located, (name,), share) <= 1:
+        raise located.fault((name,), f"{name} is a share, over 0 and at most 1, not {share}")
+    return share
 
 
 def _wish(general: Placement, number: int, entry: Any) -> NodeWish:

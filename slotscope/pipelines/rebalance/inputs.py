@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from cluster_core.kinds import Severity
 from cluster_core.load.unread import WHOLE, FileUnread, Unread, together
 from cluster_core.memory.basis import Exactness, MemoryBasis
 from cluster_core.rebalance.goal.outlook import Growth
@@ -20,7 +19,14 @@ from cluster_core.topology.node import Topology
 from cluster_core.topology.reader import read_topology
 from schemas.activity import SLOT_ACTIVITY
 from schemas.bronze import BAD_RECORDS
-from schemas.caveats import Caveat, Code
+from schemas.caveats import Caveat
+from slotscope.pipelines.rebalance.input_caveats import (
+    estimated_load,
+    foreign_load,
+    left_out,
+    memory_basis,
+    unchecked_capacity,
+)
 from slotscope.pipelines.rebalance.plan import BYTES, TOLERANCES, Schedule
 from slotscope.plans.growth import MODEL_ERROR, Weighed, growth_since
 from slotscope.reports.unread import unread_lines
@@ -33,6 +39,7 @@ from slotscope.sources.inputs import load_topology
 from slotscope.sources.node_polls import newest_topology
 from slotscope.sources.slot_files import ActivityOptions, plan_units
 from slotscope.sources.slot_weights import OPS_ESTIMATED, Weights, read_weights
+from slotscope.transforms.zone_findings import replica_zones
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,6 +81,8 @@ class Found:
     time_limit_s: float | None = None
     growth: Growth | None = None
     memory_error: float | None = None
+    replica_zones: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    zone_masters_max: float | None = None
 
     def write(self, root: str) -> None:
         """Write what the files about slots said, and what in them could not be read."""
@@ -125,7 +134,7 @@ def find_inputs(request: Request, spark: SparkSession | None) -> Found:
         request,
         Inputs(
             topology, loads, weights.memory, snapshots[-1] if snapshots else NO_SNAPSHOT, activity, request.combine,
-            together([weights.unread, _activity_unread(activity)]), [*_foreign(weights), *of_growth],
+            together([weights.unread, _activity_unread(activity)]), [*foreign_load(weights), *of_growth],
             growth,
         ),
     )  # fmt: skip
@@ -164,15 +173,15 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
         TimeModel() if goal.bytes_per_s is None else TimeModel(bytes_per_s=_positive(goal.bytes_per_s, "--bytes-per-s"))
     )
     warnings = [
-        *_memory_caveats(inputs.memory, resources), *_estimate_caveats(resources), *inputs.warnings,
-        *_silent(inputs.activity, masters_without(inputs.topology, nodes)), *_unchecked(capped, resources, loads),
+        *memory_basis(inputs.memory, resources), *estimated_load(resources), *inputs.warnings,
+        *left_out(inputs.activity, inputs.topology, nodes), *unchecked_capacity(capped, resources, loads),
     ]  # fmt: skip
     return Found(
         problem, nodes, Schedule(goal.jobs, goal.zone_jobs, goal.job_slots, model),
         TOLERANCES if compared is None else compared, inputs.snapshot_id, inputs.activity, inputs.combined, inputs.unread,
         others, {name: tolerance[name] for name in others}, warnings,
         None if goal.time_limit is None else _positive(goal.time_limit, "--time-limit"), inputs.growth,
-        inputs.memory_error,
+        inputs.memory_error, replica_zones(inputs.topology), placement.zone_masters_max,
     )  # fmt: skip
 
 
@@ -187,56 +196,6 @@ def _refusal(unread: Unread) -> str:
 def _activity_unread(activity: Activity | None) -> Unread:
     counts = Counter(record.source for record in activity.bad) if activity is not None else {}
     return Unread(tuple(FileUnread(source, "", bad_records=count) for source, count in sorted(counts.items())))
-
-
-def _foreign(weights: Weights) -> list[Caveat]:
-    keys = weights.foreign_keys
-    words = f"{keys} keys lie on nodes that do not own their slots: they are not counted"
-    return [Caveat(Severity.WARNING, Code.FOREIGN_LOAD, words)] if keys else []
-
-
-def _estimate_caveats(resources: Sequence[str]) -> list[Caveat]:
-    words = f"{OPS_ESTIMATED}: accesses in 1,000 s, estimated from the LFU counters of the dumps; SLOT-STATS polls or MONITOR logs count them"
-    return [Caveat(Severity.WARNING, Code.OPS_ESTIMATED, words)] if OPS_ESTIMATED in resources else []
-
-
-def _memory_caveats(memory: Sequence[MemoryBasis], resources: Sequence[str]) -> list[Caveat]:
-    """What memory_bytes rests on, where it is balanced and not every key is measured by its own server's model."""
-    if "memory_bytes" not in resources:
-        return []
-    caveats = dict.fromkeys(basis.caveat for basis in memory)
-    return [Caveat(Severity.WARNING, Code.MEMORY_MODEL, f"memory_bytes: {caveat}") for caveat in caveats if caveat]
-
-
-def _unchecked(capped: Sequence[str], resources: Sequence[str], loads: Mapping[str, Sequence[float]]) -> list[Caveat]:
-    """Capacities of what is not balanced: nothing keeps the plan within them."""
-    return [
-        Caveat(
-            Severity.WARNING,
-            Code.CAPACITY_NOT_KEPT,
-            f"the capacity of {name} is not kept: {'it is known but not balanced' if name in loads else 'no load of it is known'}",
-        )
-        for name in capped
-        if name not in resources
-    ]
-
-
-def masters_without(topology: Topology, nodes: Sequence[PlannedNode]) -> list[str]:
-    """Return the masters of *topology* that are left out because they are gone and hold nothing."""
-    known = {node.id for node in nodes}
-    return [node.id for node in topology.masters() if node.id not in known]
-
-
-def _silent(activity: Activity | None, gone: Sequence[str]) -> list[Caveat]:
-    found = [
-        Caveat(Severity.WARNING, Code.GONE, f"master {node} holds no slots and is failed or unknown: left out")
-        for node in gone
-    ]
-    restarted = {figure.slot for figure in activity.figures if figure.restarted} if activity is not None else set()
-    if restarted:
-        words = f"{len(restarted)} slots moved or were reset between polls: those windows are left out"
-        found.append(Caveat(Severity.WARNING, Code.WINDOWS_LEFT_OUT, words))
-    return found
 
 
 def _snapshots(request: Request) -> tuple[str, ...]:

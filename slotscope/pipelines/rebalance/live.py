@@ -79,7 +79,7 @@ def choose_plan(cluster: str, request: Request) -> Chosen:
         )  # fmt: skip
         inputs = Inputs(
             weights.topology, weights.loads, snapshot_id=LIVE, growth=growth, memory_error=weights.memory_error,
-            warnings=[*_memory_caveats(weights), *_limit_caveats(weights), *of_growth],
+            warnings=[*memory_caveats(weights), *_limit_caveats(weights), *of_growth],
             capacity={node: {"memory_bytes": size} for node, size in weights.limits.capacity.items()},
         )  # fmt: skip
         goal = request if weights.moves_by_jobs or request.path != "auto" else replace(request, path="setslot")
@@ -122,7 +122,7 @@ def _nodes_listed_by(first: Address, access: Access) -> set[str]:
         raise InputError(f"{first}: CLUSTER NODES: {error.reason}") from error
 
 
-def _memory_caveats(weights: SlotWeights) -> list[Caveat]:
+def memory_caveats(weights: SlotWeights) -> list[Caveat]:
     """What the memory of slots rests on, where the servers do not count it by slot."""
     estimates, counted = weights.memory, weights.counted_masters
     mixed = []

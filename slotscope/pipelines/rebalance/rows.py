@@ -28,7 +28,8 @@ from slotscope.runtime.storage.runs import running
 from slotscope.runtime.storage.snapshot_names import cluster_of
 from slotscope.sources.keys.text import key_text
 from slotscope.transforms.unread_findings import find_partial
-from slotscope.transforms.watched_findings import find_not_balanced, find_zone_majority
+from slotscope.transforms.watched_findings import find_not_balanced
+from slotscope.transforms.zone_findings import find_zones
 
 PARTS_LISTED = 5
 """Keys and hash tags listed of a heavy slot."""
@@ -64,7 +65,13 @@ def store_plan(root: str, found: Found, *, join_ranges: bool, now_ms: int | None
         *find_partial(found.unread),
         *found.warnings,
         *find_not_balanced(made.watched, list(found.problem.loads)),
-        *find_zone_majority(found.problem, made.stored.plan),
+        *find_zones(
+            found.problem,
+            made.stored.plan,
+            {node.id: node.address for node in found.nodes},
+            found.replica_zones,
+            found.zone_masters_max,
+        ),
     ]
     write_plan(
         root, made, parts=parts, bad_records=found.unread.whole.bad_records, warnings=warnings, growth=found.growth,

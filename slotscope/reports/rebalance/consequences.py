@@ -150,9 +150,9 @@ def measured_speed(root: str, own_id: str) -> MeasuredSpeed | None:
 
 def _path_of(root: str, plan_id: str) -> str:
     """How the last run of a plan moved slots, in words; empty where its journal does not say."""
-    started = read_rows(root, PLAN_STEPS, columns=("ts", "detail"), plan_id=plan_id, step=StepKind.STARTED.value)
-    last = (max(started, key=lambda row: row["ts"])["detail"] if started else None) or ""
-    return next((words for path, words in PATH_WORDS.items() if last.endswith(f", {path.value}")), "")
+    started = read_rows(root, PLAN_STEPS, columns=("ts", "path"), plan_id=plan_id, step=StepKind.STARTED.value)
+    last = max(started, key=lambda row: row["ts"])["path"] if started else None
+    return next((words for path, words in PATH_WORDS.items() if path.value == last), "")
 
 
 def moving_parts(root: str, stored: StoredPlan) -> list[MovingPart] | None:

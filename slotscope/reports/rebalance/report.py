@@ -220,6 +220,8 @@ class RebalanceReport:
     estimated_s: float
     state_hash: str
     root: str = "DIR"
+    asked: Sequence[str] = ()
+    """The node that `rebalance` was given and how to connect, as words of its command line; nothing of other plans."""
     gain_min: float = 0.0
     hosts_max: int = 0
     bad_records: int = 0

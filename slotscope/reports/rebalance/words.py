@@ -229,19 +229,20 @@ def next_commands(report: RebalanceReport) -> list[tuple[str, str]]:
     check = (f"{program} check-plan {place}", "verify bound, limits and sums from the tables alone")
     if not report.acts:
         return [check]
+    back = "the way back: every slot to where it was" + (
+        "; --revive where an emptied master has become a replica" if _empties(report) else ""
+    )
+    if report.asked:
+        live = f"{program} rebalance {' '.join(map(shell_word, report.asked))} {place} --apply"
+        does = "carry it out and audit it; journalled, can be resumed or rolled back"
+        return [check, (live, does), (f"{live} --rollback", back)]
+    execute = f"{program} execute-plan {place} --cluster HOST:PORT"
     return [
         check,
-        (f"{program} execute-plan {place} --cluster HOST:PORT", "dry run: what would be sent, to whom, in which order"),
-        (
-            f"{program} execute-plan {place} --cluster HOST:PORT --apply",
-            "do it; journalled, can be resumed or rolled back",
-        ),
+        (execute, "dry run: what would be sent, to whom, in which order"),
+        (f"{execute} --apply", "do it; journalled, can be resumed or rolled back"),
         (f"{program} audit-plan {place} --cluster HOST:PORT", "afterwards: promised against measured"),
-        (
-            f"{program} execute-plan {place} --cluster HOST:PORT --apply --rollback",
-            "the way back: every slot to where it was"
-            + ("; --revive where an emptied master has become a replica" if _empties(report) else ""),
-        ),
+        (f"{execute} --apply --rollback", back),
     ]
 
 

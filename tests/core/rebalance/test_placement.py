@@ -90,6 +90,7 @@ def test_a_node_that_will_join_need_not_be_there_yet():
     [
         ("zone_share_max = 1.5\n", "line 1: zone_share_max is a share"),
         ("\n\nzone_share_max = nan\n", "line 3: zone_share_max is nan"),
+        ("zone_masters_max = 0\n", "line 1: zone_masters_max is a share"),
         ("\nweigth = 2\n", "line 2: weigth is not known"),
         ('[[nodes]]\nnode = "x"\nweigth = 2\n', "line 3: weigth is not known; did you mean weight?"),
         ('[[nodes]]\nnode = "x"\nweight = -2\n', "line 3: weight must be more than 0"),

@@ -72,7 +72,7 @@ def test_the_speed_is_that_of_the_plan_that_was_carried_out_last(tmp_path: Path,
 
     bytes_per_s = moves[0]["bytes"] / 2
     assert measured_speed(root, "another") == MeasuredSpeed(made.stored.plan_id, bytes_per_s, 1)
-    began = {**step(made.stored.plan_id, "started", 3), "detail": "forward, setslot"}
+    began = {**step(made.stored.plan_id, "started", 3), "path": "setslot"}
     append_rows(root, PLAN_STEPS, [began])
     assert measured_speed(root, "another") == MeasuredSpeed(made.stored.plan_id, bytes_per_s, 1, BY_HAND)
     assert measured_speed(root, made.stored.plan_id) is None

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from cluster_core.kinds import Severity
+from cluster_core.load.slot_memory import SlotMemory
 from cluster_core.wire.resp import RespError, encode_value
+from schemas.caveats import Code
+from slotscope.pipelines.rebalance.live import memory_caveats
 from slotscope.servers.node_link import Access, Address
 from slotscope.servers.slot_weights import SlotWeights, weigh_slots
 from tests.benches.fake_servers import scripted
@@ -72,7 +77,26 @@ def test_the_maxmemory_of_a_server_is_what_its_slots_may_grow_to() -> None:
     assert found.limits == ({"a" * 40: 396 + 350_000}, {})
 
 
+def test_the_zone_of_a_server_is_what_it_says_in_info() -> None:
+    """CLUSTER NODES, as clients see it, does not tell."""
+    found, _ = weigh(b"availability_zone:rack-7\r\n")
+
+    assert [node.aux["availability-zone"] for node in found.topology.nodes] == ["rack-7"]
+
+
 def test_who_evicts_keys_is_always_full_and_has_no_limit_and_who_cannot_has_no_room() -> None:
     """At 96 % of its maxmemory: 9,604 bytes above what it may use are more than all that its slots hold."""
     assert weigh(FULL % b"allkeys-lru")[0].limits == ({}, {"a" * 40: "allkeys-lru"})
     assert weigh(FULL % b"noeviction")[0].limits == ({"a" * 40: 1}, {})
+
+
+def test_masters_whose_memory_is_measured_in_two_ways_are_a_warning() -> None:
+    """A cluster in the middle of an upgrade: one master counts by slot, of the other every key was measured."""
+    counted, _ = weigh()
+    measured = SlotMemory({9: 100}, 0.0, measured=2, keys=2)
+
+    assert memory_caveats(counted) == []
+    assert memory_caveats(replace(counted, memory=[measured], counted_masters=0)) == []
+    (told,) = memory_caveats(replace(counted, memory=[measured]))
+    assert (told.severity, told.code) == (Severity.WARNING, Code.MEMORY_MIXED)
+    assert "of 1 master is what SLOT-STATS counts, of 1 master what MEMORY USAGE says" in told.text

@@ -1,0 +1,67 @@
+"""What to know of the inputs of a plan before trusting it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from cluster_core.kinds import Severity
+from cluster_core.memory.basis import MemoryBasis
+from cluster_core.rebalance.stored_plan import PlannedNode
+from cluster_core.topology.node import Topology
+from schemas.caveats import Caveat, Code
+from slotscope.sources.slot_weights import OPS_ESTIMATED, Weights
+
+if TYPE_CHECKING:
+    from slotscope.pipelines.slot_activity import Activity
+
+
+def foreign_load(weights: Weights) -> list[Caveat]:
+    """Keys on nodes that do not own their slots."""
+    keys = weights.foreign_keys
+    words = f"{keys} keys lie on nodes that do not own their slots: they are not counted"
+    return [Caveat(Severity.WARNING, Code.FOREIGN_LOAD, words)] if keys else []
+
+
+def estimated_load(resources: Sequence[str]) -> list[Caveat]:
+    """Operations that nobody counted."""
+    words = f"{OPS_ESTIMATED}: accesses in 1,000 s, estimated from the LFU counters of the dumps; SLOT-STATS polls or MONITOR logs count them"
+    return [Caveat(Severity.WARNING, Code.OPS_ESTIMATED, words)] if OPS_ESTIMATED in resources else []
+
+
+def memory_basis(memory: Sequence[MemoryBasis], resources: Sequence[str]) -> list[Caveat]:
+    """What memory_bytes rests on, where it is balanced and not every key is measured by its own server's model."""
+    if "memory_bytes" not in resources:
+        return []
+    caveats = dict.fromkeys(basis.caveat for basis in memory)
+    return [Caveat(Severity.WARNING, Code.MEMORY_MODEL, f"memory_bytes: {caveat}") for caveat in caveats if caveat]
+
+
+def unchecked_capacity(
+    capped: Sequence[str], resources: Sequence[str], loads: Mapping[str, Sequence[float]]
+) -> list[Caveat]:
+    """Capacities of what is not balanced: nothing keeps the plan within them."""
+    return [
+        Caveat(
+            Severity.WARNING,
+            Code.CAPACITY_NOT_KEPT,
+            f"the capacity of {name} is not kept: {'it is known but not balanced' if name in loads else 'no load of it is known'}",
+        )
+        for name in capped
+        if name not in resources
+    ]
+
+
+def left_out(activity: Activity | None, topology: Topology, nodes: Sequence[PlannedNode]) -> list[Caveat]:
+    """Masters that are gone and hold nothing, and windows of slots that moved meanwhile."""
+    known = {node.id for node in nodes}
+    found = [
+        Caveat(Severity.WARNING, Code.GONE, f"master {node.id} holds no slots and is failed or unknown: left out")
+        for node in topology.masters()
+        if node.id not in known
+    ]
+    restarted = {figure.slot for figure in activity.figures if figure.restarted} if activity is not None else set()
+    if restarted:
+        words = f"{len(restarted)} slots moved or were reset between polls: those windows are left out"
+        found.append(Caveat(Severity.WARNING, Code.WINDOWS_LEFT_OUT, words))
+    return found

@@ -1,0 +1,109 @@
+"""What the loss of a zone would take after a plan, which moves slots and no masters: as warnings and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from cluster_core.rebalance.goal.problem import Problem
+from cluster_core.rebalance.plan import Plan
+from cluster_core.slots.node_flags import NodeFlags
+from cluster_core.topology.node import Topology
+from schemas.caveats import Caveat, Code
+from slotscope.reports.rebalance.words import resource_words, share_text
+from slotscope.runtime.text import plural
+
+NAMED_MAX = 4
+_GONE = NodeFlags.FAIL | NodeFlags.HANDSHAKE | NodeFlags.NOADDR
+
+
+def replica_zones(topology: Topology) -> dict[str, list[str]]:
+    """Return the zones (availability-zone) of the replicas of each master, by its id; empty where one is not known."""
+    zones: dict[str, list[str]] = {node.id: [] for node in topology.masters()}
+    for node in topology.nodes:
+        if node.master_id in zones and not node.flags & _GONE:
+            zones[node.master_id].append(node.aux.get("availability-zone", ""))
+    return zones
+
+
+def find_zones(
+    problem: Problem,
+    plan: Plan,
+    addresses: Mapping[str, str],
+    replicas: Mapping[str, Sequence[str]],
+    masters_max: float | None,
+) -> list[Caveat]:
+    """Name zones whose loss takes too much: slots with all their copies, more than *masters_max* of the masters, or a majority of them.
+
+    *addresses* and zones of *replicas* go by the id of the master.  Nothing is told where the zone of a master that holds slots is not known,
+    or all are in one.
+    """
+    zones = {master.id: master.zone for master in problem.masters}
+    owners = list(dict.fromkeys(plan.owners_after))
+    if len({zones[node] for node in owners}) < 2 or not all(zones[node] for node in owners):
+        return []
+    found: list[Caveat] = []
+    for zone in dict.fromkeys(zones[node] for node in owners):
+        inside = [node for node in owners if zones[node] == zone]
+        found += _last_copies(
+            problem, plan, zone, [node for node in inside if set(replicas.get(node, ())) <= {zone}], addresses
+        )
+        found += _masters(zone, inside, len(owners), masters_max, addresses)
+        found += _majority(problem, plan, zone, inside, len(owners))
+    return found
+
+
+def _last_copies(
+    problem: Problem, plan: Plan, zone: str, alone: Sequence[str], addresses: Mapping[str, str]
+) -> Iterator[Caveat]:
+    """Masters without a replica in another zone; a warning where slots move to one."""
+    if not alone:
+        return
+    get = {move.target for move in plan.moves}
+    gets = [node for node in alone if node in get]
+    slots = sum(owner in alone for owner in plan.owners_after)
+    words = (
+        f"without zone {zone} {plural(slots, 'slot')} have no copy, {_part(problem, plan, alone)}: {_named(alone, addresses)} "
+        f"{'has' if len(alone) == 1 else 'have'} no replica in another zone"
+    )
+    if gets:
+        words += f"; slots move to {_named(gets, addresses)}: give {'it' if len(gets) == 1 else 'them'} one first, or exclude = true in --placement"
+        yield Caveat.warning(Code.ZONE_COPIES, words, zone)
+    else:
+        yield Caveat.note(Code.ZONE_COPIES, words, zone)
+
+
+def _masters(
+    zone: str, inside: Sequence[str], masters: int, allowed: float | None, addresses: Mapping[str, str]
+) -> Iterator[Caveat]:
+    if allowed is None or len(inside) <= allowed * masters:
+        return
+    words = (
+        f"zone {zone} has {len(inside)} of the {masters} masters that hold slots afterwards, {share_text(len(inside) / masters)}, and "
+        f"{share_text(allowed)} are allowed (zone_masters_max): {_named(inside, addresses)}; CLUSTER FAILOVER on a replica in another zone "
+        "changes that, a plan of slots does not"
+    )
+    yield Caveat.warning(Code.ZONE_MASTERS, words, zone)
+
+
+def _majority(problem: Problem, plan: Plan, zone: str, inside: Sequence[str], masters: int) -> Iterator[Caveat]:
+    """Without a majority nobody elects a replica (server: clusterHandleReplicaFailover)."""
+    if masters - len(inside) >= masters // 2 + 1:
+        return
+    words = (
+        f"zone {zone} has {len(inside)} of the {masters} masters that hold slots afterwards, and {_part(problem, plan, inside)}: "
+        "without it the other masters are no majority, and no replica is elected in place of those that are lost"
+    )
+    yield Caveat.note(Code.ZONE_MAJORITY, words, zone)
+
+
+def _part(problem: Problem, plan: Plan, nodes: Sequence[str]) -> str:
+    """What they hold afterwards of all."""
+    loads = problem.loads[plan.cost]
+    held = sum(float(load) for load, node in zip(loads, plan.owners_after, strict=True) if node in nodes)
+    return f"{share_text(held / (float(sum(loads)) or 1.0))} of {resource_words(plan.cost)}"
+
+
+def _named(nodes: Sequence[str], addresses: Mapping[str, str]) -> str:
+    names = [addresses.get(node) or node for node in nodes]
+    more = len(names) - NAMED_MAX
+    return ", ".join(names[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
