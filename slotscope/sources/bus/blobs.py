@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -235,8 +235,18 @@ def message_of(packed: bytes, bitmap: bytes) -> Message:
     return decode_packed(packed, bitmap)
 
 
+@lru_cache(maxsize=1)
+def _message_of_both(packed: bytes, bitmap: bytes) -> Message:
+    return message_of(packed, bitmap)
+
+
 def evidence_of(delivery: Delivery, bitmap: bytes) -> Evidence | None:
-    """The evidence of one delivery."""
+    """The evidence of one delivery; the one at the other end is often next, and of the same message."""
+    if delivery.kind == "message":
+        told = _message_of_both(delivery.packed, bitmap)
+        return MessageSeen(
+            delivery.ts_ns, delivery.ref, delivery.connection, delivery.outbound, delivery.sent, delivery.peer, told
+        )
     seen = (delivery.connection, delivery.outbound)
     return _evidence(
         delivery.kind, delivery.ts_ns, delivery.ref, seen, delivery.sent, delivery.peer, bitmap, delivery.packed

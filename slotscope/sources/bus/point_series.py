@@ -26,9 +26,9 @@ from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.kernels.bus.packet_order import (
     NO_PACKETS,
+    PacketMerger,
     PacketReader,
     Packets,
-    merged,
     placed,
     unpacked,
     with_file,
@@ -244,7 +244,7 @@ class PointSeries:
     def _merged(self, readers: ThreadPoolExecutor) -> Iterator[Packets]:
         unopened = deque(self._files)
         blobs = deque(self.turns.waiting)
-        held = NO_PACKETS
+        held, merger = NO_PACKETS, PacketMerger()
         streams: list[_Stream] = []
         while unopened or streams or blobs or len(held):
             if not len(held) and blobs:
@@ -265,7 +265,7 @@ class PointSeries:
             parts = [held.stretch(0, at), *(part for stream in streams for part in stream.take(limit_ns))]
             held = held.stretch(at, len(held))
             ahead = _filled(streams, window, readers)
-            yield merged(parts)
+            yield merger.merged(parts)
             _wait(ahead)
             for stream in streams:
                 stream.note()

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 T = TypeVar("T")
 AHEAD: Final = 2
 """So many items are made before they are asked for."""
-WAITING_MAX: Final = 8
+WAITING_MAX: Final = 4
 """So much work may wait for its turn, with all that it holds in memory."""
 _END: Final = object()
 
