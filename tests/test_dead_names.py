@@ -24,7 +24,6 @@ USED_ELSEWHERE = {
     "compress_type": "zipfile reads it of an entry",
     "external_attr": "zipfile reads it of an entry",
     "seekable": "io asks a file for it",
-    "pushFilters": "Spark calls it of a reader",
     "story_command": "jobs.main names it as text",
     "forget_command": "jobs.main names it as text",
     "maintain_command": "jobs.main names it as text",
