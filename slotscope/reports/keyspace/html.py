@@ -27,8 +27,8 @@ HEAVY_SLOTS_SHOWN = 60
 ROWS_SHOWN = 100
 USES_SHOWN = 60
 WARNINGS_SHOWN = 200
-DATA_BYTES_MAX = 600_000
-"""What the columns of the map may take of a page of a megabyte; the names of the largest keys lose their middles for it."""
+PAGE_BYTES_MAX = 1_000_000
+"""What a page may take; the names of the largest keys lose their middles for it."""
 
 _TOP_KEY_LIMITS = (60, 40, 28, 20, 12, 8)
 
@@ -73,7 +73,9 @@ def render_html(report: KeyspaceReport) -> str:
         },
     }
     scripts = ["slot_map.js", "keyspace.js", "icicle.js"]
-    data = slot_data(report) | {"owner": _owner_runs(report), "prefixes": tree}
+    data = slot_data(report) | {"owner": _owner_runs(report), "prefixes": tree, "topKey": []}
+    rest = len(render_page("keyspace.html", context, data=data, scripts=scripts).encode())
+    data["topKey"] = _top_keys(report, PAGE_BYTES_MAX - rest)
     return render_page("keyspace.html", context, data=data, scripts=scripts)
 
 
@@ -117,7 +119,7 @@ def slot_data(report: KeyspaceReport) -> dict[str, object]:
     """Return what the map of the slots needs, as columns of 16384 entries; -1 stands for no owner."""
     slots = report.slots
     names = node_names(report.nodes)
-    columns: dict[str, object] = {
+    return {
         "snapshot": text.printable(report.snapshot_id, 80),
         "nodes": [
             {
@@ -132,9 +134,8 @@ def slot_data(report: KeyspaceReport) -> dict[str, object]:
         "memory": _sizes(slot.memory_bytes for slot in slots),
         "expires": [slot.expires for slot in slots],
         "topKeyBytes": [slot.top_key_bytes if slot.top_key_memory is None else slot.top_key_memory for slot in slots],
+        "owner": [-1 if slot.owner is None else slot.owner for slot in slots],
     }
-    columns["topKey"] = _top_keys(report, DATA_BYTES_MAX - len(embedded_json(columns)))
-    return columns | {"owner": [-1 if slot.owner is None else slot.owner for slot in slots]}
 
 
 def _sizes(values: Iterable[int | None]) -> list[int] | None:

@@ -37,7 +37,23 @@ def test_a_report_without_prefixes_has_no_picture():
 
 
 def test_a_page_with_everything_on_it_stays_below_a_megabyte():
-    assert len(render_html(full_report()).encode()) < SIZE_MAX
+    report = full_report()
+    long = [
+        replace(
+            slot,
+            keys=61 + at % 30,
+            expires=at % 50,
+            serialized_bytes=123_456 + at,
+            top_key=b"session:%032d" % at,
+            top_key_bytes=12_345 + at,
+        )
+        for at, slot in enumerate(report.slots)
+    ]
+    many = [replace(group, name=b"%s:%056d:" % (group.name[:3], at)) for at in range(40) for group in report.prefixes]
+    page = render_html(replace(report, slots=long, prefixes=many)).encode()
+
+    assert 0.9 * SIZE_MAX < len(page) < SIZE_MAX
+    assert b"session:0" in page
 
 
 def test_hostile_names_are_no_markup_in_use_and_savings():
