@@ -127,6 +127,16 @@ def test_as_json_each_batch_is_a_line_with_what_it_came_to(spark, tmp_path, caps
     assert told["outcome"]["messages"] > 0
 
 
+def test_a_follower_that_was_killed_as_its_first_batch_began_begins_again(spark, tmp_path) -> None:
+    """Spark leaves the file that it was writing in its checkpoint."""
+    offsets = tmp_path / "root" / "checkpoints" / "follow" / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / ".0.5f7c2a1e-1f3b-4d53-8b2c-0a6d1f2e3c4d.tmp").write_bytes(b"v1\n{")
+    put(landing_files(tmp_path / "landing", packets_max=600)[:1])
+
+    assert [one.files for one in follow(spark, tmp_path / "root", tmp_path / "landing")] == [1]
+
+
 def test_a_stream_goes_on_only_with_the_options_and_the_states_that_it_began_with(spark, tmp_path) -> None:
     """It has the names of new files only: from nothing it would tell half a history."""
     files = landing_files(tmp_path / "landing", packets_max=600)

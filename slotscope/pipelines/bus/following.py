@@ -102,6 +102,8 @@ class Follower:
             .load(request.landing)
             .select("path", "length")
         )
+        # A follower that is killed as its first batch begins leaves a file half written, which Spark 4.2 would refuse to begin beside.
+        self._spark.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
         self._is_named.clear()
         writer = files.writeStream.queryName("follow").foreachBatch(self._take)
         writer = writer.option("checkpointLocation", f"{request.root.rstrip('/')}/{CHECKPOINT}")
