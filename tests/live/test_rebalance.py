@@ -115,6 +115,7 @@ def test_one_command_balances_a_live_cluster_and_leaves_tables_and_page(kind, tm
     assert "nothing to do" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_plan_knows_the_maxmemory_of_the_servers_and_when_they_reach_it(redis7, tmp_path, capsys):
     """A plan of ten days ago, fifty kilobytes more since then, 95 % of maxmemory: how full targets get, and in how many days each server is."""
     store_balance(tmp_path, redis7, ago_s=10 * 86_400, iterations=1)

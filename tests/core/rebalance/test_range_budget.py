@@ -129,6 +129,7 @@ def test_a_plan_that_joined_ranges_is_the_same_again_and_comes_to_rest():
     assert plan(applied(cluster, found.owners_after)).moves == ()
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_limits_at_odds_do_not_keep_slot_ranges_from_being_joined():
     """One master has half the room of the others, so no plan keeps the tolerance; what comes nearest is joined, and moves nothing when planned again."""
