@@ -12,7 +12,7 @@ from cluster_core.incidents.checks.layout import Placed, layout_findings
 from cluster_core.incidents.incident import short
 from cluster_core.kinds import FindingCode, Severity
 from cluster_core.slots.key_slot import SLOT_COUNT
-from cluster_core.slots.node_flags import NodeFlags
+from cluster_core.slots.node_flags import GONE, NodeFlags
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.node import Node, Topology
 
@@ -23,7 +23,6 @@ LAG_BYTES_MAX: Final = 10 << 20
 SILENCE_S_MAX: Final = 15
 """A master pings its replicas every ten seconds (repl-ping-replica-period)."""
 NAMED_MAX: Final = 3
-_GONE: Final = NodeFlags.FAIL | NodeFlags.NOADDR | NodeFlags.HANDSHAKE
 
 
 class SymptomCode(StrEnum):
@@ -271,7 +270,7 @@ def _layout(views: Sequence[Topology]) -> Iterator[Symptom]:
     view = believed(views)
     if view is None:
         return
-    living = [node for node in view.nodes if not node.flags & _GONE]
+    living = [node for node in view.nodes if not node.flags & GONE]
     voters = [node for node in living if node.is_master and node.slots]
     bare = [node for node in voters if not any(other.master_id == node.id for other in living)]
     if bare:

@@ -11,10 +11,9 @@ from dataclasses import replace
 
 from cluster_core.node.settings import NodeSettings
 from cluster_core.sim.layouts import LayoutError, Place
-from cluster_core.slots.node_flags import NodeFlags
+from cluster_core.slots.node_flags import GONE
 from cluster_core.topology.node import Node, Topology
 
-UNUSABLE = NodeFlags.FAIL | NodeFlags.HANDSHAKE | NodeFlags.NOADDR
 NO_ZONE = "Z"
 
 
@@ -27,7 +26,7 @@ def recorded_places(
 
     *zones* maps a zone to what is in it: addresses ``ip:port``, ips, networks such as ``10.0.1.0/24``, or beginnings of ids.
     """
-    alive = [node for node in topology.nodes if not node.flags & UNUSABLE and node.ip and node.port]
+    alive = [node for node in topology.nodes if not node.flags & GONE and node.ip and node.port]
     if not any(node.is_master and node.slots for node in alive):
         raise LayoutError("no master with slots ran then: there is nothing to simulate")
     masters = {node.id for node in alive if node.is_master}

@@ -26,6 +26,9 @@ class NodeFlags(IntFlag):
     MY_PRIMARY_FAIL = 0x2000
 
 
+GONE = NodeFlags.FAIL | NodeFlags.HANDSHAKE | NodeFlags.NOADDR
+"""Of a node that has failed, or that nobody can reach by what is known of it."""
+
 FLAG_WORDS: dict[str, NodeFlags] = {
     "myself": NodeFlags.MYSELF,
     "master": NodeFlags.MASTER,

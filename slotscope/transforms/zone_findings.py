@@ -6,21 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from cluster_core.rebalance.goal.problem import Problem
 from cluster_core.rebalance.plan import Plan
-from cluster_core.slots.node_flags import NodeFlags
+from cluster_core.slots.node_flags import GONE
 from cluster_core.topology.node import Topology
 from schemas.caveats import Caveat, Code
 from slotscope.reports.rebalance.words import resource_words, share_text
 from slotscope.runtime.text import plural
 
 NAMED_MAX = 4
-_GONE = NodeFlags.FAIL | NodeFlags.HANDSHAKE | NodeFlags.NOADDR
 
 
 def replica_zones(topology: Topology) -> dict[str, list[str]]:
     """Return the zones (availability-zone) of the replicas of each master, by its id; empty where one is not known."""
     zones: dict[str, list[str]] = {node.id: [] for node in topology.masters()}
     for node in topology.nodes:
-        if node.master_id in zones and not node.flags & _GONE:
+        if node.master_id in zones and not node.flags & GONE:
             zones[node.master_id].append(node.aux.get("availability-zone", ""))
     return zones
 
@@ -60,7 +59,8 @@ def _last_copies(
         return
     get = {move.target for move in plan.moves}
     gets = [node for node in alone if node in get]
-    slots = sum(owner in alone for owner in plan.owners_after)
+    without = set(alone)
+    slots = sum(owner in without for owner in plan.owners_after)
     words = (
         f"without zone {zone} {plural(slots, 'slot')} have no copy, {_part(problem, plan, alone)}: {_named(alone, addresses)} "
         f"{'has' if len(alone) == 1 else 'have'} no replica in another zone"
@@ -98,8 +98,8 @@ def _majority(problem: Problem, plan: Plan, zone: str, inside: Sequence[str], ma
 
 def _part(problem: Problem, plan: Plan, nodes: Sequence[str]) -> str:
     """What they hold afterwards of all."""
-    loads = problem.loads[plan.cost]
-    held = sum(float(load) for load, node in zip(loads, plan.owners_after, strict=True) if node in nodes)
+    loads, chosen = problem.loads[plan.cost], set(nodes)
+    held = sum(float(load) for load, node in zip(loads, plan.owners_after, strict=True) if node in chosen)
     return f"{share_text(held / (float(sum(loads)) or 1.0))} of {resource_words(plan.cost)}"
 
 

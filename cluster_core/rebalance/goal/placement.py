@@ -36,7 +36,7 @@ from cluster_core.rebalance.goal.placement_text import Located, Path, read_locat
 from cluster_core.rebalance.goal.problem import Master
 from cluster_core.rebalance.stored_plan import PlannedNode
 from cluster_core.sizes import UNITS
-from cluster_core.slots.node_flags import NodeFlags
+from cluster_core.slots.node_flags import GONE
 from cluster_core.slots.slot_set import parse_range
 from cluster_core.topology.node import Node, Topology
 
@@ -44,7 +44,6 @@ NODES_MAX = 16384
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)")
 _TOP = ("zone_share_max", "zone_masters_max", "pinned_slots", "defaults", "nodes")
 _NODE = ("node", "weight", "zone", "maxmemory", "capacity", "drain", "exclude", "add")
-_GONE = NodeFlags.FAIL | NodeFlags.HANDSHAKE | NodeFlags.NOADDR
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +238,7 @@ def masters_of(
             added.append(wish)
     masters, nodes = [], []
     for node in topology.masters():
-        if not node.slots and node.flags & _GONE and node.id not in wishes:
+        if not node.slots and node.flags & GONE and node.id not in wishes:
             continue
         zone = node.aux.get("availability-zone", "")
         masters.append(_master(node.id, wishes.get(node.id), placement, known, zone, told.get(node.id, {})))
