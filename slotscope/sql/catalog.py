@@ -40,7 +40,9 @@ def register_tables(spark: SparkSession, root: str, schema: str, written: Iterab
     try:
         with _one_at_a_time:
             spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-            named = {row.tableName for row in spark.sql(f"SHOW TABLES IN {schema}").select("tableName").collect()}
+            # Spark lists the session's own views beside those of any schema.
+            shown = spark.sql(f"SHOW TABLES IN {schema}").where("NOT isTemporary").select("tableName").collect()
+            named = {row.tableName for row in shown}
             # Whose runs a schema names, his are its tables: Delta reads a whole log to tell where one lies.
             looked_at = [RUNS] if sql_name(RUNS) in named else written
             for table in looked_at:

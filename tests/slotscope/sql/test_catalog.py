@@ -57,6 +57,20 @@ def test_a_view_has_the_rows_that_count_and_the_table_below_it_all(spark, tmp_pa
     assert spark.table(f"{schema}.runs").count() == 2
 
 
+def test_views_of_the_session_are_not_taken_for_what_the_schema_has(spark, tmp_path, schema):
+    """A notebook that looked at a root has its tables as views, which Spark shows as if every schema had them."""
+    store(str(tmp_path), "a", {SLOT_LOAD: [{"slot": 1, "keys": 1}]}, job="key-slots")
+    for name in ("runs", "slot_load"):
+        spark.range(1).createOrReplaceTempView(name)
+    try:
+        register_tables(spark, str(tmp_path), schema, [SLOT_LOAD])
+
+        assert [row.slot for row in spark.table(f"{schema}.slot_load").collect()] == [1]
+    finally:
+        for name in ("runs", "slot_load"):
+            spark.catalog.dropTempView(name)
+
+
 def test_a_schema_that_has_the_tables_of_another_root_is_refused(spark, tmp_path, schema):
     for name in ("one", "two"):
         store(str(tmp_path / name), "a", {SLOT_LOAD: [{"slot": 1, "keys": 1}]}, job="key-slots")
