@@ -1,19 +1,24 @@
 """What a client waits beside `slotscope rebalance`: its dry run, and the moves themselves, against the same client alone.
 
-Rounds: alone, beside a dry run, alone, beside the moves; then the slots go back, and the next round.  What the machine does besides
-changes from minute to minute, so each figure is compared with the two stretches alone around it.
+What the machine does besides changes from minute to minute, so beside and alone take turns.  The dry run is stopped (SIGSTOP) and goes on
+every two seconds, and while it is stopped the client is alone.  Moves cannot be stopped in between: slots that are half moved send clients
+from one server to the other.  They run forwards and back, each between two stretches alone.
 """
 
 from __future__ import annotations
 
-import statistics
+import math
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
 
 from benchmarks.options import Options
 from benchmarks.result import Bar, Cell, Result, Table
@@ -24,32 +29,43 @@ from tests.benches.steady_client import SteadyClient, steady_client
 
 MASTERS = 6
 RATIO_MAX = 1.05
-SECONDS_MAX = 900
-ALONE = "alone"
+TURN_S = 2.0
+MOVES_S = 100.0
+"""No further moves are begun so long after the first."""
+PAIRS_MIN = 2
+RESAMPLES = 1000
 PHASES = ("dry run", "moves")
 
 
-class Stretch(NamedTuple):
-    """What the client waited while something ran, or nothing did, for *seconds*."""
+class Pair(NamedTuple):
+    """What the client waited (microseconds) beside Slotscope, and alone before or after that."""
 
-    what: str
-    seconds: float
-    told: Mapping[str, Any]
+    beside: Sequence[int]
+    alone: Sequence[int]
+
+
+class Ratio(NamedTuple):
+    """p99 beside over p99 alone, of all pairs together; *least* and *most* enclose it in 95 of 100 samples of pairs."""
+
+    value: float
+    least: float
+    most: float
 
     @property
-    def p99_ms(self) -> float:
-        return float(self.told["p99_ms"])
+    def interval(self) -> str:
+        return f"{self.least:.2f} to {self.most:.2f}"
 
 
 def run(options: Options) -> Result:
     """Measure with the servers that are installed."""
-    keys, rounds, alone_s = (20_000, 1, 3.0) if options.quick else (1_000_000, 5, 20.0)
+    keys, moves_s = (20_000, 0.0) if options.quick else (1_000_000, MOVES_S)
     found = Result(
         "beside",
         "A client beside a rebalance",
         f"{MASTERS} masters and {keys:,} keys, skewed, on this machine, which the client and the servers share with Slotscope. A client writes and "
-        f"reads one key after another, with half a millisecond between, and each of {rounds} rounds goes alone, beside the dry run, alone, "
-        "beside the moves with --apply and its audit. A ratio is p99 beside over the mean p99 of the stretches alone before and after it.",
+        f"reads one key after another, with half a millisecond between. The dry run is stopped and goes on every {TURN_S:g} s; moves, with "
+        "--apply and its audit, go forwards and back, each between two stretches alone. A ratio is p99 of all waits beside over p99 of all waits "
+        f"alone; its interval is that of 95 of 100 of {RESAMPLES:,} samples, drawn with replacement from the pairs of beside and alone.",
         tables=[],
     )
     for name, binary in {"Valkey": valkey_binary(), "Redis": redis_binary()}.items():
@@ -62,81 +78,117 @@ def run(options: Options) -> Result:
         ):
             load_skewed(cluster, keys)
             with steady_client(cluster.masters[0].port) as client:
-                client.stretch()
-                stretches = list(_rounds(Path(root), cluster, client, rounds, alone_s))
+                time.sleep(TURN_S)  # until it knows the slots
+                pairs = dict(zip(PHASES, _phases(Path(root), cluster, client, moves_s), strict=True))
                 ended = client.end()
-        found.tables.append(Table(name, _rows(stretches), _note(stretches, ended)))
-        for what in PHASES:
-            ratio = statistics.median(_ratios(stretches, what))
-            found.bars.append(Bar(f"{name}: p99 beside the {what}, median of {rounds}", RATIO_MAX, ratio, "×"))
+        note = f"{ended['written']:,} keys written, {len(ended['lost'])} lost, {client.errors} commands failed."
+        found.tables.append(Table(name, _rows(pairs), note))
+        for what, those in pairs.items():
+            ratio = compare(those)
+            promise = f"{name}: p99 beside the {what} (95 of 100 between {ratio.interval})"
+            found.bars.append(Bar(promise, RATIO_MAX, ratio.value, "×"))
     return found
 
 
-def _rounds(root: Path, cluster: Cluster, client: SteadyClient, rounds: int, alone_s: float) -> Iterator[Stretch]:
-    """Stretches of all rounds; each begins and ends alone."""
+def _phases(root: Path, cluster: Cluster, client: SteadyClient, moves_s: float) -> Iterator[list[Pair]]:
+    """The pairs of the dry run, and those of the moves."""
     address = f"127.0.0.1:{cluster.masters[0].port}"
-
-    def stretch(what: str, *more: str) -> Stretch:
-        client.stretch()
-        begun_s = time.monotonic()
-        if what == ALONE:
-            time.sleep(alone_s)
-        else:
-            _slotscope(root, address, *more)
-        return Stretch(what, time.monotonic() - begun_s, client.stretch())
-
-    for _ in range(rounds):
-        yield stretch(ALONE)
-        yield stretch(PHASES[0], "--new")
-        yield stretch(ALONE)
-        yield stretch(PHASES[1], "--plan", "latest", "--apply")
-        yield stretch(ALONE)
-        _slotscope(root, address, "--apply", "--rollback")
+    with _slotscope(root, address, "--seconds", "40") as process:  # it is stopped for half of them
+        yield list(_in_turns(process, client))
+    pairs: list[Pair] = []
+    begun_s = time.monotonic()
+    before = _alone(client)
+    while len(pairs) < PAIRS_MIN or time.monotonic() - begun_s < moves_s:
+        words = ["--plan", "latest", "--apply", *(["--rollback"] if len(pairs) % 2 else [])]
+        with _slotscope(root, address, *words) as process:
+            process.wait()
+            beside = client.waits_us()
+        after = _alone(client)
+        pairs.append(Pair(beside, [*before, *after]))
+        before = after
+    yield pairs
 
 
-def _slotscope(root: Path, address: str, *more: str) -> None:
+def _in_turns(process: subprocess.Popen[str], client: SteadyClient) -> Iterator[Pair]:
+    """Let *process* go on and stop it in turns, until it has ended."""
+    client.waits_us()
+    while process.poll() is None:
+        try:
+            process.wait(TURN_S)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGSTOP)
+        beside = client.waits_us()
+        pair = Pair(beside, _alone(client))
+        if process.poll() is None:
+            process.send_signal(signal.SIGCONT)
+        yield pair
+
+
+def _alone(client: SteadyClient) -> list[int]:
+    time.sleep(TURN_S)
+    return client.waits_us()
+
+
+@contextmanager
+def _slotscope(root: Path, address: str, *more: str) -> Iterator[subprocess.Popen[str]]:
     """Run the command; a promise that clients have broken meanwhile is no failure."""
     words = [sys.executable, "-m", "jobs.main", "rebalance", address, "--root", str(root), *more]
-    ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=SECONDS_MAX)
-    if ended.returncode not in (0, 11):
-        raise RuntimeError(ended.stderr)
+    with (
+        tempfile.TemporaryFile("w+") as said,
+        subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=said, text=True) as process,
+    ):
+        try:
+            yield process
+            process.wait()
+        finally:
+            process.kill()
+        if process.returncode not in (0, 11):
+            said.seek(0)
+            raise RuntimeError(said.read())
 
 
-def _ratios(stretches: list[Stretch], what: str) -> list[float]:
-    """p99 of each stretch *what* over the mean of those alone on both sides of it; one alone is compared with those next to it in its round."""
-    away = 2 if what == ALONE else 1
-    return [
-        one.p99_ms / ((before.p99_ms + after.p99_ms) / 2)
-        for before, one, after in zip(stretches, stretches[away:], stretches[2 * away :], strict=False)
-        if (before.what, one.what, after.what) == (ALONE, what, ALONE)
-    ]
+def compare(pairs: Sequence[Pair]) -> Ratio:
+    """Return the ratio of *pairs* and how sure it is; the same pairs give the same."""
+    chance = np.random.default_rng(1)
+    drawn = [chance.integers(len(pairs), size=len(pairs)) for _ in range(RESAMPLES)]
+    least, most = np.quantile([_ratio([pairs[at] for at in some]) for some in drawn], (0.025, 0.975))
+    return Ratio(_ratio(pairs), float(least), float(most))
 
 
-def _rows(stretches: list[Stretch]) -> list[Mapping[str, Cell]]:
+def _ratio(pairs: Sequence[Pair]) -> float:
+    beside, alone = (np.concatenate(side) for side in zip(*pairs, strict=True))
+    return p99(beside) / p99(alone)
+
+
+def p99(waits: Sequence[int] | np.ndarray) -> float:
+    """The wait below which 99 of 100 are."""
+    return float(np.quantile(waits, 0.99)) if len(waits) else math.nan
+
+
+def _rows(pairs: Mapping[str, Sequence[Pair]]) -> list[Mapping[str, Cell]]:
+    """A row a phase, and one of what the machine does by itself: the two halves of each turn alone."""
+    halves = [Pair(one.alone[: len(one.alone) // 2], one.alone[len(one.alone) // 2 :]) for one in pairs[PHASES[0]]]
     rows: list[Mapping[str, Cell]] = []
-    for what in (ALONE, *PHASES):
-        mine = [one for one in stretches if one.what == what]
-        ratios = _ratios(stretches, what)
+    for what, those in {
+        "alone, first halves over second": halves,
+        **{f"beside the {k}": v for k, v in pairs.items()},
+    }.items():
+        beside, alone = (np.concatenate(side) for side in zip(*those, strict=True))
+        ratio = compare(those)
         rows.append(
             {
-                "client": what if what == ALONE else f"beside the {what}",
-                "s each": statistics.median(one.seconds for one in mine),
-                "questions": sum(one.told["questions"] for one in mine),
-                "p50 ms": statistics.median(one.told["p50_ms"] for one in mine),
-                "p99 ms": statistics.median(one.p99_ms for one in mine),
-                "p99 least": min(one.p99_ms for one in mine),
-                "p99 most": max(one.p99_ms for one in mine),
-                "longest ms": max(one.told["max_ms"] for one in mine),
-                "ratio": statistics.median(ratios),
-                "ratios": f"{min(ratios):.2f} to {max(ratios):.2f}",
+                "client": what,
+                "pairs": len(those),
+                "questions": len(beside),
+                "alone": len(alone),
+                "p50 ms": float(np.median(beside)) / 1000,
+                "p50 alone": float(np.median(alone)) / 1000,
+                "p99 ms": p99(beside) / 1000,
+                "p99 alone": p99(alone) / 1000,
+                "longest ms": float(beside.max()) / 1000,
+                "longest alone": float(alone.max()) / 1000,
+                "p99 ratio": ratio.value,
+                "95 of 100": ratio.interval,
             }
         )
     return rows
-
-
-def _note(stretches: list[Stretch], ended: Mapping[str, Any]) -> str:
-    errors = sum(one.told["errors"] for one in stretches)
-    return (
-        f"Medians over the rounds, with the least and the most. {ended['written']:,} keys written, {len(ended['lost'])} lost, "
-        f"{errors} commands failed. The ratio alone, of the stretch in the middle of a round to its first and last, is what the machine does."
-    )

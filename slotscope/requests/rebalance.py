@@ -16,7 +16,7 @@ class Request(TableOptions, GoalOptions, MoveOptions):
     """How far to balance a cluster, and how."""
 
     plan: str | None = None
-    """Id of a stored plan to carry out, or the beginning of it, or latest. Default: the one that was begun and not ended, else a new one."""
+    """Id of a stored plan to carry out, or the beginning of it, or latest. Default: the one that was begun and not ended, else a new one; with --rollback the one whose slots moved last."""
     new: Flag = False
     """Make a new plan, whatever was begun."""
     seconds: float = 20.0

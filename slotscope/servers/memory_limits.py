@@ -14,10 +14,15 @@ NO_EVICTION: Final = "noeviction"
 
 
 class MemoryLimits(NamedTuple):
-    """By master: *capacity* in bytes of its slots' data; *evicting* are policies of those that stay within maxmemory by evicting keys."""
+    """By master: *capacity* in bytes of its slots' data; *evicting* are policies of those that stay within maxmemory by evicting keys.
+
+    *used* and *maxmemory* are sums over the masters that have a capacity.
+    """
 
     capacity: Mapping[str, int]
     evicting: Mapping[str, str]
+    used: int = 0
+    maxmemory: int = 0
 
 
 def memory_limits(visits: Sequence[Visit], held: Mapping[str, int]) -> MemoryLimits:
@@ -28,6 +33,7 @@ def memory_limits(visits: Sequence[Visit], held: Mapping[str, int]) -> MemoryLim
     """
     capacity: dict[str, int] = {}
     evicting: dict[str, str] = {}
+    sums = [0, 0]
     for visit in visits:
         info, me = visit.checkup, visit.me
         limit, used = info.number("maxmemory"), info.number("used_memory")
@@ -38,4 +44,5 @@ def memory_limits(visits: Sequence[Visit], held: Mapping[str, int]) -> MemoryLim
             evicting[me.id] = policy
         else:
             capacity[me.id] = max(1, held.get(me.id, 0) + round(HEADROOM * limit) - used)
-    return MemoryLimits(capacity, evicting)
+            sums = [sums[0] + used, sums[1] + limit]
+    return MemoryLimits(capacity, evicting, *sums)

@@ -74,7 +74,8 @@ def form(cluster: Cluster) -> None:
     first = cluster.masters[0]
     for index, node in enumerate(cluster.masters):
         node.call("CLUSTER", "SET-CONFIG-EPOCH", index + 1)
-        node.call("CLUSTER", "ADDSLOTSRANGE", *cluster.slots_of(index))
+        start, end = cluster.slots_of(index)
+        node.call("CLUSTER", "ADDSLOTS", *range(start, end + 1))  # before Redis 7 there is no ADDSLOTSRANGE
     for node in cluster.nodes[1:]:
         first.call("CLUSTER", "MEET", "127.0.0.1", node.port)
     cluster.settle(cluster_known_nodes=len(cluster.nodes), cluster_slots_assigned=SLOT_COUNT)

@@ -1,6 +1,6 @@
 """A client that writes and reads all the while in a process of its own, and what it waited: ``python -m tests.benches.steady_client PORT``.
 
-Each line on its standard input ends a stretch of time; it answers with one line of JSON about it.  At the end of its input it reads back
+Each line on its standard input ends a stretch of time; it answers with one line of JSON about it, with each wait if asked for `WAITS`.  At the end of its input it reads back
 every write that was acknowledged.
 """
 
@@ -18,17 +18,28 @@ from typing import Any, Final
 
 KEYS: Final = 2000
 PAUSE_S: Final = 0.0005
+WAITS: Final = "waits"
+"""The question for each wait, and not for their summary."""
 
 
 class SteadyClient:
     """The process, seen from the test."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.errors = 0
+        """Commands that failed while each wait was asked for."""
         self._process = process
 
     def stretch(self) -> dict[str, Any]:
         """What it did since the last question: how many *questions*, *p50_ms*, *p99_ms*, *max_ms*, *errors*."""
         return self._ask("\n")
+
+    def waits_us(self) -> list[int]:
+        """Every wait since the last question, in microseconds."""
+        told = self._ask(f"{WAITS}\n")
+        self.errors += told["errors"]
+        waits: list[int] = told["waits_us"]
+        return waits
 
     def end(self) -> dict[str, Any]:
         """Stop it: *written* keys and *lost*, those that do not hold what was acknowledged."""
@@ -74,9 +85,13 @@ def main(port: int) -> None:
     while True:
         ready, _, _ = select.select([sys.stdin], [], [], 0)
         if ready:
-            if not sys.stdin.readline():
+            asked = sys.stdin.readline()
+            if not asked:
                 break
-            say(summary(waits) | {"errors": errors})
+            found = (
+                {"waits_us": [round(1e6 * wait_s) for wait_s in waits]} if asked.strip() == WAITS else summary(waits)
+            )
+            say(found | {"errors": errors})
             waits, errors = [], 0
         number += 1
         key = f"{{steady:{chance.randrange(KEYS)}}}"

@@ -32,7 +32,7 @@ from tests.benches.moving_cluster import (
     store_balance,
     store_moves,
 )
-from tests.benches.servers import redis_binary, running, valkey_binary, wait_for
+from tests.benches.servers import redis_62_binary, redis_binary, running, valkey_binary, wait_for
 
 KEYS = 6_000
 """So few that each is measured."""
@@ -80,7 +80,20 @@ def redis7() -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.mark.parametrize("kind", ["valkey", pytest.param("redis7", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module")
+def redis62() -> Iterator[Cluster]:
+    """Three masters of Redis 6.2 with hot tags on the first, and a replica."""
+    binary = redis_62_binary()
+    if binary is None:
+        pytest.skip("redis-server 6.2 is not installed")
+    with running_cluster(binary, masters=3, replicas=1) as cluster:
+        load_hot_tags(cluster, KEYS)
+        yield cluster
+
+
+@pytest.mark.parametrize(
+    "kind", ["valkey", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("redis7", "redis62"))]
+)
 def test_one_command_balances_a_live_cluster_and_leaves_tables_and_page(kind, tmp_path, capsys, request):
     """Dry run: what moves, in which batches, how long, and nothing changed.  Apply: max/mean measured key by key, nothing lost, audited."""
     cluster = request.getfixturevalue(kind)
@@ -147,6 +160,31 @@ def test_the_plan_knows_the_maxmemory_of_the_servers_and_when_they_reach_it(redi
     assert "capacity of memory: 95% of the maxmemory of 3 masters" in said
     page = (tmp_path / "reports" / f"plan-{plan['plan_id']}.html").read_text()
     assert "Headroom of each target" in page
+
+
+@pytest.mark.slow
+def test_servers_that_are_all_full_are_named_with_their_figures_and_a_plan_made_twice_with_its_date(
+    redis7, tmp_path, capsys
+):
+    """Above 95 % of maxmemory everywhere: one line, what is used, what there is, what to do.  Asked again, the same plan is said to be that."""
+    words = ("--tolerance", "0.05")
+    assert rebalance(tmp_path, redis7, *words) == OK
+    assert "the same plan as of" not in capsys.readouterr().err
+    assert rebalance(tmp_path, redis7, *words) == OK
+    assert "the same plan as of 20" in capsys.readouterr().err
+    try:
+        for node in redis7.masters:
+            info = node.call("INFO", "memory").decode()
+            node.call("CONFIG", "SET", "maxmemory", int(re.search(r"used_memory:(\d+)", info)[1]) + 1000)
+        assert rebalance(tmp_path, redis7, *words) == BAD_INPUT
+    finally:
+        for node in redis7.masters:
+            node.call("CONFIG", "SET", "maxmemory", 0)
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "impossible: the data is " in line
+    assert re.search(r"3 masters use [\d,]+ bytes of [\d,]+ of maxmemory, and may use 95% of it", line)
+    assert line.endswith("raise maxmemory or add masters")
 
 
 @pytest.mark.slow

@@ -58,6 +58,8 @@ class NodeSight:
     id: str
     address: str = ""
     is_master: bool = True
+    master: str = ""
+    """The node that it follows, if it is a replica."""
     config_epoch: int = 0
     product: str = "valkey"
     version: tuple[int, ...] = ()
@@ -170,6 +172,7 @@ def read_node(node_id: str, nodes: bytes, cluster_info: bytes, info: bytes) -> N
         id=node_id,
         address=me.address,
         is_master=me.is_master,
+        master=me.master_id or "",
         config_epoch=me.config_epoch,
         product=product,
         version=version,

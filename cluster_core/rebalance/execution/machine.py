@@ -25,6 +25,8 @@ from cluster_core.rebalance.execution.refusals import (
     is_ours,
     left_alone,
     name_of,
+    promoted,
+    promotion,
     refusals,
     taken_away,
     with_names,
@@ -181,11 +183,16 @@ class Execution:
         try:
             return (yield from self._carry_out(work, sight, prospect.notes))
         except StuckError as error:
-            why = with_names(self.stored, str(error))
-            still_open = yield from by_hand.close_untouched(work)
-            open_slots = f"slots {SlotSet(still_open)} are left open; " if still_open else ""
+            still_open, sight = yield from by_hand.close_untouched(work)
+            replaced = list(promoted(self.stored, sight))
+            why = promotion(self.stored, sight, replaced[0]) if replaced else with_names(self.stored, str(error), sight)
+            mended = ", with keys at their targets: redis-cli --cluster fix brings these back" if replaced else ""
+            open_slots = f"slots {SlotSet(still_open)} are left open{mended}; " if still_open else ""
             yield from work.note(Step(StepKind.PAUSED, detail=why))
-            return Outcome(Verdict.PAUSED, (f"paused: {why}; {self._so_far(work)}{open_slots}{self._next()}",))
+            how = self._next() if not replaced else (
+                f"make a new plan, or take this one back: CLUSTER FAILOVER at {', '.join(map(work.name, replaced))}, then --rollback"
+            )  # fmt: skip
+            return Outcome(Verdict.PAUSED, (f"paused: {why}; {self._so_far(work)}{open_slots}{how}",))
 
     def _carry_out(self, work: Work, sight: ClusterSight, notes: tuple[str, ...]) -> Steps[Outcome]:
         sight = yield from self._finish_earlier(work, sight)

@@ -7,7 +7,7 @@ take minutes to find what a link can bear).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -89,7 +89,7 @@ def cut(jobs: Sequence[Job], piece_bytes: float | None, sizes: Sequence[float]) 
     return now, later
 
 
-def unwell(stored: StoredPlan, sight: ClusterSight, before: ClusterSight, receivers: Sequence[str]) -> str:
+def unwell(stored: StoredPlan, sight: ClusterSight, before: ClusterSight, receivers: Collection[str]) -> str:
     """What is wrong with the cluster that was not so *before* the run, in a sentence; empty if nothing is.
 
     A *receiver* whose memory is near its limit is wrong, too.

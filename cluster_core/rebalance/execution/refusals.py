@@ -47,9 +47,15 @@ def name_of(stored: StoredPlan, node: str) -> str:
     return f"{address} ({node[:8]})" if address else node or "nobody"
 
 
-def with_names(stored: StoredPlan, text: str) -> str:
-    """Return *text* with addresses beside the ids of masters."""
-    return _NODE_ID.sub(lambda match: name_of(stored, match[0]), text)
+def with_names(stored: StoredPlan, text: str, sight: ClusterSight) -> str:
+    """Return *text* with addresses beside the ids of nodes: those of the plan, and those that *sight* tells of."""
+    others = {name: address for node in sight.nodes.values() for name, address in node.addresses.items()}
+
+    def called(match: re.Match[str]) -> str:
+        name = name_of(stored, match[0])
+        return f"{others[name]} ({name[:8]})" if name in others else name
+
+    return _NODE_ID.sub(called, text)
 
 
 def can_go(sight: NodeSight, path: Path) -> bool:
@@ -92,8 +98,26 @@ def _unhealthy(now: Situation) -> list[str]:
     return found
 
 
+def promoted(stored: StoredPlan, sight: ClusterSight) -> dict[str, str]:
+    """Return the masters of the plan in whose place a replica was promoted, with that replica; it is no node of the plan.
+
+    A master that the plan has emptied is not among them: it follows one that the plan names.
+    """
+    planned = {node.id for node in stored.nodes}
+    masters = {node.id: node.master for node in sight.nodes.values() if not node.is_master}
+    return {node: master for node, master in sorted(masters.items()) if master and master not in planned}
+
+
+def promotion(stored: StoredPlan, sight: ClusterSight, node: str) -> str:
+    """Return in words that another node has the place of *node*."""
+    other = promoted(stored, sight)[node]
+    return f"{name_of(stored, node)} is a replica of {with_names(stored, other, sight)} now, which was promoted in its place"
+
+
 def _stale(now: Situation) -> list[str]:
     """The plan is for a cluster that is no more; what the plan itself changed, by its journal, is taken back first.
+
+    A promotion is one reason, and not one for every slot and node besides.
 
     The way back needs only the slots that the plan has moved, where it left them.
     """
@@ -101,6 +125,11 @@ def _stale(now: Situation) -> list[str]:
     moves = moves_by_slot(now.stored)
     if now.rollback:
         return taken_away(now, owners)
+    before = promoted(now.stored, now.sight)
+    whose = {other: node for node, other in before.items()}
+    owners = [whose.get(owner, owner) for owner in owners]
+    epochs = {name: epoch for name, epoch in epochs.items() if name not in whose}
+    epochs |= {node.id: node.config_epoch for node in now.stored.nodes if node.id in before}
     for slot in now.journal.intents:
         if slot in moves and owners[slot] in moves[slot]:
             owners[slot] = moves[slot][0]
@@ -114,8 +143,9 @@ def _stale(now: Situation) -> list[str]:
         joined = epoch is not None and not planned.address  # it was not there when the plan was made
         if bumped or emptied or joined:
             epochs[planned.id] = planned.config_epoch
-    found = differences(now.stored, owners, epochs)
-    return [f"the plan is stale, make a new one: {with_names(now.stored, sentence)}" for sentence in found]
+    found = [with_names(now.stored, sentence, now.sight) for sentence in differences(now.stored, owners, epochs)]
+    found = [*(promotion(now.stored, now.sight, node) for node in before), *found]
+    return [f"the plan is stale, make a new one: {sentence}" for sentence in found]
 
 
 def taken_away(now: Situation, owners: Sequence[str]) -> list[str]:
@@ -124,11 +154,18 @@ def taken_away(now: Situation, owners: Sequence[str]) -> list[str]:
     for slot, ends in moves_by_slot(now.stored).items():
         if now.journal.left.get(slot) == ends[1] and owners[slot] not in ends:
             found.setdefault((ends[1], owners[slot]), []).append(slot)
+    before = promoted(now.stored, now.sight)
     return [
-        f"slots {_short(SlotSet(slots))}, which this plan moved to {now.name(target)}, belong to {now.name(owner)} now: "
+        f"{promotion(now.stored, now.sight, target)}: {_failing_back(now.name(target))}"
+        if before.get(target) == owner
+        else f"slots {_short(SlotSet(slots))}, which this plan moved to {now.name(target)}, belong to {now.name(owner)} now: "
         "they cannot be taken back from there"
         for (target, owner), slots in found.items()
     ]
+
+
+def _failing_back(name: str) -> str:
+    return f"CLUSTER FAILOVER at {name} makes it the master again, then run --rollback"
 
 
 def left_alone(stored: StoredPlan, owners: Sequence[str], journal: Journal) -> list[str]:
@@ -184,8 +221,12 @@ def is_ours(slots: SlotSet, source: str, target: str, journal: Journal) -> bool:
 
 def _roles(now: Situation) -> list[str]:
     found = []
+    before = promoted(now.stored, now.sight)
     for node in ends_of(now.batches):
-        if not now.sight.nodes[node].is_master:
+        if node in before:  # forwards that makes the plan stale
+            if now.rollback:
+                found.append(f"{promotion(now.stored, now.sight, node)}: {_failing_back(now.name(node))}")
+        elif not now.sight.nodes[node].is_master:
             found.append(
                 f"{now.name(node)} is a replica now, and the plan moves slots from or to it: a master that gives away its last slot becomes "
                 "one. Run this with --revive, or make it a master again by hand (CLUSTER RESET SOFT there, then CLUSTER MEET)"

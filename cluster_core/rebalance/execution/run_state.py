@@ -87,6 +87,8 @@ class Work:
     pace: Pace = field(default_factory=Pace)
     before: ClusterSight = ClusterSight({})  # noqa: RUF009 - frozen
     """The cluster as it was when the run began."""
+    receivers: frozenset[str] = frozenset()
+    """Masters that slots arrive at in this run."""
     seen_s: float = 0.0
     latency_ms: float | None = None
 
@@ -111,8 +113,9 @@ class Work:
         return replies
 
     def expect(self, batches: Sequence[Batch], now_s: float) -> None:
-        """Set what is to be done, for the estimate of the time that is left."""
+        """Set what is to be done: who receives, and for the estimate of the time that is left."""
         seconds = seconds_of(self.stored, batches, self.path, self.settings.bytes_per_s_max)
+        self.receivers = frozenset(job.target for batch in batches for job in batch.jobs)
         self.begun_s, self.expected_s, self.passed_s = now_s, sum(seconds), 0.0
         self.weights = {
             batch.number: (s, sum(len(job.slots) for job in batch.jobs))
@@ -172,7 +175,7 @@ class Work:
 
     def _unwell(self, sight: ClusterSight) -> str:
         lost = [f"{self.name(node)} does not answer: {why}" for node, why in sight.lost.items()]
-        return lost[0] if lost else unwell(self.stored, sight, self.before, self.journal.receivers)
+        return lost[0] if lost else unwell(self.stored, sight, self.before, self.receivers)
 
     def look(self, nodes: tuple[str, ...] = ()) -> Steps[ClusterSight]:
         """Return what *nodes* (none: every master of the plan) say; waits for those that are away, StuckError when one stays away."""

@@ -188,17 +188,37 @@ def mend(work: Work, sight: ClusterSight) -> Steps[str | None]:
     return None
 
 
-def close_untouched(work: Work) -> Steps[list[int]]:
-    """Close the open slots of which no key has moved, after what went on could not; return those that stay open, as far as that can be seen."""
+def close_untouched(work: Work) -> Steps[tuple[list[int], ClusterSight]]:
+    """Close the open slots of which no key has moved, after what went on could not.
+
+    Returns those that stay open, as far as that can be seen, and what was seen last.
+    """
     look = Look(work.nodes, answer_s(work.settings.patience_s))
     sight: ClusterSight = yield look
-    left = [] if sight.lost else unfinished(work, sight)
+    left = {} if sight.lost else _opened(work, sight)
     if not left:
-        return []
+        return [], sight
     work.stop = Stop.CANCEL
     yield from mend(work, sight)
+    mine = unfinished(work, sight)
+    yield from work.ask(
+        [
+            Send(target, ("CLUSTER", "SETSLOT", str(slot), "STABLE"))
+            for slot, target in left.items()
+            if slot not in mine
+            and slot in sight.nodes[target].importing
+            and not sight.nodes[target].open_keys.get(slot)
+        ]
+    )  # others own these now: nobody sends a key to where they were to go
     sight = yield look
-    return sorted(sight.open_slots().keys() & set(left))
+    return sorted(sight.open_slots().keys() & left.keys()), sight
+
+
+def _opened(work: Work, sight: ClusterSight) -> dict[int, str]:
+    """Return the slots that the plan left open, whoever owns them, and those of whose owner not every master has heard: each with its target."""
+    intents = work.journal.intents
+    ours = [slot for slot, ends in sight.open_slots().items() if intents.get(slot) == ends]
+    return {slot: intents[slot][1] for slot in sorted({*ours, *unfinished(work, sight)})}
 
 
 def unfinished(work: Work, sight: ClusterSight) -> list[int]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from cluster_core.errors import PlanError
+from cluster_core.errors import NoRoomError, PlanError
 
 Number = int | float | Fraction
 
@@ -224,4 +224,6 @@ def _check_capacity(scaled: Scaled) -> None:
         data = sum(load for s, load in enumerate(scaled.loads[r]) if not scaled.masters[scaled.owner[s]].excluded)
         if room < data:
             part = scaled.units[r]
-            raise PlanError(f"impossible: the data is {data // part} {name}, all capacity is {room // part}")
+            raise NoRoomError(
+                f"impossible: the data is {data // part:,} {name}, all capacity is {room // part:,}", resource=name
+            )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from cluster_core.errors import DecodeError
+from cluster_core.errors import DecodeError, NoRoomError
 from cluster_core.rebalance.audit import Finding
 from cluster_core.rebalance.execution.journal import read_journal
 from cluster_core.rebalance.execution.refusals import HEADROOM
@@ -58,9 +59,12 @@ def choose_plan(cluster: str, request: Request) -> Chosen:
         raise InputError(f"--window must be from 0 to {SECONDS_MAX:g} seconds")
     root, first = request.root, parse_address(cluster)
     access = access_with_password(request.access, request)
-    if request.plan is not None or request.rollback:
-        return Chosen(read_unchanged_plan(root, request.plan or "latest"), is_new=False)
-    begun = None if request.new else _begun_plan(root, first, access)
+    if request.plan is not None:
+        return Chosen(read_unchanged_plan(root, request.plan), is_new=False)
+    if request.rollback:
+        last = _last_moved(root, first, access, even_ended=True)
+        return Chosen(last or read_unchanged_plan(root, "latest"), is_new=False)
+    begun = None if request.new else _last_moved(root, first, access)
     if begun is not None:
         tell(f"plan {begun.plan_id} was begun and not ended: going on with it; --new makes another")
         return Chosen(begun, is_new=False)
@@ -83,8 +87,26 @@ def choose_plan(cluster: str, request: Request) -> Chosen:
             capacity={node: {"memory_bytes": size} for node, size in weights.limits.capacity.items()},
         )  # fmt: skip
         goal = request if weights.moves_by_jobs or request.path != "auto" else replace(request, path="setslot")
-        made = store_plan(root, state_problem(goal, inputs), join_ranges=request.defragment).made
+        asked_ms = time.time_ns() // 10**6
+        try:
+            made = store_plan(root, state_problem(goal, inputs), join_ranges=request.defragment).made
+        except NoRoomError as error:
+            raise InputError(f"{error}{_room_of_servers(weights, error.resource)}") from error
+    if made.stored.created_at_ms < asked_ms:
+        asked = datetime.fromtimestamp(made.stored.created_at_ms / 1000, UTC)
+        tell(f"the same plan as of {asked:%Y-%m-%d %H:%M:%S} UTC: slots, loads and limits are as they were")
     return Chosen(made.stored, is_new=True)
+
+
+def _room_of_servers(weights: SlotWeights, resource: str) -> str:
+    """What the servers' maxmemory has to do with data that has no room; nothing of other resources."""
+    limits = weights.limits
+    if resource != "memory_bytes" or not limits.capacity:
+        return ""
+    return (
+        f" ({plural(len(limits.capacity), 'master')} use {limits.used:,} bytes of {limits.maxmemory:,} of maxmemory, and may use {HEADROOM:.0%} "
+        "of it, what they keep besides data with it): raise maxmemory or add masters"
+    )
 
 
 def carry_out_chosen(cluster: str, request: Request, stored: StoredPlan) -> tuple[Executed, list[Finding]]:
@@ -97,15 +119,15 @@ def carry_out_chosen(cluster: str, request: Request, stored: StoredPlan) -> tupl
         return done, audit_cluster(request.root, stored, cluster, access, sample=AUDIT_SAMPLE)
 
 
-def _begun_plan(root: str, first: Address, access: Access) -> StoredPlan | None:
-    """The plan of this cluster whose slots moved last, if it has not come to its end."""
+def _last_moved(root: str, first: Address, access: Access, *, even_ended: bool = False) -> StoredPlan | None:
+    """The plan of this cluster whose slots moved last, if it has not come to its end or *even_ended*."""
     if not exists(root, PLAN_STEPS):
         return None
     last = read_rows(root, PLAN_STEPS, columns=("plan_id",), order_by="ts DESC, seq DESC", limit=1)
     if not last:
         return None
     journal = read_journal(PlanJournal(root, last[0]["plan_id"]).read())
-    if journal.is_empty or journal.has_ended:
+    if journal.is_empty or (journal.has_ended and not even_ended):
         return None
     stored = read_unchanged_plan(root, last[0]["plan_id"])
     return stored if {node.id for node in stored.nodes} & _nodes_listed_by(first, access) else None

@@ -111,7 +111,10 @@ class ToleranceLine:
 
 @dataclass(frozen=True, slots=True)
 class RangeLine:
-    """What another budget of bytes would give; *budget* is None where anything may move, *choice* names the plan and the ends of the curve."""
+    """What another budget of bytes would give; *budget* is None where anything may move, *choice* names the plan and the ends of the curve.
+
+    *also* are larger budgets that give the same.
+    """
 
     budget: float | None
     choice: str | None
@@ -119,6 +122,7 @@ class RangeLine:
     over_bound: float | None
     ranges: int
     moved_slots: int
+    also: Sequence[float | None] = ()
 
 
 @dataclass(frozen=True, slots=True)

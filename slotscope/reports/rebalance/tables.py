@@ -23,6 +23,8 @@ from slotscope.runtime import text
 from slotscope.runtime.storage.delta_files import exists, read_rows, settled
 
 Row = Mapping[str, Any]
+RECOMMENDED = "recommended"
+"""What the plan itself is called among the budgets."""
 
 
 @settled
@@ -142,10 +144,15 @@ def _tolerances(rows: Sequence[Row]) -> list[said.ToleranceLine]:
 
 
 def _curve(rows: Sequence[Row]) -> list[said.RangeLine]:
-    return [
-        record(said.RangeLine, row, moved=row["moved_bytes"])
-        for row in sorted(rows, key=lambda row: int(row["number"]))
-    ]
+    """Budgets in their order; those that give the same are one line, named after the plan if it is among them."""
+    lines = []
+    ordered = sorted(rows, key=lambda row: int(row["number"]))
+    for alike in grouped(ordered, "moved_bytes", "ranges", "moved_slots").values():
+        names = [row["choice"] for row in alike if row["choice"]]
+        name = RECOMMENDED if RECOMMENDED in names else next(iter(names), None)
+        also = [row["budget"] for row in alike[1:]]
+        lines.append(record(said.RangeLine, alike[0], moved=alike[0]["moved_bytes"], choice=name, also=also))
+    return lines
 
 
 def _heavy(rows: Sequence[Row]) -> list[said.HeavyLine]:

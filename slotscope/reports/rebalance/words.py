@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cluster_core.rebalance.plan import PlanVerdict
 from slotscope.reports.rebalance.consequences import BY_HAND
-from slotscope.reports.rebalance.report import HeavyLine, RebalanceReport
+from slotscope.reports.rebalance.report import HeavyLine, RangeLine, RebalanceReport
 from slotscope.runtime import text
 from slotscope.runtime.program import program_name
 
@@ -172,9 +172,15 @@ RANGES_A_MASTER_MAX = 10
 """More slot ranges than this a master want a reason."""
 
 
-def budget_words(budget: float | None) -> str:
-    """How many bytes above the bound may move."""
-    return "any" if budget is None else f"{share_text(budget)} above"
+def budget_words(line: RangeLine) -> str:
+    """How many bytes above the bound may move for what *line* gives."""
+    if line.budget is None:
+        return "any"
+    most = line.also[-1] if line.also else line.budget
+    if most is None:
+        return f"{share_text(line.budget)} above, or more"
+    to = "" if most == line.budget else f" to {share_text(most)}"
+    return f"{share_text(line.budget)}{to} above"
 
 
 def range_words(report: RebalanceReport) -> list[str]:

@@ -413,6 +413,23 @@ def test_a_rollback_of_slots_that_others_took_further_is_refused_with_their_name
 
 
 @pytest.mark.parametrize("path", PATHS)
+def test_a_rollback_out_of_a_master_at_its_maxmemory_is_not_held_up_by_that(path):
+    """It gets slots back from there, and gives nothing to it."""
+    cluster, stored, before, _, _ = half_way(path)
+    usual = cluster.look
+
+    def look(names):
+        sight = usual(names)
+        full = {B: replace(sight.nodes[B], used_memory=99, memory_max=100)} if B in sight.nodes else {}
+        return ClusterSight({**sight.nodes, **full}, sight.lost)
+
+    cluster.look = look  # type: ignore[method-assign]
+
+    assert again(cluster, stored, rollback=True, patience_s=2).verdict is Verdict.ROLLED_BACK
+    assert cluster.owners() == before
+
+
+@pytest.mark.parametrize("path", PATHS)
 def test_a_master_that_is_away_and_was_not_touched_does_not_hold_a_rollback_up(path):
     """No slot went from it or to it."""
     cluster, stored, before, _, _ = half_way(path)

@@ -157,11 +157,46 @@ def test_a_cluster_with_a_master_that_the_plan_does_not_know_is_refused():
     cluster = cluster_of()
     plan = plan_for(cluster)
     sight = cluster.look("abc")
-    nodes = {name: replace(node, epochs={**node.epochs, "z" * 40: 9}) for name, node in sight.nodes.items()}
+    epochs, addresses = {"a": 1, "b": 2, "c": 3, "z" * 40: 9}, {"z" * 40: "z:1"}
+    nodes = {name: replace(node, epochs=epochs, addresses=addresses) for name, node in sight.nodes.items()}
 
     (said,) = foresee(plan, ClusterSight(nodes), NOTHING, None).refusals
 
-    assert "is a master of the cluster that the plan does not know" in said
+    assert "z:1 (zzzzzzzz) is a master of the cluster that the plan does not know" in said
+
+
+def after_a_promotion(cluster: SeenCluster) -> ClusterSight:
+    """B has become a replica of z, which has its slots."""
+    other = "z" * 40
+    cluster.held = [other if owner == "b" else owner for owner in cluster.held]
+    sight = cluster.look("abc")
+    epochs = {"a": 1, "c": 3, other: 9}
+    nodes = {
+        name: replace(node, epochs=epochs, addresses={**node.addresses, other: "z:1"})
+        for name, node in sight.nodes.items()
+    }
+    return ClusterSight({**nodes, "b": replace(nodes["b"], is_master=False, master=other)})
+
+
+def test_a_promotion_is_one_reason_and_says_who_has_the_place():
+    """Forwards the plan is stale; back, a fail-over the other way makes it possible again, whichever end it was."""
+    cluster = cluster_of()
+    plan = plan_for(cluster)
+    steps = [Step(StepKind.INTENT, 1, "a", "b", "1-4"), Step(StepKind.DONE, 1, "a", "b", "1-4")]
+    for slot in range(1, 5):
+        cluster.held[slot] = "b"
+    sight = after_a_promotion(cluster)
+
+    who = "b:1 (b) is a replica of z:1 (zzzzzzzz) now, which was promoted in its place"
+    assert foresee(plan, sight, read_journal(steps), None).refusals == (f"the plan is stale, make a new one: {who}",)
+    back = foresee(plan, sight, read_journal(steps), None, rollback=True).refusals
+    assert back == (f"{who}: CLUSTER FAILOVER at b:1 (b) makes it the master again, then run --rollback",)
+
+    cluster = cluster_of()
+    plan = stored_plan(cluster, [(9000, "b", "c")])
+    steps = [Step(StepKind.INTENT, 1, "b", "c", "9000"), Step(StepKind.DONE, 1, "b", "c", "9000")]
+    cluster.held[9000] = "c"
+    assert foresee(plan, after_a_promotion(cluster), read_journal(steps), None, rollback=True).refusals == back
 
 
 def test_an_empty_master_that_takes_a_new_epoch_leaves_the_plan_as_it_is():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,16 @@ import pytest
 
 from cluster_core.kinds import Severity
 from cluster_core.rebalance.goal.problem import Master
-from cluster_core.rebalance.plan import PlanVerdict
+from cluster_core.rebalance.plan import CurvePoint, PlanVerdict
 from cluster_core.rebalance.stored_plan import PlannedNode
 from schemas.caveats import Caveat, Code
-from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS, REBALANCE_PLANS
+from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS, REBALANCE_CURVE, REBALANCE_PLANS
 from slotscope.pipelines.rebalance.plan import MadePlan, Schedule, make_plan
 from slotscope.pipelines.rebalance.rows import write_plan
 from slotscope.reports.delivery import deliver
 from slotscope.reports.rebalance.html import render_rebalance_html
-from slotscope.reports.rebalance.tables import load_rebalance_report
+from slotscope.reports.rebalance.tables import _curve, load_rebalance_report
+from slotscope.reports.rebalance.words import budget_words
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import append_rows, read_rows
 from tests.builders.rebalance_problems import random_problem
@@ -52,6 +54,23 @@ def root(tmp_path: Path, made: MadePlan) -> str:
     parts = [{"hash_tag": b"cart:42", "keys": 900, "bytes": 10_000, "share": 0.9, "part_pieces": 3}]
     write_plan(str(tmp_path), made, bad_records=2, parts={17: parts})
     return str(tmp_path)
+
+
+def test_budgets_that_give_the_same_are_one_line(tmp_path: Path, made: MadePlan) -> None:
+    """From the least to the largest of them, named after the plan where it is among them; of two ends that are one, each is shown once."""
+    least = CurvePoint(Fraction(0), 100, 9, 5)
+    alike = [CurvePoint(budget, 120, 7, 6) for budget in (Fraction(1, 50), Fraction(1, 20), Fraction(1, 10))]
+    curve = (least, *alike, CurvePoint(Fraction(1, 5), 130, 6, 6), CurvePoint(None, 130, 6, 6))
+    plan = replace(made.stored.plan, curve=curve, budget=Fraction(1, 20), bound=100)
+    write_plan(str(tmp_path), replace(made, stored=replace(made.stored, plan=plan)), parts={})
+
+    lines = _curve(read_rows(str(tmp_path), REBALANCE_CURVE))
+
+    assert [(budget_words(line), line.ranges, line.choice) for line in lines] == [
+        ("0 % above", 9, "fewest bytes"),
+        ("2 % to 10 % above", 7, "recommended"),
+        ("20 % above, or more", 6, "fewest ranges"),
+    ]
 
 
 @pytest.mark.long
