@@ -7,7 +7,7 @@ import random
 import pytest
 
 from cluster_core.formats.landing import GAPS_FILE, Gap, Kind, Reason
-from cluster_core.kernels.bus.packet_order import PacketReader, merged, unpacked
+from cluster_core.kernels.bus.packet_order import PacketReader, Room, merged, unpacked
 from slotscope.sources.bus.point_series import GONE, LATE
 from tests.builders.landings import RECORDED, SECOND, Landed, landing_files, packets_of, pcap
 from tests.reference.bus_folding import Fold, fold, fold_recorded
@@ -155,7 +155,7 @@ def test_packets_that_were_put_aside_come_back_as_they_were() -> None:
     reader.room(len(raw))[: len(raw)] = raw
     (read,) = reader.take(len(raw))
 
-    back = unpacked(merged([read.stretch(100, 300), read.stretch(0, 100)]).packed())
+    back = unpacked(merged([read.stretch(100, 300), read.stretch(0, 100)], Room()).packed(Room()))
 
     data = [
         back.data[at : at + size].tobytes()

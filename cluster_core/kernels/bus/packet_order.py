@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +40,19 @@ def placed(offset: int) -> tuple[int, int]:
     return offset >> OFFSET_BITS, offset & _OFFSETS
 
 
+class Room:
+    """A buffer that is used again and again: the pages of a fresh one cost more than what is written there."""
+
+    def __init__(self) -> None:
+        self._data = _NO_BYTES
+
+    def of(self, size: int) -> NDArray[np.uint8]:
+        """So many bytes; what stood in the buffer before is not good any more."""
+        if len(self._data) < size:
+            self._data = np.empty(size + size // 4, dtype=np.uint8)
+        return self._data[:size]
+
+
 @dataclass(frozen=True, slots=True)
 class Packets:
     """Packets: *turns_ns* is when each has its turn, *ranks* that of its file, *records* are `RECORD` with places in *data*."""
@@ -66,21 +79,16 @@ class Packets:
         records["at"] -= begin
         return replace(found, records=records, data=self.data[begin : int(last["at"]) + int(last["captured"])])
 
-    def compact(self) -> Packets:
-        """The same with their own bytes only, in their order."""
-        records = self.records.copy()
-        data = np.empty(int(records["captured"].sum(dtype=np.int64)), dtype=np.uint8)
+    def packed(self, room: Room) -> bytes:
+        """All of it, with the bytes of its own only, as compressed bytes."""
+        size = int(self.records["captured"].sum(dtype=np.int64))
+        edges = _edges(len(self), size)
+        raw = room.of(edges[-1])
+        turns, ranks, records, data = _columns(raw, edges)
+        turns[:], ranks[:], records[:] = self.turns_ns, self.ranks, self.records
         _gather(self.data, records, data)
-        return Packets(self.turns_ns.copy(), self.ranks.copy(), records, data)
-
-    def packed(self) -> bytes:
-        """All of it as compressed bytes."""
-        own = self.compact()
-        raw = b"".join(
-            np.ascontiguousarray(column).tobytes() for column in (own.turns_ns, own.ranks, own.records, own.data)
-        )
-        head = np.array([len(own), len(own.data)], dtype="<i8").tobytes()
-        return head + bytes(pa.Codec("zstd", compression_level=1).compress(raw, asbytes=True))
+        head = np.array([len(self), size], dtype="<i8").tobytes()
+        return head + bytes(pa.Codec("zstd", compression_level=1).compress(pa.py_buffer(raw), asbytes=True))
 
 
 NO_PACKETS: Final = Packets(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, RECORD), _NO_BYTES)
@@ -90,33 +98,28 @@ def unpacked(blob: bytes) -> Packets:
     """The opposite of `Packets.packed`; raises DecodeError for bytes that are no such thing."""
     try:
         count, size = np.frombuffer(blob, "<i8", 2).tolist()
-        whole = count * (16 + RECORD.itemsize) + size
-        if min(count, size) < 0 or whole > 1 << 31:
+        edges = _edges(count, size)
+        if min(count, size) < 0 or edges[-1] > 1 << 31:
             raise ValueError(f"{count} packets of {size} bytes")
-        raw = np.frombuffer(pa.Codec("zstd").decompress(blob[16:], whole, asbytes=True), np.uint8)
-        edges = np.cumsum([0, 8 * count, 8 * count, RECORD.itemsize * count, size]).tolist()
-        turns, ranks, records, data = (raw[start:stop] for start, stop in itertools.pairwise(edges))
-        return Packets(turns.view(np.int64), ranks.view(np.int64), records.view(RECORD), data)
+        # into memory of Arrow's pool, which keeps its pages
+        raw = np.frombuffer(pa.Codec("zstd").decompress(memoryview(blob)[16:], edges[-1]), np.uint8)
+        return Packets(*_columns(raw, edges))
     except (ValueError, OSError, pa.ArrowException) as error:
         raise DecodeError(f"packets that were put aside cannot be read: {error}", offset=0) from error
 
 
-class PacketMerger:
-    """Puts packets in one order; their bytes stand in a buffer that is used again and again, which costs half of a fresh one."""
-
-    def __init__(self) -> None:
-        self._data = _NO_BYTES
-
-    def merged(self, parts: Sequence[Packets]) -> Packets:
-        """As `merged`; what was made before is not good any more."""
-        size = sum(len(part.data) for part in parts if len(part))
-        if len(self._data) < size:
-            self._data = np.empty(size + size // 4, dtype=np.uint8)
-        return merged(parts, self._data[:size])
+def _edges(count: int, size: int) -> list[int]:
+    """Where the columns of *count* packets with *size* bytes begin, and the last one ends."""
+    return list(itertools.accumulate((8 * count, 8 * count, RECORD.itemsize * count, size), initial=0))
 
 
-def merged(parts: Sequence[Packets], data: NDArray[np.uint8] | None = None) -> Packets:
-    """Packets of several files, each part in its order, in one order; the bytes go to *data* if it is given."""
+def _columns(raw: NDArray[np.uint8], edges: list[int]) -> tuple[NDArray[Any], ...]:
+    turns, ranks, records, data = (raw[start:stop] for start, stop in itertools.pairwise(edges))
+    return turns.view(np.int64), ranks.view(np.int64), records.view(RECORD), data
+
+
+def merged(parts: Sequence[Packets], room: Room) -> Packets:
+    """Packets of several files, each part in its order, in one order; the bytes go to *room*, but for a single part's."""
     parts = [part for part in parts if len(part)]
     if not parts:
         return NO_PACKETS
@@ -128,7 +131,9 @@ def merged(parts: Sequence[Packets], data: NDArray[np.uint8] | None = None) -> P
     starts = np.cumsum([0] + [len(part.data) for part in parts[:-1]])
     records["at"] += np.repeat(starts, [len(part) for part in parts])
     order = np.lexsort((ranks, turns))
-    return Packets(turns[order], ranks[order], records[order], np.concatenate([part.data for part in parts], out=data))
+    data = room.of(sum(len(part.data) for part in parts))
+    np.concatenate([part.data for part in parts], out=data)
+    return Packets(turns[order], ranks[order], records[order], data)
 
 
 @njit()

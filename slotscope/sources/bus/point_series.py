@@ -26,9 +26,10 @@ from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.kernels.bus.packet_order import (
     NO_PACKETS,
-    PacketMerger,
     PacketReader,
     Packets,
+    Room,
+    merged,
     placed,
     unpacked,
     with_file,
@@ -214,13 +215,13 @@ class PointSeries:
     def settled(self, decoder: BusDecoder) -> Iterator[BusBatch]:
         """What has its turn now, and what is wrong with the files; the rest waits."""
         turns = self.turns
-        waiting: list[bytes] = []
+        waiting, room = list[bytes](), Room()
         for packets in self._in_turn():
             yield from self._wrong(decoder)
             at = int(np.searchsorted(packets.turns_ns, turns.watermark_ns, "right"))
             yield from decoder.take_records(packets.data, packets.records[:at])
             if at < len(packets):
-                waiting.append(packets.part(at, len(packets)).packed())
+                waiting.append(packets.part(at, len(packets)).packed(room))
         yield from self._wrong(decoder)
         turns.waiting = waiting
 
@@ -244,7 +245,7 @@ class PointSeries:
     def _merged(self, readers: ThreadPoolExecutor) -> Iterator[Packets]:
         unopened = deque(self._files)
         blobs = deque(self.turns.waiting)
-        held, merger = NO_PACKETS, PacketMerger()
+        held, room = NO_PACKETS, Room()
         streams: list[_Stream] = []
         while unopened or streams or blobs or len(held):
             if not len(held) and blobs:
@@ -265,7 +266,7 @@ class PointSeries:
             parts = [held.stretch(0, at), *(part for stream in streams for part in stream.take(limit_ns))]
             held = held.stretch(at, len(held))
             ahead = _filled(streams, window, readers)
-            yield merger.merged(parts)
+            yield merged(parts, room)
             _wait(ahead)
             for stream in streams:
                 stream.note()
