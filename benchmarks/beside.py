@@ -30,7 +30,11 @@ from tests.benches.steady_client import SteadyClient, steady_client
 MASTERS = 6
 RATIO_MAX = 1.05
 TURN_S = 2.0
-MOVES_S = 100.0
+TURNS_MAX = 20
+"""After so many the dry run goes on to its end."""
+DRAWS_S = 40.0
+"""How long keys are drawn: twice the default, since it is stopped for half of them."""
+MOVES_S = 70.0
 """No further moves are begun so long after the first."""
 PAIRS_MIN = 2
 RESAMPLES = 1000
@@ -58,7 +62,7 @@ class Ratio(NamedTuple):
 
 def run(options: Options) -> Result:
     """Measure with the servers that are installed."""
-    keys, moves_s = (20_000, 0.0) if options.quick else (1_000_000, MOVES_S)
+    keys, draws_s, moves_s = (20_000, 4.0, 0.0) if options.quick else (1_000_000, DRAWS_S, MOVES_S)
     found = Result(
         "beside",
         "A client beside a rebalance",
@@ -79,7 +83,7 @@ def run(options: Options) -> Result:
             load_skewed(cluster, keys)
             with steady_client(cluster.masters[0].port) as client:
                 time.sleep(TURN_S)  # until it knows the slots
-                pairs = dict(zip(PHASES, _phases(Path(root), cluster, client, moves_s), strict=True))
+                pairs = dict(zip(PHASES, _phases(Path(root), cluster, client, draws_s, moves_s), strict=True))
                 ended = client.end()
         note = f"{ended['written']:,} keys written, {len(ended['lost'])} lost, {client.errors} commands failed."
         found.tables.append(Table(name, _rows(pairs), note))
@@ -90,10 +94,10 @@ def run(options: Options) -> Result:
     return found
 
 
-def _phases(root: Path, cluster: Cluster, client: SteadyClient, moves_s: float) -> Iterator[list[Pair]]:
+def _phases(root: Path, cluster: Cluster, client: SteadyClient, draws_s: float, moves_s: float) -> Iterator[list[Pair]]:
     """The pairs of the dry run, and those of the moves."""
     address = f"127.0.0.1:{cluster.masters[0].port}"
-    with _slotscope(root, address, "--seconds", "40") as process:  # it is stopped for half of them
+    with _slotscope(root, address, "--seconds", f"{draws_s:g}") as process:
         yield list(_in_turns(process, client))
     pairs: list[Pair] = []
     begun_s = time.monotonic()
@@ -110,9 +114,11 @@ def _phases(root: Path, cluster: Cluster, client: SteadyClient, moves_s: float) 
 
 
 def _in_turns(process: subprocess.Popen[str], client: SteadyClient) -> Iterator[Pair]:
-    """Let *process* go on and stop it in turns, until it has ended."""
+    """Let *process* go on and stop it in turns, until it has ended or there were enough."""
     client.waits_us()
-    while process.poll() is None:
+    turns = 0
+    while process.poll() is None and turns < TURNS_MAX:
+        turns += 1
         try:
             process.wait(TURN_S)
         except subprocess.TimeoutExpired:

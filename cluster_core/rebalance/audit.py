@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cluster_core.rebalance.execution.commands import Path
 from cluster_core.rebalance.execution.journal import StepKind
+from cluster_core.rebalance.execution.remaining import seconds_of
 from cluster_core.rebalance.plan import slot_ranges
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.slot_set import SlotSet
@@ -77,6 +79,7 @@ class JournalRow:
     target: str = ""
     slots: str = ""
     keys: int | None = None
+    path: str = ""
 
 
 def audit_owners(stored: StoredPlan, views: Sequence[NodeView]) -> list[Finding]:
@@ -181,8 +184,13 @@ def heaviest_share(stored: StoredPlan, measured: Measured) -> tuple[float | None
 
 
 def audit_journal(stored: StoredPlan, rows: Sequence[JournalRow], estimated_s: float) -> list[Finding]:
-    """Return what was moved, and how long it took against the plan's estimate, by the journal of its runs."""
+    """Return what was moved, and how long it took against the plan's estimate, by the journal of its runs.
+
+    *estimated_s* is for jobs of the servers; what went key by key is compared with the estimate of that.
+    """
     plan = stored.plan
+    if any(row.path == Path.LEGACY.value for row in rows):
+        estimated_s = sum(seconds_of(stored, stored.batches, Path.LEGACY))
     planned = {move.slot: move.target for move in plan.moves}
     where: dict[int, str] = {}
     for row in sorted(rows, key=lambda row: row.ts_ms):

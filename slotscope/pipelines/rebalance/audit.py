@@ -90,6 +90,7 @@ def _journal(root: str, plan_id: str) -> list[JournalRow]:
             row["target"] or "",
             row["slots"] or "",
             row["keys"],
+            row["path"] or "",
         )
         for row in rows
     ]

@@ -28,6 +28,8 @@ from cluster_core.rebalance.audit import (
     measure_window,
     moved_until_ms,
 )
+from cluster_core.rebalance.execution.commands import Path
+from cluster_core.rebalance.execution.remaining import seconds_of
 from cluster_core.rebalance.goal.problem import Master, Problem
 from cluster_core.rebalance.ordering import Room, TimeModel, order_moves
 from cluster_core.rebalance.planner import plan
@@ -251,6 +253,15 @@ def test_the_journal_tells_what_was_moved_and_how_long_it_took() -> None:
 
     assert (moved.kept, moved.promised, moved.measured) == (True, stored().plan.moved, stored().plan.moved)
     assert (took.kept, took.promised, took.measured) == (None, 5.0, 8.0)
+
+
+def test_moves_key_by_key_are_compared_with_the_estimate_of_that() -> None:
+    """The plan's own estimate is for jobs of the servers."""
+    began, *steps = rows_of(stored())
+    _, took = audit_journal(stored(), [replace(began, path="setslot"), *steps], 5.0)
+
+    assert took.promised == sum(seconds_of(stored(), stored().batches, Path.LEGACY)) != 5.0
+    assert audit_journal(stored(), [replace(began, path="migrateslots"), *steps], 5.0)[1].promised == 5.0
 
 
 def test_moves_that_were_taken_back_do_not_count() -> None:
