@@ -14,6 +14,8 @@ it came (R128).  Other members are ignored.
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from cluster_core.errors import DecodeError
@@ -31,6 +33,7 @@ TEXT_NAMES: Final = ("text", "nodes")
 
 INFO_NAMES: Final = ("replication", "persistence", "info")
 """Names of members that may hold a reply of INFO."""
+_MYSELF: Final = re.compile(r"^([0-9a-f]{40}) \S* \S*\bmyself\b", re.MULTILINE)
 
 
 class Poll(NamedTuple):
@@ -81,10 +84,32 @@ def read_poll(raw: bytes, *, line: int, source: str = "<polls>") -> Poll:
     return Poll(line, ts_ns, asked_ns, observer, address, text, topology, _master_offset(told), _version(told))
 
 
+class NodeInfo(NamedTuple):
+    """What a node said of itself in INFO, by its id, at *ts_ns*."""
+
+    node: str
+    ts_ns: int
+    fields: Mapping[str, str]
+
+
+def read_node_info(raw: bytes, *, line: int, source: str = "<polls>") -> NodeInfo | None:
+    """The INFO that a poll holds; None of one that was not asked, or that does not say when and by whom; DecodeError for no JSON."""
+    told = read_object(raw, line=line, source=source)
+    text, ts_ns = _member(told, TEXT_NAMES), time_ns(_member(told, TIME_NAMES))
+    me = _MYSELF.search(text) if isinstance(text, str) else None
+    fields = {name: value for one in _infos(told) for name, value in one.items()}
+    return NodeInfo(me[1], ts_ns, fields) if me is not None and ts_ns is not None and fields else None
+
+
+def _infos(told: dict[str, Any]) -> list[dict[str, str]]:
+    """The fields of every reply of INFO, those that count first at the end."""
+    texts = [text for name in INFO_NAMES if isinstance(text := told.get(name), str)]
+    return [read_info(text.encode("utf-8", "surrogatepass")) for text in reversed(texts)]
+
+
 def _version(told: dict[str, Any]) -> str:
     """The server's version: of Valkey that of its own, not the one of Redis that it is compatible with."""
-    for text in (told.get(name) for name in INFO_NAMES):
-        fields = read_info(text.encode("utf-8", "surrogatepass")) if isinstance(text, str) else {}
+    for fields in reversed(_infos(told)):
         version = fields.get("valkey_version") or fields.get("redis_version")
         if version:
             return version
@@ -93,8 +118,7 @@ def _version(told: dict[str, Any]) -> str:
 
 def _master_offset(told: dict[str, Any]) -> int | None:
     """How far the stream of a master was, by INFO; None of a replica, or where it was not asked."""
-    for text in (told.get(name) for name in INFO_NAMES):
-        fields = read_info(text.encode("utf-8", "surrogatepass")) if isinstance(text, str) else {}
+    for fields in reversed(_infos(told)):
         number = fields.get("master_repl_offset", "")
         if fields.get("role") == "master" and number.isdecimal() and len(number) < 19:
             return int(number)

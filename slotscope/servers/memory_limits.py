@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from cluster_core.incidents.symptoms import Checkup
 from cluster_core.rebalance.execution.refusals import HEADROOM
-from slotscope.servers.visits import Visit
 
 FULL: Final = 0.95
 """Share of maxmemory from which on a server that may evict keys is taken to stay within it by that."""
 NO_EVICTION: Final = "noeviction"
+ASKED: Final = ("maxmemory", "used_memory", "maxmemory_policy")
+"""The fields of INFO that this is known by."""
 
 
 class MemoryLimits(NamedTuple):
@@ -25,8 +27,8 @@ class MemoryLimits(NamedTuple):
     maxmemory: int = 0
 
 
-def memory_limits(visits: Sequence[Visit], held: Mapping[str, int]) -> MemoryLimits:
-    """Return how much data masters have room for; *held* is what their slots hold, by node id.
+def memory_limits(infos: Mapping[str, Mapping[str, str]], held: Mapping[str, float]) -> MemoryLimits:
+    """Return how much data masters have room for: *infos* are the fields of their INFO, *held* is what their slots hold, by node id.
 
     A server may use `HEADROOM` of its maxmemory, as when slots move, and what it keeps besides data stays: what it *held* may grow by
     what is left.  Who evicts keys is always full, and that is no limit to slots.
@@ -34,15 +36,15 @@ def memory_limits(visits: Sequence[Visit], held: Mapping[str, int]) -> MemoryLim
     capacity: dict[str, int] = {}
     evicting: dict[str, str] = {}
     sums = [0, 0]
-    for visit in visits:
-        info, me = visit.checkup, visit.me
-        limit, used = info.number("maxmemory"), info.number("used_memory")
-        if me is None or not me.is_master or not limit:
+    for node, info in infos.items():
+        told = Checkup(node, info=info)
+        limit, used = told.number("maxmemory"), told.number("used_memory")
+        if not limit:
             continue
-        policy = info.info.get("maxmemory_policy", NO_EVICTION)
+        policy = info.get("maxmemory_policy", NO_EVICTION)
         if policy != NO_EVICTION and used >= FULL * limit:
-            evicting[me.id] = policy
+            evicting[node] = policy
         else:
-            capacity[me.id] = max(1, held.get(me.id, 0) + round(HEADROOM * limit) - used)
+            capacity[node] = max(1, round(held.get(node, 0) + HEADROOM * limit - used))
             sums = [sums[0] + used, sums[1] + limit]
     return MemoryLimits(capacity, evicting, *sums)

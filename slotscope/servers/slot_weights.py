@@ -105,8 +105,9 @@ def weigh_slots(
     for master in masters:
         if master.me is not None and memory:
             held[master.me.id] = sum(loads["memory_bytes"][slot] for slot in master.me.slots)
+    infos = {visit.me.id: visit.checkup.info for visit in visits if visit.me is not None and visit.me.is_master}
     return SlotWeights(
-        _with_zones(topology, visits), loads, estimates, fitted is not None, memory_limits(visits, held), _moves_by_jobs(visits),
+        _with_zones(topology, visits), loads, estimates, fitted is not None, memory_limits(infos, held), _moves_by_jobs(visits),
         len(masters) - len(estimates) if memory else 0,
     )  # fmt: skip
 

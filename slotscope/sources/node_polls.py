@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.poll_lines import LINE_BYTES_MAX, Poll, read_poll
+from cluster_core.formats.poll_lines import LINE_BYTES_MAX, NodeInfo, Poll, read_node_info, read_poll
 from cluster_core.topology.node import Topology
 from slotscope.sources.files import read_lines
 
@@ -27,6 +27,23 @@ def newest_topology(paths: Sequence[str]) -> Topology | None:
                 newest = poll if newest is None or poll.ts_ns > newest.ts_ns else newest
                 break
     return newest.topology if newest is not None else None
+
+
+def newest_infos(paths: Sequence[str], names: Collection[str]) -> dict[str, dict[str, str]]:
+    """The fields *names* of INFO of each node, by its id, as the newest poll of *paths* has them that holds them all; what is no poll is left out."""
+    newest: dict[str, NodeInfo] = {}
+    mark = next(iter(names)).encode()
+    for path in paths:
+        for line, raw in read_lines(path, LINE_BYTES_MAX):
+            if mark not in raw:  # few polls hold INFO
+                continue
+            with suppress(DecodeError):
+                told = read_node_info(raw, line=line, source=path)
+                if told is None or not told.fields.keys() >= set(names):
+                    continue
+                if told.node not in newest or told.ts_ns > newest[told.node].ts_ns:
+                    newest[told.node] = told._replace(fields={name: told.fields[name] for name in names})
+    return {node: dict(told.fields) for node, told in newest.items()}
 
 
 class PollFile:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cluster_core.kinds import Severity
 from cluster_core.memory.basis import MemoryBasis
+from cluster_core.rebalance.execution.refusals import HEADROOM
 from cluster_core.rebalance.stored_plan import PlannedNode
 from cluster_core.topology.node import Topology
 from schemas.caveats import Caveat, Code
+from slotscope.runtime.text import plural
+from slotscope.servers.memory_limits import MemoryLimits
 from slotscope.sources.slot_weights import OPS_ESTIMATED, Weights
 
 if TYPE_CHECKING:
@@ -64,4 +68,22 @@ def left_out(activity: Activity | None, topology: Topology, nodes: Sequence[Plan
     if restarted:
         words = f"{len(restarted)} slots moved or were reset between polls: those windows are left out"
         found.append(Caveat(Severity.WARNING, Code.WINDOWS_LEFT_OUT, words))
+    return found
+
+
+def memory_limit_caveats(limits: MemoryLimits) -> list[Caveat]:
+    """Where capacities come from that nobody gave, and of which masters there is none for what they do at their maxmemory."""
+    found = []
+    if limits.capacity:
+        words = (
+            f"capacity of memory: {HEADROOM:.0%} of the maxmemory of {plural(len(limits.capacity), 'master')}, without what "
+            "the servers keep besides the data of slots; --placement goes before it"
+        )
+        found.append(Caveat.note(Code.CAPACITY_OF_SERVERS, words, "memory_bytes"))
+    for policy, count in sorted(Counter(limits.evicting.values()).items()):
+        words = (
+            f"{plural(count, 'master')} evict{'s' if count == 1 else ''} keys to stay within maxmemory ({policy}): that is no limit to "
+            "slots, and where slots arrive other keys are evicted"
+        )
+        found.append(Caveat.warning(Code.EVICTION, words, "memory_bytes"))
     return found

@@ -25,6 +25,7 @@ from slotscope.pipelines.rebalance.input_caveats import (
     foreign_load,
     left_out,
     memory_basis,
+    memory_limit_caveats,
     unchecked_capacity,
 )
 from slotscope.pipelines.rebalance.plan import BYTES, TOLERANCES, Schedule
@@ -34,9 +35,11 @@ from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
 from slotscope.runtime.storage.runs import running
 from slotscope.runtime.storage.snapshot_names import KEY_JOBS, cluster_of, find_name, finished_names
+from slotscope.servers.memory_limits import ASKED as MEMORY_FIELDS
+from slotscope.servers.memory_limits import MemoryLimits, memory_limits
 from slotscope.sources.files import expand, open_raw
 from slotscope.sources.inputs import load_topology
-from slotscope.sources.node_polls import newest_topology
+from slotscope.sources.node_polls import newest_infos, newest_topology
 from slotscope.sources.slot_files import ActivityOptions, plan_units
 from slotscope.sources.slot_weights import OPS_ESTIMATED, Weights, read_weights
 from slotscope.transforms.zone_findings import replica_zones
@@ -130,14 +133,28 @@ def find_inputs(request: Request, spark: SparkSession | None) -> Found:
     if weights.unread and not request.allow_partial:
         raise InputError(_refusal(weights.unread))
     growth, of_growth = _growth(request.root, weights, topology)
+    limits = _memory_limits(request, topology, loads, weights.memory)
     return state_problem(
         request,
         Inputs(
             topology, loads, weights.memory, snapshots[-1] if snapshots else NO_SNAPSHOT, activity, request.combine,
-            together([weights.unread, _activity_unread(activity)]), [*foreign_load(weights), *of_growth],
-            growth,
+            together([weights.unread, _activity_unread(activity)]),
+            [*foreign_load(weights), *of_growth, *memory_limit_caveats(limits)],
+            growth, {node: {"memory_bytes": size} for node, size in limits.capacity.items()},
         ),
     )  # fmt: skip
+
+
+def _memory_limits(
+    request: Request, topology: Topology, loads: Mapping[str, Sequence[float]], memory: Sequence[MemoryBasis]
+) -> MemoryLimits:
+    """What the polls' INFO tells of maxmemory, where the memory of all slots is known."""
+    held, vague = loads.get("memory_bytes"), any(basis.exactness is Exactness.PARTIAL for basis in memory)
+    if held is None or vague or not request.slot_stats:
+        return MemoryLimits({}, {})
+    infos = newest_infos([file.path for file in expand(list(request.slot_stats))], MEMORY_FIELDS)
+    masters = {node.id: sum(held[slot] for slot in node.slots) for node in topology.masters()}
+    return memory_limits({node: info for node, info in infos.items() if node in masters}, masters)
 
 
 def _growth(root: str, weights: Weights, topology: Topology) -> tuple[Growth | None, list[Caveat]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +18,7 @@ from schemas.caveats import Caveat, Code
 from schemas.rebalance import PLAN_STEPS
 from slotscope.pipelines.rebalance.audit import audit_cluster
 from slotscope.pipelines.rebalance.execution import Executed, access_with_password, check_numbers, execute, tell
+from slotscope.pipelines.rebalance.input_caveats import memory_limit_caveats
 from slotscope.pipelines.rebalance.inputs import Inputs, named_resources, state_problem
 from slotscope.pipelines.rebalance.rows import store_plan
 from slotscope.plans.growth import LIVE, Weighed, growth_since
@@ -83,7 +83,7 @@ def choose_plan(cluster: str, request: Request) -> Chosen:
         )  # fmt: skip
         inputs = Inputs(
             weights.topology, weights.loads, snapshot_id=LIVE, growth=growth, memory_error=weights.memory_error,
-            warnings=[*memory_caveats(weights), *_limit_caveats(weights), *of_growth],
+            warnings=[*memory_caveats(weights), *memory_limit_caveats(weights.limits), *of_growth],
             capacity={node: {"memory_bytes": size} for node, size in weights.limits.capacity.items()},
         )  # fmt: skip
         goal = request if weights.moves_by_jobs or request.path != "auto" else replace(request, path="setslot")
@@ -163,21 +163,3 @@ def memory_caveats(weights: SlotWeights) -> list[Caveat]:
         + ("; masters' shares are corrected by used_memory_dataset" if weights.fitted else "")
     )
     return [*mixed, Caveat.note(Code.MEMORY_SAMPLED, words)]
-
-
-def _limit_caveats(weights: SlotWeights) -> list[Caveat]:
-    """Where capacities come from that nobody gave, and of which masters there is none for what they do at their maxmemory."""
-    limits, found = weights.limits, []
-    if limits.capacity:
-        words = (
-            f"capacity of memory: {HEADROOM:.0%} of the maxmemory of {plural(len(limits.capacity), 'master')}, without what "
-            "the servers keep besides the data of slots; --placement goes before it"
-        )
-        found.append(Caveat.note(Code.CAPACITY_OF_SERVERS, words, "memory_bytes"))
-    for policy, count in sorted(Counter(limits.evicting.values()).items()):
-        words = (
-            f"{plural(count, 'master')} evict{'s' if count == 1 else ''} keys to stay within maxmemory ({policy}): that is no limit to "
-            "slots, and where slots arrive other keys are evicted"
-        )
-        found.append(Caveat.warning(Code.EVICTION, words, "memory_bytes"))
-    return found

@@ -14,7 +14,7 @@ from cluster_core.formats.poll_lines import read_poll
 from cluster_core.instants import time_ns
 from slotscope.servers.cluster import Answer
 from slotscope.servers.node_link import Address
-from slotscope.sources.node_polls import PollFile
+from slotscope.sources.node_polls import PollFile, newest_infos
 
 A, B = "a" * 40, "b" * 40
 TEXT = (
@@ -44,6 +44,34 @@ NS = 1_795_254_729_693_956_704
 def test_a_time_is_understood_in_every_unit(told, ns):
     """Seconds, milliseconds, microseconds and nanoseconds are told apart by their size."""
     assert time_ns(told) == ns
+
+
+def info_poll(seconds: int, node: str, maxmemory: int, **more: object) -> str:
+    """A poll that asked for INFO, too."""
+    text = (
+        TEXT
+        if node == A
+        else TEXT.replace("myself,", "").replace(f"{B} 10.0.0.2:7000@17000 ", f"{B} :7000@17000 myself,")
+    )
+    info = f"# Memory\r\nused_memory:700\r\nmaxmemory:{maxmemory}\r\n"
+    return json.dumps({"time": seconds * 10**9, "text": text, "persistence": info, **more})
+
+
+def test_the_newest_info_of_each_node_is_that_of_its_newest_poll_that_holds_it(tmp_path):
+    """Whatever the order of files; polls without INFO, without all that is asked for, and lines that are none count for nothing."""
+    lines = [info_poll(3 * 10**9, A, 300), info_poll(2 * 10**9, A, 200), info_poll(2 * 10**9, B, 250)]
+    lines += [
+        json.dumps({"time": 4 * 10**18, "text": TEXT}),
+        '{"maxmemory:',
+        info_poll(5 * 10**9, A, 900, persistence="maxmemory:900"),
+    ]
+    lines += [info_poll(6 * 10**9, A, 900, text=7), info_poll(6 * 10**9, A, 900, time=None)]
+    (tmp_path / "polls").write_text("\n".join(lines))
+
+    assert newest_infos([str(tmp_path / "polls")], ("maxmemory", "used_memory")) == {
+        A: {"maxmemory": "300", "used_memory": "700"},
+        B: {"maxmemory": "250", "used_memory": "700"},
+    }
 
 
 def test_a_written_poll_reads_back():
