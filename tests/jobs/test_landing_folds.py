@@ -8,8 +8,9 @@ import pytest
 
 from cluster_core.formats.landing import GAPS_FILE, Gap, Kind, Reason
 from cluster_core.kernels.bus.packet_order import PacketReader, Room, merged, unpacked
-from slotscope.sources.bus.point_series import GONE, LATE
-from tests.builders.landings import RECORDED, SECOND, Landed, landing_files, packets_of, pcap
+from slotscope.sources.bus.point_series import CLOCK, GONE, LATE, recorded_inputs
+from slotscope.sources.bus.series_clocks import measure_clocks
+from tests.builders.landings import CLUSTER, RECORDED, SECOND, Landed, landing_files, packets_of, pcap
 from tests.reference.bus_folding import Fold, fold, fold_recorded
 
 OPTIONS = {"node_timeout_ms": 1000, "lateness_ns": 12 * SECOND}
@@ -90,6 +91,41 @@ def test_clocks_that_are_hours_apart_are_brought_together_by_what_two_points_saw
         "the clock of shop/host-1 is 3600.250 s ahead of ",
         "the clock of shop/host-3 is 7200.500 s behind ",
     ]
+
+
+@pytest.mark.parametrize("seconds", [3, 10])
+def test_a_recorder_that_was_begun_later_under_another_clock_is_measured_by_the_files_of_its_time(
+    tmp_path, seconds
+) -> None:
+    """Its first file is not of the time of the first ones of the others, and says to be of none of theirs."""
+    files = landing_files(tmp_path, seconds=seconds, ahead_s={1: 7200, 2: -0.5})
+    middle_ns = files[len(files) // 2].ended_ns
+    found = [file for file in files if "host-1" not in str(file.path) or file.ended_ns > middle_ns]
+    for file in found:
+        file.put()
+    known_ns: dict[str, int] = {}
+
+    unknown = measure_clocks(recorded_inputs((str(file.path), len(file.raw)) for file in found), known_ns, [])
+
+    assert not unknown
+    assert [known_ns[f"{CLUSTER}/host-{number}"] for number in range(4)] == [0, 7200 * SECOND, -SECOND // 2, 0]
+
+
+@pytest.mark.long
+def test_a_file_that_says_a_time_to_come_is_left_out_and_does_not_make_the_later_ones_late(tmp_path, alone) -> None:
+    files = landing_files(tmp_path, packets_max=PACKETS)
+    now_ns = max(file.ended_ns for file in files)
+    of_host = next(file for file in files if "host-0" in str(file.path))
+    to_come = Landed(of_host.path.with_name("20991231T000000.000000Z_20991231T000100.000000Z.pcap.gz"), 0, of_host.raw)
+    half = len(files) // 2
+    for file in (*files, to_come):
+        file.put()
+
+    first = fold_recorded([to_come.path, *(file.path for file in files[:half])], **OPTIONS, now_ns=now_ns)
+    folded = fold_recorded([file.path for file in files[half:]], first, **OPTIONS, now_ns=now_ns)
+
+    assert [late[:2] for late in first.facts["left_out"]] == [[str(to_come.path), CLOCK]]
+    assert rows(folded) == rows(alone)
 
 
 @pytest.mark.long

@@ -73,7 +73,7 @@ class SegmentReader(ContainerReader[None]):
     def segments(self) -> Segments:
         """All segments in the order of the file."""
         if len(self._parts) != 1:
-            self._parts = [_joined([_NONE, *self._parts])]
+            self._parts = [joined_segments([NO_SEGMENTS, *self._parts])]
         return self._parts[0]
 
     def _told(self, row: Row) -> Iterator[None]:
@@ -119,7 +119,8 @@ class SegmentReader(ContainerReader[None]):
         )
 
 
-def _joined(parts: Sequence[Segments]) -> Segments:
+def joined_segments(parts: Sequence[Segments]) -> Segments:
+    """All segments, part after part."""
     columns: list[Any] = [np.concatenate(column) for column in zip(*parts, strict=True)]
     return Segments(*columns)
 
@@ -127,4 +128,4 @@ def _joined(parts: Sequence[Segments]) -> Segments:
 _KINDS: Final[tuple[Any, ...]] = (
     np.int64, np.uint64, np.uint64, np.uint64, np.int64, np.int64, np.int64, np.uint8, np.bool_,
 )  # fmt: skip
-_NONE: Final = Segments(*[np.zeros(0, dtype=kind) for kind in _KINDS])
+NO_SEGMENTS: Final = Segments(*[np.zeros(0, dtype=kind) for kind in _KINDS])

@@ -10,6 +10,7 @@ are not settled are replaced, settled ones last (`slotscope.runtime.storage.runs
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -191,6 +192,7 @@ class HistoryReplay:
             recorded,
             self._lateness_ns,
             meter,
+            time.time_ns(),
         )
         task = self._spark.range(0, 1, 1, 1).mapInArrow(bind(capture_task, options=options), spark_schema(CAPTURED))
         is_small = self._inputs.captures and sum(self._inputs.sizes().values()) <= BYTES_HERE_MAX

@@ -92,7 +92,7 @@ SETTLED, PROVISIONAL = 0, 1
 FLUSH_BYTES: Final = 32 << 20
 """Evidence is handed out when so much of it is there."""
 CLOCK_NS_MAX: Final = 600_000_000_000
-"""A point whose clock could not be measured and says another time than the others by more is left out."""
+"""A point whose clock could not be measured and says another time than the others by more is left out, and a file that says a time to come by more."""
 PRELUDE_NS: Final = 60_000_000_000
 """What a node's first header says is taken to have held for this long before the first evidence."""
 
@@ -102,7 +102,7 @@ class CaptureOptions:
     """What to read and how; *state* is that of the last fold, None to begin.
 
     *recorded* are files of a landing, of which the times may overlap with what was read before by *lateness_ns*; else these are
-    *files* and *statements*.  *meter* is the file of a `slotscope.sources.bus.reading.Reading`.
+    *files* and *statements*.  *now_ns* is when these are read, 0 if that is not known.  *meter* is the file of a `slotscope.sources.bus.reading.Reading`.
     """
 
     files: tuple[CaptureFile, ...]
@@ -114,6 +114,7 @@ class CaptureOptions:
     recorded: tuple[RecordedInput, ...] = ()
     lateness_ns: int = LATENESS_NS
     meter: str = ""
+    now_ns: int = 0
 
 
 def capture_task(batches: Iterator[pa.RecordBatch], options: CaptureOptions) -> Iterator[pa.RecordBatch]:
@@ -155,6 +156,7 @@ class CaptureTask:
         self._unrecorded = Unrecorded()
         self._restore()
         self._series: PointSeries | None = None
+        self._recorded: list[RecordedInput] = []
         self._texts = BatchTexts()
         self._outbox = Outbox(self._processes)
         self._known_links: KnownLinks | None = None
@@ -232,17 +234,34 @@ class CaptureTask:
         self._unrecorded.read(options.recorded)
         unknown = measure_clocks(options.recorded, ahead_ns, self._point_notes)
         self._unknown_clocks = [unknown_clock(series) for series in sorted(unknown)]
-        ends = {file: file.place.file.to_ns or 0 for file in options.recorded}
+        self._recorded, to_come = self._recorded_by_now()
+        ends = {file: file.place.file.to_ns or 0 for file in self._recorded}
         certain = [end - ahead_ns[file.series] for file, end in ends.items() if file.series in ahead_ns]
         newest_ns = max(certain or ends.values(), default=0)
         newest_ns = max([newest_ns, *(end for end in ends.values() if abs(end - newest_ns) <= CLOCK_NS_MAX)])
-        files = []
-        for file, end in ends.items():
-            if file.series in unknown and certain and abs(end - newest_ns) > CLOCK_NS_MAX:
-                self._late.append(Late(file.path, CLOCK, 0, 0, self._turns.watermark_ns))
-            elif file.place.kind is Kind.BUS:
-                files.append(file)
+        is_lost = {file: file.series in unknown and abs(end - newest_ns) > CLOCK_NS_MAX for file, end in ends.items()}
+        if certain:
+            self._recorded = [file for file in self._recorded if not is_lost[file]]
+            to_come += [file for file in ends if is_lost[file]]
+        self._late += [Late(file.path, CLOCK, 0, 0, self._turns.watermark_ns) for file in to_come]
+        files = [file for file in self._recorded if file.place.kind is Kind.BUS]
         return PointSeries(files, self._turns, ahead_ns, options.lateness_ns, newest_ns)
+
+    def _recorded_by_now(self) -> tuple[list[RecordedInput], list[RecordedInput]]:
+        """The files that can have been recorded by now, and those of a time to come, which would make all others late for good.
+
+        Where most points say so, or one alone from the beginning, it is our own clock that is wrong.
+        """
+        ends = {
+            file: (file.place.file.to_ns or 0) - self._ahead_ns.get(file.series, 0) for file in self._options.recorded
+        }
+        limit_ns = (self._options.now_ns or max(ends.values(), default=0)) + CLOCK_NS_MAX
+        to_come = [file for file, end in ends.items() if end > limit_ns]
+        points = {file.series for file in ends}
+        is_most = 2 * len({file.series for file in to_come}) > len(points) > 1
+        if is_most or self._turns.newest_ns > limit_ns or not (len(to_come) < len(ends) or self._turns.newest_ns):
+            return list(ends), []
+        return [file for file, end in ends.items() if end <= limit_ns], to_come
 
     def _batches(self) -> Iterator[tuple[Place, BusBatch]]:
         """What is settled of the captures."""
@@ -261,7 +280,7 @@ class CaptureTask:
             return read_polls_and_logs(options.statements, permissive=options.permissive)
         told = Told(polled_versions=self._polled_versions)
         before_ns = self._series.before_ns
-        for file in sorted(options.recorded, key=lambda one: (one.place.kind, one.place.file.from_ns, one.path)):
+        for file in sorted(self._recorded, key=lambda one: (one.place.kind, one.place.file.from_ns, one.path)):
             kind = file.place.kind
             if kind not in (Kind.POLLS, Kind.LOGS):
                 continue

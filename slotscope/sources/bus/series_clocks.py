@@ -1,25 +1,35 @@
-"""How far are the clocks of capture points ahead, as the first files show that two of them have recorded of the same traffic?
+"""How far are the clocks of capture points ahead, as files show in which two of them have recorded the same traffic?
 
-Each point is measured once, by its first file with traffic, so that it does not matter in how many runs a landing is read.
+Each point is measured once, by its first file with traffic, so that it does not matter in how many runs a landing is read: against the first
+ones of the others, else against those that say to be of its time, else, if its recorder was begun later under another clock, against any.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Final, NamedTuple
 
 from cluster_core.formats.landing import Kind
 from cluster_core.kernels.bus.capture_clocks import COMMON_MIN, common_times, offset_of_copies
-from cluster_core.kernels.bus.capture_segments import Segments
+from cluster_core.kernels.bus.capture_segments import NO_SEGMENTS, Segments, joined_segments
 from schemas.caveats import Caveat, Code
 from slotscope.sources.bus.files import segments_of
 from slotscope.sources.bus.point_series import READERS, RecordedInput
 
 SEGMENTS_MIN: Final = 10 * COMMON_MIN
-"""A file with fewer is too short to measure a clock by."""
+"""Files with fewer are measured by together."""
 SAME_NS: Final = 1_000_000
 """Clocks that are nearer together are the same to a reader; offsets are told in whole ones."""
+SEARCHED_MAX: Final = 500
+"""So many files are looked through for the time of one that says another."""
+
+
+class _Sample(NamedTuple):
+    """The files by which the clock of a series is measured, and what they hold."""
+
+    files: list[RecordedInput]
+    segments: Segments
 
 
 def measure_clocks(files: Sequence[RecordedInput], known_ns: dict[str, int], notes: list[Caveat]) -> set[str]:
@@ -38,16 +48,19 @@ def measure_clocks(files: Sequence[RecordedInput], known_ns: dict[str, int], not
         return set()
     names = sorted(captures)
     with ThreadPoolExecutor(READERS, "clocks") as readers:
-        segments = dict(zip(names, readers.map(_first_segments, (captures[name] for name in names)), strict=True))
-    unknown = sorted(series for series in segments if series not in known_ns)
+        samples = dict(zip(names, readers.map(_first_sample, (captures[name] for name in names)), strict=True))
+    unknown = [series for series in names if series not in known_ns]
     if not known_ns:
-        measurable = [series for series in unknown if len(segments[series].ts_ns) >= SEGMENTS_MIN]
+        measurable = [series for series in unknown if len(samples[series].segments.ts_ns) >= COMMON_MIN]
         known_ns.update(dict.fromkeys(measurable[:1], 0))
+    tried: dict[str, set[str]] = {series: set() for series in unknown}
     is_done = False
     while not is_done:
         is_done = True
         for series in [one for one in unknown if one not in known_ns]:
-            ahead_ns = _against(segments, series, known_ns)
+            ahead_ns = _against_first_ones(samples, series, known_ns)
+            if ahead_ns is None and len(samples[series].segments.ts_ns) >= COMMON_MIN:
+                ahead_ns = _against_others(captures, samples[series], known_ns, tried[series])
             if ahead_ns is None:
                 continue
             known_ns[series], is_done = ahead_ns, False
@@ -56,32 +69,73 @@ def measure_clocks(files: Sequence[RecordedInput], known_ns: dict[str, int], not
     return set(unknown) - known_ns.keys()
 
 
-def _first_segments(files: Sequence[RecordedInput]) -> Segments:
-    """The segments of the first file that has enough of them, of the last one if none has."""
-    found = segments_of(files[0].path)
-    for file in files[1:]:
-        if len(found.ts_ns) >= SEGMENTS_MIN:
-            break
-        found = segments_of(file.path)
-    return found
-
-
 def unknown_clock(series: str) -> Caveat:
     """That the clock of a series could not be measured."""
     words = (
-        f"how far the clock of {series} is from the others is not known: fewer than {COMMON_MIN} segments were seen at both;"
-        " nothing is corrected"
+        f"how far the clock of {series} is from the others is not known: fewer than {COMMON_MIN} segments of its first files"
+        " with traffic were found at them; nothing is corrected"
     )
     return Caveat.warning(Code.CLOCKS, words, series)
 
 
-def _against(segments: dict[str, Segments], series: str, known_ns: dict[str, int]) -> int | None:
-    for other in sorted(segments.keys() & known_ns.keys()):
-        offset = offset_of_copies(*common_times(segments[other], segments[series]))
-        if offset is not None:
-            ahead_ns = known_ns[other] + offset.ahead_ns[len(offset.ahead_ns) // 2]
-            return round(ahead_ns / SAME_NS) * SAME_NS if abs(ahead_ns) >= SAME_NS else 0
+def _first_sample(files: Sequence[RecordedInput]) -> _Sample:
+    """The first files that have segments enough, or all."""
+    found = _Sample([], NO_SEGMENTS)
+    for file in files:
+        segments = segments_of(file.path)
+        if len(segments.ts_ns) >= SEGMENTS_MIN:
+            return _Sample([file], segments)
+        found = _Sample([*found.files, file], joined_segments((found.segments, segments)))
+        if len(found.segments.ts_ns) >= SEGMENTS_MIN:
+            break
+    return found
+
+
+def _against_first_ones(samples: dict[str, _Sample], series: str, known_ns: dict[str, int]) -> int | None:
+    for other in sorted(samples.keys() & known_ns.keys()):
+        ahead_ns = _ahead_ns(samples[other].segments, samples[series].segments, known_ns[other])
+        if ahead_ns is not None:
+            return ahead_ns
     return None
+
+
+def _against_others(
+    captures: dict[str, list[RecordedInput]], sample: _Sample, known_ns: dict[str, int], tried: set[str]
+) -> int | None:
+    """Against files of measured series: those that say to be of its time, together, since two of many points share little; then each of the others.
+
+    Those that were *tried* are passed over.
+    """
+    known = [file for series in sorted(captures.keys() & known_ns.keys()) for file in captures[series]]
+    first_ns, last_ns = sample.files[0].place.file.from_ns, sample.files[-1].place.file.to_ns or 0
+    near: list[RecordedInput] = []
+    far: list[RecordedInput] = []
+    for file in known:
+        begun_ns, ended_ns = file.place.file.from_ns, file.place.file.to_ns or 0
+        is_near = begun_ns < last_ns + known_ns[file.series] and first_ns + known_ns[file.series] < ended_ns
+        (near if is_near else far).append(file)
+    together = NO_SEGMENTS
+    for file in near[:SEARCHED_MAX]:
+        segments = segments_of(file.path)
+        together = joined_segments((together, segments._replace(ts_ns=segments.ts_ns - known_ns[file.series])))
+        ahead_ns = _ahead_ns(together, sample.segments, 0)
+        if ahead_ns is not None:
+            return ahead_ns
+    for file in [file for file in far if file.path not in tried][: max(0, SEARCHED_MAX - len(tried))]:
+        tried.add(file.path)
+        ahead_ns = _ahead_ns(segments_of(file.path), sample.segments, known_ns[file.series])
+        if ahead_ns is not None:
+            return ahead_ns
+    return None
+
+
+def _ahead_ns(there: Segments, here: Segments, there_ns: int) -> int | None:
+    """How far the clock of *here* is ahead if that of *there* is by *there_ns*; None where they share too little."""
+    offset = offset_of_copies(*common_times(there, here))
+    if offset is None:
+        return None
+    ahead_ns = there_ns + offset.ahead_ns[len(offset.ahead_ns) // 2]
+    return round(ahead_ns / SAME_NS) * SAME_NS if abs(ahead_ns) >= SAME_NS else 0
 
 
 def _words(series: str, ahead_ns: int) -> str:
