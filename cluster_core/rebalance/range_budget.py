@@ -13,7 +13,9 @@ from cluster_core.rebalance.goal.problem import Scaled, exact
 from cluster_core.rebalance.goal.targets import Targets
 from cluster_core.rebalance.plan import CurvePoint, count_ranges
 from cluster_core.rebalance.search.arrays import ProblemArrays
-from cluster_core.rebalance.search.ranges import FIRM, QUICK, SETTLE, RangeSearch, Walk, never, thorough
+from cluster_core.rebalance.search.layout import Layout
+from cluster_core.rebalance.search.mixture import mix
+from cluster_core.rebalance.search.ranges import FIRM, QUICK, SETTLE, WARM, RangeSearch, Walk, never, thorough
 
 BUDGETS = (Fraction(0), Fraction(1, 100), Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))
 """Budgets of the curve, above the bound; the problem's own and none at all are tried, too."""
@@ -28,7 +30,14 @@ AGAIN = (
     (0, FIRM._replace(steps=6_000_000, price=0.7, learn=1e6)),
     (100, FIRM._replace(price=0.2, learn=1e2)),
 )
-"""... and these walks begin with the placement that moves least, so many of the heaviest slots left where that has them."""
+"""... and where windows beside heavy slots are no better beginning, these walks begin with the placement that moves least, so many of
+the heaviest slots left where that has them."""
+MIXED = (WARM._replace(anew=True), FIRM._replace(price=0.2, rise=16.0, learn=1e3), SETTLE)
+"""Walks from windows beside heavy slots, first with limits so dear that little but single slots changes masters."""
+MIXED_MASTERS = 6
+"""With more masters that take slots the program for these windows takes too long."""
+MIXED_WANTED, MIXED_LARGER = (1.0, 16), (0.5, 8)
+"""The part of them that the problem's budget gets, and each larger one of the curve, and columns of light slots an owner in the program."""
 UNBOUNDED = float("inf")
 
 
@@ -73,8 +82,13 @@ class RangeBudget:
             at = chosen[budget] = self._find(at, limit, walks, CURVE_EFFORT)
         at = self._find(at, self.amount(wanted) if wanted else self._least, thorough(len(self._arrays.takers)))
         chosen[wanted] = at = self._try_again(at, self.amount(wanted))
+        gains = True
         for more in [*sorted(b for b in BUDGETS if b > wanted), None]:
-            at = chosen[more] = self._find(at, UNBOUNDED if more is None else self.amount(more), QUICK, CURVE_EFFORT)
+            most = UNBOUNDED if more is None else self.amount(more)
+            at = chosen[more] = self._find(at, most, QUICK, CURVE_EFFORT)
+            if gains:
+                chosen[more] = self._mixed(at, most, *MIXED_LARGER)
+                gains, at = chosen[more] is not at, chosen[more]
         # what a larger budget found may be the better for a smaller one, too
         for larger, smaller in pairwise(reversed(chosen)):
             if self._is_no_worse(chosen[larger], chosen[smaller]):
@@ -85,27 +99,43 @@ class RangeBudget:
         return self._search.cost_of(one) <= self._search.cost_of(other) and count_ranges(one) <= count_ranges(other)
 
     def _try_again(self, at: tuple[int, ...], limit: int) -> tuple[int, ...]:
-        """Return the fewest ranges of *at* and of what other walks find within *limit*, where *at* has many."""
-        for held, walk in AGAIN:
-            if count_ranges(at) <= SHREDDED * len(self._arrays.takers) or self._stop():
+        """Return the fewest ranges of *at*, where it has many, and of what is found within *limit* from windows, or else by other walks."""
+        mixed = self._mixed(at, limit, *MIXED_WANTED)
+        for held, walk in AGAIN if mixed == at else ():
+            if not self._is_shredded(at) or self._stop():
                 break
             search = RangeSearch(self._arrays, self.owner, closed=self._closed, held=held, stop=self._stop)
             found = self._find(self.owner, limit, (walk, SETTLE), search=search)
             at = min(at, found, key=count_ranges)
-        return at
+        return min(at, mixed, key=count_ranges)
+
+    def _is_shredded(self, at: Sequence[int]) -> bool:
+        return count_ranges(at) > SHREDDED * len(self._arrays.takers)
+
+    def _mixed(self, at: tuple[int, ...], limit: float, effort: float, kinds_max: int) -> tuple[int, ...]:
+        """Return the fewest ranges of *at*, where it has many, and of what is found from windows beside heavy slots that leave room for them."""
+        masters = len(self._arrays.takers)
+        if not self._is_shredded(at) or limit <= self._least or self._closed or masters > MIXED_MASTERS or self._stop():
+            return at
+        layout = Layout(self._arrays)
+        placed = mix(layout, limit / float(layout.mean[self.scaled.cost]), kinds_max, self._stop)
+        if placed is None:
+            return at
+        return min(at, self._find(at, limit, MIXED, effort, start=layout.outside(placed)), key=count_ranges)
 
     def unbound(self) -> tuple[int, ...]:
         """Return the placement of fewest ranges, whatever moves."""
         return self._find(self.owner, UNBOUNDED, thorough(len(self._arrays.takers)))
 
     def _find(
-        self, at: Sequence[int], limit: float, walks: Sequence[Walk], effort: float = 1.0, *, search: RangeSearch | None = None
+        self, at: Sequence[int], limit: float, walks: Sequence[Walk], effort: float = 1.0, *, search: RangeSearch | None = None,
+        start: Sequence[int] | None = None,
     ) -> tuple[int, ...]:  # fmt: skip
         """Return what the search finds from *at*, or *at* where in whole numbers that breaks a limit or the budget, or none can be better."""
         fewest = count_ranges(at) <= self._fewest and not self._search.slot_cost
         if fewest and self._search.cost_of(at) <= limit:
             return tuple(at)
-        found = tuple((search or self._search).find(at, limit, walks, effort, self._fewest))
+        found = tuple((search or self._search).find(at, limit, walks, effort, self._fewest, start))
         kept = (
             self._search.cost_of(found) <= limit
             and not (must_drain(self.scaled, found) and not must_drain(self.scaled, at))

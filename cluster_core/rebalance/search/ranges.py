@@ -153,28 +153,31 @@ class RangeSearch:
         return sorted(slots)
 
     def find(
-        self, at: Sequence[int], budget: float, walks: Sequence[Walk], effort: float = 1.0, fewest: int = 0
-    ) -> list[int]:
-        """Return the placement of fewest ranges found from *at* that costs at most *budget*; with *fewest* there is none better.
+        self, at: Sequence[int], budget: float, walks: Sequence[Walk], effort: float = 1.0, fewest: int = 0,
+        start: Sequence[int] | None = None,
+    ) -> list[int]:  # fmt: skip
+        """Return the placement of fewest ranges found, or *at*, that costs at most *budget*; with *fewest* there is none better.
 
-        A walk that does not begin anew goes on from the best so far, or where none is better than *at* from where the last one ended.
+        Walks begin at *start* (None: at *at*), which may break limits and the budget.  One that does not begin anew goes on from the best
+        so far, or where none is better than *at* from where the last one ended.
         """
-        first = best = self._with_glue([at[s] for s in self.slots], at)
+        best = self._with_glue([at[s] for s in self.slots], at)
+        first = best if start is None else self._with_glue([start[s] for s in self.slots], start)
         if len(self.arrays.takers) < 2 or not self.slots:
             return best
         rank = self._value(best) if self.cost_of(best) <= budget else math.inf
         spare = REPAIR_PART * max(0.0, budget - self.cost_of(first)) if budget < math.inf else 0.0
-        last = [first[s] for s in self.slots]
+        begun = last = [first[s] for s in self.slots]
+        better = False
         for course in walks:
-            begin_at = first if course.anew else best
-            start = last if begin_at is first and not course.anew else [begin_at[s] for s in self.slots]
+            begin_at = begun if course.anew else [best[s] for s in self.slots] if better else last
             most = count_ranges(best) if rank < math.inf else len(at)
-            found, last = self._go(start, budget - spare, course, effort, most)
+            found, last = self._go(begin_at, budget - spare, course, effort, most)
             for end in found:
                 whole = self._with_glue(end, at)
                 value = self._value(whole)
                 if value < rank and self.cost_of(whole) <= budget:
-                    best, rank = whole, value
+                    best, rank, better = whole, value, True
             if self.stop() or (rank < fewest + 1 and not self.slot_cost):
                 break
         return best if rank < math.inf else list(at)
