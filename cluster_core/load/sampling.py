@@ -7,7 +7,8 @@ replacement (RANDOMKEY).  For a group of keys g and a weight y of a key (1 to co
 
 over the parts, where s² is the variance of the weights of all draws of a part, 0 for those outside g.  It is unbiased for any group
 (Cochran, Sampling Techniques, 3rd edition 1977, sections 2.10 and 5.3).  The error is 1.96 standard errors: 95 of 100 such ranges hold the truth where
-no few keys outweigh all others; a part with one huge key among a million looks light until that key is drawn.
+no few keys outweigh all others.  Where they do, an estimate is mostly too low, and its error, too: such a one is called *skewed* by the rule of
+section 2.15, 25 times the squared skewness of the weights against the draws in g.  Of one huge key among a million no sample tells until it is drawn.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ STANDARD_ERRORS: Final = 1.96
 """Half the width of a range that holds the truth in 95 of 100 samples, if totals are spread normally."""
 PREFIX_BYTES_MAX: Final = 1024
 """A longer beginning of a key is no group."""
+SKEWED_MIN: Final = 2.0
+"""Skewness below this, squared, of however few draws is that of sizes which differ little."""
+DRAWS_A_SKEWNESS: Final = 25
+"""So many draws must there be for each unit of squared skewness, that the range holds the truth about as often as it says."""
 HITS_MIN: Final = 10
 """A group that was drawn less often has an error as large as itself, or nearly."""
 
@@ -65,16 +70,20 @@ class Part:
 
 
 class Estimate(NamedTuple):
-    """*value* and by how much the truth may be off in either direction (95 of 100 times); 0 where all was counted."""
+    """*value* and by how much the truth may be off in either direction (95 of 100 times); 0 where all was counted.
+
+    *skewed*: few of the keys drawn make up most of it, so that the truth is above the range more often than that.
+    """
 
     value: float
     error: float
+    skewed: bool = False
 
     def __add__(self, other: object) -> Estimate:
         """Sum of two that were drawn independently."""
         if not isinstance(other, Estimate):
             return NotImplemented
-        return Estimate(self.value + other.value, math.hypot(self.error, other.error))
+        return Estimate(self.value + other.value, math.hypot(self.error, other.error), self.skewed or other.skewed)
 
 
 NOTHING: Final = Estimate(0.0, 0.0)
@@ -96,12 +105,15 @@ def estimate_groups(parts: Iterable[Part], groups_of: Callable[[Draw], Iterable[
         for draw in part.draws:
             size = draw.memory_bytes
             for group in groups_of(draw):
-                total = sums.setdefault(group, [0, 0, 0])
+                total = sums.setdefault(group, [0, 0, 0, 0])
                 total[0] += 1
                 total[1] += size
-                total[2] += size * size
-        for group, (hits, size, squares) in sums.items():
-            one = GroupEstimate(_total(part, hits, hits), _total(part, size, squares), hits)
+                total[2] += size**2
+                total[3] += size**3
+        for group, (hits, size, squares, cubes) in sums.items():
+            memory = _total(part, size, squares)
+            skewed = bool(memory.error) and _is_skewed(hits, squares, cubes)
+            one = GroupEstimate(_total(part, hits, hits), memory._replace(skewed=skewed), hits)
             before = found.get(group)
             found[group] = one if before is None else _together(before, one)
     return found
@@ -124,6 +136,12 @@ def _total(part: Part, weights: int, squares: int) -> Estimate:
     total = part.keys * weights / count
     spread = (squares - weights * weights / count) / (count - 1) if count > 1 else float(squares)
     return Estimate(total, STANDARD_ERRORS * part.keys * math.sqrt(max(spread, 0.0) / count))
+
+
+def _is_skewed(hits: int, squares: int, cubes: int) -> bool:
+    """Whether so few of *hits* draws weigh so much that a range about their sum tells less than it says."""
+    skewness = cubes**2 * hits / squares**3 if squares else 0.0
+    return skewness > max(SKEWED_MIN, hits / DRAWS_A_SKEWNESS)
 
 
 def biggest(parts: Iterable[Part], count: int) -> list[tuple[Part, Draw]]:

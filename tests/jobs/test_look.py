@@ -204,7 +204,7 @@ def test_a_single_server_of_few_keys_is_counted_whole_in_all_its_databases(capsy
         found = told(capsys, address(server), "--seconds", "2")
 
     assert found["verdict"] == "The server is healthy; it holds 70 keys."
-    assert found["memory_bytes"] == {"value": truth, "error": 0.0}
+    assert found["memory_bytes"] == {"value": truth, "error": 0.0, "skewed": False}
     assert found["most_used_keys"][0]["key"] == "a:7"
     assert found["biggest_keys"][0]["type"] == "string"
     assert [one["name"] for one in found["prefixes"]] == ["b:", "a:"]

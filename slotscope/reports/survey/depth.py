@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from cluster_core.load.sampling import HITS_MIN, Estimate, Part, estimate_all, estimate_groups
+from cluster_core.load.sampling import HITS_MIN, Estimate, GroupEstimate, Part, estimate_all, estimate_groups
 from slotscope.reports.keyspace.savings import NAMES
 from slotscope.runtime import text
 from slotscope.servers.survey import Survey
@@ -64,8 +64,10 @@ def untouched(parts: Sequence[Part]) -> list[UntouchedFigures]:
     return figures
 
 
-def savings(survey: Survey, separators: bytes) -> tuple[SavingsFigures | None, list[str]]:
-    """What would save memory, and notes on how near that is, or why it is not known."""
+def savings(
+    survey: Survey, separators: bytes, prefixes: Mapping[bytes, GroupEstimate]
+) -> tuple[SavingsFigures | None, list[str]]:
+    """What would save memory, and notes on how near that is, or why it is not known; few large keys of one of *prefixes* make its saving skewed."""
     whys = [f"{one.checkup.address}: {one.valueless}" for one in survey.masters if one.valueless and one.keys]
     if whys:
         return None, [f"what would save memory is not known: {whys[0]}; slotscope advise reads dumps"]
@@ -86,14 +88,20 @@ def savings(survey: Survey, separators: bytes) -> tuple[SavingsFigures | None, l
         )
     except NoSavingsError as error:
         return None, [f"what would save memory is not known: {error}; slotscope advise reads dumps"]
+    whole = estimate_all(survey.parts)
+
+    def told(saved: Estimate, subject: bytes = b"") -> Estimate:
+        skewed = prefixes.get(subject, whole).memory_bytes.skewed
+        return saved._replace(skewed=bool(saved.error) and skewed)
+
     changes = [
         SavingFigures(
-            NAMES.get(one.change.kind, one.change.kind), one.change.subject, one.saved_bytes, one.change.keys, one.change.how,
-            one.change.risk, one.change.undo, one.change.counted,
+            NAMES.get(one.change.kind, one.change.kind), one.change.subject, told(one.saved_bytes, one.change.subject),
+            one.change.keys, one.change.how, one.change.risk, one.change.undo, one.change.counted,
         )
         for one in found.changes
     ]  # fmt: skip
-    figures = SavingsFigures(changes, found.now_bytes, found.values)
+    figures = SavingsFigures(changes, told(found.now_bytes), found.values)
     return figures, list(_notes(found.values, found.unread, found.unclear, found.model_share, survey))
 
 

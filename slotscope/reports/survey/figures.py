@@ -117,7 +117,16 @@ def overview(survey: Survey, *, separators: str, prefix_depth: int) -> Overview:
     slots = estimate_groups(parts, lambda draw: (key_slot(draw.key),)) if any(m.slots for m in survey.masters) else {}
     begun = estimate_groups(parts, lambda draw: prefixes(draw.key, marks, prefix_depth))
     tags = estimate_groups(parts, lambda draw: () if (tag := hash_tag(draw.key)) is None else (tag,))
-    saved, how_near = savings(survey, marks)
+    saved, how_near = savings(survey, marks, begun)
+    heaviest, heaviest_tags, cold = (
+        _heaviest(without_only_children(begun), survey),
+        _heaviest(tags, survey),
+        untouched(parts),
+    )
+    estimates = [master.memory_bytes for master in masters] + [days.memory_bytes for days in cold]
+    shown = [one for one in estimates if one is not None]
+    shown += [group.memory_bytes for group in (*heaviest, *heaviest_tags)]
+    shown += [] if saved is None else [saved.memory_bytes, *(change.saved_bytes for change in saved.changes)]
     return Overview(
         _verdict(survey, masters),
         survey.symptoms,
@@ -127,14 +136,14 @@ def overview(survey: Survey, *, separators: str, prefix_depth: int) -> Overview:
         masters,
         _outstanding_slots(survey, slots),
         [_key(draw, part.master) for part, draw in biggest(parts, LISTED)],
-        _heaviest(without_only_children(begun), survey),
-        _heaviest(tags, survey),
+        heaviest,
+        heaviest_tags,
         [_key(draw, part.master) for part, draw in most_used(parts, LISTED)],
         [_key(draw, part.master) for part, draw in longest_idle(parts, LISTED)],
-        untouched(parts),
+        cold,
         saved,
         _busiest(activity.by_name for activity in survey.activity.values()),
-        [*_notes(survey, masters), *how_near],
+        [*_notes(survey, masters, skewed=any(one.skewed for one in shown)), *how_near],
         survey.seconds,
         survey.rate,
     )
@@ -197,7 +206,8 @@ def _evenness(masters: Sequence[MasterFigures]) -> str:
     heaviest = max(weights)
     mean = sum(one.value for one in weights) / len(weights)
     least, most = ((heaviest.value + sign * heaviest.error) / mean for sign in (-1, 1))
-    even = "uneven" if least >= UNEVEN else "even" if most < UNEVEN else "even within the error of the estimate"
+    is_even = most < UNEVEN and not any(one.skewed for one in weights)
+    even = "uneven" if least >= UNEVEN else "even" if is_even else "even within the error of the estimate"
     worst = masters[weights.index(heaviest)]
     return f"its load of {keys} is {even}: {worst.address} holds {text.ratio(heaviest.value / mean)} the mean {what}"
 
@@ -263,7 +273,7 @@ def _heaviest(groups: Mapping[bytes, GroupEstimate], survey: Survey) -> list[Gro
     return [GroupFigures(name, *one) for name, one in known[:LISTED]]
 
 
-def _notes(survey: Survey, masters: Sequence[MasterFigures]) -> Iterable[str]:
+def _notes(survey: Survey, masters: Sequence[MasterFigures], *, skewed: bool) -> Iterable[str]:
     parts = survey.parts
     busiest = max(survey.sent.values(), default=0)
     yield (
@@ -276,8 +286,13 @@ def _notes(survey: Survey, masters: Sequence[MasterFigures]) -> Iterable[str]:
     elif parts:
         yield (
             f"{drawn:,} keys drawn at random (RANDOMKEY) and measured (MEMORY USAGE, which looks at 5 elements of a large value);"
-            " ± is the range that holds the truth in 95 of 100 such looks, unless few keys outweigh the rest"
+            " ± is the range that holds the truth in 95 of 100 such looks"
         )
+        if skewed:
+            yield (
+                "* few large keys of those drawn make up most of it: there the truth is outside the range more often, mostly"
+                " above it, and where none of them was drawn, too; --seconds draws more, --psync reads all"
+            )
         chance = text.percent(round(chance_of_a_key(parts) * 1_000_000), 1_000_000)
         yield f"a given key was drawn with a chance of {chance} or more: there may be bigger keys than those found"
     replicas = {address for one in masters for address in one.drawn_from if address != one.address}

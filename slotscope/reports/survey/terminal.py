@@ -168,15 +168,12 @@ def _print_groups(heading: str, name: str, groups: Sequence[GroupFigures], ink: 
 
 
 def _estimate(one: Estimate, *, as_count: bool = False) -> str:
-    """``41.2 MB ±3 %``; without ± where all was counted."""
+    """``41.2 MB ±3 %``, with * where it is skewed; without ± where all was counted."""
     value = text.count(round(one.value)) if as_count else text.size(round(one.value))
     if not one.error or not one.value:
         return value
-    return (
-        f"{value} ±{100 * one.error / one.value:.1f} %"
-        if one.error < one.value / 10
-        else f"{value} ±{100 * one.error / one.value:.0f} %"
-    )
+    digits = 1 if one.error < one.value / 10 else 0
+    return f"{value} ±{100 * one.error / one.value:.{digits}f} %{'*' if one.skewed else ''}"
 
 
 def _rate(value: float) -> str:

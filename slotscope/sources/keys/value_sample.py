@@ -22,12 +22,14 @@ from cluster_core.formats.rdb.dumped_value import target_of_dump
 from cluster_core.formats.rdb.writer import RdbWriter
 from cluster_core.kernels.keys.batch import KeyBatch
 from cluster_core.kernels.rdb.skim import RdbSkimmer
-from cluster_core.load.sampling import STANDARD_ERRORS, Estimate, Part, Value
+from cluster_core.load.sampling import Estimate, Part, Value
 from cluster_core.memory.model import MemoryModel, MemorySettings
 from slotscope.sources.keys.advice_tally import AdviceTally, advice_tally
 from slotscope.sources.keys.partial_rows import TallyOptions
 
 GROUPS: Final = 10
+STANDARD_ERRORS: Final = 2.262
+"""Half the width of a range that holds the truth in 95 of 100 samples: of Student's t with as many degrees of freedom as groups less one."""
 VALUES_MIN: Final = 100
 """Fewer say nothing of what is left, unless they are all there are."""
 PREFIXES_MAX: Final = 4096

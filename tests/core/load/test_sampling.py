@@ -14,6 +14,7 @@ from cluster_core.load.sampling import (
     PREFIX_BYTES_MAX,
     STANDARD_ERRORS,
     Draw,
+    Estimate,
     Part,
     biggest,
     chance_of_a_key,
@@ -71,12 +72,45 @@ def test_ranges_hold_the_truth_as_often_as_they_say(spread):
     assert 0.91 * 400 <= hits <= 0.985 * 400
 
 
+@pytest.mark.parametrize("spread", [1.5, 2.0, 2.5])
+def test_a_range_that_holds_the_truth_less_often_says_that_it_is_skewed(spread):
+    """Sizes of caches spread far: looks at 1,000 of 20,000 such keys either hold the truth or say what they may have missed."""
+    chance = random.Random(21)
+    space = [
+        Draw(b"%s:%d" % (chance.choice((b"a", b"b")), at), 50 + int(chance.lognormvariate(5, spread)))
+        for at in range(20_000)
+    ]
+    truth = sum(draw.memory_bytes for draw in space if draw.key[:2] == b"a:")
+    found = [
+        estimate_groups([part_of(len(space), chance.choices(space, k=1000))], group)[b"a:"].memory_bytes
+        for _ in range(200)
+    ]
+
+    missed = [abs(one.value - truth) > one.error for one in found]
+    silently = [miss and not one.skewed for miss, one in zip(missed, found, strict=True)]
+    assert sum(missed) > 0.05 * 200
+    assert sum(silently) <= 0.05 * 200
+
+
+def test_even_sizes_are_not_called_skewed_however_few_were_drawn():
+    """Ten draws of a group are few, yet alike: its range holds the truth as often as it says."""
+    chance = random.Random(3)
+    space = [Draw(b"a:" if at % 50 == 0 else b"b:", chance.randint(60, 400)) for at in range(5000)]
+    found = [
+        one
+        for _ in range(50)
+        for one in estimate_groups([part_of(len(space), chance.choices(space, k=500))], group).values()
+    ]
+
+    assert not any(one.keys.skewed or one.memory_bytes.skewed for one in found)
+
+
 def test_keys_that_were_all_measured_have_no_error():
     """A part that is whole is counted, not estimated."""
     parts = [part_of(2, [Draw(b"a:1", 10), Draw(b"b:1", 30)], whole=True)]
 
-    assert estimate_all(parts) == ((2.0, 0.0), (40.0, 0.0), 2)
-    assert estimate_groups(parts, group)[b"b:"] == ((1.0, 0.0), (30.0, 0.0), 1)
+    assert estimate_all(parts) == (Estimate(2.0, 0.0), Estimate(40.0, 0.0), 2)
+    assert estimate_groups(parts, group)[b"b:"] == (Estimate(1.0, 0.0), Estimate(30.0, 0.0), 1)
     assert chance_of_a_key(parts) == 1.0
 
 
