@@ -2,14 +2,16 @@
 
 Of hits on a key with counter c one in (c - 5) * ``lfu-log-factor`` + 1 counts (`LFULogIncr`), and a hit first takes one off for each whole
 ``lfu-decay-time`` of minutes since the hit before (`LFUDecrAndReturn`).  A counter stays where it is at the rate at which both are even,
-hits being independent of each other.  A counter up to 5, at which new keys begin, rises with every hit: it only says that the rate is
-not above that of 5.
+hits being independent of each other.  It is read about half a step above that, since it rises between two losses, and its steps up are not as
+large as those down: the rate that is said of it lies halfway between its own even rate and that of the counter below.  A counter up to 5, at which
+new keys begin, rises with every hit: it only says that the rate is not above that of 5.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 from math import exp, expm1
 from typing import NamedTuple
 
@@ -30,17 +32,18 @@ class LfuSettings(NamedTuple):
 
 @cache
 def accesses_per_s(settings: LfuSettings) -> Sequence[float] | None:
-    """Return the rate at which each counter, 0 to 255, stays where it is; None if counters never fall, which tells no rate.
+    """Return the rate that makes keys have each counter, 0 to 255; None if counters never fall, which tells no rate.
 
     Counters up to `NEW_KEY_COUNTER` all have the rate that they are not above; 255 has the rate that it is not below.
     """
     if settings.decay_minutes == 0:
         return None
-    rates = []
-    for counter in range(COUNTERS):
-        chance = 1 / (max(counter - NEW_KEY_COUNTER, 0) * settings.log_factor + 1)
-        rates.append(_even_rate(chance, settings.decay_minutes) / SECONDS_A_MINUTE)
-    return rates
+    even = [
+        _even_rate(1 / (above * settings.log_factor + 1), settings.decay_minutes) / SECONDS_A_MINUTE
+        for above in range(COUNTERS - NEW_KEY_COUNTER)
+    ]
+    halfway = [(lower + higher) / 2 for lower, higher in pairwise(even)]
+    return [*even[:1] * (NEW_KEY_COUNTER + 1), *halfway]
 
 
 def _even_rate(chance: float, decay_minutes: int) -> float:

@@ -109,4 +109,4 @@ def test_counters_give_operations_by_slot_that_are_called_estimated(use_root):
     loads = read_weights(use_root, ["new"], how="last", smoothing=0.5).loads
 
     assert "ops" not in loads
-    assert sum(loads["ops_estimated"]) == pytest.approx(50 * 951 / 60 * 1000, rel=0.01)
+    assert sum(loads["ops_estimated"]) == pytest.approx(50 * 946 / 60 * 1000, rel=0.01)
