@@ -10,6 +10,7 @@ from rich.console import Console
 from jobs import key_slots
 from schemas.gold import KEY_USE
 from slotscope.reports.keyspace.comparison import compare_reports
+from slotscope.reports.keyspace.comparison_html import render_comparison_html
 from slotscope.reports.keyspace.comparison_terminal import render_comparison_terminal
 from slotscope.reports.keyspace.html import render_html
 from slotscope.reports.keyspace.key_use import NOT_RECORDED
@@ -44,6 +45,7 @@ def use_root(spark, tmp_path_factory):
         ],
         "new": [
             *((b"cart:%d" % i, {"freq": 100}) for i in range(50)),
+            *((b"sale:%d" % i, {"freq": 50}) for i in range(5)),
             *((b"page:%d" % i, {"freq": 5}) for i in range(50)),
         ],
         "idle": [
@@ -101,12 +103,14 @@ def test_a_comparison_says_which_prefixes_heat_up(use_root):
     render_comparison_terminal(comparison, Console(file=stream, width=100))
 
     assert comparison.heat is not None
-    assert [(one.name, one.after > one.before) for one in comparison.heat] == [(b"cart:", True)]
+    assert [(one.name, one.words) for one in comparison.heat] == [(b"cart:", "heats up"), (b"sale:", "new in list")]
     assert "heats up" in stream.getvalue()
+    assert "new in list" in stream.getvalue()
+    assert "new in list" in render_comparison_html(comparison)
 
 
 def test_counters_give_operations_by_slot_that_are_called_estimated(use_root):
     loads = read_weights(use_root, ["new"], how="last", smoothing=0.5).loads
 
     assert "ops" not in loads
-    assert sum(loads["ops_estimated"]) == pytest.approx(50 * 946 / 60 * 1000, rel=0.01)
+    assert sum(loads["ops_estimated"]) == pytest.approx((50 * 946 + 5 * 446) / 60 * 1000, rel=0.01)

@@ -107,11 +107,16 @@ def _uses(root: str, snapshot_id: str, scope: str, order_by: str = "scope_value"
 
 @dataclass(frozen=True, slots=True)
 class HeatChange:
-    """A prefix that was used more, or less, in the later of two snapshots: accesses a second in both."""
+    """A prefix that was used more, or less, in the later of two snapshots: accesses a second in both; *before* is None if the earlier one does not list it."""
 
     name: bytes
-    before: float
+    before: float | None
     after: float
+
+    @property
+    def words(self) -> str:
+        """What became of it, and no more than is known: a list holds the heaviest prefixes only."""
+        return "new in list" if self.before is None else "heats up" if self.after > self.before else "cools"
 
 
 def heat_changes(before: UseReport | None, after: UseReport | None) -> list[HeatChange] | None:
@@ -119,8 +124,8 @@ def heat_changes(before: UseReport | None, after: UseReport | None) -> list[Heat
     if before is None or after is None or before.whole.ops_per_s is None or after.whole.ops_per_s is None:
         return None
     old, new = ({one.name: one.ops_per_s or 0.0 for one in side.prefixes} for side in (before, after))
-    found = [HeatChange(name, old[name], new[name]) for name in old.keys() & new.keys() if old[name] != new[name]]
-    return sorted(found, key=lambda one: (one.before - one.after, one.name))
+    found = [HeatChange(name, old.get(name), rate) for name, rate in new.items() if rate != old.get(name, 0.0)]
+    return sorted(found, key=lambda one: ((one.before or 0.0) - one.after, one.name))
 
 
 def use_figures(use: KeyUse) -> list[tuple[str, str]]:

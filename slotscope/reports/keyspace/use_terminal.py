@@ -51,7 +51,7 @@ def print_heat_changes(changes: Sequence[HeatChange] | None, ink: Ink) -> None:
             bind(ink.key, one.name),
             number(one.before),
             number(one.after),
-            "heats up" if one.after > one.before else "cools",
+            one.words,
         ]
         for one in ends
     ]
