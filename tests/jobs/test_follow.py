@@ -20,8 +20,10 @@ from deltalake import DeltaTable
 
 from jobs import bus_replay
 from schemas import history, incidents
+from schemas.caveats import Caveat, Code
 from schemas.table import Table
 from slotscope.pipelines.bus.following import Followed, Follower
+from slotscope.pipelines.bus.outcome import Outcome
 from slotscope.requests.bus_replay import Request as Replay
 from slotscope.requests.follow import Request
 from slotscope.runtime.errors import InputError
@@ -196,3 +198,13 @@ def test_a_follower_that_is_killed_at_any_moment_loses_nothing_and_counts_nothin
     follow(spark, root, landing)
 
     assert differences(root, landing, replayed) == {}
+
+
+def test_the_line_of_a_batch_says_how_much_of_it_was_not_read_well() -> None:
+    doubt, note = Caveat.warning(Code.GAPS, ""), Caveat.note(Code.PROFILE, "")
+    outcome = Outcome(877, 6, 49, 2000, [doubt, doubt, note], 1, 0, "shop")
+
+    line = Followed("shop", 0, 1, 4.2, outcome).line()
+
+    assert line.startswith("shop: 1 file in 4.2 s; 877 messages")
+    assert line.endswith(", 49 bad records, 2 warnings")

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cluster_core.errors import ClusterCoreError
+from cluster_core.kinds import Severity
 from slotscope.pipelines.bus.history import HistoryReplay
 from slotscope.pipelines.bus.incident_news import Hooks, spread_news
 from slotscope.pipelines.bus.inputs import Inputs
@@ -26,6 +27,7 @@ from slotscope.pipelines.bus.outcome import Outcome
 from slotscope.pipelines.bus.states import Batch
 from slotscope.runtime.errors import InputError, PlaceError, TryAgainError
 from slotscope.runtime.failure import complaint, describe
+from slotscope.runtime.text import plural
 from slotscope.sources.bus.point_series import RecordedInput, recorded_inputs
 
 if TYPE_CHECKING:
@@ -52,7 +54,11 @@ class Followed(NamedTuple):
 
     def line(self) -> str:
         """What is said of it."""
-        return f"{self.cluster}: {self.files} files in {self.seconds:.1f} s; {self.outcome.lines()[0]}"
+        outcome = self.outcome
+        doubts = sum(one.severity != Severity.NOTE for one in outcome.warnings)
+        amiss = ((outcome.bad_records, "bad record"), (doubts, "warning"))
+        told = "".join(f", {plural(count, words)}" for count, words in amiss if count)
+        return f"{self.cluster}: {plural(self.files, 'file')} in {self.seconds:.1f} s; {outcome.lines()[0]}{told}"
 
 
 class Follower:
