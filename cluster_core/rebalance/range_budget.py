@@ -37,7 +37,7 @@ MIXED = (WARM._replace(anew=True), FIRM._replace(price=0.2, rise=16.0, learn=1e3
 MIXED_MASTERS = 6
 """With more masters that take slots the program for these windows takes too long."""
 MIXED_WANTED, MIXED_LARGER = (1.0, 16), (0.5, 8)
-"""The part of them that the problem's budget gets, and each larger one of the curve, and columns of light slots an owner in the program."""
+"""The part of them that the problem's budget gets, and the next larger one of the curve, and columns of light slots an owner in the program."""
 UNBOUNDED = float("inf")
 
 
@@ -82,13 +82,11 @@ class RangeBudget:
             at = chosen[budget] = self._find(at, limit, walks, CURVE_EFFORT)
         at = self._find(at, self.amount(wanted) if wanted else self._least, thorough(len(self._arrays.takers)))
         chosen[wanted] = at = self._try_again(at, self.amount(wanted))
-        gains = True
-        for more in [*sorted(b for b in BUDGETS if b > wanted), None]:
+        above = [*sorted(b for b in BUDGETS if b > wanted), None]
+        for more in above:
             most = UNBOUNDED if more is None else self.amount(more)
-            at = chosen[more] = self._find(at, most, QUICK, CURVE_EFFORT)
-            if gains:
-                chosen[more] = self._mixed(at, most, *MIXED_LARGER)
-                gains, at = chosen[more] is not at, chosen[more]
+            at = self._find(at, most, QUICK, CURVE_EFFORT)
+            chosen[more] = at = self._mixed(at, most, *MIXED_LARGER) if more is above[0] else at
         # what a larger budget found may be the better for a smaller one, too
         for larger, smaller in pairwise(reversed(chosen)):
             if self._is_no_worse(chosen[larger], chosen[smaller]):
