@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cluster_core.kernels.linear_program import INFINITE
 from cluster_core.kernels.whole_program import Entries, Limits, solve_whole
@@ -96,10 +97,17 @@ def mix(layout: Layout, budget: float, kinds_max: int, stop: Callable[[], bool])
     if not found.known:
         return None
     parts = found.values[: (count + owners) * masters].reshape(-1, masters)
-    placed = list(layout.home)
-    for s, n in zip(heavy, parts[:many].argmax(1).tolist(), strict=True):
+    return _placed(layout, dict(zip(heavy, parts[:many].argmax(1).tolist(), strict=True)), owned, parts[count:])
+
+
+def _placed(
+    layout: Layout, hosts: dict[int, int], owned: dict[int, list[int]], parts: NDArray[np.float64]
+) -> list[int]:
+    """Return the placement with heavy slots at *hosts*, and of each owner's light ones first those it keeps, then windows for the others."""
+    masters, placed = len(layout.takers), list(layout.home)
+    for s, n in hosts.items():
         placed[s] = n
-    for home, part in zip(sorted(owned), parts[count:], strict=True):
+    for home, part in zip(sorted(owned), parts, strict=True):
         order = [home, *(n for n in range(masters) if n != home)] if home >= 0 else list(range(masters))
         ends = np.cumsum(part[order])
         weight = np.cumsum(layout.rows[owned[home]].sum(1))
