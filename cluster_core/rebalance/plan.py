@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from itertools import pairwise
 from typing import NamedTuple
 
 from cluster_core.rebalance.bound.certificates import Certificate
@@ -106,7 +107,7 @@ class Plan:
 
 def count_ranges(owner: Sequence[object]) -> int:
     """Return how many runs of slots with one owner there are."""
-    return sum(1 for s, n in enumerate(owner) if not s or owner[s - 1] != n)
+    return int(len(owner) > 0) + sum(a != b for a, b in pairwise(owner))
 
 
 def slot_ranges(slots: Iterable[int]) -> list[tuple[int, int]]:

@@ -98,7 +98,7 @@ def test_the_terminal_and_the_page_show_the_waterfall(advised):
     assert "What would save memory" in render_html(report)
 
 
-@pytest.mark.parametrize("off_by", [0, 3])
+@pytest.mark.parametrize("off_by", [pytest.param(0, marks=pytest.mark.slow), 3])
 def test_a_dump_without_slot_info_is_measured_in_ranges_and_whole_where_one_cannot_be_read_alone(
     spark, tmp_path, monkeypatch, off_by
 ):

@@ -142,7 +142,15 @@ def fewer_moves(root: Path, plan_id: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("change", [more_slots, other_owners, other_batches, fewer_moves])
+@pytest.mark.parametrize(
+    "change",
+    [
+        more_slots,
+        pytest.param(other_owners, marks=pytest.mark.slow),
+        pytest.param(other_batches, marks=pytest.mark.slow),
+        fewer_moves,
+    ],
+)
 def test_a_plan_that_was_changed_in_its_tables_is_never_acted_on(tmp_path, capsys, change):
     """Dry run, apply and rollback are refused before anybody is asked, and an audit does not measure by it."""
     cluster = redis84()

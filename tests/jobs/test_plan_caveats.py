@@ -110,7 +110,7 @@ def test_memory_that_is_known_is_balanced_without_being_asked_for(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("resources", ["keys", "serialized_bytes,keys"])
+@pytest.mark.parametrize("resources", ["keys", pytest.param("serialized_bytes,keys", marks=pytest.mark.slow)])
 def test_a_known_load_that_is_left_out_and_ends_above_its_tolerance_is_a_warning(tmp_path, capsys, resources):
     """In the terminal, on the page, in the tables; and the verdict does not sound as if all were well."""
     write_snapshot(tmp_path, THIRDS, HOT, memory_by_slot=LOPSIDED)

@@ -294,6 +294,7 @@ def test_zones_that_make_it_impossible_say_the_smallest_share_that_works(tmp_pat
     assert float(plan.zone_share) == pytest.approx(1 - 1.02 / 3, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_weights_can_come_from_counts_alone(spark, tmp_path):
     """COUNTKEYSINSLOT and a topology: keys are what moves least."""
     (tmp_path / "counts").write_text("".join(f"{slot} {50 if slot < 4000 else 1}\n" for slot in range(16384)))

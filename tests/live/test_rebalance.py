@@ -311,6 +311,7 @@ def test_commands_that_a_user_may_not_send_are_done_without_or_named(valkey, tmp
     assert owners_of(valkey.masters[0]) == before
 
 
+@pytest.mark.slow
 def test_a_user_who_may_not_send_migrate_is_told_so_and_no_slot_stays_open(redis7, tmp_path, capsys, monkeypatch):
     """Key by key: paused, nothing moved, nothing left open, how to go on; and what one may not see of the cluster, in the server's words."""
     before, stored = owners_of(redis7.masters[0]), store_moves(tmp_path, redis7, hot_moves(redis7, 4))

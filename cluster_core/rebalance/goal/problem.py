@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import cast
 
 from cluster_core.errors import NoRoomError, PlanError
 
@@ -83,11 +84,13 @@ class Scaled:
 
     def totals(self, owner: Sequence[int]) -> list[list[int]]:
         """Return the load of every master and resource, ``[n][r]``, when *owner* holds."""
-        sums = [[0] * len(self.resources) for _ in self.masters]
-        for r, load in enumerate(self.loads):
-            for s, n in enumerate(owner):
-                sums[n][r] += load[s]
-        return sums
+        columns = []
+        for load in self.loads:
+            held = [0] * len(self.masters)
+            for n, weight in zip(owner, load, strict=True):
+                held[n] += weight
+            columns.append(held)
+        return [list(row) for row in zip(*columns, strict=True)]
 
 
 def exact(value: Number, what: str) -> Fraction:
@@ -171,6 +174,8 @@ def _owners(problem: Problem, index: Mapping[str, int]) -> tuple[int, ...]:
 def _whole(name: str, loads: Sequence[Number], slots: int) -> tuple[int, tuple[int, ...]]:
     if len(loads) != slots:
         raise PlanError(f"{name}: {len(loads)} loads for {slots} slots")
+    if set(map(type, loads)) == {int} and min(loads) >= 0:
+        return 1, tuple(cast("Sequence[int]", loads))
     unit = 1
     ratios = []
     for slot, value in enumerate(loads):

@@ -16,8 +16,8 @@ from cluster_core.sim.lost_writes import Way
 from cluster_core.sim.scenario.play import Played, play
 from cluster_core.sim.scenario.text import read_scenario
 
-FEW = range(8)
-MANY = range(8, 312)
+FEW = range(5)
+MANY = range(5, 312)
 CHAINS = ("redis-6.2", "redis-7.4", "redis-8")
 
 

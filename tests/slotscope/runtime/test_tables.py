@@ -56,7 +56,7 @@ def test_a_snapshot_is_replaced_and_its_neighbours_stay(spark, tmp_path, monkeyp
     assert [row.slot for row in tables.read_snapshot(spark, LOAD, root, HOSTILE).collect()] == [3]
 
 
-@pytest.mark.parametrize("small_rows_max", [tables.SMALL_ROWS_MAX, -1])
+@pytest.mark.parametrize("small_rows_max", [tables.SMALL_ROWS_MAX, pytest.param(-1, marks=pytest.mark.slow)])
 def test_lasting_rows_stay_where_the_next_run_keeps_them(spark, tmp_path, monkeypatch, small_rows_max):
     """Rows up to the bound last, the others are replaced; a run that keeps nothing replaces all."""
     monkeypatch.setattr(tables, "SMALL_ROWS_MAX", small_rows_max)
