@@ -11,7 +11,7 @@ from schemas.catalogue import TABLES
 from schemas.table import Table
 from slotscope.runtime.answer import Answer
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.delta_files import all_counted_runs, exists, location, opened_table
+from slotscope.runtime.storage.delta_files import counted_runs, exists, location, opened_table, settled
 from slotscope.sql.view import View
 from slotscope.sql.views import VIEWS, sql_name, tables_named
 
@@ -33,9 +33,8 @@ def connect(root: str) -> DuckDBPyConnection:
         raise InputError(f"{root}: no tables there; is it the root that a job wrote to?")
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
-    counted = pa.array(all_counted_runs(root), pa.string())
-    for table in TABLES:
-        connection.register(sql_name(table), _rows_of(root, table, counted))
+    for table, rows in _rows(root).items():
+        connection.register(sql_name(table), rows)
     for view in VIEWS:
         connection.execute(_created(view))
     return connection
@@ -55,6 +54,13 @@ def ask(connection: DuckDBPyConnection, query: str) -> Answer:
 def find_unwritten(root: str, query: str) -> list[Table]:
     """Tables that *query* names, or a view that it names uses, and that no job has written below *root*."""
     return [table for table in tables_named(query) if not exists(root, table)]
+
+
+@settled
+def _rows(root: str) -> dict[Table, ds.Dataset | pa.Table]:
+    """The rows of each table that count, all at one time: whatever jobs do meanwhile, or later."""
+    counted = pa.array(counted_runs(root), pa.string())
+    return {table: _rows_of(root, table, counted) for table in TABLES}
 
 
 def _rows_of(root: str, table: Table, counted: pa.Array) -> ds.Dataset | pa.Table:

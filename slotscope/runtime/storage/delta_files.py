@@ -229,38 +229,36 @@ def _commit(opened: DeltaTable, rows: pa.Table, where: str | None, properties: C
 
 # -- which rows count --------------------------------------------------------------------------------------------------
 
-_PINNED: ContextVar[dict[tuple[str, str], tuple[str, ...]] | None] = ContextVar("pinned", default=None)
+_PINNED: ContextVar[dict[tuple[str, str | None], tuple[str, ...]] | None] = ContextVar("pinned", default=None)
 
 
-def counted_runs(root: str, name: str) -> tuple[str, ...]:
-    """The run ids of the rows that make snapshot, or plan, *name*: of all jobs that wrote one of that name and were finished."""
+def counted_runs(root: str, name: str | None = None) -> tuple[str, ...]:
+    """The run ids of the rows that make snapshot, or plan, *name*: of all jobs that wrote one of that name and were finished.
+
+    Without *name*: of all rows that count.
+    """
     pinned = _PINNED.get()
     if pinned is not None and (root, name) in pinned:
         return pinned[root, name]
     found: tuple[str, ...] = ()
     if exists(root, RUNS):
-        rows = read_rows(root, RUNS, columns=("counted",), snapshot_id=name, state="complete")
-        found = tuple(run_id for row in rows for run_id in row["counted"])
+        where = all_equal({"snapshot_id": name}) if name is not None else None
+        rows = read_rows(root, RUNS, columns=("counted",), where=where, state="complete")
+        found = tuple(sorted(run_id for row in rows for run_id in row["counted"]))
     if pinned is not None:
         pinned[root, name] = found
     return found
 
 
-def all_counted_runs(root: str) -> list[str]:
-    """The run ids of all rows that count."""
-    rows = read_rows(root, RUNS, columns=("counted",), state="complete") if exists(root, RUNS) else []
-    return [run_id for row in rows for run_id in row["counted"]]
-
-
 def settled(read: Callable[Given, Done]) -> Callable[Given, Done]:
-    """*read*, made again where a job replaced one of its snapshots in between: what it returns is no mix of two runs."""
+    """*read*, made again where a job replaced rows that it counted in between: what it returns is no mix of two runs."""
 
     @wraps(read)
     def read_settled(*args: Given.args, **kwargs: Given.kwargs) -> Done:
         if _PINNED.get() is not None:
             return read(*args, **kwargs)
         for _ in range(ATTEMPTS_MAX):
-            pinned: dict[tuple[str, str], tuple[str, ...]] = {}
+            pinned: dict[tuple[str, str | None], tuple[str, ...]] = {}
             token = _PINNED.set(pinned)
             try:
                 found = read(*args, **kwargs)

@@ -13,11 +13,13 @@ from threading import Barrier
 import pytest
 from deltalake.exceptions import CommitFailedError
 
+import slotscope
 from schemas.gold import NODE_LOAD
 from schemas.history import VOTES
 from schemas.runs import RUNS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS
 from slotscope.pipelines.upkeep import maintain
+from slotscope.reports.fleet import tables as fleet
 from slotscope.requests.upkeep import MaintainRequest
 from slotscope.runtime.errors import InputError, TryAgainError
 from slotscope.runtime.failure import TRY_AGAIN, describe
@@ -25,6 +27,7 @@ from slotscope.runtime.storage import delta_files, runs
 from slotscope.runtime.storage.delta_files import counted_runs, read_rows, settled
 from slotscope.runtime.storage.delta_upkeep import compact, stored_values
 from slotscope.runtime.storage.runs import Run, running
+from slotscope.sql import duck
 from tests.benches.program import without_progress
 from tests.builders.stored_rows import store
 
@@ -276,6 +279,40 @@ def test_a_reader_of_several_tables_sees_one_run(tmp_path):
         return found + seen(tmp_path, "a")[1:]
 
     assert read() == [[2]] * 3
+
+
+def test_sql_sees_one_run_where_another_ends_while_tables_are_opened(tmp_path, monkeypatch):
+    """Its rows would be missing from the tables that are opened after it."""
+    write(tmp_path, "a", 1)
+    once_before(monkeypatch, duck, "opened_table", lambda: write(tmp_path, "a", 2))
+
+    found = slotscope.connect(str(tmp_path)).execute(
+        "SELECT s.keys, n.keys, a.keys FROM snapshots AS a LEFT JOIN slot_load AS s USING (snapshot_id) LEFT JOIN node_load AS n USING (snapshot_id)"
+    )
+
+    assert found.fetchall() == [(2, 2, 2)]
+
+
+def test_a_page_of_the_fleet_sees_one_run_where_another_ends_meanwhile(tmp_path, monkeypatch):
+    write(tmp_path, "a", 1, cluster="east")
+    once_before(monkeypatch, fleet, "_newest", lambda: write(tmp_path, "b", 2, cluster="east"))
+
+    (found,) = fleet.load_fleet(str(tmp_path), 0).clusters
+
+    assert (found.snapshot, found.keys, found.masters) == ("b", 2, 1)
+
+
+def once_before(monkeypatch, module, name, do):
+    """Let *do* happen when *module* calls its *name* for the first time, before that."""
+    real, done = getattr(module, name), []
+
+    def late(*arguments):
+        if not done:
+            done.append(1)
+            do()
+        return real(*arguments)
+
+    monkeypatch.setattr(module, name, late)
 
 
 @pytest.mark.long
