@@ -45,6 +45,12 @@ def test_options_of_a_cluster_come_over_those_of_the_command_line(tmp_path):
     assert (other.snapshot, other.separators, other.top, other.mode, other.root) == ("mine", ";", 7, "permissive", "r")
 
 
+def test_of_an_empty_root_is_said_what_to_begin_with(tmp_path, capsys):
+    assert slotscope("fleet", "--root", tmp_path) == BAD_INPUT
+
+    assert f"{tmp_path}: no cluster there; is --root right? Begin with slotscope key-slots" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -119,13 +119,16 @@ def test_files_that_come_one_after_the_other_and_go_give_the_tables_of_all(spark
 
 
 def test_as_json_each_batch_is_a_line_with_what_it_came_to(spark, tmp_path, capsys) -> None:
-    """And nothing else is on the output: what becomes of incidents goes to the error stream."""
+    """And nothing else is on the output: what becomes of incidents goes to the error stream, and files that are nobody's."""
     put(landing_files(tmp_path / "landing", packets_max=600)[:3])
+    put(landing_files(tmp_path / "landing" / "europe", packets_max=600)[:1])
 
     assert slotscope("follow", "--root", tmp_path / "root", "--landing", tmp_path / "landing", "--once", "--json") == 0
 
-    (told,) = map(json.loads, capsys.readouterr().out.splitlines())
+    printed = capsys.readouterr()
+    (told,) = map(json.loads, printed.out.splitlines())
     assert (told["batch"], told["files"]) == (0, 3)
+    assert f"{tmp_path}/landing/europe: 1 recorded file below it not followed" in printed.err
     assert told["outcome"]["messages"] > 0
 
 

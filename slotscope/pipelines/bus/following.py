@@ -25,6 +25,7 @@ from slotscope.pipelines.bus.incident_news import Hooks, spread_news
 from slotscope.pipelines.bus.inputs import Inputs
 from slotscope.pipelines.bus.outcome import Outcome
 from slotscope.pipelines.bus.states import Batch
+from slotscope.pipelines.bus.strays import Strays
 from slotscope.runtime.errors import InputError, PlaceError, TryAgainError
 from slotscope.runtime.failure import complaint, describe
 from slotscope.runtime.text import plural
@@ -69,6 +70,7 @@ class Follower:
         self._request = request
         self._told = told
         self._hooks = Hooks(request.on_incident, request.webhook)
+        self._strays = Strays(request.landing)
         self._error: Exception | None = None
         self._stream_id = ""
         self._is_named = threading.Event()
@@ -76,6 +78,7 @@ class Follower:
     def run(self, stop: threading.Event) -> None:
         """Take what is there, and what comes until *stop* is set; raises what went wrong where it is of no use to try again."""
         failures = 0
+        self._tell_strays([])
         while not stop.is_set():
             started = time.monotonic()
             query = self._start()
@@ -126,7 +129,10 @@ class Follower:
         """One batch: every cluster of it in turn."""
         self._is_named.wait()
         try:
-            found = recorded_inputs((_path_of(row["path"]), row["length"]) for row in files.collect())
+            listed = {_path_of(row["path"]): row["length"] for row in files.collect()}
+            strays = [path for path in listed if self._strays.is_one(path)]
+            self._tell_strays(strays)
+            found = recorded_inputs((path, listed[path]) for path in listed.keys() - strays)
             for cluster, mine in groupby(found, key=lambda file: file.place.cluster):
                 self._fold(cluster, list(mine), number)
         except (
@@ -138,6 +144,10 @@ class Follower:
         ) as error:  # Spark tells of it as text only
             self._error = error
             raise
+
+    def _tell_strays(self, paths: Iterable[str]) -> None:
+        for line in self._strays.lines(paths):
+            sys.stderr.write(f"slotscope: {line}\n")
 
     def _fold(self, cluster: str, files: Iterable[RecordedInput], number: int) -> None:
         started = time.monotonic()
