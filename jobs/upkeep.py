@@ -10,8 +10,8 @@ from slotscope.requests.upkeep import ForgetRequest, MaintainRequest
 def forget_command(request: ForgetRequest = ForgetRequest()) -> None:
     """Remove snapshots from every table, by name or by age; a dry run unless --apply is given.
 
-    A snapshot stops being shown first, and goes from the other tables then: killed in between, say it again. ``maintain`` gives the
-    space back.
+    Snapshots stop being shown first, and go from the other tables then: of a run that was killed in between, ``maintain`` removes the
+    rest. It gives the space back, too.
     """
     from slotscope.pipelines.upkeep import forget
     from slotscope.reports.answer import deliver_answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -14,10 +15,11 @@ from slotscope.requests.upkeep import ForgetRequest, MaintainRequest
 from slotscope.runtime.answer import Answer
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
-from slotscope.runtime.storage.delta_files import all_equal, any_of, exists, read_rows, revise_rows
+from slotscope.runtime.storage.delta_files import any_of, exists, read_rows, revise_rows
 from slotscope.runtime.storage.delta_upkeep import compact, delete_rows, stored_values, vacuum
 from slotscope.runtime.storage.runs import State
 from slotscope.runtime.storage.stamps import LASTING
+from slotscope.runtime.text import plural
 
 _AGE = re.compile(r"(\d+)\s*([dhm])")
 FORGET: Final = "slotscope forget --snapshot"
@@ -57,20 +59,23 @@ def forget(request: ForgetRequest, *, now: datetime | None = None) -> Answer:
         for name, at in times.items():
             if at is not None and at < before:
                 chosen.setdefault(name, f"older than {request.older_than}")
-    rows = []
-    for name, why in chosen.items():
-        if request.apply:
-            with progress(f"removing {name}"):
-                _remove(request.root, name)
-        rows.append((name, why, held[name], "removed" if request.apply else "would be removed; --apply does it"))
+    if request.apply and chosen:
+        with progress(f"removing {plural(len(chosen), 'snapshot')}"):
+            _remove(request.root, chosen)
+    what = "removed" if request.apply else "would be removed; --apply does it"
+    rows = [(name, why, held[name], what) for name, why in chosen.items()]
     return Answer(("snapshot", "because", "rows", "what"), rows)
 
 
-def _remove(root: str, name: str) -> None:
-    """Remove snapshot *name* from every table: first what says that it is finished."""
+def _remove(root: str, names: Iterable[str]) -> None:
+    """Remove the snapshots *names* from every table, in one commit each, which writes files that hold other snapshots, too, anew.
+
+    First goes what says that they are finished.
+    """
+    where = any_of("snapshot_id", names)
     for table in (RUNS, *_tables_of_runs(root)):
         if table.schema.names[0] == "snapshot_id":
-            delete_rows(root, table, all_equal({"snapshot_id": name}))
+            delete_rows(root, table, where)
 
 
 def _tables_of_runs(root: str) -> list[Table]:
@@ -92,8 +97,9 @@ def maintain(request: MaintainRequest, *, now: datetime | None = None) -> Answer
             with progress(f"tidying {table.name}"):
                 dropped = _drop_dead(request.root, table) if table.of_runs else 0
                 joined = compact(request.root, table)
-                gone = vacuum(request.root, table, request.retention_hours)
-            rows.append((table.name, dropped, joined, gone, ""))
+                gone, waiting = vacuum(request.root, table, request.retention_hours)
+            note = f"{plural(waiting, 'file')} more, when {request.retention_hours} h without use" if waiting else ""
+            rows.append((table.name, dropped, joined, gone, note))
     if not rows:
         raise InputError(f"{request.root}: no tables; is --root right, and did a job write there?")
     listed = list_snapshots(request.root).rows if stored_runs(request.root) else []

@@ -7,12 +7,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from jobs.main import main
 from schemas.gold import NODE_LOAD
 from schemas.history import VOTES
 from schemas.runs import RUNS
 from schemas.silver import SLOT_LOAD, SOURCES
+from slotscope.pipelines import upkeep
 from slotscope.pipelines.upkeep import age_of, forget, maintain
 from slotscope.requests.upkeep import ForgetRequest, MaintainRequest
 from slotscope.runtime.errors import InputError
@@ -63,6 +65,30 @@ def test_what_is_older_goes_from_every_table_and_what_any_newer_job_wrote_to_sta
     assert names_in(root, VOTES) == ["renewed"]
 
 
+def test_snapshots_that_go_together_cost_each_table_one_commit(root):
+    """One for each snapshot would copy what stays, in files that hold many, as often."""
+    before = DeltaTable(f"{root}/{SLOT_LOAD.name}").version()
+
+    answer = forget(ForgetRequest(root=root, snapshot=("young", "old", "renewed"), apply=True), now=NOW)
+
+    assert [row[0] for row in answer.rows] == ["young", "old", "renewed"]
+    assert names_in(root, SLOT_LOAD) == names_in(root, RUNS) == ["killed"]
+    assert DeltaTable(f"{root}/{SLOT_LOAD.name}").version() == before + 1
+
+
+@pytest.mark.long
+def test_maintain_removes_what_a_killed_forget_left(root, monkeypatch):
+    """It was killed when the snapshot was not shown any more."""
+    with monkeypatch.context() as killed:
+        killed.setattr(upkeep, "_tables_of_runs", lambda root: [])
+        forget(ForgetRequest(root=root, snapshot=("old",), apply=True), now=NOW)
+    assert names_in(root, SLOT_LOAD) == ["killed", "old", "renewed", "young"]
+
+    maintain(MaintainRequest(root=root), now=NOW)
+
+    assert names_in(root, SLOT_LOAD) == ["killed", "renewed", "young"]
+
+
 @pytest.mark.long
 def test_a_snapshot_of_which_no_time_is_known_goes_by_its_name_only(root):
     forget(ForgetRequest(root=root, older_than="1m", apply=True), now=NOW)
@@ -104,6 +130,9 @@ def test_maintain_joins_small_files_frees_space_and_names_what_was_never_finishe
     assert ended.value.code == 0
     rows = {row["table"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
     assert rows["silver/slot_load"]["files_joined"] == 4
+    assert (rows["silver/slot_load"]["files_removed"], rows["silver/slot_load"]["note"]) == (
+        0, "4 files more, when 168 h without use",
+    )  # fmt: skip
     assert "slotscope forget --snapshot killed --apply" in rows["snapshot killed"]["note"]
     assert len(list(Path(root).rglob("part-*.parquet"))) <= before + 2
     assert read_rows(root, SLOT_LOAD, order_by="snapshot_id, slot") == rows_before

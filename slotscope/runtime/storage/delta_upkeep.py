@@ -39,15 +39,16 @@ def compact(root: str, table: Table) -> int:
     return tried(place, join)
 
 
-def vacuum(root: str, table: Table, retention_h: int) -> int:
-    """Remove the files that *table* has not held for *retention_h* hours; how many."""
+def vacuum(root: str, table: Table, retention_h: int) -> tuple[int, int]:
+    """Remove the files that *table* has not held for *retention_h* hours; how many, and how many it has not held for less."""
     place = location(root, table)
-    return len(
-        tried(
-            place,
-            lambda: opened_table(place).vacuum(retention_h, dry_run=False, enforce_retention_duration=False),
-        )
-    )
+
+    def remove() -> tuple[int, int]:
+        opened = opened_table(place)
+        gone = opened.vacuum(retention_h, dry_run=False, enforce_retention_duration=False)
+        return len(gone), len(opened.vacuum(0, dry_run=True, enforce_retention_duration=False))
+
+    return tried(place, remove)
 
 
 def copy_rows(root: str, table: Table, where: str, run_id: str) -> None:
