@@ -12,10 +12,13 @@ from cluster_core.kernels.linear_program import Floats
 from cluster_core.rebalance.bound.conflict import (
     Conflict,
     ConflictKind,
+    Limit,
     Proof,
     at_tolerance,
+    least_limits,
     least_tolerance,
     limits_at,
+    only_limits,
     plain_conflicts,
     prove,
 )
@@ -62,21 +65,39 @@ def at_odds(scaled: Scaled) -> bool:
 
 def _beyond_capacity(scaled: Scaled) -> list[Conflict]:
     """Return the proof that no balance at all lets capacities and zones be kept with what is pinned and drained, if one is found."""
+    proof = _prove_impossible(scaled)
+    if proof is None:
+        return []
+    found = [proof]
+
+    def impossible(fewer: Scaled) -> bool:
+        again = _prove_impossible(fewer)
+        if again is not None:
+            found.append(again)
+        return again is not None
+
+    limits = least_limits(scaled, impossible)
+    few = only_limits(scaled, limits)
+    return [_described(few, limits_at(few, None), found[-1], limits)]
+
+
+def _prove_impossible(scaled: Scaled) -> Proof | None:
+    """Return prices that prove that no placement keeps the limits that no tolerance changes; None where none are found."""
     targets = limits_at(scaled, None)
     if targets.zone_share is None and all(most is None for row in targets.capacity for most in row):
-        return []
+        return None
     wholes = [sum(load) or 1 for load in scaled.loads]
     parts = np.array([[v / whole for v in load] for load, whole in zip(scaled.loads, wholes, strict=True)]).T
     heaviest = parts.max(1).tolist()
     order = sorted((s for s in range(len(heaviest)) if s not in scaled.fixed), key=lambda s: (-heaviest[s], s))
     if any(_packs(scaled, targets, parts, order, stay=stay) for stay in (True, False)):
-        return []
+        return None
     for by_zone in (False, True) if targets.zone_share is not None else (False,):
         prices = _refute(scaled, targets, order[:PLACED_MAX], PROGRAMS_MAX, by_zone=by_zone)
         if prices is not None:
             placed = tuple(order[:PLACED_MAX]) if () in prices else ()
-            return [_described(scaled, targets, Proof(None, by_zone, prices, placed))]
-    return []
+            return Proof(None, by_zone, prices, placed)
+    return None
 
 
 def _packs(scaled: Scaled, targets: Targets, parts: Floats, order: Sequence[int], *, stay: bool) -> bool:
@@ -210,7 +231,7 @@ def _priced(scaled: Scaled, targets: Targets, proof: Proof) -> Iterator[tuple[di
             cases += cases_of(scaled, targets, hosts, proof.placed[len(hosts)])[::-1]
 
 
-def _described(scaled: Scaled, targets: Targets, proof: Proof) -> Conflict:
+def _described(scaled: Scaled, targets: Targets, proof: Proof, limits: tuple[Limit, ...]) -> Conflict:
     """Return what *proof* proves, with the resources, masters and slots that it speaks of: slots placed one by one, or that fit only there."""
     size = len(scaled.resources)
     priced: set[int] = set()
@@ -228,4 +249,4 @@ def _described(scaled: Scaled, targets: Targets, proof: Proof) -> Conflict:
     priced = priced or {r for row in limited.values() for r in row}
     nodes = sorted(scaled.masters[n].id for n in among or limited if limited[n] & priced)
     names = tuple(name for r, name in enumerate(scaled.resources) if r in priced)
-    return Conflict(ConflictKind.CAPACITY, names, tuple(nodes), tuple(sorted(slots)), None, None, (proof,))
+    return Conflict(ConflictKind.CAPACITY, names, tuple(nodes), tuple(sorted(slots)), None, None, (proof,), limits)

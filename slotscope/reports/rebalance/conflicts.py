@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from cluster_core.rebalance.bound.conflict import Conflict, ConflictKind
+from cluster_core.rebalance.bound.conflict import Conflict, ConflictKind, LimitKind, limits_of
 from cluster_core.rebalance.goal.limits import kept
 from cluster_core.rebalance.goal.problem import validate
 from cluster_core.rebalance.goal.targets import find_targets
@@ -46,11 +46,11 @@ def conflict_words(stored: StoredPlan, one: Conflict) -> str:
         return f"These limits cannot be met together, proven: pinned slots alone bring {names} above its limit of {what}; {helps}."
     if one.kind is ConflictKind.SLOT:
         verb = "is" if len(one.slots) == 1 else "are each"
-        return f"These limits cannot be met together, proven: slot {slots} {verb} larger than the capacity in {what} of any master, and cannot be divided."
+        return f"These limits cannot be met together, proven: slot {slots} {verb} larger than the capacity in {what} of any master{_besides(stored, one)}, and cannot be divided."
     if one.kind is ConflictKind.PLACES:
-        return f"These limits cannot be met together, proven: slots {slots} are {len(one.slots)} that only {names} can hold, and these have not room for so many of that size in {what}."
+        return f"These limits cannot be met together, proven: slots {slots} are {len(one.slots)} that only {names} can hold, and these have not room for so many of that size in {what}{_besides(stored, one)}."
     if one.kind is ConflictKind.CAPACITY:
-        return f"These limits cannot be met together, proven: {_hard_limits(stored, what, names, slots)}. No tolerance helps. The plan comes as close as the search did."
+        return f"These limits cannot be met together, proven: {_hard_limits(stored, one, names, slots)}. No tolerance helps. The plan comes as close as the search did."
     if one.kind is ConflictKind.ZONES:
         asked = share_text(float(stored.problem.zone_share_max or 0), digits=1)
         helps = (
@@ -58,8 +58,9 @@ def conflict_words(stored: StoredPlan, one: Conflict) -> str:
             if one.least is None
             else f"what was asked would take a tolerance of more than {_percent(one.least)}"
         )
+        against = _listed(_given(stored, one, but=LimitKind.ZONES)) or "the size of slots" if one.least is None else "these tolerances"
         return (
-            f"These limits cannot be met together, proven: no zone above {asked} and these tolerances. The least share that may work is"
+            f"These limits cannot be met together, proven: no zone above {asked} and {against}. The least share that may work is"
             f" {share_text(float(one.share or 0), digits=1)}, which the plan goes by; {helps}."
         )
     limits = [f"the capacity of {names}"] if one.nodes else []
@@ -76,15 +77,30 @@ def conflict_words(stored: StoredPlan, one: Conflict) -> str:
     return f"{words} The plan was made for {_percent(used)} and comes close; whether that can be met is not known."
 
 
-def _hard_limits(stored: StoredPlan, what: str, names: str, slots: str) -> str:
-    """Return the limits that no tolerance changes and that are at odds, as far as the request has them."""
-    problem = stored.problem
-    parts = [f"the capacity of {names} in {what}"] if names else []
-    parts += [f"the size of slot {slots}"] if slots else []
-    parts += ["what is pinned"] if problem.pinned else []
-    parts += ["what is drained"] if any(master.drained for master in problem.masters) else []
-    parts += ["the zones' share"] if problem.zone_share_max is not None else []
-    return _listed(parts)
+def _hard_limits(stored: StoredPlan, one: Conflict, names: str, slots: str) -> str:
+    """Return the limits that no tolerance changes and that are at odds: no more than it takes, as far as is known."""
+    parts = [f"the size of slot {slots}"] if slots else []
+    return _listed([*_given(stored, one, names), *parts])
+
+
+def _besides(stored: StoredPlan, one: Conflict) -> str:
+    """Return which masters could help if they were not drained."""
+    drains = _given(stored, one, but=LimitKind.CAPACITY)
+    return f" with {_listed(drains)}" if drains else ""
+
+
+def _given(stored: StoredPlan, one: Conflict, names: str = "", *, but: LimitKind | None = None) -> list[str]:
+    """Return the limits of a conflict in words, without those of one kind; *names* are the masters of capacities."""
+    limits = [limit for limit in one.limits or limits_of(validate(stored.problem)) if limit.kind != but]
+    drained = [_name(stored, limit.name) for limit in limits if limit.kind is LimitKind.DRAIN]
+    capped = [resource_words(limit.name) for limit in limits if limit.kind is LimitKind.CAPACITY]
+    kinds = {limit.kind for limit in limits}
+    parts = [f"the capacity of {names or 'masters'} in {_listed(capped)}"] if capped else []
+    parts += [f"the drain of {_listed(drained[:LISTED], len(drained) - LISTED)}"] if drained else []
+    parts += ["what is pinned"] if LimitKind.PINS in kinds else []
+    if LimitKind.ZONES in kinds:
+        parts.append(f"no zone above {share_text(float(stored.problem.zone_share_max or 0), digits=1)}")
+    return parts
 
 
 def _keeps(stored: StoredPlan) -> bool:

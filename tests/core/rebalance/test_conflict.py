@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cluster_core.errors import PlanError
 from cluster_core.rebalance.bound.check import check_plan
-from cluster_core.rebalance.bound.conflict import ConflictKind, prove
+from cluster_core.rebalance.bound.conflict import ConflictKind, Limit, LimitKind, only_limits, prove
 from cluster_core.rebalance.goal.limits import above_capacity
 from cluster_core.rebalance.goal.problem import Master, Problem, validate
 from cluster_core.rebalance.goal.targets import find_targets
@@ -185,14 +185,42 @@ def test_capacities_pins_drains_and_zones_are_at_odds_just_where_no_placement_ke
         scaled = validate(cluster)
     except PlanError:
         assume(False)
-    targets = find_targets(scaled)
-    told = [one for one in find_conflicts(scaled, targets) if one.least is None]
-    takers = [n for n, m in enumerate(cluster.masters) if not m.drained]
-    ways = product(*([n] if s in scaled.fixed else takers for s, n in enumerate(scaled.owner)))
-    placed = any(within_hard_limits(scaled, targets, way) for way in ways)
+    told = [one for one in find_conflicts(scaled, find_targets(scaled)) if one.least is None]
 
-    assert bool(told) == (not placed)
+    assert bool(told) == (not can_be_placed(scaled))
     assert [one for one in told if not prove(scaled, one)] == []
+    for one in told:
+        if one.limits:
+            assert not can_be_placed(only_limits(scaled, one.limits))
+        if one.kind is ConflictKind.CAPACITY:
+            assert all(can_be_placed(only_limits(scaled, set(one.limits) - {limit})) for limit in one.limits)
+
+
+def can_be_placed(scaled):
+    """Whether any placement there is keeps capacities and zones."""
+    targets = find_targets(scaled)
+    takers = [n for n, m in enumerate(scaled.masters) if not m.drained]
+    ways = product(*([n] if s in scaled.fixed else takers for s, n in enumerate(scaled.owner)))
+    return any(within_hard_limits(scaled, targets, way) for way in ways)
+
+
+def test_no_more_limits_are_named_than_it_takes():
+    """Zone x holds the 30 of a, zone y 60 of 100: more fits if d stays, a holds more or y may; the drain of c, keys and the pin are in nobody's way."""
+    masters = [
+        Master("a", zone="x", capacity={"serialized_bytes": 30, "keys": 900}), Master("b", zone="y", capacity={"serialized_bytes": 100}),
+        Master("c", zone="y", drained=True), Master("d", zone="x", drained=True),
+    ]  # fmt: skip
+    cluster = problem(
+        {"serialized_bytes": [10] * 10, "keys": [1] * 10}, "aabbccbddb", masters, pinned=[0], zone_share_max=0.6, iterations=4096
+    )  # fmt: skip
+    found = plan(cluster)
+    (conflict,) = [one for one in found.conflicts if one.kind is not ConflictKind.TOGETHER]
+
+    assert conflict.limits == (
+        Limit(LimitKind.ZONES), Limit(LimitKind.DRAIN, "d"), Limit(LimitKind.CAPACITY, "serialized_bytes"),
+    )  # fmt: skip
+    assert check_plan(cluster, found) == []
+    assert check_plan(cluster, replace(found, conflicts=(replace(conflict, limits=conflict.limits[1:]),))) != []
 
 
 def within_hard_limits(scaled, targets, placed):
