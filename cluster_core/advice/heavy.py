@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from cluster_core.slots.key_slot import hash_tag
+
 EXPIRY_SHARE_MIN = 0.01
 """A prefix below this share of all memory is not told."""
 PIECE_SHARE = 0.01
@@ -23,13 +25,14 @@ class Held(NamedTuple):
 
 
 class Splittable(NamedTuple):
-    """A key (*parts* are its elements) or a hash tag (its keys) in *slot*."""
+    """A key (*parts* are its elements; of a string, its bytes) or a hash tag (its keys) in *slot*."""
 
     kind: str
     name: bytes
     slot: int
     size: int
     parts: int
+    unit: str
 
 
 class Hint(NamedTuple):
@@ -65,22 +68,29 @@ def expiries(held: Iterable[Held], whole: int) -> list[Hint]:
 def splits(heavy: Iterable[Splittable], slots: Mapping[int, int], mean_node: int) -> list[Hint]:
     """Return keys and tags that take more than `PIECE_SHARE` of a master's mean, and into how many pieces they are best cut.
 
-    *slots* are bytes by slot.
+    Keys come before tags: what a tag holds beside keys that are themselves to be cut is what its other keys can be parted into.  *slots* are
+    bytes by slot.
     """
     least = max(int(mean_node * PIECE_SHARE), 1)
     found: list[Hint] = []
+    cut: dict[bytes | None, list[int]] = {}
     for one in heavy:
-        pieces = min(-(-one.size // least), one.parts)
-        if one.size <= least or pieces < 2 or len(found) == 2 * LISTED_MAX:
+        is_key = one.kind == "split_key"
+        sizes = [] if is_key else cut.get(one.name, [])
+        if is_key and one.size > least:
+            cut.setdefault(hash_tag(one.name), []).append(one.size)
+        size, parts = one.size - sum(sizes), one.parts - len(sizes)
+        pieces = min(-(-size // least), parts)
+        if size <= least or pieces < 2 or len(found) == 2 * LISTED_MAX:
             continue
         before = slots.get(one.slot, one.size)
-        after = before - one.size + one.size // pieces
-        what = "elements" if one.kind == "split_key" else "keys"
+        after = before - size + size // pieces
+        beside = f", beside {len(sizes):,} told by themselves," if sizes else ""
         found.append(
             Hint(
-                one.kind, one.name, None, 1 if one.kind == "split_key" else one.parts,
-                f"{pieces} pieces of about {one.parts // pieces:,} {what} under names with different hash tags: slot {one.slot} goes from "
-                f"{before:,} to about {after:,} bytes, and the pieces can be balanced",
+                one.kind, one.name, None, 1 if is_key else one.parts,
+                f"{pieces} pieces of about {parts // pieces:,} {one.unit}{beside} under names with different hash tags, each about {100 * PIECE_SHARE:.0f} % of what a "
+                f"master holds in the mean: slot {one.slot} goes from {before:,} to about {after:,} bytes, and the pieces can be balanced",
                 "programs change; commands and transactions over all pieces end", "write the pieces back into one",
             )
         )  # fmt: skip

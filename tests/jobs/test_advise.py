@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -13,6 +14,7 @@ from jobs import advise
 from schemas.advice import MEMORY_CONDITIONS, SAVING_CURVES, SAVINGS
 from schemas.silver import SLOT_LOAD
 from slotscope.reports.keyspace.html import render_html
+from slotscope.reports.keyspace.savings import Saving
 from slotscope.reports.keyspace.savings_terminal import print_savings
 from slotscope.requests.key_slots import Request
 from slotscope.runtime.errors import InputError
@@ -96,6 +98,21 @@ def test_the_terminal_and_the_page_show_the_waterfall(advised):
     assert "could be saved" in stream.getvalue()
     assert "bucket small strings of a-long-prefix:" in stream.getvalue()
     assert "What would save memory" in render_html(report)
+
+
+def test_the_terminal_says_of_each_kind_how_though_many_prefixes_could_expire(advised):
+    report, stream = advised[1], io.StringIO()
+    saving = Saving(1, "expire", b"", None, 100, "EXPIRE on its keys", "keys vanish", "PERSIST", counted=False)
+    hints = [
+        *(replace(saving, subject=b"p%d:" % i) for i in range(20)),
+        replace(saving, kind="split_key", subject=b"large", how="137 pieces"),
+    ]
+
+    print_savings(replace(report, savings=replace(report.savings, changes=hints)), Console(file=stream, width=110))
+
+    assert "split key large — 137 pieces" in stream.getvalue()
+    assert "let expire p0: — EXPIRE on its keys" in stream.getvalue()
+    assert "and 16 more" in stream.getvalue()
 
 
 @pytest.mark.parametrize("off_by", [pytest.param(0, marks=pytest.mark.slow), 3])

@@ -196,10 +196,20 @@ def _saving_rows(changes: Sequence[Change], root: str, snapshot_id: str, found: 
     tags = read_rows(root, HASH_TAGS, order_by="rank_bytes", limit=HEAVY_READ, snapshot_id=snapshot_id)
     heavy = [
         *(
-            Splittable("split_key", row["key"], row["slot"], row["memory_bytes"] or 0, row["elements"] or 0)
+            Splittable(
+                "split_key",
+                row["key"],
+                row["slot"],
+                row["memory_bytes"] or 0,
+                row["elements"] or 0,
+                "bytes" if row["type"] == "string" else "elements",
+            )
             for row in keys
         ),
-        *(Splittable("split_tag", row["hash_tag"], row["slot"], row["memory_bytes"] or 0, row["keys"]) for row in tags),
+        *(
+            Splittable("split_tag", row["hash_tag"], row["slot"], row["memory_bytes"] or 0, row["keys"], "keys")
+            for row in tags
+        ),
     ]
     held = [
         Held(row["scope_value"], row["keys"], row["expires"], row["weight_bytes"] or 0, row["untouched_30d_bytes"])

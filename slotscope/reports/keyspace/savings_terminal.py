@@ -13,6 +13,8 @@ from slotscope.reports.keyspace.savings import Saving, SavingsReport
 from slotscope.runtime import text
 
 ROWS_SHOWN = 12
+HINTS_SHOWN = 4
+"""Of each kind of what is not counted."""
 HOW_LENGTH_MAX = 400
 _BAR_WIDTH = 8
 
@@ -37,7 +39,7 @@ def print_savings(report: KeyspaceReport, console: Console, *, html_path: str | 
     _print_waterfall(found, ink)
     _print_how(found, ink)
     _print_list("Other ways to save the same bytes", found.instead, ink)
-    _print_list("Not counted: what could expire, what should be split", found.hints, ink)
+    _print_hints(found.hints, ink)
     _print_conditions(found, ink)
     _print_curves(found, ink)
     ink.page("All of it", html_path)
@@ -84,10 +86,20 @@ def _print_list(title: str, changes: list[Saving], ink: Ink) -> None:
         [bind(_name, one, ink), text.count(one.keys), text.size(one.saved_bytes)] for one in changes[:ROWS_SHOWN]
     ]
     ink.table(("change", ">keys", ">saves"), rows)
-    for one in changes[:3]:
-        if one.kind in ("expire", "split_key", "split_tag"):
-            ink.note(f"{text.shown(one.subject, 40)} — {text.printable(one.how, HOW_LENGTH_MAX)}")
     ink.rest(len(changes), ROWS_SHOWN)
+
+
+def _print_hints(hints: list[Saving], ink: Ink) -> None:
+    """The first of each kind, then how the first of each is made: prefixes that could expire would else leave no room for what is to be split."""
+    if not hints:
+        return
+    kinds = [[one for one in hints if one.kind == kind] for kind in dict.fromkeys(one.kind for one in hints)]
+    _print_list(
+        "Not counted: what could expire, what should be split", [one for of in kinds for one in of[:HINTS_SHOWN]], ink
+    )
+    ink.rest(len(hints), sum(len(of[:HINTS_SHOWN]) for of in kinds))
+    for one, *_ in kinds:
+        ink.note(f"{one.name} {text.shown(one.subject, 40)} — {text.printable(one.how, HOW_LENGTH_MAX)}")
 
 
 def _print_conditions(found: SavingsReport, ink: Ink) -> None:

@@ -21,7 +21,7 @@ def test_what_is_untouched_is_not_guessed():
 
 
 def test_a_key_is_cut_into_pieces_below_a_hundredth_of_a_master_and_its_slot_told():
-    (hint,) = splits([Splittable("split_key", b"big", 7, 50_000, 1000)], {7: 60_000}, 1_000_000)
+    (hint,) = splits([Splittable("split_key", b"big", 7, 50_000, 1000, "elements")], {7: 60_000}, 1_000_000)
 
     assert "5 pieces of about 200 elements" in hint.how
     assert "slot 7 goes from 60,000 to about 20,000 bytes" in hint.how
@@ -30,7 +30,25 @@ def test_a_key_is_cut_into_pieces_below_a_hundredth_of_a_master_and_its_slot_tol
 def test_what_is_small_or_has_one_element_is_left_whole():
     assert (
         splits(
-            [Splittable("split_key", b"s", 1, 9_000, 10), Splittable("split_key", b"t", 2, 90_000, 1)], {}, 1_000_000
+            [
+                Splittable("split_key", b"s", 1, 9_000, 10, "elements"),
+                Splittable("split_key", b"t", 2, 90_000, 1, "elements"),
+            ],
+            {},
+            1_000_000,
         )
         == []
     )
+
+
+def test_a_tag_is_parted_by_what_it_holds_beside_keys_that_are_cut_themselves():
+    large = Splittable("split_key", b"{t}:large", 3, 900_000, 1000, "bytes")
+    few = Splittable("split_tag", b"t", 3, 905_000, 51, "keys")
+    many = Splittable("split_tag", b"t", 3, 940_000, 41, "keys")
+
+    (key,) = splits([large, few], {3: 905_000}, 1_000_000)
+    _, tag = splits([large, many], {3: 940_000}, 1_000_000)
+
+    assert "90 pieces of about 11 bytes" in key.how
+    assert "4 pieces of about 10 keys, beside 1 told by themselves," in tag.how
+    assert "slot 3 goes from 940,000 to about 910,000 bytes" in tag.how
