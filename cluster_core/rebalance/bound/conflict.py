@@ -12,7 +12,7 @@ Prices are a witness (`search.conflicts` finds them); `prove` repeats the argume
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -21,6 +21,7 @@ from typing import NamedTuple
 from cluster_core.rebalance.bound.room import cases_of, host_cases, make_bins, suffices
 from cluster_core.rebalance.goal.problem import Scaled, exact
 from cluster_core.rebalance.goal.targets import Targets, find_targets, fits, pinned_loads
+from cluster_core.rebalance.goal.zone_masters import crowded_zones, may_hold
 
 NEAR_ENOUGH = Fraction(1, 2000)
 """The least tolerance is looked for until it is known as well as this."""
@@ -41,6 +42,7 @@ class ConflictKind(StrEnum):
     SLOT = "slots above every capacity"
     PLACES = "more large slots than places for them"
     ZONES = "zones"
+    MASTERS = "masters in one zone"
     CAPACITY = "capacities with what is pinned, drained and in zones"
     TOGETHER = "limits together"
 
@@ -50,6 +52,7 @@ class LimitKind(StrEnum):
 
     PINS = "pinned slots"
     ZONES = "zones' share"
+    MASTERS = "zones' masters"
     DRAIN = "drained master"
     CAPACITY = "capacity"
 
@@ -99,6 +102,7 @@ def limits_of(scaled: Scaled) -> tuple[Limit, ...]:
     return (
         *([Limit(LimitKind.PINS)] if problem.pinned else []),
         *([] if problem.zone_share_max is None else [Limit(LimitKind.ZONES)]),
+        *([] if problem.zone_masters_max is None else [Limit(LimitKind.MASTERS)]),
         *(Limit(LimitKind.DRAIN, master.id) for master in scaled.masters if master.drained),
         *(Limit(LimitKind.CAPACITY, name) for name in scaled.resources if name in capped),
     )
@@ -118,7 +122,8 @@ def only_limits(scaled: Scaled, limits: Collection[Limit]) -> Scaled:
     pinned = problem.pinned if Limit(LimitKind.PINS) in kept else ()
     share = problem.zone_share_max if Limit(LimitKind.ZONES) in kept else None
     fixed = {s for s in scaled.fixed if pinned or masters[scaled.owner[s]].excluded}
-    changed = replace(problem, masters=masters, pinned=pinned, zone_share_max=share)
+    most = problem.zone_masters_max if Limit(LimitKind.MASTERS) in kept else None
+    changed = replace(problem, masters=masters, pinned=pinned, zone_share_max=share, zone_masters_max=most)
     return replace(scaled, problem=changed, fixed=frozenset(fixed))
 
 
@@ -161,13 +166,30 @@ def plain_conflicts(scaled: Scaled, targets: Targets) -> tuple[Conflict, ...]:
     """Return the conflicts that are mere sums."""
     found = _pinned(scaled, targets)
     for sums in (_too_large, _too_many):
-        found += [replace(one, limits=least_limits(scaled, lambda few: bool(sums(few, find_targets(few))))) for one in sums(scaled, targets)]
+        found += _with_least(scaled, targets, sums)
     if targets.zone_relaxed:
         zones = {m.zone for m in scaled.masters if not m.drained and not m.excluded}
         least = least_tolerance(lambda t: find_targets(at_tolerance(scaled, t)).zone_relaxed, scaled)
         limits = least_limits(scaled, _zones_never_do) if least is None else ()
-        found.append(Conflict(ConflictKind.ZONES, (), tuple(sorted(zones)), (), least, targets.zone_share, limits=limits))
-    return tuple(found)
+        found.append(
+            Conflict(ConflictKind.ZONES, (), tuple(sorted(zones)), (), least, targets.zone_share, limits=limits)
+        )
+    return (*found, *_too_many_masters(scaled))
+
+
+def _with_least(
+    scaled: Scaled, targets: Targets, sums: Callable[[Scaled, Targets], list[Conflict]]
+) -> Iterator[Conflict]:
+    for one in sums(scaled, targets):
+        yield replace(one, limits=least_limits(scaled, lambda few: bool(sums(few, find_targets(few)))))
+
+
+def _too_many_masters(scaled: Scaled) -> Iterator[Conflict]:
+    for zone, inside in crowded_zones(scaled).items():
+        limits = least_limits(scaled, lambda few, zone=zone: zone in crowded_zones(few))  # type: ignore[misc]
+        share = Fraction(len(inside), len(may_hold(scaled)))
+        nodes = tuple(scaled.masters[n].id for n in inside)
+        yield Conflict(ConflictKind.MASTERS, (), nodes, share=share, limits=limits)
 
 
 def _zones_never_do(scaled: Scaled) -> bool:

@@ -3,7 +3,7 @@
 A small TOML or JSON file::
 
     zone_share_max = 0.5             # no zone holds more than this share of any resource
-    zone_masters_max = 0.4           # to be warned where one has more of the masters
+    zone_masters_max = 0.4           # nor of the masters
     pinned_slots = ["0-99", 866]     # stay where they are
 
     [defaults]                       # of every node

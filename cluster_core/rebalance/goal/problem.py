@@ -44,8 +44,8 @@ class Problem:
 
     *cost* names the resource of which as little as possible moves.  *tolerance* is one number or one a resource; *headroom* is
     the part of it that a plan leaves free.  *bytes_budget*: so much more of the cost than is proven to move may move for fewer slot ranges, of
-    which a moved slot weighs *slot_cost*.  *gain_min*: a worst load that would fall by less of its fair share is left alone.  *zone_share_max*: no zone holds more than this share of any resource.
-    *iterations* bounds the search (0: chosen by size), *seed* picks its course.
+    which a moved slot weighs *slot_cost*.  *gain_min*: a worst load that would fall by less of its fair share is left alone.  *zone_share_max*: no zone holds more than this share of any resource,
+    *zone_masters_max*: nor of the masters that may hold slots, which a plan keeps or not whatever it moves.  *iterations* bounds the search (0: chosen by size), *seed* picks its course.
     """
 
     loads: Mapping[str, Sequence[Number]]
@@ -61,6 +61,7 @@ class Problem:
     zone_share_max: Number | None = None
     iterations: int = 0
     seed: int = 20240601
+    zone_masters_max: Number | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,9 @@ def validate(problem: Problem) -> Scaled:
         raise PlanError(f"headroom is {problem.headroom}: a part of the tolerance, at most 1")
     exact(problem.bytes_budget, "bytes_budget")
     exact(problem.slot_cost, "slot_cost")
+    unknown = next((master.id for master in problem.masters if not master.zone), None)
+    if problem.zone_masters_max is not None and unknown is not None:
+        raise PlanError(f"zone_masters_max: the zone of {unknown} is not known: name it in the placement")
     owner = _owners(problem, index)
     scaled = [_whole(name, problem.loads[name], len(owner)) for name in resources]
     weights = tuple(exact(m.weight, f"weight of {m.id}") for m in problem.masters)

@@ -54,8 +54,10 @@ def find_conflicts(scaled: Scaled, targets: Targets, known: Sequence[Conflict] =
     *known* are conflicts of the same problem with other tolerances; least tolerances need not be looked for again.
     """
     plain = plain_conflicts(scaled, targets)
-    hard = [] if any(one.least is None for one in plain) else _beyond_capacity(scaled)
-    return (*plain, *hard, *(one for one in _together(scaled, targets, known) if not hard or one.least is not None))
+    sums = any(one.least is None and one.kind is not ConflictKind.MASTERS for one in plain)
+    hard = [] if sums else _beyond_capacity(scaled)
+    never = sums or bool(hard)
+    return (*plain, *hard, *(one for one in _together(scaled, targets, known) if not never or one.least is not None))
 
 
 def at_odds(scaled: Scaled) -> bool:

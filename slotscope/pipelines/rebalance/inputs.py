@@ -85,7 +85,6 @@ class Found:
     growth: Growth | None = None
     memory_error: float | None = None
     replica_zones: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    zone_masters_max: float | None = None
 
     def write(self, root: str) -> None:
         """Write what the files about slots said, and what in them could not be read."""
@@ -182,7 +181,8 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
         {name: loads[name] for name in resources}, owners, masters, cost=cost,
         tolerance={name: tolerance[name] for name in resources}, pinned=placement.pinned,
         headroom=_headroom(goal.headroom), bytes_budget=_share(goal.bytes_budget, "--bytes-budget"), slot_cost=SETSLOT_COST if goal.path == "setslot" else 0,
-        gain_min=goal.least_gain, zone_share_max=placement.zone_share_max, iterations=goal.iterations,
+        gain_min=goal.least_gain, zone_share_max=placement.zone_share_max,
+        zone_masters_max=placement.zone_masters_max, iterations=goal.iterations,
     )  # fmt: skip
     if goal.seed is not None:
         problem = replace(problem, seed=goal.seed)
@@ -198,7 +198,7 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
         TOLERANCES if compared is None else compared, inputs.snapshot_id, inputs.activity, inputs.combined, inputs.unread,
         others, {name: tolerance[name] for name in others}, warnings,
         None if goal.time_limit is None else _positive(goal.time_limit, "--time-limit"), inputs.growth,
-        inputs.memory_error, replica_zones(inputs.topology), placement.zone_masters_max,
+        inputs.memory_error, replica_zones(inputs.topology),
     )  # fmt: skip
 
 

@@ -70,7 +70,6 @@ def store_plan(root: str, found: Found, *, join_ranges: bool, now_ms: int | None
             made.stored.plan,
             {node.id: node.address for node in found.nodes},
             found.replica_zones,
-            found.zone_masters_max,
         ),
     ]
     write_plan(

@@ -51,6 +51,13 @@ def conflict_words(stored: StoredPlan, one: Conflict) -> str:
         return f"These limits cannot be met together, proven: slots {slots} are {len(one.slots)} that only {names} can hold, and these have not room for so many of that size in {what}{_besides(stored, one)}."
     if one.kind is ConflictKind.CAPACITY:
         return f"These limits cannot be met together, proven: {_hard_limits(stored, one, names, slots)}. No tolerance helps. The plan comes as close as the search did."
+    if one.kind is ConflictKind.MASTERS:
+        zone = next(master.zone for master in stored.problem.masters if master.id == one.nodes[0])
+        return (
+            f"These limits cannot be met together, proven: at most {share_text(float(stored.problem.zone_masters_max or 0), digits=1)} of the masters in one zone{_besides(stored, one)}. Zone"
+            f" {text.printable(zone, 60)} has {len(one.nodes)} of the {round(len(one.nodes) / (one.share or 1))} that may hold slots, {share_text(float(one.share or 0), digits=1)}: {names}. No plan of slots"
+            " changes that."
+        )
     if one.kind is ConflictKind.ZONES:
         asked = share_text(float(stored.problem.zone_share_max or 0), digits=1)
         helps = (
@@ -58,9 +65,9 @@ def conflict_words(stored: StoredPlan, one: Conflict) -> str:
             if one.least is None
             else f"what was asked would take a tolerance of more than {_percent(one.least)}"
         )
-        against = _listed(_given(stored, one, but=LimitKind.ZONES)) or "the size of slots" if one.least is None else "these tolerances"
+        given = _given(stored, one, but=LimitKind.ZONES) if one.least is None else ["these tolerances"]
         return (
-            f"These limits cannot be met together, proven: no zone above {asked} and {against}. The least share that may work is"
+            f"These limits cannot be met together, proven: {_listed([f'no zone above {asked}', *given])}. The least share that may work is"
             f" {share_text(float(one.share or 0), digits=1)}, which the plan goes by; {helps}."
         )
     limits = [f"the capacity of {names}"] if one.nodes else []
@@ -85,8 +92,8 @@ def _hard_limits(stored: StoredPlan, one: Conflict, names: str, slots: str) -> s
 
 def _besides(stored: StoredPlan, one: Conflict) -> str:
     """Return which masters could help if they were not drained."""
-    drains = _given(stored, one, but=LimitKind.CAPACITY)
-    return f" with {_listed(drains)}" if drains else ""
+    drains = [limit for limit in one.limits if limit.kind is LimitKind.DRAIN]
+    return f", with {_listed(_given(stored, replace(one, limits=tuple(drains))))}" if drains else ""
 
 
 def _given(stored: StoredPlan, one: Conflict, names: str = "", *, but: LimitKind | None = None) -> list[str]:
@@ -100,6 +107,10 @@ def _given(stored: StoredPlan, one: Conflict, names: str = "", *, but: LimitKind
     parts += ["what is pinned"] if LimitKind.PINS in kinds else []
     if LimitKind.ZONES in kinds:
         parts.append(f"no zone above {share_text(float(stored.problem.zone_share_max or 0), digits=1)}")
+    if LimitKind.MASTERS in kinds:
+        parts.append(
+            f"at most {share_text(float(stored.problem.zone_masters_max or 0), digits=1)} of the masters in one zone"
+        )
     return parts
 
 

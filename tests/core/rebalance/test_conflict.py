@@ -16,6 +16,7 @@ from cluster_core.rebalance.bound.conflict import ConflictKind, Limit, LimitKind
 from cluster_core.rebalance.goal.limits import above_capacity
 from cluster_core.rebalance.goal.problem import Master, Problem, validate
 from cluster_core.rebalance.goal.targets import find_targets
+from cluster_core.rebalance.goal.zone_masters import spread_masters
 from cluster_core.rebalance.plan import PlanVerdict
 from cluster_core.rebalance.planner import plan
 from cluster_core.rebalance.search.conflicts import find_conflicts
@@ -194,6 +195,39 @@ def test_capacities_pins_drains_and_zones_are_at_odds_just_where_no_placement_ke
             assert not can_be_placed(only_limits(scaled, one.limits))
         if one.kind is ConflictKind.CAPACITY:
             assert all(can_be_placed(only_limits(scaled, set(one.limits) - {limit})) for limit in one.limits)
+
+
+def test_more_masters_in_a_zone_than_are_allowed_are_a_verdict_that_names_the_drain_that_makes_it_so():
+    """Two of five masters in zone a are 40 %; with e drained they are half of four."""
+    masters = [Master("a", zone="a"), Master("b", zone="a"), Master("c", zone="b"), Master("d", zone="c"), Master("e", zone="c")]  # fmt: skip
+    cluster = problem([1] * 10, "aabbccddee", masters, zone_masters_max=0.4, iterations=4096)
+    drained = replace(cluster, masters=[*masters[:4], Master("e", zone="c", drained=True)])
+    (conflict,) = plan(drained).conflicts
+
+    assert plan(cluster).verdict is PlanVerdict.BALANCED
+    assert (conflict.kind, conflict.nodes, conflict.share) == (ConflictKind.MASTERS, ("a", "b"), Fraction(1, 2))
+    assert conflict.limits == (Limit(LimitKind.MASTERS), Limit(LimitKind.DRAIN, "e"))
+    assert plan(drained).verdict is PlanVerdict.IMPOSSIBLE
+    assert plan(drained).owners_after.count("e") == 0
+    assert check_plan(drained, plan(drained)) == []
+    assert check_plan(drained, replace(plan(drained), conflicts=(replace(conflict, nodes=("a",)),))) != []
+    with pytest.raises(PlanError, match="zone_masters_max: the zone of x is not known"):
+        validate(replace(cluster, masters=[*masters, Master("x")]))
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.sets(st.sampled_from("abcd"))), min_size=1, max_size=5), st.integers(0, 3)
+)  # fmt: skip
+def test_fail_overs_are_found_if_and_only_if_some_bring_every_zone_within_its_number(masters, most):
+    zones, others = [zone for zone, _ in masters], [sorted(other) for _, other in masters]
+    found = spread_masters(zones, others, most)
+    ways = product(*({zone, *other} for zone, other in masters))
+
+    assert (found is not None) == any(max(map(way.count, way)) <= most for way in ways)
+    if found is not None:
+        assert max(map(found.count, found)) <= most
+        assert all(zone in {own, *other} for zone, (own, other) in zip(found, masters, strict=True))
 
 
 def can_be_placed(scaled):
