@@ -6,7 +6,7 @@ at a length (1000 and 32 by default), owners are not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cluster_core.rebalance.execution.cluster_now import FAILED as FAILED_STATES
@@ -24,6 +24,8 @@ from cluster_core.slots.slot_set import SlotSet
 
 RETRIES_MAX = 3
 """An import of Redis 8.4 tries again by itself; after so many times it is cancelled and counts as failed."""
+LOST = "Connection lost"
+"""How the word of an end begins to which the other one was lost: that one knows why."""
 GONE_S = 5.0
 """A job that no list shows for so long, and whose slots are where they were, was lost with a restart."""
 
@@ -165,7 +167,8 @@ def _judge(work: Work, watch: _Watch, job: Job, sight: ClusterSight, now_s: floa
         return
     seen = _find_job(work, job, sight, watch.known)
     if seen is not None and not seen.is_active and seen.state in FAILED_STATES:
-        watch.failed[job] = seen.message or seen.state
+        words = [one.message for one in _find_jobs(work, job, sight, watch.known) if one.message]
+        watch.failed[job] = next((told for told in words if not told.startswith(LOST)), seen.message or seen.state)
     elif seen is None:
         since_s = watch.gone_s.setdefault(job, now_s)
         if now_s - since_s > GONE_S:
@@ -183,14 +186,18 @@ def has_moved(job: Job, sight: ClusterSight) -> bool:
 
 
 def _find_job(work: Work, job: Job, sight: ClusterSight, known: set[str]) -> JobSight | None:
-    """Return the server's newest entry for *job* that was not there before; the word of the end that leads it counts first."""
+    return next(_find_jobs(work, job, sight, known), None)
+
+
+def _find_jobs(work: Work, job: Job, sight: ClusterSight, known: set[str]) -> Iterator[JobSight]:
+    """Yield the servers' newest entries for *job* that were not there before; the word of the end that leads it counts first."""
     slots = SlotSet(job.slots)
     for node in sorted((job.source, job.target), key=lambda end: end != _asked(work, job)):
         for seen in sight.nodes[node].jobs:
             ends = (seen.source, seen.target)
             if seen.name not in known and ends == (job.source, job.target) and seen.slots == slots:
-                return seen
-    return None
+                yield seen
+                break
 
 
 def _our_jobs(work: Work, sight: ClusterSight) -> list[JobSight]:

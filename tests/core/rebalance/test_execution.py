@@ -289,6 +289,27 @@ def test_a_job_that_fails_is_begun_again_and_then_it_pauses(path):
     assert cluster.owners() == list(stored.problem.owners)
 
 
+def test_where_the_source_has_lost_the_target_the_reason_is_what_the_target_says():
+    """Valkey's source knows of a target out of memory that the connection was lost, the target why."""
+    cluster = cluster_of(Path.VALKEY_JOBS)
+    cluster.fail_jobs, seen = 99, cluster.look
+
+    def look(names):
+        nodes = seen(names).nodes
+        return ClusterSight({name: replace(node, jobs=tuple(map(told, node.jobs))) for name, node in nodes.items()})
+
+    def told(job):
+        lost = "Connection lost to target. Check CLUSTER GETSLOTMIGRATIONS on the target node for more information."
+        reason = lost if job.outgoing else "Ran out of memory (OOM) during slot import"
+        return replace(job, message=reason) if job.state == "failed" else job
+
+    cluster.look = look
+    (sentence, *_) = again(cluster, plan_for(cluster)).sentences
+
+    assert "Ran out of memory (OOM) during slot import" in sentence
+    assert "Connection lost" not in sentence
+
+
 @pytest.mark.long
 def test_a_drained_master_turns_into_a_replica_and_the_plan_is_still_in_place():
     """redis 4592, 9223: its last slot is gone, it follows the receiver, and may not be told any more."""
