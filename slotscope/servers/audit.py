@@ -23,6 +23,7 @@ from cluster_core.wire.resp import RespError
 from slotscope.runtime.errors import InputError
 from slotscope.servers.cluster import Answer, neighbours
 from slotscope.servers.node_link import Access, Address, LinkError, NodeLink
+from slotscope.servers.slot_counts import SLOTS_AT_ONCE
 
 ASKED: Final = (
     "CLUSTER NODES", "CLUSTER COUNTKEYSINSLOT", "CLUSTER GETKEYSINSLOT", "CLUSTER SLOT-STATS", "MEMORY USAGE", "DUMP", "INFO",
@@ -260,13 +261,21 @@ def read_slot_stats(masters: Sequence[LiveMaster]) -> dict[str, dict[int, tuple[
     """CLUSTER SLOT-STATS of every master: resource to slot to (owner, value); empty where no server knows it."""
     found: dict[str, dict[int, tuple[str, int]]] = {}
     for master in masters:
-        (reply,) = master.link.ask([("CLUSTER", "SLOT-STATS", "SLOTSRANGE", 0, SLOT_COUNT - 1)])
-        for slot, metrics in reply if isinstance(reply, list) else []:
+        for slot, metrics in _slot_stats(master):
             names = [name.decode("ascii", "replace") if isinstance(name, bytes) else str(name) for name in metrics[::2]]
             for name, value in zip(names, metrics[1::2], strict=False):
                 if name in METRICS and isinstance(value, int):
                     found.setdefault(METRICS[name], {})[slot] = (master.node_id, value)
     return found
+
+
+def _slot_stats(master: LiveMaster) -> Iterator[Any]:
+    """Slots with their metrics; some slots at once, since others wait while it answers."""
+    for first in range(0, SLOT_COUNT, SLOTS_AT_ONCE):
+        (reply,) = master.link.ask([("CLUSTER", "SLOT-STATS", "SLOTSRANGE", first, first + SLOTS_AT_ONCE - 1)])
+        if not isinstance(reply, list):
+            return
+        yield from reply
 
 
 def measure_memory_bytes(stats: Mapping[str, Mapping[int, tuple[str, int]]]) -> Measured | None:

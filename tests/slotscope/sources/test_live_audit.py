@@ -108,7 +108,10 @@ def test_a_large_value_is_not_fetched() -> None:
 def test_metrics_of_slot_stats_are_read_and_others_ignored() -> None:
     """memory-bytes only where a server has it."""
     reply = [[5, [b"key-count", 3, b"cpu-usec", 40, b"new-metric", 1]], [6, [b"key-count", 0, b"cpu-usec", 2]]]
-    with_stats = master({("CLUSTER", "SLOT-STATS", "SLOTSRANGE", 0, 16383): reply}, {})
+    pieces: dict[tuple[Any, ...], Any] = {
+        ("CLUSTER", "SLOT-STATS", "SLOTSRANGE", k, k + 255): [] for k in range(0, 16384, 256)
+    }
+    with_stats = master(pieces | {("CLUSTER", "SLOT-STATS", "SLOTSRANGE", 0, 255): reply}, {})
     found = read_slot_stats([with_stats, master({}, {})])
 
     assert found == {"keys": {5: ("a", 3), 6: ("a", 0)}, "cpu_usec": {5: ("a", 40), 6: ("a", 2)}}

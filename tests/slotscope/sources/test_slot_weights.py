@@ -61,6 +61,7 @@ def test_where_servers_tell_the_memory_of_slots_no_key_is_drawn() -> None:
     assert held == {"keys": {7: 2, 16000: 1}, "memory_bytes": {7: 300, 16000: 96}}
     assert not found.memory
     assert (found.counted_masters, found.memory_error) == (1, None)
+    assert {int(words[4]) - int(words[3]) for words in asked if words[1] == b"SLOT-STATS"} == {255}
     assert not found.limits.capacity
     assert {b" ".join(words[:2]).upper() for words in asked} <= {
         b"INFO ALL",
