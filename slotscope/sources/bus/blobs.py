@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from cluster_core.kernels.bus.known_links import gather
 from cluster_core.kernels.bus.packing import decode_packed, unpack
 from cluster_core.kernels.bus.quiet import NONE, OUTBOUND, SENT, SeenRows
 from cluster_core.kinds import EventKind
-from cluster_core.replay.dispatch import Delivery, DeliveryKind
+from cluster_core.replay.dispatch import DeliveryKind
 from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, LogSeen, MessageSeen, poll_of, readable_part
 from cluster_core.topology.nodes_text import read_nodes
 from cluster_core.wire.bus import SLOT_BITMAP_BYTES, Message, decode_partial
@@ -233,21 +233,3 @@ def message_of(packed: bytes, bitmap: bytes) -> Message:
     if int.from_bytes(packed[4:8], "big") > len(packed) + len(bitmap):
         return readable_part(decode_partial(unpack(packed, bitmap)))
     return decode_packed(packed, bitmap)
-
-
-@lru_cache(maxsize=1)
-def _message_of_both(packed: bytes, bitmap: bytes) -> Message:
-    return message_of(packed, bitmap)
-
-
-def evidence_of(delivery: Delivery, bitmap: bytes) -> Evidence | None:
-    """The evidence of one delivery; the one at the other end is often next, and of the same message."""
-    if delivery.kind == "message":
-        told = _message_of_both(delivery.packed, bitmap)
-        return MessageSeen(
-            delivery.ts_ns, delivery.ref, delivery.connection, delivery.outbound, delivery.sent, delivery.peer, told
-        )
-    seen = (delivery.connection, delivery.outbound)
-    return _evidence(
-        delivery.kind, delivery.ts_ns, delivery.ref, seen, delivery.sent, delivery.peer, bitmap, delivery.packed
-    )

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial as bind
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from cluster_core.formats.landing import Kind
@@ -23,11 +24,12 @@ from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.columns import gossip_columns, message_columns
 from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.kernels.bus.link_table import Passing, SeenMessages
+from cluster_core.kernels.bus.pong_ages import PongAges
 from cluster_core.replay.dispatch import Clue, Dispatcher, Passage, deliveries
 from cluster_core.replay.evidence import Endpoint
 from cluster_core.replay.known_links import KnownLinks
 from cluster_core.replay.link_meter import LinkMeter
-from cluster_core.replay.node_timeout import DEFAULT_NODE_TIMEOUT_MS, TimeoutEstimate
+from cluster_core.replay.node_timeout import DEFAULT_NODE_TIMEOUT_MS, SETTLED_AGES, SETTLED_NS, timeout_of
 from cluster_core.replay.saving import STATE_SOURCE, load, save
 from cluster_core.slots.slot_set import SlotSet
 from schemas.bronze import BAD_RECORDS
@@ -35,7 +37,7 @@ from schemas.caveats import Caveat
 from schemas.history import GAPS, GOSSIP_FIELDS, LINKS, LOG_EVENTS, NODE_POLLS, SLOT_BITMAPS, UNRECORDED
 from schemas.table import Table
 from slotscope.runtime.storage.row_tables import table_arrow
-from slotscope.sources.bus.blobs import evidence_of, packed_table
+from slotscope.sources.bus.blobs import packed_table
 from slotscope.sources.bus.capture_points import PointClocks
 from slotscope.sources.bus.captured import (
     BAD,
@@ -117,6 +119,10 @@ class CaptureOptions:
     now_ns: int = 0
 
 
+_Withheld = tuple[BusBatch, int, tuple[Any, ...], list[str], list[str]]
+"""A batch, the number of its first message, its `MessageColumns`, node ids and addresses: what `CaptureTask._follow` takes."""
+
+
 def capture_task(batches: Iterator[pa.RecordBatch], options: CaptureOptions) -> Iterator[pa.RecordBatch]:
     """Read everything that *options* name and yield rows of `CAPTURED`; the input is one row that starts it.
 
@@ -134,9 +140,9 @@ class CaptureTask:
         self._options = options
         self._decoder = BusDecoder(keep_packed=True)
         self._dispatcher = Dispatcher()
-        self._estimate = TimeoutEstimate()
+        self._ages = PongAges(SETTLED_AGES, SETTLED_NS)
         self._links: LinkMeter | None = None
-        self._withheld: list[Passage] = []
+        self._withheld: list[_Withheld] = []
         self._bitmaps = BitmapNumbers()
         self._processes: dict[Endpoint, None] = {}
         self._clocks = PointClocks()
@@ -166,7 +172,7 @@ class CaptureTask:
     # -- state -----------------------------------------------------------------------------------------------------
 
     _KEPT = (
-        "_decoder", "_dispatcher", "_estimate", "_links", "_withheld", "_processes", "_messages", "_timeout_ms",
+        "_decoder", "_dispatcher", "_ages", "_links", "_withheld", "_processes", "_messages", "_timeout_ms",
         "_times", "_statements", "_signs", "_gaps", "_ahead_ns", "_polled_versions",
     )  # fmt: skip
 
@@ -196,6 +202,11 @@ class CaptureTask:
         kept |= {"bad": self._bad.kept(), "bitmaps": self._bitmaps.numbers, "release": self._release.count}
         return save(kept)
 
+    @property
+    def _meter(self) -> LinkMeter:
+        assert self._links is not None, "nothing is followed before the node timeout is settled"
+        return self._links
+
     # -- the way through -------------------------------------------------------------------------------------------
 
     def run(self) -> Iterator[pa.RecordBatch]:
@@ -216,7 +227,7 @@ class CaptureTask:
             if self._outbox.size_bytes > FLUSH_BYTES:
                 self._flush(SETTLED)
             yield from self._side.done()
-        if not self._options.files and not self._messages and self._series is None:
+        if self._links is not None and not self._options.files and not self._messages and self._series is None:
             self._pass_on(self._dispatcher.advance())
         self._flush(SETTLED)
         facts = self._facts()
@@ -348,6 +359,26 @@ class CaptureTask:
             rows = bind(pa.record_batch, [found[name] for name in names], names)
             self._side.give(bind(_packed_rows, GOSSIP, rows))
         asked = columns_of(batch, ids)
+        if self._links is not None:
+            self._follow(batch, first_id, asked, nodes, addresses)
+            return
+        self._ages.note(batch, np.where(asked.full, asked.senders, -1), asked.order, nodes)
+        self._withheld.append((_needed(batch), first_id, tuple(asked), nodes, addresses))
+        if self._ages.is_over:
+            self._settle_timeout()
+
+    def _settle_timeout(self) -> None:
+        """The node timeout is known as well as it will be: follow the messages that were withheld."""
+        self._timeout_ms = timeout_of(self._ages.ages) or DEFAULT_NODE_TIMEOUT_MS
+        self._links = LinkMeter(self._timeout_ms * 1_000_000)
+        withheld, self._withheld = self._withheld, []
+        for batch, first_id, asked, nodes, addresses in withheld:
+            self._follow(batch, first_id, MessageColumns(*asked), nodes, addresses)
+
+    def _follow(
+        self, batch: BusBatch, first_id: int, asked: MessageColumns, nodes: list[str], addresses: list[str]
+    ) -> None:
+        """Pass the clues of a batch on."""
         seen = SeenMessages(batch.messages, asked.senders, nodes, asked.order)
         for clue in clues_of(batch, first_id, asked, nodes, addresses, bind(self._let_pass, batch, first_id, seen)):
             if clue.kind == "gap" and self._known_links is not None:
@@ -356,10 +387,8 @@ class CaptureTask:
 
     def _let_pass(self, batch: BusBatch, first_id: int, seen: SeenMessages, asked: MessageColumns, at: int) -> int:
         """Hand out messages on connections of which all is known: most of a capture, at a fraction of the price."""
-        if self._links is None:
-            return at
         if self._known_links is None:
-            self._known_links = KnownLinks(self._dispatcher, self._links, self._outbox.number_of)
+            self._known_links = KnownLinks(self._dispatcher, self._meter, self._outbox.number_of)
         return self._known_links.pass_on(seen, at, bind(self._take_passing, batch, first_id, asked))
 
     def _take_passing(
@@ -375,25 +404,9 @@ class CaptureTask:
             if not self._times[0]:
                 self._times = (passage.ts_ns, passage.ts_ns)
             self._times = (self._times[0], passage.ts_ns)
-            if self._links is not None:
-                self._deliver(passage, self._links)
-                continue
-            self._withheld.append(passage)
-            for delivery in deliveries(passage):
-                evidence = evidence_of(delivery, self._content(delivery.bitmap))
-                if evidence is not None:
-                    self._estimate.note(delivery.process, evidence)
-            if self._estimate.settled:
-                self._timeout_ms = self._estimate.node_timeout_ms() or DEFAULT_NODE_TIMEOUT_MS
-                self._links = LinkMeter(self._timeout_ms * 1_000_000)
-                withheld, self._withheld = self._withheld, []
-                for late in withheld:
-                    self._deliver(late, self._links)
+            self._deliver(passage)
 
-    def _content(self, bitmap: int) -> bytes:
-        return self._bitmaps.contents[bitmap] if bitmap >= 0 else b""
-
-    def _deliver(self, passage: Passage, links: LinkMeter) -> None:
+    def _deliver(self, passage: Passage) -> None:
         clue = passage.item
         if isinstance(clue, Clue) and clue.kind == "gap" and len(self._gaps) < BAD_ROWS_MAX:
             ways = (passage.opener, passage.acceptor) if clue.from_opener else (passage.acceptor, passage.opener)
@@ -401,7 +414,7 @@ class CaptureTask:
         if isinstance(clue, Clue) and clue.kind == "message":
             ends = [self._dispatcher.id_of(passage.opener), self._dispatcher.id_of(passage.acceptor)]
             source, target = ends if clue.from_opener else ends[::-1]
-            links.note(clue.sender or source, target, clue.connection, clue.type, clue.total_bytes, passage.ts_ns)
+            self._meter.note(clue.sender or source, target, clue.connection, clue.type, clue.total_bytes, passage.ts_ns)
         for delivery in deliveries(passage):
             self._outbox.put(delivery)
 
@@ -418,15 +431,11 @@ class CaptureTask:
                 yield from self._side.done()
             self._take(place, self._decoder.end_packets(), bitmap_rows)
         self._take(place, self._decoder.finish(), bitmap_rows)
+        if self._links is None:
+            self._settle_timeout()
         self._pass_on(self._dispatcher.finish())
-        links = self._links
-        if links is None:
-            self._timeout_ms = self._estimate.node_timeout_ms() or DEFAULT_NODE_TIMEOUT_MS
-            links = LinkMeter(self._timeout_ms * 1_000_000)
-            for passage in self._withheld:
-                self._deliver(passage, links)
         self._flush(PROVISIONAL)
-        yield self._table(LINK_ROWS, LINKS, link_rows(links, self._times[1]))
+        yield self._table(LINK_ROWS, LINKS, link_rows(self._meter, self._times[1]))
         yield self._table(GAP_ROWS, GAPS, list(self._gap_rows()))
         if self._series is not None:
             yield self._table(UNRECORDED_ROWS, UNRECORDED, list(self._unrecorded.rows(self._ahead_ns)))
@@ -444,7 +453,7 @@ class CaptureTask:
 
     def _final_facts(self) -> dict[str, Any]:
         given = self._options.node_timeout_ms is not None
-        estimated = self._estimate.node_timeout_ms() is not None
+        estimated = timeout_of(self._ages.ages) is not None
         return {
             "messages": self._messages,
             "fresh_messages": self._messages - self._known_messages,
@@ -474,6 +483,16 @@ class CaptureTask:
 
     def _table(self, kind: int, table: Table, rows: list[dict[str, Any]]) -> pa.RecordBatch:
         return blob_row(kind, SETTLED, packed_table(pa.Table.from_pylist(rows, schema=table_arrow(table))))
+
+
+def _needed(batch: BusBatch) -> BusBatch:
+    """What of a batch is followed, without what only its rows need."""
+    nothing = np.zeros(0, np.uint8)
+    rest: dict[str, Any] = dict.fromkeys(
+        ("channel_data", "extension_data", "nodes", "texts", "bitmaps", "addresses"), nothing
+    )
+    rest |= {name: getattr(batch, name)[:0].copy() for name in ("gossip", "extensions")}
+    return replace(batch, rows=[], odd={}, **rest)
 
 
 def _packed_rows(kind: int, rows: Callable[[], pa.Table | pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,164 @@
+"""How old was the last pong of a node whenever it was pinged, as whoever pinged knew it, gossip included (R31, R32, R44)?"""
+
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_core.formats.capture.bus_capture import INITIATOR, UNSEEN
+from cluster_core.gossip.flags import FAILURES
+from cluster_core.gossip.gossip_section import CLOCK_SLACK_MS
+from cluster_core.kernels.bus.batch import BusBatch
+from cluster_core.kernels.bus.packets import Rows
+from cluster_core.kernels.compiled import njit
+from cluster_core.wire.bus import MessageType
+
+_INITIATOR, _UNSEEN, _FAILURES, _SLACK_MS = INITIATOR, UNSEEN, int(FAILURES), CLOCK_SLACK_MS
+_PING, _PONG = int(MessageType.PING), int(MessageType.PONG)
+OPENER, ACCEPTOR, PONGED, ENDS = range(4)
+"""Columns of `Known.ends`: who opened a connection, who accepted it, and who sent the last pong there."""
+START_NS, NOW_NS, AGES, IS_OVER, TURNS = range(5)
+"""Places in the turns of `note_ages`: the first moment and the last, ages found, whether it is over."""
+NOBODY: Final = -1
+NODES_MAX: Final = 2_000
+"""Nodes beyond are not watched; a few tell enough."""
+CONNECTIONS_MAX: Final = 100_000
+_ROWS_MIN: Final = 64
+
+
+class Known(NamedTuple):
+    """What is known of nodes, which are numbers: *ends* of every connection, when a node (row) heard of the last pong of another, in ms,
+    0 for never, and whether it waits for one.
+    """
+
+    ends: NDArray[np.int32]
+    pong_ms: NDArray[np.int64]
+    is_pending: NDArray[np.bool_]
+
+
+class Said(NamedTuple):
+    """Messages in the order of their turns (other things in it are beyond them, or below 0): the connection of each, its sender, `NOBODY` for
+    one that does not say, and its gossip entries, which begin at *first*, of which *about* tells the node.
+    """
+
+    messages: Rows
+    order: NDArray[np.int64]
+    connections: NDArray[np.int32]
+    senders: NDArray[np.int32]
+    gossip: Rows
+    first: NDArray[np.int64]
+    about: NDArray[np.int32]
+
+
+@njit()
+def note_ages(said: Said, known: Known, longest_ns: int, turns: NDArray[np.int64], ages: NDArray[np.int64]) -> None:
+    """Take messages in until *ages* (ms) is full, or the time since the first one is *longest_ns*."""
+    for row in said.order:
+        if 0 <= row < said.senders.shape[0] and said.senders[row] >= 0 and said.messages[row].direction != _UNSEEN:
+            end = OPENER if said.messages[row].direction == _INITIATOR else ACCEPTOR
+            if known.ends[said.connections[row], end] == NOBODY:
+                known.ends[said.connections[row], end] = said.senders[row]
+    for row in said.order:
+        if row < 0 or row >= said.senders.shape[0] or said.senders[row] < 0:
+            continue
+        message = said.messages[row]
+        if message.direction == _UNSEEN:
+            continue
+        turns[NOW_NS] = max(turns[NOW_NS], message.ts_ns)
+        if turns[START_NS] < 0:
+            turns[START_NS] = turns[NOW_NS]
+        ends, now_ms = known.ends[said.connections[row]], turns[NOW_NS] // 1_000_000
+        opens = message.direction == _INITIATOR
+        hearer = ends[ACCEPTOR] if opens else ends[OPENER]
+        if opens and message.type == _PING and ends[PONGED] >= 0:
+            pinged = ends[PONGED]
+            if not known.is_pending[ends[OPENER], pinged]:
+                known.is_pending[ends[OPENER], pinged] = True
+                ages[turns[AGES]] = now_ms - known.pong_ms[ends[OPENER], pinged]
+                turns[AGES] += 1
+        if hearer >= 0:
+            if not opens and message.type == _PONG:
+                ends[PONGED] = said.senders[row]
+                known.pong_ms[hearer, ends[PONGED]] = now_ms
+                known.is_pending[hearer, ends[PONGED]] = False
+            _hear(said, row, hearer, now_ms, known)
+        if turns[AGES] == ages.shape[0] or turns[NOW_NS] - turns[START_NS] >= longest_ns:
+            turns[IS_OVER] = 1
+            return
+
+
+@njit()
+def _hear(said: Said, row: int, hearer: int, now_ms: int, known: Known) -> None:
+    """The gossip of a message tells *hearer* of younger pongs."""
+    for at in range(said.first[row], said.first[row + 1]):
+        node = said.about[at]
+        if node < 0 or known.is_pending[hearer, node] or said.gossip[at].node_flags & _FAILURES:
+            continue
+        told_ms, known_ms = said.gossip[at].pong_received_s * 1000, known.pong_ms[hearer, node]
+        if known_ms and known_ms < told_ms <= now_ms + _SLACK_MS:
+            known.pong_ms[hearer, node] = told_ms
+
+
+class PongAges:
+    """Feed it all messages in the order of their turns; it is over, and *ages* (ms) are all, after so many, or so much time."""
+
+    def __init__(self, ages_max: int, longest_ns: int) -> None:
+        self.ages: list[int] = []
+        self.is_over = False
+        self._ages_max, self._longest_ns = ages_max, longest_ns
+        self._start_ns = self._now_ns = -1
+        self._forget()
+
+    def note(self, batch: BusBatch, senders: NDArray[np.int32], order: NDArray[np.int64], nodes: Sequence[str]) -> None:
+        """Take in the messages of *batch* that *order* names; *senders* are numbers of *nodes*, -1 where a header does not say."""
+        numbers = self._numbers_of(nodes)
+        gossip = batch.gossip
+        first = np.searchsorted(gossip.message, np.arange(len(batch) + 1))
+        connections = self._connections_of(batch.messages.connection)
+        said = Said(batch.messages, order, connections, numbers[senders], gossip, first, numbers[gossip.node])
+        turns = np.array([self._start_ns, self._now_ns, 0, 0], np.int64)
+        ages = np.empty(self._ages_max - len(self.ages), np.int64)
+        note_ages(said, self._known, self._longest_ns, turns, ages)
+        self.ages += ages[: turns[AGES]].tolist()
+        self._start_ns, self._now_ns, self.is_over = int(turns[START_NS]), int(turns[NOW_NS]), bool(turns[IS_OVER])
+        if self.is_over:
+            self._forget()
+
+    def _forget(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._connections: dict[int, int] = {}
+        self._known = Known(
+            np.full((_ROWS_MIN, ENDS), NOBODY, np.int32),
+            np.zeros((_ROWS_MIN, _ROWS_MIN), np.int64),
+            np.zeros((_ROWS_MIN, _ROWS_MIN), np.bool_),
+        )
+
+    def _numbers_of(self, nodes: Sequence[str]) -> NDArray[np.int32]:
+        """The numbers of *nodes*, `NOBODY` for those that are not watched, and behind the last."""
+        for node in nodes:
+            if len(self._numbers) < NODES_MAX:
+                self._numbers.setdefault(node, len(self._numbers))
+        ends, *tables = self._known
+        more = len(self._numbers) - len(tables[0])
+        if more > 0:
+            more += len(self._numbers)
+            self._known = Known(ends, *(np.pad(table, ((0, more), (0, more))) for table in tables))
+        return np.array([*(self._numbers.get(node, NOBODY) for node in nodes), NOBODY], np.int32)
+
+    def _connections_of(self, connections: NDArray[np.int64]) -> NDArray[np.int32]:
+        """The numbers of *connections*."""
+        if len(self._connections) > CONNECTIONS_MAX:
+            self._connections.clear()
+            self._known.ends[:] = NOBODY
+        found, which = np.unique(connections, return_inverse=True)
+        rows = [self._connections.setdefault(one, len(self._connections)) for one in found.tolist()]
+        ends = self._known.ends
+        if len(self._connections) > len(ends):
+            more = 2 * len(self._connections) - len(ends)
+            self._known = self._known._replace(ends=np.pad(ends, ((0, more), (0, 0)), constant_values=NOBODY))
+        return np.array(rows, np.int32)[which]

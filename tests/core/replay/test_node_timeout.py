@@ -1,0 +1,104 @@
+"""How the node timeout is read off the traffic."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cluster_core.formats.capture.bus_capture import ACCEPTOR, INITIATOR, CapturedMessage, Endpoint, Origin
+from cluster_core.gossip.flags import FAIL, MASTER
+from cluster_core.kernels.bus.batch import text_of
+from cluster_core.kernels.bus.pong_ages import PongAges
+from cluster_core.kernels.bus.rows import batch_of_rows
+from cluster_core.replay.node_timeout import SETTLED_AGES, SETTLED_NS, due_age_ms, timeout_of
+from cluster_core.wire.bus import Message, MessageType, encode_message
+from tests.builders.gossip_builder import ME, B, entry, ping
+
+START_MS = 1_700_000_000_000
+Said = tuple[int, int, bool, Message]
+"""When (ms), on which connection, whether by who opened it, and what."""
+
+
+def ages_of(said: list[Said], *, batches: int = 3) -> PongAges:
+    """The ages of pongs by messages, which come in some batches."""
+    found = PongAges(SETTLED_AGES, SETTLED_NS)
+    for part in np.array_split(np.arange(len(said)), batches):
+        rows = []
+        for number in part.tolist():
+            at_ms, connection, opens, message = said[number]
+            ends = [Endpoint("127.0.0.1", 50_000 + connection), Endpoint("127.0.0.1", 17_000)]
+            stream, direction = 2 * connection + (not opens), INITIATOR if opens else ACCEPTOR
+            origin = Origin(at_ms * 1_000_000, number, 0, stream, connection, direction, *ends[:: 1 if opens else -1])
+            raw = encode_message(message)
+            rows.append(CapturedMessage(origin, raw, len(raw), message.header.sender, ""))
+        batch, _ = batch_of_rows(rows, 0)
+        nodes = [text_of(node) for node in batch.nodes]
+        found.note(batch, batch.messages.sender, np.arange(len(rows)), nodes)
+    return found
+
+
+def pings(timeout_ms: int, *, count: int = 7, heard: int = MASTER, from_ms: int = START_MS) -> list[Said]:
+    """ME pings eight nodes when their last pongs are due, and B tells it of younger ones, as their state is *heard*."""
+    said: list[Said] = [(from_ms, 100, True, ping(B)), (from_ms, 100, False, ping(ME, kind=MessageType.PONG))]
+    for number in range(8):
+        now_ms, peer = from_ms + 60 * number, f"{number:040x}"
+        for i in range(count):
+            pong = ping(peer, kind=MessageType.PONG)
+            said += [(now_ms, number, True, ping(ME)), (now_ms + 1, number, False, pong)]
+            young_s = now_ms // 1000 + 2
+            said.append((young_s * 1000 + 1, 100, True, ping(B, entry(peer, heard, young_s))))
+            said.append((young_s * 1000 + 2, 100, False, ping(ME, kind=MessageType.PONG)))
+            last_ms = young_s * 1000 if heard == MASTER else now_ms + 1
+            now_ms = last_ms + timeout_ms // 2 + 1 + (i * 37) % 100
+    return sorted(said, key=lambda one: one[0])
+
+
+@pytest.mark.parametrize("timeout_ms", [1000, 2000, 5000, 15000])
+def test_the_node_timeout_is_twice_the_age_at_which_pings_are_due(timeout_ms: int) -> None:
+    """R32, on a tick of 100 ms; gossip makes pongs younger (R44)."""
+    assert timeout_of(ages_of(pings(timeout_ms)).ages) == timeout_ms
+
+
+def test_gossip_of_a_node_that_is_said_to_have_failed_tells_no_pong() -> None:
+    """What B says of it is left aside, as the server does."""
+    assert timeout_of(ages_of(pings(15_000, heard=MASTER | FAIL)).ages) == 15_000
+
+
+def test_it_does_not_matter_in_how_many_batches_messages_come() -> None:
+    """Numbers of nodes and connections last."""
+    said = pings(15_000)
+
+    assert [ages_of(said, batches=batches).ages for batches in (1, 5, 60)] == [ages_of(said).ages] * 3
+
+
+def test_it_is_settled_after_a_minute_and_not_revised() -> None:
+    """What comes later is another matter."""
+    said = pings(1_000, count=30)
+    later = pings(15_000, count=60, from_ms=said[-1][0] + 1_000)
+
+    found = ages_of(said + later)
+
+    assert said[-1][0] - START_MS > SETTLED_NS // 1_000_000
+    assert found.is_over
+    assert timeout_of(found.ages) == 1_000
+
+
+def test_a_fleet_of_more_nodes_and_connections_than_at_first_is_watched() -> None:
+    """Tables grow."""
+    said: list[Said] = []
+    for i in range(30):
+        for number in range(90):
+            at_ms, peer = START_MS + 1_010 * i + number % 50, f"{number:040x}"
+            said.append((at_ms, number, True, ping(ME)))
+            said.append((at_ms + 1, number, False, ping(peer, kind=MessageType.PONG)))
+
+    found = ages_of(sorted(said, key=lambda one: one[0]))
+
+    assert len(found.ages) == 90 * 29
+    assert timeout_of(found.ages) == 2_000
+
+
+def test_random_pings_alone_tell_no_timeout() -> None:
+    """R31: ages all over the place."""
+    assert due_age_ms([i * 100 for i in range(100)]) is None
+    assert due_age_ms([1000] * 5) is None
