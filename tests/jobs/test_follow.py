@@ -211,3 +211,11 @@ def test_the_line_of_a_batch_says_how_much_of_it_was_not_read_well() -> None:
 
     assert line.startswith("shop: 1 file in 4.2 s; 877 messages")
     assert line.endswith(", 49 bad records, 2 warnings")
+
+
+def test_a_node_timeout_that_the_traffic_does_not_tell_is_said_to_be_assumed() -> None:
+    known = Outcome(877, 6, 0, 15000, [], 1, 0, "shop")
+    assumed = Outcome(877, 6, 0, 15000, [Caveat.warning(Code.NODE_TIMEOUT, "")], 1, 0, "shop")
+
+    assert "node timeout 15000 ms (" in known.lines()[0]
+    assert "node timeout 15000 ms, assumed (" in assumed.lines()[0]

@@ -19,6 +19,7 @@ from slotscope.pipelines.bus.incident_news import CLOSED, OPEN, WITHDRAWN, Hooks
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage import delta_files
 from slotscope.runtime.storage.delta_files import read_rows
+from tests.benches.ports import free_port
 
 pytestmark = pytest.mark.usefixtures("spark")
 SNAPSHOT = "current"
@@ -128,6 +129,33 @@ def test_a_webhook_that_refuses_is_asked_again_and_its_address_is_not_shown(root
     assert any("127.0.0.1: HTTP 503" in line for line in lines)
     assert not any("secret" in line for line in lines)
     assert spread_news(str(root), SNAPSHOT, hooks) == []
+
+
+def test_only_who_was_not_told_is_told_again(root, receiver, tmp_path) -> None:
+    """A command that took an incident does not get it a second time because a webhook refused it; nor is the incident printed again."""
+    heard = tmp_path / "heard"
+    receiver.status = 503
+    hooks = Hooks(f"tee -a {heard}", f"http://127.0.0.1:{receiver.server_port}/secret")
+    spread_news(str(root), SNAPSHOT, hooks)
+    once = heard.read_text()
+
+    again = spread_news(str(root), SNAPSHOT, hooks)
+
+    assert once
+    assert heard.read_text() == once
+    assert [told["incident_id"] for told in receiver.posted] == 2 * closed(root)
+    assert again == [f"{SNAPSHOT}: {one} could not be told: 127.0.0.1: HTTP 503" for one in closed(root)]
+
+
+def test_why_nobody_was_reached_is_said_in_words(root, tmp_path) -> None:
+    hooks = Hooks(f"{tmp_path}/no-such-program", f"http://127.0.0.1:{free_port()}/secret")
+
+    lines = spread_news(str(root), SNAPSHOT, hooks)
+
+    told = f"{tmp_path}/no-such-program: No such file or directory; 127.0.0.1: Connection refused"
+    assert [line for line in lines if "could not be told" in line] == [
+        f"{SNAPSHOT}: {one} could not be told: {told}" for one in closed(root)
+    ]
 
 
 def test_an_incident_that_later_files_do_not_show_is_withdrawn(root) -> None:

@@ -61,10 +61,22 @@ class Hooks:
         if not is_command or not is_web:
             raise InputError("--on-incident takes a command, --webhook an address that begins with http:// or https://")
 
-    def tell(self, told: dict[str, Any]) -> str:
-        """Tell both; what went wrong in a few words, empty if nothing did."""
+    @property
+    def _host(self) -> str:
+        """Whose the webhook is: the rest of an address may hold a secret."""
+        return urlsplit(self.webhook).hostname or ""
+
+    def tell(self, told: dict[str, Any], failed: str = "") -> str:
+        """Tell both, or who was not told as *failed*, which an earlier call returned, says; what went wrong in a few words, empty if nothing did."""
         document = json.dumps(told).encode()
-        return "; ".join(filter(None, (self._run(document, told), self._post(document))))
+        names = {part.partition(": ")[0] for part in failed.split("; ")}
+        program, host = shlex.split(self.command)[:1], self._host
+        due = names & {*program, host} or {*program, host}
+        failures = (
+            self._run(document, told) if due.issuperset(program) else "",
+            self._post(document) if host in due else "",
+        )
+        return "; ".join(filter(None, failures))
 
     def _run(self, document: bytes, told: dict[str, Any]) -> str:
         if not self.command:
@@ -78,13 +90,13 @@ class Hooks:
                 words, input=document, env=os.environ | known, timeout=COMMAND_S, stdout=subprocess.DEVNULL, check=False
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            return f"{words[0]}: {type(error).__name__}"
+            return f"{words[0]}: {_reason(error)}"
         return f"{words[0]}: exit code {ended.returncode}" if ended.returncode else ""
 
     def _post(self, document: bytes) -> str:
         if not self.webhook:
             return ""
-        host = urlsplit(self.webhook).hostname  # the rest of an address may hold a secret
+        host = self._host
         request = urllib.request.Request(self.webhook, document, {"Content-Type": "application/json"})
         try:
             with urllib.request.urlopen(request, timeout=WEBHOOK_S):
@@ -92,7 +104,14 @@ class Hooks:
         except urllib.error.HTTPError as error:
             return f"{host}: HTTP {error.code}"
         except (OSError, ValueError) as error:
-            return f"{host}: {type(error).__name__}"
+            return f"{host}: {_reason(error)}"
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, without what an address may hold."""
+    inner = error.reason if isinstance(error, urllib.error.URLError) else error
+    words = inner.strerror if isinstance(inner, OSError) else None
+    return words or type(inner).__name__
 
 
 def spread_news(root: str, cluster: str, hooks: Hooks) -> list[str]:
@@ -152,10 +171,12 @@ def _tell(
             "state": state,
             "page": page,
         }
-        failure, attempts = hooks.tell(told), attempts + 1
-    lines = [f"{cluster}: {state}: {row['summary']} ({page})"]
+        failed = (before["failure"] or "") if before is not None and was_closed else ""
+        failure, attempts = hooks.tell(told, failed), attempts + 1
+    is_known = before is not None and (before["state"], before["summary"]) == (state, row["summary"])
+    lines = [] if is_known else [f"{cluster}: {state}: {row['summary']} ({page})"]
     if failure:
-        lines.append(f"{cluster}: nobody was told of {row['incident_id']}: {failure}")
+        lines.append(f"{cluster}: {row['incident_id']} could not be told: {failure}")
     return {
         "incident_id": row["incident_id"],
         "state": state,

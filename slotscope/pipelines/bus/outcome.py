@@ -34,8 +34,9 @@ class Outcome:
     def lines(self) -> list[str]:
         """What is said at the end."""
         files = f"{self.new_files} new files" + (f", {self.known_files} known" if self.known_files else "")
+        assumed = ", assumed" * any(one.code == Code.NODE_TIMEOUT for one in self.warnings)
         lines = [
-            f"{self.messages} messages, {self.observers} processes, node timeout {self.node_timeout_ms} ms ({files})"
+            f"{self.messages} messages, {self.observers} processes, node timeout {self.node_timeout_ms} ms{assumed} ({files})"
         ]
         if self.bad_records:
             lines.append(f"{self.bad_records} bad records: see bronze/bad_records")

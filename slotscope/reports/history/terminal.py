@@ -10,6 +10,8 @@ from rich.text import Text
 
 from cluster_core.incidents.story import seconds
 from cluster_core.instants import write_instant
+from cluster_core.kinds import Severity
+from schemas.caveats import Caveat
 from slotscope.reports.history.report import FindingLine, HistoryReport, IncidentLine
 from slotscope.reports.ink import Ink
 from slotscope.reports.severities import print_counts, print_graded
@@ -59,10 +61,10 @@ def clock(offset_ms: int) -> str:
 
 
 def print_incidents(report: HistoryReport, console: Console, *, html_path: str | None = None) -> None:
-    """Print findings that matter, then all incidents, one line each."""
+    """Print what makes the story doubtful and findings that matter, then all incidents, one line each."""
     ink = Ink(console)
     ink.line(ink.words(text.printable(report.verdict[0], SUMMARY_LENGTH_MAX), "bold"))
-    _print_findings(ink, report.troubles)
+    _print_doubts(ink, [one for one in report.warnings if one.severity != Severity.NOTE], report.troubles)
     if report.incidents:
         ink.heading("Incidents", text.plural(len(report.incidents), "incident"))
         rows = [
@@ -81,11 +83,14 @@ def _line(one: IncidentLine) -> str:
     return f"{one.summary} [{one.variant}, {length}]"
 
 
-def _print_findings(ink: Ink, findings: Sequence[FindingLine]) -> None:
-    if not findings:
+def _print_doubts(ink: Ink, warnings: Sequence[Caveat], findings: Sequence[FindingLine]) -> None:
+    """Print *warnings* of the replay, whose notes are on the page, and *findings*, the gravest first."""
+    if not warnings and not findings:
         return
-    print_counts(ink, findings)
-    told = [(one.severity, f"{one.text} [{one.rule}: {one.rule_text}]") for one in findings]
+    print_counts(ink, [*warnings, *findings])
+    told: list[tuple[str, str]] = [(one.severity, one.text) for one in warnings]
+    told += [(one.severity, f"{one.text} [{one.rule}: {one.rule_text}]") for one in findings]
+    told.sort(key=lambda one: list(Severity).index(Severity(one[0])))
     print_graded(ink, told, SUMMARY_LENGTH_MAX, FINDINGS_SHOWN)
 
 

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from cluster_core.replay.rows import NodeViewRow
+from schemas.caveats import Caveat, Code
 from slotscope.reports.history.html import PAGE_BYTES_MAX, render_history, silence_level
 from slotscope.reports.history.lanes import Room, draw_lanes
 from slotscope.reports.history.report import HealthSpan, HistoryNode, OwnBelief, health_spans, role_spans, slot_count
@@ -107,6 +108,17 @@ def test_the_list_puts_findings_first_and_leaves_costs_out() -> None:
     assert text.index("1 warning") < text.index("Incidents")
     assert "messages/s" not in text
     assert "1 2023-11-14 22:13:29.500Z failover" in text
+
+
+def test_the_list_says_what_makes_the_story_doubtful() -> None:
+    """Warnings of the replay stand with the findings; its notes are on the page."""
+    warnings = [Caveat.note(Code.PROFILE, "two versions fit"), Caveat.warning(Code.NODE_TIMEOUT, "15000 ms is assumed")]
+    stream = io.StringIO()
+    print_incidents(replace(history_report(), warnings=warnings), Console(file=stream, width=120))
+
+    assert "2 warnings" in stream.getvalue()
+    assert "15000 ms is assumed" in stream.getvalue()
+    assert "two versions fit" not in stream.getvalue()
 
 
 def test_a_story_counts_time_from_its_start() -> None:
