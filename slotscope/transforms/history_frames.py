@@ -18,7 +18,6 @@ from schemas.table import Table
 from slotscope.runtime.spark.spark_schema import spark_type
 from slotscope.runtime.storage.row_tables import table_arrow
 from slotscope.runtime.storage.tables import Made
-from slotscope.sources.bus import captured
 from slotscope.sources.bus.blobs import unpacked_table
 
 COMPARED_MAX = 100_000
@@ -95,10 +94,11 @@ def _unpack(batches: Iterator[pa.RecordBatch], table: Table) -> Iterator[pa.Reco
             yield from unpacked_table(blob.as_py()).cast(schema).to_batches()
 
 
-def logged_events(read: DataFrame) -> DataFrame:
-    """Without captures events are what the logs tell."""
-    rows: DataFrame = unpacked(read, captured.LOGS, history.LOG_EVENTS).where(F.col("observer").isNotNull())
-    events = rows.where(F.col("kind").isin(*EVENT_KINDS) | F.col("kind").startswith("manual-failover"))
+def logged_events(rows: DataFrame) -> DataFrame:
+    """Without captures events are what the logs tell, of which these are the *rows* (silver/log_events)."""
+    events = rows.where(F.col("observer").isNotNull()).where(
+        F.col("kind").isin(*EVENT_KINDS) | F.col("kind").startswith("manual-failover")
+    )
     return events.select(
         "observer",
         "ts",

@@ -118,6 +118,32 @@ def test_files_that_come_one_after_the_other_and_go_give_the_tables_of_all(spark
     assert follow(spark, root, landing) == []
 
 
+def test_logs_that_come_alone_leave_the_events_that_the_captures_showed(spark, replayed, tmp_path) -> None:
+    """A host ends its log and its capture at different moments: a batch may have one without the other."""
+    root, landing = tmp_path / "root", tmp_path / "landing"
+    files = landing_files(landing, logs=True)
+    (last,) = [file for file in files if file.path.parent.name == "logs"][-1:]
+    put(file for file in files if file is not last)
+    follow(spark, root, landing)
+    put([last])
+
+    assert [one.files for one in follow(spark, root, landing)] == [1]
+    assert differences(root, landing, replayed) == {}
+
+
+def test_of_logs_alone_the_events_are_what_all_batches_told(spark, replayed, tmp_path) -> None:
+    """As of a replay of the logs that is given all of them."""
+    root, landing, whole = tmp_path / "root", tmp_path / "landing", tmp_path / "whole"
+    files = [file for file in landing_files(landing, logs=True) if file.path.parent.name == "logs"]
+    put(files[:-1])
+    follow(spark, root, landing)
+    put(files[-1:])
+    follow(spark, root, landing)
+    bus_replay.run(spark, Replay(root=str(whole), snapshot=CLUSTER, cluster=CLUSTER, log=(f"{landing}/*/*/logs/*",)))
+
+    assert rows_of(root, history.EVENTS, landing) == rows_of(whole, history.EVENTS, landing) != []
+
+
 def test_as_json_each_batch_is_a_line_with_what_it_came_to(spark, tmp_path, capsys) -> None:
     """And nothing else is on the output: what becomes of incidents goes to the error stream, and files that are nobody's."""
     put(landing_files(tmp_path / "landing", packets_max=600)[:3])

@@ -92,6 +92,43 @@ def redis62() -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.mark.slow
+def test_the_plan_knows_the_maxmemory_of_the_servers_and_when_they_reach_it(redis7, tmp_path, capsys):
+    """A plan of ten days ago, fifty kilobytes more since then, 95 % of maxmemory: how full targets get, and in how many days each server is.
+
+    Before the tests that balance these servers: where nothing moves, no target has a headroom to show.
+    """
+    store_balance(tmp_path, redis7, ago_s=10 * 86_400, iterations=1)
+    client = RedisCluster(host="127.0.0.1", port=redis7.masters[0].port)
+    grown = [f"grown:{n}" for n in range(250)]
+    for key in grown:
+        client.set(key, b"x" * 200)
+    try:
+        for node in redis7.masters:
+            node.call("CONFIG", "SET", "maxmemory", 32 << 20)
+        assert rebalance(tmp_path, redis7) == OK
+    finally:
+        for node in redis7.masters:
+            node.call("CONFIG", "SET", "maxmemory", 0)
+        for key in grown:
+            client.delete(key)
+        client.close()
+
+    said = " ".join(capsys.readouterr().out.split())
+    plan = read_rows(str(tmp_path), REBALANCE_PLANS)[-1]
+    held = {row["node_id"]: row for row in read_rows(str(tmp_path), REBALANCE_LOAD, plan_id=plan["plan_id"], resource="memory_bytes")}  # fmt: skip
+    days = plan["capacity_due_s"]["memory_bytes"] / 86_400
+    assert plan["growth_of"] == ["keys", "memory_bytes"]
+    assert plan["growth_s"] == pytest.approx(10 * 86_400, abs=600)
+    assert all(25 << 20 < row["capacity"] < 31 << 20 for row in held.values())
+    assert f"a capacity is reached in {days:.0f} days (memory bytes)" in said
+    assert 1000 < days < 100_000
+    assert "if loads grow on as in the 10 days since plan" in said
+    assert "capacity of memory: 95% of the maxmemory of 3 masters" in said
+    page = (tmp_path / "reports" / f"plan-{plan['plan_id']}.html").read_text()
+    assert "Headroom of each target" in page
+
+
 @pytest.mark.parametrize(
     "kind", ["valkey", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("redis7", "redis62"))]
 )
@@ -127,40 +164,6 @@ def test_one_command_balances_a_live_cluster_and_leaves_tables_and_page(kind, tm
 
     assert rebalance(tmp_path, cluster) == OK
     assert "nothing to do" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_the_plan_knows_the_maxmemory_of_the_servers_and_when_they_reach_it(redis7, tmp_path, capsys):
-    """A plan of ten days ago, fifty kilobytes more since then, 95 % of maxmemory: how full targets get, and in how many days each server is."""
-    store_balance(tmp_path, redis7, ago_s=10 * 86_400, iterations=1)
-    client = RedisCluster(host="127.0.0.1", port=redis7.masters[0].port)
-    grown = [f"grown:{n}" for n in range(250)]
-    for key in grown:
-        client.set(key, b"x" * 200)
-    try:
-        for node in redis7.masters:
-            node.call("CONFIG", "SET", "maxmemory", 32 << 20)
-        assert rebalance(tmp_path, redis7) == OK
-    finally:
-        for node in redis7.masters:
-            node.call("CONFIG", "SET", "maxmemory", 0)
-        for key in grown:
-            client.delete(key)
-        client.close()
-
-    said = " ".join(capsys.readouterr().out.split())
-    plan = read_rows(str(tmp_path), REBALANCE_PLANS)[-1]
-    held = {row["node_id"]: row for row in read_rows(str(tmp_path), REBALANCE_LOAD, plan_id=plan["plan_id"], resource="memory_bytes")}  # fmt: skip
-    days = plan["capacity_due_s"]["memory_bytes"] / 86_400
-    assert plan["growth_of"] == ["keys", "memory_bytes"]
-    assert plan["growth_s"] == pytest.approx(10 * 86_400, abs=600)
-    assert all(25 << 20 < row["capacity"] < 31 << 20 for row in held.values())
-    assert f"a capacity is reached in {days:.0f} days (memory bytes)" in said
-    assert 1000 < days < 100_000
-    assert "if loads grow on as in the 10 days since plan" in said
-    assert "capacity of memory: 95% of the maxmemory of 3 masters" in said
-    page = (tmp_path / "reports" / f"plan-{plan['plan_id']}.html").read_text()
-    assert "Headroom of each target" in page
 
 
 @pytest.mark.slow

@@ -142,6 +142,7 @@ class HistoryReplay:
             forget(read)
             state = None
             read, facts = self._read(None)
+        facts["has_captures"] = bool(self._inputs.captures) or (state is not None and state.has_captures)
         run, basis = self._run, Basis(facts["node_timeout_ms"], facts["first_ns"] or 0, facts["last_ns"] or 0)
         run.belongs_to(node for _, _, node in facts["processes"])
         run.keep(run.lasting_before if state is not None else ())
@@ -299,10 +300,18 @@ class HistoryReplay:
             (history.IGNORED_INPUTS, replayed.IGNORED),
         )
         for table, kind in kinds:
-            if table is history.EVENTS and not self._inputs.captures:
-                yield Change(logged_events(read), table)
+            if table is history.EVENTS and not facts["has_captures"]:
+                yield Change(logged_events(self._logged(read)), table)
             else:
                 yield Change(self._beliefs(found, table, kind), table, lasting)
+
+    def _logged(self, read: Rows) -> Any:
+        """What the logs told so far, those of earlier batches among them."""
+        if self._inputs.recorded:
+            return tables.read_snapshot(
+                self._spark, history.LOG_EVENTS, self._run.root, self._run.name, self._run.counted
+            )
+        return unpacked(read, captured.LOGS, history.LOG_EVENTS)
 
     def _beliefs(self, found: Rows, table: Table, kind: int) -> Any:
         rows = of_kind(found, "row_kind", kind)

@@ -57,6 +57,11 @@ class State(NamedTuple):
     settled_by: int
     messages: int
 
+    @property
+    def has_captures(self) -> bool:
+        """Whether captures were among the files so far: without any, events are what the logs tell."""
+        return bool(self.options.get("has_captures", True))
+
 
 class States:
     """States of one run's root: the last one, and those that it leaves; *warnings* say what could not be read of them."""
@@ -147,7 +152,8 @@ class States:
     def table(self, read: Rows, found: Rows, headers: dict[str, bytes], facts: dict[str, Any]) -> pa.Table:
         """The states of this fold; none is kept of the processes while the node timeout is not certain."""
         files = self._inputs.sizes() if self._batch is None else {}
-        options = self._options() | {"files": files, "last_ns": facts["last_ns"], "batch": self._batch_id()}
+        reached = {name: facts[name] for name in ("last_ns", "has_captures")}
+        options = self._options() | {"files": files, "batch": self._batch_id(), **reached}
         common = {
             "version": STATE_VERSION,
             "settled_by": facts["settled_by"],

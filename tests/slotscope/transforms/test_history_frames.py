@@ -132,7 +132,7 @@ def test_lines_of_logs_are_events_where_packets_would_have_told_the_same(spark):
         ),
     )  # fmt: skip
 
-    found = logged_events(read)
+    found = logged_events(unpacked(read, captured.LOGS, history.LOG_EVENTS))
 
     assert set(found.columns) == set(table_arrow(history.EVENTS).names)
     assert_rows(
@@ -143,7 +143,7 @@ def test_lines_of_logs_are_events_where_packets_would_have_told_the_same(spark):
         ("a", T0_NS, "state-fail", "", Decimal(0), "", "log", None, None),
         ("b", T0_NS, "manual-failover-timeout", "", Decimal(0), "<b>", "log", None, None),
     )
-    assert_rows(logged_events(read.limit(0)), table_arrow(history.EVENTS))
+    assert_rows(logged_events(unpacked(read.limit(0), captured.LOGS, history.LOG_EVENTS)), table_arrow(history.EVENTS))
 
 
 def told(observer, at_s, kind="election-won", epoch=1):
