@@ -4,7 +4,8 @@ How this works.  The heaviest slots are whole, the others are bundles of like pr
 where that breaks limits, it begins *anew*: with many masters by a walk (`packing`), with few by a program that forgets who owns what: masters
 with the same room are the same then, how heavy slots fit best is found in a moment, and everyone gets the part of which it owns most.  Where
 limits are broken, what the fullest master and one with room hold is divided between them until all are kept.  Then two masters, later three,
-divide what they hold between them at the least cost, where most moves first.  Few masters that keep their limits are divided all at once.
+divide what they hold between them at the least cost, where most moves first.  Masters that keep their limits are divided all at once: where
+they are many, with few bundles (*coarse*).
 Every program is small, and all of them together take a number of simplex steps (`STEPS_MAX`).
 """
 
@@ -39,6 +40,8 @@ CASES_MAX, CASES_OF_ALL = 60, 20
 """Cases that one program looks at."""
 WHOLE_FEW, CASES_FEW, LOOKS_MAX = 300, 250, 1_000
 """Slots times masters that are whole where all masters are divided at once, cases that this looks at, and how often it asks whether to end."""
+WHOLE_MANY, BUNDLES_MANY, LOOKS_MANY = 60, 4, 40
+"""Slots that are whole, bundles of light slots an owner, and how often it asks, in a coarse division."""
 STEPS_MAX = 12_000
 WHOLE_STEPS = 8
 """Steps of a program without whole numbers that take as long as one of the others."""
@@ -60,30 +63,34 @@ PART_MIN = 1e-9
 class Division:
     """One search for where the heaviest slots of *layout* go; *parts* [column, master] says how much of each is where."""
 
-    def __init__(self, layout: Layout, at: Sequence[int], stop: Callable[[], bool], *, over: bool) -> None:
-        """Begin where *at* has the slots (numbers of the layout); where that is *over* limits or masters are many, with the heavy ones only, anew."""
+    def __init__(
+        self, layout: Layout, at: Sequence[int], stop: Callable[[], bool], *, over: bool, coarse: bool = False
+    ) -> None:
+        """Begin where *at* has the slots (numbers of the layout); where that is *over* limits, or masters are many and this is not *coarse*, with the heavy ones only, anew."""
         self.layout, self._stop = layout, stop
         wanted = layout.arrays.scaled.problem.iterations // STEPS_OF_STEP
         self._left = min(wanted, STEPS_MAX) if wanted else STEPS_MAX
         self._die = layout.arrays.scaled.problem.seed & 0xFFFFFFFF or 1
         masters = len(layout.takers)
         self.heavy = layout.singles[: min(HEAVIEST, WHOLE_MAX // masters)]
-        few = len(self.heavy) * masters <= FIT_MAX
-        self._at_once = few and not over
+        few = not has_many(layout)
+        self._at_once = (few or coarse) and not over
         if self._at_once:
-            self.heavy, self._looks = self.heavy[: WHOLE_FEW // masters], LOOKS_MAX * self._left // STEPS_MAX
-        anew = over or not few
+            self.heavy = self.heavy[: WHOLE_MANY if coarse else WHOLE_FEW // masters]
+            self._looks = (LOOKS_MANY if coarse else LOOKS_MAX) * self._left // STEPS_MAX
+        bundles = BUNDLES_MANY if coarse else BUNDLES
+        anew = not self._at_once and (over or not few)
         alone = set(self.heavy)
         kinds: dict[tuple[int, int, bool], list[int]] = {}
         for s, home in enumerate(layout.home):
             if s not in alone:
-                kinds.setdefault((home, home if anew else at[s], layout.free[s] or home < 0), []).append(s)
+                kinds.setdefault((home, home if anew or coarse else at[s], layout.free[s] or home < 0), []).append(s)
         columns = [[s] for s in self.heavy]
         self._pinned: dict[int, int] = {}
         for (home, place, free), slots in sorted(kinds.items()):
             if not free:
                 self._pinned[len(columns)] = home
-            columns += bundle(slots, layout.rows, BUNDLES if place == home else BUNDLES_AWAY) if free else [slots]
+            columns += bundle(slots, layout.rows, bundles if place == home else BUNDLES_AWAY) if free else [slots]
         self._loads = np.array([layout.rows[column].sum(0) for column in columns])
         homes = np.array([layout.home[column[0]] for column in columns])
         self._away = (homes[:, None] != np.arange(masters)) * self._loads[:, [layout.arrays.scaled.cost]]
@@ -272,6 +279,12 @@ class Division:
             places = found.values.reshape(count, count).argmax(1) if found.known else np.arange(count)
             name |= {members[k]: members[place] for k, place in enumerate(places.tolist())}
         return [name[n] for n in chosen.tolist()]
+
+
+def has_many(layout: Layout) -> bool:
+    """Return whether the masters of *layout* are too many to fit its heavy slots on them by one program of fine bundles."""
+    masters = len(layout.takers)
+    return min(len(layout.singles), HEAVIEST, WHOLE_MAX // masters) * masters > FIT_MAX
 
 
 def _entries(loads: Floats, masters: int, room: Floats | None = None) -> Entries:

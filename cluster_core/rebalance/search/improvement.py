@@ -13,7 +13,7 @@ from cluster_core.rebalance.search.arrays import MANY, SLOT_COST, SOME, ProblemA
 from cluster_core.rebalance.search.branching import Branching
 from cluster_core.rebalance.search.completion import complete, sketch
 from cluster_core.rebalance.search.dice import CHUNK
-from cluster_core.rebalance.search.division import MASTERS_MAX, Division
+from cluster_core.rebalance.search.division import MASTERS_MAX, Division, has_many
 from cluster_core.rebalance.search.first_placements import cut_runs, pack, pack_runs, with_hosts
 from cluster_core.rebalance.search.local_search import POLISH, REPAIR, Cooling, search_from
 from cluster_core.rebalance.search.ranges import never
@@ -34,8 +34,8 @@ ROWS_MAX = 330
 """Largest linear program, in limits, that is solved for a start."""
 STEPS_MANY, STEPS_SOME, STEPS_GROWING, STEPS_FEW = 5_000_000, 20_000_000, 9_000_000, 28_000_000
 POLISH_STEPS = 1_000_000
-DIVIDED_ABOVE = 1.05
-"""From so many times the bound on, heavy slots are divided anew."""
+DIVIDED_ABOVE, COARSE_ABOVE = 1.05, 1.01
+"""From so many times the bound on, heavy slots are divided anew; and where masters are many, coarsely before, which takes a second."""
 HOPELESS = 0.02
 """The same where load of so many times a master's slots is above limits; then other starts are tried only if that fails."""
 
@@ -80,7 +80,13 @@ def _fill(
         starts.append(({}, layout.inside(cut_runs(arrays, owner))))
     steps = min(arrays.scaled.problem.iterations or POLISH_STEPS, POLISH_STEPS)
     seed = arrays.scaled.problem.seed
-    divided = len(layout.takers) > MASTERS_MAX
+    divisions = (
+        []
+        if len(layout.takers) > MASTERS_MAX
+        else [COARSE_ABOVE, DIVIDED_ABOVE]
+        if has_many(layout)
+        else [DIVIDED_ABOVE]
+    )
     best: Sequence[int] = []
     while starts:
         part, base = starts.pop(0)
@@ -91,19 +97,23 @@ def _fill(
         rank = arrays.judge(best)
         if stop() or (start and not rank.over):
             break
-        if not divided and (rank.over > HOPELESS * arrays.per_master or (not starts and _far(arrays, rank))):
-            divided = True
-            division = Division(layout, layout.inside(best), stop, over=rank.over > 0)
+        if rank.over:
+            divisions = divisions[-1:]
+        if divisions and (
+            rank.over > HOPELESS * arrays.per_master or (not starts and _far(arrays, rank, divisions[0]))
+        ):
+            division = Division(layout, layout.inside(best), stop, over=rank.over > 0, coarse=len(divisions) > 1)
+            divisions = divisions[1:]
             division.improve()
             starts.insert(0, (division.decided(), layout.home))
-        elif divided and not rank.over:
+        elif not divisions and not rank.over:
             break
     return best
 
 
-def _far(arrays: ProblemArrays, rank: Rank) -> bool:
-    """Return whether a placement breaks limits, or moves much more than is proven."""
-    return rank.over > 0 or rank.cost > arrays.enough * DIVIDED_ABOVE
+def _far(arrays: ProblemArrays, rank: Rank, times: float) -> bool:
+    """Return whether a placement breaks limits, or moves more than so many *times* what is proven."""
+    return rank.over > 0 or rank.cost > arrays.enough * times
 
 
 def _wander(

@@ -12,7 +12,7 @@ from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.plan import PlanVerdict
 from cluster_core.rebalance.planner import plan
 from cluster_core.rebalance.search.arrays import ProblemArrays
-from cluster_core.rebalance.search.division import Division
+from cluster_core.rebalance.search.division import Division, has_many
 from cluster_core.rebalance.search.layout import Layout
 from cluster_core.rebalance.search.ranges import never
 
@@ -90,19 +90,19 @@ def test_heavy_slots_that_only_fit_in_pairs_are_packed_among_many_masters() -> N
     assert sum(1 for s, n in division.decided().items() if layout.home[s] != n) <= masters + 4
 
 
-def test_few_masters_that_keep_their_limits_are_divided_all_at_once() -> None:
+@pytest.mark.parametrize(("masters", "light"), [(5, 500), (24, 100)])
+def test_masters_that_keep_their_limits_are_divided_all_at_once(masters: int, light: int) -> None:
     """Slots of half a master each went in a circle: every one goes home, which no two masters could do between them."""
-    masters, light = 5, 500
-    rows = [(1_000, 1_000 + 10 * k) for k in range(2 * masters)]
+    rows = [(1_000, 1_000 + 10 * (k % 10)) for k in range(2 * masters)]
     owners = [k // 2 for k in range(2 * masters)] + [k for k in range(masters) for _ in range(light)]
-    loads = {"serialized_bytes": [row[0] for row in rows] + [1] * (masters * light)}
-    loads["ops"] = [row[1] for row in rows] + [1] * (masters * light)
-    nodes = [Master(f"n{k}") for k in range(masters)]
+    loads = {"serialized_bytes": [row[0] for row in rows] + [500 // light] * (masters * light)}
+    loads["ops"] = [row[1] for row in rows] + [500 // light] * (masters * light)
+    nodes = [Master(f"n{k:02}") for k in range(masters)]
     scaled = validate(Problem(loads, [nodes[n].id for n in owners], nodes, tolerance=0.05))
     layout = Layout(ProblemArrays(scaled, find_targets(scaled)))
-    turned = [(n + 1) % masters if loads["ops"][s] > 1 else n for s, n in enumerate(layout.home)]
+    turned = [(n + 1) % masters if loads["ops"][s] > 5 else n for s, n in enumerate(layout.home)]
 
-    division = Division(layout, turned, never, over=False)
+    division = Division(layout, turned, never, over=False, coarse=has_many(layout))
     division.improve()
 
     assert division.value == 0
