@@ -80,13 +80,9 @@ def _fill(
         starts.append(({}, layout.inside(cut_runs(arrays, owner))))
     steps = min(arrays.scaled.problem.iterations or POLISH_STEPS, POLISH_STEPS)
     seed = arrays.scaled.problem.seed
-    divisions = (
-        []
-        if len(layout.takers) > MASTERS_MAX
-        else [COARSE_ABOVE, DIVIDED_ABOVE]
-        if has_many(layout)
-        else [DIVIDED_ABOVE]
-    )
+    divisions = [] if len(layout.takers) > MASTERS_MAX else [COARSE_ABOVE, DIVIDED_ABOVE]
+    if divisions and not has_many(layout):
+        divisions = divisions[1:]
     best: Sequence[int] = []
     while starts:
         part, base = starts.pop(0)
@@ -99,9 +95,8 @@ def _fill(
             break
         if rank.over:
             divisions = divisions[-1:]
-        if divisions and (
-            rank.over > HOPELESS * arrays.per_master or (not starts and _far(arrays, rank, divisions[0]))
-        ):
+        is_hopeless = rank.over > HOPELESS * arrays.per_master
+        if divisions and (is_hopeless or (not starts and _far(arrays, rank, divisions[0]))):
             division = Division(layout, layout.inside(best), stop, over=rank.over > 0, coarse=len(divisions) > 1)
             divisions = divisions[1:]
             division.improve()

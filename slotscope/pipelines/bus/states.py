@@ -60,7 +60,7 @@ class State(NamedTuple):
     @property
     def has_captures(self) -> bool:
         """Whether captures were among the files so far: without any, events are what the logs tell."""
-        return bool(self.options.get("has_captures", True))
+        return bool(self.options["has_captures"])
 
 
 class States:
