@@ -28,6 +28,8 @@ BIG_NUMBER_DIGITS_MAX: Final = 4000
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _NUMBER = re.compile(rb"[+-]?[0-9]+")
 _LENGTH = re.compile(rb"[0-9]{1,19}")
+_PLAIN = re.compile(rb":(-?[0-9]{1,18})\r\n|\$([0-9]{1,6})\r\n|\*([1-9][0-9]{0,5})\r\n")
+"""A number, or the head of a string or an array that is not large."""
 _DOUBLE = re.compile(rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|inf|nan)")
 
 Value = Any
@@ -140,13 +142,48 @@ class RespParser:
             raise self._error("an earlier error ended this stream", self._position)
         try:
             while len(self._buffer) - self._position >= max(self._need, 1):
-                complete, value = self._step()
+                before = self._position
+                complete, value = self._take_plain() if self._frames else (False, None)
+                if self._position == before:
+                    complete, value = self._step()
                 if complete:
                     return False, value
         except DecodeError:
             self._failed = True
             raise
         return True, None
+
+    def _take_plain(self) -> tuple[bool, Value]:
+        """Read numbers, strings and arrays within an aggregate, most of what servers send, without a step for each, as far as they go;
+        (True, value) when they complete a value at the top.
+        """
+        buffer, position, frames = self._buffer, self._position, self._frames
+        frame, done = frames[-1], (False, None)
+        while not done[0] and (found := _PLAIN.match(buffer, position)):
+            number, length, count = found.groups()
+            after = found.end()
+            if number is not None:
+                frame.items.append(int(number))
+            elif length is not None:
+                body, after = after, after + int(length) + 2
+                if buffer[after - 2 : after] != b"\r\n":
+                    break
+                frame.items.append(bytes(buffer[body : after - 2]))
+            elif len(frames) >= NESTING_MAX:
+                break
+            else:
+                frame = _Frame(_ARRAY, int(count), [])
+                frames.append(frame)
+                position = after
+                continue
+            position = after
+            frame.missing -= 1
+            if not frame.missing:
+                done = self._close_frames()
+                frame = frames[-1] if frames else frame
+        if position != self._position:
+            self._move(position)
+        return done
 
     def _step(self) -> tuple[bool, Value]:
         """Read one scalar or the head of one aggregate; (True, value) when that completes a value at the

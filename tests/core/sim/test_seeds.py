@@ -79,8 +79,8 @@ def test_the_runs_are_not_empty():
     """Faults happen in them, elections are won, writes are acknowledged and some of them lost."""
     played = [play_seed(seed) for seed in FEW]
 
-    assert sum(sum("election won" in line for line in result.trace) for result in played) >= 5
-    assert sum(result.stage.acknowledged for result in played) > 10_000
+    assert sum(sum("election won" in line for line in result.trace) for result in played) >= len(FEW) // 2
+    assert sum(result.stage.acknowledged for result in played) > 1_000
     assert all(loss.way is not Way.NO_EXCUSE for result in played for loss in result.stage.missing().lost)
 
 

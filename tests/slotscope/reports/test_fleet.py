@@ -178,5 +178,5 @@ def test_a_fleet_is_asked_without_spark_and_as_json(root, capsys):
 
 def test_a_root_that_no_job_wrote_to_is_said(tmp_path):
     assert FleetReport(0, [], {}).verdict == "No cluster has a finished or a failed run."
-    with pytest.raises(InputError, match="no such table; is --root right"):
+    with pytest.raises(InputError, match="no cluster there; is --root right"):
         load_fleet(str(tmp_path), 0)
