@@ -65,7 +65,7 @@ def read(spark, table, root):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("is_one_process", [True, False])
+@pytest.mark.parametrize("is_one_process", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_messages_that_are_many_are_written_by_their_task_or_by_spark_and_are_the_same(
     spark, root, tmp_path, monkeypatch, is_one_process
 ) -> None:

@@ -206,9 +206,8 @@ class Process:
         return told
 
 
-@pytest.mark.long
-@pytest.mark.processes
-@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.slow] * (seed > 0)) for seed in range(20)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
 def test_a_follower_that_is_killed_at_any_moment_loses_nothing_and_counts_nothing_twice(
     spark, replayed, tmp_path, seed
 ) -> None:

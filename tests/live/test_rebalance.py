@@ -213,7 +213,8 @@ def hot_moves(cluster: Cluster, count: int) -> list[tuple[int, int, int]]:
     return [(slot, 0, 1 + n % 2) for n, slot in enumerate(held[:count])]
 
 
-@pytest.mark.parametrize("kind", ["valkey", pytest.param("redis7", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["valkey", "redis7"])
 def test_a_limit_of_bytes_is_kept_while_slots_move(kind, tmp_path, request):
     """The bytes of 60 slots at half of them a second take two seconds, and the journal shows that they came in pieces."""
     cluster = request.getfixturevalue(kind)
@@ -370,7 +371,8 @@ def test_loads_that_change_while_slots_move_are_a_broken_promise_with_what_to_do
     assert owners_of(cluster.masters[0]) == before
 
 
-@pytest.mark.parametrize("kind", ["redis", pytest.param("valkey", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["redis", "valkey"])
 def test_a_node_that_joins_or_dies_between_plan_and_apply_is_named(kind, tmp_path, capsys):
     """Exit code 2, one line of reason, one of what has been done and how to go on."""
     binary = valkey_binary() if kind == "valkey" else redis_binary()

@@ -42,7 +42,7 @@ def content(spark, root):
     return sorted((row.snapshot_id, row.slot) for row in tables.read(spark, LOAD, root).collect())
 
 
-@pytest.mark.parametrize("small_rows_max", [tables.SMALL_ROWS_MAX, -1])
+@pytest.mark.parametrize("small_rows_max", [tables.SMALL_ROWS_MAX, pytest.param(-1, marks=pytest.mark.slow)])
 def test_a_snapshot_is_replaced_and_its_neighbours_stay(spark, tmp_path, monkeypatch, small_rows_max):
     """A job that runs twice leaves the same rows; so does one that finds fewer; by Spark's writer, too."""
     monkeypatch.setattr(tables, "SMALL_ROWS_MAX", small_rows_max)
@@ -118,6 +118,7 @@ def test_a_table_of_an_older_form_is_refused_with_what_to_do(spark, tmp_path):
         tables.read(spark, newer, root)
 
 
+@pytest.mark.slow
 def test_writers_of_many_rows_beside_each_other_all_end_right(spark, tmp_path, monkeypatch):
     """More rows than the driver commits itself: Spark's own writer against itself, in two sessions, in an empty root and in one that is not."""
     many, root = 3, str(tmp_path)
