@@ -188,7 +188,8 @@ def test_a_recorder_that_is_killed_while_files_wait_is_started_again_and_brings_
 
 def test_a_store_that_takes_nothing_is_one_line_before_anything_is_recorded(store, tmp_path, capsys):
     """No such bucket."""
-    code = run(["record", "s3://nowhere/x", "--cluster", "cache", "--spool", str(tmp_path), "--duration", "1"])
+    words = ["record", "s3://nowhere/x", "--cluster", "cache", "--spool", str(tmp_path), "--kinds", "polls"]
+    code = run([*words, "--duration", "1"])
     told = without_progress(capsys.readouterr().err)
 
     assert code == 2
