@@ -23,7 +23,7 @@ from slotscope.reports.fleet import tables as fleet
 from slotscope.requests.upkeep import MaintainRequest
 from slotscope.runtime.errors import InputError, TryAgainError
 from slotscope.runtime.failure import TRY_AGAIN, describe
-from slotscope.runtime.storage import delta_files, runs
+from slotscope.runtime.storage import delta_files, delta_upkeep, runs
 from slotscope.runtime.storage.delta_files import counted_runs, read_rows, settled
 from slotscope.runtime.storage.delta_upkeep import compact, stored_values
 from slotscope.runtime.storage.runs import Run, running
@@ -324,6 +324,42 @@ def test_joined_files_hold_the_same_rows(tmp_path):
     assert compact(str(tmp_path), SLOT_LOAD) == 5
     assert [seen(tmp_path, f"s{number}") for number in range(5)] == before
     assert len(counted_runs(str(tmp_path), "s1")) == 1
+
+
+def test_who_joins_files_at_once_leaves_each_row_once(tmp_path):
+    """delta-rs lets both pass, also the one that read the table before the other joined it."""
+    for number in range(8):
+        write(tmp_path, f"s{number}", number)
+    barrier = Barrier(4)
+
+    def join(_: int) -> int:
+        barrier.wait()
+        return compact(str(tmp_path), SLOT_LOAD)
+
+    with ThreadPoolExecutor(4) as pool:
+        joined = list(pool.map(join, range(4)))
+
+    assert sorted(joined) == [0, 0, 0, 8]
+    assert sorted(row["keys"] for row in read_rows(str(tmp_path), SLOT_LOAD)) == list(range(8))
+
+
+def test_a_join_that_was_killed_keeps_others_away_for_an_hour(tmp_path, monkeypatch):
+    for number in range(3):
+        write(tmp_path, f"s{number}", number)
+    claim = delta_upkeep.time.time_ns()
+    with monkeypatch.context() as killed:
+        killed.setattr(delta_upkeep, "JOINED", delta_upkeep.JOINING + "-never")
+        compact(str(tmp_path), SLOT_LOAD)
+    write(tmp_path, "s3", 3)
+
+    at_once = compact(str(tmp_path), SLOT_LOAD)
+    monkeypatch.setattr(delta_upkeep.time, "time_ns", lambda: claim + 3_700_000_000_000)
+    later = compact(str(tmp_path), SLOT_LOAD)
+    versions = delta_files.existing_table(str(tmp_path), SLOT_LOAD).version()
+
+    assert (at_once, later) == (0, 2)
+    assert compact(str(tmp_path), SLOT_LOAD) == 0
+    assert delta_files.existing_table(str(tmp_path), SLOT_LOAD).version() == versions
 
 
 def test_a_root_that_cannot_be_written_is_said_before_anything_is_read(tmp_path):
