@@ -18,7 +18,7 @@ from cluster_core.rebalance.execution.cluster_now import ClusterSight
 from cluster_core.rebalance.execution.commands import Path
 from cluster_core.rebalance.execution.effects import Clock, Look, Steps, Wait
 from cluster_core.rebalance.execution.journal import Journal, Step, StepKind, read_journal
-from cluster_core.rebalance.execution.pace import Pace
+from cluster_core.rebalance.execution.pace import CALM_S, Pace
 from cluster_core.rebalance.execution.refusals import (
     Situation,
     choose_path,
@@ -205,6 +205,9 @@ class Execution:
             yield from revive(work, sight, prospect.revived)
         batches = prospect.batches
         work.expect(batches, (yield Clock()))
+        if batches and work.pace.latency_ms_max is not None:
+            yield Wait(CALM_S)
+            yield from work.await_calm()
         run_batch = by_hand.run_batch if work.path is Path.LEGACY else server_jobs.run_batch
         count = len(self.stored.batches)
         for index, batch in enumerate(batches):

@@ -23,6 +23,9 @@ PIECE_BYTES_MAX: Final = 16 << 20
 SHARE_MIN: Final = 1 / 64
 REST_S_MIN: Final = 0.05
 REST_S_MAX: Final = 5.0
+"""Longer than waits of clients are remembered (`slotscope.servers.latency`): after such a rest they are of when nothing moved."""
+CALM_S: Final = 1.5
+"""So long waits of clients are measured before the first piece."""
 SIZES: Final = ("serialized_bytes", "memory_bytes")
 """Resources that count as bytes, the first that a plan knows."""
 
@@ -48,6 +51,11 @@ class Pace:
             return None
         limit = float(PIECE_BYTES_MAX) if self.bytes_per_s_max is None else self.bytes_per_s_max * PIECE_S
         return limit if self.latency_ms_max is None else min(limit, PIECE_BYTES_MAX * self.share)
+
+    @property
+    def is_least(self) -> bool:
+        """Whether pieces cannot be smaller, nor rests longer."""
+        return self.share == SHARE_MIN and self.rest_s == REST_S_MAX
 
     def heed(self, latency_ms: float) -> None:
         """Move less, and rest longer, after clients waited longer than they may; more after they did not."""

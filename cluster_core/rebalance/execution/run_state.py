@@ -164,6 +164,8 @@ class Work:
         pause_s = self.pace.pause_s(sum(sizes[slot] for slot in slots) if sizes else 0.0, begun_s, now_s)
         if pause_s and not self.stop:
             yield Wait(pause_s)
+        if self.pace.is_least:
+            yield from self.await_calm()
         if now_s - self.seen_s < WELL_S:
             return
         sentence = self._unwell((yield Look(self.nodes)))
@@ -172,6 +174,21 @@ class Work:
             yield from self.look_until(self._unwell, self.settings.patience_s)
             yield from self.tell("going on: the cluster is well again")
         self.seen_s = yield Clock()
+
+    def await_calm(self) -> Steps[None]:
+        """Wait until clients wait no longer than they may while nothing moves; StuckError where they do as long as the patience: it is not the moves."""
+        limit_ms = self.pace.latency_ms_max
+        begun_s = yield Clock()
+        while limit_ms is not None and not self.stop:
+            self.latency_ms = yield Latency()
+            if self.latency_ms is None or self.latency_ms <= limit_ms:
+                return
+            if (yield Clock()) - begun_s >= self.settings.patience_s:
+                raise StuckError(
+                    f"clients wait {self.latency_ms:.1f} ms (p99) while nothing moves: no pace keeps them within {limit_ms:g} ms"
+                )
+            yield from self.tell(f"nothing moves until clients wait no more than {limit_ms:g} ms")
+            yield Wait(LOOK_PAUSE_S_MAX)
 
     def _unwell(self, sight: ClusterSight) -> str:
         lost = [f"{self.name(node)} does not answer: {why}" for node, why in sight.lost.items()]

@@ -9,7 +9,7 @@ import pytest
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
 from cluster_core.rebalance.execution.commands import Path
 from cluster_core.rebalance.execution.machine import Execution, Verdict
-from cluster_core.rebalance.execution.pace import REST_S_MAX, SHARE_MIN, Pace, cut, unwell
+from cluster_core.rebalance.execution.pace import CALM_S, REST_S_MAX, SHARE_MIN, Pace, cut, unwell
 from cluster_core.rebalance.execution.remaining import seconds_of
 from cluster_core.rebalance.execution.run_state import Settings
 from cluster_core.rebalance.ordering import Job
@@ -23,11 +23,17 @@ QUICK = Settings(patience_s=30, settle_s=30, job_timeout_s=60, group=4, groups_a
 PROFILES = {Path.LEGACY: "redis-7.0", Path.VALKEY_JOBS: "valkey-9.1"}
 
 
+def latency_of(cluster: SimulatedCluster, beside_ms: float, alone_ms: float) -> None:
+    """Let clients of *cluster* wait *beside_ms* until three seconds after a command, and *alone_ms* else."""
+    last_s = [-100.0]
+    cluster.on_command = lambda command: last_s.__setitem__(0, cluster.now_s)
+    cluster.latency_ms = lambda: beside_ms if cluster.now_s - last_s[0] < 3 else alone_ms
+
+
 def moving(path: Path, **limits):
     """A simulated cluster on which a plan of 24 slots was carried out under *limits*; the seconds that took."""
     cluster = SimulatedCluster(thirds(IDS), IDS, profile=PROFILES[path])
-    latency_ms = limits.pop("told_ms", None)
-    cluster.latency_ms = lambda: latency_ms
+    latency_of(cluster, limits.pop("told_ms", 0.0), 0.5)
     stored = stored_plan(cluster, [(slot, A, B if slot % 2 else C) for slot in range(24)])
     begun_s = cluster.now_s
     outcome = cluster.drive(Execution(stored, [], None, replace(QUICK, **limits)))
@@ -55,9 +61,31 @@ def test_clients_that_wait_too_long_are_given_time(path):
     told, well_s = moving(path, latency_ms_max=5, told_ms=1.5)
     _, slow_s = moving(path, latency_ms_max=5, told_ms=50)
 
-    assert well_s < free_s + 1
-    assert slow_s > free_s + 0.05
+    assert well_s < free_s + CALM_S + 1
+    assert slow_s > free_s + CALM_S + 0.05
     assert any("clients wait 1.5 ms (p99)" in line for line in told.told)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", PROFILES)
+def test_where_clients_wait_too_long_while_nothing_moves_nothing_does_and_that_is_said(path):
+    """From the beginning: the run ends after its patience.  From the middle: it goes on when they are well again."""
+    cluster = SimulatedCluster(thirds(IDS), IDS, profile=PROFILES[path])
+    stored = stored_plan(cluster, [(slot, A, B) for slot in range(24)])
+    latency_of(cluster, 50, 20)
+    never = cluster.drive(Execution(stored, [], None, replace(QUICK, latency_ms_max=5)))
+
+    assert never.verdict is Verdict.PAUSED
+    assert "clients wait 20.0 ms (p99) while nothing moves: no pace keeps them within 5 ms" in never.sentences[0]
+    assert cluster.owners() == thirds(IDS)
+
+    calm_s = cluster.now_s + 10
+    cluster.latency_ms = lambda: 20.0 if cluster.now_s < calm_s else 1.0
+    later = cluster.drive(Execution(stored, [], None, replace(QUICK, latency_ms_max=5)))
+
+    assert later.verdict is Verdict.FINISHED
+    assert cluster.now_s > calm_s
+    assert any("nothing moves until clients wait no more than 5 ms" in line for line in cluster.told)
 
 
 def test_pieces_halve_and_rests_double_until_clients_are_well_again():
