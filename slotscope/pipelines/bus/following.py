@@ -38,6 +38,8 @@ CHECKPOINT: Final = "checkpoints/follow"
 """Under the root: what Spark remembers of the landing."""
 FILES: Final = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
 """What Spark knows of files; their content is not asked for, and so not read."""
+FOLDERS_MAX: Final = 1_000_000
+"""Folders of this machine that Spark lists by itself: a task for each of a hundred takes seconds, which to list them does not."""
 PATIENCE_S: Final = 60.0
 """The longest time until a batch that failed is tried again."""
 NEWS_S: Final = 1
@@ -113,6 +115,8 @@ class Follower:
         )
         # A follower that is killed as its first batch begins leaves a file half written, which Spark 4.2 would refuse to begin beside.
         self._spark.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
+        if "://" not in request.landing:
+            self._spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.threshold", FOLDERS_MAX)
         self._is_named.clear()
         writer = files.writeStream.queryName("follow").foreachBatch(self._take)
         writer = writer.option("checkpointLocation", f"{request.root.rstrip('/')}/{CHECKPOINT}")

@@ -39,4 +39,4 @@ class Stamp(NamedTuple):
 
 
 def _constant(value: str | None, count: int) -> pa.Array:
-    return pa.array([value] * count, pa.string())
+    return pa.repeat(pa.scalar(value, pa.string()), count)
