@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
+from importlib.util import find_spec
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol
 
 from cluster_core.errors import DecodeError
@@ -76,20 +78,18 @@ class PlainStream:
 class InflatedStream:
     """A gzip or zstd file (also several members in a row), decompressed with bounded memory."""
 
-    def __init__(self, raw: pa.NativeFile, path: str, compression: str) -> None:
-        import pyarrow as pa  # a twentieth of a second that plain files do not pay
-
+    def __init__(self, raw: Any, path: str, compression: str) -> None:
         self._path = path
         self._compression = compression
         self._offset = 0
         self._raw = raw
-        self._stream = pa.CompressedInputStream(raw, compression)
+        self._stream, self._faults = _inflating(raw, compression)
 
     def readinto(self, buffer: memoryview) -> int:
         """Fill *buffer*; raises DecodeError with the offset in the plain bytes if the data is damaged or cut short."""
         try:
             count = int(self._stream.readinto(buffer))
-        except OSError as error:
+        except self._faults as error:
             reason = f"{self._compression} data is damaged or cut short ({stores.reason(error)})"
             raise DecodeError(reason, offset=self._offset, source=self._path) from error
         self._offset += count
@@ -106,3 +106,21 @@ class InflatedStream:
     def close(self) -> None:
         """Release the file."""
         self._stream.close()
+        self._raw.close()
+
+
+def _inflating(raw: Any, compression: str) -> tuple[Any, tuple[type[Exception], ...]]:
+    """*raw* as plain bytes, and what is raised where it is damaged; ISA-L inflates gzip in less than half of the time that zlib takes."""
+    if compression == "gzip" and find_spec("isal") is not None:  # which has no wheels for some machines
+        igzip: Any = import_module("isal.igzip")
+        return igzip.IGzipFile(fileobj=raw, mode="rb"), (OSError, EOFError, igzip.igzip_lib.IsalError)
+    import pyarrow as pa
+
+    return pa.CompressedInputStream(as_arrow(raw), compression), (OSError,)
+
+
+def as_arrow(raw: Any) -> pa.NativeFile:
+    """Return an open file as pyarrow's readers take it."""
+    import pyarrow as pa  # a twentieth of a second that plain files do not pay
+
+    return raw if isinstance(raw, pa.NativeFile) else pa.PythonFile(raw, mode="r")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import starmap
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from cluster_core.errors import DecodeError, MissingInputError
 from slotscope.runtime.errors import PlaceError
@@ -21,7 +21,7 @@ from slotscope.runtime.storage import stores
 from slotscope.sources.byte_streams import CHUNK_BYTES, FileStream, InflatedStream, PlainStream
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -146,13 +146,6 @@ def open_raw(path: str) -> IO[bytes]:
         raise DecodeError(stores.reason(error), offset=0, source=path) from error
 
 
-def as_arrow(raw: Any) -> pa.NativeFile:
-    """Return an open file as pyarrow's readers take it."""
-    import pyarrow as pa  # a twentieth of a second that plain files do not pay
-
-    return raw if isinstance(raw, pa.NativeFile) else pa.PythonFile(raw, mode="r")
-
-
 def write_text(path: str, text: str) -> None:
     """Write a small file as a whole: never half of it under its name; folders are made.  Raises PlaceError if refused."""
     data = text.encode("utf-8", "surrogateescape")
@@ -211,7 +204,7 @@ def open_stream(path: str, *, start: int = 0) -> FileStream:
     raw.seek(start if compression is None else 0)
     if compression is None:
         return PlainStream(raw, path)
-    stream = InflatedStream(as_arrow(raw), path, compression)
+    stream = InflatedStream(raw, path, compression)
     stream.skip(start)
     return stream
 

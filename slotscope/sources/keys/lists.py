@@ -19,8 +19,8 @@ from cluster_core.errors import DecodeError
 from cluster_core.formats.key_list import LINE_BYTES_MAX
 from cluster_core.kernels.keys.batch import NONE
 from cluster_core.kernels.keys.list_lines import keys_of_lines
-from slotscope.sources.byte_streams import ByteStream
-from slotscope.sources.files import InputFile, as_arrow, compression_of, open_raw, open_stream
+from slotscope.sources.byte_streams import ByteStream, as_arrow
+from slotscope.sources.files import InputFile, compression_of, open_raw, open_stream
 from slotscope.sources.keys.file_shares import shared
 
 KINDS = ("text", "csv", "jsonl", "parquet", "delta")
