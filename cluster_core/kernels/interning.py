@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.compiled import borrowing
 from cluster_core.kernels.rdb.memory import copy_bytes, is_equal, word64
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -60,7 +60,7 @@ def grown(table: Interned, room: int) -> Interned:
     return larger
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def hash_of(data: NDArray[np.uint8], at: int, width: int) -> int:
     """A hash of *width* bytes, at least 8, not negative.
 
@@ -78,7 +78,7 @@ def hash_of(data: NDArray[np.uint8], at: int, width: int) -> int:
     return np.int64(value >> _SHIFT)  # type: ignore[return-value]
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def is_same(one: NDArray[np.uint8], at: int, other: NDArray[np.uint8], other_at: int, width: int) -> bool:
     """Whether *width* bytes, at least 8, are the same; by words while they are few."""
     if width > WORDWISE_BYTES_MAX:
@@ -89,13 +89,13 @@ def is_same(one: NDArray[np.uint8], at: int, other: NDArray[np.uint8], other_at:
     return bool(different == _ZERO)
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def is_row(table: Interned, index: int, data: NDArray[np.uint8], at: int, width: int) -> bool:
     """Whether the bytes of *data* from *at* are value number *index*; *width* is the table's, best as a constant."""
     return bool(is_same(table.data, index * width, data, at, width))
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def intern(table: Interned, data: NDArray[np.uint8], at: int, width: int) -> int:
     """The number of the value at *at*; a value that is new is added, for which the caller has made room.
 
@@ -116,7 +116,7 @@ def intern(table: Interned, data: NDArray[np.uint8], at: int, width: int) -> int
         slot = (slot + 1) & mask
 
 
-@njit()
+@borrowing()
 def _index(data: NDArray[np.uint8], width: int, slots: NDArray[np.int32], count: int) -> None:
     mask = slots.shape[0] - 1
     for index in range(count):

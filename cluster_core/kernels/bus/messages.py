@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cluster_core.formats.capture.bus_capture import BUS_PORT_STEP
 from cluster_core.kernels.bus.packets import Rows
 from cluster_core.kernels.bus.streams import Streams
-from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.compiled import borrowing
 from cluster_core.kernels.interning import Interned, intern, is_row
 from cluster_core.kernels.rdb.memory import big16, big32, big64, copy_bytes, word64
 from cluster_core.wire import bus
@@ -81,7 +81,7 @@ class Tables(NamedTuple):
     last_bitmap: NDArray[np.int32]
 
 
-@njit()
+@borrowing()
 def _scan_extensions(data: NDArray[np.uint8], at: int, end: int, count: int) -> tuple[int, int]:
     """The twin of `decode_extensions`: how many records are whole, and where reading stops."""
     for index in range(count):
@@ -94,7 +94,7 @@ def _scan_extensions(data: NDArray[np.uint8], at: int, end: int, count: int) -> 
     return count, at
 
 
-@njit()
+@borrowing()
 def _measure_gossip(data: NDArray[np.uint8], at: int, end: int, sizes: NDArray[np.int64]) -> None:
     """The twin of `bus._decode_gossip`."""
     start = at + _HEADER
@@ -114,7 +114,7 @@ def _measure_gossip(data: NDArray[np.uint8], at: int, end: int, sizes: NDArray[n
     sizes[PARTS] = REST_UNKNOWN if short or stop < end else UNDERSTOOD
 
 
-@njit()
+@borrowing()
 def measure(data: NDArray[np.uint8], at: int, length: int, sizes: NDArray[np.int64]) -> None:
     """Find the parts of one message: the twin of `decode_body`.
 
@@ -159,7 +159,7 @@ def measure(data: NDArray[np.uint8], at: int, length: int, sizes: NDArray[np.int
         sizes[PARTS] = REST_UNKNOWN
 
 
-@njit()
+@borrowing()
 def measure_all(
     window: NDArray[np.uint8],
     side: NDArray[np.uint8],
@@ -167,20 +167,19 @@ def measure_all(
     spans: Rows,
     start: int,
     stop: int,
-) -> NDArray[np.int64]:
-    """Sums over messages *start* to *stop* of what `measure` finds, as it fills *sizes*."""
-    total = np.zeros(SIZES, dtype=np.int64)
-    sizes = np.zeros(SIZES, dtype=np.int64)
+    sizes: NDArray[np.int64],
+    total: NDArray[np.int64],
+) -> None:
+    """Add to *total*, over messages *start* to *stop*, what `measure` finds, as it fills *sizes*."""
     for index in range(start, stop):
         buffer = spans[index].buffer
         data = window if buffer == 0 else side if buffer == 1 else plain
         measure(data, spans[index].at, spans[index].length, sizes)
         for i in range(SIZES):
             total[i] += sizes[i]
-    return total
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def _bitmap_of(tables: Tables, node: int, data: NDArray[np.uint8], at: int) -> int:
     """The number of a bitmap; what the node claimed last is compared first, because it rarely changes."""
     last = np.int64(tables.last_bitmap[node])
@@ -191,7 +190,7 @@ def _bitmap_of(tables: Tables, node: int, data: NDArray[np.uint8], at: int) -> i
     return int(number)
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def _is_zero(data: NDArray[np.uint8], at: int, width: int) -> bool:
     """Whether *width* bytes, at least 8, are all zero."""
     total = word64(data, at + width - 8)
@@ -200,7 +199,7 @@ def _is_zero(data: NDArray[np.uint8], at: int, width: int) -> bool:
     return bool(total == _ZERO)
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def _fill_header(
     data: NDArray[np.uint8],
     at: int,
@@ -243,7 +242,7 @@ def _fill_header(
         out[row].direction = 1 if out[row].cport == out[row].source_port else 0
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def _fill_gossip(
     data: NDArray[np.uint8], start: int, count: int, row: int, first: int, out: Rows, tables: Tables
 ) -> None:
@@ -264,7 +263,7 @@ def _fill_gossip(
         out[entry].notused1 = big16(data, at + 102)
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def _fill_extensions(
     data: NDArray[np.uint8], at: int, count: int, row: int, first: int, out: Rows, blob: NDArray[np.uint8]
 ) -> None:
@@ -280,7 +279,7 @@ def _fill_extensions(
         at += length
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def _fill_body(
     data: NDArray[np.uint8], start: int, row: int, out: Rows, tables: Tables, blob: NDArray[np.uint8]
 ) -> None:
@@ -302,7 +301,7 @@ def _fill_body(
         out[row].channel_end = top + channel
 
 
-@njit()
+@borrowing()
 def fill(
     window: NDArray[np.uint8],
     side: NDArray[np.uint8],
@@ -318,12 +317,13 @@ def fill(
     channel_data: NDArray[np.uint8],
     extension_data: NDArray[np.uint8],
     tops: NDArray[np.int64],
+    sizes: NDArray[np.int64],
 ) -> int:
     """Decode messages *start* to *stop* in order; returns the first for which a table lacks room, *stop* if none.
 
-    *tops* counts the gossip entries and extensions so far.  The columns have room for what `measure_all` counted.
+    *tops* counts the gossip entries and extensions so far, *sizes* is for `measure`.  The columns have room for what
+    `measure_all` counted.
     """
-    sizes = np.zeros(SIZES, dtype=np.int64)
     for row in range(start, stop):
         buffer = spans[row].buffer
         data = window if buffer == 0 else side if buffer == 1 else plain

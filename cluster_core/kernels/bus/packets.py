@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cluster_core.formats.capture import link_layers as links
 from cluster_core.formats.capture.packet import PACKET_BYTES_MAX
 from cluster_core.formats.capture.pcap import RECORD_HEADER_BYTES
-from cluster_core.kernels.compiled import compiled, njit
+from cluster_core.kernels.compiled import borrowing, compiled
 from cluster_core.kernels.interning import Interned, intern
 from cluster_core.kernels.rdb.memory import big16, big32, copy_bytes, little32
 
@@ -83,7 +83,7 @@ def rows_to_fill(kind: np.dtype[np.void], count: int) -> Rows:
     return np.empty(count, dtype=kind).view(np.recarray)
 
 
-@njit()
+@borrowing()
 def walk_pcap(
     data: NDArray[np.uint8],
     at: int,
@@ -129,13 +129,15 @@ _LINKS = compiled(links, "_find_ip_in_loopback", "find_ip", "_read_ipv4", "_read
 _find_ip, _read_ipv4, _read_ipv6 = _LINKS["find_ip"], _LINKS["_read_ipv4"], _LINKS["_read_ipv6"]
 
 
-@njit()
-def view_segments(data: NDArray[np.uint8], records: Rows, count: int, addresses: Interned, segments: Rows) -> None:
-    """Find the TCP segment of each of *count* records; *addresses* has room for two new ones a record.
-
-    The twin of `link_layers.view_tcp`.
-    """
-    address = np.full(ADDRESS_BYTES, _MARK, dtype=np.uint8)
+@borrowing()
+def _view_segments(
+    data: NDArray[np.uint8],
+    records: Rows,
+    count: int,
+    addresses: Interned,
+    segments: Rows,
+    address: NDArray[np.uint8],
+) -> None:
     for index in range(count):
         begin = records[index].at
         stop = begin + records[index].captured
@@ -183,3 +185,11 @@ def view_segments(data: NDArray[np.uint8], records: Rows, count: int, addresses:
                     segments[index].source = intern(addresses, data, at + 8, _ADDRESS)
                     segments[index].target = intern(addresses, data, at + 24, _ADDRESS)
         segments[index].reason = reason
+
+
+def view_segments(data: NDArray[np.uint8], records: Rows, count: int, addresses: Interned, segments: Rows) -> None:
+    """Find the TCP segment of each of *count* records; *addresses* has room for two new ones a record.
+
+    The twin of `link_layers.view_tcp`.
+    """
+    _view_segments(data, records, count, addresses, segments, np.full(_ADDRESS, _MARK, dtype=np.uint8))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.kernels.bus.packets import Rows
-from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.compiled import borrowing
 from cluster_core.kernels.rdb.memory import big16, copy_bytes
 from cluster_core.wire.bus import (
     GOSSIP_TYPES,
@@ -67,7 +67,7 @@ def _packed_header(raw: bytes, bitmap: bytes) -> Header:
     return decode_header(unpack(raw, bitmap))
 
 
-@njit()
+@borrowing()
 def pack_all(
     window: NDArray[np.uint8],
     side: NDArray[np.uint8],

@@ -9,6 +9,7 @@ from cluster_core.kernels.bus.batch import EVENT, EXTENSION, GOSSIP, MESSAGE, Bu
 from cluster_core.kernels.bus.messages import (
     BITMAPS_PER_MESSAGE,
     NODES_PER_MESSAGE,
+    SIZES,
     TEXTS_PER_MESSAGE,
     Tables,
     fill,
@@ -36,7 +37,8 @@ def batch_of_spans(
 ) -> tuple[BusBatch, Tables]:
     """Decode *spans* in their order: a batch without addresses, events and other rows, and the tables, which may have grown."""
     count = len(spans)
-    totals = measure_all(*buffers, spans, 0, count)
+    sizes, totals = np.zeros((2, SIZES), dtype=np.int64)
+    measure_all(*buffers, spans, 0, count, sizes, totals)
     messages = new_rows(MESSAGE, count)
     gossip = rows_to_fill(GOSSIP, int(totals[0]))
     extensions = rows_to_fill(EXTENSION, int(totals[1]))
@@ -47,10 +49,10 @@ def batch_of_spans(
     while done < count:
         done = fill(
             *(*buffers, spans, done, count, streams, tables),
-            *(messages, gossip, extensions, channel_data, extension_data, tops),
+            *(messages, gossip, extensions, channel_data, extension_data, tops, sizes),
         )
         if done < count:
-            tables = _grown(tables, int(measure_all(*buffers, spans, done, done + 1)[0]))
+            tables = _grown(tables, int(sizes[0]))
     odd = {
         int(row): buffers[spans.buffer[row]][spans.at[row] : spans.at[row] + spans.length[row]].tobytes()
         for row in np.flatnonzero(~messages.understood & (messages.captured == messages.totlen))

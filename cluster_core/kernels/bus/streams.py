@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.kernels.bus.packets import Rows, new_rows
-from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.compiled import borrowing
 from cluster_core.kernels.rdb.memory import big16, big32, copy_bytes
 from cluster_core.wire.bus_framing import MESSAGE_BYTES_MAX
 from cluster_core.wire.bus_message import HEADER_BYTES, LIGHT_HEADER_BYTES, TYPE_NAMES, VERSION, MessageType
@@ -144,7 +144,7 @@ def compacted(streams: Streams, keep: NDArray[np.int64], capacity: int) -> Strea
     return result
 
 
-@njit()
+@borrowing()
 def index_streams(streams: Streams) -> None:
     """Fill the hash index of a table whose index is empty; retired rows are left out."""
     for row in range(streams.counts[0]):
@@ -152,7 +152,7 @@ def index_streams(streams: Streams) -> None:
             streams.flows[_slot_of(streams, streams.rows[row].flow_a, streams.rows[row].flow_b)] = row
 
 
-@njit()
+@borrowing()
 def _slot_of(streams: Streams, flow_a: int, flow_b: int) -> int:
     """The slot of the index that holds the flow, or where it belongs."""
     mask = streams.flows.shape[0] - 1
@@ -165,7 +165,7 @@ def _slot_of(streams: Streams, flow_a: int, flow_b: int) -> int:
         slot = (slot + 1) & mask
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def _row_of(streams: Streams, flow_a: int, flow_b: int) -> int:
     row = np.int64(streams.flows[_slot_of(streams, flow_a, flow_b)])
     if row >= 0 and streams.rows[row].state == RETIRED:
@@ -173,7 +173,7 @@ def _row_of(streams: Streams, flow_a: int, flow_b: int) -> int:
     return row  # type: ignore[return-value]
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def _add(found: Rows, count: int, segment: int, row: int, streams: Streams) -> None:
     found[count].segment = segment
     found[count].row = row
@@ -184,7 +184,7 @@ def _add(found: Rows, count: int, segment: int, row: int, streams: Streams) -> N
     found[count].length = 0
 
 
-@njit()
+@borrowing()
 def _retire(streams: Streams, row: int, segment: int, retired: Rows, tops: NDArray[np.int64]) -> None:
     """The twin of `BusCapture._retire`; what the direction still holds is for the plain code.
 
@@ -200,7 +200,7 @@ def _retire(streams: Streams, row: int, segment: int, retired: Rows, tops: NDArr
     streams.rows[row].peer = NO_ROW
 
 
-@njit()
+@borrowing()
 def _open(
     streams: Streams,
     segments: Rows,
@@ -258,7 +258,7 @@ def _open(
     return row  # type: ignore[no-any-return]
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def _framed_bytes(data: NDArray[np.uint8], at: int, strict: bool) -> int:
     """The twin of `bus_framing.framed_bytes`, with *strict* of `is_believable`: 0 if there is no message head."""
     if big32(data, at) != _SIGNATURE:
@@ -280,7 +280,7 @@ def _framed_bytes(data: NDArray[np.uint8], at: int, strict: bool) -> int:
     return int(totlen)
 
 
-@njit()
+@borrowing()
 def _cut(
     data: NDArray[np.uint8],
     side: NDArray[np.uint8],
@@ -348,7 +348,7 @@ def _cut(
     return DONE
 
 
-@njit()
+@borrowing()
 def follow_segments(
     data: NDArray[np.uint8],
     side: NDArray[np.uint8],
