@@ -21,8 +21,6 @@ BUDGETS = (Fraction(0), Fraction(1, 100), Fraction(1, 50), Fraction(1, 20), Frac
 """Budgets of the curve, above the bound; the problem's own and none at all are tried, too."""
 CURVE_EFFORT = 0.1
 """Part of a walk that each other budget gets."""
-BOUND_PART = Fraction(1, 2)
-"""Where the least that was found takes more than this part of a budget above the bound, the budget is meant above what was found."""
 SHREDDED = 20
 """With more ranges a master than this, limits or the budget are in the way, ..."""
 AGAIN = (
@@ -60,12 +58,12 @@ class RangeBudget:
         self._search = RangeSearch(self._arrays, owner, closed=self._closed, stop=stop)
         self._least = self._search.cost_of(owner)
         self._wanted = exact(scaled.problem.bytes_budget, "bytes_budget")
-        self.base = bound if self._least <= bound * (1 + self._wanted * BOUND_PART) else self._least
+        self.base = bound if self._least <= bound * (1 + self._wanted) else self._least
         self._fewest = least_ranges(scaled, targets)
         self._worst = excess(scaled, targets, owner), overload(scaled, targets, owner)
 
     def amount(self, budget: Fraction) -> int:
-        """Return what may move: *budget* above the bound, or where what was found takes most of the problem's own, above the least of that."""
+        """Return what may move: *budget* above the bound, or where nothing was found within the problem's own, above the least that was."""
         return max(int(self.base * (1 + budget)), self._least)
 
     def spend(self, *, quick: bool = False) -> Spent:

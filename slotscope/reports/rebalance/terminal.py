@@ -150,7 +150,7 @@ def _print_moves(report: RebalanceReport, ink: Ink) -> None:
 
 def _print_alternatives(report: RebalanceReport, ink: Ink) -> None:
     choices = [line for line in report.curve if line.choice]
-    notes = say.why_many_ranges(report)
+    notes = [*say.budget_notes(report), *say.why_many_ranges(report)]
     if len(choices) < 2 and not notes:
         return
     ink.heading("Alternatives", "bytes against slot ranges, within the same limits")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Sequence
 
@@ -166,6 +167,8 @@ def _nearest(report: RebalanceReport) -> str:
     )
 
 
+ROUNDING = 1e-9
+"""Shares that differ by less are the same."""
 HOURS_MAX = 72
 """Longer times are said in days."""
 RANGES_A_MASTER_MAX = 10
@@ -173,25 +176,48 @@ RANGES_A_MASTER_MAX = 10
 
 
 def budget_words(line: RangeLine) -> str:
-    """How many bytes above the bound may move for what *line* gives."""
+    """How many bytes above the bound may move for what *line* gives, or above the least found where that is beyond that budget."""
     if line.budget is None:
         return "any"
+    above = "above the least found" if _counts_from_found(line.over_bound, line.budget) else "above"
     most = line.also[-1] if line.also else line.budget
     if most is None:
-        return f"{share_text(line.budget)} above, or more"
+        return f"{share_text(line.budget)} {above}, or more"
     to = "" if most == line.budget else f" to {share_text(most)}"
-    return f"{share_text(line.budget)}{to} above"
+    return f"{share_text(line.budget)}{to} {above}"
+
+
+def _counts_from_found(over_bound: float | None, budget: float) -> bool:
+    """Return whether what moves is more than *budget* above the bound allows: then nothing was found within, and the budget is above what was."""
+    return over_bound is None or over_bound > budget + ROUNDING
+
+
+def budget_notes(report: RebalanceReport) -> list[str]:
+    """From where the budget of bytes counts, where that is not the bound; a sentence, or none."""
+    budget = report.bytes_budget
+    if not (report.acts and budget and report.curve and _counts_from_found(report.gap, budget)):
+        return []
+    least = report.curve[0]
+    above = (
+        f"{share_text(least.over_bound)} more than is proven to have to move"
+        if least.over_bound is not None
+        else "and nothing is proven to have to move"
+    )
+    return [
+        f"No placement within {share_text(budget)} above the proven minimum was found: the least that was found moves "
+        f"{amount(report.cost, least.moved)}, {above}. The budget of {share_text(budget)} counts from there."
+    ]
 
 
 def range_words(report: RebalanceReport) -> list[str]:
     """What is known of the number of slot ranges, a sentence each: the least there can be, why there are many, what would give fewer."""
     if not report.acts or not report.ranges_bound:
-        return why_many_ranges(report)
+        return [*budget_notes(report), *why_many_ranges(report)]
     least = (
         f"{text.plural(report.ranges_after, 'slot range')} after it; fewer than {text.count(report.ranges_bound)} "
         "are impossible within these limits, proven; what is between the two is not known."
     )
-    return [least, *why_many_ranges(report)]
+    return [least, *budget_notes(report), *why_many_ranges(report)]
 
 
 def why_many_ranges(report: RebalanceReport) -> list[str]:
@@ -217,7 +243,7 @@ def why_many_ranges(report: RebalanceReport) -> list[str]:
     fewer = [line for line in report.curve if line.ranges < report.ranges_after]
     looser = [line for line in report.tolerances if line.ranges < report.ranges_after and not line.missed]
     ways = [
-        f"--bytes-budget {share_text(line.budget, digits=0).replace(' ', '')} gives {text.count(line.ranges)}"
+        f"--bytes-budget {_asked(line.budget, line.over_bound)} gives {text.count(line.ranges)}"
         for line in fewer
         if line.budget is not None
     ]
@@ -226,6 +252,12 @@ def why_many_ranges(report: RebalanceReport) -> list[str]:
     none = "No larger budget that was tried gives fewer." if report.curve else "Other budgets were not tried."
     found.append(f"Fewer: {'; '.join(ways)}." if ways else none)
     return found
+
+
+def _asked(budget: float, over_bound: float | None) -> str:
+    """Return the option that allows what a line of the curve moves: its *budget*, or the whole per cents that hold *over_bound*."""
+    wanted = over_bound if over_bound is not None and _counts_from_found(over_bound, budget) else budget
+    return f"{math.ceil(100 * wanted - ROUNDING)}%"
 
 
 def next_commands(report: RebalanceReport) -> list[tuple[str, str]]:

@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_core.rebalance.bound.check import check_plan
-from cluster_core.rebalance.goal.problem import Master, Problem
+from cluster_core.rebalance.goal.problem import Master, Problem, validate
+from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.plan import Plan, PlanVerdict
 from cluster_core.rebalance.planner import defragment, plan
+from cluster_core.rebalance.range_budget import RangeBudget
 from tests.builders.rebalance_problems import applied, problem, random_problem
 from tests.examples import examples
 
@@ -43,7 +45,7 @@ def starts_of_ranges(found: Plan) -> list[int]:
     st.integers(0, 10**6), st.integers(2, 9), st.sampled_from([0.0, 0.4, 0.9]), st.sampled_from([0, 0.02, 0.05, 0.3])
 )
 def test_limits_and_budget_are_kept(seed, masters, skew, budget):
-    """Every claim in whole numbers, and no more bytes than allowed above the bound, or above the fewest that were found."""
+    """Every claim in whole numbers, and no more bytes than allowed above the bound; only where nothing was found within, above the fewest found."""
     cluster = random_problem(
         seed, masters, 300, empty=1, skew=skew, tolerance=0.06, iterations=SHORT, bytes_budget=budget
     )
@@ -51,9 +53,21 @@ def test_limits_and_budget_are_kept(seed, masters, skew, budget):
 
     assert check_plan(cluster, found) == []
     fewest = min((point.moved for point in found.curve), default=found.moved)
-    assert found.moved <= max(found.bound, fewest) * (1 + Fraction(str(budget)))
+    times = 1 + Fraction(str(budget))
+    assert found.moved <= (found.bound if fewest <= found.bound * times else fewest) * times
     dear = [less for less, more in pairwise(found.curve) if more.moved < less.moved and more.ranges <= less.ranges]
     assert dear == []  # what costs fewer bytes and cuts less often is found for the smaller budget, too
+
+
+@pytest.mark.parametrize(("least", "allowed"), [(1_000, 1_050), (1_030, 1_050), (1_050, 1_050), (1_060, 1_113)])
+def test_a_budget_counts_from_the_bound_unless_nothing_was_found_within_it(least: int, allowed: int) -> None:
+    """Five per cent above 1,000 that are proven are 1,050, however near the least found is to that."""
+    cluster = problem({"serialized_bytes": [least, 10, 10, 10]}, "aabb", "ab", bytes_budget=0.05, headroom=0)
+    scaled = validate(cluster)
+
+    budget = RangeBudget(scaled, find_targets(scaled), [1, 0, 1, 1], bound=1_000)
+
+    assert budget.amount(Fraction(1, 20)) == allowed
 
 
 @pytest.mark.long

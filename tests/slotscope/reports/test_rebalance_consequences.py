@@ -24,7 +24,7 @@ from slotscope.reports.rebalance.html import render_rebalance_html
 from slotscope.reports.rebalance.report import RangeLine
 from slotscope.reports.rebalance.tables import load_rebalance_report
 from slotscope.reports.rebalance.ticket import counting_words, other_words, ticket
-from slotscope.reports.rebalance.words import amount, range_words, reason
+from slotscope.reports.rebalance.words import amount, budget_words, range_words, reason
 from slotscope.runtime.storage.delta_files import append_rows, read_rows
 from tests.builders.rebalance_report import node_id, rebalance_report
 from tests.builders.rebalance_tables import write_snapshot
@@ -198,6 +198,29 @@ def test_more_than_ten_ranges_a_master_come_with_a_reason_and_what_would_give_fe
     dearer = replace(report, ranges_after=100, curve=[replace(line, ranges=120)], tolerances=[])
     assert range_words(dearer)[-1] == "No larger budget that was tried gives fewer."
     assert range_words(replace(dearer, curve=[]))[-1] == "Other budgets were not tried."
+
+
+def test_a_budget_that_counts_from_the_least_found_says_so_and_names_budgets_that_allow_what_it_shows() -> None:
+    """Where all that was found is beyond the budget, a tenth more than that is not a tenth above the bound."""
+    report = replace(rebalance_report(), bytes_budget=0.05, tolerances=[], ranges_after=100, gap=0.38)
+    curve = [
+        RangeLine(0.0, "fewest bytes", 1_300_000, 0.3, 300, 500),
+        RangeLine(0.05, "recommended", 1_380_000, 0.38, 100, 500),
+        RangeLine(0.1, None, 1_425_000, 0.425, 40, 500),
+    ]
+
+    _, counted, _, ways = range_words(replace(report, curve=curve))
+
+    assert counted == (
+        "No placement within 5 % above the proven minimum was found: the least that was found moves 1.30 MB, 30 % more than is proven to "
+        "have to move. The budget of 5 % counts from there."
+    )
+    assert ways == "Fewer: --bytes-budget 43% gives 40."
+    assert [budget_words(line) for line in curve] == [
+        "0 % above the least found",
+        "5 % above the least found",
+        "10 % above the least found",
+    ]
 
 
 @pytest.mark.parametrize("ranges_bound", [6, None])
