@@ -59,8 +59,8 @@ def root(tmp_path: Path, made: MadePlan) -> str:
 def test_budgets_that_give_the_same_are_one_line(tmp_path: Path, made: MadePlan) -> None:
     """From the least to the largest of them, named after the plan where it is among them; of two ends that are one, each is shown once."""
     least = CurvePoint(Fraction(0), 100, 9, 5)
-    alike = [CurvePoint(budget, 120, 7, 6) for budget in (Fraction(1, 50), Fraction(1, 20), Fraction(1, 10))]
-    curve = (least, *alike, CurvePoint(Fraction(1, 5), 130, 6, 6), CurvePoint(None, 130, 6, 6))
+    alike = [CurvePoint(budget, 102, 7, 6) for budget in (Fraction(1, 50), Fraction(1, 20), Fraction(1, 10))]
+    curve = (least, *alike, CurvePoint(Fraction(1, 5), 115, 6, 6), CurvePoint(None, 115, 6, 6))
     plan = replace(made.stored.plan, curve=curve, budget=Fraction(1, 20), bound=100)
     write_plan(str(tmp_path), replace(made, stored=replace(made.stored, plan=plan)), parts={})
 
