@@ -58,6 +58,10 @@ class ConditionError(ClusterCoreError):
         return ConditionError(self.reason, self.at, text, f"{option} {text!r}: ")
 
 
+class UnrecordedError(ClusterCoreError):
+    """A condition on keys that nothing in a dump answers."""
+
+
 class ProtocolError(ClusterCoreError):
     """A peer, or a caller, that did what the protocol forbids in this state."""
 

@@ -11,7 +11,6 @@ from slotscope.requests.options import (
     NO_OPTIONS,
     AccessOptions,
     Flag,
-    Numbers,
     Paths,
     TableOptions,
     options,
@@ -36,27 +35,27 @@ class Request(TableOptions):
     """Patterns of names, as KEYS takes them: user:*, [ab]?."""
     prefix: Paths = ()
     """Beginnings of names."""
-    regex: str = ""
+    regex: str | None = None
     """Regular expression (RE2) that is found in the name; ^ and $ are its ends."""
     type: Paths = ()
     """Types: string, list, set, zset, hash, stream, module, array."""
-    db: Numbers = ()
+    db: Paths = ()
     """Database numbers."""
-    slot: str = ""
+    slot: str | None = None
     """Slots: 0-5460,12000."""
-    size: str = ""
+    size: str | None = None
     """Bytes of the key's record in the dump: >1kb, 100-200, >=1mb,<1gb."""
-    ttl: str = ""
+    ttl: str | None = None
     """Time to live when the dump was taken: <1h, 7d-30d; none: keys that never expire; any: those that do."""
-    idle: str = ""
+    idle: str | None = None
     """Time since the last access: >30d; recorded under an LRU policy."""
-    freq: str = ""
+    freq: str | None = None
     """LFU counter: >=10; recorded under an LFU policy."""
-    sample: str = ""
+    sample: str | None = None
     """Share of the keys, by a hash of their names, the same ones each time: 0.01 or 1%."""
-    limit: int | None = None
+    limit: str | None = None
     """Keys at most, the first ones in the files' order."""
-    target: str = ""
+    target: str | None = None
     """Server that commands are for: redis-6.2, valkey-9.0, …; what it cannot hold is refused, with --mode permissive left out and named.
     Default: one that holds all.
     """

@@ -272,7 +272,7 @@ def test_idle_times_and_frequencies_are_told_where_they_are_recorded(tmp_path, c
     assert {line["idle_s"] >= 0 for line in idle} == {True}
     assert code == BAD_INPUT
     assert without_progress(capsys.readouterr().err) == [
-        "slotscope: --idle: not recorded in these dumps; servers record it with maxmemory-policy allkeys-lru or volatile-lru"
+        f"slotscope: --idle: not recorded in {ZOO}; set maxmemory-policy allkeys-lru or volatile-lru"
     ]
     assert not (tmp_path / "no.json").exists()
     assert not (tmp_path / "no.json.partial").exists()
@@ -368,8 +368,14 @@ def test_what_a_target_cannot_hold_is_refused_by_name(tmp_path, capsys):
     ("words", "line"),
     [
         (["--match", "a[b"], "--match 'a[b': line 1, column 2: no ] closes this ["),
-        (["--target", "redis-4.0"], "--target: redis-4.0: commands are written for redis 5.0 and later"),
-        (["--limit", "0"], "--limit is a number of keys: 1 or more"),
+        (
+            ["--target", "redis-4.0"],
+            "--target 'redis-4.0': line 1, column 7: commands are written for redis 5.0 and later",
+        ),
+        (["--limit", "0"], "--limit '0': line 1, column 1: a number of keys is due here, 1 or more"),
+        (["--db", "0,1.5"], "--db '0,1.5': line 1, column 3: '1.5' is no number of a database: 0, 1, …"),
+        (["--size", ""], "--size '': line 1, column 1: a number is due here: >1kb, <=30d, 10-20"),
+        (["--parallelism", "0"], "--parallelism is the number of parts written at once: 1 or more"),
     ],
 )
 def test_wrong_options_are_one_line(tmp_path, capsys, words, line):

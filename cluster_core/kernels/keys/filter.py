@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.errors import ConditionError
+from cluster_core.errors import ConditionError, UnrecordedError
 from cluster_core.formats.rdb.grammar import KEY_TYPES
 from cluster_core.kernels.keys.batch import NONE, KeyBatch
 from cluster_core.kernels.keys.globs import Glob, glob_of, mark_matches, prefix_glob
@@ -18,9 +18,12 @@ from cluster_core.kernels.rdb.key_twins import key_hashes
 from cluster_core.sizes import UNITS
 from cluster_core.slots.key_slot import SLOT_COUNT
 
+CONDITIONS = ("match", "prefix", "regex", "type", "db", "slot", "size", "ttl", "idle", "freq", "sample")
+"""What `key_filter` takes, and options are called."""
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "": 1}
 NUMBERS = {"": 1}
 _BOUND = re.compile(r"\s*(>=|<=|>|<|=|)\s*([0-9]{1,15})([a-z]*)\s*", re.IGNORECASE)
+_COUNT = re.compile(r"0*[1-9][0-9]{0,14}")
 _TOP = (1 << 63) - 1
 T = TypeVar("T")
 
@@ -73,23 +76,37 @@ def _bound(text: str, at: int, units: dict[str, int]) -> tuple[str, int, int]:
         raise ConditionError("a number is due here: >1kb, <=30d, 10-20", at)
     unit = found[3].lower()
     if unit not in units:
-        known = ", ".join(name for name in units if name) or "none"
-        raise ConditionError(f"unit {found[3]!r} is not known: {known}", found.start(3))
+        known = ", ".join(name for name in units if name)
+        wrong = f"unit {found[3]!r} is not known: {known}" if known else f"{found[3]!r} is not expected here"
+        raise ConditionError(wrong, found.start(3))
     return found[1], int(found[2]) * units[unit], found.end()
 
 
 def slots_of(text: str) -> NDArray[np.bool_]:
     """Return the slots that *text* names (``0-5460,12000``), as 16384 marks; raises ConditionError with the place of what cannot be read."""
     marks = np.zeros(SLOT_COUNT, np.bool_)
-    at = 0
-    for part in text.split(","):
-        numbers = re.fullmatch(r"\s*([0-9]{1,5})\s*(?:-\s*([0-9]{1,5})\s*)?", part)
+    for at, part in _listed(text):
+        numbers = re.fullmatch(r"([0-9]{1,5})\s*(?:-\s*([0-9]{1,5}))?", part)
         first, last = (int(numbers[1]), int(numbers[2] or numbers[1])) if numbers else (1, 0)
         if first > last or last >= SLOT_COUNT:
-            raise ConditionError(f"{part.strip()!r} is no slot and no range of slots, 0 to 16383", at)
+            raise ConditionError(f"{part!r} is no slot and no range of slots, 0 to 16383", at)
         marks[first : last + 1] = True
-        at += len(part) + 1
     return marks
+
+
+def count_of(text: str) -> int:
+    """Return the number of keys that *text* is, 1 or more; raises ConditionError."""
+    if not _COUNT.fullmatch(text.strip()):
+        raise ConditionError("a number of keys is due here, 1 or more", 0)
+    return int(text)
+
+
+def read_option(option: str, text: str, reader: Callable[[str], T]) -> T:
+    """Return what *reader* makes of *text*, the value of *option*; raises ConditionError with option, line and column of what cannot be read."""
+    try:
+        return reader(text)
+    except ConditionError as error:
+        raise error.within(option, text) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +128,12 @@ class KeyFilter:
     freq: Between | None = None
     sample: float = 1.0
 
-    def rows(self, batch: KeyBatch, taken_at_ms: int | None) -> NDArray[np.int64]:
-        """Return the places of the wanted keys of *batch*; times to live count from *taken_at_ms*."""
+    def rows(self, batch: KeyBatch, taken_at_ms: int | None, source: str = "the dump") -> NDArray[np.int64]:
+        """Return the places of the wanted keys of *batch*, of *source*; times to live count from *taken_at_ms*.
+
+        Raises UnrecordedError where the dump does not hold what a condition asks for.
+        """
+        self._check_recorded(batch, taken_at_ms, source)
         chosen = np.ones(len(batch), np.bool_)
         if self.types:
             chosen &= np.isin(batch.type, list(self.types))
@@ -127,8 +148,8 @@ class KeyFilter:
         ):
             if wanted is not None:
                 chosen &= wanted.mark(values.astype(np.int64, copy=False))
-        if self.ttl is not None:
-            left = np.maximum(batch.expire_at_ms - (taken_at_ms or 0), 0) // 1000
+        if self.ttl is not None and taken_at_ms is not None:
+            left = np.maximum(batch.expire_at_ms - taken_at_ms, 0) // 1000
             chosen &= self.ttl.mark(np.where(batch.expire_at_ms == NONE, NONE, left))
         if self.sample < 1.0:
             chosen &= key_hashes(batch) < np.uint64(int(self.sample * 2.0**63) * 2)
@@ -139,6 +160,17 @@ class KeyFilter:
             chosen &= found
         rows = np.flatnonzero(chosen)
         return rows[_found(self.regex, batch, rows)] if self.regex and len(rows) else rows
+
+    def _check_recorded(self, batch: KeyBatch, taken_at_ms: int | None, source: str) -> None:
+        """A server records of every key how it is used, or of none."""
+        for option, wanted, values, policies in (
+            ("--idle", self.idle, batch.idle_s, "allkeys-lru or volatile-lru"),
+            ("--freq", self.freq, batch.freq, "allkeys-lfu or volatile-lfu"),
+        ):
+            if wanted is not None and len(batch) and not (values != NONE).any():
+                raise UnrecordedError(f"{option}: not recorded in {source}; set maxmemory-policy {policies}")
+        if self.ttl is not None and taken_at_ms is None:
+            raise UnrecordedError(f"--ttl: {source} does not say when it was taken (ctime)")
 
 
 def _found(regex: str, batch: KeyBatch, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -155,59 +187,76 @@ def key_filter(
     *,
     match: Sequence[str] = (),
     prefix: Sequence[str] = (),
-    regex: str = "",
+    regex: str | None = None,
     type: Sequence[str] = (),
-    db: Sequence[int] = (),
-    slot: str = "",
-    size: str = "",
-    ttl: str = "",
-    idle: str = "",
-    freq: str = "",
-    sample: str = "",
+    db: Sequence[str] = (),
+    slot: str | None = None,
+    size: str | None = None,
+    ttl: str | None = None,
+    idle: str | None = None,
+    freq: str | None = None,
+    sample: str | None = None,
 ) -> KeyFilter:
-    """Return the filter of conditions in words; raises ConditionError with option, line and column of what cannot be read."""
+    """Return the filter of conditions in words, None for none; raises ConditionError with option, line and column of what cannot be read."""
     return KeyFilter(
         globs=(
-            *(_read("--match", text, lambda text: glob_of(_bytes(text))) for text in match),
+            *(read_option("--match", text, _glob) for text in match),
             *(prefix_glob(_bytes(text)) for text in prefix),
         ),
-        regex=_read("--regex", regex, _checked_regex) if regex else "",
-        types=frozenset(number for text in type for number in _read("--type", text, _types)),
-        dbs=frozenset(db),
-        slots=_read("--slot", slot, slots_of) if slot else None,
+        regex="" if regex is None else read_option("--regex", regex, _checked_regex),
+        types=frozenset(number for text in type for number in read_option("--type", text, _types)),
+        dbs=frozenset(number for text in db for number in read_option("--db", text, _databases)),
+        slots=None if slot is None else read_option("--slot", slot, slots_of),
         size=_optional("--size", size, UNITS),
         ttl=_optional("--ttl", ttl, SECONDS),
         idle=_optional("--idle", idle, SECONDS),
         freq=_optional("--freq", freq, NUMBERS),
-        sample=_read("--sample", sample, _share) if sample else 1.0,
+        sample=1.0 if sample is None else read_option("--sample", sample, _share),
     )
 
 
-def _optional(option: str, text: str, units: dict[str, int]) -> Between | None:
-    return _read(option, text, lambda text: between(text, units)) if text else None
+def _optional(option: str, text: str | None, units: dict[str, int]) -> Between | None:
+    return None if text is None else read_option(option, text, lambda text: between(text, units))
 
 
-def _read(option: str, text: str, reader: Callable[[str], T]) -> T:
+def _listed(text: str) -> Iterator[tuple[int, str]]:
+    """What stands between the commas of *text*, without blanks, and where."""
+    at = 0
+    for part in text.split(","):
+        yield at + len(part) - len(part.lstrip()), part.strip()
+        at += len(part) + 1
+
+
+def _glob(text: str) -> Glob:
+    raw = _bytes(text)
     try:
-        return reader(text)
+        return glob_of(raw)
     except ConditionError as error:
-        raise error.within(option, text) from None
+        letters = raw[: error.at].decode("utf-8", "surrogateescape")
+        raise ConditionError(error.reason, len(letters)) from None
 
 
 def _checked_regex(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ConditionError(error.msg, error.pos or 0) from None
     import pyarrow as pa
     import pyarrow.compute as pc
 
     try:
         pc.match_substring_regex(pa.array([b""]), text)
-    except (pa.ArrowInvalid, UnicodeEncodeError) as error:
-        reason = str(error).partition(": ")[2] or str(error)
-        raise ConditionError(f"{reason} (the expressions are RE2's: no look-around, no references)", 0) from None
+    except UnicodeEncodeError as error:
+        raise ConditionError("this is no UTF-8, of which expressions are", error.start) from None
+    except pa.ArrowInvalid as error:
+        raise _wrong_regex(text, str(error).partition(": ")[2]) from None
     return text
+
+
+def _wrong_regex(text: str, reason: str) -> ConditionError:
+    """What RE2 refused; it names the fragment, and Python's own expressions, where they refuse it too, the place."""
+    try:
+        re.compile(text)
+    except re.error as error:
+        return ConditionError(error.msg, error.pos or 0)
+    at = max(text.find(reason.rpartition(": ")[2]), 0)
+    return ConditionError(f"{reason} (the expressions are RE2's: no look-around, no references)", at)
 
 
 def _bytes(text: str) -> bytes:
@@ -216,19 +265,24 @@ def _bytes(text: str) -> bytes:
 
 
 def _types(text: str) -> list[int]:
-    at = 0
-    found = []
-    for name in text.split(","):
-        if name.strip() not in KEY_TYPES:
-            raise ConditionError(f"{name.strip()!r} is no type: {', '.join(KEY_TYPES)}", at)
-        found.append(KEY_TYPES.index(name.strip()))
-        at += len(name) + 1
-    return found
+    for at, name in _listed(text):
+        if name not in KEY_TYPES:
+            raise ConditionError(f"{name!r} is no type: {', '.join(KEY_TYPES)}", at)
+    return [KEY_TYPES.index(name) for _, name in _listed(text)]
+
+
+def _databases(text: str) -> list[int]:
+    for at, number in _listed(text):
+        if not re.fullmatch("[0-9]{1,9}", number):
+            raise ConditionError(f"{number!r} is no number of a database: 0, 1, …", at)
+    return [int(number) for _, number in _listed(text)]
 
 
 def _share(text: str) -> float:
-    found = re.fullmatch(r"\s*([0-9]{1,9}(?:\.[0-9]{1,12})?)\s*(%?)\s*", text)
+    found = re.match(r"\s*([0-9]{1,9}(?:\.[0-9]{1,12})?)\s*(%?)\s*", text)
     value = float(found[1]) / (100 if found[2] else 1) if found else 0.0
-    if not 0 < value <= 1:
+    if not found or not 0 < value <= 1:
         raise ConditionError("a share is between 0 and 1, or 0% and 100%", 0)
+    if found.end() < len(text):
+        raise ConditionError(f"{text[found.end()]!r} is not expected here", found.end())
     return value

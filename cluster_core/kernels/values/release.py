@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from cluster_core.errors import ConditionError
+
 _NAME = re.compile(r"(redis|valkey)-(\d{1,3})\.(\d{1,3})(?:\.\d{1,3})?\Z")
 _FIRST = {"redis": (5, 0), "valkey": (7, 2)}
 
@@ -46,11 +48,12 @@ NEWEST = Release("redis", (255, 255))
 
 
 def release_of(name: str) -> Release:
-    """Return the release that ``redis-7.0`` or ``valkey-9.0`` names; ValueError for one that is not known."""
+    """Return the release that ``redis-7.0`` or ``valkey-9.0`` names; raises ConditionError for one that is not known."""
     found = _NAME.match(name)
     if found is None:
-        raise ValueError(f"{name!r} is no release: redis-7.0 or valkey-9.0 is")
+        raise ConditionError(f"{name!r} is no release: redis-7.0 or valkey-9.0 is", 0)
     family, number = found[1], (int(found[2]), int(found[3]))
     if number < _FIRST[family]:
-        raise ValueError(f"{name}: commands are written for {family} {_FIRST[family][0]}.{_FIRST[family][1]} and later")
+        first = ".".join(map(str, _FIRST[family]))
+        raise ConditionError(f"commands are written for {family} {first} and later", found.start(2))
     return Release(family, number)

@@ -17,7 +17,7 @@ import numpy as np
 
 from cluster_core.errors import ClusterCoreError
 from cluster_core.formats.rdb.facts import SplitError
-from cluster_core.kernels.keys.filter import key_filter
+from cluster_core.kernels.keys.filter import CONDITIONS, count_of, key_filter, read_option
 from cluster_core.kernels.values.release import NEWEST, release_of
 from cluster_core.kernels.values.state import RESP
 from slotscope.runtime.errors import InputError
@@ -48,8 +48,6 @@ SUFFIXES = {
     "delta": (".parquet",),
 }
 """By what ``--out`` is one file; the first ends the names of parts."""
-CONDITIONS = ("match", "prefix", "regex", "type", "db", "slot", "size", "ttl", "idle", "freq", "sample")
-"""Options that choose keys."""
 _STDOUT_NUMBER = 1
 
 
@@ -62,11 +60,11 @@ def export_dumps(request: Request) -> dict[str, Any]:
     wanted = _wanted(request)
     if not request.rdb and not request.aof:
         raise InputError("nothing to read: give --rdb, --aof or both")
-    files = expand(list(request.rdb), DUMPS) if request.rdb else []
-    logs = _logs(request) if request.aof else []
-    workers = request.parallelism or os.cpu_count() or 1
+    workers = request.parallelism if request.parallelism is not None else os.cpu_count() or 1
     if workers < 1:
         raise InputError("--parallelism is the number of parts written at once: 1 or more")
+    files = expand(list(request.rdb), DUMPS) if request.rdb else []
+    logs = _logs(request) if request.aof else []
     is_one = wanted.keys_max is not None or request.out == STDOUT
     dumps = sorted(
         plan_units(
@@ -86,7 +84,6 @@ def export_dumps(request: Request) -> dict[str, Any]:
         with open(_STDOUT_NUMBER, "wb", closefd=False) as out:
             out.write(HEADS.get(wanted.style, b""))
             facts = _in_turn(units, wanted, lambda number, asked: write_part(units[number], asked, out))
-        _check_recorded(request, facts)
         return _manifest(request, units, facts, [])
     return _Folder(request, wanted, files, units).write(workers)
 
@@ -99,13 +96,9 @@ def _logs(request: Request) -> list[AofStateUnit]:
 
 
 def _wanted(request: Request) -> Wanted:
-    try:
-        release = release_of(request.target) if request.target else NEWEST
-    except ValueError as error:
-        raise InputError(f"--target: {error}") from None
-    if request.limit is not None and request.limit < 1:
-        raise InputError("--limit is a number of keys: 1 or more")
-    conditions = {name: getattr(request, name) for name in CONDITIONS}
+    release = NEWEST if request.target is None else read_option("--target", request.target, release_of)
+    keys_max = None if request.limit is None else read_option("--limit", request.limit, count_of)
+    conditions = {name: given for name in CONDITIONS if (given := getattr(request, name)) not in (None, ())}
     style = STYLES[request.to]
     return Wanted(
         key_filter(**conditions),
@@ -113,8 +106,8 @@ def _wanted(request: Request) -> Wanted:
         release,
         request.permissive,
         not request.no_crc,
-        request.limit,
-        libraries=style == RESP and release.has_functions and request.limit is None and not any(conditions.values()),
+        keys_max,
+        libraries=style == RESP and release.has_functions and keys_max is None and not conditions,
         live=_live_options(request),
     )
 
@@ -166,7 +159,6 @@ class _Folder:
                 facts = _in_turn(list(self._units.values()), self._wanted, self._part)
             else:
                 facts = self._at_once(workers)
-            _check_recorded(self._request, facts)
         except (ClusterCoreError, InputError):
             shutil.rmtree(self._work)
             raise
@@ -309,17 +301,6 @@ def _refuse_place(shown: str, out: str, is_one: bool, files: Sequence[InputFile]
         if os.path.isdir(out) and not os.listdir(out):
             return
         raise InputError(f"{shown}: something is there that is no export; choose another folder")
-
-
-def _check_recorded(request: Request, facts: Sequence[PartFacts]) -> None:
-    """Refuse conditions on what the dumps do not hold."""
-    seen = sum(one.seen for one in facts)
-    for option, asked, known, policy in (
-        ("--idle", request.idle, sum(one.idle_known for one in facts), "allkeys-lru or volatile-lru"),
-        ("--freq", request.freq, sum(one.freq_known for one in facts), "allkeys-lfu or volatile-lfu"),
-    ):
-        if asked and seen and not known:
-            raise InputError(f"{option}: not recorded in these dumps; servers record it with maxmemory-policy {policy}")
 
 
 def _manifest(

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from cluster_core.kernels.aof.command_batch import CommandBatch
 from cluster_core.kernels.aof.command_columns import command_columns
+from cluster_core.kernels.keys.filter import CONDITIONS
 from schemas.aof import AOF_SOURCE
 from schemas.bronze import RDB_SOURCE
 from slotscope.sources.aof.files import AofUnit, AofUnitReader, find_logs, plan_units
@@ -32,7 +33,7 @@ from slotscope.sources.aof.state import AofStateUnit
 from slotscope.sources.data_source import ERROR_COLUMNS, UnitReader, UnitSource, choice
 from slotscope.sources.rdb.data_source import RdbReader
 from slotscope.sources.rdb.files import RdbUnit
-from slotscope.sources.values.conditions import CONDITIONS, asked_columns
+from slotscope.sources.values.conditions import asked_columns
 from slotscope.sources.values.replayed import replayed_dump
 
 FILES = pa.schema(

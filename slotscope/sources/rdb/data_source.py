@@ -30,6 +30,7 @@ import pyarrow as pa
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.columns import key_columns
 from cluster_core.kernels.keys.batch import KeyBatch
+from cluster_core.kernels.keys.filter import CONDITIONS
 from cluster_core.kernels.values.columns import ValueColumns
 from cluster_core.memory.allocators import ALLOCATORS
 from cluster_core.memory.layouts import LAYOUT_NAMES
@@ -39,7 +40,7 @@ from slotscope.sources.data_source import ERROR_COLUMNS, UnitReader, UnitSource,
 from slotscope.sources.files import expand
 from slotscope.sources.folder_kinds import DUMPS
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader, plan_units
-from slotscope.sources.values.conditions import CONDITIONS, PushedCondition, asked_columns, filter_of, pushed_condition
+from slotscope.sources.values.conditions import PushedCondition, asked_columns, filter_of, pushed_condition
 from slotscope.sources.values.plain_bytes import local_file, mapped_bytes
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class RdbReader(UnitReader):
         for condition in self.pushed:
             chosen &= condition.mark(batch)
         if self.filter is not None:
-            rows = self.filter.rows(batch, reader.taken_at_ms)
+            rows = self.filter.rows(batch, reader.taken_at_ms, self.path)
             chosen &= np.isin(np.arange(len(batch)), rows)
         return batch.where(chosen)
 

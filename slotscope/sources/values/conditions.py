@@ -13,15 +13,12 @@ from numpy.typing import NDArray
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.columns import key_array, type_names
 from cluster_core.kernels.keys.batch import NONE, KeyBatch
-from cluster_core.kernels.keys.filter import KeyFilter, key_filter
+from cluster_core.kernels.keys.filter import CONDITIONS, KeyFilter, key_filter
 from cluster_core.kernels.values.columns import VALUE_FIELDS, value_type
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
-CONDITIONS = ("match", "prefix", "regex", "type", "db", "slot", "size", "ttl", "idle", "freq", "sample")
-"""Options that choose keys, as those of ``slotscope export``."""
-DATABASE_DIGITS_MAX = 9
 _NUMBERS = ("db", "slot", "elements", "serialized_bytes", "expire_at_ms", "idle_s", "freq", "offset")
 EQUAL_TO, IN, IS_NOT_NULL = "EqualTo", "In", "IsNotNull"
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -74,18 +71,10 @@ def pushed_condition(condition: Filter) -> PushedCondition | None:
 
 
 def filter_of(options: Mapping[str, str]) -> KeyFilter | None:
-    """Return the filter that *options* ask for, None for none; raises ConditionError for one that cannot be read, DecodeError for a database that is no number."""
-    if not any(name in options for name in CONDITIONS):
-        return None
-    asked = {name: options.get(name, "") for name in CONDITIONS}
-    databases = [one.strip() for one in asked["db"].split(",") if one.strip()]
-    if not all(one.isdecimal() and len(one) <= DATABASE_DIGITS_MAX for one in databases):
-        raise DecodeError("option db is not a number", offset=0, source=options.get("path", ""))
-    return key_filter(
-        match=[asked["match"]] if "match" in options else [], prefix=[asked["prefix"]] if "prefix" in options else [],
-        regex=asked["regex"], type=[asked["type"]] if asked["type"] else [], db=[int(one) for one in databases], slot=asked["slot"],
-        size=asked["size"], ttl=asked["ttl"], idle=asked["idle"], freq=asked["freq"], sample=asked["sample"],
-    )  # fmt: skip
+    """Return the filter that *options* ask for, None for none; raises ConditionError for one that cannot be read."""
+    asked: dict[str, Any] = {name: options[name] for name in CONDITIONS if name in options}
+    asked |= {name: [asked[name]] for name in ("match", "prefix", "type", "db") if name in asked}
+    return key_filter(**asked) if asked else None
 
 
 def asked_columns(schema: pa.Schema, options: Mapping[str, str]) -> pa.Schema:

@@ -20,7 +20,6 @@ from cluster_core.kernels.values.rare import command_of
 from cluster_core.kernels.values.release import Release
 from cluster_core.kernels.values.state import CSV, JSON, RESP
 from cluster_core.kernels.values.writer import ValueWriter
-from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.stores import is_live
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
 from slotscope.sources.rdb.twins import HASHES_MAX, TWINS_LISTED, find_twins, told
@@ -81,7 +80,7 @@ class PartReader:
     """Iterate over (bytes of the file, batch, chosen rows) of a *dump*, which stands for *source*; *facts* grow meanwhile.
 
     Raises DecodeError with path, offset and reason at the first byte that is wrong, and for a key that is there twice, unless the request
-    is permissive; InputError if times to live are asked of a dump that does not say when it was taken.
+    is permissive; UnrecordedError where the dump does not hold what a condition asks for.
     """
 
     def __init__(self, source: str, dump: RdbUnit, wanted: Wanted) -> None:
@@ -109,7 +108,7 @@ class PartReader:
                 facts.seen += len(batch)
                 facts.idle_known += int((batch.idle_s != NONE).sum())
                 facts.freq_known += int((batch.freq != NONE).sum())
-                rows = wanted.filter.rows(batch, self._taken_at_ms())
+                rows = wanted.filter.rows(batch, self.reader.taken_at_ms, facts.source)
                 hollow = batch.hollow()[rows]
                 facts.hollow += int(hollow.sum())
                 rows = rows[~hollow][:left]
@@ -144,15 +143,6 @@ class PartReader:
             raise _refusal(found, self.facts.source)
         self.facts.twin_keys = found.count
         self.facts.twins = told(found)
-
-    def _taken_at_ms(self) -> int | None:
-        if self._wanted.filter.ttl is None:
-            return None
-        if self.reader.taken_at_ms is None:
-            raise InputError(
-                f"{self.facts.source}: the dump does not say when it was taken (ctime): --ttl cannot be told"
-            )
-        return self.reader.taken_at_ms
 
 
 Source: TypeAlias = Union[RdbUnit, "AofStateUnit"]
@@ -189,7 +179,7 @@ def _refusal(found: TwinSearch, source: str) -> DecodeError:
 def write_part(unit: Source, wanted: Wanted, out: IO[bytes], *, folder: str | None = None) -> PartFacts:
     """Write the wanted keys of *unit* to *out* as text or commands; *folder* is for copies of what is not a local file.
 
-    Raises DecodeError, EncodeError and InputError.
+    Raises DecodeError, EncodeError and UnrecordedError.
     """
     with local_dump(unit, folder) as (dump, left_out):
         parts = PartReader(unit.path, dump, wanted)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_core.errors import ConditionError
+from cluster_core.errors import ConditionError, UnrecordedError
 from cluster_core.kernels.keys.filter import SECONDS, Between, between, key_filter
 from cluster_core.sizes import UNITS
 from cluster_core.slots.key_slot import key_slot
@@ -122,6 +122,13 @@ def test_what_is_absent_is_in_no_range():
         ({"ttl": "soon"}, "--ttl 'soon': line 1, column 1: a number is due here: >1kb, <=30d, 10-20"),
         ({"slot": "1,16384"}, "--slot '1,16384': line 1, column 3: '16384' is no slot and no range of slots, 0 to 16383"),
         ({"type": ["set,sets"]}, "--type 'set,sets': line 1, column 5: 'sets' is no type: string, list, set, zset, hash, stream, module, array"),
+        ({"match": ["äö[b"]}, "--match 'äö[b': line 1, column 3: no ] closes this ["),
+        ({"regex": "ab(?=b)"}, "--regex 'ab(?=b)': line 1, column 3: invalid perl operator: (?= (the expressions are RE2's: no look-around, no references)"),
+        ({"freq": "10k"}, "--freq '10k': line 1, column 3: 'k' is not expected here"),
+        ({"type": ["set, sets"]}, "--type 'set, sets': line 1, column 6: 'sets' is no type: string, list, set, zset, hash, stream, module, array"),
+        ({"db": ["0", "-1"]}, "--db '-1': line 1, column 1: '-1' is no number of a database: 0, 1, …"),
+        ({"sample": "1%x"}, "--sample '1%x': line 1, column 3: 'x' is not expected here"),
+        ({"sample": ""}, "--sample '': line 1, column 1: a share is between 0 and 1, or 0% and 100%"),
         ({"sample": "2"}, "--sample '2': line 1, column 1: a share is between 0 and 1, or 0% and 100%"),
     ],
 )  # fmt: skip
@@ -131,3 +138,21 @@ def test_a_condition_that_cannot_be_read_is_named_with_its_place(conditions, mes
         key_filter(**conditions)
 
     assert str(caught.value) == message
+
+
+def test_expressions_are_those_of_re2_also_where_python_has_others():
+    """Classes of letters by their property, which Python refuses."""
+    assert chosen(regex=r"\pN\z") == [b"user:1", b"user:22"]
+
+
+@pytest.mark.parametrize("option", ["idle", "freq"])
+def test_conditions_on_what_a_dump_does_not_record_are_refused(option):
+    """By each dump for itself: that others hold it does not help."""
+    with pytest.raises(UnrecordedError, match=f"--{option}: not recorded in a.rdb; set maxmemory-policy allkeys-l"):
+        key_filter(**{option: ">=1"}).rows(named(NAMES), 0, "a.rdb")
+
+
+def test_times_to_live_are_not_told_where_nobody_knows_when_the_dump_was_taken():
+    """They would count from 1970."""
+    with pytest.raises(UnrecordedError, match="--ttl: the dump does not say when it was taken"):
+        key_filter(ttl=">1h").rows(named(NAMES), None)
