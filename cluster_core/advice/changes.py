@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cluster_core.advice.compression import TextSums, estimate
+from cluster_core.advice.conditions import condition_subject
 from cluster_core.advice.curves import LIST_SETTING, SETTINGS, Point
 
 BUCKET_KEYS = 100
@@ -34,6 +35,10 @@ class Kind(StrEnum):
     NAMES = "names"
     COMPRESS = "compress"
     SHARE = "share"
+
+
+OF_ALL_KEYS = frozenset([Kind.UPGRADE, Kind.ALLOCATOR, Kind.RESTART])
+"""Changes to another of the conditions, which lay out all keys anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +234,7 @@ def _conditions(sums: AdviceSums, claimed: Sequence[int], least: int, *, rounds:
         saved = sums.now - sums.memory[at] - claimed[at]
         kind = Kind.RESTART if at == 0 else Kind.ALLOCATOR if name == server else Kind.UPGRADE
         if saved >= least and (kind is not Kind.UPGRADE or _is_later(server, name)):
-            found.append(Change(kind, f"{name}, {other}".encode(), saved, sums.keys, *_WORDS[kind]))
+            found.append(Change(kind, condition_subject(name, other), saved, sums.keys, *_WORDS[kind]))
     counting = [one for one in found if one.kind is not Kind.ALLOCATOR or rounds]
     best = max(counting, key=lambda one: one.saved_bytes, default=None)
     return [one if one is best else _uncounted(one) for one in found]

@@ -52,6 +52,11 @@ class Condition(NamedTuple):
         )  # fmt: skip
 
 
+def condition_subject(server: str, allocator: str) -> bytes:
+    """What a change to that server and allocator is called."""
+    return f"{server}, {allocator}".encode()
+
+
 def conditions_for(own: MemoryModel) -> list[Condition]:
     """Return the conditions to compare: the dump's own server after a load first, then it with each other allocator, then all `SERVERS`.
 

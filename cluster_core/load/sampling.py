@@ -112,7 +112,7 @@ def estimate_groups(parts: Iterable[Part], groups_of: Callable[[Draw], Iterable[
                 total[3] += size**3
         for group, (hits, size, squares, cubes) in sums.items():
             memory = _total(part, size, squares)
-            skewed = bool(memory.error) and _is_skewed(hits, squares, cubes)
+            skewed = bool(memory.error) and is_skewed(hits, squares, cubes)
             one = GroupEstimate(_total(part, hits, hits), memory._replace(skewed=skewed), hits)
             before = found.get(group)
             found[group] = one if before is None else _together(before, one)
@@ -138,7 +138,7 @@ def _total(part: Part, weights: int, squares: int) -> Estimate:
     return Estimate(total, STANDARD_ERRORS * part.keys * math.sqrt(max(spread, 0.0) / count))
 
 
-def _is_skewed(hits: int, squares: int, cubes: int) -> bool:
+def is_skewed(hits: float, squares: float, cubes: float) -> bool:
     """Whether so few of *hits* draws weigh so much that a range about their sum tells less than it says."""
     skewness = cubes**2 * hits / squares**3 if squares else 0.0
     return skewness > max(SKEWED_MIN, hits / DRAWS_A_SKEWNESS)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from cluster_core.advice.changes import OF_ALL_KEYS, Kind
 from cluster_core.load.sampling import HITS_MIN, Estimate, GroupEstimate, Part, estimate_all, estimate_groups
 from slotscope.reports.keyspace.savings import NAMES
 from slotscope.runtime import text
 from slotscope.servers.survey import Survey
+
+if TYPE_CHECKING:
+    from slotscope.sources.keys.value_sample import Savings
 
 UNTOUCHED_DAYS: Final = (1, 7, 30)
 DAY_S: Final = 86_400
@@ -67,7 +71,10 @@ def untouched(parts: Sequence[Part]) -> list[UntouchedFigures]:
 def savings(
     survey: Survey, separators: bytes, prefixes: Mapping[bytes, GroupEstimate]
 ) -> tuple[SavingsFigures | None, list[str]]:
-    """What would save memory, and notes on how near that is, or why it is not known; few large keys of one of *prefixes* make its saving skewed."""
+    """What would save memory, and notes on how near that is, or why it is not known; few large keys of one of *prefixes* make its saving skewed.
+
+    Of changes to all keys what is skewed is not known, and in the notes.
+    """
     whys = [f"{one.checkup.address}: {one.valueless}" for one in survey.masters if one.valueless and one.keys]
     if whys:
         return None, [f"what would save memory is not known: {whys[0]}; slotscope advise reads dumps"]
@@ -90,32 +97,38 @@ def savings(
         return None, [f"what would save memory is not known: {error}; slotscope advise reads dumps"]
     whole = estimate_all(survey.parts)
 
-    def told(saved: Estimate, subject: bytes = b"") -> Estimate:
+    def told(saved: Estimate, subject: bytes = b"", kind: Kind | None = None) -> Estimate:
+        if kind in OF_ALL_KEYS:
+            return saved
         skewed = prefixes.get(subject, whole).memory_bytes.skewed
         return saved._replace(skewed=bool(saved.error) and skewed)
 
     changes = [
         SavingFigures(
-            NAMES.get(one.change.kind, one.change.kind), one.change.subject, told(one.saved_bytes, one.change.subject),
+            NAMES.get(one.change.kind, one.change.kind), one.change.subject, told(one.saved_bytes, one.change.subject, one.change.kind),
             one.change.keys, one.change.how, one.change.risk, one.change.undo, one.change.counted,
         )
         for one in found.changes
     ]  # fmt: skip
     figures = SavingsFigures(changes, told(found.now_bytes), found.values)
-    return figures, list(_notes(found.values, found.unread, found.unclear, found.model_share, survey))
+    return figures, list(_notes(found, survey))
 
 
-def _notes(values: int, unread: int, unclear: int, model_share: float, survey: Survey) -> Iterable[str]:
+def _notes(found: Savings, survey: Survey) -> Iterable[str]:
+    values, unread = found.values, found.unread
     keys = sum(master.keys for master in survey.masters)
     more = f"; {text.plural(unread, 'larger key')} count as now" if unread else ""
     yield (
         f"what would save memory is from {text.plural(values, 'value')} read by DUMP ({text.percent(values, keys)} of the keys){more};"
         " equal values are not sought: slotscope advise reads all of a dump"
     )
-    if unclear:
-        yield f"{text.plural(unclear, 'further change')} may save something, but less than the error"
-    if abs(model_share - 1) > MODEL_SHARE_MAX:
-        yield f"of these keys the memory model says {text.ratio(model_share)} what MEMORY USAGE tells: take savings with care"
+    if found.unclear:
+        yield f"{text.plural(found.unclear, 'further change')} may save something, but less than the error"
+    if found.unknown:
+        named = "; ".join(f"{NAMES.get(one.kind, one.kind)} {one.subject.decode()}" for one in found.unknown)
+        yield f"not known is what these would save, since few of the keys read make up most of it: {named}; slotscope advise reads all of a dump"
+    if abs(found.model_share - 1) > MODEL_SHARE_MAX:
+        yield f"of these keys the memory model says {text.ratio(found.model_share)} what MEMORY USAGE tells: take savings with care"
 
 
 def _server(info: Mapping[str, str]) -> str:

@@ -94,25 +94,31 @@ class AdviceTally:
 
     def add(self, batch: KeyBatch, data: NDArray[np.uint8] | None, begin: int) -> None:
         """Measure the keys of *batch*, whose records are in *data*, which begins at *begin* in the file; without it they count as they are."""
-        assert batch.memory_bytes is not None
         if not len(batch):
             return
         self._keys += len(batch)
-        if data is None:
-            data, found = np.empty(0, np.uint8), self._measure.unmeasured(len(batch))
-        else:
-            found = self._measure.measure(batch, data, begin)
-        now = np.maximum(batch.memory_bytes, 0)
-        is_known = (found.shapes[:, shapes.IS_KNOWN] > 0) & (batch.memory_bytes >= 0)
+        now, found, is_known = self.measured(batch, data, begin)
         memory = found.memory
-        memory[~is_known] = now[~is_known, None]
-        both = np.column_stack((now, memory, ~is_known))
+        data = np.empty(0, np.uint8) if data is None else data
+        both = np.column_stack((now, memory, ~is_known)).astype(np.int64, copy=False)
         add_by_slot(batch.slot, both, self._slots)
         add_by_slot(np.minimum(batch.type, 255), both, self._types)
         saved = now[:, None] - memory
         self._add_curves(batch, found, is_known, saved)
         self._add_lists(batch, found, is_known, saved)
         self._add_prefixes(batch, found, is_known, saved, both, bind(texts_of, found, batch, data, begin))
+
+    def measured(
+        self, batch: KeyBatch, data: NDArray[np.uint8] | None, begin: int
+    ) -> tuple[NDArray[np.int64], Measured, NDArray[np.bool_]]:
+        """Return of each key of *batch* its bytes now, its measures, and whether they are known; else it counts under all conditions as now."""
+        assert batch.memory_bytes is not None
+        measure = self._measure
+        found = measure.unmeasured(len(batch)) if data is None else measure.measure(batch, data, begin)
+        now = np.maximum(batch.memory_bytes, 0)
+        is_known = (found.shapes[:, shapes.IS_KNOWN] > 0) & (batch.memory_bytes >= 0)
+        found.memory[~is_known] = now[~is_known, None]
+        return now, found, is_known
 
     def _add_curves(
         self, batch: KeyBatch, found: Measured, is_known: NDArray[np.bool_], saved: NDArray[np.int64]

@@ -2,6 +2,8 @@
 
 The values of each master are dealt into `GROUPS` groups, each of which is a sample by itself.  What a change saves is computed from all of them
 and from all but one: how much these differ is its error (the delete-a-group jackknife; Wolter, *Introduction to Variance Estimation*, 4.2).
+What another version, allocator or restart saves is of all keys: where few of those read make up most of it, neither figure nor error tells
+anything, and it is not known.
 """
 
 from __future__ import annotations
@@ -12,17 +14,18 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cluster_core.advice.changes import Change, rank_changes
+from cluster_core.advice.changes import OF_ALL_KEYS, Change, rank_changes
 from cluster_core.advice.compression import TextSums
-from cluster_core.advice.conditions import Condition, conditions_for
+from cluster_core.advice.conditions import Condition, condition_subject, conditions_for
 from cluster_core.advice.totals import WALKED, Totals
 from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.dumped_value import target_of_dump
 from cluster_core.formats.rdb.writer import RdbWriter
 from cluster_core.kernels.keys.batch import KeyBatch
 from cluster_core.kernels.rdb.skim import RdbSkimmer
-from cluster_core.load.sampling import Estimate, Part, Value
+from cluster_core.load.sampling import HITS_MIN, Estimate, Part, Value, is_skewed
 from cluster_core.memory.model import MemoryModel, MemorySettings
 from slotscope.sources.keys.advice_tally import AdviceTally, advice_tally
 from slotscope.sources.keys.partial_rows import TallyOptions
@@ -65,7 +68,8 @@ class Saving(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Savings:
-    """What changes would save of *now_bytes*, of *values* that were read; *unclear* more may save something, within their errors.
+    """What changes would save of *now_bytes*, of *values* that were read; *unclear* more may save something, within their errors; of what
+    those *unknown* save too few keys were read, or few make up most.
 
     *model_share* is what the memory model says of these keys, of what MEMORY USAGE told.
     """
@@ -75,6 +79,7 @@ class Savings:
     values: int
     unread: int
     unclear: int
+    unknown: Sequence[Change]
     model_share: float
 
 
@@ -104,10 +109,13 @@ def _estimate(read: Sequence[Sampled], separators: bytes) -> Savings:
     settings, model_share = _settings([file for groups in files for file in groups], read)
     options = TallyOptions(memory=settings, separators=separators, groups_max=PREFIXES_MAX)
     model, fixed, groups = None, list[Totals](), [list[Totals]() for _ in range(GROUPS)]
+    moments: NDArray[np.float64] | None = None
     for one, parts in zip(read, files, strict=True):
         for number, file in enumerate(parts):
             if file.batches(settings):
-                found, model = file.totals(options, one.scale)
+                found, model, weighed = file.totals(options, one.scale)
+                if not one.is_whole:
+                    moments = weighed if moments is None else moments + weighed
                 (fixed if one.is_whole else groups[number]).append(found)
         too_large = [draw.memory_bytes for draw in one.part.unread]
         if too_large and model is not None:
@@ -121,10 +129,21 @@ def _estimate(read: Sequence[Sampled], separators: bytes) -> Savings:
         if len(sums) > 1
     ]
     told = [Saving(change, Estimate(change.saved_bytes, error)) for change, error in _with_errors(every, others, model)]
-    clear = [one for one in told if one.saved_bytes.value > one.saved_bytes.error]
+    unknown = [] if moments is None else _unknown([one.change for one in told], every.conditions, moments)
+    known = [one for one in told if one.change not in unknown]
+    clear = [one for one in known if one.saved_bytes.value > one.saved_bytes.error]
     now = Estimate(every.memory[0], _error([one.memory[0] for one in others]))
     values, unread = (sum(len(getattr(one.part, name)) for one in read) for name in ("values", "unread"))
-    return Savings(clear, now, values, unread, len(told) - len(clear), model_share)
+    return Savings(clear, now, values, unread, len(known) - len(clear), unknown, model_share)
+
+
+def _unknown(changes: Sequence[Change], conditions: Sequence[Condition], moments: NDArray[np.float64]) -> list[Change]:
+    """Those of *changes* to another of *conditions* of which the keys read do not tell: *moments* are hits, squares and cubes of what each key saves."""
+    skewed = {
+        condition_subject(one.server, one.allocator) for one, (hits, squares, cubes) in zip(conditions, moments.T, strict=True)
+        if hits < HITS_MIN or is_skewed(hits, squares, cubes)
+    }  # fmt: skip
+    return [one for one in changes if one.kind in OF_ALL_KEYS and one.subject in skewed]
 
 
 def _with_errors(every: Totals, others: Sequence[Totals], model: MemoryModel) -> Iterable[tuple[Change, float]]:
@@ -159,15 +178,19 @@ class _File:
         """Its keys, measured."""
         return self._skim(settings)[1]
 
-    def totals(self, options: TallyOptions, scale: float) -> tuple[Totals, MemoryModel]:
-        """All conditions on its keys, each of which stands for *scale*."""
+    def totals(self, options: TallyOptions, scale: float) -> tuple[Totals, MemoryModel, NDArray[np.float64]]:
+        """All conditions on its keys, each of which stands for *scale*; keys of which each saves anything, their savings squared and cubed."""
         skimmer, batches = self._skim(options.memory)
         tally = advice_tally(skimmer.head, options)
         if tally is None:
             raise NoSavingsError(f"no model knows the memory of {self.sampled.server}")
+        moments = np.zeros((3, len(tally.conditions)))
         for batch in batches:
             tally.add(batch, self.data, 0)
-        return _scaled(totals_of(tally), scale), tally.model
+            now, found, _ = tally.measured(batch, self.data, 0)
+            saved = np.abs(now[:, None] - found.memory) * scale
+            moments += np.stack([(saved**power * (saved > 0)).sum(axis=0) for power in (0, 2, 3)])
+        return _scaled(totals_of(tally), scale), tally.model, moments
 
     def _skim(self, settings: MemorySettings | None) -> tuple[RdbSkimmer, list[KeyBatch]]:
         skimmer = RdbSkimmer(self.sampled.part.sampled, check_crc=False, memory=settings)
