@@ -164,7 +164,11 @@ KEY_USE = snapshot_table(
             DOUBLE,
             "accesses a second, estimated from LFU counters; null: not recorded (maxmemory-policy is not LFU)",
         ),
-        optional("ops_per_s_error", DOUBLE, "they are at most this much more by counters that say only so"),
+        optional(
+            "ops_per_s_error",
+            DOUBLE,
+            "they are at most this much more by counters that say only so; null: ops_per_s is the least there may be (lfu-decay-time is 2 or more)",
+        ),
         PARTIAL,
     ],
     key=("scope", "scope_value"),

@@ -29,6 +29,11 @@ class LfuSettings(NamedTuple):
     log_factor: int = 10
     decay_minutes: int = 1
 
+    @property
+    def are_bounded(self) -> bool:
+        """Whether a rate has an upper bound: counters of keys that are used every minute never fall where a loss takes two."""
+        return self.decay_minutes == 1
+
 
 @cache
 def accesses_per_s(settings: LfuSettings) -> Sequence[float] | None:

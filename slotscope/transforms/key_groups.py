@@ -75,6 +75,10 @@ def heaviest_prefixes(found: pa.Table, count: int) -> pa.Table:
     return ranked.filter(pc.less_equal(ranked["rank_bytes"], count))
 
 
+RATE_BOUNDS = "rate_bounds"
+"""That counters tell how much more often than said keys may be used."""
+
+
 def slot_uses(rows: pa.Table, nodes: Mapping[str, str | None] | None) -> pa.Table:
     """Loads and amounts of rows of kind `SLOT` by slot and node."""
     return sums(with_amounts(with_node(rows, nodes)), ("slot", "node_id"), _IN_SLOTS)
@@ -83,7 +87,7 @@ def slot_uses(rows: pa.Table, nodes: Mapping[str, str | None] | None) -> pa.Tabl
 def key_use(slots: pa.Table, prefixes: pa.Table, known: Container[str]) -> pa.Table:
     """How keys are used and how long they stay: of the cluster, each node, each slot (`slot_uses`) and the heaviest *prefixes*.
 
-    *known* are ``idle``, ``counters`` and the loads that are; what is not known is null.
+    *known* are ``idle``, ``counters``, `RATE_BOUNDS` and the loads that are; what is not known is null.
     """
     everything = constant("", len(slots), pa.string())
     scopes = [("cluster", everything), ("node", slots["node_id"])]
@@ -109,7 +113,8 @@ def _uses(scope: str, value: pa.Array, words: pa.Array, rows: pa.Table, known: C
     said = {
         **dict.fromkeys(USES[: len(UNTOUCHED_S)], "idle"),
         **dict.fromkeys(USES[len(UNTOUCHED_S) : -2], "expires"),
-        **dict.fromkeys(USES[-2:], "counters"),
+        USES[-2]: "counters",
+        USES[-1]: RATE_BOUNDS,
     }
     unknown = constant(None, len(rows), pa.int64())
     amounts = {name: rows[name] if said[name] in known else unknown for name in USES}

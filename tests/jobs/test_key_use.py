@@ -35,7 +35,7 @@ def dump(path, keys):
 
 @pytest.fixture(scope="module")
 def use_root(spark, tmp_path_factory):
-    """Snapshots ``old`` and ``new`` with counters, ``idle`` with idle times, ``none`` without either."""
+    """Snapshots ``old`` and ``new`` with counters, ``slow`` with some that fall every two minutes, ``idle`` with idle times, ``none`` without either."""
     folder = tmp_path_factory.mktemp("use")
     hour = {"expire_ms": (CTIME + 600) * 1000}
     dumps = {
@@ -54,9 +54,11 @@ def use_root(spark, tmp_path_factory):
             *((b"fresh:left%d" % i, {"idle": 60}) for i in range(10)),
         ],
         "none": [(b"a:%d" % i, {}) for i in range(10)],
+        "slow": [(b"cart:%d" % i, {"freq": 100}) for i in range(50)],
     }
     for name, keys in dumps.items():
-        request = Request(root=str(folder / "root"), snapshot=name, rdb=(dump(folder / f"{name}.rdb", keys),))
+        rdb = (dump(folder / f"{name}.rdb", keys),)
+        request = Request(root=str(folder / "root"), snapshot=name, rdb=rdb, lfu_decay_time=2 if name == "slow" else 1)
         key_slots.run(spark, request, read_settings())
     return str(folder / "root")
 
@@ -114,3 +116,19 @@ def test_counters_give_operations_by_slot_that_are_called_estimated(use_root):
 
     assert "ops" not in loads
     assert sum(loads["ops_estimated"]) == pytest.approx((50 * 946 + 5 * 446) / 60 * 1000, rel=0.01)
+
+
+def test_rates_of_counters_that_only_rise_are_said_to_be_the_least(use_root):
+    """With an lfu-decay-time of two minutes: in the table, on the terminal, on the page, in a comparison."""
+    (whole,) = read_rows(use_root, KEY_USE, snapshot_id="slow", scope="cluster")
+    report = load_report(use_root, "slow")
+    comparison = compare_reports(load_report(use_root, "old"), report)
+
+    assert whole["ops_per_s"] > 0
+    assert whole["ops_per_s_error"] is None
+    assert "accesses a second, estimated, at least (with lfu-decay-time 2" in " ".join(shown(report).split())
+    assert "≥ " in shown(report)
+    assert "≥ " in render_html(report)
+    assert comparison.heat is not None
+    assert [one.shown_after[:2] for one in comparison.heat] == ["≥ "]
+    assert "≥ " not in shown(load_report(use_root, "new"))

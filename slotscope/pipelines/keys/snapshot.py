@@ -56,6 +56,7 @@ from slotscope.transforms import (
     snapshot_tables,
 )
 from slotscope.transforms.findings import Foreign, SuspiciousSlot
+from slotscope.transforms.key_groups import RATE_BOUNDS
 from slotscope.transforms.partial_sums import PartialSums, over_units, read_units
 from slotscope.transforms.snapshot_tables import SnapshotTables
 from slotscope.transforms.unread_findings import find_partial, find_unread, share_by_node
@@ -150,7 +151,8 @@ class KeySnapshot:
 
     def _known(self) -> frozenset[str]:
         """The loads that some input knows, and what it says of how keys are used."""
-        return frozenset(name for name in KNOWN if any(getattr(unit, f"knows_{name}") for unit in self.units))
+        known = {name for name in KNOWN if any(getattr(unit, f"knows_{name}") for unit in self.units)}
+        return frozenset(known | {RATE_BOUNDS} if self.options.lfu.are_bounded and "counters" in known else known)
 
     def _changes(self, spark: SparkSession) -> list[Change]:
         settings, topology = self.settings, self.topology

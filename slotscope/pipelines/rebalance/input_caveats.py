@@ -29,7 +29,7 @@ def foreign_load(weights: Weights) -> list[Caveat]:
 
 def estimated_load(resources: Sequence[str]) -> list[Caveat]:
     """Operations that nobody counted."""
-    words = f"{OPS_ESTIMATED}: accesses in 1,000 s, estimated from the LFU counters of the dumps; SLOT-STATS polls or MONITOR logs count them"
+    words = f"{OPS_ESTIMATED}: accesses in 1,000 s, estimated from the LFU counters of the dumps (with lfu-decay-time 2 and more the least there may be); SLOT-STATS polls or MONITOR logs count them"
     return [Caveat(Severity.WARNING, Code.OPS_ESTIMATED, words)] if OPS_ESTIMATED in resources else []
 
 

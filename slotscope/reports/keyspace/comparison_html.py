@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from slotscope.reports.keyspace.comparison import PARTIAL_COMPARISON, ComparisonReport, status_words
 from slotscope.reports.keyspace.figures import node_names
-from slotscope.reports.keyspace.key_use import number
 from slotscope.reports.keyspace.trend import Trend, TrendPoint
 from slotscope.reports.line_chart import STYLES, Chart, Series, line_chart
 from slotscope.reports.page import render_page
@@ -28,7 +27,6 @@ def render_comparison_html(report: ComparisonReport) -> str:
     context = {
         "report": report,
         "tables": tables,
-        "heat_number": number,
         "rows_shown": ROWS_ON_PAGE,
         "partial_comparison": PARTIAL_COMPARISON,
         "has_map": data is not None,

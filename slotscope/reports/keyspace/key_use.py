@@ -18,6 +18,9 @@ MOSTLY_EXPIRING: Final = 0.5
 COLUMNS = tuple(name for name in KEY_USE.columns if name not in ("snapshot_id", "partial", "scope", "scope_value_text"))
 
 
+LEAST = ", at least (with lfu-decay-time 2 and more counters of keys in use only rise)"
+
+
 @dataclass(frozen=True, slots=True)
 class KeyUse:
     """A row of ``gold/key_use``; *name* is its node, slot or prefix."""
@@ -107,11 +110,15 @@ def _uses(root: str, snapshot_id: str, scope: str, order_by: str = "scope_value"
 
 @dataclass(frozen=True, slots=True)
 class HeatChange:
-    """A prefix that was used more, or less, in the later of two snapshots: accesses a second in both; *before* is None if the earlier one does not list it."""
+    """A prefix that was used more, or less, in the later of two snapshots: accesses a second in both, as words, too; *before* is None if the
+    earlier one does not list it.
+    """
 
     name: bytes
     before: float | None
     after: float
+    shown_before: str
+    shown_after: str
 
     @property
     def words(self) -> str:
@@ -123,8 +130,14 @@ def heat_changes(before: UseReport | None, after: UseReport | None) -> list[Heat
     """Return prefixes by how much more they are used, those that heat up first; None where a snapshot does not say."""
     if before is None or after is None or before.whole.ops_per_s is None or after.whole.ops_per_s is None:
         return None
-    old, new = ({one.name: one.ops_per_s or 0.0 for one in side.prefixes} for side in (before, after))
-    found = [HeatChange(name, old.get(name), rate) for name, rate in new.items() if rate != old.get(name, 0.0)]
+    old, new = ({one.name: (one.ops_per_s or 0.0, number(one)) for one in side.prefixes} for side in (before, after))
+    unlisted = (None, text.NOTHING)
+    found = [
+        HeatChange(name, was, rate, shown_before, shown)
+        for name, (rate, shown) in new.items()
+        for was, shown_before in [old.get(name, unlisted)]
+        if rate != (was or 0.0)
+    ]
     return sorted(found, key=lambda one: ((one.before or 0.0) - one.after, one.name))
 
 
@@ -132,7 +145,8 @@ def use_figures(use: KeyUse) -> list[tuple[str, str]]:
     """What a snapshot's totals say, as (name, figure); what is not known is left out."""
     found = []
     if use.ops_per_s is not None:
-        found.append(("accesses a second, estimated", rate(use)))
+        more = "" if use.ops_per_s_error is not None else LEAST
+        found.append((f"accesses a second, estimated{more}", rate(use)))
     weight = use.weight_bytes
     for days in ("1", "7", "30"):
         size = getattr(use, f"untouched_{days}d_bytes")
@@ -152,13 +166,16 @@ def use_figures(use: KeyUse) -> list[tuple[str, str]]:
 
 
 def rate(use: KeyUse) -> str:
-    """Accesses a second, ``12.3 +≤ 4.0``: what counters at their start may hide stands behind."""
+    """Accesses a second, ``12.3 +≤ 4.0``: what counters at their start may hide stands behind; ``≥ 12.3`` is the least there may be."""
+    return number(use) + (f" +≤ {_digits(use.ops_per_s_error)}" if use.ops_per_s_error else "")
+
+
+def number(use: KeyUse) -> str:
+    """Accesses a second in three digits, ``≥`` before the least there may be."""
     if use.ops_per_s is None:
         return text.NOTHING
-    more = f" +≤ {number(use.ops_per_s_error)}" if use.ops_per_s_error else ""
-    return f"{number(use.ops_per_s)}{more}"
+    return f"{'≥ ' if use.ops_per_s_error is None else ''}{_digits(use.ops_per_s)}"
 
 
-def number(value: float | None) -> str:
-    """Accesses a second in three digits."""
-    return text.NOTHING if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+def _digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial as bind
 
 from slotscope.reports.ink import Cell, Ink
-from slotscope.reports.keyspace.key_use import NOT_RECORDED, HeatChange, KeyUse, UseReport, number, rate, use_figures
+from slotscope.reports.keyspace.key_use import NOT_RECORDED, HeatChange, KeyUse, UseReport, rate, use_figures
 from slotscope.runtime import text
 
 ROWS_SHOWN = 5
@@ -49,8 +49,8 @@ def print_heat_changes(changes: Sequence[HeatChange] | None, ink: Ink) -> None:
     cells: list[list[Cell]] = [
         [
             bind(ink.key, one.name),
-            number(one.before),
-            number(one.after),
+            one.shown_before,
+            one.shown_after,
             one.words,
         ]
         for one in ends
