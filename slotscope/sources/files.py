@@ -13,15 +13,12 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import starmap
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from cluster_core.errors import DecodeError, MissingInputError
 from slotscope.runtime.errors import PlaceError
 from slotscope.runtime.storage import stores
 from slotscope.sources.byte_streams import CHUNK_BYTES, FileStream, InflatedStream, PlainStream
-
-if TYPE_CHECKING:
-    pass
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
