@@ -38,6 +38,8 @@ class ContainerReader(Generic[T]):
     `room` gives and tell `take` how many, so that nothing is copied.
     """
 
+    _chunks = 1  # so many times CHUNK_BYTES at a time; no part of a state
+
     def __init__(self) -> None:
         self._lay_out()
         self._reset()
@@ -90,7 +92,7 @@ class ContainerReader(Generic[T]):
 
     def room(self, size_bytes: int = 0) -> memoryview:
         """Room for the next piece of the current file, behind what is left of the one before; good until `take`."""
-        kept, size_bytes = len(self._tail), size_bytes or CHUNK_BYTES
+        kept, size_bytes = len(self._tail), size_bytes or self._chunks * CHUNK_BYTES
         if len(self._window) < max(size_bytes, 2 * kept):
             self._window = np.empty(max(size_bytes, 2 * kept), dtype=np.uint8)
         self._window[:kept] = self._tail
@@ -136,7 +138,7 @@ class ContainerReader(Generic[T]):
     def _feed_pcap(self, data: NDArray[np.uint8], at: int) -> Iterator[T]:
         base = self._offset
         while True:
-            chunk = data[: at + CHUNK_BYTES]
+            chunk = data[: at + self._chunks * CHUNK_BYTES]
             walked = walk_pcap(chunk, at, base, self._is_little, self._fraction_ns, self._link_type, self._records)
             count, at, status = walked
             yield from self._follow(chunk, count)

@@ -6,6 +6,7 @@ The kernels' fast path and the plain code's slow path, put together in order of 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from cluster_core.formats.capture.bus_capture import CapturedGap, CapturedUnknown, Endpoint, Origin, Row
 from cluster_core.formats.capture.link_layers import address_text
 from cluster_core.kernels.bus import streams as bs
-from cluster_core.kernels.bus.batch import EVENT, BusBatch, packed_address
+from cluster_core.kernels.bus.batch import EVENT, BusBatch, SharedBatch, packed_address
 from cluster_core.kernels.bus.messages import SPAN, Tables
 from cluster_core.kernels.bus.packets import ADDRESS_BYTES, PACKETS_PER_CHUNK, Rows, new_rows, rows_to_fill
 from cluster_core.kernels.bus.spans import batch_of_spans, new_tables
@@ -72,11 +73,30 @@ class _Where(NamedTuple):
     direction: int
 
 
-class BusFollower:
-    """Follows the directions of a series; `follow` takes the segments of a chunk and yields batches."""
+class Share(NamedTuple):
+    """The connections of one of several decoders of a series: every *of*-th, from number *at* on."""
 
-    def __init__(self, streams_max: int, *, keep_packed: bool = False) -> None:
+    at: int
+    of: int
+
+    def has(self, connections: Any) -> Any:
+        """Whether it has a connection, or each of several."""
+        return connections % self.of == self.at
+
+
+class BusFollower:
+    """Follows the directions of a series; `follow` takes the segments of a chunk and yields batches.
+
+    With a *share* all directions are followed all the same, since what becomes of one may depend on the others, but only
+    messages of the share's connections are decoded, and only their rows told.
+    """
+
+    _share: Share | None = None  # no part of a state
+
+    def __init__(self, streams_max: int, *, keep_packed: bool = False, share: Share | None = None) -> None:
         self._keep_packed = keep_packed
+        if share is not None:
+            self._share = share
         self._last_packet = 0
         self.addresses = new_interned(ADDRESS_BYTES, 3 * PACKETS_PER_CHUNK)
         self.repeated_bytes = 0
@@ -171,7 +191,8 @@ class BusFollower:
         columns["ts_ns"], columns["packet"], columns["offset"] = records.ts_ns[at], packet_base + at, records.offset[at]
         batch = self._decode(data, spans, key, extras, rows)
         keys = np.concatenate((key, np.array([extra.key for extra in extras], dtype=np.int64)))
-        batch.released = packet_base + (np.sort(keys) >> 1)
+        released = packet_base + (np.sort(keys) >> 1)
+        batch.released = released[batch.places] if isinstance(batch, SharedBatch) else released
         batch.gaps, self._gaps = [(packet_base + at, gap) for at, gap in self._gaps], []
         batch = self._with_events(batch, records, packet_base)
         tops[bs.MESSAGES :] = 0
@@ -274,17 +295,21 @@ class BusFollower:
             else:
                 origin = self._origin(where, item.mark)
                 gap = CapturedGap(origin, item.start, item.end, item.count, item.reason)
-                rows.append(gap)
-                self._gaps.append((where.key >> 1, gap))
+                if self._is_ours(where.row):
+                    rows.append(gap)
+                    self._gaps.append((where.key >> 1, gap))
                 frames = slow.framer.lose(item.mark) if item.count is None else slow.framer.skip(item.count, item.mark)
             for frame in frames:
                 self._add(where, frame, extras, rows)
 
     def _add(self, where: _Where, frame: Frame, extras: list[_Extra], rows: list[Row]) -> None:
-        if isinstance(frame, UnknownBytes):
-            rows.append(CapturedUnknown(self._origin(where, frame.mark), frame.count, frame.looks_like, frame.sample))
-        else:
+        if not isinstance(frame, UnknownBytes):
             extras.append(_Extra(*where, frame.mark, frame.raw))
+        elif self._is_ours(where.row):
+            rows.append(CapturedUnknown(self._origin(where, frame.mark), frame.count, frame.looks_like, frame.sample))
+
+    def _is_ours(self, row: int) -> bool:
+        return self._share is None or self._share.has(int(self._streams.rows.connection[row]))
 
     def _origin(self, where: _Where, mark: Mark) -> Origin:
         streams, row = self._streams, where.row
@@ -314,10 +339,16 @@ class BusFollower:
         if extras:
             plain = np.frombuffer(b"".join(extra.raw for extra in extras), dtype=np.uint8)
             spans = _merged(spans, key, extras)
+        whole, places = len(spans), None
+        if self._share is not None:
+            places = np.flatnonzero(self._share.has(self._streams.rows.connection[spans.row]))
+            spans = spans[places]
         buffers = (data, self._side, plain)
         batch, self._tables = batch_of_spans(buffers, spans, self._streams, self._tables, keep_packed=self._keep_packed)
         batch.addresses, batch.rows = self.addresses.rows(), rows
         batch.released = np.full(len(batch), self._last_packet, dtype=np.int64)
+        if places is not None:
+            batch = SharedBatch(*(getattr(batch, one.name) for one in fields(BusBatch)), places, whole - len(batch))
         return batch
 
     def _with_events(self, batch: BusBatch, records: Rows, packet_base: int) -> BusBatch:

@@ -224,21 +224,23 @@ class BadRows:
             self._spoken.update(dict.fromkeys(_distinct(np.asarray(messages.stream))))
             while len(self._spoken) > STREAMS_MAX:
                 del self._spoken[next(iter(self._spoken))]
-            for number in np.flatnonzero(~np.asarray(messages.understood)).tolist():
-                self._take_message(place, batch, number, first_id)
-        for row in batch.rows:
-            self._take_row(place, row)
+            if not messages.understood.all():
+                numbers = batch.numbers(first_id).tolist()
+                for row in np.flatnonzero(~np.asarray(messages.understood)).tolist():
+                    self._take_message(place, batch, row, numbers[row])
+        for other in batch.rows:
+            self._take_row(place, other)
 
-    def _take_message(self, place: Place, batch: BusBatch, row: int, first_id: int) -> None:
+    def _take_message(self, place: Place, batch: BusBatch, row: int, number: int) -> None:
         at = batch.messages[row]
         if at.captured < at.totlen:
             self._cut += 1
-            reason = f"message {first_id + row}: {at.captured} of {at.totlen} bytes were captured"
+            reason = f"message {number}: {at.captured} of {at.totlen} bytes were captured"
             self.add(*place(int(at.offset)), reason, int(at.totlen - at.captured), fatal=False)
             return
         known = at.type < len(MessageType)
         what = "of a message type that is not known" if not known else "not understood"
-        reason = f"message {first_id + row}, type {at.type}: {at.unknown_bytes} of {at.totlen} bytes {what}"
+        reason = f"message {number}, type {at.type}: {at.unknown_bytes} of {at.totlen} bytes {what}"
         self.add(*place(int(at.offset)), reason, int(at.unknown_bytes), fatal=bool(known))
 
     def _take_row(self, place: Place, row: Row) -> None:

@@ -7,21 +7,27 @@
 
 Files of a path are one series: rotated ones follow each other, captures of one time are merged.  pcap, pcapng and JSON
 lines, plain, gzip or zstd.  Options: ``rows`` (``messages``, ``gossip``, ``bad``); ``mode`` (``strict``: damage fails the
-query; ``permissive``: what can be read is returned, ``rows=bad`` tells the rest).
+query; ``permissive``: what can be read is returned, ``rows=bad`` tells the rest); ``split`` (default ``true``: a large
+series of pcap files, plain or zstd, on this machine, is read by several tasks, each for its part of the connections);
+``parallelism`` (those tasks, default 2).  All rows, numbers and times are those of one task; ``message_id`` gives their
+order back.  ``bitmap_id`` is made of the slots: equal in all captures where these are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 import pyarrow as pa
 
+from cluster_core.kernels.bus.follower import Share
 from schemas.history import GOSSIP_FIELDS, MESSAGE_FIELDS
 from slotscope.sources.bus.capture_reader import BAD, CaptureReader
-from slotscope.sources.bus.files import CaptureFile
+from slotscope.sources.bus.files import CaptureFile, is_splittable
 from slotscope.sources.bus.series import read_series
 from slotscope.sources.data_source import UnitSource
+
+_Unit = tuple[tuple[CaptureFile, ...], Share | None]
 
 
 class ClusterBusReader(CaptureReader):
@@ -29,10 +35,19 @@ class ClusterBusReader(CaptureReader):
 
     schemas: ClassVar = {"messages": pa.schema(MESSAGE_FIELDS), "gossip": pa.schema(GOSSIP_FIELDS), "bad": BAD}
 
-    def batches(self, unit: tuple[CaptureFile, ...]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one series; raises DecodeError in strict mode."""
+    known = frozenset({"split", "parallelism"})
+
+    def units(self) -> Iterable[_Unit]:
+        """The series, in shares of its connections where that pays; raises DecodeError for a path that names nothing."""
+        for files in super().units():
+            of = self.parallelism if self.split and self.rows != "bad" and is_splittable(files) else 1
+            yield from ((files, Share(at, of)) for at in range(of)) if of > 1 else [(files, None)]
+
+    def batches(self, unit: _Unit) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one series or share; raises DecodeError in strict mode."""
+        files, share = unit
         schema = self.arrow_schema()
-        for columns in read_series(unit, self.rows, permissive=self.permissive):
+        for columns in read_series(files, self.rows, permissive=self.permissive, share=share):
             arrays = [
                 columns[name] if columns[name].type == kind else columns[name].cast(kind)
                 for name, kind in zip(schema.names, schema.types, strict=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ from cluster_core.errors import DecodeError
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.columns import TextTable, address_of, gossip_columns, message_columns
 from cluster_core.kernels.bus.decoder import BusDecoder
+from cluster_core.kernels.bus.follower import Share
 from cluster_core.kernels.bus.rows import batch_of_rows
 from slotscope.sources.bus.capture_points import PointClocks
 from slotscope.sources.bus.clues import BadRows, in_file
@@ -60,12 +62,9 @@ class BitmapNumbers:
     def of(self, batch: BusBatch) -> tuple[NDArray[np.int64], list[tuple[int, int]]]:
         """The numbers of the batch's bitmaps, and of the new ones the message (row) in which each appears."""
         ids = np.full(len(batch.bitmaps), -1, dtype=np.int64)
-        at = batch.messages.view(np.ndarray)
-        used = np.stack((at["slots"], at["body_slots"]), axis=1).ravel()
-        is_used = np.zeros(len(ids) + 1, dtype=np.bool_)  # the last one is that of `NONE`
-        is_used[used] = True
+        used, distinct = _used_bitmaps(batch)
         fresh = []
-        for number in np.flatnonzero(is_used[:-1]).tolist():
+        for number in distinct:
             content = batch.bitmap(number)
             known = self.numbers.get(content)
             if known is None:
@@ -82,6 +81,24 @@ class BitmapNumbers:
         return ids, new
 
 
+def _used_bitmaps(batch: BusBatch) -> tuple[NDArray[np.int32], list[int]]:
+    """The bitmaps of the header and of the body of each message in turn, and the distinct ones; `NONE` is not among these."""
+    at = batch.messages.view(np.ndarray)
+    used = np.stack((at["slots"], at["body_slots"]), axis=1).ravel()
+    is_used = np.zeros(len(batch.bitmaps) + 1, dtype=np.bool_)  # the last one is that of `NONE`
+    is_used[used] = True
+    return used, np.flatnonzero(is_used[:-1]).tolist()
+
+
+def bitmap_digests(batch: BusBatch) -> NDArray[np.int64]:
+    """A number of each of the batch's bitmaps that is made of its slots: whoever meets them gives them the same one."""
+    ids = np.full(len(batch.bitmaps), -1, dtype=np.int64)
+    for number in _used_bitmaps(batch)[1]:
+        digest = blake2b(batch.bitmap(number), digest_size=8).digest()
+        ids[number] = int.from_bytes(digest, "little") >> 1
+    return ids
+
+
 class BatchTexts:
     """The tables of batches as texts."""
 
@@ -94,10 +111,12 @@ class BatchTexts:
         return nodes.read(batch.nodes), texts.read(batch.texts), addresses.read(batch.addresses)
 
 
-def read_series(files: Sequence[CaptureFile], rows: str, *, permissive: bool) -> Iterator[dict[str, pa.Array]]:
-    """Columns of ``messages``, ``gossip`` or ``bad`` *rows* of a whole series; raises DecodeError in strict mode."""
-    decoder, release, bad = BusDecoder(), Release(), BadRows(strict=not permissive)
-    bitmaps, tables = BitmapNumbers(), BatchTexts()
+def read_series(
+    files: Sequence[CaptureFile], rows: str, *, permissive: bool, share: Share | None = None
+) -> Iterator[dict[str, pa.Array]]:
+    """Columns of ``messages``, ``gossip`` or ``bad`` *rows* of a whole series, or of a *share* of its connections; raises DecodeError in strict mode."""
+    decoder, release, bad = BusDecoder(share=share), Release(), BadRows(strict=not permissive)
+    tables = BatchTexts()
     first_id = 0
     path = ""
 
@@ -108,7 +127,7 @@ def read_series(files: Sequence[CaptureFile], rows: str, *, permissive: bool) ->
         nodes, texts, addresses = tables.of(batch)
         if rows == "gossip":
             return gossip_columns(batch, first_id=first_id, nodes=nodes, texts=texts)
-        ids, _ = bitmaps.of(batch)
+        ids = bitmap_digests(batch)
         return message_columns(
             batch, first_id=first_id, bitmap_ids=ids, file=path, nodes=nodes, texts=texts, addresses=addresses
         )
@@ -118,7 +137,7 @@ def read_series(files: Sequence[CaptureFile], rows: str, *, permissive: bool) ->
         columns = columns_of(batch)
         if columns is not None:
             yield columns
-        first_id += len(batch)
+        first_id += batch.whole()
     columns = columns_of(decoder.finish())
     if columns is not None:
         yield columns

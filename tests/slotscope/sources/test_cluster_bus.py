@@ -12,7 +12,7 @@ from cluster_core.formats.capture.bus_lines import row_to_line
 from cluster_core.wire.bus import encode_message
 from schemas.history import GOSSIP_FIELDS, MESSAGE_FIELDS
 from slotscope.sources.bus.data_source import ClusterBusDataSource, ClusterBusReader
-from tests.builders.bus_builder import START_NS, conversation, every_kind, pcap, ping
+from tests.builders.bus_builder import START_NS, bitmap, conversation, every_kind, pcap, ping
 from tests.builders.edited_captures import cut_to, packets_of, write
 from tests.conftest import DATA
 
@@ -69,11 +69,16 @@ def test_json_lines_give_the_rows_of_the_capture_that_they_were_made_of(tmp_path
     assert read(lines, "gossip", permissive=True) == read(capture, "gossip", permissive=True)
 
 
-def test_a_bitmap_is_numbered_once_however_often_it_is_sent(tmp_path) -> None:
-    path = tmp_path / "bus.pcap"
-    path.write_bytes(pcap(conversation([encode_message(ping())] * 5)))
+def test_a_bitmap_has_one_number_however_often_and_wherever_it_is_sent(tmp_path) -> None:
+    path, other = tmp_path / "bus.pcap", tmp_path / "other.pcap"
+    slots = [bitmap(1), bitmap(2), bitmap(1)]
+    path.write_bytes(pcap(conversation([encode_message(ping(myslots=one)) for one in slots])))
+    other.write_bytes(pcap(conversation([encode_message(ping(myslots=bitmap(2)))])))
 
-    assert [row["bitmap_id"] for row in read(path)] == [0] * 5
+    first, second, third = (row["bitmap_id"] for row in read(path))
+
+    assert first == third != second
+    assert [row["bitmap_id"] for row in read(other)] == [second]
 
 
 def test_a_file_that_was_rotated_goes_on_where_the_last_one_ended(tmp_path) -> None:
