@@ -342,13 +342,14 @@ class BusFollower:
         whole, places = len(spans), None
         if self._share is not None:
             places = np.flatnonzero(self._share.has(self._streams.rows.connection[spans.row]))
-            spans = spans[places]
+            spans = spans[places].view(np.recarray)
         buffers = (data, self._side, plain)
         batch, self._tables = batch_of_spans(buffers, spans, self._streams, self._tables, keep_packed=self._keep_packed)
         batch.addresses, batch.rows = self.addresses.rows(), rows
         batch.released = np.full(len(batch), self._last_packet, dtype=np.int64)
         if places is not None:
-            batch = SharedBatch(*(getattr(batch, one.name) for one in fields(BusBatch)), places, whole - len(batch))
+            told = {one.name: getattr(batch, one.name) for one in fields(BusBatch)}
+            batch = SharedBatch(**told, places=places, others=whole - len(batch))
         return batch
 
     def _with_events(self, batch: BusBatch, records: Rows, packet_base: int) -> BusBatch:

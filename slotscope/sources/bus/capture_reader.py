@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,6 +20,10 @@ class CaptureReader(UnitReader):
 
     known = frozenset[str]()
 
-    def units(self) -> Iterable[tuple[CaptureFile, ...]]:
-        """The series; raises DecodeError for a path that names nothing."""
-        return [tuple(survey(find_captures([self.path])))]
+    def series(self) -> tuple[CaptureFile, ...]:
+        """The files; raises DecodeError for a path that names nothing."""
+        return tuple(survey(find_captures([self.path])))
+
+    def units(self) -> Iterable[Any]:
+        """The series is one unit."""
+        return [self.series()]

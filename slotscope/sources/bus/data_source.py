@@ -39,9 +39,9 @@ class ClusterBusReader(CaptureReader):
 
     def units(self) -> Iterable[_Unit]:
         """The series, in shares of its connections where that pays; raises DecodeError for a path that names nothing."""
-        for files in super().units():
-            of = self.parallelism if self.split and self.rows != "bad" and is_splittable(files) else 1
-            yield from ((files, Share(at, of)) for at in range(of)) if of > 1 else [(files, None)]
+        files = self.series()
+        of = self.parallelism if self.split and self.rows != "bad" and is_splittable(files) else 1
+        return [(files, Share(at, of) if of > 1 else None) for at in range(of)]
 
     def batches(self, unit: _Unit) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one series or share; raises DecodeError in strict mode."""
