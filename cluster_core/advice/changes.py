@@ -115,15 +115,17 @@ def _settings(sums: AdviceSums, claimed: list[int], least: int) -> list[Change]:
         found.append(
             Change(
                 Kind.SETTING, point.setting.encode(), point.saved_bytes, point.keys,
-                f"CONFIG SET {point.setting} {point.value}, then {_ANEW[point.setting == LIST_SETTING]}",
+                f"CONFIG SET {point.setting} {point.value}{_BESIDE.get(point.setting, '').format(point.value)}, then {_ANEW[point.setting == LIST_SETTING]}",
                 f"commands on these keys walk up to {point.walked_max:,} {'bytes' if point.setting == LIST_SETTING else 'elements'}",
-                f"CONFIG SET {point.setting} {usual}, and the same again",
+                f"CONFIG SET {point.setting} {usual}{_BESIDE.get(point.setting, '').format(512)}, and the same again",
             )
         )  # fmt: skip
         _claim(claimed, sums.setting_saved.get(point.setting, ()))
     return found
 
 
+_BESIDE = {"set-max-listpack-entries": " set-max-intset-entries {}"}
+"""What must be set, too: of a set that is larger than integers may be packed a server that loads it makes a table at once."""
 _ANEW = (
     "load the keys anew: restart, or resync a replica and fail over",
     "write the lists anew, since a server that loads them keeps their nodes: slotscope export --type list --to resp",

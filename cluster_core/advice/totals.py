@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cluster_core.advice.changes import AdviceSums, PrefixSums
+from cluster_core.advice.changes import BUCKET_KEYS, AdviceSums, PrefixSums
 from cluster_core.advice.compression import TextSums
 from cluster_core.advice.conditions import Condition
 from cluster_core.advice.curves import LIST_SETTING, SETTINGS, Point, Step, curve, marked
-from cluster_core.memory.model import MemoryModel
-from cluster_core.memory.packed_sizes import listpack_string_bytes
+from cluster_core.memory.layouts import KEY_IN_OBJECT
+from cluster_core.memory.model import ENTRY_BYTES, OBJECT_BYTES, MemoryModel
 from cluster_core.memory.strings import sds_bytes
 
-BUCKET_NAME_BYTES = 16
+BUCKET_NUMBER_BYTES = 4
+"""What a bucket's name has behind its prefix."""
+LISTPACK_HEAD_BYTES = 7
+SPREAD_PERCENT = 10
+"""To either side of the mean: a hundred entries together, each off by half the mean or so."""
 WALKED = 2
 """The place of the most elements walked among the sums of a curve."""
 
@@ -68,7 +72,7 @@ class Totals:
             for name, knee in knees.items()
         }
         count = len(self.conditions)
-        prefixes = [_prefix_sums(name, keys, amounts, count) for name, (keys, amounts) in self.prefixes.items()]
+        prefixes = [_prefix_sums(name, keys, amounts, count, model) for name, (keys, amounts) in self.prefixes.items()]
         values, size = self.shared
         return AdviceSums(
             self.memory[0], self.keys, [(one.server, one.allocator) for one in self.conditions],
@@ -76,12 +80,12 @@ class Totals:
         )  # fmt: skip
 
 
-def _prefix_sums(name: bytes, keys: int, amounts: Sequence[int], conditions: int) -> PrefixSums:
+def _prefix_sums(name: bytes, keys: int, amounts: Sequence[int], conditions: int, model: MemoryModel) -> PrefixSums:
     now, behind = amounts[0], 2 * conditions + 2
     memory, bucket_saved = amounts[1 : conditions + 1], amounts[conditions + 2 : behind]
     names, bucket_keys, bucket_now, payload, bucket_names, lzf_saving, *texts = amounts[behind:]
     return PrefixSums(
-        name, keys, now, memory, bucket_saved, names, bucket_keys, bucket_now, payload, bucket_names, lzf_saving, TextSums(*texts)
+        name, keys, now, memory, bucket_saved, names, bucket_keys, bucket_now, _packed(model, payload, bucket_keys), bucket_names, lzf_saving, TextSums(*texts)
     )  # fmt: skip
 
 
@@ -90,6 +94,17 @@ def _has_setting(model: MemoryModel, name: str) -> bool:
 
 
 def _bucket_bytes(model: MemoryModel) -> int:
-    """What a bucket takes besides its entries: name, object, entry, the head of a listpack and what its allocation is rounded up by."""
-    name = model.allocated(sds_bytes(BUCKET_NAME_BYTES))
-    return 24 + 16 + name + 7 + listpack_string_bytes(64)
+    """What a bucket takes besides its packed value: name, object, entry."""
+    if model.layout.key_place == KEY_IN_OBJECT:
+        return OBJECT_BYTES + sds_bytes(BUCKET_NUMBER_BYTES)
+    return ENTRY_BYTES + OBJECT_BYTES + model.allocated(sds_bytes(BUCKET_NUMBER_BYTES))
+
+
+def _packed(model: MemoryModel, payload: int, keys: int) -> int:
+    """What the packed values of buckets of *keys* take whose entries take *payload*: buckets are of many sizes about their mean, each rounded up."""
+    buckets = -(-keys // BUCKET_KEYS)
+    if model.layout.packed_exact or not buckets:
+        return payload + buckets * LISTPACK_HEAD_BYTES
+    mean = payload * BUCKET_KEYS // keys + LISTPACK_HEAD_BYTES
+    sizes = [model.allocated(mean * (100 + percent) // 100) for percent in range(-SPREAD_PERCENT, SPREAD_PERCENT + 1)]
+    return round(sum(sizes) / len(sizes) / mean * (payload + buckets * LISTPACK_HEAD_BYTES))

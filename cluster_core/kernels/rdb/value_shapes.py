@@ -60,7 +60,7 @@ from cluster_core.memory.model import LONG_ELEMENT_BYTES
 """Limits up to which a server packs values, bytes of a list that is one listpack (0: never), whether packed values are ziplists, when strings are embedded."""
 
 (IS_KNOWN, ELEMENTS, LONGEST, PAYLOAD, NODES, PACKED, TABLE, RAW_BYTES, LZF_BYTES, TEXT_HASH, SHAPES) = range(11)
-"""Of a value: whether all models know it (2: a set of integers); elements, the longest one, their bytes in a listpack, nodes of a list; what the key takes packed (of a list: its nodes) and as a table
+"""Of a value: whether all models know it (2: a set of integers); elements, the longest one, their bytes in a listpack (also of a string), nodes of a list; what the key takes packed (of a list: its nodes) and as a table
 by the first model; bytes of a string, of its compressed form (0: it is not), a hash of it."""
 
 _HASH_PRIME = np.uint64(0x100000001B3)
@@ -239,15 +239,25 @@ def _list(key_length: int, expires: bool, sums: Any, conditions: Any, memory: An
 
 
 @borrowing()
-def _string(data: Any, at: int, end: int, name: Any, conditions: Any, memory: Any, shape: Any) -> int:
-    """Write what a string takes under each model; return `DONE` or `UNKNOWN`."""
+def _string(data: Any, at: int, end: int, name: Any, sums: Any, conditions: Any, memory: Any, shape: Any) -> int:
+    """Write what a string takes under each model, and add it as an entry of a packed value; return `DONE` or `UNKNOWN`."""
+    acc, parts = sums
     key_length, expires, encoding = name
     _, models, rules = conditions
     size, body, raw, kind = read_string(data, at, end)
     start = at + size
     if size <= 0 or start + body > end:
         return UNKNOWN
-    length = digits_of(signed_integer(data, start, body)) if kind == INT_STRING else raw
+    length = raw
+    list_measure = np.int64(grammar.M_LIST)
+    if kind == INT_STRING:
+        number = signed_integer(data, start, body)
+        length = digits_of(number)
+        take_string(acc, parts, models[:0], list_measure, length, number, True)
+    elif kind == LZF_STRING:
+        take_string(acc, parts, models[:0], list_measure, raw, np.int64(0), False)
+    else:
+        take_text(data, start, body, acc, parts, models[:0], list_measure)
     for k in range(len(models)):
         form = encoding
         if encoding != grammar.INT:
@@ -325,7 +335,7 @@ def measure_values(
         code, need = np.int64(UNKNOWN), np.int64(0)
         if layout == grammar.L_STRING:
             name = lengths[i], expires, np.int64(encodings[i])
-            code = _string(data, at, end, name, conditions, memory[i], shapes[i])
+            code = _string(data, at, end, name, (acc, parts), conditions, memory[i], shapes[i])
         elif layout == grammar.L_QUICKLIST:
             code, need = _walk_list(data, at, end, form, (acc, parts), conditions, scratch)
             if code == DONE:

@@ -108,6 +108,17 @@ def take_text(data: Any, at: int, size: int, acc: Any, parts: Any, models: Any, 
 
 
 @borrowing()
+def fill_entries(data: Any, starts: Any, ends: Any, found: Any) -> None:
+    """Write what the string between each of *starts* and *ends* takes as an entry of a listpack."""
+    for i in range(len(starts)):
+        size = ends[i] - starts[i]
+        if 0 < size <= _INTEGER_DIGITS_MAX and is_integer(data, starts[i], size):
+            found[i] = _listpack_integer_bytes(_integer_of(data, starts[i], size))
+        else:
+            found[i] = _listpack_string_bytes(size)
+
+
+@borrowing()
 def _digits(value: int) -> int:
     count = np.int64(1)
     if value < 0:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.advice.conditions import Condition
+from cluster_core.formats.rdb.grammar import STREAM
 from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.kernels.keys.batch import KeyBatch
 from cluster_core.kernels.rdb import value_shapes as shapes
@@ -16,6 +17,7 @@ from cluster_core.kernels.rdb.memory_sizes import model_array
 from cluster_core.kernels.rdb.strings import expand
 from cluster_core.kernels.rdb.tables import grammar_array
 from cluster_core.kernels.rdb.value_strings import ACCUMULATED, PARTS
+from cluster_core.kernels.values.streams import measure_streams
 
 SCRATCH_BYTES_MAX = 256 << 20
 """A packed value that expands to more is not measured."""
@@ -36,6 +38,7 @@ class ValueMeasure:
         models = np.array([model_array(one.model) for one in conditions])
         rules = np.array([one.rules() for one in conditions], np.int64)
         self._conditions = grammar_array(head.dialect, head.version, conditions[0].model), models, rules
+        self._head = head
         self._scratch = np.empty(_SCRATCH_BYTES, np.uint8)
         self._sums = np.zeros(ACCUMULATED, np.int64), np.zeros((len(conditions), PARTS), np.int64)
 
@@ -59,7 +62,21 @@ class ValueMeasure:
                 first += 1
             elif need > len(self._scratch):
                 self._scratch = np.empty(2 * int(need), np.uint8)
+        self._measure_streams(batch, data, records, found)
         return found
+
+    def _measure_streams(
+        self, batch: KeyBatch, data: NDArray[np.uint8], records: tuple[NDArray[np.int64], ...], found: Measured
+    ) -> None:
+        rows = np.flatnonzero(batch.type == STREAM)
+        if not len(rows):
+            return
+        begins, ends = (places[rows].tolist() for places in records)
+        pieces = [data[begin:end] for begin, end in zip(begins, ends, strict=True)]
+        grammar, models, _ = self._conditions
+        sizes = measure_streams(self._head, np.concatenate(pieces), len(rows), grammar, models)
+        found.memory[rows] = sizes
+        found.shapes[rows, shapes.IS_KNOWN] = (sizes >= 0).all(axis=1)
 
 
 def texts_of(

@@ -21,11 +21,11 @@ from cluster_core.kernels.keys.use import add_by_slot
 from cluster_core.kernels.rdb import value_shapes as shapes
 from cluster_core.kernels.rdb.key_twins import key_hashes
 from cluster_core.kernels.rdb.memory_sizes import fill_allocations, model_array
+from cluster_core.kernels.rdb.value_strings import fill_entries
 from cluster_core.kernels.values.compression import compressed_sizes, sample_shifts, sampled_columns
 from cluster_core.kernels.values.equal_values import EqualValues
 from cluster_core.kernels.values.measure import Measured, ValueMeasure, texts_of
 from cluster_core.memory.model import MemoryModel, model_of
-from cluster_core.memory.packed_sizes import listpack_string_bytes
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.interim import ADVICE_PARTIAL
 from slotscope.sources.keys.partial_rows import TallyOptions, amount_lists
@@ -196,7 +196,10 @@ class AdviceTally:
         buckets = (
             is_text & (batch.expire_at_ms < 0) & (prefix > 0) & (raw <= BUCKET_VALUE_MAX) & (fields <= BUCKET_FIELD_MAX)
         )
-        payload = _LISTPACK[np.minimum(fields, 64)] + _LISTPACK[np.minimum(raw, 64)]
+        ends = batch.key_offsets[1:].astype(np.int64)
+        payload = np.empty(len(batch), np.int64)
+        fill_entries(batch.key_data, ends - fields, ends, payload)
+        payload += found.shapes[:, shapes.PAYLOAD]
         name_bytes = np.where(
             prefix > SHORT_PREFIX, self._allocated(lengths) - self._allocated(lengths - prefix + SHORT_PREFIX), 0
         )
@@ -255,9 +258,6 @@ class AdviceTally:
         held = self._equal.held
         shifts = np.full(len(held), self._equal.shift)
         yield _rows("value", held[:, 0], np.column_stack((shifts, held[:, 1:])))
-
-
-_LISTPACK = np.array([listpack_string_bytes(length) for length in range(BUCKET_VALUE_MAX + 1)])
 
 
 def _rows(

@@ -86,6 +86,14 @@ def test_lists_are_to_be_written_anew_since_a_load_keeps_their_nodes():
     assert found.how.startswith("CONFIG SET list-max-listpack-size -4, then write the lists anew")
 
 
+def test_larger_sets_are_packed_by_two_settings_since_a_load_makes_tables_of_what_is_no_small_set():
+    point = Point("set-max-listpack-entries", 2048, 30, 100_000, 2000, is_knee=True)
+    found = by_kind(replace(SUMS, curves=[point], setting_saved={}))[Kind.SETTING, True]
+
+    assert found.how.startswith("CONFIG SET set-max-listpack-entries 2048 set-max-intset-entries 2048, then load")
+    assert found.undo.startswith("CONFIG SET set-max-listpack-entries 128 set-max-intset-entries 512, and")
+
+
 def test_a_server_that_does_not_load_these_dumps_is_not_advised():
     """Its figures are among the conditions all the same."""
     sums = replace(SUMS, conditions=[("redis 7.2", "libc"), ("redis 7.0", "libc"), ("redis 7.0", "libc")])
