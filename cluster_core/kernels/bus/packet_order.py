@@ -127,7 +127,8 @@ def merged(parts: Sequence[Packets], room: Room) -> Packets:
         return parts[0]
     turns = np.concatenate([part.turns_ns for part in parts])
     ranks = np.concatenate([part.ranks for part in parts])
-    records = np.concatenate([part.records for part in parts])
+    # as bytes: numpy compares the fields of each part with those of the others
+    records = np.concatenate([part.records.view(np.uint8) for part in parts]).view(RECORD)
     starts = np.cumsum([0] + [len(part.data) for part in parts[:-1]])
     records["at"] += np.repeat(starts, [len(part) for part in parts])
     order = np.lexsort((ranks, turns))

@@ -160,7 +160,7 @@ class _Stream:
         return found
 
     def _bytes(self) -> int:
-        return sum(int(part.records["captured"].sum()) for part in self._buffered)
+        return sum(len(part.data) for part in self._buffered)
 
     def _read(self, window_bytes: int) -> Iterator[Packets]:
         """The packets of a window; nothing more comes after the last one."""
