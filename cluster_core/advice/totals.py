@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from statistics import NormalDist
 
 from cluster_core.advice.changes import BUCKET_KEYS, AdviceSums, PrefixSums
 from cluster_core.advice.compression import TextSums
@@ -16,8 +18,8 @@ from cluster_core.memory.strings import sds_bytes
 BUCKET_NUMBER_BYTES = 4
 """What a bucket's name has behind its prefix."""
 LISTPACK_HEAD_BYTES = 7
-SPREAD_PERCENT = 10
-"""To either side of the mean: a hundred entries together, each off by half the mean or so."""
+QUANTILES = [NormalDist().inv_cdf((number + 0.5) / 32) for number in range(32)]
+"""Of sizes that are spread normally, in standard deviations: each stands for as many."""
 WALKED = 2
 """The place of the most elements walked among the sums of a curve."""
 
@@ -83,9 +85,9 @@ class Totals:
 def _prefix_sums(name: bytes, keys: int, amounts: Sequence[int], conditions: int, model: MemoryModel) -> PrefixSums:
     now, behind = amounts[0], 2 * conditions + 2
     memory, bucket_saved = amounts[1 : conditions + 1], amounts[conditions + 2 : behind]
-    names, bucket_keys, bucket_now, payload, bucket_names, lzf_saving, *texts = amounts[behind:]
+    names, bucket_keys, bucket_now, payload, squares, bucket_names, lzf_saving, *texts = amounts[behind:]
     return PrefixSums(
-        name, keys, now, memory, bucket_saved, names, bucket_keys, bucket_now, _packed(model, payload, bucket_keys), bucket_names, lzf_saving, TextSums(*texts)
+        name, keys, now, memory, bucket_saved, names, bucket_keys, bucket_now, _packed(model, payload, squares, bucket_keys), bucket_names, lzf_saving, TextSums(*texts)
     )  # fmt: skip
 
 
@@ -100,11 +102,15 @@ def _bucket_bytes(model: MemoryModel) -> int:
     return ENTRY_BYTES + OBJECT_BYTES + model.allocated(sds_bytes(BUCKET_NUMBER_BYTES))
 
 
-def _packed(model: MemoryModel, payload: int, keys: int) -> int:
-    """What the packed values of buckets of *keys* take whose entries take *payload*: buckets are of many sizes about their mean, each rounded up."""
+def _packed(model: MemoryModel, payload: int, squares: int, keys: int) -> int:
+    """What the packed values of buckets of *keys* take whose entries take *payload*, and *squares* by the sum of their squares.
+
+    A bucket is the sum of many entries: buckets are spread normally about their mean, and each is rounded up.
+    """
     buckets = -(-keys // BUCKET_KEYS)
     if model.layout.packed_exact or not buckets:
         return payload + buckets * LISTPACK_HEAD_BYTES
     mean = payload * BUCKET_KEYS // keys + LISTPACK_HEAD_BYTES
-    sizes = [model.allocated(mean * (100 + percent) // 100) for percent in range(-SPREAD_PERCENT, SPREAD_PERCENT + 1)]
+    spread = math.sqrt(max(squares - payload**2 / keys, 0.0) / keys * BUCKET_KEYS)
+    sizes = [model.allocated(max(round(mean + spread * one), 1)) for one in QUANTILES]
     return round(sum(sizes) / len(sizes) / mean * (payload + buckets * LISTPACK_HEAD_BYTES))

@@ -145,10 +145,15 @@ def _sizes(values: Iterable[int | None]) -> list[int] | None:
 
 
 def _top_keys(report: KeyspaceReport, room: int) -> list[str | None]:
-    """Return the largest key of every slot, with as much of each name as *room* bytes allow, but some of it."""
+    """Return the largest key of every slot, with as much of each name as *room* bytes allow; of the smaller keys none (empty) where some of each is too much."""
     shown: list[str | None] = []
     for limit in _TOP_KEY_LIMITS:
         shown = [None if slot.top_key is None else text.shown(slot.top_key, limit) for slot in report.slots]
         if len(embedded_json(shown).encode()) <= room:
-            break
+            return shown
+    left = room - len(embedded_json(["" if name else None for name in shown]).encode())
+    for slot, name in sorted(zip(report.slots, shown, strict=True), key=lambda pair: -(pair[0].top_key_bytes or 0)):
+        left -= 0 if name is None else len(embedded_json(name).encode())
+        if name is not None and left < 0:
+            shown[slot.slot] = ""
     return shown

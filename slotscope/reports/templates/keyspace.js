@@ -35,7 +35,7 @@
     say("bytes", data.bytes ? figures.size(data.bytes[slot]) : "—");
     if (data.memory) say("memory", figures.size(data.memory[slot]));
     say("expires", figures.count(data.expires[slot]));
-    say("topKey", data.topKey[slot] ?? "—");
+    say("topKey", data.topKey[slot] === "" ? "named in gold/big_keys" : data.topKey[slot] ?? "—");
     const size = data.topKeyBytes[slot];
     say("topKeyBytes", size === null ? "" : figures.size(size));
     if (data.bytes) readout.querySelector("[data-field=bytes]").title = `${figures.count(data.bytes[slot])} bytes`;

@@ -48,7 +48,7 @@ _ENTRY_OVERHEAD = 8
 _LISTPACK_HEAD_BYTES = 7
 
 BEHIND = (
-    "name_bytes", "bucket_keys", "bucket_now", "bucket_payload", "bucket_name_bytes", "lzf_saving", *TextSums._fields,
+    "name_bytes", "bucket_keys", "bucket_now", "bucket_payload", "bucket_squares", "bucket_name_bytes", "lzf_saving", *TextSums._fields,
 )  # fmt: skip
 """Amounts of a prefix: bytes now, under each condition, keys that count as now, what each condition saves of keys that a bucket would hold,
 and these.
@@ -218,11 +218,11 @@ class AdviceTally:
         amounts = np.zeros((len(batch), behind + len(BEHIND)), np.int64)
         amounts[:, : both.shape[1]] = both
         amounts[buckets, both.shape[1] : behind] = saved[buckets]
-        in_bucket = np.column_stack((buckets, both[:, 0], payload, name_bytes))[buckets]
+        in_bucket = np.column_stack((buckets, both[:, 0], payload, payload**2, name_bytes))[buckets]
         amounts[~buckets, behind] = name_bytes[~buckets]
-        amounts[buckets, behind + 1 : behind + 5] = in_bucket
-        amounts[:, behind + 5], amounts[:, behind + 6], amounts[:, behind + 7] = lzf_saving, texts, held
-        amounts[sampled, behind + 8 :] = sampled_columns(held[sampled], saved_by_zstd, shifts[sampled])
+        amounts[buckets, behind + 1 : behind + 6] = in_bucket
+        amounts[:, behind + 6], amounts[:, behind + 7], amounts[:, behind + 8] = lzf_saving, texts, held
+        amounts[sampled, behind + 9 :] = sampled_columns(held[sampled], saved_by_zstd, shifts[sampled])
         self._prefixes.add_prefixes(batch, self._options.separators, 1, amounts)
         self._apart += amounts[prefix == 0].sum(axis=0)
         self._keys_apart += int((prefix == 0).sum())

@@ -56,6 +56,27 @@ def test_a_page_with_everything_on_it_stays_below_a_megabyte():
     assert b"session:0" in page
 
 
+def test_where_not_even_the_beginnings_of_names_have_room_the_largest_keys_keep_theirs():
+    """Of names that take three bytes a letter."""
+    report = full_report()
+    long = [
+        replace(
+            slot,
+            keys=9_999,
+            expires=9_998,
+            serialized_bytes=1_234_567,
+            top_key="語".encode() * 30,
+            top_key_bytes=100_000 + at,
+        )
+        for at, slot in enumerate(report.slots)
+    ]
+    page = render_html(replace(report, slots=long))
+
+    assert 0.9 * SIZE_MAX < len(page.encode()) < SIZE_MAX
+    assert '"topKey":["","",' in page
+    assert '語"]' in page
+
+
 def test_hostile_names_are_no_markup_in_use_and_savings():
     page = render_html(full_report())
 
