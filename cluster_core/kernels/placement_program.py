@@ -8,7 +8,7 @@ cheapest, and the program is solved again until no column names a new one (colum
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,9 +48,13 @@ class Spread(NamedTuple):
 
 
 class PlacementProgram:
-    """The program of *loads* [column, resource], *room* [master, resource] and *fees* [column, master]; columns begin at *start*."""
+    """The program of *loads* [column, resource], *room* [master, resource] and *fees* [column, master]; columns begin at *start*; *spend* is told what work every solution took."""
 
-    def __init__(self, loads: Floats, room: Floats, fees: Floats, start: Indices, over_cost: float) -> None:
+    def __init__(
+        self, loads: Floats, room: Floats, fees: Floats, start: Indices, over_cost: float,
+        spend: Callable[[int], None] | None = None,
+    ) -> None:  # fmt: skip
+        self._spend = spend
         self.loads, self.room, self.fees, self.start = loads, room, fees, start
         self.columns, self.masters = fees.shape
         self.size = loads.shape[1]
@@ -91,7 +95,7 @@ class PlacementProgram:
         self._hold(held)
         if basis is not None:
             self._program.restart(basis)
-        limits = self.masters * self.size
+        limits, before = self.masters * self.size, self.work
         free = np.ones(self.columns, bool)
         free[list(held)] = False
         for number in range(ROUNDS_MAX):
@@ -101,6 +105,8 @@ class PlacementProgram:
             if self.work >= work_max or not self._name(prices, free, TIE_SPREAD if number < TIE_ROUNDS else 0.0):
                 break
         at, divided = self._parts(solution.values[limits:])
+        if self._spend is not None:
+            self._spend(self.work - before)
         cost = solution.cost + self._base if solution.known else np.inf
         return Spread(cost, at, divided, prices, self._program.basis())
 

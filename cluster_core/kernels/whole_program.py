@@ -17,6 +17,10 @@ from cluster_core.kernels.linear_program import INFINITE, SOLVER, Floats, Indice
 OPTIONS: dict[str, bool | int | float] = {"output_flag": False, "threads": 1, "random_seed": 0, "mip_rel_gap": 1e-3}
 
 
+STEP_WORK, LOOK_WORK = 130_000, 2_500_000
+"""Work of a simplex step with all that goes with it, and of what is done between two times that *stop* is asked."""
+
+
 class Entries(NamedTuple):
     """A matrix by column: the entries of column k are *rows* and *values* from ``starts[k]`` on; *starts* ends with how many there are."""
 
@@ -34,7 +38,7 @@ class Limits(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The values of the columns, and how many simplex steps it took; *known* is false where no whole numbers were found."""
+    """The values of the columns, how many simplex steps it took; *known* is false where no whole numbers were found."""
 
     values: Floats
     steps: int

@@ -17,6 +17,7 @@ from cluster_core.rebalance.goal.limits import excess, kept, must_drain, overloa
 from cluster_core.rebalance.goal.problem import Number, Scaled, exact
 from cluster_core.rebalance.goal.targets import Targets, find_targets
 from cluster_core.rebalance.plan import CurvePoint, Move, Plan, PlanVerdict, WorstLoad, count_ranges
+from cluster_core.rebalance.search.account import Account
 from cluster_core.rebalance.search.covers import Overload, certify, certify_hosts
 
 
@@ -83,7 +84,7 @@ def conclude(found: Outcome) -> Plan:
 
 
 def certify_masters(
-    scaled: Scaled, targets: Targets, keep: Collection[int] = ()
+    scaled: Scaled, targets: Targets, keep: Collection[int] = (), account: Account | None = None
 ) -> tuple[list[Certificate], list[int]]:
     """Return a certificate for every master that must give something away, but for drained ones of *keep*, and slots with which that is done."""
     held: list[list[int]] = [[] for _ in scaled.masters]
@@ -105,7 +106,7 @@ def certify_masters(
         need = needs(scaled, targets, n, slots)
         if max(need) > 0:
             overloads.append(Overload(n, slots, need))
-    for certificate, gone in certify(scaled, overloads):
+    for certificate, gone in certify(scaled, overloads, account):
         certificates.append(certificate)
         evicted += gone
     return certificates, evicted

@@ -33,14 +33,15 @@ from cluster_core.rebalance.goal.targets import Targets, find_targets
 from cluster_core.rebalance.outcome import Outcome, Proposal, certify_masters, conclude, hosts_max, prove, ratios
 from cluster_core.rebalance.plan import Plan, count_ranges
 from cluster_core.rebalance.range_budget import RangeBudget
+from cluster_core.rebalance.search.account import Account, never
 from cluster_core.rebalance.search.arrays import MANY, ProblemArrays
-from cluster_core.rebalance.search.branching import WORK_MAX, Branching
+from cluster_core.rebalance.search.branching import WORK_MAX as BRANCHING_WORK
+from cluster_core.rebalance.search.branching import Branching
 from cluster_core.rebalance.search.conflicts import at_odds, find_conflicts
 from cluster_core.rebalance.search.dice import CHUNK
 from cluster_core.rebalance.search.fees import FeeSearch
 from cluster_core.rebalance.search.improvement import improve, usual_steps
 from cluster_core.rebalance.search.layout import Layout
-from cluster_core.rebalance.search.ranges import never
 
 ROUNDS_MAX = 6
 ROUND_GAIN_MIN = Fraction(1, 5)
@@ -48,6 +49,11 @@ SLACKS = (Fraction(1, 200), Fraction(1, 20))
 """By how much more than the least tolerance limits are raised, until a plan keeps them: slots are whole."""
 DECISIVE = 0.05
 """Where fees raise the bound by more than this share, the slots that they are for go where the proof puts them."""
+WORK_MAX = 11e9
+"""Work of all searches of a plan together; see `Account`."""
+CONFLICTS_PART, LEAST_PART, RANGES_PART = 0.2, 0.75, 0.4
+"""Parts of it for what contradicts itself, for the placement that moves least, and for fewer slot ranges.  Where that placement misses limits,
+it is looked for once more from what has fewer ranges, to see that this stays."""
 WORK_OF_STEP = 120
 """Work of the branching that one iteration of a problem allows."""
 
@@ -57,30 +63,32 @@ def plan(problem: Problem, stop: Callable[[], bool] = never) -> Plan:
 
     *stop* is asked now and then whether to end with the best so far; then the plan depends on when.
     """
-    return conclude(_with_few_ranges(_find_owners(problem, stop), stop))
+    account = Account(WORK_MAX, stop)
+    return conclude(_with_few_ranges(_find_owners(problem, account), account))
 
 
 def _find_owners(
-    problem: Problem, stop: Callable[[], bool] = never, start: Sequence[int] | None = None, known: Sequence[Conflict] = ()
-) -> Outcome:  # fmt: skip
+    problem: Problem, account: Account, start: Sequence[int] | None = None, known: Sequence[Conflict] = ()
+) -> Outcome:
     """Return the best owners found for limits that are not proven to contradict each other, from *start* on (None: from nothing known).
 
     *known* is what contradicts itself with tolerances that are no looser.
     """
     scaled = validate(problem)
-    conflicts = find_conflicts(scaled, find_targets(scaled), known)
-    return _search(scaled, conflicts, stop, start)
+    conflicts = find_conflicts(scaled, find_targets(scaled), known, account.part(CONFLICTS_PART))
+    return _search(scaled, conflicts, account, start)
 
 
 def _search(
-    scaled: Scaled, conflicts: tuple[Conflict, ...], stop: Callable[[], bool], start: Sequence[int] | None = None
+    scaled: Scaled, conflicts: tuple[Conflict, ...], account: Account, start: Sequence[int] | None = None
 ) -> Outcome:
-    """Return the best owners found with one budget of steps for all proposals."""
+    """Return the best owners found, with the same work for all proposals whatever was done before: planned again, they stay."""
+    account = account.part(LEAST_PART)
     least, efforts = _least(conflicts), _efforts(scaled)
-    aims = _aims(scaled) if least is None else [at_tolerance(scaled, least + slack) for slack in SLACKS]
+    aims = _aims(scaled, account) if least is None else [at_tolerance(scaled, least + slack) for slack in SLACKS]
     for aim in aims:
         asked = scaled if least is None else aim
-        proofs, owner, forgone = _rounds(asked, aim, efforts, stop, start)
+        proofs, owner, forgone = _rounds(asked, aim, efforts, account, start)
         if excess(asked, find_targets(asked), owner) == 0:
             break
     return Outcome(scaled, conflicts, aim, proofs, owner, forgone)
@@ -105,17 +113,17 @@ def _least(conflicts: Sequence[Conflict]) -> Fraction | None:
     return next((c.least for c in conflicts if c.kind is ConflictKind.TOGETHER), None)
 
 
-def _aims(scaled: Scaled) -> list[Scaled]:
+def _aims(scaled: Scaled, account: Account) -> list[Scaled]:
     """Return the problem with its headroom taken off the tolerance, where that is not proven impossible, and as it is."""
     part = 1 - exact(scaled.problem.headroom, "headroom")
     tight = replace(scaled, tolerance=tuple(own * part for own in scaled.tolerance))
-    if part == 1 or at_odds(tight):
+    if part == 1 or at_odds(tight, account):
         return [scaled]
     return [tight, scaled]
 
 
 def _rounds(
-    scaled: Scaled, aim: Scaled, efforts: Iterator[int], stop: Callable[[], bool], start: Sequence[int] | None = None
+    scaled: Scaled, aim: Scaled, efforts: Iterator[int], account: Account, start: Sequence[int] | None = None
 ) -> tuple[Proposal | None, tuple[int, ...], bool]:
     """Return the first round, owners found round by round, each as the plan for a cluster with these owners would, and if some were forgone.
 
@@ -132,7 +140,7 @@ def _rounds(
             break
         aimed = replace(now, tolerance=aim.tolerance, problem=replace(now.problem, iterations=next(efforts)))
         targets = find_targets(aimed)
-        proposal = _propose(aimed, targets, stop, None if first else start)
+        proposal = _propose(aimed, targets, account, None if first else start)
         proposal = proposal._replace(after=keep_capacities(aimed, targets, proposal.after))
         first = first or proposal
         gain, relief = worst - excess(now, limits, proposal.after), over - overload(now, limits, proposal.after)
@@ -141,21 +149,23 @@ def _rounds(
             forgone = gain > 0 and not over
             break
         now = replace(now, owner=tuple(proposal.after))
-        if stop():
+        if account.is_over():
             break
     return first, now.owner, forgone
 
 
-def _with_few_ranges(found: Outcome, stop: Callable[[], bool] = never, *, quick: bool = False) -> Outcome:
+def _with_few_ranges(found: Outcome, account: Account, *, quick: bool = False) -> Outcome:
     """Return what was found with the budget of bytes spent on fewer slot ranges, where a plan after that would move nothing either."""
     if found.owner == found.scaled.owner:
         return found
     asked = find_targets(found.scaled)
     over = bool(excess(found.scaled, asked, found.owner) or overload(found.scaled, asked, found.owner))
-    aim, targets = found.raised, kept(found.raised, find_targets(found.raised), found.owner)
-    spent = RangeBudget(aim, targets, found.owner, prove(found).bound, stop).spend(quick=quick)
+    aim, limits = found.raised, find_targets(found.raised)
+    targets = kept(aim, limits, found.owner)
+    part = account.part(RANGES_PART, 0.0 if targets is limits else LEAST_PART)
+    spent = RangeBudget(aim, targets, found.owner, prove(found).bound, part).spend(quick=quick)
     if over and spent.owner != found.owner:
-        again = _search(replace(found.scaled, owner=spent.owner), found.conflicts, stop)
+        again = _search(replace(found.scaled, owner=spent.owner), found.conflicts, account)
         if again.owner != spent.owner:
             return found
     return found._replace(owner=spent.owner, curve=spent.curve)
@@ -171,17 +181,15 @@ def hold_back(problem: Problem, plan: Plan, slots: Collection[int]) -> Plan:
     return replace(said, held_back=tuple(sorted({*plan.held_back, *slots})))
 
 
-def _propose(
-    now: Scaled, targets: Targets, stop: Callable[[], bool] = never, start: Sequence[int] | None = None
-) -> Proposal:
+def _propose(now: Scaled, targets: Targets, account: Account, start: Sequence[int] | None = None) -> Proposal:
     """Return what is proven for a cluster and the best placement found, by nothing but what the cluster is now, and *start* where one is given."""
-    certificates, evicted = certify_masters(now, targets)
+    certificates, evicted = certify_masters(now, targets, account=account)
     least = add_up(certificates, hosts_max(targets))
     branching, joint, fees = None, None, None
     leaving, given = dict.fromkeys(evicted, -1), {}
-    arrays = ProblemArrays(now, targets, least)
+    arrays = ProblemArrays(now, targets, least, account)
     if arrays.per_master > SLOTS_MAX and len(arrays.takers) > 1:
-        search = FeeSearch(now, targets, stop)
+        search = FeeSearch(now, targets, account)
         if search.proof is not None:
             leaving = search.leaving()
             given = search.places() if search.proof.value > least * (1 + DECISIVE) else {}
@@ -190,20 +198,19 @@ def _propose(
     if arrays.per_master > MANY and len(arrays.takers) > 1:
         work = now.problem.iterations * WORK_OF_STEP
         layout = Layout(arrays)
-        work = min(max(work, WORK_MAX // 4), WORK_MAX) if work else WORK_MAX
+        work = min(max(work, BRANCHING_WORK // 4), BRANCHING_WORK) if work else BRANCHING_WORK
         branching = Branching(layout, work, layout.given(given))
         joint = (Branching(layout, work) if given and branching.many else branching).proof()
         joint = joint if joint and joint.value > least else None
         least, fees = (joint.value, None) if joint else (least, fees)
-    arrays = ProblemArrays(now, targets, least)
-    return Proposal(
-        certificates, joint, fees, improve(arrays, now.owner, certificates, leaving, branching, stop, start)
-    )
+    arrays = ProblemArrays(now, targets, least, account)
+    return Proposal(certificates, joint, fees, improve(arrays, now.owner, certificates, leaving, branching, start))
 
 
 def defragment(problem: Problem, stop: Callable[[], bool] = never) -> Plan:
     """Return the plan of fewest slot ranges, whatever moves, in which no heaviest master is heavier than before, or than it may be."""
-    found = _find_owners(problem, stop)
+    account = Account(WORK_MAX, stop)
+    found = _find_owners(problem, account)
     scaled = found.scaled
     asked = find_targets(scaled)
     if found.owner == scaled.owner and not excess(scaled, asked, scaled.owner):
@@ -211,7 +218,7 @@ def defragment(problem: Problem, stop: Callable[[], bool] = never) -> Plan:
         tolerance = tuple(min(own, max(w - 1, Fraction(0))) for own, w in zip(scaled.tolerance, worst, strict=True))
         found = found._replace(raised=replace(scaled, tolerance=tolerance))
     targets = kept(found.raised, find_targets(found.raised), found.owner)
-    budget = RangeBudget(found.raised, targets, found.owner, prove(found).bound, stop)
+    budget = RangeBudget(found.raised, targets, found.owner, prove(found).bound, account)
     joined = budget.unbound()
     if count_ranges(joined) >= count_ranges(scaled.owner):
         return plan(problem, stop)
@@ -239,7 +246,8 @@ def tolerance_table(
         start: Sequence[int] | None = first
         for tolerance in some:
             each = replace(problem, tolerance=tolerance)
-            found[tolerance] = _with_few_ranges(_find_owners(each, stop, start, conflicts), stop, quick=True)
+            account = Account(WORK_MAX * exact(effort, "effort"), stop)
+            found[tolerance] = _with_few_ranges(_find_owners(each, account, start, conflicts), account, quick=True)
             start = found[tolerance].owner
     for tight, loose in pairwise(wanted):
         if _moved(found[tight]) < _moved(found[loose]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
@@ -12,15 +12,20 @@ from cluster_core.rebalance.goal.limits import above_capacity, excess, must_drai
 from cluster_core.rebalance.goal.problem import Scaled, exact
 from cluster_core.rebalance.goal.targets import Targets
 from cluster_core.rebalance.plan import CurvePoint, count_ranges
+from cluster_core.rebalance.search.account import Account
 from cluster_core.rebalance.search.arrays import ProblemArrays
 from cluster_core.rebalance.search.layout import Layout
 from cluster_core.rebalance.search.mixture import mix
-from cluster_core.rebalance.search.ranges import FIRM, QUICK, SETTLE, WARM, RangeSearch, Walk, never, thorough
+from cluster_core.rebalance.search.ranges import FIRM, QUICK, SETTLE, WARM, RangeSearch, Walk, thorough
 
 BUDGETS = (Fraction(0), Fraction(1, 100), Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))
 """Budgets of the curve, above the bound; the problem's own and none at all are tried, too."""
 CURVE_EFFORT = 0.1
 """Part of a walk that each other budget gets."""
+KEPT_PART = 0.15
+"""Part of the work that is kept for larger budgets."""
+FEW_EFFORT = 0.6
+"""Part of the walks that the problem's own budget gets where masters are few: there is another way to begin with them (`mix`)."""
 SHREDDED = 20
 """With more ranges a master than this, limits or the budget are in the way, ..."""
 AGAIN = (
@@ -50,12 +55,13 @@ class RangeBudget:
     """A problem whose cost may exceed *bound* (whole units), from *owner*, the placement that moves least among those found."""
 
     def __init__(
-        self, scaled: Scaled, targets: Targets, owner: Sequence[int], bound: int, stop: Callable[[], bool] = never
+        self, scaled: Scaled, targets: Targets, owner: Sequence[int], bound: int, account: Account | None = None
     ) -> None:  # fmt: skip
         self.scaled, self.targets, self.owner, self.bound = scaled, targets, tuple(owner), bound
-        self._closed, self._stop = above_capacity(targets, scaled.totals(owner)), stop
-        self._arrays = ProblemArrays(scaled, targets)
-        self._search = RangeSearch(self._arrays, owner, closed=self._closed, stop=stop)
+        self._closed = above_capacity(targets, scaled.totals(owner))
+        self._arrays = ProblemArrays(scaled, targets, account=account)
+        self._account = self._arrays.account
+        self._search = RangeSearch(self._arrays, owner, closed=self._closed)
         self._least = self._search.cost_of(owner)
         self._wanted = exact(scaled.problem.bytes_budget, "bytes_budget")
         self.base = bound if self._least <= bound * (1 + self._wanted) else self._least
@@ -72,14 +78,18 @@ class RangeBudget:
         if quick:
             return Spent(self._find(self.owner, self.amount(wanted), QUICK, CURVE_EFFORT))
         chosen: dict[Fraction | None, tuple[int, ...]] = {}
+        self._arrays.account = self._account.part(1.0, KEPT_PART)
         at = self.owner
         for budget in sorted(b for b in BUDGETS if b < wanted):
             if budget and self.amount(budget) == self._least:
                 continue
             limit, walks = (self.amount(budget), QUICK) if budget else (self._least, (SETTLE,))
             at = chosen[budget] = self._find(at, limit, walks, CURVE_EFFORT)
-        at = self._find(at, self.amount(wanted) if wanted else self._least, thorough(len(self._arrays.takers)))
+        masters = len(self._arrays.takers)
+        effort = FEW_EFFORT if masters <= MIXED_MASTERS else 1.0
+        at = self._find(at, self.amount(wanted) if wanted else self._least, thorough(masters), effort)
         chosen[wanted] = at = self._try_again(at, self.amount(wanted))
+        self._arrays.account = self._account
         above = [*sorted(b for b in BUDGETS if b > wanted), None]
         for more in above:
             most = UNBOUNDED if more is None else self.amount(more)
@@ -98,9 +108,9 @@ class RangeBudget:
         """Return the fewest ranges of *at*, where it has many, and of what is found within *limit* from windows, or else by other walks."""
         mixed = self._mixed(at, limit, *MIXED_WANTED)
         for held, walk in AGAIN if mixed == at else ():
-            if not self._is_shredded(at) or self._stop():
+            if not self._is_shredded(at) or self._arrays.account.is_over():
                 break
-            search = RangeSearch(self._arrays, self.owner, closed=self._closed, held=held, stop=self._stop)
+            search = RangeSearch(self._arrays, self.owner, closed=self._closed, held=held)
             found = self._find(self.owner, limit, (walk, SETTLE), search=search)
             at = min(at, found, key=count_ranges)
         return min(at, mixed, key=count_ranges)
@@ -111,10 +121,16 @@ class RangeBudget:
     def _mixed(self, at: tuple[int, ...], limit: float, effort: float, kinds_max: int) -> tuple[int, ...]:
         """Return the fewest ranges of *at*, where it has many, and of what is found from windows beside heavy slots that leave room for them."""
         masters = len(self._arrays.takers)
-        if not self._is_shredded(at) or limit <= self._least or self._closed or masters > MIXED_MASTERS or self._stop():
+        if (
+            not self._is_shredded(at)
+            or limit <= self._least
+            or self._closed
+            or masters > MIXED_MASTERS
+            or self._arrays.account.is_over()
+        ):
             return at
         layout = Layout(self._arrays)
-        placed = mix(layout, limit / float(layout.mean[self.scaled.cost]), kinds_max, self._stop)
+        placed = mix(layout, limit / float(layout.mean[self.scaled.cost]), kinds_max)
         if placed is None:
             return at
         return min(at, self._find(at, limit, MIXED, effort, start=layout.outside(placed)), key=count_ranges)

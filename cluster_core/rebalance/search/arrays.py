@@ -11,6 +11,7 @@ import numpy as np
 from cluster_core.rebalance.goal.problem import Scaled
 from cluster_core.rebalance.goal.targets import Targets
 from cluster_core.rebalance.plan import count_ranges
+from cluster_core.rebalance.search.account import Account
 from cluster_core.rebalance.search.anneal import KEEPS_ONE, MAY_END_EMPTY, TAKES_NOTHING, Board
 
 SLOT_COST = 0.02
@@ -34,11 +35,11 @@ class Rank(NamedTuple):
 class ProblemArrays:
     """A problem as arrays; limits in zones that have one are cut down evenly.
 
-    *least* is the proven bound on what moves, in units of the cost.
+    *least* is the proven bound on what moves, in units of the cost; all searches for placements draw on the *account*.
     """
 
-    def __init__(self, scaled: Scaled, targets: Targets, least: int = 0) -> None:
-        self.scaled, self.targets = scaled, targets
+    def __init__(self, scaled: Scaled, targets: Targets, least: int = 0, account: Account | None = None) -> None:
+        self.scaled, self.targets, self.account = scaled, targets, account or Account()
         self.size = len(scaled.resources)
         slots = len(scaled.owner)
         self.shares = [[float(load) for load in row] for row in scaled.loads]

@@ -33,14 +33,15 @@ from cluster_core.rebalance.bound.room import (
 )
 from cluster_core.rebalance.goal.problem import Scaled
 from cluster_core.rebalance.goal.targets import Targets, find_targets
+from cluster_core.rebalance.search.account import Account
 from cluster_core.rebalance.search.room_prices import find_prices
 
 WORK_MAX = 4_000_000_000
 """Work of one program, in about nanoseconds."""
 PLACED_MAX = 256
 """The largest slots that are placed one by one."""
-LOOKS_MAX = 2_000_000
-"""Loads, of slots and masters, that are looked at for all cases together."""
+LOOKS_MAX, LOAD_WORK = 2_000_000, 2_000
+"""Loads, of slots and masters, that are looked at for all cases together, and the work that a program takes a load of a slot besides its own."""
 PROGRAMS_MAX = 256
 """Programs for all cases together; the work of one is divided among them."""
 CASES_MAX = 4_096
@@ -48,32 +49,39 @@ LARGE, PROGRAMS_FEW = 0.25, 16
 """Slots above this part of a limit are placed one by one where tolerances may be at odds, in so many programs."""
 
 
-def find_conflicts(scaled: Scaled, targets: Targets, known: Sequence[Conflict] = ()) -> tuple[Conflict, ...]:
+def find_conflicts(
+    scaled: Scaled, targets: Targets, known: Sequence[Conflict] = (), account: Account | None = None
+) -> tuple[Conflict, ...]:
     """Return what is proven to contradict itself; where nothing is found, whether the limits can be kept is not known.
 
     *known* are conflicts of the same problem with other tolerances; least tolerances need not be looked for again.
     """
+    account = account or Account()
     plain = plain_conflicts(scaled, targets)
     sums = any(one.least is None and one.kind is not ConflictKind.MASTERS for one in plain)
-    hard = [] if sums else _beyond_capacity(scaled)
+    hard = [] if sums else _beyond_capacity(scaled, account)
     never = sums or bool(hard)
-    return (*plain, *hard, *(one for one in _together(scaled, targets, known) if not never or one.least is not None))
+    return (
+        *plain,
+        *hard,
+        *(one for one in _together(scaled, targets, known, account) if not never or one.least is not None),
+    )
 
 
-def at_odds(scaled: Scaled) -> bool:
+def at_odds(scaled: Scaled, account: Account) -> bool:
     """Return whether tolerances and other limits of *scaled* are proven to contradict each other."""
-    return _solve(scaled, Fraction(0)) is not None
+    return _solve(scaled, Fraction(0), account) is not None
 
 
-def _beyond_capacity(scaled: Scaled) -> list[Conflict]:
+def _beyond_capacity(scaled: Scaled, account: Account) -> list[Conflict]:
     """Return the proof that no balance at all lets capacities and zones be kept with what is pinned and drained, if one is found."""
-    proof = _prove_impossible(scaled)
+    proof = _prove_impossible(scaled, account)
     if proof is None:
         return []
     found = [proof]
 
     def impossible(fewer: Scaled) -> bool:
-        again = _prove_impossible(fewer)
+        again = _prove_impossible(fewer, account)
         if again is not None:
             found.append(again)
         return again is not None
@@ -83,7 +91,7 @@ def _beyond_capacity(scaled: Scaled) -> list[Conflict]:
     return [_described(few, limits_at(few, None), found[-1], limits)]
 
 
-def _prove_impossible(scaled: Scaled) -> Proof | None:
+def _prove_impossible(scaled: Scaled, account: Account) -> Proof | None:
     """Return prices that prove that no placement keeps the limits that no tolerance changes; None where none are found."""
     targets = limits_at(scaled, None)
     if targets.zone_share is None and all(most is None for row in targets.capacity for most in row):
@@ -95,7 +103,7 @@ def _prove_impossible(scaled: Scaled) -> Proof | None:
     if any(_packs(scaled, targets, parts, order, stay=stay) for stay in (True, False)):
         return None
     for by_zone in (False, True) if targets.zone_share is not None else (False,):
-        prices = _refute(scaled, targets, order[:PLACED_MAX], PROGRAMS_MAX, by_zone=by_zone)
+        prices = _refute(scaled, targets, order[:PLACED_MAX], PROGRAMS_MAX, account, by_zone=by_zone)
         if prices is not None:
             placed = tuple(order[:PLACED_MAX]) if () in prices else ()
             return Proof(None, by_zone, prices, placed)
@@ -127,7 +135,7 @@ def _packs(scaled: Scaled, targets: Targets, parts: Floats, order: Sequence[int]
 
 
 def _refute(
-    scaled: Scaled, targets: Targets, order: Sequence[int], programs: int, *, by_zone: bool
+    scaled: Scaled, targets: Targets, order: Sequence[int], programs: int, account: Account, *, by_zone: bool
 ) -> tuple[tuple[int, ...], ...] | None:
     """Return prices for all cases that slots placed in this *order* make, an empty row where the next is placed; None where that ends unproven."""
     stack = host_cases(scaled, targets)
@@ -145,18 +153,21 @@ def _refute(
         if cases is None or len(cases) > 1 or not hosts:
             looks, programs = looks - slots * each, programs - 1
             bins = make_bins(scaled, targets, hosts, by_zone=by_zone)
-            prices = find_prices(scaled, hosts, bins, WORK_MAX // most if hosts else WORK_MAX)
+            account.spend(slots * len(scaled.resources) * LOAD_WORK)
+            prices = find_prices(scaled, hosts, bins, WORK_MAX // most if hosts else WORK_MAX, account)
             if prices is not None and not suffices(scaled, hosts, bins, prices):
                 prices = None
-        if prices is None and (cases is None or min(looks, programs) < 0 or len(rows) >= CASES_MAX):
+        if prices is None and (
+            cases is None or min(looks, programs) < 0 or account.is_over() or len(rows) >= CASES_MAX
+        ):
             return None
         rows.append(prices or ())
         stack += [] if prices is not None or cases is None else cases[::-1]
     return tuple(rows)
 
 
-def _together(scaled: Scaled, targets: Targets, known: Sequence[Conflict]) -> list[Conflict]:
-    asked = _solve(scaled, Fraction(0))
+def _together(scaled: Scaled, targets: Targets, known: Sequence[Conflict], account: Account) -> list[Conflict]:
+    asked = _solve(scaled, Fraction(0), account)
     if asked is None:
         return []
     for one in known:
@@ -166,7 +177,7 @@ def _together(scaled: Scaled, targets: Targets, known: Sequence[Conflict]) -> li
     last = [asked]
 
     def impossible(tolerance: Fraction) -> bool:
-        found = _solve(scaled, tolerance)
+        found = _solve(scaled, tolerance, account)
         if found is not None:
             last.append(found)
         return found is not None
@@ -179,13 +190,13 @@ def _together(scaled: Scaled, targets: Targets, known: Sequence[Conflict]) -> li
     return [Conflict(ConflictKind.TOGETHER, names, nodes, slots, least, None, (asked, last[-1]))]
 
 
-def _solve(scaled: Scaled, tolerance: Fraction) -> Proof | None:
+def _solve(scaled: Scaled, tolerance: Fraction, account: Account) -> Proof | None:
     """Return prices that prove that no placement keeps the limits; None where none are found."""
     scaled = at_tolerance(scaled, tolerance)
     targets = find_targets(scaled)
     order = [] if targets.heavy else _largest(scaled, targets)
     for by_zone in (False, True) if targets.zone_share is not None and not targets.heavy else (False,):
-        prices = _refute(scaled, targets, order, PROGRAMS_FEW, by_zone=by_zone)
+        prices = _refute(scaled, targets, order, PROGRAMS_FEW, account, by_zone=by_zone)
         if prices is not None:
             return Proof(tolerance, by_zone, prices, tuple(order) if () in prices else ())
     return None

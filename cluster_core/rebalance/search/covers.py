@@ -16,6 +16,7 @@ from cluster_core.rebalance.bound.dive import NODES_MAX, SLOTS_MAX, PricedCover,
 from cluster_core.rebalance.bound.hosts import HostProof, add_up_hosts, host_cover, single_heavy
 from cluster_core.rebalance.goal.problem import Scaled
 from cluster_core.rebalance.goal.targets import Targets
+from cluster_core.rebalance.search.account import Account
 from cluster_core.rebalance.search.cover_search import STEPS_MAX, CoverSearch
 
 PASSES = 10
@@ -37,7 +38,9 @@ class Overload(NamedTuple):
     need: Sequence[int]
 
 
-def certify(scaled: Scaled, overloads: Sequence[Overload]) -> list[tuple[Certificate, list[int]]]:
+def certify(
+    scaled: Scaled, overloads: Sequence[Overload], account: Account | None = None
+) -> list[tuple[Certificate, list[int]]]:
     """Return the certificate of every overloaded master, and the slots that it had best give away."""
     few = [one for one in overloads if len(one.slots) <= SLOTS_MAX]
     prices = dict(zip((one.n for one in few), find_prices(scaled, few), strict=True))
@@ -48,6 +51,8 @@ def certify(scaled: Scaled, overloads: Sequence[Overload]) -> list[tuple[Certifi
             found.append(_certify(scaled, one, prices[one.n]))
             continue
         search = CoverSearch(make_cover(scaled, one.slots, one.need), mean, unit, SOLVES_ALL // len(overloads))
+        if account is not None:
+            account.spend(search.work)
         found.append((search.certificate(scaled.masters[one.n].id), search.slots()))
     return found
 

@@ -11,14 +11,14 @@ Every program is small, and all of them together take a number of simplex steps 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.kernels.linear_program import INFINITE
-from cluster_core.kernels.whole_program import Entries, Found, Limits, solve_whole
+from cluster_core.kernels.whole_program import LOOK_WORK, STEP_WORK, Entries, Found, Limits, solve_whole
 from cluster_core.rebalance.search.dice import step
 from cluster_core.rebalance.search.layout import OVER_COST, Layout, bundle
 from cluster_core.rebalance.search.packing import Sand, pack_heavy
@@ -36,6 +36,8 @@ FULL = 0.999
 """It suffices that no master is fuller than this part of its limit, where nobody owns anything."""
 MASTERS_MAX = 32
 """With more masters that take slots, nothing is divided: each then has few heavy slots."""
+KEPT_PART = 0.12
+"""Part of the work that is kept, so that what is decided can be completed."""
 CASES_MAX, CASES_OF_ALL = 60, 20
 """Cases that one program looks at."""
 WHOLE_FEW, CASES_FEW, LOOKS_MAX = 300, 250, 1_000
@@ -63,13 +65,11 @@ PART_MIN = 1e-9
 class Division:
     """One search for where the heaviest slots of *layout* go; *parts* [column, master] says how much of each is where."""
 
-    def __init__(
-        self, layout: Layout, at: Sequence[int], stop: Callable[[], bool], *, over: bool, coarse: bool = False
-    ) -> None:
+    def __init__(self, layout: Layout, at: Sequence[int], *, over: bool, coarse: bool = False) -> None:
         """Begin where *at* has the slots (numbers of the layout); where that is *over* limits, or masters are many and this is not *coarse*, with the heavy ones only, anew."""
-        self.layout, self._stop = layout, stop
+        self.layout, self._account = layout, layout.arrays.account.part(1.0, KEPT_PART)
         wanted = layout.arrays.scaled.problem.iterations // STEPS_OF_STEP
-        self._left = min(wanted, STEPS_MAX) if wanted else STEPS_MAX
+        self._left = self._account.affords(min(wanted, STEPS_MAX) if wanted else STEPS_MAX, STEP_WORK)
         self._die = layout.arrays.scaled.problem.seed & 0xFFFFFFFF or 1
         masters = len(layout.takers)
         self.heavy = layout.singles[: min(HEAVIEST, WHOLE_MAX // masters)]
@@ -115,7 +115,7 @@ class Division:
             others = sorted((n for n in masters if n != worst), key=lambda n: (-free[n], n))
             before = float(over.sum())
             for some in [*([n] for n in others[:PARTNERS]), *(self._draw(others, 2) for _ in range(PARTNERS))]:
-                if self._left <= least or self._stop():
+                if self._left <= least or self._account.is_over():
                     return
                 self._divide(sorted({worst, *some}))
                 over = self._over()
@@ -138,7 +138,7 @@ class Division:
                 some = [self._draw(masters, 3) for _ in range(TRIPLES if len(masters) > 2 else 0)]
             in_vain = 0
             for each in some:
-                if self._left <= 0 or self._stop() or in_vain > PATIENCE * len(masters):
+                if self._left <= 0 or self._account.is_over() or in_vain > PATIENCE * len(masters):
                     break
                 before = self.value
                 self._divide(each)
@@ -205,13 +205,17 @@ class Division:
     def _solve(self, cost: Floats, limits: Limits, entries: Entries, whole: int, start: Floats | None) -> Found:
         cases, stop = (CASES_FEW, self._is_over) if self._at_once else (CASES_MAX, None)
         found = solve_whole(cost, limits, entries, whole, cases_max=cases, start=start, stop=stop)
-        self._left -= found.steps if whole else found.steps // WHOLE_STEPS
+        steps = found.steps if whole else found.steps // WHOLE_STEPS
+        self._left -= steps
+        if not self._at_once:
+            self._account.spend(steps * STEP_WORK)
         return found
 
     def _is_over(self) -> bool:
         """Return whether time is up, or this was asked often enough."""
         self._looks -= 1
-        return self._looks < 0 or self._stop()
+        self._account.spend(LOOK_WORK)
+        return self._looks < 0 or self._account.is_over()
 
     def _packed(self, at: Sequence[int]) -> list[int]:
         """Return masters of the heavy slots, from *at* on, so that the others find room and little moves."""
@@ -256,6 +260,7 @@ class Division:
             np.append(np.zeros(count * masters), 1.0), limits, entries, len(self.heavy) * masters,
             cases_max=CASES_OF_ALL, enough=FULL,
         )  # fmt: skip
+        self._account.spend(found.steps * STEP_WORK)
         if not found.known:
             return []
         chosen = found.values[: len(self.heavy) * masters].reshape(-1, masters).argmax(1)

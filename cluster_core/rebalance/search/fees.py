@@ -7,7 +7,7 @@ looks for a cheaper way (`CoverSearch`), which is added, until none finds one (c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from cluster_core.rebalance.bound.cover import Cover
 from cluster_core.rebalance.bound.fees import FeeProof, leave
 from cluster_core.rebalance.goal.problem import Scaled
 from cluster_core.rebalance.goal.targets import Targets
+from cluster_core.rebalance.search.account import Account
 from cluster_core.rebalance.search.cover_search import CoverSearch
 from cluster_core.rebalance.search.covers import scales
 
@@ -57,8 +58,8 @@ class Way(NamedTuple):
 class FeeSearch:
     """One search: `proof` is the best it found, `ways` by master what the cheapest placement of these slots would do."""
 
-    def __init__(self, scaled: Scaled, targets: Targets, stop: Callable[[], bool] | None = None) -> None:
-        self._scaled, self._targets, self._stop = scaled, targets, stop or (lambda: False)
+    def __init__(self, scaled: Scaled, targets: Targets, account: Account | None = None) -> None:
+        self._scaled, self._targets, self._account = scaled, targets, account or Account()
         wanted = scaled.problem.iterations // STEPS_OF_A_SOLVE or SOLVES_ALL
         self._left = max(SOLVES_ALL // 48, min(wanted, SOLVES_ALL))
         self._mean, self._unit = scales(scaled)
@@ -112,7 +113,7 @@ class FeeSearch:
                 near
                 or found == fees
                 or self._left <= 0
-                or self._stop()
+                or self._account.is_over()
                 or (before * (1 + CLOSE_ENOUGH) > self.proof.value > before and not behind)
             ):
                 break
@@ -141,8 +142,12 @@ class FeeSearch:
         cover = make_cover(scaled, slots, need)
         if all(sum(load) >= v for load, v in zip(cover.loads, cover.need, strict=True)):
             search = CoverSearch(cover, self._mean, self._unit, solves_max if self._left > 0 else 1)
-            self._left -= search.solves
+            self._spend(search)
             self._learn(n, [*search.slots(), *gone, *(s for s in self.bulky if scaled.owner[s] != n and s not in come)])
+
+    def _spend(self, search: CoverSearch) -> None:
+        self._left -= search.solves
+        self._account.spend(search.work)
 
     def _prove(self, fees: dict[int, int], slack: float) -> FeeProof:
         scaled = self._scaled
@@ -152,9 +157,9 @@ class FeeSearch:
             cover = make_cover(scaled, self._held[n], self._needs[n], fees)
             certificate = self._again(n, cover, fees)
             if certificate is None:
-                most = 1 if self._stop() else max(1, min(SOLVES_A_ROUND, self._left) // len(self._takers))
+                most = 1 if self._account.is_over() else max(1, min(SOLVES_A_ROUND, self._left) // len(self._takers))
                 search = CoverSearch(cover, self._mean, self._unit, most, slack)
-                self._left -= search.solves
+                self._spend(search)
                 certificate = search.certificate(scaled.masters[n].id)
                 way = self._learn(n, search.slots(), fees)
                 self._proofs[n] = fees, certificate, bool(way.come)

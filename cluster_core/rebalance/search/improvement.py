@@ -6,17 +6,16 @@ have to leave, and from long runs where masters are empty or drained.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from cluster_core.rebalance.bound.certificates import Certificate
-from cluster_core.rebalance.search.arrays import MANY, SLOT_COST, SOME, ProblemArrays, Rank
+from cluster_core.rebalance.search.arrays import MANY, SLOT_COST, SOME, ProblemArrays
 from cluster_core.rebalance.search.branching import Branching
 from cluster_core.rebalance.search.completion import complete, sketch
 from cluster_core.rebalance.search.dice import CHUNK
 from cluster_core.rebalance.search.division import MASTERS_MAX, Division, has_many
 from cluster_core.rebalance.search.first_placements import cut_runs, pack, pack_runs, with_hosts
 from cluster_core.rebalance.search.local_search import POLISH, REPAIR, Cooling, search_from
-from cluster_core.rebalance.search.ranges import never
 
 SOME_SKEWED = (Cooling(0.03, 0.002, 100.0, 0.25, 0.02, 1.3),)
 SOME_GROWING = (Cooling(0.003, 0.0003, 10.0, 0.25, 0.02, 1.3), Cooling(0.003, 0.0003, 10.0, 0.25, 0.02, 1.3))
@@ -36,8 +35,6 @@ STEPS_MANY, STEPS_SOME, STEPS_GROWING, STEPS_FEW = 5_000_000, 20_000_000, 9_000_
 POLISH_STEPS = 1_000_000
 DIVIDED_ABOVE, COARSE_ABOVE = 1.05, 1.01
 """From so many times the bound on, heavy slots are divided anew; and where masters are many, coarsely before, which takes a second."""
-HOPELESS = 0.02
-"""The same where load of so many times a master's slots is above limits; then other starts are tried only if that fails."""
 
 
 def improve(
@@ -46,16 +43,12 @@ def improve(
     certificates: Sequence[Certificate],
     leaving: Mapping[int, int],
     branching: Branching | None = None,
-    stop: Callable[[], bool] = never,
     start: Sequence[int] | None = None,
 ) -> Sequence[int]:
-    """Return the best placement found from *owner*, or quicker from *start*, that of a problem much like it.
-
-    *stop* is asked between walks whether to end.
-    """
+    """Return the best placement found from *owner*, or quicker from *start*, that of a problem much like it."""
     if branching is not None:
-        return _fill(arrays, owner, certificates, branching, stop, start)
-    return _wander(arrays, owner, certificates, leaving, stop, start)
+        return _fill(arrays, owner, certificates, branching, start)
+    return _wander(arrays, owner, certificates, leaving, start)
 
 
 def _fill(
@@ -63,12 +56,11 @@ def _fill(
     owner: Sequence[int],
     certificates: Sequence[Certificate],
     branching: Branching,
-    stop: Callable[[], bool],
     start: Sequence[int] | None,
 ) -> Sequence[int]:
     """Return the best of what the linear program makes of the decided slots, of none, and of long runs; mended and polished.
 
-    Where that breaks limits or moves much more than is proven, the heavy slots are divided anew (`Division`).  What it makes of the slots
+    Where one breaks limits, or the best moves much more than is proven, the heavy slots are divided anew (`Division`).  What it makes of the slots
     of *start* that are not light is enough where it keeps the limits.
     """
     layout = branching.layout
@@ -91,13 +83,12 @@ def _fill(
         polished = search_from(arrays, at, POLISH, certificates, steps, seed)
         best = min([*([best] if best else []), at, *polished], key=arrays.judge)
         rank = arrays.judge(best)
-        if stop() or (start and not rank.over):
+        if arrays.account.is_over() or (start and not rank.over):
             break
         if rank.over:
             divisions = divisions[-1:]
-        is_hopeless = rank.over > HOPELESS * arrays.per_master
-        if divisions and (is_hopeless or (not starts and _far(arrays, rank, divisions[0]))):
-            division = Division(layout, layout.inside(best), stop, over=rank.over > 0, coarse=len(divisions) > 1)
+        if divisions and (rank.over or (not starts and rank.cost > arrays.enough * divisions[0])):
+            division = Division(layout, layout.inside(best), over=rank.over > 0, coarse=len(divisions) > 1)
             divisions = divisions[1:]
             division.improve()
             starts.insert(0, (division.decided(), layout.home))
@@ -106,17 +97,11 @@ def _fill(
     return best
 
 
-def _far(arrays: ProblemArrays, rank: Rank, times: float) -> bool:
-    """Return whether a placement breaks limits, or moves more than so many *times* what is proven."""
-    return rank.over > 0 or rank.cost > arrays.enough * times
-
-
 def _wander(
     arrays: ProblemArrays,
     owner: Sequence[int],
     certificates: Sequence[Certificate],
     leaving: Mapping[int, int],
-    stop: Callable[[], bool],
     start: Sequence[int] | None,
 ) -> Sequence[int]:
     """Return the best placement that walks come to; *start*, where it keeps the limits, is only cooled again."""
@@ -146,7 +131,7 @@ def _wander(
             judged = arrays.judge(at)
             if judged < rank:
                 best, rank = at, judged
-        if stop():
+        if arrays.account.is_over():
             break
     return best
 

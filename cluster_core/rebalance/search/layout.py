@@ -23,6 +23,10 @@ FINER = 10.0
 """How much lighter slots are in the next turn of `settle`."""
 WORK_MAX = 1_500_000_000
 """Work that one program may take, to its first solution and to `settle` it; see `PlacementProgram.work`."""
+WORK_LEAST = WORK_MAX // 16
+"""Work that any program may take."""
+WORK_TIME = 0.45
+"""Nanoseconds that a unit of its work takes, about."""
 WORK_OF_STEP = 800
 """Work of a program that one step of a problem's search allows; a quarter of `WORK_MAX` is allowed to any."""
 
@@ -81,14 +85,18 @@ class Layout:
     def work_max(self) -> int:
         """Return the work that one program may take."""
         wanted = self.arrays.scaled.problem.iterations * WORK_OF_STEP or WORK_MAX
-        return min(max(wanted, WORK_MAX // 4), WORK_MAX)
+        wanted = min(max(wanted, WORK_MAX // 4), WORK_MAX)
+        return int(max(WORK_LEAST, min(wanted, self.arrays.account.left / WORK_TIME)))
 
     def program(
         self, columns: Sequence[Sequence[int]], start: Sequence[int], base: Sequence[int] | None = None, extra: float = 0.0
     ) -> PlacementProgram:  # fmt: skip
         """Return the linear program of *columns*, lists of slots that stay together, each beginning on a master of *start*."""
         fees = self.fees(columns, self.home if base is None else base, extra)
-        return PlacementProgram(self._sums(columns), self.caps, fees, np.array(start), OVER_COST)
+        return PlacementProgram(self._sums(columns), self.caps, fees, np.array(start), OVER_COST, self._spend)
+
+    def _spend(self, work: int) -> None:
+        self.arrays.account.spend(work * WORK_TIME)
 
 
 class Columns(NamedTuple):

@@ -12,10 +12,12 @@ from cluster_core.rebalance.bound.cover import PRICE_BITS
 from cluster_core.rebalance.search.anneal import AT, BROKEN, NONE_FOUND, PRICE, Schedule, anneal
 from cluster_core.rebalance.search.arrays import MANY, ProblemArrays
 from cluster_core.rebalance.search.dice import CHUNK, Floats
-from cluster_core.rebalance.search.repair import mend
+from cluster_core.rebalance.search.repair import mend, repair_work
 
 LOOKS_MAX = 200_000
 """Pairs of slots that a repair looks at; a quarter of it where masters have many."""
+CHUNK_WORK = 100 * CHUNK
+"""Work of a chunk."""
 RISES = 5.0
 """How often `Cooling.rise` is multiplied in over a whole walk."""
 GRAIN = 0.05
@@ -43,7 +45,7 @@ def search_from(
     arrays: ProblemArrays, start: Sequence[int], cooling: Cooling, certificates: Sequence[Certificate], steps: int, seed: int
 ) -> list[list[int]]:  # fmt: skip
     """Return the placements that one walk from *start* came to: the best within all limits, and the repaired last one."""
-    chunks = steps // CHUNK
+    chunks = arrays.account.affords(steps // CHUNK, CHUNK_WORK)
     if len(arrays.takers) < 2:
         return []
     prices, sources = _prices(arrays, cooling, certificates)
@@ -55,10 +57,12 @@ def search_from(
     )  # fmt: skip
     best = np.array(start)
     cost = anneal(board, schedule, np.array(arrays.scale) * cooling.least, best)
+    arrays.account.spend(chunks * CHUNK_WORK)
     found = [best.tolist()] if cost < NONE_FOUND else []
     if board.tally[BROKEN]:
         looks = LOOKS_MAX if len(start) <= MANY * len(arrays.takers) else LOOKS_MAX // 4
-        mend(board, GRAIN * arrays.mean_cost, looks)
+        repairs = mend(board, GRAIN * arrays.mean_cost, looks)
+        arrays.account.spend(repairs * repair_work(looks))
         found.append(board.slots[AT].tolist())
     return found
 

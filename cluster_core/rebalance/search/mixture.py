@@ -8,13 +8,11 @@ proportions are one column; more of it than of the mixture is picked.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.kernels.linear_program import INFINITE
-from cluster_core.kernels.whole_program import Entries, Limits, solve_whole
+from cluster_core.kernels.whole_program import LOOK_WORK, Entries, Limits, solve_whole
 from cluster_core.rebalance.search.division import MARGIN
 from cluster_core.rebalance.search.layout import Layout, bundle
 
@@ -27,7 +25,7 @@ LOOKS_MAX = 1_000
 """Cases that the program looks at, and how often it asks whether to end."""
 
 
-def mix(layout: Layout, budget: float, kinds_max: int, stop: Callable[[], bool]) -> list[int] | None:
+def mix(layout: Layout, budget: float, kinds_max: int) -> list[int] | None:
     """Return a placement in windows, beside heavy slots, that moves at most *budget* (mean slots); None if none is found.
 
     Light slots are in *kinds_max* columns an owner.  Limits are missed by what would have to be picked.
@@ -85,14 +83,20 @@ def mix(layout: Layout, budget: float, kinds_max: int, stop: Callable[[], bool])
     most = np.concatenate(
         [np.ones(first_pick), np.zeros(first_limit - first_pick), room.ravel(), [min(budget, INFINITE)]]
     )
+    account = layout.arrays.account
     looks = iter(range(LOOKS_MAX))
+
+    def is_over() -> bool:
+        account.spend(LOOK_WORK)
+        return next(looks, None) is None or account.is_over()
+
     found = solve_whole(
         np.array(fees), Limits(upper, least, most),
         Entries(
             np.cumsum([0, *map(len, entries)]), np.array([row for column in entries for row, _ in column]),
             np.array([value for column in entries for _, value in column]),
         ),
-        many * masters, cases_max=CASES_MAX, stop=lambda: next(looks, None) is None or stop(),
+        many * masters, cases_max=CASES_MAX, stop=is_over,
     )  # fmt: skip
     if not found.known:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from cluster_core.rebalance.search.anneal import KEEPS_ONE, TAKES_NOTHING
 from cluster_core.rebalance.search.arrays import ProblemArrays
 from cluster_core.rebalance.search.dice import CHUNK, DRAWS
 from cluster_core.rebalance.search.local_search import GRAIN
-from cluster_core.rebalance.search.repair import REPAIRS_MAX, mend
+from cluster_core.rebalance.search.repair import REPAIRS_MAX, mend, repair_work
 from cluster_core.rebalance.search.windows import (
     AT,
     BLOCK,
@@ -45,16 +45,13 @@ from cluster_core.rebalance.search.windows import (
 
 STEPS_A_SLOT = 1_000
 """Steps of a walk for every slot with load, at most."""
+CHUNK_WORK = 125 * CHUNK
+"""Work of a chunk."""
 SLICE = 256
 """Chunks between two looks at whether time is up."""
 COLD = 0.1
 """Ranges that a step costs at the end of a walk, about."""
 LENGTH_MIN = 4
-
-
-def never() -> bool:
-    """Return that there is time."""
-    return False
 
 
 class Walk(NamedTuple):
@@ -100,17 +97,16 @@ BORDERS_A_REPAIR = 2
 
 
 class RangeSearch:
-    """Placements of few ranges, from one that keeps the limits of *arrays* as far as any is known to; *stop* says when time is up.
+    """Placements of few ranges, from one that keeps the limits of *arrays* as far as any is known to.
 
     Masters in *closed* keep what they have in *start* and get nothing.  Limits that *start* breaks are broken no further.  The *held*
     heaviest slots stay where they are in *start*, and no window stops at them.
     """
 
     def __init__(
-        self, arrays: ProblemArrays, start: Sequence[int], *, closed: Sequence[int] = (), held: int = 0,
-        stop: Callable[[], bool] = never,
+        self, arrays: ProblemArrays, start: Sequence[int], *, closed: Sequence[int] = (), held: int = 0
     ) -> None:  # fmt: skip
-        self.arrays, self.stop = arrays, stop
+        self.arrays = arrays
         scaled = arrays.scaled
         self._shut = set(closed)
         self._held = self._heaviest(start, held)
@@ -178,7 +174,7 @@ class RangeSearch:
                 value = self._value(whole)
                 if value < rank and self.cost_of(whole) <= budget:
                     best, rank, better = whole, value, True
-            if self.stop() or (rank < fewest + 1 and not self.slot_cost):
+            if self.arrays.account.is_over() or (rank < fewest + 1 and not self.slot_cost):
                 break
         return best if rank < math.inf else list(at)
 
@@ -199,7 +195,7 @@ class RangeSearch:
         that has fewer ranges, and than *most*) and the end as it is."""
         wanted = self.arrays.scaled.problem.iterations or course.steps
         steps = min(wanted, course.steps, STEPS_A_SLOT * len(at)) * effort
-        chunks = max(1, int(steps) // CHUNK)
+        chunks = max(1, self.arrays.account.affords(int(steps) // CHUNK, CHUNK_WORK))
         masters = len(self.arrays.takers)
         warm = max(course.warm * math.sqrt(6 / masters), COLD)
         self.turns += 1
@@ -212,7 +208,8 @@ class RangeSearch:
         begin(row)
         for done in range(0, chunks, SLICE):
             walk(row, goal, min(SLICE, chunks - done), best)
-            if self.stop():
+            self.arrays.account.spend(min(SLICE, chunks - done) * CHUNK_WORK)
+            if self.arrays.account.is_over():
                 break
         found = [best.tolist()] if row.course[LEAST] < NONE_FOUND else []
         if row.tally[BROKEN] and (row.tally[BORDER_COUNT] < np.count_nonzero(np.diff(best)) or not found):
@@ -230,7 +227,8 @@ class RangeSearch:
             whole[s] = n
         board = self.arrays.board(whole, [], self._limits)
         board.slots[anneal.MOVABLE, list(self._held)] = 0
-        mend(board, GRAIN * self.arrays.mean_cost, looks, min(repairs, repairs_max))
+        done = mend(board, GRAIN * self.arrays.mean_cost, looks, min(repairs, repairs_max))
+        self.arrays.account.spend(done * repair_work(looks))
         return [] if board.tally[anneal.BROKEN] else [board.slots[anneal.AT, self.slots].tolist()]
 
     def _row(self, at: Sequence[int], warm: float, course: Walk) -> Row:

@@ -22,8 +22,15 @@ from cluster_core.rebalance.search.anneal import (
 from cluster_core.rebalance.search.dice import Floats
 
 REPAIRS_MAX = 300
+LOOK_WORK = 8
+"""Work of a look at a pair of slots."""
 NEGLIGIBLE = 1e-9
 """A repair of less than this part of the overload is none."""
+
+
+def repair_work(looks_max: int) -> int:
+    """Return the work of a repair that looks at so many pairs."""
+    return LOOK_WORK * looks_max
 
 
 @njit()

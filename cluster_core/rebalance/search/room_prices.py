@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from cluster_core.kernels.placement_program import PlacementProgram
 from cluster_core.rebalance.bound.room import Bin, where_fits
 from cluster_core.rebalance.goal.problem import Scaled
+from cluster_core.rebalance.search.account import Account
 from cluster_core.rebalance.search.layout import bundle
 
 BINS_EXACT = 8
@@ -26,7 +27,9 @@ NEGLIGIBLE = 1e-7
 PRICE_ONE = 1 << 40
 
 
-def find_prices(scaled: Scaled, hosts: Mapping[int, int], bins: Sequence[Bin], work_max: int) -> tuple[int, ...] | None:
+def find_prices(
+    scaled: Scaled, hosts: Mapping[int, int], bins: Sequence[Bin], work_max: int, account: Account
+) -> tuple[int, ...] | None:
     """Return the prices of the linear program that spreads slots over *bins* with the least load above their room; None where all has room."""
     size = len(scaled.resources)
     for b, one in enumerate(bins):
@@ -57,7 +60,7 @@ def find_prices(scaled: Scaled, hosts: Mapping[int, int], bins: Sequence[Bin], w
     for c, places in enumerate(fitting.values(), whole):
         fees[c] = 1.0 + 2.0 * loads[c].sum()  # dearer than any load above a limit
         fees[c, places] = 0.0
-    program = PlacementProgram(loads, room, fees, np.array(at), 1.0)
+    program = PlacementProgram(loads, room, fees, np.array(at), 1.0, account.spend)
     found = program.solve({}, work_max).prices.tolist()
     top = max(found)
     if top <= 0.0:

@@ -20,7 +20,7 @@ from cluster_core.rebalance.goal.watched import Watched, watch
 from cluster_core.rebalance.ordering import Batch, Room, TimeModel, order_moves
 from cluster_core.rebalance.plan import Plan, PlanVerdict
 from cluster_core.rebalance.planner import defragment, hold_back, plan, tolerance_table
-from cluster_core.rebalance.search.ranges import never
+from cluster_core.rebalance.search.account import never
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
 from slotscope.runtime.progress import progress
 

@@ -14,7 +14,6 @@ from cluster_core.rebalance.planner import plan
 from cluster_core.rebalance.search.arrays import ProblemArrays
 from cluster_core.rebalance.search.division import Division, has_many
 from cluster_core.rebalance.search.layout import Layout
-from cluster_core.rebalance.search.ranges import never
 
 WHOLE = 10_000
 RESOURCES = ("serialized_bytes", "keys", "ops")
@@ -48,7 +47,7 @@ def test_limits_that_heavy_slots_fill_almost_wholly_are_kept() -> None:
 def test_two_masters_never_divide_what_they_hold_so_that_more_moves_or_limits_break() -> None:
     scaled = validate(broken_up(1))
     layout = Layout(ProblemArrays(scaled, find_targets(scaled)))
-    division = Division(layout, layout.home, never, over=True)
+    division = Division(layout, layout.home, over=True)
 
     before = division.value
     division.improve()
@@ -61,7 +60,7 @@ def test_a_division_begins_where_slots_are_and_moves_none_where_all_limits_are_k
     problem = broken_up(1)
     scaled = validate(Problem(problem.loads, problem.owners, problem.masters, tolerance=10))
     layout = Layout(ProblemArrays(scaled, find_targets(scaled)))
-    division = Division(layout, layout.home, never, over=False)
+    division = Division(layout, layout.home, over=False)
 
     division.improve()
 
@@ -81,7 +80,7 @@ def test_heavy_slots_that_only_fit_in_pairs_are_packed_among_many_masters() -> N
     scaled = validate(Problem(loads, [nodes[n].id for n in owners], nodes, tolerance=0.02))
     layout = Layout(ProblemArrays(scaled, find_targets(scaled)))
 
-    division = Division(layout, layout.home, never, over=True)
+    division = Division(layout, layout.home, over=True)
 
     held = [0] * masters
     for s, n in division.decided().items():
@@ -102,7 +101,7 @@ def test_masters_that_keep_their_limits_are_divided_all_at_once(masters: int, li
     layout = Layout(ProblemArrays(scaled, find_targets(scaled)))
     turned = [(n + 1) % masters if loads["ops"][s] > 5 else n for s, n in enumerate(layout.home)]
 
-    division = Division(layout, turned, never, over=False, coarse=has_many(layout))
+    division = Division(layout, turned, over=False, coarse=has_many(layout))
     division.improve()
 
     assert division.value == 0

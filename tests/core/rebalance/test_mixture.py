@@ -10,7 +10,6 @@ from cluster_core.rebalance.plan import count_ranges
 from cluster_core.rebalance.search.arrays import ProblemArrays
 from cluster_core.rebalance.search.layout import Layout
 from cluster_core.rebalance.search.mixture import mix
-from cluster_core.rebalance.search.ranges import never
 
 SLOTS, HEAVY = 2000, 900
 BYTES, KEYS = (300, 700), (1300, 1700)
@@ -35,7 +34,7 @@ def test_one_heavy_slot_of_each_kind_changes_places_so_that_no_light_slot_must_b
     arrays = ProblemArrays(scaled, find_targets(scaled))
     layout = Layout(arrays)
 
-    placed = mix(layout, float("inf"), 4, never)
+    placed = mix(layout, float("inf"), 4)
 
     assert placed is not None
     at = layout.outside(placed)
@@ -51,7 +50,7 @@ def test_no_more_moves_than_the_budget_allows_but_for_what_must_be_picked() -> N
     layout = Layout(ProblemArrays(scaled, find_targets(scaled)))
     budget = 1.05 * HEAVY / float(layout.mean[scaled.cost])
 
-    placed = mix(layout, budget, 4, never)
+    placed = mix(layout, budget, 4)
 
     assert placed is not None
     moved = sum(layout.rows[s][scaled.cost] for s, home in enumerate(layout.home) if placed[s] != home)
