@@ -24,6 +24,8 @@ SLOTS = 16384
 MEANS = {"serialized_bytes": 1_000_000, "keys": 2_000, "ops": 50_000}
 RANK_CORRELATION = 0.8
 SEEDS = (1, 2, 3)
+SECONDS = ((6, 7.5), (100, 12.0), (SLOTS, 30.0))
+"""Time that a plan may take up to so many masters, with its search for few ranges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,12 @@ def _ranges(result: Result, quick: bool) -> None:
         at = f"{case.title}, {case.budget:.1%} more bytes"
         result.bars.append(Bar(f"{at}: slot ranges (worst of {len(found)})", case.ranges, max(found)[0], ""))
         result.bars.append(
-            Bar(f"{at}: time on one core", 30 if len(case.before) > 100 else 12, max(s for _, s in found), "s")
+            Bar(
+                f"{at}: time on one core",
+                next(s for n, s in SECONDS if len(case.before) <= n),
+                max(s for _, s in found),
+                "s",
+            )
         )
     result.tables.append(Table("Slot ranges", rows))
 
