@@ -31,6 +31,7 @@ USED_ELSEWHERE = {
     "script_runtime_ms": "sentinel.settings names it as text",
     "script_retry_ms": "sentinel.settings names it as text",
     "listpack_integer_bytes": "kernels.rdb.value_strings compiles it by this name",
+    "listpack_string_bytes": "kernels.rdb.value_strings compiles it by this name",
     "ziplist_entry_payload": "kernels.rdb.value_strings compiles it by this name",
     "intset_width": "kernels.rdb.value_strings compiles it by this name",
     "offset_gap_bytes": "templates and columns name it as text",
