@@ -75,7 +75,10 @@ def _find_owners(
     *known* is what contradicts itself with tolerances that are no looser.
     """
     scaled = validate(problem)
+    before = account.left
     conflicts = find_conflicts(scaled, find_targets(scaled), known, account.part(CONFLICTS_PART))
+    if conflicts and math.isfinite(before):  # what is planned then has other limits, and as much work as any
+        account.spend(account.left - before)
     return _search(scaled, conflicts, account, start, RANGES_RESERVE)
 
 
