@@ -141,7 +141,7 @@ def _buckets(sums: AdviceSums, claimed: list[int], least: int) -> list[Change]:
     """Hashes of `BUCKET_KEYS` small strings in the place of the strings."""
     found = []
     for one in sums.prefixes:
-        if one.bucket_keys < KEYS_MIN:
+        if one.bucket_keys < KEYS_MIN or _cuts_tag(one.name):
             continue
         buckets = -(-one.bucket_keys // BUCKET_KEYS)
         saved = one.bucket_now - one.bucket_payload - buckets * (sums.bucket_bytes + len(one.name))
@@ -166,7 +166,7 @@ def _names(sums: AdviceSums, bucketed: set[bytes], least: int) -> list[Change]:
     for one in sums.prefixes:
         saved = one.name_bytes + (0 if one.name in bucketed else one.bucket_name_bytes)
         keys = one.keys - (one.bucket_keys if one.name in bucketed else 0)
-        if saved >= least and keys >= KEYS_MIN:
+        if saved >= least and keys >= KEYS_MIN and not _cuts_tag(one.name):
             found.append(
                 Change(
                     Kind.NAMES, one.name, saved, keys, f"a prefix of 2 bytes in the place of {len(one.name)}: RENAME",
@@ -174,6 +174,11 @@ def _names(sums: AdviceSums, bucketed: set[bytes], least: int) -> list[Change]:
                 )
             )  # fmt: skip
     return sorted(found, key=lambda change: -change.saved_bytes)[:PREFIXES_MAX]
+
+
+def _cuts_tag(prefix: bytes) -> bool:
+    """Whether *prefix* ends inside a hash tag: another one, or a hash behind it, takes keys from where their tag puts them."""
+    return b"{" in prefix and b"}" not in prefix[prefix.index(b"{") :]
 
 
 def _texts(sums: AdviceSums, least: int) -> list[Change]:

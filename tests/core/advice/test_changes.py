@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from cluster_core.advice.changes import AdviceSums, Kind, PrefixSums, rank_changes
 from cluster_core.advice.compression import TextSums
 from cluster_core.advice.curves import LIST_SETTING, Point, Step, curve
@@ -53,6 +55,14 @@ def test_names_of_keys_that_a_bucket_holds_are_not_shortened_besides():
     assert with_bucket[Kind.NAMES, True].saved_bytes == 20_000
     assert (Kind.BUCKET, True) not in without
     assert without[Kind.NAMES, True].saved_bytes == 50_000
+
+
+@pytest.mark.parametrize(("prefix", "told"), [(b"{tenant:", False), (b"a}b{", False), (b"{eu}:", True), (b"x}:", True)])
+def test_no_prefix_that_ends_inside_a_hash_tag_is_shortened_or_put_into_buckets(prefix, told):
+    kinds = {change.kind for change in rank_changes(replace(SUMS, prefixes=[replace(PREFIX, name=prefix)]))}
+
+    assert ({Kind.NAMES, Kind.BUCKET} & kinds == {Kind.NAMES, Kind.BUCKET}) is told
+    assert bool({Kind.NAMES, Kind.BUCKET} & kinds) is told
 
 
 def test_compressing_and_sharing_the_same_texts_is_counted_once():
