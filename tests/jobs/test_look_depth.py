@@ -146,13 +146,13 @@ def test_a_replica_is_read_and_its_master_tells_how_keys_are_used(capsys):
     with running_cluster(binary, masters=1, replicas=1, **lfu) as made:
         (master,), (replica,) = made.masters, made.replicas
         master.ask([("SET", f"k:{at}", "v" * 20) for at in range(400)])
-        master.ask([("GET", f"k:{at}") for at in range(300, 400)] * 20)
+        master.ask([("GET", f"k:{at}") for at in range(100, 400)] * 100)
         wait_for(lambda: replica.call("DBSIZE") == 400, "the replica to have all keys")
 
         found = told(capsys, address(master), "--seconds", "4", "--rate", "4000")
         asked = {node.port: node.call("INFO", "commandstats") for node in made.nodes}
 
-    assert re.fullmatch(r"k:3\d\d", found["most_used_keys"][0]["key"])  # a slow machine may not have read them all
+    assert re.fullmatch(r"k:[123]\d\d", found["most_used_keys"][0]["key"])  # a slow machine may have read few of them
     assert found["savings"]["values"] >= 100
     assert b"cmdstat_dump" in asked[replica.port]
     assert b"cmdstat_dump" not in asked[master.port]
