@@ -18,7 +18,7 @@ MEMORY_CONDITIONS = snapshot_table(
         required(
             "unmeasured_keys",
             LONG,
-            "keys that count as now under all conditions: streams, modules, hashes whose fields expire",
+            "keys that count as now under all conditions: modules, hashes whose fields expire, damaged streams",
         ),
     ],
     key=("server", "allocator", "scope", "scope_value"),

@@ -38,7 +38,7 @@ class Limits(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The values of the columns, how many simplex steps it took; *known* is false where no whole numbers were found."""
+    """The values of the columns, and how many simplex steps it took; *known* is false where no whole numbers were found."""
 
     values: Floats
     steps: int

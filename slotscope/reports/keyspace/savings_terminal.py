@@ -35,7 +35,7 @@ def print_savings(report: KeyspaceReport, console: Console, *, html_path: str | 
     )
     if found.conditions[0].unmeasured_keys:
         words = text.plural(found.conditions[0].unmeasured_keys, "key")
-        ink.note(f"{words} (streams, modules, fields that expire) count as now under all conditions")
+        ink.note(f"{words} (modules, fields that expire) count as now under all conditions")
     _print_waterfall(found, ink)
     _print_how(found, ink)
     _print_list("Other ways to save the same bytes", found.instead, ink)
