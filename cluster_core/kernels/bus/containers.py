@@ -23,8 +23,8 @@ from cluster_core.kernels.bus.packets import (
     walk_pcap,
 )
 
-CHUNK_BYTES = 6 << 20
-"""The kernels take about this many bytes at a time (more than one packet can have), so that one finds in the cache what the one before has read."""
+CHUNK_BYTES = 2 << 20
+"""The kernels take about this many bytes at a time, or a packet, so that one finds in the cache what the one before has read."""
 
 PCAP_VERSION = 2
 _NO_BYTES = np.zeros(0, dtype=np.uint8)
@@ -37,8 +37,6 @@ class ContainerReader(Generic[T]):
     ``feed`` takes a piece of the current file (bytes, memoryview, mmap or uint8 array); or read into the bytes that
     `room` gives and tell `take` how many, so that nothing is copied.
     """
-
-    _chunks = 1  # so many times CHUNK_BYTES at a time; no part of a state
 
     def __init__(self) -> None:
         self._lay_out()
@@ -66,9 +64,16 @@ class ContainerReader(Generic[T]):
     def _told(self, row: Row) -> Iterator[T]:
         """Something is wrong between two packets."""
 
+    def _rest(self) -> Iterator[T]:
+        """What was put off in order to come with what follows."""
+        return iter(())
+
     def feed(self, piece: bytes | memoryview | NDArray[np.uint8]) -> Iterator[T]:
         """Add a piece of the current file and yield what it completes."""
-        data = np.frombuffer(piece, dtype=np.uint8)
+        yield from self._feed(np.frombuffer(piece, dtype=np.uint8))
+        yield from self._rest()
+
+    def _feed(self, data: NDArray[np.uint8]) -> Iterator[T]:
         if self._problem is not None:
             self._offset += len(data)
             return
@@ -92,19 +97,21 @@ class ContainerReader(Generic[T]):
 
     def room(self, size_bytes: int = 0) -> memoryview:
         """Room for the next piece of the current file, behind what is left of the one before; good until `take`."""
-        kept, size_bytes = len(self._tail), size_bytes or self._chunks * CHUNK_BYTES
+        kept, size_bytes = len(self._tail), size_bytes or CHUNK_BYTES
         if len(self._window) < max(size_bytes, 2 * kept):
             self._window = np.empty(max(size_bytes, 2 * kept), dtype=np.uint8)
         self._window[:kept] = self._tail
         return self._window.data[kept:]
 
     def take(self, count: int) -> Iterator[T]:
-        """Take the first *count* bytes of the `room` and yield what they complete."""
-        kept = len(self._tail)
+        """Take the first *count* bytes of the `room` and yield what they complete; what fills the room may come with later pieces."""
+        kept, is_full = len(self._tail), len(self._tail) + count == len(self._window)
         if self._is_pcap and self._problem is None:
             yield from self._feed_pcap(self._window[: kept + count], 0)
         else:
-            yield from self.feed(self._window[kept : kept + count])
+            yield from self._feed(self._window[kept : kept + count])
+        if not is_full:
+            yield from self._rest()
 
     def _end(self) -> list[Row]:
         """The current file ends: what is wrong with it."""
@@ -136,15 +143,15 @@ class ContainerReader(Generic[T]):
         return True
 
     def _feed_pcap(self, data: NDArray[np.uint8], at: int) -> Iterator[T]:
-        base = self._offset
+        base, size_bytes = self._offset, CHUNK_BYTES
         while True:
-            chunk = data[: at + self._chunks * CHUNK_BYTES]
+            chunk = data[: at + size_bytes]
             walked = walk_pcap(chunk, at, base, self._is_little, self._fraction_ns, self._link_type, self._records)
             count, at, status = walked
             yield from self._follow(chunk, count)
-            if status == CHUNK_FULL or (status == WANTS_BYTES and count and len(chunk) < len(data)):
-                continue
-            break
+            if status != CHUNK_FULL and (status != WANTS_BYTES or len(chunk) == len(data)):
+                break
+            size_bytes = CHUNK_BYTES if count else 2 * size_bytes
         self._offset = base + at
         self._tail = data[at:].copy()
         if status != WANTS_BYTES:

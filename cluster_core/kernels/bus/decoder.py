@@ -23,7 +23,7 @@ from cluster_core.kernels.bus.containers import ContainerReader
 from cluster_core.kernels.bus.follower import BusFollower, Share
 from cluster_core.kernels.bus.packets import PACKETS_PER_CHUNK, SEGMENT, new_rows, view_segments
 
-_SCRATCH = ("_records", "_segments", "_window")
+_SCRATCH = ("_records", "_segments", "_window", "_reasons")
 
 
 class BusDecoder(ContainerReader[BusBatch]):
@@ -41,10 +41,7 @@ class BusDecoder(ContainerReader[BusBatch]):
     ) -> None:
         super().__init__()
         self._follower = BusFollower(streams_max, keep_packed=keep_packed, share=share)
-        if share is not None:
-            self._chunks = 2  # batches of a share have fewer messages, and each batch costs the same
         self._packets = 0
-        self._segments = new_rows(SEGMENT, PACKETS_PER_CHUNK)
         self._skipped: dict[int, list[int]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -53,7 +50,11 @@ class BusDecoder(ContainerReader[BusBatch]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._lay_out()
+
+    def _lay_out(self) -> None:
+        super()._lay_out()
         self._segments = new_rows(SEGMENT, PACKETS_PER_CHUNK)
+        self._reasons = self._segments.view(np.ndarray)["reason"]
 
     @property
     def repeated_bytes(self) -> int:
@@ -63,6 +64,7 @@ class BusDecoder(ContainerReader[BusBatch]):
     def take_packets(self, packets: list[Packet]) -> Iterator[BusBatch]:
         """Follow packets that somebody else has read (captures of several places, in one order of time)."""
         yield from self._take_packets(packets)
+        yield from self._rest()
 
     def take_records(self, data: NDArray[np.uint8], records: NDArray[np.void]) -> Iterator[BusBatch]:
         """Follow packets whose *records* (`RECORD`) say where in *data* they are."""
@@ -70,6 +72,7 @@ class BusDecoder(ContainerReader[BusBatch]):
             part = records[start : start + PACKETS_PER_CHUNK]
             self._records.view(np.ndarray)[: len(part)] = part
             yield from self._follow(data, len(part))
+        yield from self._rest()
 
     def end_packets(self) -> BusBatch:
         """The captures behind `take_packets` end: tell what was skipped in them."""
@@ -78,8 +81,8 @@ class BusDecoder(ContainerReader[BusBatch]):
         return batch
 
     def empty(self) -> BusBatch:
-        """A batch without messages, for rows of others."""
-        return self._follower.empty()
+        """A batch without messages, for rows of others, unless something was put off."""
+        return self._follower.batch()
 
     def end_source(self) -> BusBatch:
         """The current file ends: a batch without messages that tells what was skipped in it and what is wrong."""
@@ -97,7 +100,11 @@ class BusDecoder(ContainerReader[BusBatch]):
             batch.rows.append(SkippedPackets(SKIP_REASONS[reason], *counts))
         self._skipped = {}
 
+    def _rest(self) -> Iterator[BusBatch]:
+        yield from self._follower.rest()
+
     def _told(self, row: Row) -> Iterator[BusBatch]:
+        yield from self._rest()
         batch = self.empty()
         batch.rows.append(row)
         yield batch
@@ -105,7 +112,7 @@ class BusDecoder(ContainerReader[BusBatch]):
     def _follow(self, data: NDArray[np.uint8], count: int) -> Iterator[BusBatch]:
         if not count:
             return
-        self._follower.reserve_addresses(count)
+        yield from self._follower.reserve_addresses(count)
         view_segments(data, self._records, count, self._follower.addresses, self._segments)
         self._count_skipped(count)
         base = self._packets
@@ -113,7 +120,7 @@ class BusDecoder(ContainerReader[BusBatch]):
         yield from self._follower.follow(data, self._records, self._segments, count, base)
 
     def _count_skipped(self, count: int) -> None:
-        reasons = self._segments.reason[:count]
+        reasons = self._reasons[:count]
         if not reasons.any():
             return
         for reason in np.unique(reasons[reasons > 0]).tolist():

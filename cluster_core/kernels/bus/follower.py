@@ -16,16 +16,19 @@ from cluster_core.formats.capture.bus_capture import CapturedGap, CapturedUnknow
 from cluster_core.formats.capture.link_layers import address_text
 from cluster_core.kernels.bus import streams as bs
 from cluster_core.kernels.bus.batch import EVENT, BusBatch, SharedBatch, packed_address
-from cluster_core.kernels.bus.messages import SPAN, Tables
+from cluster_core.kernels.bus.messages import Tables
 from cluster_core.kernels.bus.packets import ADDRESS_BYTES, PACKETS_PER_CHUNK, Rows, new_rows, rows_to_fill
-from cluster_core.kernels.bus.spans import batch_of_spans, new_tables
+from cluster_core.kernels.bus.spans import Gathered, new_tables
 from cluster_core.kernels.interning import Interned, grown, intern, new_interned
 from cluster_core.wire.bus import IP_BYTES, SLOT_BITMAP_BYTES
 from cluster_core.wire.bus_framing import BusFramer, Frame, UnknownBytes
 from cluster_core.wire.tcp_stream import Bytes, Gap, Mark, Segment, TcpStream
 
 SIDE_BYTES = 4 << 20
-MESSAGES_PER_FLUSH = 320_000
+MESSAGES_PER_CHUNK = 320_000
+MESSAGES_PER_BATCH = 1 << 14
+CHUNKS_PER_BATCH = 24
+"""A batch has so many messages, or those of so many chunks: each costs the same, whatever is in it."""
 STREAMS_AT_FIRST = 4096
 NODES_MAX = 1 << 17
 TEXTS_MAX = 1 << 17
@@ -33,17 +36,10 @@ ADDRESSES_MAX = 1 << 18
 BITMAPS_MAX = 1 << 13
 
 _NO_BYTES = np.zeros(0, dtype=np.uint8)
+Spans = NDArray[np.void]
 _PLAIN = 2
-_SPAN_OF_FOUND = {
-    "at": "at",
-    "length": "length",
-    "row": "row",
-    "peer": "peer",
-    "direction": "direction",
-    "buffer": "side",
-}
-_NO_SPANS = new_rows(SPAN, 0)
-_SCRATCH = ("_messages", "_listed", "_retired", "_events")
+_NO_SPANS = np.zeros(0, dtype=bs.SPAN)
+_SCRATCH = ("_messages", "_listed", "_retired", "_events", "_gathered")
 
 
 class _Slow(NamedTuple):
@@ -85,7 +81,7 @@ class Share(NamedTuple):
 
 
 class BusFollower:
-    """Follows the directions of a series; `follow` takes the segments of a chunk and yields batches.
+    """Follows the directions of a series; `follow` takes the segments of a chunk, and yields a batch of those of many chunks.
 
     With a *share* all directions are followed all the same, since what becomes of one may depend on the others, but only
     messages of the share's connections are decoded, and only their rows told.
@@ -110,8 +106,9 @@ class BusFollower:
         self._lay_out()
 
     def _lay_out(self) -> None:
-        """Make the lists that a flush fills and empties."""
-        self._messages = rows_to_fill(bs.FOUND, MESSAGES_PER_FLUSH)
+        """Make the lists that a chunk fills and empties."""
+        self._gathered = Gathered(keep_packed=self._keep_packed)
+        self._messages = np.empty(MESSAGES_PER_CHUNK, dtype=bs.SPAN)
         self._listed, self._retired, self._events = (
             rows_to_fill(bs.FOUND, 2 * PACKETS_PER_CHUNK),
             rows_to_fill(bs.FOUND, 2 * PACKETS_PER_CHUNK + 2),
@@ -135,8 +132,8 @@ class BusFollower:
     def follow(
         self, data: NDArray[np.uint8], records: Rows, segments: Rows, count: int, packet_base: int
     ) -> Iterator[BusBatch]:
-        """Follow *count* segments whose bytes are in *data*; batches come in order."""
-        self._bound_tables()
+        """Follow *count* segments whose bytes are in *data*; a batch comes when there is enough for one."""
+        yield from self._bound_tables()
         self._last_packet = packet_base + count - 1
         start = 0
         while start < count:
@@ -144,19 +141,37 @@ class BusFollower:
                 *(data, self._side, segments, records, packet_base, self._streams_max, start, count),
                 *(self._streams, self._messages, self._listed, self._retired, self._events, self._tops),
             )
-            yield self._flush(data, records, segments, packet_base)
+            self._gather(data, records, segments, packet_base)
             if status == bs.STREAMS_FULL:
                 self._make_room_for_streams()
             elif status == bs.TOO_MANY:
+                yield from self.rest()
                 yield self._evict()
             elif status == bs.SIDE_FULL:
                 self._compact_side(bs.GATHERED_BYTES_MAX)
         if self._tops[bs.SIDE_TOP] > len(self._side) // 2:
             self._compact_side(0)
+        if self._gathered.whole >= MESSAGES_PER_BATCH or self._gathered.stretches >= CHUNKS_PER_BATCH:
+            yield self.batch()
 
-    def reserve_addresses(self, count: int) -> None:
+    def rest(self) -> Iterator[BusBatch]:
+        """What is not yet enough for a batch, as one."""
+        if self._gathered.stretches:
+            yield self.batch()
+
+    def batch(self) -> BusBatch:
+        """The batch of what has come since the last one, which may be nothing."""
+        whole = self._gathered.whole
+        batch, places = self._gathered.batch(self._tables, self.addresses.rows())
+        if self._share is not None:
+            told = {one.name: getattr(batch, one.name) for one in fields(BusBatch)}
+            return SharedBatch(**told, places=places, others=whole - len(batch))
+        return batch
+
+    def reserve_addresses(self, count: int) -> Iterator[BusBatch]:
         """Make room for the addresses of *count* packets."""
         if self.addresses.used[0] > ADDRESSES_MAX:
+            yield from self.rest()
             self._renumber_addresses()
         self.addresses = grown(self.addresses, 2 * count)
 
@@ -165,38 +180,23 @@ class BusFollower:
         active = self._active()
         return self._give_up(active[np.argsort(self._streams.rows.number[active])], unlink=False)
 
-    def empty(self) -> BusBatch:
-        """A batch without messages."""
-        return self._decode(_NO_BYTES, _NO_SPANS, np.zeros(0, dtype=np.int64), [], [])
-
     def _active(self) -> NDArray[np.int64]:
         used = int(self._streams.counts[0])
         return np.flatnonzero(self._streams.rows.state[:used] != bs.RETIRED)
 
-    def _flush(self, data: NDArray[np.uint8], records: Rows, segments: Rows, packet_base: int) -> BusBatch:
+    def _gather(self, data: NDArray[np.uint8], records: Rows, segments: Rows, packet_base: int) -> None:
         """Decode what the kernel found and what the plain code finds in the segments that it only listed."""
         tops = self._tops
-        found = tops[bs.MESSAGES]
         extras: list[_Extra] = []
-        rows: list[Row] = []
         if tops[bs.LISTED] or tops[bs.RETIREMENTS]:
-            self._do_listed(data, records, segments, packet_base, extras, rows)
-        ours = self._messages[:found].view(np.ndarray)
-        at = ours["segment"].copy()
-        key = 2 * at + 1
-        spans = rows_to_fill(SPAN, int(found))
-        columns = spans.view(np.ndarray)
-        for name, theirs in _SPAN_OF_FOUND.items():
-            columns[name] = ours[theirs]
-        columns["ts_ns"], columns["packet"], columns["offset"] = records.ts_ns[at], packet_base + at, records.offset[at]
-        batch = self._decode(data, spans, key, extras, rows)
-        keys = np.concatenate((key, np.array([extra.key for extra in extras], dtype=np.int64)))
-        released = packet_base + (np.sort(keys) >> 1)
-        batch.released = released[batch.places] if isinstance(batch, SharedBatch) else released
-        batch.gaps, self._gaps = [(packet_base + at, gap) for at, gap in self._gaps], []
-        batch = self._with_events(batch, records, packet_base)
+            self._do_listed(data, records, segments, packet_base, extras, self._gathered.rows)
+        spans = _merged(self._messages[: tops[bs.MESSAGES]], extras)
+        self._decode(data, spans, extras, packet_base + spans["segment"])
+        self._gathered.gaps += [(packet_base + at, gap) for at, gap in self._gaps]
+        self._gaps = []
+        if tops[bs.EVENTS]:
+            self._gathered.events.append(self._events_of(records, packet_base))
         tops[bs.MESSAGES :] = 0
-        return batch
 
     def _do_listed(
         self,
@@ -210,7 +210,7 @@ class BusFollower:
         """Give listed segments to the plain code and end retired directions, both in order of segments."""
         listed, retired = self._listed, self._retired
         count, ends = int(self._tops[bs.LISTED]), int(self._tops[bs.RETIREMENTS])
-        is_data = (listed.side[:count] != bs.ACKNOWLEDGED).tolist()
+        is_data = (listed.mark[:count] != bs.ACKNOWLEDGED).tolist()
         work = [(2 * segment + is_data[i], 1, i) for i, segment in enumerate(listed.segment[:count].tolist())]
         touched = dict.fromkeys(listed.row[:count].tolist())
         ended = retired.row[:ends]
@@ -326,48 +326,35 @@ class BusFollower:
     def _address(self, number: int) -> str:
         return address_text(packed_address(self.addresses.rows()[number]))
 
-    def _decode(
-        self,
-        data: NDArray[np.uint8],
-        spans: Rows,
-        key: NDArray[np.int64],
-        extras: list[_Extra],
-        rows: list[Row],
-    ) -> BusBatch:
-        """Put both kinds of messages in one order and decode them."""
-        plain = _NO_BYTES
-        if extras:
-            plain = np.frombuffer(b"".join(extra.raw for extra in extras), dtype=np.uint8)
-            spans = _merged(spans, key, extras)
-        whole, places = len(spans), None
+    def _decode(self, data: NDArray[np.uint8], spans: Spans, extras: list[_Extra], released: NDArray[np.int64]) -> None:
+        """Decode messages of both kinds, which are in one order."""
+        plain = np.frombuffer(b"".join(extra.raw for extra in extras), dtype=np.uint8) if extras else _NO_BYTES
         if self._share is not None:
-            places = np.flatnonzero(self._share.has(self._streams.rows.connection[spans.row]))
-            spans = spans[places].view(np.recarray)
+            connections = self._streams.rows.view(np.ndarray)["connection"].take(spans["row"])
+            places = np.flatnonzero(self._share.has(connections))
+            self._gathered.add_share(places, len(spans))
+            spans, released = spans.take(places), released.take(places)
         buffers = (data, self._side, plain)
-        batch, self._tables = batch_of_spans(buffers, spans, self._streams, self._tables, keep_packed=self._keep_packed)
-        batch.addresses, batch.rows = self.addresses.rows(), rows
-        batch.released = np.full(len(batch), self._last_packet, dtype=np.int64)
-        if places is not None:
-            told = {one.name: getattr(batch, one.name) for one in fields(BusBatch)}
-            batch = SharedBatch(**told, places=places, others=whole - len(batch))
-        return batch
+        self._tables = self._gathered.add(buffers, spans, self._streams, self._tables, released)
 
-    def _with_events(self, batch: BusBatch, records: Rows, packet_base: int) -> BusBatch:
+    def _events_of(self, records: Rows, packet_base: int) -> Rows:
         found = int(self._tops[bs.EVENTS])
-        if found:
-            at, row = self._events.segment[:found], self._events.row[:found]
-            streams = self._streams
-            made = batch.events = new_rows(EVENT, found)
-            made.ts_ns, made.packet, made.offset = records.ts_ns[at], packet_base + at, records.offset[at]
-            made.stream, made.connection = streams.rows.number[row], streams.rows.connection[row]
-            made.direction, made.tcp_flags = self._events.direction[:found], self._events.length[:found]
-            made.source, made.source_port = streams.rows.flow_a[row] >> 16, streams.rows.flow_a[row] & 0xFFFF
-            made.target, made.target_port = streams.rows.flow_b[row] >> 16, streams.rows.flow_b[row] & 0xFFFF
-        return batch
+        at, row = self._events.segment[:found], self._events.row[:found]
+        streams = self._streams
+        made = new_rows(EVENT, found)
+        made.ts_ns, made.packet, made.offset = records.ts_ns[at], packet_base + at, records.offset[at]
+        made.stream, made.connection = streams.rows.number[row], streams.rows.connection[row]
+        made.direction, made.tcp_flags = self._events.direction[:found], self._events.mark[:found]
+        made.source, made.source_port = streams.rows.flow_a[row] >> 16, streams.rows.flow_a[row] & 0xFFFF
+        made.target, made.target_port = streams.rows.flow_b[row] >> 16, streams.rows.flow_b[row] & 0xFFFF
+        return made
 
-    def _bound_tables(self) -> None:
+    def _bound_tables(self) -> Iterator[BusBatch]:
         """Begin a table anew when it has grown beyond its bound; the nodes of directions are kept."""
         nodes, texts, bitmaps, last = self._tables
+        if nodes.used[0] <= NODES_MAX and texts.used[0] <= TEXTS_MAX and bitmaps.used[0] <= BITMAPS_MAX:
+            return
+        yield from self.rest()
         if nodes.used[0] > NODES_MAX:
             used = int(self._streams.counts[0])
             nodes = _kept(nodes, self._streams.rows.node[:used])
@@ -409,7 +396,7 @@ class BusFollower:
         """End the directions *chosen*, in that order; *unlink*: their peers live on and lose them."""
         table = self._streams.rows
         extras: list[_Extra] = []
-        rows: list[Row] = []
+        rows = self._gathered.rows
         turn = np.full(len(table) + 1, len(table), dtype=np.int64)  # the last one is that of no peer
         turn[chosen] = np.arange(len(chosen))
         pending = table.part_at >= 0
@@ -426,9 +413,10 @@ class BusFollower:
             peers = table.peer[chosen]
             table.peer[peers[peers >= 0]] = bs.NO_ROW
             table.peer[chosen] = bs.NO_ROW
-        batch = self._decode(_NO_BYTES, _NO_SPANS, np.zeros(0, dtype=np.int64), extras, rows)
-        batch.gaps, self._gaps = [(self._last_packet, gap) for _, gap in self._gaps], []
-        return batch
+        self._decode(_NO_BYTES, _merged(_NO_SPANS, extras), extras, np.full(len(extras), self._last_packet))
+        self._gathered.gaps += [(self._last_packet, gap) for _, gap in self._gaps]
+        self._gaps = []
+        return self.batch()
 
     def _compact_side(self, room: int) -> None:
         """Move gathered messages to the front of the side buffer and make *room* behind them."""
@@ -459,10 +447,14 @@ def _segment_of(data: NDArray[np.uint8], records: Rows, segments: Rows, index: i
     )
 
 
-def _merged(spans: Rows, key: NDArray[np.int64], extras: list[_Extra]) -> Rows:
+def _merged(spans: Spans, extras: list[_Extra]) -> Spans:
     """Add the plain code's messages, which lie one after the other in their buffer, in order of keys."""
-    added = new_rows(SPAN, len(extras))
+    if not extras:
+        return spans
+    added = new_rows(bs.SPAN, len(extras))
+    keys = np.array([extra.key for extra in extras], dtype=np.int64)
     added.buffer = _PLAIN
+    added.segment = keys >> 1
     added.length = [len(extra.raw) for extra in extras]
     added.at = np.cumsum(added.length) - added.length
     added.row = [extra.row for extra in extras]
@@ -471,8 +463,8 @@ def _merged(spans: Rows, key: NDArray[np.int64], extras: list[_Extra]) -> Rows:
     added.ts_ns = [extra.mark.ts_ns for extra in extras]
     added.packet = [extra.mark.packet for extra in extras]
     added.offset = [extra.mark.offset for extra in extras]
-    order = np.argsort(np.concatenate((key, [extra.key for extra in extras])), kind="stable")
-    return np.concatenate((spans, added))[order].view(np.recarray)
+    order = np.argsort(np.concatenate((2 * spans["segment"] + 1, keys)), kind="stable")
+    return np.concatenate((spans, added.view(np.ndarray))).take(order)
 
 
 def _kept(table: Interned, numbers: NDArray[np.int32]) -> Interned:

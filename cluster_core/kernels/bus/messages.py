@@ -51,27 +51,6 @@ TEXTS_PER_MESSAGE = 1
 BITMAPS_PER_MESSAGE = 2
 
 
-SPAN = np.dtype(
-    [
-        ("at", np.int64),
-        ("length", np.int64),
-        ("ts_ns", np.int64),
-        ("packet", np.int64),
-        ("offset", np.int64),
-        ("row", np.int32),
-        ("peer", np.int32),
-        ("direction", np.int8),
-        ("buffer", np.uint8),
-    ],
-    align=True,
-)
-"""Where a message is.
-
-*buffer* 0 the window, 1 the side buffer, 2 the plain code's; its *length* captured bytes at *at*; its directions
-(rows of `Streams`, *peer* -1 if none) and its mark.
-"""
-
-
 class Tables(NamedTuple):
     """Tables of distinct values; *last_bitmap* is the bitmap number that a node last claimed, by node number."""
 
@@ -157,26 +136,6 @@ def measure(data: NDArray[np.uint8], at: int, length: int, sizes: NDArray[np.int
         sizes[PARTS] = REST_UNKNOWN if used < size else UNDERSTOOD
     if is_cut and sizes[PARTS] == UNDERSTOOD:
         sizes[PARTS] = REST_UNKNOWN
-
-
-@borrowing()
-def measure_all(
-    window: NDArray[np.uint8],
-    side: NDArray[np.uint8],
-    plain: NDArray[np.uint8],
-    spans: Rows,
-    start: int,
-    stop: int,
-    sizes: NDArray[np.int64],
-    total: NDArray[np.int64],
-) -> None:
-    """Add to *total*, over messages *start* to *stop*, what `measure` finds, as it fills *sizes*."""
-    for index in range(start, stop):
-        buffer = spans[index].buffer
-        data = window if buffer == 0 else side if buffer == 1 else plain
-        measure(data, spans[index].at, spans[index].length, sizes)
-        for i in range(SIZES):
-            total[i] += sizes[i]
 
 
 @borrowing(inline="always")
@@ -308,7 +267,7 @@ def fill(
     plain: NDArray[np.uint8],
     spans: Rows,
     start: int,
-    stop: int,
+    first: int,
     streams: Streams,
     tables: Tables,
     messages: Rows,
@@ -319,31 +278,41 @@ def fill(
     tops: NDArray[np.int64],
     sizes: NDArray[np.int64],
 ) -> int:
-    """Decode messages *start* to *stop* in order; returns the first for which a table lacks room, *stop* if none.
+    """Decode messages from *start* on, in order; returns the first for which a table or a column lacks room, their number if none.
 
-    *tops* counts the gossip entries and extensions so far, *sizes* is for `measure`.  The columns have room for what
-    `measure_all` counted.
+    The first of all becomes row *first* of the columns.  *tops* counts the gossip entries, extensions and messages not understood so far; *sizes* is for
+    `measure`, and tells what the one needs for which there is no room.
     """
-    for row in range(start, stop):
-        buffer = spans[row].buffer
+    for index in range(start, spans.shape[0]):
+        row = first + index
+        buffer = spans[index].buffer
         data = window if buffer == 0 else side if buffer == 1 else plain
-        at, length = spans[row].at, spans[row].length
+        at, length = spans[index].at, spans[index].length
         measure(data, at, length, sizes)
+        channel_end = messages[row - 1].channel_end if row > 0 else np.int64(0)
+        data_end = extensions[tops[1] - 1].data_end if tops[1] > 0 else np.int64(0)
+        if (
+            tops[0] + sizes[0] > gossip.shape[0]
+            or tops[1] + sizes[1] > extensions.shape[0]
+            or data_end + sizes[2] > extension_data.shape[0]
+            or channel_end + sizes[3] > channel_data.shape[0]
+        ):
+            return index
         if (
             tables.nodes.used[0] + NODES_PER_MESSAGE + sizes[0] > tables.nodes.data.shape[0] // _ID
             or tables.texts.used[0] + TEXTS_PER_MESSAGE + sizes[0] > tables.texts.data.shape[0] // _IP
             or tables.bitmaps.used[0] + BITMAPS_PER_MESSAGE > tables.bitmaps.data.shape[0] // _BITMAP
         ):
-            return row
-        stream, peer = spans[row].row, spans[row].peer
+            return index
+        stream, peer = spans[index].row, spans[index].peer
         kind = big16(data, at + 12)
         light = kind & 0x8000 != 0
-        messages[row].ts_ns = spans[row].ts_ns
-        messages[row].packet = spans[row].packet
-        messages[row].offset = spans[row].offset
+        messages[row].ts_ns = spans[index].ts_ns
+        messages[row].packet = spans[index].packet
+        messages[row].offset = spans[index].offset
         messages[row].stream = streams.rows[stream].number
         messages[row].connection = streams.rows[stream].connection
-        messages[row].direction = spans[row].direction
+        messages[row].direction = spans[index].direction
         messages[row].source = streams.rows[stream].flow_a >> 16
         messages[row].source_port = streams.rows[stream].flow_a & 0xFFFF
         messages[row].target = streams.rows[stream].flow_b >> 16
@@ -358,7 +327,7 @@ def fill(
         messages[row].myip = NONE
         messages[row].subject = NONE
         messages[row].body_slots = NONE
-        messages[row].channel_end = messages[row - 1].channel_end if row > 0 else 0
+        messages[row].channel_end = channel_end
         if not light:
             _fill_header(data, at, length, row, messages, tables, streams, stream)
         messages[row].sender = streams.rows[stream].node
@@ -376,4 +345,5 @@ def fill(
         messages[row].payload_bytes = sizes[4]
         messages[row].unknown_bytes = sizes[UNKNOWN]
         messages[row].understood = sizes[PARTS] == UNDERSTOOD
-    return stop
+        tops[2] += sizes[PARTS] != UNDERSTOOD
+    return spans.shape[0]  # type: ignore[no-any-return]

@@ -17,10 +17,10 @@ from cluster_core.formats.capture.bus_capture import (
     Row,
 )
 from cluster_core.kernels.bus.batch import EVENT, NONE, BusBatch
-from cluster_core.kernels.bus.messages import SPAN, Tables
+from cluster_core.kernels.bus.messages import Tables
 from cluster_core.kernels.bus.packets import ADDRESS_BYTES, IPV4_MARK, Rows, new_rows
-from cluster_core.kernels.bus.spans import batch_of_spans, new_tables
-from cluster_core.kernels.bus.streams import NO_ROW, STREAM, Streams
+from cluster_core.kernels.bus.spans import Gathered, new_tables
+from cluster_core.kernels.bus.streams import NO_ROW, SPAN, STREAM, Streams
 from cluster_core.kernels.interning import intern
 from cluster_core.wire.bus import NODE_ID_BYTES
 
@@ -51,12 +51,14 @@ def batch_of_rows(rows: Sequence[Row], first_release: int) -> tuple[BusBatch, in
     addresses, tables = _Addresses(), new_tables(2 * len(messages) + 1)
     data = np.frombuffer(b"".join(row.raw for _, row in messages), dtype=np.uint8)
     spans, streams = _spans([row for _, row in messages], addresses, tables)
-    batch, _ = batch_of_spans((data, _NO_BYTES, _NO_BYTES), spans, streams, tables, keep_packed=True)
-    batch.released = np.array([turn for turn, _ in messages], dtype=np.int64)
+    released = np.array([turn for turn, _ in messages], dtype=np.int64)
+    gathered = Gathered(keep_packed=True)
+    tables = gathered.add((data, _NO_BYTES, _NO_BYTES), spans, streams, tables, released)
+    batch, _ = gathered.batch(tables, addresses.rows())
     batch.events = _events([(turn, row) for turn, row in turns if isinstance(row, ConnectionEvent)], addresses)
     batch.rows = [row for row in rows if not isinstance(row, CapturedMessage | ConnectionEvent)]
     batch.gaps = [(turn, row) for turn, row in turns if isinstance(row, CapturedGap)]
-    batch.addresses = addresses.rows()
+    batch.addresses = addresses.rows()  # with those of events
     return batch, first_release + len(rows)
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from cluster_core.formats.capture.bus_capture import CapturedGap, Row
 from cluster_core.kernels.bus.batch import EVENT, EXTENSION, GOSSIP, MESSAGE, BusBatch
 from cluster_core.kernels.bus.messages import (
     BITMAPS_PER_MESSAGE,
@@ -13,9 +16,8 @@ from cluster_core.kernels.bus.messages import (
     TEXTS_PER_MESSAGE,
     Tables,
     fill,
-    measure_all,
 )
-from cluster_core.kernels.bus.packets import ADDRESS_BYTES, Rows, new_rows, rows_to_fill
+from cluster_core.kernels.bus.packets import Rows, new_rows, rows_to_fill
 from cluster_core.kernels.bus.packing import pack_all
 from cluster_core.kernels.bus.streams import Streams
 from cluster_core.kernels.interning import grown, new_interned
@@ -23,6 +25,10 @@ from cluster_core.wire.bus import IP_BYTES, NODE_ID_BYTES, SLOT_BITMAP_BYTES
 
 Buffers = tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]
 """The window, the side buffer, what the plain code found: `SPAN` says in which a message is."""
+_ROOM_AT_FIRST = (1 << 14, 1 << 16, 1 << 14, 1 << 20, 1 << 16)
+"""Messages, gossip entries, extensions and bytes of data of these and of channels: memory that nobody writes to costs nothing."""
+_NO_BYTES = np.zeros(0, dtype=np.uint8)
+_NO_NUMBERS = np.zeros(0, dtype=np.int64)
 
 
 def new_tables(nodes: int) -> Tables:
@@ -32,49 +38,128 @@ def new_tables(nodes: int) -> Tables:
     return Tables(table, texts, bitmaps, np.full(table.capacity, -1, dtype=np.int32))
 
 
-def batch_of_spans(
-    buffers: Buffers, spans: Rows, streams: Streams, tables: Tables, *, keep_packed: bool
-) -> tuple[BusBatch, Tables]:
-    """Decode *spans* in their order: a batch without addresses, events and other rows, and the tables, which may have grown."""
-    count = len(spans)
-    sizes, totals = np.zeros((2, SIZES), dtype=np.int64)
-    measure_all(*buffers, spans, 0, count, sizes, totals)
-    messages = new_rows(MESSAGE, count)
-    gossip = rows_to_fill(GOSSIP, int(totals[0]))
-    extensions = rows_to_fill(EXTENSION, int(totals[1]))
-    extension_data = np.zeros(int(totals[2]), dtype=np.uint8)
-    channel_data = np.zeros(int(totals[3]), dtype=np.uint8)
-    tops = np.zeros(2, dtype=np.int64)
-    done = 0
-    while done < count:
-        done = fill(
-            *(*buffers, spans, done, count, streams, tables),
-            *(messages, gossip, extensions, channel_data, extension_data, tops, sizes),
+class Gathered:
+    """Messages that are decoded stretch by stretch, to become one batch; with *keep_packed* it has their bytes, too.
+
+    *stretches* and *whole* count what was added, and how many messages that had; *rows*, *gaps* and *events* are for others to add to.
+    """
+
+    def __init__(self, *, keep_packed: bool) -> None:
+        self._keep_packed = keep_packed
+        self._room: tuple[int, ...] = _ROOM_AT_FIRST
+        self._begin()
+
+    def _begin(self) -> None:
+        messages, gossip, extensions, extension_bytes, channel_bytes = self._room
+        self._messages = new_rows(MESSAGE, messages)
+        self._gossip, self._extensions = rows_to_fill(GOSSIP, gossip), rows_to_fill(EXTENSION, extensions)
+        self._extension_data = np.empty(extension_bytes, dtype=np.uint8)
+        self._channel_data = np.empty(channel_bytes, dtype=np.uint8)
+        self._tops, self._sizes = np.zeros(3, dtype=np.int64), np.zeros(SIZES, dtype=np.int64)
+        self._count = self.stretches = self.whole = 0
+        self._odd: dict[int, bytes] = {}
+        self._packed, self._packed_ends = [_NO_BYTES], [_NO_NUMBERS]
+        self._released, self._places = [_NO_NUMBERS], [_NO_NUMBERS]
+        self.rows: list[Row] = []
+        self.gaps: list[tuple[int, CapturedGap]] = []
+        self.events = [new_rows(EVENT, 0)]
+
+    def add(
+        self, buffers: Buffers, spans: NDArray[np.void], streams: Streams, tables: Tables, released: NDArray[np.int64]
+    ) -> Tables:
+        """Decode *spans* in their order, each *released* with a packet; returns the tables, which may have grown."""
+        first, count, done, unclear = self._count, len(spans), 0, self._tops[2]
+        if first + count > len(self._messages):
+            self._messages = _longer(self._messages, new_rows(MESSAGE, 2 * (first + count)), first)
+        while done < count:
+            done = fill(
+                *(*buffers, spans, done, first, streams, tables),
+                *(self._messages, self._gossip, self._extensions, self._channel_data, self._extension_data),
+                *(self._tops, self._sizes),
+            )
+            if done < count:
+                self._make_room(first + done)
+                tables = _grown(tables, int(self._sizes[0]))
+        self._count += count
+        self.stretches += 1
+        self.whole += count
+        self._released.append(released)
+        if self._tops[2] > unclear:
+            self._keep_odd(buffers, spans, first)
+        if self._keep_packed and count:
+            ends = np.zeros(count, dtype=np.int64)
+            packed = np.empty(pack_all(*buffers, spans, ends, _NO_BYTES), dtype=np.uint8)
+            pack_all(*buffers, spans, ends, packed)
+            self._packed_ends.append(ends + sum(map(len, self._packed)))
+            self._packed.append(packed)
+        return tables
+
+    def add_share(self, places: NDArray[np.int64], whole: int) -> None:
+        """The stretch that comes next has *whole* messages, of which those at *places* are told."""
+        self._places.append(self.whole + places)
+        self.whole += whole - len(places)
+
+    def batch(self, tables: Tables, addresses: NDArray[np.uint8]) -> tuple[BusBatch, NDArray[np.int64]]:
+        """What was added since the last batch, and the places of its messages in the whole where only a share of them is told."""
+        count, (entries, records, _) = self._count, self._tops.tolist()
+        messages, extensions = _first(self._messages, count), _first(self._extensions, records)
+        channel_end = int(messages.channel_end[-1]) if count else 0
+        data_end = int(extensions.data_end[-1]) if records else 0
+        batch = BusBatch(
+            *(messages, _first(self._gossip, entries), extensions, _joined(self.events).view(np.recarray)),
+            *(self._channel_data[:channel_end], self._extension_data[:data_end]),
+            *(tables.nodes.rows(), tables.texts.rows(), tables.bitmaps.rows(), addresses),
+            rows=self.rows,
+            odd=self._odd,
+            released=_joined(self._released),
+            packed=_joined(self._packed),
+            packed_ends=_joined(self._packed_ends),
+            gaps=self.gaps,
         )
-        if done < count:
-            tables = _grown(tables, int(sizes[0]))
-    odd = {
-        int(row): buffers[spans.buffer[row]][spans.at[row] : spans.at[row] + spans.length[row]].tobytes()
-        for row in np.flatnonzero(~messages.understood & (messages.captured == messages.totlen))
-    }
-    packed_ends = np.zeros(count if keep_packed else 0, dtype=np.int64)
-    packed = np.zeros(0, dtype=np.uint8)
-    if keep_packed and count:
-        packed = np.empty(pack_all(*buffers, spans, packed_ends, packed), dtype=np.uint8)
-        pack_all(*buffers, spans, packed_ends, packed)
-    batch = BusBatch(
-        *(messages, gossip, extensions, new_rows(EVENT, 0), channel_data, extension_data),
-        *(
-            tables.nodes.rows(),
-            tables.texts.rows(),
-            tables.bitmaps.rows(),
-            np.zeros((0, ADDRESS_BYTES), dtype=np.uint8),
-        ),
-        odd=odd,
-        packed=packed,
-        packed_ends=packed_ends,
-    )
-    return batch, tables
+        places = _joined(self._places)
+        used = (count, entries, records, data_end, channel_end)
+        self._room = tuple(max(least, now + now // 8) for least, now in zip(_ROOM_AT_FIRST, used, strict=True))
+        self._begin()
+        return batch, places
+
+    def _make_room(self, row: int) -> None:
+        """Room in all columns for the message that becomes *row*."""
+        entries, records, _ = self._tops.tolist()
+        more_entries, more_records, more_data, more_channel = self._sizes[:4].tolist()
+        channel_end = int(self._messages.channel_end[row - 1]) if row else 0
+        data_end = int(self._extensions.data_end[records - 1]) if records else 0
+        if entries + more_entries > len(self._gossip):
+            self._gossip = _longer(self._gossip, rows_to_fill(GOSSIP, 2 * (entries + more_entries)), entries)
+        if records + more_records > len(self._extensions):
+            self._extensions = _longer(self._extensions, rows_to_fill(EXTENSION, 2 * (records + more_records)), records)
+        if data_end + more_data > len(self._extension_data):
+            room = np.empty(2 * (data_end + more_data), dtype=np.uint8)
+            self._extension_data = _longer(self._extension_data, room, data_end)
+        if channel_end + more_channel > len(self._channel_data):
+            room = np.empty(2 * (channel_end + more_channel), dtype=np.uint8)
+            self._channel_data = _longer(self._channel_data, room, channel_end)
+
+    def _keep_odd(self, buffers: Buffers, spans: NDArray[np.void], first: int) -> None:
+        """The bytes of whole messages of which something was not understood."""
+        added = self._messages.view(np.ndarray)[first : self._count]
+        for at in np.flatnonzero(~added["understood"] & (added["captured"] == added["totlen"])).tolist():
+            start, length = int(spans["at"][at]), int(spans["length"][at])
+            self._odd[first + at] = buffers[spans["buffer"][at]][start : start + length].tobytes()
+
+
+def _first(rows: Rows, count: int) -> Any:
+    return rows[:count]
+
+
+def _longer(column: Any, room: Any, used: int) -> Any:
+    """*room* with the first *used* values of the column that has become too short."""
+    room[:used] = column[:used]
+    return room
+
+
+def _joined(parts: list[Any]) -> Any:
+    """All parts, one after the other; the first is empty."""
+    return parts[-1] if len(parts) <= 2 else np.concatenate(parts)
 
 
 def _grown(tables: Tables, entries: int) -> Tables:

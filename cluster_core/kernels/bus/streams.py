@@ -41,7 +41,7 @@ GATHERED_BYTES_MAX = 1 << 18
 """A message that needs more than one segment is gathered here up to this size, by the plain code above it."""
 
 ACKNOWLEDGED = 1
-"""The *side* of a listed segment that is one of the other direction: what it acknowledges may end a hole."""
+"""The *mark* of a listed segment that is one of the other direction: what it acknowledges may end a hole."""
 
 NO_ROW = -1
 _SIGNATURE = int.from_bytes(b"RCmb", "big")
@@ -92,19 +92,34 @@ bytes at *part_at* of the side buffer (-1: none).
 FOUND = np.dtype(
     [
         ("segment", np.int64),
-        ("at", np.int64),
-        ("length", np.int64),
         ("row", np.int32),
         ("peer", np.int32),
         ("direction", np.int8),
-        ("side", np.uint8),
+        ("mark", np.uint8),
     ],
     align=True,
 )
 """Something in a chunk: *segment*, *row*, *peer* and *direction* as they were at that moment.
 
-For messages *side* says whether *at* is in the side buffer, *at* and *length* where the bytes are; for listed
-segments these are 0 and *side* is `ACKNOWLEDGED` or 0; for connection events *length* holds the TCP flags.
+*mark* is `ACKNOWLEDGED` or 0 for listed segments, the TCP flags for connection events.
+"""
+
+
+SPAN = np.dtype(
+    [
+        *((name, FOUND[name]) for name in ("segment", "row", "peer", "direction")),
+        ("buffer", np.uint8),
+        ("at", np.int64),
+        ("length", np.int64),
+        ("ts_ns", np.int64),
+        ("packet", np.int64),
+        ("offset", np.int64),
+    ],
+    align=True,
+)
+"""A message in a chunk: what `FOUND` says of it, and where it is.
+
+*buffer* 0 the window, 1 the side buffer, 2 the plain code's; its *length* captured bytes at *at*; its mark.
 """
 
 
@@ -179,9 +194,6 @@ def _add(found: Rows, count: int, segment: int, row: int, streams: Streams) -> N
     found[count].row = row
     found[count].peer = streams.rows[row].peer
     found[count].direction = streams.rows[row].direction
-    found[count].side = 0
-    found[count].at = 0
-    found[count].length = 0
 
 
 @borrowing()
@@ -191,6 +203,7 @@ def _retire(streams: Streams, row: int, segment: int, retired: Rows, tops: NDArr
     The index still leads to the row, until a new direction with the same flow takes its place.
     """
     _add(retired, tops[RETIREMENTS], segment, row, streams)
+    retired[tops[RETIREMENTS]].mark = 0
     tops[RETIREMENTS] += 1
     streams.rows[row].state = RETIRED
     streams.counts[3] -= 1
@@ -280,6 +293,16 @@ def _framed_bytes(data: NDArray[np.uint8], at: int, strict: bool) -> int:
     return int(totlen)
 
 
+@borrowing(inline="always")
+def _add_message(
+    messages: Rows, count: int, segment: int, row: int, streams: Streams, records: Rows, packet_base: int
+) -> None:
+    _add(messages, count, segment, row, streams)
+    messages[count].ts_ns = records[segment].ts_ns
+    messages[count].packet = packet_base + segment
+    messages[count].offset = records[segment].offset
+
+
 @borrowing()
 def _cut(
     data: NDArray[np.uint8],
@@ -290,6 +313,8 @@ def _cut(
     row: int,
     streams: Streams,
     messages: Rows,
+    records: Rows,
+    packet_base: int,
     tops: NDArray[np.int64],
 ) -> int:
     """Cut *length* bytes that come exactly in order: `DONE`, `SIDE_FULL`, or -1 if the plain code must do it.
@@ -309,8 +334,8 @@ def _cut(
         part_have += taken
         at += taken
         if part_have == part_total:
-            _add(messages, found, segment, row, streams)
-            messages[found].side = 1
+            _add_message(messages, found, segment, row, streams, records, packet_base)
+            messages[found].buffer = 1
             messages[found].at = part_at
             messages[found].length = part_total
             found += 1
@@ -332,7 +357,8 @@ def _cut(
             copy_bytes(side, part_at, data, at, part_have)
             top += totlen
             break
-        _add(messages, found, segment, row, streams)
+        _add_message(messages, found, segment, row, streams, records, packet_base)
+        messages[found].buffer = 0
         messages[found].at = at
         messages[found].length = totlen
         found += 1
@@ -393,7 +419,7 @@ def follow_segments(
         peer = streams.rows[row].peer
         if flags & ACK and peer >= 0 and streams.rows[peer].state == SLOW:
             _add(listed, tops[LISTED], segment, peer, streams)
-            listed[tops[LISTED]].side = ACKNOWLEDGED
+            listed[tops[LISTED]].mark = ACKNOWLEDGED
             tops[LISTED] += 1
         if flags & FIN and not length and not missing:
             next_seq = streams.rows[row].next_seq
@@ -401,6 +427,7 @@ def follow_segments(
             if streams.rows[row].state == SLOW or (next_seq != UNKNOWN_SEQ and 0 < ahead <= JUMP_BYTES_MAX):
                 streams.rows[row].state = SLOW
                 _add(listed, tops[LISTED], segment, row, streams)
+                listed[tops[LISTED]].mark = 0
                 tops[LISTED] += 1
         elif length or missing:
             slow = streams.rows[row].state == SLOW or missing > 0
@@ -411,7 +438,7 @@ def follow_segments(
                 ahead = (begins - streams.rows[row].next_seq + _HALF) % _SEQUENCES - _HALF
                 if ahead == 0:
                     at = segments[segment].start
-                    status = _cut(data, side, at, length, segment, row, streams, messages, tops)
+                    status = _cut(data, side, at, length, segment, row, streams, messages, records, packet_base, tops)
                     if status == SIDE_FULL:
                         return segment, SIDE_FULL
                     slow = status != DONE
@@ -422,10 +449,11 @@ def follow_segments(
             if slow:
                 streams.rows[row].state = SLOW
                 _add(listed, tops[LISTED], segment, row, streams)
+                listed[tops[LISTED]].mark = 0
                 tops[LISTED] += 1
         if flags & _EVENTS:
             _add(events, tops[EVENTS], segment, row, streams)
-            events[tops[EVENTS]].length = flags
+            events[tops[EVENTS]].mark = flags
             tops[EVENTS] += 1
         streams.rows[row].last_packet = packet_base + segment
         streams.rows[row].last_ts_ns = records[segment].ts_ns

@@ -7,9 +7,12 @@ from operator import itemgetter
 
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.capture.packet import Packet
+from cluster_core.kernels.bus import containers, follower
 from cluster_core.kernels.bus.follower import Share
 from cluster_core.kernels.bus.streams import GATHERED_BYTES_MAX
 from cluster_core.wire.bus import Publish, encode_message
@@ -23,6 +26,8 @@ from tests.conftest import DATA
 
 SHARES = 3
 RECORDED = DATA / "bus-valkey-9.1" / "bus.pcap.gz"
+RECORDED_PACKETS = packets_of(RECORDED)[:6000]
+STRETCH = 120
 
 
 def files_of(*paths) -> list[CaptureFile]:
@@ -65,7 +70,7 @@ def huge() -> bytes:
 
 
 def edited(edit) -> bytes:
-    return as_pcap(edit(packets_of(RECORDED)[:6000]))
+    return as_pcap(edit(RECORDED_PACKETS))
 
 
 def lossy(packets: list[Packet]) -> list[Packet]:
@@ -96,8 +101,56 @@ def test_the_shares_of_a_capture_are_its_rows_with_the_same_numbers(tmp_path, ca
     assert len(told(files_of(path), "messages")) > 3
 
 
+EDITS = st.lists(
+    st.tuples(st.sampled_from(("lost", "twice", "later", "cut")), st.integers(0, STRETCH), st.integers(1, 40)),
+    max_size=8,
+)
+
+
+def with_edits(packets: list[Packet], edits: list[tuple[str, int, int]]) -> list[Packet]:
+    """Packets that are lost, sent again, late or cut, each by so many packets or words."""
+    edited = list(packets)
+    for edit, at, by in edits:
+        packet = edited.pop(at % len(edited))
+        if edit == "cut":
+            edited.insert(at, replace(packet, data=packet.data[: 60 * by]))
+        if edit == "twice":
+            edited.insert(at, packet)
+        if edit in ("twice", "later"):
+            edited.insert(at + by, packet)
+    return edited
+
+
+@given(
+    first=st.integers(0, len(RECORDED_PACKETS) - STRETCH),
+    edits=EDITS,
+    batch=st.integers(1, 200),
+    chunk=st.integers(2000, 100_000),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_shares_and_pieces_of_any_size_tell_the_same_of_packets_lost_repeated_late_or_cut(
+    tmp_path, first: int, edits: list[tuple[str, int, int]], batch: int, chunk: int
+) -> None:
+    path = tmp_path / "bus.pcap"
+    path.write_bytes(as_pcap(with_edits(RECORDED_PACKETS[first : first + STRETCH], edits)))
+    files = files_of(path)
+    bad = told(files, "bad")
+    whole = {rows: told(files, rows) for rows in ("messages", "gossip")}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(follower, "MESSAGES_PER_BATCH", batch)
+        patch.setattr(containers, "CHUNK_BYTES", chunk)
+
+        assert {rows: together(files, rows) for rows in whole} == whole
+        assert by_offset(told(files, "bad")) == by_offset(bad)
+
+
+def by_offset(rows: list[dict]) -> list[dict]:
+    return sorted(rows, key=itemgetter("offset", "reason"))
+
+
 def test_messages_that_go_on_in_the_next_file_of_a_series_are_in_one_share(tmp_path) -> None:
-    packets = packets_of(RECORDED)[:4000]
+    packets = RECORDED_PACKETS[:4000]
     paths = [tmp_path / "1.pcap", tmp_path / "2.pcap"]
     for path, part in zip(paths, (packets[:1501], packets[1501:]), strict=True):
         path.write_bytes(as_pcap(part))
