@@ -3,8 +3,8 @@
 How this works. A chunk of the file goes through four kernels: records of the container (`containers`), TCP segments, messages in
 order, columns. What the third one only lists (holes, overlaps, lost step, cut packets) is followed by the plain
 `TcpStream` and `BusFramer`, and the messages that come of it are put back in order of packets before the fourth
-kernel sees them. So the two readers agree by construction wherever anything is unusual. Memory is bounded by a chunk,
-the directions under way and what they gather.
+kernel sees them. So the two readers agree by construction wherever anything is unusual. A chunk lies in the cache of a
+core, a batch has the messages of many. Memory is bounded by a batch, the directions under way and what they gather.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from cluster_core.kernels.bus.containers import ContainerReader
 from cluster_core.kernels.bus.follower import BusFollower, Share
 from cluster_core.kernels.bus.packets import PACKETS_PER_CHUNK, SEGMENT, new_rows, view_segments
 
+RECORDS_PER_STEP = 1 << 12
+"""Packets in memory are followed so many at a time: their bytes lie in the cache for those who decode them."""
 _SCRATCH = ("_records", "_segments", "_window", "_reasons")
 
 
@@ -68,8 +70,8 @@ class BusDecoder(ContainerReader[BusBatch]):
 
     def take_records(self, data: NDArray[np.uint8], records: NDArray[np.void]) -> Iterator[BusBatch]:
         """Follow packets whose *records* (`RECORD`) say where in *data* they are."""
-        for start in range(0, len(records), PACKETS_PER_CHUNK):
-            part = records[start : start + PACKETS_PER_CHUNK]
+        for start in range(0, len(records), RECORDS_PER_STEP):
+            part = records[start : start + RECORDS_PER_STEP]
             self._records.view(np.ndarray)[: len(part)] = part
             yield from self._follow(data, len(part))
         yield from self._rest()

@@ -26,8 +26,8 @@ from cluster_core.wire.tcp_stream import Bytes, Gap, Mark, Segment, TcpStream
 
 SIDE_BYTES = 4 << 20
 MESSAGES_PER_CHUNK = 320_000
-MESSAGES_PER_BATCH = 1 << 14
-CHUNKS_PER_BATCH = 24
+MESSAGES_PER_BATCH = 3 << 12
+CHUNKS_PER_BATCH = 18
 """A batch has so many messages, or those of so many chunks: each costs the same, whatever is in it."""
 STREAMS_AT_FIRST = 4096
 NODES_MAX = 1 << 17
@@ -36,7 +36,7 @@ ADDRESSES_MAX = 1 << 18
 BITMAPS_MAX = 1 << 13
 
 _NO_BYTES = np.zeros(0, dtype=np.uint8)
-Spans = NDArray[np.void]
+_Spans = NDArray[np.void]
 _PLAIN = 2
 _NO_SPANS = np.zeros(0, dtype=bs.SPAN)
 _SCRATCH = ("_messages", "_listed", "_retired", "_events", "_gathered")
@@ -326,7 +326,9 @@ class BusFollower:
     def _address(self, number: int) -> str:
         return address_text(packed_address(self.addresses.rows()[number]))
 
-    def _decode(self, data: NDArray[np.uint8], spans: Spans, extras: list[_Extra], released: NDArray[np.int64]) -> None:
+    def _decode(
+        self, data: NDArray[np.uint8], spans: _Spans, extras: list[_Extra], released: NDArray[np.int64]
+    ) -> None:
         """Decode messages of both kinds, which are in one order."""
         plain = np.frombuffer(b"".join(extra.raw for extra in extras), dtype=np.uint8) if extras else _NO_BYTES
         if self._share is not None:
@@ -447,7 +449,7 @@ def _segment_of(data: NDArray[np.uint8], records: Rows, segments: Rows, index: i
     )
 
 
-def _merged(spans: Spans, extras: list[_Extra]) -> Spans:
+def _merged(spans: _Spans, extras: list[_Extra]) -> _Spans:
     """Add the plain code's messages, which lie one after the other in their buffer, in order of keys."""
     if not extras:
         return spans
