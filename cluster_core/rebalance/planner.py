@@ -162,7 +162,7 @@ def _rounds(
 
 
 def _with_few_ranges(found: Outcome, account: Account, *, quick: bool = False) -> Outcome:
-    """Return what was found with the budget of bytes spent on fewer slot ranges, where a plan after that would move nothing either."""
+    """Return what was found with the budget of bytes spent on fewer slot ranges, where a plan after that would move nothing either; else what that would lead to, where that reaches limits that were missed."""
     if found.owner == found.scaled.owner:
         return found
     asked = find_targets(found.scaled)
@@ -171,10 +171,11 @@ def _with_few_ranges(found: Outcome, account: Account, *, quick: bool = False) -
     targets = kept(aim, limits, found.owner)
     part = account.part(RANGES_PART, 0.0 if targets is limits else LEAST_PART)
     spent = RangeBudget(aim, targets, found.owner, prove(found).bound, part).spend(quick=quick)
-    if over and spent.owner != found.owner:
+    if over:
         again = _search(replace(found.scaled, owner=spent.owner), found.conflicts, account)
         if again.owner != spent.owner:
-            return found
+            missed = excess(aim, limits, found.owner) and not excess(aim, limits, again.owner)
+            return found._replace(owner=again.owner) if missed else found
     return found._replace(owner=spent.owner, curve=spent.curve)
 
 

@@ -28,19 +28,22 @@ FEW_EFFORT = 0.6
 """Part of the walks that the problem's own budget gets where masters are few: there is another way to begin with them (`mix`)."""
 SHREDDED = 20
 """With more ranges a master than this, limits or the budget are in the way, ..."""
+PATIENT = FIRM._replace(price=0.2, rise=16.0, learn=1e3)
+COOL = FIRM._replace(warm=0.5)
 AGAIN = (
-    (0, FIRM._replace(price=0.2, rise=16.0, learn=1e3)),
+    (0, PATIENT),
     (0, FIRM._replace(steps=6_000_000, price=0.7, learn=1e6)),
     (100, FIRM._replace(price=0.2, learn=1e2)),
 )
+AGAIN_FEW = (0, PATIENT), (100, COOL), (0, COOL)
 """... and where windows beside heavy slots are no better beginning, these walks begin with the placement that moves least, so many of
-the heaviest slots left where that has them."""
-MIXED = (WARM._replace(anew=True), FIRM._replace(price=0.2, rise=16.0, learn=1e3), SETTLE)
+the heaviest slots left where that has them; with few masters cool ones, which stay near it, where little more may move."""
+MIXED = (WARM._replace(anew=True), PATIENT, SETTLE)
 """Walks from windows beside heavy slots, first with limits so dear that little but single slots changes masters."""
 MIXED_MASTERS = 6
 """With more masters that take slots the program for these windows takes too long."""
-MIXED_WANTED, MIXED_LARGER = (1.0, 16), (0.5, 8)
-"""The part of them that the problem's budget gets, and the next larger one of the curve, and columns of light slots an owner in the program."""
+MIXED_KINDS = 16
+"""Columns of light slots an owner in it."""
 UNBOUNDED = float("inf")
 
 
@@ -90,11 +93,9 @@ class RangeBudget:
         at = self._find(at, self.amount(wanted) if wanted else self._least, thorough(masters), effort)
         chosen[wanted] = at = self._try_again(at, self.amount(wanted))
         self._arrays.account = self._account
-        above = [*sorted(b for b in BUDGETS if b > wanted), None]
-        for more in above:
+        for more in [*sorted(b for b in BUDGETS if b > wanted), None]:
             most = UNBOUNDED if more is None else self.amount(more)
-            at = self._find(at, most, QUICK, CURVE_EFFORT)
-            chosen[more] = at = self._mixed(at, most, *MIXED_LARGER) if more is above[0] else at
+            chosen[more] = at = self._find(at, most, QUICK, CURVE_EFFORT)
         # what a larger budget found may be the better for a smaller one, too
         for larger, smaller in pairwise(reversed(chosen)):
             if self._is_no_worse(chosen[larger], chosen[smaller]):
@@ -106,8 +107,9 @@ class RangeBudget:
 
     def _try_again(self, at: tuple[int, ...], limit: int) -> tuple[int, ...]:
         """Return the fewest ranges of *at*, where it has many, and of what is found within *limit* from windows, or else by other walks."""
-        mixed = self._mixed(at, limit, *MIXED_WANTED)
-        for held, walk in AGAIN if mixed == at else ():
+        mixed = self._mixed(at, limit)
+        again = AGAIN_FEW if len(self._arrays.takers) <= MIXED_MASTERS else AGAIN
+        for held, walk in again if mixed == at else ():
             if not self._is_shredded(at) or self._arrays.account.is_over():
                 break
             search = RangeSearch(self._arrays, self.owner, closed=self._closed, held=held)
@@ -118,7 +120,7 @@ class RangeBudget:
     def _is_shredded(self, at: Sequence[int]) -> bool:
         return count_ranges(at) > SHREDDED * len(self._arrays.takers)
 
-    def _mixed(self, at: tuple[int, ...], limit: float, effort: float, kinds_max: int) -> tuple[int, ...]:
+    def _mixed(self, at: tuple[int, ...], limit: float) -> tuple[int, ...]:
         """Return the fewest ranges of *at*, where it has many, and of what is found from windows beside heavy slots that leave room for them."""
         masters = len(self._arrays.takers)
         if (
@@ -130,10 +132,10 @@ class RangeBudget:
         ):
             return at
         layout = Layout(self._arrays)
-        placed = mix(layout, limit / float(layout.mean[self.scaled.cost]), kinds_max)
+        placed = mix(layout, limit / float(layout.mean[self.scaled.cost]), MIXED_KINDS)
         if placed is None:
             return at
-        return min(at, self._find(at, limit, MIXED, effort, start=layout.outside(placed)), key=count_ranges)
+        return min(at, self._find(at, limit, MIXED, start=layout.outside(placed)), key=count_ranges)
 
     def unbound(self) -> tuple[int, ...]:
         """Return the placement of fewest ranges, whatever moves."""

@@ -3,9 +3,9 @@
 How this works.  Slots come in three weights.  Heavy ones (`HEAVY`) are decided one by one; middling ones may be divided; the light ones
 of one owner are bundled by the proportions of their loads (`bundle`), so that a program has a thousand columns, not all slots.  Where heavy
 slots and masters make many cases (`PAIRS_MANY`), middling ones are bundled, too: more cases can be looked at, which proves more.
-Where its solution divides a heavy slot, the search tries that slot on every master, first goes on with the cheapest case and later
-returns to the most promising one.  Every solution's prices give a bound that holds for all slots (`_weigh`), in every case: what they
-prove together is the `JointProof` proof.  `complete` then solves the program of all slots around the decided ones, and decides the next
+Where its solution divides a heavy slot, the search tries that slot on every master, and goes on with the most promising of all cases:
+what is proven is no more than the least of them.  Every solution's prices give a bound that holds for all slots (`_weigh`), in every case: what they
+prove together is the `JointProof` proof.  Where the work ends, the heavy slots of the most promising case are rounded.  `complete` then solves the program of all slots around the decided ones, and decides the next
 lighter ones until no slot is divided.
 """
 
@@ -29,10 +29,8 @@ PAIRS_MANY, BUNDLES_FEW = 800, 32
 """With more heavy slots times masters than this, all others are in so many bundles an owner."""
 CLOSE_ENOUGH = 0.0005
 """The search ends when the best case left is within this share of the best placement."""
-WORK_MAX = 600_000_000
-"""Work of the search, in about nanoseconds."""
-OVERTIME = 2
-"""How many times its work a search may take until it comes to the end of a first case."""
+WORK_MAX = 1_200_000_000
+"""Work of the search, in about nanoseconds; half of it where there are many cases."""
 POOL = 40
 """How many of the latest price lists are tried on a case before it is solved."""
 
@@ -62,12 +60,12 @@ class Branching:
 
     def __init__(self, layout: Layout, work_max: int = WORK_MAX, given: Mapping[int, int] | None = None) -> None:
         """Search; with some slots where they are *given*, as the layout numbers both, nothing is proven."""
-        self._work_max = work_max
         self.layout = layout
         self._masters = len(layout.takers)
         self.heavy = [s for s in layout.singles if layout.part[s] > 1 / HEAVY]
         self._given = given or {}
         self.many = len(self.heavy) * self._masters > PAIRS_MANY
+        self._work_max = work_max // 2 if self.many else work_max
         singles = self.heavy if self.many else layout.singles
         columns, self._held = gather(layout, layout.home, alone=singles, bundles=BUNDLES_FEW if self.many else BUNDLES)
         self._held |= {k: self._given[s] for k, s in enumerate(singles) if s in self._given}
@@ -113,35 +111,25 @@ class Branching:
         return self._program.work + len(self._pool) * self._weigh_work
 
     def _search(self, root: Case) -> None:
-        heap: list[Case] = []
-        case: Case | None = root
-        while True:
-            enough = self._least * (1 - CLOSE_ENOUGH)
-            if case is None:
-                if not heap or heap[0].bound >= enough or self._spent() > self._work_max:
-                    break
-                case = heappop(heap)
-            if case.bound >= enough:
-                self._closed[case.leaf] = case.fixed, case.by
-                case = None
-                continue
-            choices = [s for s in case.spread.divided if s < len(self.heavy)]
-            if not choices:
-                self._closed[case.leaf] = case.fixed, case.by
-                if case.cost < self._least:
-                    self._least, self._found = case.cost, case.spread
-                case = None
-                continue
-            if self._spent() > OVERTIME * self._work_max:
-                self._round(case)
-                heap.append(case)
+        heap = [root]
+        while heap and heap[0].bound < self._enough():
+            if self._spent() > self._work_max:
+                self._round(heap[0])
                 break
-            below = self._divide(case, min(choices), enough)
-            for other in below[1:]:
-                heappush(heap, other)
-            case = below[0] if below else None
+            case = heappop(heap)
+            choices = [s for s in case.spread.divided if s < len(self.heavy)]
+            if choices:
+                for below in self._divide(case, min(choices)):
+                    heappush(heap, below)
+                continue
+            self._closed[case.leaf] = case.fixed, case.by
+            if case.cost < self._least:
+                self._least, self._found = case.cost, case.spread
         for case in heap:
             self._closed[case.leaf] = case.fixed, case.by
+
+    def _enough(self) -> float:
+        return self._least * (1 - CLOSE_ENOUGH)
 
     def _round(self, case: Case) -> None:
         """Decide the heavy slots that *case* divides one after the other, without looking back."""
@@ -150,12 +138,12 @@ class Branching:
         if found.cost < self._least:
             self._least, self._found = found.cost, found
 
-    def _divide(self, case: Case, h: int, enough: float) -> list[Case]:
-        """Return the cases of heavy slot *h* on each master that may still be cheaper than *enough*, the cheapest first."""
+    def _divide(self, case: Case, h: int) -> list[Case]:
+        """Return the cases of heavy slot *h* on each master that may still be cheaper than the best placement."""
         self._tree[case.leaf] = (h, len(self._tree))
         first = len(self._tree)
         self._tree += [(-1, 0)] * self._masters
-        found = []
+        found, enough = [], self._enough()
         for n in range(self._masters):
             leaf, fixed = first + n, (*case.fixed, (h, n))
             bound, by = self._best_list(fixed, len(self._pool) - POOL)
@@ -169,7 +157,7 @@ class Branching:
                 self._closed[leaf] = fixed, by
             else:
                 found.append(Case(bound, leaf, by, spread.cost, fixed, spread))
-        return sorted(found, key=lambda one: (one.cost, one.leaf))
+        return found
 
     def decided(self) -> dict[int, int]:
         """Return the masters of the heavy slots, as the layout numbers both."""

@@ -33,7 +33,7 @@ ROWS_MAX = 330
 """Largest linear program, in limits, that is solved for a start."""
 STEPS_MANY, STEPS_SOME, STEPS_GROWING, STEPS_FEW = 5_000_000, 20_000_000, 9_000_000, 28_000_000
 POLISH_STEPS = 1_000_000
-DIVIDED_ABOVE, COARSE_ABOVE = 1.05, 1.01
+DIVIDED_ABOVE, COARSE_ABOVE = 1.002, 1.01
 """From so many times the bound on, heavy slots are divided anew; and where masters are many, coarsely before, which takes a second."""
 
 

@@ -162,7 +162,7 @@ class RangeSearch:
         if len(self.arrays.takers) < 2 or not self.slots:
             return best
         rank = self._value(best) if self.cost_of(best) <= budget else math.inf
-        spare = REPAIR_PART * max(0.0, budget - self.cost_of(first)) if budget < math.inf else 0.0
+        spare = REPAIR_PART * max(0.0, budget - self.cost_of(best)) if budget < math.inf else 0.0
         begun = last = [first[s] for s in self.slots]
         better = False
         for course in walks:
@@ -226,7 +226,9 @@ class RangeSearch:
         for s, n in [*zip(self.slots, at, strict=True), *self._held.items()]:
             whole[s] = n
         board = self.arrays.board(whole, [], self._limits)
-        board.slots[anneal.MOVABLE, list(self._held)] = 0
+        board.slots[anneal.MOVABLE, [*self._held, *self._glue]] = 0
+        placed = [*at, *self._held.values()]  # slots that go with their neighbours are no master's last one
+        board.masters[:, anneal.COUNT] = np.bincount(placed, minlength=len(board.masters))
         done = mend(board, GRAIN * self.arrays.mean_cost, looks, min(repairs, repairs_max))
         self.arrays.account.spend(done * repair_work(looks))
         return [] if board.tally[anneal.BROKEN] else [board.slots[anneal.AT, self.slots].tolist()]

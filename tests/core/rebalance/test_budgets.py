@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -108,7 +109,10 @@ def test_a_program_that_is_cut_short_tells_no_cost_so_that_nobody_takes_it_for_t
 
 
 def test_proposals_of_one_search_share_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Limits that are missed again and again, and aimed at with headroom and without: every proposal has half the steps of the one before."""
+    """Limits that are missed again and again, and aimed at with headroom and without: every proposal has half the steps of the one before.
+
+    Where they are missed in the end, it is planned once more from there, as whoever plans again would.
+    """
     asked = []
 
     def recorded(arrays: ProblemArrays, *rest: Any) -> Any:
@@ -121,4 +125,6 @@ def test_proposals_of_one_search_share_its_steps(monkeypatch: pytest.MonkeyPatch
     plan(replace(cluster, tolerance=0.0001, headroom=0.25))
 
     assert len(asked) > 1
-    assert asked == [65_536 >> number for number in range(len(asked))]
+    assert asked[0] == 65_536
+    assert asked.count(65_536) <= 2
+    assert all(later in (former // 2, 65_536) for former, later in pairwise(asked))

@@ -228,6 +228,18 @@ def test_a_curve_that_was_tampered_with_is_found_out(spoil):
     assert check_plan(cluster, spoil(found)) != []
 
 
+def test_a_master_keeps_its_last_slot_where_that_has_no_load():
+    """Slot 3 must leave b, which may hold nothing; slot 2 without load stays there, though it lies between slots of a."""
+    masters = [Master("a"), Master("b", capacity={"serialized_bytes": 0}), Master("c")]
+    cluster = problem(
+        {"serialized_bytes": [0, 0, 0, 1]}, "aabb", masters, tolerance=0, headroom=0, pinned=[0], iterations=4096
+    )
+    found = plan(cluster)
+
+    assert found.owners_after == ("a", "a", "b", "a")
+    assert check_plan(cluster, found) == []
+
+
 def test_pinned_slots_between_others_count_in_the_least_number_of_ranges():
     """Slot 5 of b between slots of a that must not move: three ranges, and c needs one."""
     masters = [Master("a"), Master("b"), Master("c")]
