@@ -2,7 +2,7 @@
 
 What the machine does besides changes from minute to minute, so beside and alone take turns.  The dry run is stopped (SIGSTOP) and goes on
 every two seconds, and while it is stopped the client is alone.  Moves cannot be stopped in between: slots that are half moved send clients
-from one server to the other.  They run forwards and back, each between two stretches alone.
+from one server to the other.  They run forwards and back, each between two stretches alone; under a limit of latency for a time.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import numpy as np
 
 from benchmarks.options import Options
 from benchmarks.result import Bar, Cell, Result, Table
+from slotscope.runtime.failure import INTERRUPTED, PAUSED
 from tests.benches.clusters import Cluster, running_cluster
 from tests.benches.servers import redis_binary, valkey_binary
 from tests.benches.skewed_load import load_skewed
@@ -70,7 +71,7 @@ def run(options: Options) -> Result:
         "A client beside a rebalance",
         f"{MASTERS} masters and {keys:,} keys, skewed, on this machine, which the client and the servers share with Slotscope. A client writes and "
         f"reads one key after another, with half a millisecond between. The dry run is stopped and goes on every {TURN_S:g} s; moves, with "
-        "--apply and its audit, go forwards and back, each between two stretches alone. A ratio is p99 of all waits beside over p99 of all waits "
+        "--apply and its audit, go forwards and back, each between two stretches alone; those with --latency-ms-max for a time. A ratio is p99 of all waits beside over p99 of all waits "
         f"alone; its interval is that of 95 of 100 of {RESAMPLES:,} samples, drawn with replacement from the pairs of beside and alone.",
         tables=[],
     )
@@ -108,16 +109,30 @@ def _phases(
     with _slotscope(root, address, "--seconds", f"{draws_s:g}") as process:
         yield DRY_RUN, list(_in_turns(process, client))
     yield MOVES, _there_and_back(root, address, client, moves_s)
-    yield PACED_MOVES, _there_and_back(root, address, client, moves_s, "--latency-ms-max", f"{LATENCY_MS_MAX:g}")
+    yield PACED_MOVES, [_for_a_time(root, address, client, moves_s)]
 
 
-def _there_and_back(root: Path, address: str, client: SteadyClient, moves_s: float, *pace: str) -> list[Pair]:
+def _for_a_time(root: Path, address: str, client: SteadyClient, moves_s: float) -> Pair:
+    """Move under the limit of latency until it is done, or for *moves_s*: the moves begun then are ended, and others wait."""
+    before = _alone(client)
+    words = ["--plan", "latest", "--apply", "--latency-ms-max", f"{LATENCY_MS_MAX:g}"]
+    with _slotscope(root, address, *words) as process:
+        try:
+            process.wait(max(moves_s, TURN_S))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+            process.wait()
+        beside = client.waits_us()
+    return Pair(beside, [*before, *_alone(client)])
+
+
+def _there_and_back(root: Path, address: str, client: SteadyClient, moves_s: float) -> list[Pair]:
     """Move forwards and back, an even number of times, until *moves_s* are over."""
     pairs: list[Pair] = []
     begun_s = time.monotonic()
     before = _alone(client)
     while len(pairs) % PAIRS or not pairs or time.monotonic() - begun_s < moves_s:
-        words = ["--plan", "latest", "--apply", *pace, *(["--rollback"] if len(pairs) % PAIRS else [])]
+        words = ["--plan", "latest", "--apply", *(["--rollback"] if len(pairs) % PAIRS else [])]
         with _slotscope(root, address, *words) as process:
             process.wait()
             beside = client.waits_us()
@@ -151,7 +166,7 @@ def _alone(client: SteadyClient) -> list[int]:
 
 @contextmanager
 def _slotscope(root: Path, address: str, *more: str) -> Iterator[subprocess.Popen[str]]:
-    """Run the command; a promise that clients have broken meanwhile is no failure."""
+    """Run the command; a promise that clients have broken meanwhile is no failure, nor is a pause."""
     words = [sys.executable, "-m", "jobs.main", "rebalance", address, "--root", str(root), *more]
     with (
         tempfile.TemporaryFile("w+") as said,
@@ -162,7 +177,7 @@ def _slotscope(root: Path, address: str, *more: str) -> Iterator[subprocess.Pope
             process.wait()
         finally:
             process.kill()
-        if process.returncode not in (0, 11):
+        if process.returncode not in (0, 11, PAUSED, INTERRUPTED):
             said.seek(0)
             raise RuntimeError(said.read())
 
