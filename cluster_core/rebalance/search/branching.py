@@ -134,7 +134,8 @@ class Branching:
     def _round(self, case: Case) -> None:
         """Decide the heavy slots that *case* divides one after the other, without looking back."""
         held = {**self._held, **dict(case.fixed)}
-        found = settle(self._program, case.spread, held, len(self.heavy), self.layout.work_max())
+        work_max = self._program.work + self.layout.work_max() // 4
+        found = settle(self._program, case.spread, held, len(self.heavy), work_max)
         if found.cost < self._least:
             self._least, self._found = found.cost, found
 
