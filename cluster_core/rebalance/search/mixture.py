@@ -20,15 +20,17 @@ WHOLE = 100
 """Heavy slots times masters that are whole."""
 BROKEN_COST = 1e4
 """What a mean slot above a limit or the budget costs, in picked slots."""
+BROKEN_MIN = 1e-3
+"""Less above limits and budget than this (mean slots) is none; with more, walks come to nothing."""
 CASES_MAX = 100
 LOOKS_MAX = 1_000
 """Cases that the program looks at, and how often it asks whether to end."""
 
 
 def mix(layout: Layout, budget: float, kinds_max: int) -> list[int] | None:
-    """Return a placement in windows, beside heavy slots, that moves at most *budget* (mean slots); None if none is found.
+    """Return a placement in windows, beside heavy slots, that moves at most *budget* (mean slots); None if none within it and the limits is found.
 
-    Light slots are in *kinds_max* columns an owner.  Limits are missed by what would have to be picked.
+    Light slots are in *kinds_max* columns an owner.  The placement misses limits by what would have to be picked.
     """
     masters, size, cost = len(layout.takers), layout.size, layout.arrays.scaled.cost
     pinned = [s for s, free in enumerate(layout.free) if not free and layout.home[s] >= 0]
@@ -98,7 +100,7 @@ def mix(layout: Layout, budget: float, kinds_max: int) -> list[int] | None:
         ),
         many * masters, cases_max=CASES_MAX, stop=is_over,
     )  # fmt: skip
-    if not found.known:
+    if not found.known or found.values[-(masters * size + 1) :].sum() > BROKEN_MIN:
         return None
     parts = found.values[: (count + owners) * masters].reshape(-1, masters)
     return _placed(layout, dict(zip(heavy, parts[:many].argmax(1).tolist(), strict=True)), owned, parts[count:])
