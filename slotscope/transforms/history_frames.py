@@ -20,6 +20,7 @@ from slotscope.runtime.storage.row_tables import table_arrow
 from slotscope.runtime.storage.tables import Made
 from slotscope.sources.bus.blobs import unpacked_table
 
+KIND = "row_kind"
 COMPARED_MAX = 100_000
 """Events of logs and of packets that are compared to find clocks that differ."""
 EVENT_KINDS = ("fail-decided", "fail-learned", "election-started", "vote", "election-won", "state-ok", "state-fail")
@@ -30,9 +31,9 @@ Rows: TypeAlias = DataFrame | pa.Table
 """Rows of a replay: a query, or, where they are few, the answer."""
 
 
-def of_kind(rows: Rows, column: str, kind: int) -> Any:
-    """Those of *rows* whose *column* is *kind*, as what *rows* are."""
-    return rows.filter(pc.field(column) == kind) if isinstance(rows, pa.Table) else rows.where(F.col(column) == kind)
+def of_kind(rows: Rows, kind: int) -> Any:
+    """Those of *rows* that are of that kind, as what *rows* are."""
+    return rows.filter(pc.field(KIND) == kind) if isinstance(rows, pa.Table) else rows.where(F.col(KIND) == kind)
 
 
 def blobs_of(rows: Rows) -> list[tuple[str, bytes]]:
@@ -77,14 +78,14 @@ def _column(name: str, have: list[str]) -> Column:
 def unpacked(read: Rows, kind: int, table: Table) -> Any:
     """The rows of the blobs of one kind."""
     if isinstance(read, pa.Table):
-        batches = _unpack(iter(of_kind(read, "kind", kind).select(["blob"]).to_batches()), table)
+        batches = _unpack(iter(of_kind(read, kind).select(["blob"]).to_batches()), table)
         return with_times(pa.Table.from_batches(batches, table_arrow(table)), table)
     return with_times(packed(read, kind, table).frame(table), table)
 
 
 def packed(read: DataFrame, kind: int, table: Table) -> Made:
     """The same, for a task to unpack and to write."""
-    return Made(read.where(F.col("kind") == kind).select("blob"), bind(_unpack, table=table))
+    return Made(of_kind(read, kind).select("blob"), bind(_unpack, table=table))
 
 
 def _unpack(batches: Iterator[pa.RecordBatch], table: Table) -> Iterator[pa.RecordBatch]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -13,7 +14,7 @@ from typing import Any
 from cluster_core.replay.rows import ReplayRow
 from slotscope.sources.bus import captured
 from slotscope.sources.bus.blobs import unpacked_table
-from slotscope.sources.bus.evidence import PRELUDE_NS, CaptureOptions, CaptureTask
+from slotscope.sources.bus.evidence import CaptureOptions, CaptureTask, start_of
 from slotscope.sources.bus.files import find_captures, survey
 from slotscope.sources.bus.observers import STATE_PHASE, Gathered, Piece, ReplayOptions, replay_process
 from slotscope.sources.bus.point_series import recorded_inputs
@@ -52,12 +53,17 @@ class Fold:
         }
 
 
-class States(Gathered):
-    """Keeps the states only."""
+class Kept(Gathered):
+    """Keeps rows and states as they are."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *, keeps_states: bool) -> None:
+        super().__init__(keeps_states=keeps_states)
         self.found: dict[str, bytes] = {}
+        self.rows: list[tuple[ReplayRow, int | None]] = []
+
+    def add(self, rows: list[ReplayRow], settled_by: int | None) -> None:
+        """Keep some."""
+        self.rows += [(row, settled_by) for row in rows]
 
     def add_state(self, part: str, blob: bytes) -> None:
         """Keep one."""
@@ -89,27 +95,27 @@ def _folded(options: CaptureOptions, before: Fold | None) -> Fold:
     after.messages = [m for m in before.messages if m["message_id"] < before.settled_messages] + after.messages
     after.bitmaps = [b for b in before.bitmaps if b["message_id"] < before.settled_messages] + after.bitmaps
     settled = facts["settled_by"] > 0
-    replay_options = ReplayOptions(facts["node_timeout_ms"], facts["first_ns"] - PRELUDE_NS, None, settled)
-    states = States()
+    replay_options = ReplayOptions(facts["node_timeout_ms"], start_of(facts["first_ns"]), None, settled)
+    kept = Kept(keeps_states=settled)
     for part in sorted({*blobs, *before.observers}):
         pieces = sorted(blobs.get(part, []), key=lambda piece: piece[1:3])
         if part in before.observers:
             pieces.insert(0, Piece(part, STATE_PHASE, 0, before.observers[part]))
-        for rows, by in replay_process(part, pieces, replay_options, states):
-            after.rows += [(row, by) for row in rows]
-    after.observers = states.found
+        deque(replay_process(part, pieces, replay_options, kept), maxlen=0)
+    after.rows += kept.rows
+    after.observers = kept.found
     return after
 
 
 def _take(after: Fold, blobs: dict[str, list[Piece]], row: dict[str, Any]) -> None:
-    kind, blob = row["kind"], row["blob"]
+    kind, blob = row["row_kind"], row["blob"]
     if kind == captured.EVIDENCE:
         blobs.setdefault(row["part"], []).append(Piece(row["part"], row["phase"], row["number"], blob))
     elif kind == captured.META:
         after.facts = json.loads(blob)
     elif kind == captured.STATE:
         after.capture = blob
-    elif kind not in (captured.POLLS, captured.LOGS):
+    elif kind not in (captured.POLLS, captured.LOGS, captured.BEGIN):
         rows = unpacked_table(blob).to_pylist()
         lists = {captured.BITMAPS: after.bitmaps, captured.BAD: after.bad, captured.LINK_ROWS: after.links}
         lists[captured.MESSAGE] = after.messages

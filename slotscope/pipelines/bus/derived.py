@@ -20,7 +20,7 @@ def write_derived(spark: SparkSession, run: Run) -> None:
     """Write both tables by what *run* has written and kept of its snapshot: most of it stands there since earlier runs."""
     derived = _derived(spark, run)
     kinds = ((SLOT_OWNERS, OWNED), (MEMBERSHIPS, MEMBER))
-    changes = [Change(with_times(of_kind(derived, "row_kind", kind), table), table) for table, kind in kinds]
+    changes = [Change(with_times(of_kind(derived, kind), table), table) for table, kind in kinds]
     tables.apply_changes(changes, run)
     forget(derived)
 

@@ -48,12 +48,14 @@ from slotscope.runtime.storage.tables import Change
 from slotscope.sources.bus import captured
 from slotscope.sources.bus import observers as replayed
 from slotscope.sources.bus.captured import CAPTURED
-from slotscope.sources.bus.evidence import JOB, PRELUDE_NS, CaptureOptions, capture_task
+from slotscope.sources.bus.evidence import JOB, CaptureOptions, capture_task, start_of
+from slotscope.sources.bus.machines import MACHINES_MAX, replay_beside
 from slotscope.sources.bus.observers import REPLAYED, ReplayOptions, replay_task
 from slotscope.sources.bus.point_series import LATENESS_NS
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 from slotscope.sources.bus.reading import Reading
 from slotscope.transforms.history_frames import (
+    KIND,
     Rows,
     blobs_of,
     clock_warnings,
@@ -74,13 +76,12 @@ ALL = 1 << 62
 """A bound that no number of lines or packets comes to."""
 
 
-class _Found(NamedTuple):
-    """What was read, what the machines made of it (*rows*), what was *seen* but bulk, and what the headers came to."""
+class _Read(NamedTuple):
+    """What was read: all *rows*, those that were *seen* here, without bulk, and what machines *found* where they ran beside."""
 
-    read: Rows
     rows: Rows
-    seen: Rows
-    headers: Headers
+    seen: pa.Table
+    found: Rows | None
 
 
 class HistoryReplay:
@@ -139,7 +140,7 @@ class HistoryReplay:
         """Go on from *state*, or from the start where packets came late."""
         read, facts = self._read(state)
         if facts.get("late") or (state is not None and self._batch is None and facts["left_out"]):
-            forget(read)
+            forget(read.rows)
             state = None
             read, facts = self._read(None)
         facts["has_captures"] = bool(self._inputs.captures) or (state is not None and state.has_captures)
@@ -151,16 +152,16 @@ class HistoryReplay:
             with progress("replaying", how_far(self._spark, "tasks")):
                 found = self._replayed(read, facts, state)
             with progress("writing tables"):
-                seen, headers = captured_tables.result()
+                headers = captured_tables.result()
         with progress("writing tables"):
-            outcome = self._write(_Found(read, found, seen, headers), facts, state, basis)
+            outcome = self._write(read.seen, found, headers, facts, state, basis)
         forget(found)
-        forget(read)
+        forget(read.rows)
         return outcome
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    def _read(self, state: State | None) -> tuple[Rows, dict[str, Any]]:
+    def _read(self, state: State | None) -> tuple[_Read, dict[str, Any]]:
         """Read what is new, and say how far that is."""
         known = state.options["files"] if state is not None else {}
         new = [file for file in self._inputs.captures if file.path not in known]
@@ -171,7 +172,7 @@ class HistoryReplay:
             with progress("reading captures", told):
                 return self._read_into(state, reading.path)
 
-    def _read_into(self, state: State | None, meter: str) -> tuple[Rows, dict[str, Any]]:
+    def _read_into(self, state: State | None, meter: str) -> tuple[_Read, dict[str, Any]]:
         request = self._request
         known = state.options["files"] if state is not None else {}
         statements = PollsAndLogs(
@@ -195,18 +196,31 @@ class HistoryReplay:
             meter,
             time.time_ns(),
         )
-        task = self._spark.range(0, 1, 1, 1).mapInArrow(bind(capture_task, options=options), spark_schema(CAPTURED))
-        is_small = self._inputs.captures and sum(self._inputs.sizes().values()) <= BYTES_HERE_MAX
-        read = task.toArrow() if is_small and not request.gossip else task.persist(StorageLevel.MEMORY_AND_DISK)
-        ((_, meta),) = blobs_of(of_kind(read, "kind", captured.META))
+        rows = self._spark.range(0, 1, 1, 1).mapInArrow(bind(capture_task, options=options), spark_schema(CAPTURED))
+        states = self._states_beside(state)
+        if states is not None:
+            machines = bind(replay_beside, profile=request.profile, states=states)
+            rows = rows.mapInArrow(machines, spark_schema(REPLAYED))
+        is_small = bool(self._inputs.captures) and sum(self._inputs.sizes().values()) <= BYTES_HERE_MAX
+        read = _brought(rows, is_small=is_small and not request.gossip, with_machines=states is not None)
+        ((_, meta),) = blobs_of(of_kind(read.seen, captured.META))
         return read, json.loads(meta)
+
+    def _states_beside(self, state: State | None) -> dict[str, bytes] | None:
+        """The states of the processes, if their machines are few enough to run beside the reading: a second process of the same task."""
+        if not is_one_process(str(self._spark.conf.get("spark.master"))):
+            return None
+        states = self._states.few_of_processes(self._run) if state is not None else {}
+        return states if states is None or len(states) <= MACHINES_MAX else None
 
     # -- replaying ---------------------------------------------------------------------------------------------------
 
-    def _replayed(self, read: Rows, facts: dict[str, Any], state: State | None) -> Rows:
+    def _replayed(self, read: _Read, facts: dict[str, Any], state: State | None) -> Rows:
         """What the machines found: here, where it is little."""
-        beliefs = self._replay(read, facts, state)
-        if isinstance(read, pa.Table):
+        if read.found is not None and facts["machines"] <= MACHINES_MAX:
+            return read.found
+        beliefs = self._replay(read.rows, facts, state)
+        if isinstance(read.rows, pa.Table):
             return beliefs.toArrow()
         found = beliefs.persist(StorageLevel.MEMORY_AND_DISK)
         if (
@@ -219,13 +233,13 @@ class HistoryReplay:
 
     def _replay(self, read: Rows, facts: dict[str, Any], state: State | None) -> DataFrame:
         request, spark = self._request, self._spark
-        pieces = of_kind(read, "kind", captured.EVIDENCE).select(["part", "phase", "number", "blob"])
+        pieces = of_kind(read, captured.EVIDENCE).select(["part", "phase", "number", "blob"])
         if isinstance(pieces, pa.Table):
             pieces = spark_frame(spark, pieces)
         if state is not None:
             pieces = pieces.union(self._states.of_processes(spark, self._run))
-        start_ns = facts["first_ns"] - PRELUDE_NS if facts["first_ns"] else 0
-        options = ReplayOptions(facts["node_timeout_ms"], start_ns, request.profile, facts["settled_by"] > 0)
+        start_ns, is_settled = start_of(facts["first_ns"]), facts["settled_by"] > 0
+        options = ReplayOptions(facts["node_timeout_ms"], start_ns, request.profile, is_settled)
         partitions = 2 * spark.sparkContext.defaultParallelism
         by_process = pieces.repartition(partitions, "part").sortWithinPartitions("part", "phase", "number")
         found: DataFrame = by_process.mapInArrow(bind(replay_task, options=options), spark_schema(REPLAYED))
@@ -233,35 +247,30 @@ class HistoryReplay:
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
-    def _write_captured(
-        self, read: Rows, facts: dict[str, Any], state: State | None, basis: Basis
-    ) -> tuple[Rows, Headers]:
-        """The tables of the captures, which no machine is asked for: what was read but bulk, in one answer in place of twenty queries, and what the headers came to."""
-        bulk = (captured.EVIDENCE, *((captured.MESSAGE,) if _is_many(facts) else ()))
-        is_query = isinstance(read, DataFrame) and not self._request.gossip
-        seen = read.where(~F.col("kind").isin(*bulk)).toArrow() if is_query else read
-        changes = [*self._seen(read, seen, facts), *self._told(seen)]
+    def _write_captured(self, read: _Read, facts: dict[str, Any], state: State | None, basis: Basis) -> Headers:
+        """The tables of the captures, which no machine is asked for, and what the headers came to."""
+        changes = [*self._seen(read, facts), *self._told(read.seen)]
         if facts["left_out"] or state is None:
             changes.append(Change(late_rows(facts), history.LATE_FILES, ("left_out", ALL)))
         tables.apply_changes(changes, self._run)
-        return seen, read_headers(self._spark, self._run, basis, self._states.of_headers(self._run, facts, state))
+        return read_headers(self._spark, self._run, basis, self._states.of_headers(self._run, facts, state))
 
-    def _write(self, found: _Found, facts: dict[str, Any], state: State | None, basis: Basis) -> Outcome:
+    def _write(
+        self, seen: pa.Table, found: Rows, headers: Headers, facts: dict[str, Any], state: State | None, basis: Basis
+    ) -> Outcome:
         """The tables of the machines, and what follows from them; the states when these are complete, and last the row that says so."""
         run, request = self._run, self._request
-        tables.apply_changes(self._believed(found.read, found.rows, facts), run)
+        tables.apply_changes(self._believed(seen, found, facts), run)
         with ThreadPoolExecutor(1, "derived") as beside:
             derived = beside.submit(write_derived, self._spark, run)
-            gold = write_gold(run, basis, found.headers)
+            gold = write_gold(run, basis, headers)
             derived.result()
         check_figures(run, facts, state.messages if state is not None else 0, gold)
-        tables.apply_change(
-            Change(self._states.table(found.seen, found.rows, gold.states, facts), history.REPLAY_STATE), run
-        )
+        tables.apply_change(Change(self._states.table(seen, found, gold.states, facts), history.REPLAY_STATE), run)
         clocks: list[Caveat] = []
         if self._inputs.captures and self._inputs.logs:
-            logged = unpacked(found.read, captured.LOGS, history.LOG_EVENTS)
-            clocks = clock_warnings(logged, of_kind(found.rows, "row_kind", replayed.EVENT))
+            logged = unpacked(seen, captured.LOGS, history.LOG_EVENTS)
+            clocks = clock_warnings(logged, of_kind(found, replayed.EVENT))
         known = len(state.options["files"]) if state is not None else 0
         outcome = outcome_of(request, self._inputs, facts, known, [*self._states.warnings, *clocks], run.name)
         tables.apply_change(Change(replay_row(request, self._inputs, facts, outcome), history.REPLAYS), run)
@@ -269,25 +278,26 @@ class HistoryReplay:
         run.partial = bool(outcome.bad_records)
         return outcome
 
-    def _seen(self, rows: Rows, read: Rows, facts: dict[str, Any]) -> Iterator[Change]:
+    def _seen(self, read: _Read, facts: dict[str, Any]) -> Iterator[Change]:
         """The tables of the captures; the next fold has messages that are not settled again."""
         lasting = ("message_id", facts["settled_messages"] - 1)
-        if _is_many(facts):
+        rows, seen = read.rows, read.seen
+        if facts["fresh_messages"] > tables.SMALL_ROWS_MAX and isinstance(rows, DataFrame):
             many = packed(rows, captured.MESSAGE, history.BUS_MESSAGES)
             yield Change(many, history.BUS_MESSAGES, lasting, files=None)
         else:
-            yield Change(unpacked(read, captured.MESSAGE, history.BUS_MESSAGES), history.BUS_MESSAGES, lasting)
-        yield Change(unpacked(read, captured.BITMAPS, history.SLOT_BITMAPS), history.SLOT_BITMAPS, lasting)
-        yield Change(unpacked(read, captured.BAD, BAD_RECORDS), BAD_RECORDS)
-        yield Change(unpacked(read, captured.LINK_ROWS, history.LINKS), history.LINKS)
-        yield Change(unpacked(read, captured.GAP_ROWS, history.GAPS), history.GAPS)
+            yield Change(unpacked(rows, captured.MESSAGE, history.BUS_MESSAGES), history.BUS_MESSAGES, lasting)
+        yield Change(unpacked(seen, captured.BITMAPS, history.SLOT_BITMAPS), history.SLOT_BITMAPS, lasting)
+        yield Change(unpacked(seen, captured.BAD, BAD_RECORDS), BAD_RECORDS)
+        yield Change(unpacked(seen, captured.LINK_ROWS, history.LINKS), history.LINKS)
+        yield Change(unpacked(seen, captured.GAP_ROWS, history.GAPS), history.GAPS)
         if self._inputs.recorded:
-            yield Change(unpacked(read, captured.UNRECORDED_ROWS, history.UNRECORDED), history.UNRECORDED)
+            yield Change(unpacked(seen, captured.UNRECORDED_ROWS, history.UNRECORDED), history.UNRECORDED)
         if self._request.gossip:
-            gossip = unpacked(read, captured.GOSSIP, history.GOSSIP_ENTRIES)
+            gossip = unpacked(rows, captured.GOSSIP, history.GOSSIP_ENTRIES)
             yield Change(gossip, history.GOSSIP_ENTRIES, lasting, files=None)
 
-    def _believed(self, read: Rows, found: Rows, facts: dict[str, Any]) -> Iterator[Change]:
+    def _believed(self, seen: pa.Table, found: Rows, facts: dict[str, Any]) -> Iterator[Change]:
         """The tables of the machines; the next fold has what is not settled again."""
         lasting = ("settled_by", facts["settled_by"])
         kinds = (
@@ -301,20 +311,20 @@ class HistoryReplay:
         )
         for table, kind in kinds:
             if table is history.EVENTS and not facts["has_captures"]:
-                yield Change(logged_events(self._logged(read)), table)
+                yield Change(logged_events(self._logged(seen)), table)
             else:
                 yield Change(self._beliefs(found, table, kind), table, lasting)
 
-    def _logged(self, read: Rows) -> Any:
+    def _logged(self, seen: pa.Table) -> Any:
         """What the logs told so far, those of earlier batches among them."""
         if self._inputs.recorded:
             return tables.read_snapshot(
                 self._spark, history.LOG_EVENTS, self._run.root, self._run.name, self._run.counted
             )
-        return unpacked(read, captured.LOGS, history.LOG_EVENTS)
+        return spark_frame(self._spark, unpacked(seen, captured.LOGS, history.LOG_EVENTS))
 
     def _beliefs(self, found: Rows, table: Table, kind: int) -> Any:
-        rows = of_kind(found, "row_kind", kind)
+        rows = of_kind(found, kind)
         if table is history.EVENTS and isinstance(rows, pa.Table):
             bus = pa.array(["bus"] * len(rows), pa.string())
             rows = rows.set_column(rows.column_names.index("source"), "source", bus)
@@ -322,16 +332,24 @@ class HistoryReplay:
             rows = rows.withColumn("source", F.lit("bus"))
         return with_times(rows, table)
 
-    def _told(self, read: Rows) -> Iterator[Change]:
+    def _told(self, seen: pa.Table) -> Iterator[Change]:
         """Polls and log events of new files: they last, since a fold goes on only where all older files are named again, or were taken."""
         for files, kind, table in (
             (self._inputs.polls, captured.POLLS, history.NODE_POLLS),
             (self._inputs.logs, captured.LOGS, history.LOG_EVENTS),
         ):
             if files or self._inputs.recorded:
-                yield Change(unpacked(read, kind, table), table, ("line", ALL))
+                yield Change(unpacked(seen, kind, table), table, ("line", ALL))
 
 
-def _is_many(facts: dict[str, Any]) -> bool:
-    """Whether the messages of a fold are more than the driver should hold."""
-    return bool(facts["fresh_messages"] > tables.SMALL_ROWS_MAX)
+def _brought(rows: DataFrame, *, is_small: bool, with_machines: bool) -> _Read:
+    """What the tasks of the reading return: here where it is little, else Spark keeps what is bulk."""
+    if is_small:
+        table = rows.toArrow()
+        return _Read(table, table, table if with_machines else None)
+    kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    is_bulk = F.col(KIND).isin(*captured.BULK)
+    seen = kept.where(~is_bulk).limit(tables.SMALL_ROWS_MAX + 1).toArrow()
+    if len(seen) <= tables.SMALL_ROWS_MAX:
+        return _Read(kept, seen, seen if with_machines else None)
+    return _Read(kept, kept.where(~is_bulk & (F.col(KIND) < replayed.VIEW)).toArrow(), kept)

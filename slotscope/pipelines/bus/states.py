@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 CAPTURE_PART = "capture"
 HEADERS_PART = "headers of "
 """Before the id of a node: what its headers came to."""
+IS_PROCESS = f"part <> '{CAPTURE_PART}' AND part NOT LIKE '{HEADERS_PART}%'"
 PROCESSES_HERE_MAX = 200
 """States that the driver reads: a state is as long as there are processes, 100 of them come to 5 MB."""
 PIECE = ("part", f"CAST({replayed.STATE_PHASE} AS INT) AS phase", "CAST(0 AS BIGINT) AS number", "state AS blob")
@@ -129,15 +130,24 @@ class States:
 
     def of_processes(self, spark: SparkSession, run: Run) -> DataFrame:
         """The states of all processes, as pieces of evidence that come before all others; Spark is not asked for few."""
-        is_process = f"part <> '{CAPTURE_PART}' AND part NOT LIKE '{HEADERS_PART}%'"
-        few = few_rows(
-            run.root, history.REPLAY_STATE, PIECE, PROCESSES_HERE_MAX,
-            where=is_process, order_by="part", runs=run.before, snapshot_id=run.name,
-        )  # fmt: skip
+        few = self._few(run)
         if few is not None:
             return spark_frame(spark, few.cast(pa.schema([captured.CAPTURED.field(name) for name in few.column_names])))
         saved = read_snapshot(spark, history.REPLAY_STATE, run.root, run.name, run.before)
-        return saved.where(is_process).selectExpr(*PIECE)
+        return saved.where(IS_PROCESS).selectExpr(*PIECE)
+
+    def few_of_processes(self, run: Run) -> dict[str, bytes] | None:
+        """The states of all processes by what they are called, None where they are many."""
+        few = self._few(run)
+        if few is None:
+            return None
+        return dict(zip(few.column("part").to_pylist(), few.column("blob").to_pylist(), strict=True))
+
+    def _few(self, run: Run) -> pa.Table | None:
+        return few_rows(
+            run.root, history.REPLAY_STATE, PIECE, PROCESSES_HERE_MAX,
+            where=IS_PROCESS, order_by="part", runs=run.before, snapshot_id=run.name,
+        )  # fmt: skip
 
     def of_headers(self, run: Run, facts: dict[str, Any], state: State | None) -> HeaderStates:
         """What headers came to before this fold; nothing is kept of them while the node timeout is not certain."""
@@ -160,8 +170,8 @@ class States:
             "messages": facts["settled_messages"],
             "options": json.dumps(options),
         }
-        capture = [(CAPTURE_PART, blob) for _, blob in blobs_of(of_kind(read, "kind", captured.STATE))]
-        processes = blobs_of(of_kind(found, "row_kind", replayed.SAVED))
+        capture = [(CAPTURE_PART, blob) for _, blob in blobs_of(of_kind(read, captured.STATE))]
+        processes = blobs_of(of_kind(found, replayed.SAVED))
         nodes = [(f"{HEADERS_PART}{node}", blob) for node, blob in headers.items()]
         rows = [{"part": part, "state": blob, **common} for part, blob in (*capture, *processes, *nodes)]
         return as_table(history.REPLAY_STATE, rows)

@@ -17,11 +17,15 @@ from slotscope.sources.bus.clues import Place
 from slotscope.sources.bus.polls_and_logs import times
 from slotscope.sources.keys.text import key_texts
 
-MESSAGE, EVIDENCE, BITMAPS, BAD, LINK_ROWS, POLLS, LOGS, GOSSIP, META, STATE, GAP_ROWS, UNRECORDED_ROWS = range(12)
-"""Kinds of rows of `CAPTURED`."""
+(
+    MESSAGE, EVIDENCE, BITMAPS, BAD, LINK_ROWS, POLLS, LOGS, GOSSIP, META, STATE, GAP_ROWS, UNRECORDED_ROWS, BEGIN,
+) = range(13)  # fmt: skip
+"""Kinds of rows of `CAPTURED`; the machines add others (`slotscope.sources.bus.observers`)."""
+BULK = (MESSAGE, EVIDENCE, GOSSIP)
+"""Those that grow with the captures."""
 CAPTURED = pa.schema(
     [
-        pa.field("kind", INTEGER, nullable=False),
+        pa.field("row_kind", INTEGER, nullable=False),
         pa.field("phase", INTEGER, nullable=False),
         pa.field("part", TEXT),
         pa.field("number", LONG),
@@ -71,5 +75,5 @@ def message_table(columns: dict[str, pa.Array]) -> pa.Table:
 def blob_row(kind: int, phase: int, blob: bytes, part: str = "", number: int = 0) -> pa.RecordBatch:
     """One row of `CAPTURED`."""
     return pa.RecordBatch.from_pylist(
-        [{"kind": kind, "phase": phase, "part": part, "number": number, "blob": blob}], schema=CAPTURED
+        [{"row_kind": kind, "phase": phase, "part": part, "number": number, "blob": blob}], schema=CAPTURED
     )

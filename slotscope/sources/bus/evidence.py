@@ -41,6 +41,7 @@ from slotscope.sources.bus.blobs import packed_table
 from slotscope.sources.bus.capture_points import PointClocks
 from slotscope.sources.bus.captured import (
     BAD,
+    BEGIN,
     BITMAPS,
     EVIDENCE,
     GAP_ROWS,
@@ -166,6 +167,7 @@ class CaptureTask:
         self._texts = BatchTexts()
         self._outbox = Outbox(self._processes)
         self._known_links: KnownLinks | None = None
+        self._is_begun = False
         if self._timeout_ms and self._links is None:
             self._links = LinkMeter(self._timeout_ms * 1_000_000)
 
@@ -224,14 +226,13 @@ class CaptureTask:
         bitmap_rows: list[dict[str, Any]] = []
         for place, batch in self._batches():
             self._take(place, batch, bitmap_rows)
-            if self._outbox.size_bytes > FLUSH_BYTES:
-                self._flush(SETTLED)
+            self._flush(SETTLED, FLUSH_BYTES)
             yield from self._side.done()
         if self._links is not None and not self._options.files and not self._messages and self._series is None:
             self._pass_on(self._dispatcher.advance())
         self._flush(SETTLED)
         facts = self._facts()
-        yield blob_row(STATE, SETTLED, self._state())
+        yield blob_row(STATE, SETTLED, self._state(), number=facts["settled_by"])
         yield from self._finish(bitmap_rows)
         yield from self._side.rest()
         if bitmap_rows:
@@ -418,7 +419,14 @@ class CaptureTask:
         for delivery in deliveries(passage):
             self._outbox.put(delivery)
 
-    def _flush(self, phase: int) -> None:
+    def _flush(self, phase: int, bytes_min: int = 0) -> None:
+        """Hand out evidence, if there is so much of it; before the first what machines begin with."""
+        if self._outbox.is_empty or self._outbox.size_bytes < bytes_min:
+            return
+        if not self._is_begun:
+            self._is_begun = True
+            begin = {"node_timeout_ms": self._timeout_ms, "start_ns": start_of(self._times[0])}
+            self._side.give(bind(iter, [blob_row(BEGIN, phase, json.dumps(begin).encode())]))
         self._side.give(bind(_packed_evidence, phase, self._outbox.flush(self._bitmaps.contents)))
 
     def _finish(self, bitmap_rows: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
@@ -428,6 +436,7 @@ class CaptureTask:
             place = self._series.place
             for batch in ahead(self._series.provisional(self._decoder)):
                 self._take(place, batch, bitmap_rows)
+                self._flush(PROVISIONAL, FLUSH_BYTES)
                 yield from self._side.done()
             self._take(place, self._decoder.end_packets(), bitmap_rows)
         self._take(place, self._decoder.finish(), bitmap_rows)
@@ -462,6 +471,7 @@ class CaptureTask:
             "node_timeout_ms": self._timeout_ms,
             "node_timeout_from": "given" if given else "estimated" if estimated else "default",
             "processes": [[p.ip, p.port, node] for p, node in self._dispatcher.processes().items()],
+            "machines": len(self._processes),
             "polls": self._statements[0],
             "log_events": self._statements[1],
             "repeated_bytes": self._decoder.repeated_bytes,
@@ -483,6 +493,11 @@ class CaptureTask:
 
     def _table(self, kind: int, table: Table, rows: list[dict[str, Any]]) -> pa.RecordBatch:
         return blob_row(kind, SETTLED, packed_table(pa.Table.from_pylist(rows, schema=table_arrow(table))))
+
+
+def start_of(first_ns: int) -> int:
+    """When machines begin, given the time of the first evidence, 0 for none."""
+    return first_ns - PRELUDE_NS if first_ns else 0
 
 
 def _needed(batch: BusBatch) -> BusBatch:

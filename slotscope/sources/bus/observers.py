@@ -25,11 +25,12 @@ from cluster_core.replay.rows import (
     VoteRow,
 )
 from cluster_core.replay.saving import STATE_SOURCE, load, save
-from schemas.table import BYTES, INTEGER, LONG, TEXT, side_by_side
+from schemas.table import LONG, side_by_side
 from slotscope.sources.bus.blobs import EvidenceRows
+from slotscope.sources.bus.captured import CAPTURED
 
-VIEW, DISAGREEMENT, REPORT, VOTE, EPOCH_RAISED, EVENT, IGNORED, SAVED = range(8)
-"""Kinds of rows of `REPLAYED`."""
+VIEW, DISAGREEMENT, REPORT, VOTE, EPOCH_RAISED, EVENT, IGNORED, SAVED = range(100, 108)
+"""Kinds of rows of `REPLAYED`, apart from those of `CAPTURED`."""
 STATE_PHASE: Final = -1
 """The phase of a row that holds a state: it comes before all evidence."""
 ROWS_PER_BATCH: Final = 10_000
@@ -44,16 +45,8 @@ ROW_KINDS: Final[dict[type, int]] = {
     EventRow: EVENT,
     IgnoredRow: IGNORED,
 }
-REPLAYED = pa.schema(
-    [
-        pa.field("row_kind", INTEGER, nullable=False),
-        *side_by_side(ROW_KINDS),
-        pa.field("settled_by", LONG),
-        pa.field("part", TEXT),
-        pa.field("blob", BYTES),
-    ]
-)
-"""What the task returns: the columns of all its tables side by side."""
+REPLAYED = pa.schema([*CAPTURED, *side_by_side(ROW_KINDS), pa.field("settled_by", LONG)])
+"""What the task returns: the columns of all its tables side by side, behind those of what it was given."""
 _NAMES: Final = {row: tuple(column.name for column in columns_of(row)) for row in ROW_KINDS}
 _EPOCHS: Final = ("config_epoch", "epoch")
 
@@ -79,10 +72,9 @@ class Piece(NamedTuple):
 
 def replay_task(batches: Iterator[pa.RecordBatch], options: ReplayOptions) -> Iterator[pa.RecordBatch]:
     """Replay every process whose pieces are in *batches* (columns of `Piece`, in that order); yield `REPLAYED`."""
-    gathered = Gathered()
+    gathered = Gathered(keeps_states=options.settled)
     for part, pieces in groupby(_pieces(batches), key=lambda piece: piece.part):
-        for rows, settled_by in replay_process(part, pieces, options, gathered):
-            gathered.add(rows, settled_by)
+        for _ in replay_process(part, pieces, options, gathered):
             if gathered.count >= ROWS_PER_BATCH:
                 yield gathered.batch()
     if gathered.count:
@@ -91,46 +83,85 @@ def replay_task(batches: Iterator[pa.RecordBatch], options: ReplayOptions) -> It
 
 def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
     for batch in batches:
-        parts, phases, numbers = (batch.column(index).to_pylist() for index in range(3))
-        blobs = batch.column(3)
+        parts, phases, numbers = (batch.column(name).to_pylist() for name in Piece._fields[:3])
+        blobs = batch.column("blob")
         for row, part in enumerate(parts):
             yield Piece(part, phases[row], numbers[row], blobs[row].as_py())
 
 
-def replay_process(
-    part: str, pieces: Iterable[Piece], options: ReplayOptions, gathered: Gathered
-) -> Iterator[tuple[list[ReplayRow], int | None]]:
-    """Replay one process: rows and the number of the evidence that settled them, None for provisional ones."""
-    ip, _, port = part.rpartition("|")
-    replay: ObserverReplay | None = None
-    is_saved = not options.settled
-    for phase, same in groupby(pieces, key=lambda piece: piece.phase):
-        if phase == STATE_PHASE:
-            replay = load(next(iter(same)).blob, source=f"{STATE_SOURCE} of {part}")
+def replay_process(part: str, pieces: Iterable[Piece], options: ReplayOptions, gathered: Gathered) -> Iterator[Piece]:
+    """Replay one process; yield each piece when *gathered* has all that it gave."""
+    process: Process | None = None
+    for piece in pieces:
+        if piece.phase == STATE_PHASE:
+            process = Process(part, options, gathered, piece.blob)
             continue
-        replay = replay or _new(Endpoint(ip, int(port)), options)
-        if phase and not is_saved:
-            gathered.add_state(part, save(replay))
-            is_saved = True
-        for row, told in replay_rows(replay, (piece.blob for piece in same)):
-            yield told, None if phase else row
-    if replay is not None:
-        if not is_saved:
-            gathered.add_state(part, save(replay))
-        yield replay.finish(), None
+        process = process or Process(part, options, gathered)
+        process.take(piece.phase, piece.blob)
+        yield piece
+    if process is not None:
+        process.finish()
 
 
-def replay_rows(replay: ObserverReplay, blobs: Iterable[bytes]) -> Iterator[tuple[int, list[ReplayRow]]]:
-    """What *replay* makes of the evidence in *blobs*, and the number of the piece that settled it."""
-    rows, runs = EvidenceRows(), QuietRuns(replay)
-    unread = iter(blobs)
-    blob, first = next(unread, None), 0
-    while blob is not None:
-        rows.take(blob, first)
-        blob = next(unread, None)
-        for row, told in runs.feed(rows.seen, rows.evidence, runs.fed - first, is_last=blob is None):
+class Feeder:
+    """Feeds one machine, blob by blob; yields what it settles, and the number of the evidence that settled it."""
+
+    def __init__(self, replay: ObserverReplay) -> None:
+        self._rows, self._runs = EvidenceRows(), QuietRuns(replay)
+
+    def take(self, blob: bytes) -> Iterator[tuple[int, list[ReplayRow]]]:
+        """Feed what is in *blob*; its end may wait for the next one."""
+        first = max(self._runs.first_open, 0)
+        self._rows.take(blob, first)
+        return self._feed(self._runs.fed - first, is_last=False)
+
+    def rest(self) -> Iterator[tuple[int, list[ReplayRow]]]:
+        """Feed what waits."""
+        return self._feed(self._runs.fed, is_last=True)
+
+    def _feed(self, fed: int, *, is_last: bool) -> Iterator[tuple[int, list[ReplayRow]]]:
+        rows = self._rows
+        for row, told in self._runs.feed(rows.seen, rows.evidence, fed, is_last=is_last) if len(rows.numbers) else ():
             yield int(rows.numbers[row]), told
-        first = max(runs.first_open, 0)
+
+
+class Process:
+    """The machine of one process, which goes on from *state*; what it says, and its own state, goes to *gathered*."""
+
+    def __init__(self, part: str, options: ReplayOptions, gathered: Gathered, state: bytes | None = None) -> None:
+        self._part = part
+        self._gathered = gathered
+        if state is not None:
+            self._replay: ObserverReplay = load(state, source=f"{STATE_SOURCE} of {part}")
+        else:
+            ip, _, port = part.rpartition("|")
+            self._replay = _new(Endpoint(ip, int(port)), options)
+        self._feeder = Feeder(self._replay)
+        self._is_settled = True
+
+    def take(self, phase: int, blob: bytes) -> None:
+        """Go on with a piece of evidence; those of phase 0, which are settled, come first."""
+        if phase and self._is_settled:
+            self._settle()
+        self._add(self._feeder.take(blob))
+
+    def finish(self) -> None:
+        """No more comes."""
+        if self._is_settled:
+            self._settle()
+        self._add(self._feeder.rest())
+        self._gathered.add(self._replay.finish(), None)
+
+    def _settle(self) -> None:
+        """All that is settled was there: a later replay goes on from here."""
+        self._add(self._feeder.rest())
+        if self._gathered.keeps_states:
+            self._gathered.add_state(self._part, save(self._replay))
+        self._feeder, self._is_settled = Feeder(self._replay), False
+
+    def _add(self, found: Iterator[tuple[int, list[ReplayRow]]]) -> None:
+        for number, rows in found:
+            self._gathered.add(rows, number if self._is_settled else None)
 
 
 def _new(address: Endpoint, options: ReplayOptions) -> ObserverReplay:
@@ -141,9 +172,10 @@ def _new(address: Endpoint, options: ReplayOptions) -> ObserverReplay:
 
 
 class Gathered:
-    """Rows of all kinds on their way to Arrow."""
+    """Rows of all kinds on their way to Arrow; states are kept of machines whose node timeout is certain."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_states: bool) -> None:
+        self.keeps_states = keeps_states
         self._rows: list[dict[str, Any]] = []
 
     @property
@@ -160,12 +192,12 @@ class Gathered:
             for name in _EPOCHS:
                 if name in told:
                     told[name] = min(max(told[name], 0), EPOCH_MAX)
-            told["row_kind"], told["settled_by"] = ROW_KINDS[type(row)], settled_by
+            told |= {"row_kind": ROW_KINDS[type(row)], "phase": 0, "settled_by": settled_by}
             self._rows.append(told)
 
     def add_state(self, part: str, blob: bytes) -> None:
         """Add the state of a process."""
-        self._rows.append({"row_kind": SAVED, "part": part, "blob": blob})
+        self._rows.append({"row_kind": SAVED, "phase": 0, "part": part, "blob": blob})
 
     def batch(self) -> pa.RecordBatch:
         """All rows that wait, which then do not wait any more."""

@@ -29,6 +29,11 @@ class Outbox:
         self._parts: list[EvidenceColumns] = []
         self._blobs = 0
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits."""
+        return not (self._single or self._parts)
+
     def number_of(self, end: Endpoint) -> int:
         """The number of a process or another address."""
         number = self._numbers.setdefault(end, len(self._ends))

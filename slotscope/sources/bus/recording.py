@@ -147,7 +147,7 @@ def replay(options: CaptureOptions) -> Replayed:
     blobs: dict[str, list[bytes]] = {}
     facts: dict[str, Any] = {}
     for batch in CaptureTask(options).run():
-        kinds = batch.column("kind").to_pylist()
+        kinds = batch.column("row_kind").to_pylist()
         for row, kind in enumerate(kinds):
             if kind == captured.EVIDENCE:
                 blobs.setdefault(batch.column("part")[row].as_py(), []).append(batch.column("blob")[row].as_py())

@@ -17,15 +17,15 @@ WAITING_MAX: Final = 4
 _END: Final = object()
 
 
-def ahead(items: Iterator[T]) -> Iterator[T]:
-    """*items*, made in a thread while the ones before are used; what making raises is raised in its turn."""
+def ahead(items: Iterator[T], count: int = AHEAD) -> Iterator[T]:
+    """*items*, of which a thread makes so many while the ones before are used; what making raises is raised in its turn."""
     context = copy_context()
 
     def following() -> Any:
         return context.run(next, items, _END)
 
     with ThreadPoolExecutor(1, "ahead") as thread:
-        made = deque(thread.submit(following) for _ in range(AHEAD))
+        made = deque(thread.submit(following) for _ in range(count))
         try:
             while (item := made.popleft().result()) is not _END:
                 made.append(thread.submit(following))

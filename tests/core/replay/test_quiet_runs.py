@@ -19,7 +19,7 @@ from slotscope.sources.bus import captured
 from slotscope.sources.bus.blobs import KINDS, EvidenceRows, unpacked_table
 from slotscope.sources.bus.evidence import CaptureOptions, CaptureTask
 from slotscope.sources.bus.files import find_captures, survey
-from slotscope.sources.bus.observers import replay_rows
+from slotscope.sources.bus.observers import Feeder
 from slotscope.sources.bus.outbox import Outbox
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 from tests.conftest import DATA
@@ -36,7 +36,7 @@ def evidence(name: str) -> dict[str, list[tuple]]:
     found: dict[str, list[tuple]] = {}
     for batch in CaptureTask(CaptureOptions(tuple(files), PollsAndLogs(), TIMEOUT_MS)).run():
         for row in batch.to_pylist():
-            if row["kind"] == captured.EVIDENCE:
+            if row["row_kind"] == captured.EVIDENCE:
                 rows = [tuple(one.values()) for one in unpacked_table(row["blob"]).to_pylist()]
                 found.setdefault(row["part"], []).extend(rows)
     return found
@@ -85,7 +85,9 @@ def quick(part: str, packed: list[bytes], cuts: int = 0) -> Found:
     replay = machine(part)
     found: Found = []
     for some in batched(packed, len(packed) // (cuts + 1) + 1):
-        found += replay_rows(replay, some)
+        feeder = Feeder(replay)
+        found += [told for blob in some for told in feeder.take(blob)]
+        found += feeder.rest()
         replay = load(save(replay), source="test")
     return [*found, (-1, replay.finish())]
 

@@ -1,0 +1,58 @@
+"""Both tasks of a replay at once: machines go on with the evidence as soon as it is read, in a process beside the one that reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+
+from slotscope.sources.bus.captured import BEGIN, EVIDENCE, STATE
+from slotscope.sources.bus.observers import REPLAYED, ROWS_PER_BATCH, Gathered, Process, ReplayOptions
+from slotscope.sources.bus.side_threads import ahead
+
+MACHINES_MAX: Final = 200
+"""So many machines are in memory at once; a machine is as large as its cluster has nodes."""
+BATCHES_AHEAD: Final = 64
+"""So many batches, of about a megabyte each, are taken over before the machines come to them: who reads need not wait."""
+
+
+def replay_beside(
+    batches: Iterator[pa.RecordBatch], profile: str | None, states: Mapping[str, bytes]
+) -> Iterator[pa.RecordBatch]:
+    """Replay what a `capture_task` hands out while it goes on; yield `REPLAYED`: what the machines say, and all else as it is.
+
+    *states* are those of processes that were met before.  Evidence of processes beyond `MACHINES_MAX` is handed on.
+    """
+    gathered, options = Gathered(keeps_states=False), ReplayOptions(0, 0, profile)
+    machines = {part: Process(part, options, gathered, state) for part, state in states.items()}
+    for batch in ahead(batches, BATCHES_AHEAD):
+        kinds, phases, parts, numbers = (batch.column(at).to_pylist() for at in range(4))
+        rest = []
+        for row, (kind, phase, part, number) in enumerate(zip(kinds, phases, parts, numbers, strict=True)):
+            if kind == BEGIN:
+                options = replace(options, **json.loads(batch.column("blob")[row].as_py()))
+            elif kind == EVIDENCE and (part in machines or len(machines) < MACHINES_MAX):
+                if part not in machines:
+                    machines[part] = Process(part, options, gathered)
+                machines[part].take(phase, batch.column("blob")[row].as_py())
+            else:
+                rest.append(row)
+                if kind == STATE:
+                    gathered.keeps_states = number > 0
+        if rest:
+            yield _widened(batch.take(pa.array(rest)))
+        if gathered.count >= ROWS_PER_BATCH:
+            yield gathered.batch()
+    for machine in machines.values():
+        machine.finish()
+    if gathered.count:
+        yield gathered.batch()
+
+
+def _widened(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows that are none of a machine, as `REPLAYED` has them."""
+    more = [pa.nulls(len(batch), field.type) for field in REPLAYED if field.name not in batch.schema.names]
+    return pa.RecordBatch.from_arrays([*batch.columns, *more], schema=REPLAYED)
