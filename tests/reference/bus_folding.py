@@ -115,7 +115,7 @@ def _take(after: Fold, blobs: dict[str, list[Piece]], row: dict[str, Any]) -> No
         after.facts = json.loads(blob)
     elif kind == captured.STATE:
         after.capture = blob
-    elif kind not in (captured.POLLS, captured.LOGS, captured.BEGIN):
+    elif kind not in (captured.POLLS, captured.LOGS, captured.BEGIN, captured.STORED):
         rows = unpacked_table(blob).to_pylist()
         lists = {captured.BITMAPS: after.bitmaps, captured.BAD: after.bad, captured.LINK_ROWS: after.links}
         lists[captured.MESSAGE] = after.messages

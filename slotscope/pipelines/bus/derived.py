@@ -7,13 +7,16 @@ from pyspark import StorageLevel
 from pyspark.sql import SparkSession
 
 from schemas.history import MEMBERSHIPS, NODE_VIEWS, SLOT_OWNERS
-from slotscope.runtime.spark.spark_schema import spark_schema
+from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import few_rows
 from slotscope.runtime.storage.runs import Run
 from slotscope.runtime.storage.tables import Change
 from slotscope.transforms.history_frames import Rows, forget, of_kind, with_times
 from slotscope.transforms.ownership import DERIVED, MEMBER, OWNED, VIEW_COLUMNS, derive_task
+
+FEW_VIEWS = 5_000
+"""Beliefs that the driver goes through itself, in a fraction of a second; more are for a task, as the driver has the incidents to find."""
 
 
 def write_derived(spark: SparkSession, run: Run) -> None:
@@ -36,6 +39,10 @@ def _derived(spark: SparkSession, run: Run) -> Rows:
         runs=run.counted,
         snapshot_id=run.name,
     )
+    if views is not None and len(views) > FEW_VIEWS and tables.writes_in_tasks(spark, run.root):
+        known = views.cast(pa.schema([NODE_VIEWS.schema.field(name) for name in VIEW_COLUMNS]))
+        rows = spark_frame(spark, known).coalesce(1).mapInArrow(derive_task, spark_schema(DERIVED))
+        return rows.toArrow()
     if views is not None:
         return pa.Table.from_batches(derive_task(iter(views.to_batches())), DERIVED)
     many = tables.read_snapshot(spark, NODE_VIEWS, run.root, run.name, run.counted)

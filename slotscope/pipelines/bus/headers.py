@@ -6,7 +6,7 @@ connection of the node; what they return is small.  A fold goes on from the stat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial as bind
 from itertools import pairwise
@@ -26,6 +26,7 @@ from cluster_core.kinds import FindingCode
 from cluster_core.replay.saving import STATE_SOURCE, load, save
 from cluster_core.topology.nodes_text import NODE_ID
 from schemas.history import BUS_MESSAGES
+from slotscope.runtime.spark.side_task import made_by_task
 from slotscope.runtime.storage import delta_files, tables
 from slotscope.runtime.storage.runs import Run
 
@@ -73,8 +74,8 @@ class Headers(NamedTuple):
     states: dict[str, bytes]
 
 
-HERE_MAX = 2_000_000
-"""Headers that the driver folds itself, some 100 bytes each: to spread them by node takes longer than to fold them."""
+FOLDED_MAX = 2_000_000
+"""Headers that one process folds, some 100 bytes each: to spread them by node takes longer than to fold them."""
 _TEXTS = (0, 5, 11)
 _SENDER, _WAY, _TS, _REF, _OFFSET = 0, 1, 2, 3, 10
 """Places in `HEADERS`."""
@@ -101,27 +102,22 @@ IS_WHOLE = (
 """Which messages have a header that says all that."""
 
 
-def read_headers(spark: SparkSession, run: Run, basis: Basis, states: HeaderStates = NO_STATES) -> Headers:
-    """What the headers of the snapshot of *run* came to; few messages are folded here, and Spark is not asked."""
+def read_headers(
+    spark: SparkSession, run: Run, basis: Basis, states: HeaderStates = NO_STATES, messages: int = 0
+) -> Headers:
+    """What the headers of so many *messages* of the snapshot of *run* came to; few are folded here, and Spark is not asked."""
     found = Headers([], [], {})
     if not delta_files.exists(run.root, BUS_MESSAGES):
         return found
-    where = f"message_id >= {states.first_id}"
-    few = delta_files.few_rows(
-        run.root,
-        BUS_MESSAGES,
-        [_dictionary(column) if at in _TEXTS else column for at, column in enumerate(HEADERS)],
-        HERE_MAX,
-        where=f"{IS_WHOLE} AND {where}",
-        order_by="sender, ref",
-        runs=run.visible,
-        snapshot_id=run.name,
-    )
-    if few is not None:
-        batches = fold_nodes(iter(few.to_batches()), basis, states)
+    stored = bind(_stored_notes, run.root, run.name, run.visible, basis, states)
+    if messages <= tables.SMALL_ROWS_MAX:
+        batches = stored()
+    elif messages <= FOLDED_MAX and tables.writes_in_tasks(spark, run.root):
+        batches = iter(made_by_task(spark, stored, NOTE).to_batches())
     else:
-        messages = tables.read_snapshot(spark, BUS_MESSAGES, run.root, run.name, run.visible).where(where)
-        batches = iter(message_notes(messages, basis, states).toArrow().to_batches())
+        rows = tables.read_snapshot(spark, BUS_MESSAGES, run.root, run.name, run.visible)
+        notes = message_notes(rows.where(f"message_id >= {states.first_id}"), basis, states)
+        batches = iter(notes.toArrow().to_batches())
     for batch in batches:
         for what, words, numbers, state in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             if what == SPEECH:
@@ -137,6 +133,22 @@ def read_headers(spark: SparkSession, run: Run, basis: Basis, states: HeaderStat
             found.breaches.extend(breaches)
             found.states[node] = state
     return found
+
+
+def _stored_notes(
+    root: str, name: str, runs: Sequence[str], basis: Basis, states: HeaderStates
+) -> Iterator[pa.RecordBatch]:
+    """What the headers of a snapshot came to, read without Spark."""
+    headers = delta_files.selected_rows(
+        root,
+        BUS_MESSAGES,
+        [_dictionary(column) if at in _TEXTS else column for at, column in enumerate(HEADERS)],
+        where=f"{IS_WHOLE} AND message_id >= {states.first_id}",
+        order_by="sender, ref",
+        runs=runs,
+        snapshot_id=name,
+    )
+    return fold_nodes(iter(headers.to_batches()), basis, states)
 
 
 def _dictionary(column: str) -> str:

@@ -19,6 +19,7 @@ from functools import partial as bind
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from py4j.protocol import Py4JError
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
@@ -41,7 +42,7 @@ from slotscope.runtime import text
 from slotscope.runtime.progress import progress
 from slotscope.runtime.spark.session import how_far, is_one_process
 from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
-from slotscope.runtime.storage import tables
+from slotscope.runtime.storage import delta_files, tables
 from slotscope.runtime.storage.runs import running
 from slotscope.runtime.storage.snapshot_names import finished_names
 from slotscope.runtime.storage.tables import Change
@@ -50,6 +51,7 @@ from slotscope.sources.bus import observers as replayed
 from slotscope.sources.bus.captured import CAPTURED
 from slotscope.sources.bus.evidence import JOB, CaptureOptions, capture_task, start_of
 from slotscope.sources.bus.machines import MACHINES_MAX, replay_beside
+from slotscope.sources.bus.message_rows import MessageTable
 from slotscope.sources.bus.observers import REPLAYED, ReplayOptions, replay_task
 from slotscope.sources.bus.point_series import LATENESS_NS
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
@@ -142,6 +144,8 @@ class HistoryReplay:
         if facts.get("late") or (state is not None and self._batch is None and facts["left_out"]):
             forget(read.rows)
             state = None
+            if _stored(read):
+                self._run.begin_anew()
             read, facts = self._read(None)
         facts["has_captures"] = bool(self._inputs.captures) or (state is not None and state.has_captures)
         run, basis = self._run, Basis(facts["node_timeout_ms"], facts["first_ns"] or 0, facts["last_ns"] or 0)
@@ -195,6 +199,7 @@ class HistoryReplay:
             self._lateness_ns,
             meter,
             time.time_ns(),
+            self._message_table(),
         )
         rows = self._spark.range(0, 1, 1, 1).mapInArrow(bind(capture_task, options=options), spark_schema(CAPTURED))
         states = self._states_beside(state)
@@ -205,6 +210,15 @@ class HistoryReplay:
         read = _brought(rows, is_small=is_small and not request.gossip, with_machines=states is not None)
         ((_, meta),) = blobs_of(of_kind(read.seen, captured.META))
         return read, json.loads(meta)
+
+    def _message_table(self) -> MessageTable | None:
+        """Where the task may write messages: only where it is known whose they are before they are read."""
+        run = self._run
+        if run.cluster is None or not tables.writes_in_tasks(self._spark, run.root):
+            return None
+        delta_files.create(run.root, history.BUS_MESSAGES)
+        stamp = run.stamp(history.BUS_MESSAGES, ("message_id", ALL))
+        return MessageTable(run.root, stamp, tables.SMALL_ROWS_MAX, tables.COMMIT_ROWS)
 
     def _states_beside(self, state: State | None) -> dict[str, bytes] | None:
         """The states of the processes, if their machines are few enough to run beside the reading: a second process of the same task."""
@@ -253,7 +267,8 @@ class HistoryReplay:
         if facts["left_out"] or state is None:
             changes.append(Change(late_rows(facts), history.LATE_FILES, ("left_out", ALL)))
         tables.apply_changes(changes, self._run)
-        return read_headers(self._spark, self._run, basis, self._states.of_headers(self._run, facts, state))
+        states = self._states.of_headers(self._run, facts, state)
+        return read_headers(self._spark, self._run, basis, states, facts["messages"] - states.first_id)
 
     def _write(
         self, seen: pa.Table, found: Rows, headers: Headers, facts: dict[str, Any], state: State | None, basis: Basis
@@ -282,7 +297,10 @@ class HistoryReplay:
         """The tables of the captures; the next fold has messages that are not settled again."""
         lasting = ("message_id", facts["settled_messages"] - 1)
         rows, seen = read.rows, read.seen
-        if facts["fresh_messages"] > tables.SMALL_ROWS_MAX and isinstance(rows, DataFrame):
+        stored = _stored(read)
+        if stored:
+            self._run.wrote(history.BUS_MESSAGES, stored)
+        elif facts["fresh_messages"] > tables.SMALL_ROWS_MAX and isinstance(rows, DataFrame):
             many = packed(rows, captured.MESSAGE, history.BUS_MESSAGES)
             yield Change(many, history.BUS_MESSAGES, lasting, files=None)
         else:
@@ -340,6 +358,11 @@ class HistoryReplay:
         ):
             if files or self._inputs.recorded:
                 yield Change(unpacked(seen, kind, table), table, ("line", ALL))
+
+
+def _stored(read: _Read) -> int:
+    """How many messages the task has written itself."""
+    return int(pc.sum(of_kind(read.seen, captured.STORED).column("number")).as_py() or 0)
 
 
 def _brought(rows: DataFrame, *, is_small: bool, with_machines: bool) -> _Read:

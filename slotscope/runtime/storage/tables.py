@@ -64,6 +64,11 @@ def _is_at_hand(root: str) -> bool:
     return stores.is_store(root) or "://" not in root
 
 
+def writes_in_tasks(spark: SparkSession, root: str) -> bool:
+    """Whether a task may add rows itself: where driver and tasks are one process, it writes where the driver does."""
+    return _is_at_hand(root) and is_one_process(str(spark.conf.get("spark.master")))
+
+
 def _place(root: str, table: Table) -> str:
     """Where *table* lies, as Spark names it."""
     return stores.spark_uri(location(root, table))
@@ -140,7 +145,7 @@ def apply_change(change: Change, run: Run) -> None:
     spark.sparkContext.setJobDescription(change.table.name)
     rows = change.rows() if callable(change.rows) else change.rows
     if isinstance(rows, Made):
-        if _is_at_hand(run.root) and is_one_process(str(spark.conf.get("spark.master"))):
+        if writes_in_tasks(spark, run.root):
             _append_made(rows, change, run)
             return
         rows = rows.frame(change.table)
@@ -158,7 +163,7 @@ def apply_change(change: Change, run: Run) -> None:
 
 
 def _append_made(rows: Made, change: Change, run: Run) -> None:
-    """Let the task that makes *rows* add them, in commits of many: where driver and tasks are one process, it writes where the driver does."""
+    """Let the task that makes *rows* add them, in commits of many."""
     delta_files.create(run.root, change.table)
     writing = bind(_write_made, by=rows.by, root=run.root, stamp=run.stamp(change.table, change.lasting))
     counts = rows.source.coalesce(1).mapInArrow(writing, "rows BIGINT").collect()

@@ -19,7 +19,8 @@ from slotscope.sources.keys.text import key_texts
 
 (
     MESSAGE, EVIDENCE, BITMAPS, BAD, LINK_ROWS, POLLS, LOGS, GOSSIP, META, STATE, GAP_ROWS, UNRECORDED_ROWS, BEGIN,
-) = range(13)  # fmt: skip
+    STORED,
+) = range(14)  # fmt: skip
 """Kinds of rows of `CAPTURED`; the machines add others (`slotscope.sources.bus.observers`)."""
 BULK = (MESSAGE, EVIDENCE, GOSSIP)
 """Those that grow with the captures."""

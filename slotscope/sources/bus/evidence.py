@@ -48,7 +48,6 @@ from slotscope.sources.bus.captured import (
     GOSSIP,
     LINK_ROWS,
     LOGS,
-    MESSAGE,
     META,
     POLLS,
     STATE,
@@ -56,7 +55,6 @@ from slotscope.sources.bus.captured import (
     blob_row,
     files_of,
     link_rows,
-    message_table,
 )
 from slotscope.sources.bus.clues import (
     BAD_ROWS_MAX,
@@ -69,6 +67,7 @@ from slotscope.sources.bus.clues import (
     note_signs,
 )
 from slotscope.sources.bus.files import CaptureFile
+from slotscope.sources.bus.message_rows import MessageRows, MessageTable
 from slotscope.sources.bus.outbox import Outbox
 from slotscope.sources.bus.point_series import (
     CLOCK,
@@ -105,7 +104,7 @@ class CaptureOptions:
     """What to read and how; *state* is that of the last fold, None to begin.
 
     *recorded* are files of a landing, of which the times may overlap with what was read before by *lateness_ns*; else these are
-    *files* and *statements*.  *now_ns* is when these are read, 0 if that is not known.  *meter* is the file of a `slotscope.sources.bus.reading.Reading`.
+    *files* and *statements*.  *now_ns* is when these are read, 0 if that is not known.  Of many messages the rows go to *messages*.  *meter* is the file of a `slotscope.sources.bus.reading.Reading`.
     """
 
     files: tuple[CaptureFile, ...]
@@ -118,6 +117,7 @@ class CaptureOptions:
     lateness_ns: int = LATENESS_NS
     meter: str = ""
     now_ns: int = 0
+    messages: MessageTable | None = None
 
 
 _Withheld = tuple[BusBatch, int, tuple[Any, ...], list[str], list[str]]
@@ -214,6 +214,7 @@ class CaptureTask:
     def run(self) -> Iterator[pa.RecordBatch]:
         """Read, and yield what is found: settled rows, the state, provisional rows, what is known of all."""
         with SideWork(READERS) as self._side:
+            self._rows = MessageRows(self._options.messages, self._side)
             yield from self._run()
 
     def _run(self) -> Iterator[pa.RecordBatch]:
@@ -231,9 +232,11 @@ class CaptureTask:
         if self._links is not None and not self._options.files and not self._messages and self._series is None:
             self._pass_on(self._dispatcher.advance())
         self._flush(SETTLED)
+        self._rows.settle(self._messages)
         facts = self._facts()
         yield blob_row(STATE, SETTLED, self._state(), number=facts["settled_by"])
         yield from self._finish(bitmap_rows)
+        self._rows.finish()
         yield from self._side.rest()
         if bitmap_rows:
             yield self._table(BITMAPS, SLOT_BITMAPS, bitmap_rows)
@@ -353,12 +356,12 @@ class CaptureTask:
                 texts=texts,
                 addresses=addresses,
             )
-            self._side.give(bind(_packed_rows, MESSAGE, bind(message_table, columns)))
+            self._rows.add(columns, len(batch))
         if self._options.gossip and len(batch.gossip):
             found = gossip_columns(batch, first_id=first_id, nodes=nodes, texts=texts)
             names = [field.name for field in GOSSIP_FIELDS]
             rows = bind(pa.record_batch, [found[name] for name in names], names)
-            self._side.give(bind(_packed_rows, GOSSIP, rows))
+            self._side.give(bind(_packed_gossip, rows))
         asked = columns_of(batch, ids)
         if self._links is not None:
             self._follow(batch, first_id, asked, nodes, addresses)
@@ -510,8 +513,8 @@ def _needed(batch: BusBatch) -> BusBatch:
     return replace(batch, rows=[], odd={}, **rest)
 
 
-def _packed_rows(kind: int, rows: Callable[[], pa.Table | pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield blob_row(kind, SETTLED, packed_table(rows()))
+def _packed_gossip(rows: Callable[[], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield blob_row(GOSSIP, SETTLED, packed_table(rows()))
 
 
 def _packed_evidence(phase: int, found: Iterator[tuple[str, int, bytes]]) -> Iterator[pa.RecordBatch]:

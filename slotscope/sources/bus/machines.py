@@ -15,7 +15,7 @@ from slotscope.sources.bus.side_threads import ahead
 
 MACHINES_MAX: Final = 200
 """So many machines are in memory at once; a machine is as large as its cluster has nodes."""
-BATCHES_AHEAD: Final = 64
+BATCHES_AHEAD: Final = 256
 """So many batches, of about a megabyte each, are taken over before the machines come to them: who reads need not wait."""
 
 

@@ -64,7 +64,7 @@ def test_no_rows_have_the_columns_of_their_table_all_the_same(spark):
     assert_rows(with_times(bare, table), table_arrow(table))
 
 
-BLOBS = "kind int, blob binary"
+BLOBS = "row_kind int, blob binary"
 LOGGED = "source string, line bigint, observer string, kind string, subject string, epoch decimal(20,0), text string"
 OTHER_KIND = captured.BITMAPS
 

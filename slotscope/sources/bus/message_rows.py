@@ -1,0 +1,84 @@
+"""Rows of bronze/bus_messages on their way out of the task that reads: as blobs, or, where they are many and it may, in commits of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial as bind
+from typing import Final
+
+import pyarrow as pa
+
+from slotscope.runtime.storage.stamps import Stamp
+from slotscope.sources.bus.blobs import packed_table
+from slotscope.sources.bus.captured import MESSAGE, STORED, blob_row, message_table
+from slotscope.sources.bus.side_threads import SideWork
+
+_ALL: Final = (1 << 63) - 1
+_Columns = dict[str, pa.Array]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageTable:
+    """The table to which a task may add rows: under *root*, in commits of *commit_rows*, where there are more than *few*."""
+
+    root: str
+    stamp: Stamp
+    few: int
+    commit_rows: int
+
+
+class MessageRows:
+    """Rows that wait; threads of *side* pack them, or store them in *table*."""
+
+    def __init__(self, table: MessageTable | None, side: SideWork) -> None:
+        self._table = table
+        self._side = side
+        self._waiting: list[_Columns] = []
+        self._count = 0
+        self._last_settled = _ALL
+        self._is_storing = False
+
+    def add(self, columns: _Columns, count: int) -> None:
+        """Take so many messages."""
+        self._waiting.append(columns)
+        self._count += count
+        if self._table is None:
+            self._pack()
+        elif self._count >= self._table.commit_rows:
+            self._store(self._table)
+
+    def settle(self, messages: int) -> None:
+        """The first so many messages are settled, all others are not."""
+        self._last_settled = messages - 1
+
+    def finish(self) -> None:
+        """No more come."""
+        if self._table is not None and (self._is_storing or self._count > self._table.few):
+            self._store(self._table)
+        else:
+            self._pack()
+
+    def _pack(self) -> None:
+        for columns in self._waiting:
+            self._side.give(bind(_packed, columns))
+        self._waiting, self._count = [], 0
+
+    def _store(self, table: MessageTable) -> None:
+        if self._waiting:
+            stamp = table.stamp._replace(lasting=("message_id", self._last_settled))
+            self._side.give(bind(_stored, self._waiting, replace(table, stamp=stamp)))
+        self._waiting, self._count, self._is_storing = [], 0, True
+
+
+def _packed(columns: _Columns) -> Iterator[pa.RecordBatch]:
+    yield blob_row(MESSAGE, 0, packed_table(message_table(columns)))
+
+
+def _stored(waiting: list[_Columns], table: MessageTable) -> Iterator[pa.RecordBatch]:
+    """Add the rows, and say how many they are."""
+    from slotscope.runtime.storage import delta_files  # which takes long to import, and few tasks write
+
+    rows = pa.concat_tables([message_table(columns) for columns in waiting])
+    delta_files.append_table(table.root, table.stamp.table, table.stamp.on(rows))
+    yield blob_row(STORED, 0, b"", number=len(rows))
