@@ -19,6 +19,7 @@ from slotscope.runtime.spark.spark_schema import spark_type
 from slotscope.runtime.storage.row_tables import table_arrow
 from slotscope.runtime.storage.tables import Made
 from slotscope.sources.bus.blobs import unpacked_table
+from slotscope.sources.bus.observers import VIEW
 
 KIND = "row_kind"
 COMPARED_MAX = 100_000
@@ -34,6 +35,11 @@ Rows: TypeAlias = DataFrame | pa.Table
 def of_kind(rows: Rows, kind: int) -> Any:
     """Those of *rows* that are of that kind, as what *rows* are."""
     return rows.filter(pc.field(KIND) == kind) if isinstance(rows, pa.Table) else rows.where(F.col(KIND) == kind)
+
+
+def of_machines(rows: Rows) -> Any:
+    """Those of *rows* that machines made, as what *rows* are."""
+    return rows.filter(pc.field(KIND) >= VIEW) if isinstance(rows, pa.Table) else rows.where(F.col(KIND) >= VIEW)
 
 
 def blobs_of(rows: Rows) -> list[tuple[str, bytes]]:

@@ -64,6 +64,7 @@ from slotscope.transforms.history_frames import (
     forget,
     logged_events,
     of_kind,
+    of_machines,
     packed,
     unpacked,
     with_times,
@@ -204,7 +205,7 @@ class HistoryReplay:
         rows = self._spark.range(0, 1, 1, 1).mapInArrow(bind(capture_task, options=options), spark_schema(CAPTURED))
         states = self._states_beside(state)
         if states is not None:
-            machines = bind(replay_beside, profile=request.profile, states=states)
+            machines = bind(replay_beside, profile=request.profile, states=states, machines_max=MACHINES_MAX)
             rows = rows.mapInArrow(machines, spark_schema(REPLAYED))
         is_small = bool(self._inputs.captures) and sum(self._inputs.sizes().values()) <= BYTES_HERE_MAX
         read = _brought(rows, is_small=is_small and not request.gossip, with_machines=states is not None)
@@ -231,9 +232,13 @@ class HistoryReplay:
 
     def _replayed(self, read: _Read, facts: dict[str, Any], state: State | None) -> Rows:
         """What the machines found: here, where it is little."""
-        if read.found is not None and facts["machines"] <= MACHINES_MAX:
-            return read.found
-        beliefs = self._replay(read.rows, facts, state)
+        beside = read.found
+        if beside is not None and facts["machines"] <= MACHINES_MAX:
+            return beside
+        beliefs = self._replay(read.rows, facts, state if beside is None else None)
+        if beside is not None:
+            some = of_machines(beside)
+            beliefs = beliefs.union(spark_frame(self._spark, some) if isinstance(some, pa.Table) else some)
         if isinstance(read.rows, pa.Table):
             return beliefs.toArrow()
         found = beliefs.persist(StorageLevel.MEMORY_AND_DISK)
@@ -375,4 +380,4 @@ def _brought(rows: DataFrame, *, is_small: bool, with_machines: bool) -> _Read:
     seen = kept.where(~is_bulk).limit(tables.SMALL_ROWS_MAX + 1).toArrow()
     if len(seen) <= tables.SMALL_ROWS_MAX:
         return _Read(kept, seen, seen if with_machines else None)
-    return _Read(kept, kept.where(~is_bulk & (F.col(KIND) < replayed.VIEW)).toArrow(), kept)
+    return _Read(kept, kept.where(~is_bulk & (F.col(KIND) < replayed.VIEW)).toArrow(), kept if with_machines else None)

@@ -20,11 +20,14 @@ BATCHES_AHEAD: Final = 256
 
 
 def replay_beside(
-    batches: Iterator[pa.RecordBatch], profile: str | None, states: Mapping[str, bytes]
+    batches: Iterator[pa.RecordBatch],
+    profile: str | None,
+    states: Mapping[str, bytes],
+    machines_max: int = MACHINES_MAX,
 ) -> Iterator[pa.RecordBatch]:
     """Replay what a `capture_task` hands out while it goes on; yield `REPLAYED`: what the machines say, and all else as it is.
 
-    *states* are those of processes that were met before.  Evidence of processes beyond `MACHINES_MAX` is handed on.
+    *states* are those of processes that were met before.  Evidence of processes beyond *machines_max* is handed on.
     """
     gathered, options = Gathered(keeps_states=False), ReplayOptions(0, 0, profile)
     machines = {part: Process(part, options, gathered, state) for part, state in states.items()}
@@ -34,7 +37,7 @@ def replay_beside(
         for row, (kind, phase, part, number) in enumerate(zip(kinds, phases, parts, numbers, strict=True)):
             if kind == BEGIN:
                 options = replace(options, **json.loads(batch.column("blob")[row].as_py()))
-            elif kind == EVIDENCE and (part in machines or len(machines) < MACHINES_MAX):
+            elif kind == EVIDENCE and (part in machines or len(machines) < machines_max):
                 if part not in machines:
                     machines[part] = Process(part, options, gathered)
                 machines[part].take(phase, batch.column("blob")[row].as_py())

@@ -30,11 +30,11 @@ def told(name: str, timeout_ms: int | None = None, before: bytes | None = None) 
         CaptureOptions(tuple(captures), statements, timeout_ms, permissive=True, state=before)
     ).run():
         for row in batch.to_pylist():
-            kind, blob = row["kind"], row["blob"]
+            kind, blob = row["row_kind"], row["blob"]
             if kind == captured.STATE:
                 state = blob
-            elif kind == captured.META:
-                found["meta"] = [blob]
+            elif kind in (captured.META, captured.BEGIN):
+                found[f"facts {kind}"] = [blob]
             else:
                 at = (kind, row["phase"], row["part"])
                 rows = unpacked_table(blob).to_pylist()
