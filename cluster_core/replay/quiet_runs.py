@@ -26,7 +26,7 @@ from cluster_core.wire.bus_extensions import FORGOTTEN_NODE
 
 RUN_MIN: Final = 32
 """Rows that a run must cover to be worth it; after a shorter one the machine goes on for longer and longer."""
-PATIENCE_MAX: Final = 512
+PATIENCE_MAX: Final = 64
 LEFT_MAX: Final = 10_000
 """Rows that wait for the observer to speak beyond so many are fed."""
 

@@ -150,9 +150,15 @@ class Writer:
             self._class(b"", kind)
             for names in shape[1:]:
                 self._values(b"", names)
+        put, write = self.pieces.append, self.write
         for fields in both:
             for value in fields.values():
-                self.write(value)
+                if (
+                    type(value) is int and INT_MIN <= value <= INT_MAX
+                ):  # most are, and a call costs more than to write one
+                    put(_TAGGED_INT.pack(b"i", value))
+                else:
+                    write(value)
 
     def _number(self, value: Any) -> None:
         self._numbers[id(value)] = len(self._kept)

@@ -153,13 +153,13 @@ class HistoryReplay:
         run.belongs_to(node for _, _, node in facts["processes"])
         run.keep(run.lasting_before if state is not None else ())
         with ThreadPoolExecutor(1, "captured") as beside:
-            captured_tables = beside.submit(self._write_captured, read, facts, state, basis)
+            captured_tables = beside.submit(self._write_captured, read, facts, state)
             with progress("replaying", how_far(self._spark, "tasks")):
                 found = self._replayed(read, facts, state)
             with progress("writing tables"):
-                headers = captured_tables.result()
+                captured_tables.result()
         with progress("writing tables"):
-            outcome = self._write(read.seen, found, headers, facts, state, basis)
+            outcome = self._write(read.seen, found, facts, state, basis)
         forget(found)
         forget(read.rows)
         return outcome
@@ -266,24 +266,26 @@ class HistoryReplay:
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
-    def _write_captured(self, read: _Read, facts: dict[str, Any], state: State | None, basis: Basis) -> Headers:
-        """The tables of the captures, which no machine is asked for, and what the headers came to."""
+    def _write_captured(self, read: _Read, facts: dict[str, Any], state: State | None) -> None:
+        """The tables of the captures, which no machine is asked for."""
         changes = [*self._seen(read, facts), *self._told(read.seen)]
         if facts["left_out"] or state is None:
             changes.append(Change(late_rows(facts), history.LATE_FILES, ("left_out", ALL)))
         tables.apply_changes(changes, self._run)
+
+    def _headers(self, facts: dict[str, Any], state: State | None, basis: Basis) -> Headers:
+        """What the headers came to."""
         states = self._states.of_headers(self._run, facts, state)
         return read_headers(self._spark, self._run, basis, states, facts["messages"] - states.first_id)
 
-    def _write(
-        self, seen: pa.Table, found: Rows, headers: Headers, facts: dict[str, Any], state: State | None, basis: Basis
-    ) -> Outcome:
+    def _write(self, seen: pa.Table, found: Rows, facts: dict[str, Any], state: State | None, basis: Basis) -> Outcome:
         """The tables of the machines, and what follows from them; the states when these are complete, and last the row that says so."""
         run, request = self._run, self._request
-        tables.apply_changes(self._believed(seen, found, facts), run)
-        with ThreadPoolExecutor(1, "derived") as beside:
+        with ThreadPoolExecutor(2, "beside") as beside:
+            headers = beside.submit(self._headers, facts, state, basis)
+            tables.apply_changes(self._believed(seen, found, facts), run)
             derived = beside.submit(write_derived, self._spark, run)
-            gold = write_gold(run, basis, headers)
+            gold = write_gold(run, basis, headers.result())
             derived.result()
         check_figures(run, facts, state.messages if state is not None else 0, gold)
         tables.apply_change(Change(self._states.table(seen, found, gold.states, facts), history.REPLAY_STATE), run)

@@ -84,7 +84,7 @@ from slotscope.sources.bus.polls_and_logs import PollsAndLogs, Told, read_polls_
 from slotscope.sources.bus.reading import metered
 from slotscope.sources.bus.series import BatchTexts, BitmapNumbers, Release, series_batches
 from slotscope.sources.bus.series_clocks import measure_clocks, unknown_clock
-from slotscope.sources.bus.side_threads import SideWork, ahead
+from slotscope.sources.bus.side_threads import SideWork, ahead, step_back
 from slotscope.sources.bus.unrecorded import Unrecorded
 from slotscope.sources.files import exists
 
@@ -92,7 +92,7 @@ JOB = "bus-replay"
 """The job whose rows of bronze/bad_records these are."""
 SETTLED, PROVISIONAL = 0, 1
 FLUSH_BYTES: Final = 32 << 20
-"""Evidence is handed out when so much of it is there."""
+"""Evidence is handed out when so much of it is there; the first, which machines wait for, as soon as it is known what they begin with."""
 CLOCK_NS_MAX: Final = 600_000_000_000
 """A point whose clock could not be measured and says another time than the others by more is left out, and a file that says a time to come by more."""
 PRELUDE_NS: Final = 60_000_000_000
@@ -281,7 +281,7 @@ class CaptureTask:
     def _batches(self) -> Iterator[tuple[Place, BusBatch]]:
         """What is settled of the captures."""
         if self._series is not None:
-            for batch in ahead(self._series.settled(self._decoder)):
+            for batch in ahead(self._series.settled(self._decoder), prepare=step_back):
                 yield self._series.place, batch
             return
         files, clocks = self._options.files, self._clocks
@@ -424,7 +424,7 @@ class CaptureTask:
 
     def _flush(self, phase: int, bytes_min: int = 0) -> None:
         """Hand out evidence, if there is so much of it; before the first what machines begin with."""
-        if self._outbox.is_empty or self._outbox.size_bytes < bytes_min:
+        if self._outbox.is_empty or (self._is_begun and self._outbox.size_bytes < bytes_min):
             return
         if not self._is_begun:
             self._is_begun = True
@@ -437,7 +437,7 @@ class CaptureTask:
         place = in_file(self._options.files[-1].path if self._options.files else "")
         if self._series is not None:
             place = self._series.place
-            for batch in ahead(self._series.provisional(self._decoder)):
+            for batch in ahead(self._series.provisional(self._decoder), prepare=step_back):
                 self._take(place, batch, bitmap_rows)
                 self._flush(PROVISIONAL, FLUSH_BYTES)
                 yield from self._side.done()

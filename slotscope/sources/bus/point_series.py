@@ -35,6 +35,7 @@ from cluster_core.kernels.bus.packet_order import (
     with_file,
 )
 from slotscope.sources.bus.reading import note_read
+from slotscope.sources.bus.side_threads import step_back
 from slotscope.sources.byte_streams import FileStream
 from slotscope.sources.files import exists, open_stream
 
@@ -239,7 +240,7 @@ class PointSeries:
 
     def _in_turn(self) -> Iterator[Packets]:
         """All packets in the order of their turns; those of equal turns come together.  Threads read on while these are used."""
-        with ThreadPoolExecutor(READERS, "captures") as readers:
+        with ThreadPoolExecutor(READERS, "captures", step_back) as readers:
             yield from self._merged(readers)
 
     def _merged(self, readers: ThreadPoolExecutor) -> Iterator[Packets]:

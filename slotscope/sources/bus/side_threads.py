@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,16 +18,23 @@ AHEAD: Final = 2
 WAITING_MAX: Final = 4
 """So much work may wait for its turn, with all that it holds in memory."""
 _END: Final = object()
+_NICE: Final = 5
 
 
-def ahead(items: Iterator[T], count: int = AHEAD) -> Iterator[T]:
+def step_back() -> None:
+    """Let this thread step back behind threads of other processes: what these do is asked for later than what it does."""
+    if sys.platform == "linux":  # elsewhere a thread has no priority of its own
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+
+
+def ahead(items: Iterator[T], count: int = AHEAD, prepare: Callable[[], None] | None = None) -> Iterator[T]:
     """*items*, of which a thread makes so many while the ones before are used; what making raises is raised in its turn."""
     context = copy_context()
 
     def following() -> Any:
         return context.run(next, items, _END)
 
-    with ThreadPoolExecutor(1, "ahead") as thread:
+    with ThreadPoolExecutor(1, "ahead", prepare) as thread:
         made = deque(thread.submit(following) for _ in range(count))
         try:
             while (item := made.popleft().result()) is not _END:
@@ -39,7 +49,7 @@ class SideWork:
     """Pieces of work for threads, each of which yields items; those are handed out in the order in which the work was given."""
 
     def __init__(self, threads: int) -> None:
-        self._threads = ThreadPoolExecutor(threads, "side")
+        self._threads = ThreadPoolExecutor(threads, "side", step_back)
         self._given: deque[Future[list[Any]]] = deque()
 
     def __enter__(self) -> SideWork:
