@@ -15,13 +15,16 @@ from cluster_core.replay.log_clock import PAIRED_KINDS, Told, compare_clocks
 from schemas import history
 from schemas.caveats import Caveat, Code
 from schemas.table import Table
-from slotscope.runtime.spark.spark_schema import spark_type
+from slotscope.runtime.spark.spark_schema import spark_schema, spark_type
+from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.row_tables import table_arrow
 from slotscope.runtime.storage.tables import Made
 from slotscope.sources.bus.blobs import unpacked_table
-from slotscope.sources.bus.observers import VIEW
+from slotscope.sources.bus.captured import BELIEFS
+from slotscope.sources.bus.observers import REPLAYED, unpack_beliefs
 
 KIND = "row_kind"
+BLOBS_HERE_MAX = 64
 COMPARED_MAX = 100_000
 """Events of logs and of packets that are compared to find clocks that differ."""
 EVENT_KINDS = ("fail-decided", "fail-learned", "election-started", "vote", "election-won", "state-ok", "state-fail")
@@ -37,9 +40,14 @@ def of_kind(rows: Rows, kind: int) -> Any:
     return rows.filter(pc.field(KIND) == kind) if isinstance(rows, pa.Table) else rows.where(F.col(KIND) == kind)
 
 
-def of_machines(rows: Rows) -> Any:
-    """Those of *rows* that machines made, as what *rows* are."""
-    return rows.filter(pc.field(KIND) >= VIEW) if isinstance(rows, pa.Table) else rows.where(F.col(KIND) >= VIEW)
+def beliefs_of(rows: Rows) -> Rows:
+    """What machines said (`REPLAYED`), of *rows* of tasks: here, where it is little."""
+    packed = of_kind(rows, BELIEFS).select(["number", "blob"])
+    few = packed if isinstance(packed, pa.Table) else packed.limit(BLOBS_HERE_MAX + 1).toArrow()
+    is_few = len(few) <= BLOBS_HERE_MAX and (pc.sum(few.column("number")).as_py() or 0) <= tables.SMALL_ROWS_MAX
+    if is_few or isinstance(packed, pa.Table):
+        return pa.Table.from_batches(unpack_beliefs(iter(few.to_batches())), REPLAYED)
+    return packed.mapInArrow(unpack_beliefs, spark_schema(REPLAYED))
 
 
 def blobs_of(rows: Rows) -> list[tuple[str, bytes]]:

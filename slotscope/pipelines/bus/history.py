@@ -52,19 +52,18 @@ from slotscope.sources.bus.captured import CAPTURED
 from slotscope.sources.bus.evidence import JOB, CaptureOptions, capture_task, start_of
 from slotscope.sources.bus.machines import MACHINES_MAX, replay_beside
 from slotscope.sources.bus.message_rows import MessageTable
-from slotscope.sources.bus.observers import REPLAYED, ReplayOptions, replay_task
+from slotscope.sources.bus.observers import ReplayOptions, replay_task
 from slotscope.sources.bus.point_series import LATENESS_NS
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 from slotscope.sources.bus.reading import Reading
 from slotscope.transforms.history_frames import (
     KIND,
     Rows,
+    beliefs_of,
     blobs_of,
     clock_warnings,
-    forget,
     logged_events,
     of_kind,
-    of_machines,
     packed,
     unpacked,
     with_times,
@@ -80,11 +79,11 @@ ALL = 1 << 62
 
 
 class _Read(NamedTuple):
-    """What was read: all *rows*, those that were *seen* here, without bulk, and what machines *found* where they ran beside."""
+    """What was read: all *rows*, those that were *seen* here, without bulk, and whether machines ran beside."""
 
     rows: Rows
     seen: pa.Table
-    found: Rows | None
+    with_machines: bool
 
 
 class HistoryReplay:
@@ -100,6 +99,7 @@ class HistoryReplay:
         lateness_ns: int = LATENESS_NS,
     ) -> None:
         self._batch = batch
+        self._kept: list[DataFrame] = []
         self._lateness_ns = lateness_ns
         self._states = States(request, inputs, batch, lateness_ns)
         self._spark = spark
@@ -119,7 +119,10 @@ class HistoryReplay:
         with running(
             request.root, JOB, name, cluster=cluster, inputs=sizes, replaces=("sentinel-replay",)
         ) as self._run:
-            return self._go_on()
+            try:
+                return self._go_on()
+            finally:
+                self._forget()
 
     def _continued(self, cluster: str | None) -> str | None:
         """The latest replay, of the cluster if one is named, where its files are the first of those of this one."""
@@ -143,7 +146,7 @@ class HistoryReplay:
         """Go on from *state*, or from the start where packets came late."""
         read, facts = self._read(state)
         if facts.get("late") or (state is not None and self._batch is None and facts["left_out"]):
-            forget(read.rows)
+            self._forget()
             state = None
             if _stored(read):
                 self._run.begin_anew()
@@ -155,14 +158,22 @@ class HistoryReplay:
         with ThreadPoolExecutor(1, "captured") as beside:
             captured_tables = beside.submit(self._write_captured, read, facts, state)
             with progress("replaying", how_far(self._spark, "tasks")):
-                found = self._replayed(read, facts, state)
+                found = self._keep(beliefs_of(self._replayed(read, facts, state)))
             with progress("writing tables"):
                 captured_tables.result()
         with progress("writing tables"):
-            outcome = self._write(read.seen, found, facts, state, basis)
-        forget(found)
-        forget(read.rows)
-        return outcome
+            return self._write(read.seen, found, facts, state, basis)
+
+    def _keep(self, rows: Rows) -> Any:
+        """*rows*, which Spark keeps until `_forget` where they are a query."""
+        if isinstance(rows, DataFrame):
+            self._kept.append(rows.persist(StorageLevel.MEMORY_AND_DISK))
+        return rows
+
+    def _forget(self) -> None:
+        """Let Spark keep no rows any longer."""
+        while self._kept:
+            self._kept.pop().unpersist()
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -206,10 +217,15 @@ class HistoryReplay:
         states = self._states_beside(state)
         if states is not None:
             machines = bind(replay_beside, profile=request.profile, states=states, machines_max=MACHINES_MAX)
-            rows = rows.mapInArrow(machines, spark_schema(REPLAYED))
+            rows = rows.mapInArrow(machines, spark_schema(CAPTURED))
         is_small = bool(self._inputs.captures) and sum(self._inputs.sizes().values()) <= BYTES_HERE_MAX
-        read = _brought(rows, is_small=is_small and not request.gossip, with_machines=states is not None)
-        ((_, meta),) = blobs_of(of_kind(read.seen, captured.META))
+        if is_small and not request.gossip:
+            seen: Any = rows.toArrow()
+            read = _Read(seen, seen, states is not None)
+        else:
+            seen = self._keep(rows).where(~F.col(KIND).isin(*captured.BULK)).toArrow()
+            read = _Read(rows, seen, states is not None)
+        ((_, meta),) = blobs_of(of_kind(seen, captured.META))
         return read, json.loads(meta)
 
     def _message_table(self) -> MessageTable | None:
@@ -218,8 +234,7 @@ class HistoryReplay:
         if run.cluster is None or not tables.writes_in_tasks(self._spark, run.root):
             return None
         delta_files.create(run.root, history.BUS_MESSAGES)
-        stamp = run.stamp(history.BUS_MESSAGES, ("message_id", ALL))
-        return MessageTable(run.root, stamp, tables.SMALL_ROWS_MAX, tables.COMMIT_ROWS)
+        return MessageTable(run.root, run.stamp(history.BUS_MESSAGES), tables.SMALL_ROWS_MAX, tables.COMMIT_ROWS)
 
     def _states_beside(self, state: State | None) -> dict[str, bytes] | None:
         """The states of the processes, if their machines are few enough to run beside the reading: a second process of the same task."""
@@ -231,24 +246,18 @@ class HistoryReplay:
     # -- replaying ---------------------------------------------------------------------------------------------------
 
     def _replayed(self, read: _Read, facts: dict[str, Any], state: State | None) -> Rows:
-        """What the machines found: here, where it is little."""
-        beside = read.found
-        if beside is not None and facts["machines"] <= MACHINES_MAX:
-            return beside
-        beliefs = self._replay(read.rows, facts, state if beside is None else None)
-        if beside is not None:
-            some = of_machines(beside)
+        """What the machines found, packed."""
+        rows = read.rows
+        if read.with_machines and facts["machines"] <= MACHINES_MAX:
+            return rows
+        beliefs = self._replay(rows, facts, None if read.with_machines else state)
+        if read.with_machines:
+            some = of_kind(rows, captured.BELIEFS)
             beliefs = beliefs.union(spark_frame(self._spark, some) if isinstance(some, pa.Table) else some)
-        if isinstance(read.rows, pa.Table):
+        if isinstance(rows, pa.Table):
             return beliefs.toArrow()
-        found = beliefs.persist(StorageLevel.MEMORY_AND_DISK)
-        if (
-            found.count() > tables.SMALL_ROWS_MAX
-        ):  # all processes at once: for a table of one file they would run one by one
-            return found
-        few = found.toArrow()
-        forget(found)
-        return few
+        self._keep(beliefs).count()  # all processes at once: for a few rows they would run one by one
+        return beliefs
 
     def _replay(self, read: Rows, facts: dict[str, Any], state: State | None) -> DataFrame:
         request, spark = self._request, self._spark
@@ -261,7 +270,7 @@ class HistoryReplay:
         options = ReplayOptions(facts["node_timeout_ms"], start_ns, request.profile, is_settled)
         partitions = 2 * spark.sparkContext.defaultParallelism
         by_process = pieces.repartition(partitions, "part").sortWithinPartitions("part", "phase", "number")
-        found: DataFrame = by_process.mapInArrow(bind(replay_task, options=options), spark_schema(REPLAYED))
+        found: DataFrame = by_process.mapInArrow(bind(replay_task, options=options), spark_schema(CAPTURED))
         return found
 
     # -- writing -----------------------------------------------------------------------------------------------------
@@ -306,6 +315,7 @@ class HistoryReplay:
         rows, seen = read.rows, read.seen
         stored = _stored(read)
         if stored:
+            self._run.lasts = True
             self._run.wrote(history.BUS_MESSAGES, stored)
         elif facts["fresh_messages"] > tables.SMALL_ROWS_MAX and isinstance(rows, DataFrame):
             many = packed(rows, captured.MESSAGE, history.BUS_MESSAGES)
@@ -370,16 +380,3 @@ class HistoryReplay:
 def _stored(read: _Read) -> int:
     """How many messages the task has written itself."""
     return int(pc.sum(of_kind(read.seen, captured.STORED).column("number")).as_py() or 0)
-
-
-def _brought(rows: DataFrame, *, is_small: bool, with_machines: bool) -> _Read:
-    """What the tasks of the reading return: here where it is little, else Spark keeps what is bulk."""
-    if is_small:
-        table = rows.toArrow()
-        return _Read(table, table, table if with_machines else None)
-    kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
-    is_bulk = F.col(KIND).isin(*captured.BULK)
-    seen = kept.where(~is_bulk).limit(tables.SMALL_ROWS_MAX + 1).toArrow()
-    if len(seen) <= tables.SMALL_ROWS_MAX:
-        return _Read(kept, seen, seen if with_machines else None)
-    return _Read(kept, kept.where(~is_bulk & (F.col(KIND) < replayed.VIEW)).toArrow(), kept if with_machines else None)

@@ -19,10 +19,10 @@ from slotscope.sources.keys.text import key_texts
 
 (
     MESSAGE, EVIDENCE, BITMAPS, BAD, LINK_ROWS, POLLS, LOGS, GOSSIP, META, STATE, GAP_ROWS, UNRECORDED_ROWS, BEGIN,
-    STORED,
-) = range(14)  # fmt: skip
-"""Kinds of rows of `CAPTURED`; the machines add others (`slotscope.sources.bus.observers`)."""
-BULK = (MESSAGE, EVIDENCE, GOSSIP)
+    STORED, BELIEFS,
+) = range(15)  # fmt: skip
+"""Kinds of rows of `CAPTURED`; `BELIEFS` are those of machines (`slotscope.sources.bus.observers`)."""
+BULK = (MESSAGE, EVIDENCE, GOSSIP, BELIEFS)
 """Those that grow with the captures."""
 CAPTURED = pa.schema(
     [

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
 
 from slotscope.sources.bus.captured import BEGIN, EVIDENCE, STATE
-from slotscope.sources.bus.observers import REPLAYED, ROWS_PER_BATCH, Gathered, Process, ReplayOptions
+from slotscope.sources.bus.observers import ROWS_PER_BATCH, Gathered, Process, ReplayOptions
 from slotscope.sources.bus.side_threads import ahead
 
 MACHINES_MAX: Final = 200
 """So many machines are in memory at once; a machine is as large as its cluster has nodes."""
 BATCHES_AHEAD: Final = 256
 """So many batches, of about a megabyte each, are taken over before the machines come to them: who reads need not wait."""
+_COLLECTED_AFTER: Final = (20_000, 20, 20)
 
 
 def replay_beside(
@@ -25,11 +28,18 @@ def replay_beside(
     states: Mapping[str, bytes],
     machines_max: int = MACHINES_MAX,
 ) -> Iterator[pa.RecordBatch]:
-    """Replay what a `capture_task` hands out while it goes on; yield `REPLAYED`: what the machines say, and all else as it is.
+    """Replay what a `capture_task` hands out while it goes on; yield what the machines say (`BELIEFS`), and all else as it is.
 
     *states* are those of processes that were met before.  Evidence of processes beyond *machines_max* is handed on.
     """
-    gathered, options = Gathered(keeps_states=False), ReplayOptions(0, 0, profile)
+    with _rare_collections():
+        yield from _replay(batches, ReplayOptions(0, 0, profile), states, machines_max)
+
+
+def _replay(
+    batches: Iterator[pa.RecordBatch], options: ReplayOptions, states: Mapping[str, bytes], machines_max: int
+) -> Iterator[pa.RecordBatch]:
+    gathered = Gathered(keeps_states=False)
     machines = {part: Process(part, options, gathered, state) for part, state in states.items()}
     for batch in ahead(batches, BATCHES_AHEAD):
         kinds, phases, parts, numbers = (batch.column(at).to_pylist() for at in range(4))
@@ -46,7 +56,7 @@ def replay_beside(
                 if kind == STATE:
                     gathered.keeps_states = number > 0
         if rest:
-            yield _widened(batch.take(pa.array(rest)))
+            yield batch.take(pa.array(rest))
         if gathered.count >= ROWS_PER_BATCH:
             yield gathered.batch()
     for machine in machines.values():
@@ -55,7 +65,12 @@ def replay_beside(
         yield gathered.batch()
 
 
-def _widened(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows that are none of a machine, as `REPLAYED` has them."""
-    more = [pa.nulls(len(batch), field.type) for field in REPLAYED if field.name not in batch.schema.names]
-    return pa.RecordBatch.from_arrays([*batch.columns, *more], schema=REPLAYED)
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Let Python look for garbage less often: what machines make lives as long as they do, and to go through it again and again takes a tenth of their time."""
+    before = gc.get_threshold()
+    gc.set_threshold(*_COLLECTED_AFTER)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)

@@ -25,12 +25,12 @@ from cluster_core.replay.rows import (
     VoteRow,
 )
 from cluster_core.replay.saving import STATE_SOURCE, load, save
-from schemas.table import LONG, side_by_side
-from slotscope.sources.bus.blobs import EvidenceRows
-from slotscope.sources.bus.captured import CAPTURED
+from schemas.table import BYTES, INTEGER, LONG, TEXT, side_by_side
+from slotscope.sources.bus.blobs import EvidenceRows, packed_table, unpacked_table
+from slotscope.sources.bus.captured import BELIEFS, blob_row
 
-VIEW, DISAGREEMENT, REPORT, VOTE, EPOCH_RAISED, EVENT, IGNORED, SAVED = range(100, 108)
-"""Kinds of rows of `REPLAYED`, apart from those of `CAPTURED`."""
+VIEW, DISAGREEMENT, REPORT, VOTE, EPOCH_RAISED, EVENT, IGNORED, SAVED = range(8)
+"""Kinds of rows of `REPLAYED`."""
 STATE_PHASE: Final = -1
 """The phase of a row that holds a state: it comes before all evidence."""
 ROWS_PER_BATCH: Final = 10_000
@@ -45,8 +45,16 @@ ROW_KINDS: Final[dict[type, int]] = {
     EventRow: EVENT,
     IgnoredRow: IGNORED,
 }
-REPLAYED = pa.schema([*CAPTURED, *side_by_side(ROW_KINDS), pa.field("settled_by", LONG)])
-"""What the task returns: the columns of all its tables side by side, behind those of what it was given."""
+REPLAYED = pa.schema(
+    [
+        pa.field("row_kind", INTEGER, nullable=False),
+        *side_by_side(ROW_KINDS),
+        pa.field("settled_by", LONG),
+        pa.field("part", TEXT),
+        pa.field("blob", BYTES),
+    ]
+)
+"""What machines say: the columns of all tables side by side."""
 _NAMES: Final = {row: tuple(column.name for column in columns_of(row)) for row in ROW_KINDS}
 _EPOCHS: Final = ("config_epoch", "epoch")
 
@@ -71,7 +79,7 @@ class Piece(NamedTuple):
 
 
 def replay_task(batches: Iterator[pa.RecordBatch], options: ReplayOptions) -> Iterator[pa.RecordBatch]:
-    """Replay every process whose pieces are in *batches* (columns of `Piece`, in that order); yield `REPLAYED`."""
+    """Replay every process whose pieces are in *batches* (columns of `Piece`, in that order); yield rows of `BELIEFS`."""
     gathered = Gathered(keeps_states=options.settled)
     for part, pieces in groupby(_pieces(batches), key=lambda piece: piece.part):
         for _ in replay_process(part, pieces, options, gathered):
@@ -192,15 +200,15 @@ class Gathered:
             for name in _EPOCHS:
                 if name in told:
                     told[name] = min(max(told[name], 0), EPOCH_MAX)
-            told |= {"row_kind": ROW_KINDS[type(row)], "phase": 0, "settled_by": settled_by}
+            told |= {"row_kind": ROW_KINDS[type(row)], "settled_by": settled_by}
             self._rows.append(told)
 
     def add_state(self, part: str, blob: bytes) -> None:
         """Add the state of a process."""
-        self._rows.append({"row_kind": SAVED, "phase": 0, "part": part, "blob": blob})
+        self._rows.append({"row_kind": SAVED, "part": part, "blob": blob})
 
     def batch(self) -> pa.RecordBatch:
-        """All rows that wait, which then do not wait any more."""
+        """All rows that wait, which then do not wait any more, as one row of `CAPTURED`."""
         rows, self._rows = self._rows, []
         schema = REPLAYED
         arrays = []
@@ -210,4 +218,12 @@ class Gathered:
                 arrays.append(pa.array(values, pa.uint64()).cast(column.type))
             else:
                 arrays.append(pa.array(values, column.type))
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        packed = packed_table(pa.RecordBatch.from_arrays(arrays, schema=schema))
+        return blob_row(BELIEFS, 0, packed, number=len(rows))
+
+
+def unpack_beliefs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows (`REPLAYED`) of blobs, which *batches* have in their column of that name."""
+    for batch in batches:
+        for blob in batch.column("blob"):
+            yield from unpacked_table(blob.as_py()).to_batches()

@@ -18,7 +18,7 @@ AHEAD: Final = 2
 WAITING_MAX: Final = 4
 """So much work may wait for its turn, with all that it holds in memory."""
 _END: Final = object()
-_NICE: Final = 5
+_NICE: Final = 3
 
 
 def step_back() -> None:
