@@ -7,7 +7,7 @@ connection of the node; what they return is small.  A fold goes on from the stat
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial as bind
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -26,7 +26,6 @@ from cluster_core.kinds import FindingCode
 from cluster_core.replay.saving import STATE_SOURCE, load, save
 from cluster_core.topology.nodes_text import NODE_ID
 from schemas.history import BUS_MESSAGES
-from slotscope.runtime.spark.side_task import made_by_task
 from slotscope.runtime.storage import delta_files, tables
 from slotscope.runtime.storage.runs import Run
 
@@ -53,6 +52,11 @@ class Basis(NamedTuple):
     last_ns: int
 
 
+def basis_of(facts: Mapping[str, Any]) -> Basis:
+    """The basis, by the facts of the task that reads."""
+    return Basis(facts["node_timeout_ms"], facts["first_ns"] or 0, facts["last_ns"] or 0)
+
+
 @dataclass(frozen=True, slots=True)
 class HeaderStates:
     """What messages before *first_id* came to, by node; states are kept of what comes before *settled_id*, none if that is negative."""
@@ -60,6 +64,10 @@ class HeaderStates:
     first_id: int
     settled_id: int
     of_node: Mapping[str, bytes] = field(default_factory=dict)
+
+    def settled_by(self, facts: Mapping[str, Any]) -> HeaderStates:
+        """With what a task has settled; nothing is kept while the node timeout is not certain."""
+        return replace(self, settled_id=facts["settled_messages"] if facts["settled_by"] else -1)
 
 
 NO_STATES = HeaderStates(0, -1)
@@ -74,7 +82,7 @@ class Headers(NamedTuple):
     states: dict[str, bytes]
 
 
-FOLDED_MAX = 2_000_000
+HERE_MAX = 2_000_000
 """Headers that one process folds, some 100 bytes each: to spread them by node takes longer than to fold them."""
 _TEXTS = (0, 5, 11)
 _SENDER, _WAY, _TS, _REF, _OFFSET = 0, 1, 2, 3, 10
@@ -102,22 +110,21 @@ IS_WHOLE = (
 """Which messages have a header that says all that."""
 
 
-def read_headers(
-    spark: SparkSession, run: Run, basis: Basis, states: HeaderStates = NO_STATES, messages: int = 0
-) -> Headers:
-    """What the headers of so many *messages* of the snapshot of *run* came to; few are folded here, and Spark is not asked."""
-    found = Headers([], [], {})
+def read_headers(spark: SparkSession, run: Run, basis: Basis, states: HeaderStates = NO_STATES) -> Headers:
+    """What the headers of the snapshot of *run* came to; few messages are folded here, and Spark is not asked."""
     if not delta_files.exists(run.root, BUS_MESSAGES):
-        return found
-    stored = bind(_stored_notes, run.root, run.name, run.visible, basis, states)
-    if messages <= tables.SMALL_ROWS_MAX:
-        batches = stored()
-    elif messages <= FOLDED_MAX and tables.writes_in_tasks(spark, run.root):
-        batches = iter(made_by_task(spark, stored, NOTE).to_batches())
-    else:
-        rows = tables.read_snapshot(spark, BUS_MESSAGES, run.root, run.name, run.visible)
-        notes = message_notes(rows.where(f"message_id >= {states.first_id}"), basis, states)
-        batches = iter(notes.toArrow().to_batches())
+        return Headers([], [], {})
+    few = _stored_notes(run.root, run.name, run.visible, basis, states)
+    if few is not None:
+        return headers_of(few, basis, states)
+    messages = tables.read_snapshot(spark, BUS_MESSAGES, run.root, run.name, run.visible)
+    notes = message_notes(messages.where(f"message_id >= {states.first_id}"), basis, states)
+    return headers_of(iter(notes.toArrow().to_batches()), basis, states)
+
+
+def headers_of(batches: Iterator[pa.RecordBatch], basis: Basis, states: HeaderStates) -> Headers:
+    """What headers came to, by the `NOTE` of new ones and the *states* of nodes that said nothing since."""
+    found = Headers([], [], {})
     for batch in batches:
         for what, words, numbers, state in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             if what == SPEECH:
@@ -135,20 +142,28 @@ def read_headers(
     return found
 
 
+def task_notes(
+    facts: Mapping[str, Any], root: str, name: str, runs: Sequence[str], states: HeaderStates
+) -> Iterator[pa.RecordBatch]:
+    """What the task that has stored messages, of which *facts* tell, finds in their headers; nothing where they are too many for it."""
+    return _stored_notes(root, name, runs, basis_of(facts), states.settled_by(facts)) or iter(())
+
+
 def _stored_notes(
     root: str, name: str, runs: Sequence[str], basis: Basis, states: HeaderStates
-) -> Iterator[pa.RecordBatch]:
-    """What the headers of a snapshot came to, read without Spark."""
-    headers = delta_files.selected_rows(
+) -> Iterator[pa.RecordBatch] | None:
+    """What the headers of a snapshot came to, read without Spark; None where they are many."""
+    headers = delta_files.few_rows(
         root,
         BUS_MESSAGES,
         [_dictionary(column) if at in _TEXTS else column for at, column in enumerate(HEADERS)],
+        HERE_MAX,
         where=f"{IS_WHOLE} AND message_id >= {states.first_id}",
         order_by="sender, ref",
         runs=runs,
         snapshot_id=name,
     )
-    return fold_nodes(iter(headers.to_batches()), basis, states)
+    return None if headers is None else fold_nodes(iter(headers.to_batches()), basis, states)
 
 
 def _dictionary(column: str) -> str:

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial as bind
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -34,7 +35,7 @@ from schemas.caveats import Caveat
 from schemas.table import Table
 from slotscope.pipelines.bus.derived import write_derived
 from slotscope.pipelines.bus.findings import check_figures, write_gold
-from slotscope.pipelines.bus.headers import Basis, Headers, read_headers
+from slotscope.pipelines.bus.headers import Basis, Headers, basis_of, headers_of, read_headers, task_notes
 from slotscope.pipelines.bus.inputs import Inputs
 from slotscope.pipelines.bus.outcome import Outcome, late_rows, outcome_of, replay_row
 from slotscope.pipelines.bus.states import UNREADABLE, Batch, State, States
@@ -48,6 +49,7 @@ from slotscope.runtime.storage.snapshot_names import finished_names
 from slotscope.runtime.storage.tables import Change
 from slotscope.sources.bus import captured
 from slotscope.sources.bus import observers as replayed
+from slotscope.sources.bus.blobs import unpacked_table
 from slotscope.sources.bus.captured import CAPTURED
 from slotscope.sources.bus.evidence import JOB, CaptureOptions, capture_task, start_of
 from slotscope.sources.bus.machines import MACHINES_MAX, replay_beside
@@ -152,7 +154,7 @@ class HistoryReplay:
                 self._run.begin_anew()
             read, facts = self._read(None)
         facts["has_captures"] = bool(self._inputs.captures) or (state is not None and state.has_captures)
-        run, basis = self._run, Basis(facts["node_timeout_ms"], facts["first_ns"] or 0, facts["last_ns"] or 0)
+        run, basis = self._run, basis_of(facts)
         run.belongs_to(node for _, _, node in facts["processes"])
         run.keep(run.lasting_before if state is not None else ())
         with ThreadPoolExecutor(1, "captured") as beside:
@@ -211,7 +213,7 @@ class HistoryReplay:
             self._lateness_ns,
             meter,
             time.time_ns(),
-            self._message_table(),
+            self._message_table(state),
         )
         rows = self._spark.range(0, 1, 1, 1).mapInArrow(bind(capture_task, options=options), spark_schema(CAPTURED))
         states = self._states_beside(state)
@@ -228,13 +230,17 @@ class HistoryReplay:
         ((_, meta),) = blobs_of(of_kind(seen, captured.META))
         return read, json.loads(meta)
 
-    def _message_table(self) -> MessageTable | None:
+    def _message_table(self, state: State | None) -> MessageTable | None:
         """Where the task may write messages: only where it is known whose they are before they are read."""
         run = self._run
         if run.cluster is None or not tables.writes_in_tasks(self._spark, run.root):
             return None
         delta_files.create(run.root, history.BUS_MESSAGES)
-        return MessageTable(run.root, run.stamp(history.BUS_MESSAGES), tables.SMALL_ROWS_MAX, tables.COMMIT_ROWS)
+        runs = (*(run.lasting_before if state is not None else ()), *run.own)
+        states = self._states.of_headers(run, state)
+        noted = bind(task_notes, root=run.root, name=run.name, runs=runs, states=states)
+        stamp = run.stamp(history.BUS_MESSAGES)
+        return MessageTable(run.root, stamp, tables.SMALL_ROWS_MAX, tables.COMMIT_ROWS, noted)
 
     def _states_beside(self, state: State | None) -> dict[str, bytes] | None:
         """The states of the processes, if their machines are few enough to run beside the reading: a second process of the same task."""
@@ -282,16 +288,19 @@ class HistoryReplay:
             changes.append(Change(late_rows(facts), history.LATE_FILES, ("left_out", ALL)))
         tables.apply_changes(changes, self._run)
 
-    def _headers(self, facts: dict[str, Any], state: State | None, basis: Basis) -> Headers:
-        """What the headers came to."""
-        states = self._states.of_headers(self._run, facts, state)
-        return read_headers(self._spark, self._run, basis, states, facts["messages"] - states.first_id)
+    def _headers(self, seen: pa.Table, facts: dict[str, Any], state: State | None, basis: Basis) -> Headers:
+        """What the headers came to, as the task has noted it, else as the table has them."""
+        states = self._states.of_headers(self._run, state).settled_by(facts)
+        notes = [unpacked_table(blob) for _, blob in blobs_of(of_kind(seen, captured.NOTES))]
+        if notes:
+            return headers_of(chain.from_iterable(table.to_batches() for table in notes), basis, states)
+        return read_headers(self._spark, self._run, basis, states)
 
     def _write(self, seen: pa.Table, found: Rows, facts: dict[str, Any], state: State | None, basis: Basis) -> Outcome:
         """The tables of the machines, and what follows from them; the states when these are complete, and last the row that says so."""
         run, request = self._run, self._request
         with ThreadPoolExecutor(2, "beside") as beside:
-            headers = beside.submit(self._headers, facts, state, basis)
+            headers = beside.submit(self._headers, seen, facts, state, basis)
             tables.apply_changes(self._believed(seen, found, facts), run)
             derived = beside.submit(write_derived, self._spark, run)
             gold = write_gold(run, basis, headers.result())

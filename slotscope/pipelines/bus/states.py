@@ -13,7 +13,7 @@ from cluster_core.kinds import Severity
 from cluster_core.replay.saving import STATE_SOURCE, STATE_VERSION
 from schemas import history
 from schemas.caveats import Caveat, Code
-from slotscope.pipelines.bus.headers import HeaderStates
+from slotscope.pipelines.bus.headers import NO_STATES, HeaderStates
 from slotscope.pipelines.bus.inputs import Inputs
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.spark.spark_schema import spark_frame
@@ -149,15 +149,14 @@ class States:
             where=IS_PROCESS, order_by="part", runs=run.before, snapshot_id=run.name,
         )  # fmt: skip
 
-    def of_headers(self, run: Run, facts: dict[str, Any], state: State | None) -> HeaderStates:
-        """What headers came to before this fold; nothing is kept of them while the node timeout is not certain."""
-        settled = facts["settled_messages"] if facts["settled_by"] else -1
+    def of_headers(self, run: Run, state: State | None) -> HeaderStates:
+        """What headers came to before this fold; nothing was kept of them while the node timeout was not certain."""
         if state is None or not state.settled_by:
-            return HeaderStates(0, settled)
+            return NO_STATES
         is_headers = f"part LIKE '{HEADERS_PART}%'"
         rows = read_rows(run.root, history.REPLAY_STATE, where=is_headers, runs=run.before, snapshot_id=run.name)
         kept = {row["part"].removeprefix(HEADERS_PART): bytes(row["state"]) for row in rows}
-        return HeaderStates(state.messages, settled, kept)
+        return HeaderStates(state.messages, -1, kept)
 
     def table(self, read: Rows, found: Rows, headers: dict[str, bytes], facts: dict[str, Any]) -> pa.Table:
         """The states of this fold; none is kept of the processes while the node timeout is not certain."""

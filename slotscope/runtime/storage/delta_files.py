@@ -310,27 +310,10 @@ def few_rows(
     **equal: str,
 ) -> pa.Table | None:
     """The SQL expressions *selected* of rows of *table* as `read_rows` chooses them; None where these are more than *count_max*."""
-    found = selected_rows(
-        root, table, selected, where=where, order_by=order_by, runs=runs, count_max=count_max + 1, **equal
-    )
-    return None if found.num_rows > count_max else found
-
-
-def selected_rows(
-    root: str,
-    table: Table,
-    selected: Sequence[str],
-    *,
-    where: str,
-    order_by: str,
-    runs: Sequence[str] | None = None,
-    count_max: int | None = None,
-    **equal: str,
-) -> pa.Table:
-    """The SQL expressions *selected* of rows of *table* as `read_rows` chooses them, of *count_max* at most."""
-    sql = _selection(table, selected, where, equal) + (f" LIMIT {count_max}" if count_max is not None else "")
+    sql = f"{_selection(table, selected, where, equal)} LIMIT {count_max + 1}"
     opened = {table: existing_table(root, table)}
-    return _answer(f"SELECT * FROM ({sql}) ORDER BY {order_by}", opened, root, _runs_of(root, table, equal, runs))
+    found = _answer(f"SELECT * FROM ({sql}) ORDER BY {order_by}", opened, root, _runs_of(root, table, equal, runs))
+    return None if found.num_rows > count_max else found
 
 
 def _runs_of(root: str, table: Table, equal: Mapping[str, str], runs: Sequence[str] | None) -> Sequence[str] | None:

@@ -241,7 +241,9 @@ class CaptureTask:
         if bitmap_rows:
             yield self._table(BITMAPS, SLOT_BITMAPS, bitmap_rows)
         yield self._table(BAD, BAD_RECORDS, [{"job": JOB, **row} for row in self._bad.rows()])
-        yield blob_row(META, SETTLED, json.dumps(facts | self._final_facts()).encode())
+        facts |= self._final_facts()
+        yield from self._rows.notes(facts)
+        yield blob_row(META, SETTLED, json.dumps(facts).encode())
 
     def _begin_series(self) -> PointSeries:
         """Measure clocks that are new, and find out up to when all has its turn."""

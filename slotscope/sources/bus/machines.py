@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from slotscope.sources.bus.captured import BEGIN, EVIDENCE, STATE
+from slotscope.sources.bus.captured import BEGIN, BULK, EVIDENCE, STATE
 from slotscope.sources.bus.observers import ROWS_PER_BATCH, Gathered, Process, ReplayOptions
 from slotscope.sources.bus.side_threads import ahead
 
@@ -40,10 +40,11 @@ def _replay(
     batches: Iterator[pa.RecordBatch], options: ReplayOptions, states: Mapping[str, bytes], machines_max: int
 ) -> Iterator[pa.RecordBatch]:
     gathered = Gathered(keeps_states=False)
+    held: list[pa.RecordBatch] = []
     machines = {part: Process(part, options, gathered, state) for part, state in states.items()}
     for batch in ahead(batches, BATCHES_AHEAD):
         kinds, phases, parts, numbers = (batch.column(at).to_pylist() for at in range(4))
-        rest = []
+        passed = []
         for row, (kind, phase, part, number) in enumerate(zip(kinds, phases, parts, numbers, strict=True)):
             if kind == BEGIN:
                 options = replace(options, **json.loads(batch.column("blob")[row].as_py()))
@@ -51,14 +52,17 @@ def _replay(
                 if part not in machines:
                     machines[part] = Process(part, options, gathered)
                 machines[part].take(phase, batch.column("blob")[row].as_py())
+            elif kind in BULK:
+                passed.append(row)
             else:
-                rest.append(row)
+                held.append(batch.slice(row, 1))
                 if kind == STATE:
                     gathered.keeps_states = number > 0
-        if rest:
-            yield batch.take(pa.array(rest))
+        if passed:
+            yield batch.take(pa.array(passed))
         if gathered.count >= ROWS_PER_BATCH:
             yield gathered.batch()
+    yield from held  # a large row would wait, and the machines with it, until the JVM comes back from who reads
     for machine in machines.values():
         machine.finish()
     if gathered.count:

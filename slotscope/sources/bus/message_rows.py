@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial as bind
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from slotscope.runtime.storage.stamps import Stamp
 from slotscope.sources.bus.blobs import packed_table
-from slotscope.sources.bus.captured import MESSAGE, STORED, blob_row, message_table
+from slotscope.sources.bus.captured import MESSAGE, NOTES, STORED, blob_row, message_table
 from slotscope.sources.bus.side_threads import SideWork
 
 _ALL: Final = (1 << 63) - 1
@@ -20,12 +20,16 @@ _Columns = dict[str, pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class MessageTable:
-    """The table to which a task may add rows: under *root*, in commits of *commit_rows*, where there are more than *few*."""
+    """The table to which a task may add rows: under *root*, in commits of *commit_rows*, where there are more than *few*.
+
+    What *noted* makes of them, given the facts of the task, it returns beside.
+    """
 
     root: str
     stamp: Stamp
     few: int
     commit_rows: int
+    noted: Callable[[dict[str, Any]], Iterator[pa.RecordBatch]]
 
 
 class MessageRows:
@@ -58,6 +62,12 @@ class MessageRows:
             self._store(self._table)
         else:
             self._pack()
+
+    def notes(self, facts: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+        """What is noted of rows that were stored, when all are there."""
+        if self._table is not None and self._is_storing:
+            for batch in self._table.noted(facts):
+                yield blob_row(NOTES, 0, packed_table(batch))
 
     def _pack(self) -> None:
         for columns in self._waiting:
