@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark import StorageLevel
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from cluster_core.replication.forecast import EVERY_SERVER
 from cluster_core.sizes import read_bytes
@@ -23,7 +22,7 @@ from slotscope.runtime.storage.runs import Run, running
 from slotscope.runtime.storage.tables import Change
 from slotscope.sources.bus.files import CaptureFile, find_captures, survey
 from slotscope.sources.resp import replication_task as task
-from slotscope.transforms.history_frames import unpacked
+from slotscope.transforms.history_frames import of_kind, unpacked
 
 if TYPE_CHECKING:
     from slotscope.requests.replication_replay import Request
@@ -81,7 +80,7 @@ def _replay(spark: SparkSession, request: Request, inputs: Inputs, run: Run) -> 
     rows = spark.range(0, 1, 1, 1).mapInArrow(bind(task.replication_task, options=options), spark_schema(task.REPLAYED))
     read = rows.persist(StorageLevel.MEMORY_AND_DISK)
     with progress("replaying"):
-        counts = read.where(F.col("kind") == task.COUNTS).select("blob").collect()[0]["blob"]
+        counts = of_kind(read, task.COUNTS).select("blob").collect()[0]["blob"]
     with progress("writing tables"):
         changes = [
             Change(unpacked(read, task.BAD, BAD_RECORDS), BAD_RECORDS),

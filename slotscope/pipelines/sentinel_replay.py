@@ -31,7 +31,7 @@ from slotscope.sources.folder_kinds import POLLS
 from slotscope.sources.sentinel import task
 from slotscope.sources.sentinel.evidence import SentinelFiles
 from slotscope.sources.server_logs import find_logs, whole_ids, zone_of
-from slotscope.transforms.history_frames import unpacked
+from slotscope.transforms.history_frames import of_kind, unpacked
 
 if TYPE_CHECKING:
     from slotscope.requests.sentinel_replay import Request
@@ -97,9 +97,7 @@ def _replay(spark: SparkSession, options: task.SentinelOptions, run: Run) -> Out
     rows = spark.range(0, 1, 1, 1).mapInArrow(bind(task.sentinel_task, options=options), spark_schema(task.SCHEMA))
     read = rows.persist(StorageLevel.MEMORY_AND_DISK)
     with progress("replaying"):
-        facts: dict[str, Any] = json.loads(
-            bytes(read.where(F.col("kind") == task.FACTS).select("blob").collect()[0]["blob"])
-        )
+        facts: dict[str, Any] = json.loads(bytes(of_kind(read, task.FACTS).select("blob").collect()[0]["blob"]))
     with progress("writing tables"):
         first = _others(spark, run)
         changes = [

@@ -26,7 +26,7 @@ from slotscope.sources.resp.rows import BadRecords, resp_rows
 JOB: Final = "replication-replay"
 LINKS, OFFSETS, ASKED, BAD, COUNTS = range(5)
 """Kinds of the task's rows."""
-REPLAYED = pa.schema([pa.field("kind", pa.int32(), False), pa.field("blob", pa.binary(), False)])
+REPLAYED = pa.schema([pa.field("row_kind", pa.int32(), False), pa.field("blob", pa.binary(), False)])
 ROWS_PER_BLOB: Final = 20_000
 WRITES_OF: Final = "valkey-9.1"
 """The table of commands that says which are writes: the larger one."""
@@ -153,4 +153,4 @@ def table_blobs(kind: int, table: pa.Table) -> Iterator[pa.RecordBatch]:
 
 def told_blob(kind: int, blob: bytes) -> pa.RecordBatch:
     """One row of `REPLAYED`."""
-    return pa.RecordBatch.from_pylist([{"kind": kind, "blob": blob}], schema=REPLAYED)
+    return pa.RecordBatch.from_pylist([{"row_kind": kind, "blob": blob}], schema=REPLAYED)
