@@ -68,7 +68,7 @@ def choose_plan(cluster: str, request: Request) -> Chosen:
     if begun is not None:
         tell(f"plan {begun.plan_id} was begun and not ended: going on with it; --new makes another")
         return Chosen(begun, is_new=False)
-    with low_priority(last=not request.apply):
+    with low_priority():
         with progress("measuring what slots hold"):
             weights = weigh_slots(
                 first,
