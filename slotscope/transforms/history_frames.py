@@ -24,7 +24,9 @@ from slotscope.sources.bus.captured import BELIEFS
 from slotscope.sources.bus.observers import REPLAYED, unpack_beliefs
 
 KIND = "row_kind"
+"""The column that says what a row of a task is."""
 BLOBS_HERE_MAX = 64
+"""Blobs of rows that the driver may take, where they have few rows."""
 COMPARED_MAX = 100_000
 """Events of logs and of packets that are compared to find clocks that differ."""
 EVENT_KINDS = ("fail-decided", "fail-learned", "election-started", "vote", "election-won", "state-ok", "state-fail")

@@ -36,6 +36,7 @@ from schemas.bronze import BAD_RECORDS
 from schemas.caveats import Caveat
 from schemas.history import GAPS, GOSSIP_FIELDS, LINKS, LOG_EVENTS, NODE_POLLS, SLOT_BITMAPS, UNRECORDED
 from schemas.table import Table
+from slotscope.runtime.priority import step_back
 from slotscope.runtime.storage.row_tables import table_arrow
 from slotscope.sources.bus.blobs import packed_table
 from slotscope.sources.bus.capture_points import PointClocks
@@ -84,7 +85,7 @@ from slotscope.sources.bus.polls_and_logs import PollsAndLogs, Told, read_polls_
 from slotscope.sources.bus.reading import metered
 from slotscope.sources.bus.series import BatchTexts, BitmapNumbers, Release, series_batches
 from slotscope.sources.bus.series_clocks import measure_clocks, unknown_clock
-from slotscope.sources.bus.side_threads import SideWork, ahead, step_back
+from slotscope.sources.bus.side_threads import SideWork, ahead
 from slotscope.sources.bus.unrecorded import Unrecorded
 from slotscope.sources.files import exists
 

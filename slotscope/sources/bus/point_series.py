@@ -34,8 +34,8 @@ from cluster_core.kernels.bus.packet_order import (
     unpacked,
     with_file,
 )
+from slotscope.runtime.priority import step_back
 from slotscope.sources.bus.reading import note_read
-from slotscope.sources.bus.side_threads import step_back
 from slotscope.sources.byte_streams import FileStream
 from slotscope.sources.files import exists, open_stream
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,19 +9,14 @@ from contextvars import copy_context
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
+from slotscope.runtime.priority import step_back
+
 T = TypeVar("T")
 AHEAD: Final = 2
 """So many items are made before they are asked for."""
 WAITING_MAX: Final = 4
 """So much work may wait for its turn, with all that it holds in memory."""
 _END: Final = object()
-_NICE: Final = 3
-
-
-def step_back() -> None:
-    """Let this thread step back behind threads of other processes: what these do is asked for later than what it does."""
-    if sys.platform == "linux":  # elsewhere a thread has no priority of its own
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
 
 
 def ahead(items: Iterator[T], count: int = AHEAD, prepare: Callable[[], None] | None = None) -> Iterator[T]:
