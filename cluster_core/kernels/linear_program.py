@@ -25,6 +25,7 @@ OPTIONS: dict[str, bool | int | str] = {
     "presolve": "off",
 }
 """A program that is solved again and again, warm, gains nothing from presolve."""
+GROWING = {"simplex_strategy": 4}
 
 
 class Solution(NamedTuple):
@@ -39,9 +40,10 @@ class Solution(NamedTuple):
 class LinearProgram:
     """Minimise ``cost · x`` with ``least <= A x <= most`` by row and ``0 <= x <= upper`` by column."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, growing: bool = False) -> None:
+        """Begin with nothing; where the program is *growing* by columns most of the time, the primal simplex method is the faster one."""
         self._highs = SOLVER()
-        for name, value in OPTIONS.items():
+        for name, value in {**OPTIONS, **(GROWING if growing else {})}.items():
             self._highs.setOptionValue(name, value)
         self.steps = 0
         """Simplex steps so far."""
@@ -57,6 +59,14 @@ class LinearProgram:
         """Append columns; the entries of column k are ``rows`` and ``values`` from ``starts[k]`` on."""
         lower = np.zeros(len(cost))
         self._highs.addCols(len(cost), cost, lower, upper, len(rows), _indices(starts), _indices(rows), values)
+
+    def drop(self, first: int, most: int) -> Indices:
+        """Remove the columns from *first* on that cost most in the last solution, until *most* are left; return which are, counted from *first*."""
+        dear = np.array(self._highs.getSolution().col_dual)[first:]
+        order = np.argsort(dear, kind="stable")
+        gone = first + np.sort(order[most:])
+        self._highs.deleteCols(len(gone), _indices(gone))
+        return np.sort(order[:most])
 
     def bound(self, columns: Indices | Sequence[int], lower: Floats, upper: Floats) -> None:
         """Change the bounds of *columns*."""

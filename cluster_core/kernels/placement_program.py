@@ -30,10 +30,10 @@ CLOSE = 1e-9
 """A gain below this part of a column's load is none; costs and loads are about 1 a slot."""
 WHOLE = 1e-7
 """A part below this is none."""
-STEP_WORK = 2_000
-"""Work of a simplex step, by limit."""
-SOLVE_WORK = 50
-"""Simplex steps that setting up one solution costs as much as."""
+STEP_WORK, LIMIT_WORK, VARIABLE_WORK = 25_000, 150, 3
+"""Work of a simplex step, and of a limit and of a variable in it."""
+PAIR_WORK = 200
+"""Work of a column and a master where new variables are looked for."""
 
 
 class Spread(NamedTuple):
@@ -59,7 +59,7 @@ class PlacementProgram:
         self.columns, self.masters = fees.shape
         self.size = loads.shape[1]
         limits = self.masters * self.size
-        self._program = LinearProgram()
+        self._program = LinearProgram(growing=True)
         left = room.copy()
         np.subtract.at(left, start, loads)
         self._program.add_rows(np.full(limits, -INFINITE), left.ravel())
@@ -76,12 +76,12 @@ class PlacementProgram:
 
     @property
     def work(self) -> int:
-        """What was done so far, in about nanoseconds: simplex steps, and what setting up a solution costs."""
-        return (self._program.steps + SOLVE_WORK * self.solves) * self._step_work
+        """What was done so far, in about nanoseconds."""
+        return int(self._program.steps * self._step_work + self.solves * PAIR_WORK * self.fees.size)
 
     @property
     def _step_work(self) -> int:
-        return int(STEP_WORK * self.masters * self.size + 4 * len(self._column))
+        return int(STEP_WORK + LIMIT_WORK * self.masters * self.size + VARIABLE_WORK * len(self._column))
 
     def costs_at(self, prices: Floats) -> Floats:
         """Return what every column costs on every master when load costs *prices* [master * size + resource]."""

@@ -36,7 +36,7 @@ from cluster_core.rebalance.range_budget import RangeBudget
 from cluster_core.rebalance.search.account import Account, never
 from cluster_core.rebalance.search.arrays import MANY, ProblemArrays
 from cluster_core.rebalance.search.branching import WORK_MAX as BRANCHING_WORK
-from cluster_core.rebalance.search.branching import Branching
+from cluster_core.rebalance.search.branching import Branching, is_few
 from cluster_core.rebalance.search.conflicts import at_odds, find_conflicts
 from cluster_core.rebalance.search.dice import CHUNK
 from cluster_core.rebalance.search.fees import FeeSearch
@@ -196,7 +196,8 @@ def _propose(now: Scaled, targets: Targets, account: Account, start: Sequence[in
     branching, joint, fees = None, None, None
     leaving, given = dict.fromkeys(evicted, -1), {}
     arrays = ProblemArrays(now, targets, least, account)
-    if arrays.per_master > SLOTS_MAX and len(arrays.takers) > 1:
+    by_ways = arrays.per_master > MANY and is_few(arrays)
+    if arrays.per_master > SLOTS_MAX and len(arrays.takers) > 1 and not by_ways:
         search = FeeSearch(now, targets, account)
         if search.proof is not None:
             leaving = search.leaving()

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cluster_core.kernels.whole_costs import WORD_BITS, WholeCosts, add_up
 from cluster_core.rebalance.bound.cover import PRICE_BITS
 from cluster_core.rebalance.goal.problem import Scaled
 from cluster_core.rebalance.goal.targets import Targets
 
-PRICES_MAX = 64
+PRICES_MAX = 256
 """Most price lists of one proof: each costs a pass over all slots to check."""
-CASES_MAX = 20_000
+CASES_MAX = 40_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +57,33 @@ def prove_joint(scaled: Scaled, targets: Targets, joint: JointProof) -> bool:
     return not cases
 
 
+def coarse(scaled: Scaled, prices: Sequence[int]) -> tuple[int, ...]:
+    """Return *prices* rounded down so that whatever they are multiplied with is below 2**62: that is checked much faster."""
+    size = len(scaled.resources)
+    most = max(max(load) for load in scaled.loads) << PRICE_BITS
+    most += sum(max(prices[r::size], default=0) * max(load) for r, load in enumerate(scaled.loads))
+    dropped = min(PRICE_BITS, max(0, most.bit_length() - WORD_BITS))
+    return tuple(p >> dropped << dropped for p in prices)
+
+
 class _PricedSlots:
-    """What every slot costs at one list of prices, all of the cost scaled by 2**60."""
+    """What every slot costs at one list of prices, in units of which 2**bits are one of the cost: no finer than the prices are."""
 
     def __init__(self, scaled: Scaled, targets: Targets, takers: Sequence[int], prices: Sequence[int]) -> None:
-        self._size = len(scaled.resources)
-        self._scaled, self._takers, self._prices = scaled, takers, prices
-        self._total = -sum(targets.caps[n][r] * prices[n * self._size + r] for n in takers for r in range(self._size))
-        for s, owner in enumerate(scaled.owner):
-            if not scaled.masters[owner].excluded:
-                self._total += self._at(s, owner) if s in scaled.fixed else self._cheapest(s)
-
-    def _at(self, s: int, n: int) -> int:
-        scaled, first = self._scaled, n * self._size
-        total = 0 if scaled.owner[s] == n else scaled.loads[scaled.cost][s] << PRICE_BITS
-        for r, load in enumerate(scaled.loads):
-            total += self._prices[first + r] * load[s]
-        return total
-
-    def _cheapest(self, s: int) -> int:
-        return min([self._at(s, n) for n in self._takers])
+        size, used = len(scaled.resources), 0
+        for p in prices:
+            used |= p
+        dropped = min(PRICE_BITS, (used & -used).bit_length() - 1) if used else PRICE_BITS
+        self._bits = PRICE_BITS - dropped
+        rows = [[p >> dropped for p in prices[n * size : (n + 1) * size]] for n in range(len(scaled.masters))]
+        fee = [load << self._bits for load in scaled.loads[scaled.cost]]
+        self._costs = WholeCosts(fee, scaled.owner, scaled.loads, rows)
+        self._least = self._costs.cheapest(takers, [(s, scaled.owner[s]) for s in scaled.fixed])
+        counted = [s for s, n in enumerate(scaled.owner) if not scaled.masters[n].excluded]
+        room = sum(targets.caps[n][r] * rows[n][r] for n in takers for r in range(size))
+        self._total = add_up(self._least[counted]) - room
 
     def least(self, case: Sequence[tuple[int, int]]) -> int:
-        """Return what a placement costs at least that has the slots of *case* where it says."""
-        return self._total + sum(self._at(s, n) - self._cheapest(s) for s, n in case)
+        """Return what a placement costs at least that has the slots of *case* where it says, in 2**-60 units."""
+        more = sum(self._costs.at(s, n) - int(self._least[s]) for s, n in case)
+        return (self._total + more) << (PRICE_BITS - self._bits)

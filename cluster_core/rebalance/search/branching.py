@@ -1,12 +1,13 @@
 """Where the heavy slots go, decided exactly: branch and bound over the linear program of the whole placement.
 
-How this works.  Slots come in three weights.  Heavy ones (`HEAVY`) are decided one by one; middling ones may be divided; the light ones
-of one owner are bundled by the proportions of their loads (`bundle`), so that a program has a thousand columns, not all slots.  Where heavy
-slots and masters make many cases (`PAIRS_MANY`), middling ones are bundled, too: more cases can be looked at, which proves more.
-Where its solution divides a heavy slot, the search tries that slot on every master, and goes on with the most promising of all cases:
-what is proven is no more than the least of them.  Every solution's prices give a bound that holds for all slots (`_weigh`), in every case: what they
-prove together is the `JointProof` proof.  Where the work ends, the heavy slots of the most promising case are rounded.  `complete` then solves the program of all slots around the decided ones, and decides the next
-lighter ones until no slot is divided.
+How this works.  Heavy slots (`HEAVY`) are decided one by one, all others may be divided.  With few masters (`FEW_LIMITS`) a `WayProgram` solves
+the cases; with more, bundles of the others (`bundle`) are columns of a `PlacementProgram`: middling ones are bundled, too, where heavy
+slots and masters make many cases (`PAIRS_MANY`).  Where its solution divides a heavy slot, the search tries that slot on every master.  With few
+masters it begins with a placement of the largest that no other place of one of them betters; it goes on with the most promising of all cases: what is proven is no more
+than the least of them.  Price lists give bounds that hold for all slots, in every case (`PriceLists`); as masters are much alike, one for a
+slot on one master, with the prices of the two exchanged, says much of that slot on another.  What the lists prove together is the
+`JointProof` proof.  Where the work ends, the heavy slots of the most promising case are rounded.  `complete` then solves the program of all slots around
+the decided ones, and decides the next lighter ones until no slot is divided.
 """
 
 from __future__ import annotations
@@ -16,43 +17,49 @@ from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cluster_core.kernels.placement_program import Spread
+from cluster_core.kernels.placement_program import Floats, PlacementProgram, Spread
 from cluster_core.rebalance.bound.cover import PRICE_BITS
-from cluster_core.rebalance.bound.joint_proof import PRICES_MAX, JointProof
-from cluster_core.rebalance.search.layout import BUNDLES, Layout, gather, settle
+from cluster_core.rebalance.bound.joint_proof import PRICES_MAX, JointProof, coarse
+from cluster_core.rebalance.search.arrays import ProblemArrays
+from cluster_core.rebalance.search.layout import BUNDLES, OVER_COST, Layout, gather, settle
+from cluster_core.rebalance.search.price_lists import PriceLists
+from cluster_core.rebalance.search.way_program import WayProgram
 
 HEAVY = 64
 """Slots above this part of a limit in any resource are heavy."""
+FEW_LIMITS, PAIRS_FEW = 40, 400
+"""So many limits, of all masters, are few; then at most so many heavy slots times masters are."""
 PAIRS_MANY, BUNDLES_FEW = 800, 32
 """With more heavy slots times masters than this, all others are in so many bundles an owner."""
 CLOSE_ENOUGH = 0.0005
 """The search ends when the best case left is within this share of the best placement."""
-WORK_MAX = 1_200_000_000
-"""Work of the search, in about nanoseconds; half of it where there are many cases."""
-POOL = 40
+WORK_MAX, FEW_WORK = 900_000_000, 4
+"""Work of the search, in about nanoseconds; half of it where there are many cases, so many times of it with few masters."""
+POOL = 400
 """How many of the latest price lists are tried on a case before it is solved."""
+LARGE = 0.5
+"""Part of a limit from which on a slot is decided before a case is rounded."""
+ROUND_AFTER = 10
+"""Cases that are divided between two that are rounded."""
+PRECISION = 1e-6
+"""Share of a bound that is not claimed: prices are whole numbers in a proof."""
+
+
+def is_few(arrays: ProblemArrays) -> bool:
+    """Return whether the masters that take slots are so few that the cases of a problem are solved by a `WayProgram`."""
+    return len(arrays.takers) * arrays.size <= FEW_LIMITS
 
 
 class Case(NamedTuple):
-    """An open case, the most promising first: *fixed* pairs of heavy slot (by rank) and master, *leaf* its place in the tree; price list *by* proves
-    the bound."""
+    """An open case, the most promising first: *fixed* pairs of heavy slot (by rank) and master, *leaf* its place in the tree; solved where there is a *spread*, else from *basis*."""
 
     bound: float
     leaf: int
-    by: int
     cost: float
     fixed: tuple[tuple[int, int], ...]
-    spread: Spread
-
-
-class Prices(NamedTuple):
-    """A price list and what it proves: *total* for any placement, *regret* [h, n] more with heavy slot h on n."""
-
-    total: float
-    regret: NDArray[np.float64]
-    price: NDArray[np.float64]
+    spread: Spread | None
+    basis: Any = None
 
 
 class Branching:
@@ -64,69 +71,100 @@ class Branching:
         self._masters = len(layout.takers)
         self.heavy = [s for s in layout.singles if layout.part[s] > 1 / HEAVY]
         self._given = given or {}
-        self.many = len(self.heavy) * self._masters > PAIRS_MANY
-        self._work_max = work_max // 2 if self.many else work_max
+        self._few = is_few(layout.arrays)
+        self.many = not self._few and len(self.heavy) * self._masters > PAIRS_MANY
+        self._work_max = work_max // 2 if self.many else work_max * FEW_WORK if self._few else work_max
+        if self._few:
+            self.heavy = self.heavy[: PAIRS_FEW // self._masters]
+        self.lists = PriceLists(layout, self.heavy)
+        self._program = self._by_ways() if self._few else self._by_bundles()
+        self._tree: list[tuple[int, int]] = [(-1, 0)]
+        self._closed: dict[int, tuple[tuple[int, int], ...]] = {}
+        self._least = np.inf
+        root = self._solve((), None)
+        first = Case(self.lists.best(())[0], 0, root.cost, (), root)
+        self._found = root
+        self._round(self._place_large(first))
+        self._search(first)
+
+    def _by_ways(self) -> WayProgram:
+        self._held = {h: self._given[s] for h, s in enumerate(self.heavy) if s in self._given}
+        return WayProgram(self.lists, OVER_COST, self.layout.arrays.account.spend)
+
+    def _by_bundles(self) -> PlacementProgram:
+        layout = self.layout
         singles = self.heavy if self.many else layout.singles
         columns, self._held = gather(layout, layout.home, alone=singles, bundles=BUNDLES_FEW if self.many else BUNDLES)
         self._held |= {k: self._given[s] for k, s in enumerate(singles) if s in self._given}
         home = [layout.home[column[0]] for column in columns]
-        self._program = layout.program(columns, [n if n >= 0 else k % self._masters for k, n in enumerate(home)])
-        self._fees = layout.fees([[s] for s in range(len(layout.slots))], layout.home, 0.0)
-        for s, n in enumerate(layout.home):
-            if n >= 0 and not layout.free[s]:
-                self._fees[s] = np.where(np.arange(self._masters) == n, self._fees[s], np.inf)
-        self._pool: list[Prices] = []
-        self._weigh_work = self._fees.size * layout.size
-        self._tree: list[tuple[int, int]] = [(-1, 0)]
-        self._closed: dict[int, tuple[tuple[tuple[int, int], ...], int]] = {}
-        root = self._solve((), None)
-        first = Case(self._pool[0].total, 0, 0, root.cost, (), root)
-        self._least, self._found = np.inf, root
-        self._round(first)
-        self._search(first)
+        return layout.program(columns, [n if n >= 0 else k % self._masters for k, n in enumerate(home)])
 
-    def _solve(self, fixed: Sequence[tuple[int, int]], basis: Any) -> Spread:
-        """Solve a case, and keep its prices."""
-        spread = self._program.solve({**self._held, **dict(fixed)}, self.layout.work_max(), basis)
-        self._weigh(spread.prices)
+    def _solve(self, fixed: Sequence[tuple[int, int]], basis: Any, enough: float = np.inf) -> Spread:
+        """Solve a case, or until it is proven to cost *enough*, and keep its prices."""
+        held, most = {**self._held, **dict(fixed)}, self._program.work + self.layout.work_max()
+        if isinstance(self._program, WayProgram):
+            return self._program.solve(held, most, enough)
+        spread = self._program.solve(held, most, basis)
+        self.lists.weigh(spread.prices)
         return spread
 
-    def _weigh(self, price: NDArray[np.float64]) -> None:
-        """Keep what *price* proves for all slots: what any placement costs at least when load costs it and room earns it (Lagrange)."""
-        layout = self.layout
-        costs = self._fees + layout.rows @ price.reshape(self._masters, layout.size).T
-        least = costs.min(1)
-        total = float(least.sum() - (price * layout.limits.ravel()).sum())
-        self._pool.append(Prices(total, costs[self.heavy] - least[self.heavy, None], price))
-
-    def _proven(self, number: int, fixed: Sequence[tuple[int, int]]) -> float:
-        prices = self._pool[number]
-        return prices.total + sum(float(prices.regret[h, n]) for h, n in fixed)
-
-    def _best_list(self, fixed: Sequence[tuple[int, int]], first: int) -> tuple[float, int]:
-        """Return the most that one of the price lists from *first* on proves for a case, and which."""
-        return max((self._proven(k, fixed), k) for k in range(max(0, first), len(self._pool)))
-
-    def _spent(self) -> int:
-        return self._program.work + len(self._pool) * self._weigh_work
+    def _is_over(self) -> bool:
+        spent = self._program.work + (0 if self._few else self.lists.count * self.lists.work_of_one)
+        return spent > self._work_max or self.layout.arrays.account.is_over()
 
     def _search(self, root: Case) -> None:
-        heap = [root]
+        heap, since = [root], 0
         while heap and heap[0].bound < self._enough():
-            if self._spent() > self._work_max:
-                self._round(heap[0])
+            if self._is_over():
+                self._round(next((case for case in sorted(heap) if case.spread is not None), root))
                 break
             case = heappop(heap)
-            choices = [s for s in case.spread.divided if s < len(self.heavy)]
-            if choices:
-                for below in self._divide(case, min(choices)):
-                    heappush(heap, below)
+            if case.spread is None:
+                for solved in self._solved(case):
+                    heappush(heap, solved)
                 continue
-            self._closed[case.leaf] = case.fixed, case.by
-            if case.cost < self._least:
-                self._least, self._found = case.cost, case.spread
+            choices = [h for h in case.spread.divided if h < len(self.heavy)]
+            if not choices:
+                self._closed[case.leaf] = case.fixed
+                if case.cost < self._least:
+                    self._least, self._found = case.cost, case.spread
+                continue
+            since += 1
+            if self._few and since > ROUND_AFTER:
+                self._round(self._place_large(case))
+                since = 0
+            for below in self._divide(case, min(choices)):
+                heappush(heap, below)
         for case in heap:
-            self._closed[case.leaf] = case.fixed, case.by
+            self._closed[case.leaf] = case.fixed
+
+    def _place_large(self, case: Case) -> Case:
+        """Return a case like *case* in which every large slot is where it, moved alone, would cost no less."""
+        assert case.spread is not None
+        large = [h for h, s in enumerate(self.heavy) if self.layout.part[s] > LARGE] if self._few else []
+        if not {*large}.intersection(case.spread.divided):
+            return case
+        at = {**{h: int(case.spread.at[h]) for h in large}, **dict(case.fixed)}
+        large.sort(key=lambda h: (h in dict(case.fixed), h))
+        before = self.lists.count
+        spread = self._solve(tuple(at.items()), None)
+        own = self.lists.best(tuple(at.items()), before)
+        turns, h = 0, 0
+        while turns < len(large) and not self._is_over():
+            turns += 1
+            for n in range(self._masters):
+                fixed = tuple({**at, large[h]: n}.items())
+                if n == at[large[h]] or self.lists.best(fixed, self.lists.count - POOL)[0] >= spread.cost:
+                    continue
+                self._exchange(own[1], at[large[h]], n)
+                if self.lists.best(fixed, self.lists.count - 1)[0] >= spread.cost:
+                    continue
+                before = self.lists.count
+                other = self._solve(fixed, None, spread.cost)
+                if other.cost < spread.cost * (1 - CLOSE_ENOUGH):
+                    at, spread, own, turns = dict(fixed), other, self.lists.best(fixed, before), 0
+            h = (h + 1) % len(large)
+        return Case(own[0], 0, spread.cost, tuple(at.items()), spread)
 
     def _enough(self) -> float:
         return self._least * (1 - CLOSE_ENOUGH)
@@ -135,34 +173,64 @@ class Branching:
         """Decide the heavy slots that *case* divides one after the other, without looking back."""
         held = {**self._held, **dict(case.fixed)}
         work_max = self._program.work + self.layout.work_max() // 4
+        assert case.spread is not None
         found = settle(self._program, case.spread, held, len(self.heavy), work_max)
         if found.cost < self._least:
             self._least, self._found = found.cost, found
 
     def _divide(self, case: Case, h: int) -> list[Case]:
-        """Return the cases of heavy slot *h* on each master that may still be cheaper than the best placement."""
+        """Return the cases of heavy slot *h* on each master that may still be cheaper than the best placement, of which the first is solved."""
         self._tree[case.leaf] = (h, len(self._tree))
         first = len(self._tree)
         self._tree += [(-1, 0)] * self._masters
-        found, enough = [], self._enough()
-        for n in range(self._masters):
-            leaf, fixed = first + n, (*case.fixed, (h, n))
-            bound, by = self._best_list(fixed, len(self._pool) - POOL)
-            if bound >= enough:
-                self._closed[leaf] = fixed, by
-                continue
-            spread = self._solve(fixed, case.spread.basis)
-            here = len(self._pool) - 1
-            bound, by = max((case.bound, case.by), (bound, by), (self._proven(here, fixed), here))
-            if bound >= enough:
-                self._closed[leaf] = fixed, by
+        found: list[Case] = []
+        like: tuple[int, int] | None = None
+        assert case.spread is not None
+        chief = int(case.spread.at[h])
+        for n in sorted(range(self._masters), key=lambda n: (n != chief, n)):
+            fixed = (*case.fixed, (h, n))
+            bound = max(case.bound, self.lists.best(fixed, self.lists.count - POOL)[0])
+            if bound < self._enough() and like is not None:
+                self._exchange(*like, n)
+                bound = max(bound, self.lists.best(fixed, self.lists.count - 1)[0])
+            one = Case(bound, first + n, case.cost, fixed, None, case.spread.basis)
+            if bound >= self._enough():
+                self._closed[one.leaf] = fixed
+            elif self._few and like is not None:
+                found.append(one)
             else:
-                found.append(Case(bound, leaf, by, spread.cost, fixed, spread))
+                before = self.lists.count
+                found += self._solved(one)
+                like = (self.lists.best(fixed, before)[1], n) if self._few else None
         return found
+
+    def _solved(self, case: Case) -> list[Case]:
+        """Return *case* solved; nothing, and close it, where it is no cheaper than the best placement."""
+        before = self.lists.count
+        spread = self._solve(case.fixed, case.basis, self._enough())
+        bound = max(case.bound, self.lists.best(case.fixed, before)[0])
+        if bound >= self._enough():
+            self._closed[case.leaf] = case.fixed
+            return []
+        return [case._replace(bound=bound, cost=spread.cost, spread=spread)]
+
+    def _exchange(self, number: int, one: int, other: int) -> None:
+        """Look at price list *number* with the prices of two masters exchanged."""
+        price = self.lists.price(number).reshape(self._masters, -1).copy()
+        price[[one, other]] = price[[other, one]]
+        if isinstance(self._program, WayProgram):
+            self._program.learn(price.ravel())
 
     def decided(self) -> dict[int, int]:
         """Return the masters of the heavy slots, as the layout numbers both."""
         return {s: int(self._found.at[h]) for h, s in enumerate(self.heavy)}
+
+    def parts(self) -> Floats | None:
+        """Return what part of every slot is on every master where the decided ones are whole, with few masters; of a decided one, nothing."""
+        if not isinstance(self._program, WayProgram):
+            return None
+        self._solve([(h, int(self._found.at[h])) for h in range(len(self.heavy))], None)
+        return self._program.parts()
 
     def proof(self) -> JointProof | None:
         """Return what is proven by as few price lists as a proof may have; None where that is less than nothing, or slots are too heavy for any limit."""
@@ -170,17 +238,8 @@ class Branching:
         scaled = layout.arrays.scaled
         if layout.arrays.targets.heavy or self._given:
             return None
-        bounds = {leaf: self._proven(0, fixed) for leaf, (fixed, _) in self._closed.items()}
-        chosen = [0]
-        while len(chosen) < PRICES_MAX:
-            lowest = min(bounds, key=lambda leaf: (bounds[leaf], leaf))
-            best = self._closed[lowest][1]
-            if best in chosen:
-                break
-            chosen.append(best)
-            for leaf, (fixed, _) in self._closed.items():
-                bounds[leaf] = max(bounds[leaf], self._proven(best, fixed))
-        value = int(min(bounds.values()) * float(layout.mean[scaled.cost]) * (1 - 1e-9))
+        least, chosen = self.lists.cover(list(self._closed.values()), PRICES_MAX)
+        value = int(least * float(layout.mean[scaled.cost]) * (1 - PRECISION))
         if value < 0:
             return None
         tree: list[int] = []
@@ -192,11 +251,10 @@ class Branching:
                 tree.append(layout.slots[self.heavy[h]])
                 below += range(first + self._masters - 1, first - 1, -1)
             else:
-                fixed = self._closed[leaf][0]
-                tree.append(-1 - max(range(len(chosen)), key=lambda i: (self._proven(chosen[i], fixed), -i)))
-        return JointProof(value, tuple(self._whole(self._pool[k].price) for k in chosen), tuple(tree))
+                tree.append(-1 - int(self.lists.proven(self._closed[leaf])[chosen].argmax()))
+        return JointProof(value, tuple(self._whole(self.lists.price(k)) for k in chosen), tuple(tree))
 
-    def _whole(self, price: NDArray[np.float64]) -> tuple[int, ...]:
+    def _whole(self, price: Floats) -> tuple[int, ...]:
         """Return a price list in 2**-60 units of cost a unit of the resource, for all masters."""
         layout = self.layout
         mean, size = layout.mean, layout.size
@@ -205,4 +263,4 @@ class Branching:
             for r in range(size):
                 unit = float(mean[layout.arrays.scaled.cost] / mean[r])
                 row[n * size + r] = int(float(price[k * size + r]) * unit * (1 << PRICE_BITS))
-        return tuple(row)
+        return coarse(layout.arrays.scaled, row)

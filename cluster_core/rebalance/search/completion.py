@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from cluster_core.kernels.placement_program import Floats
 from cluster_core.rebalance.search.arrays import SLOT_COST, ProblemArrays
 from cluster_core.rebalance.search.first_placements import cut_runs
 from cluster_core.rebalance.search.layout import Layout, gather, settle
 
+MARGIN = 0.25
+"""Mean slots that are left below every limit where it is known that there is room, since slots are whole."""
 
-def complete(layout: Layout, decided: Mapping[int, int], base: Sequence[int], extra: float, *, runs: bool) -> list[int]:
+
+def complete(
+    layout: Layout, decided: Mapping[int, int], base: Sequence[int], extra: float, *, runs: bool, parts: Floats | None = None
+) -> list[int]:  # fmt: skip
     """Return masters of all slots of *layout*: the *decided* ones as they are, the others as cheap as they fit around.
 
     *extra* (mean slots) is paid for a slot that is not on its *base*.  With *runs*, light slots stay with their neighbours.
-    Limits may be missed by about the lightest slots.
+    *parts* [slot, master] of a solution with fractions, where one is known, say where to begin.  Limits may be missed by about the lightest slots.
     """
     columns, held = gather(layout, base, runs=runs)
     held |= {k: decided[s] for k, s in enumerate(layout.singles) if s in decided}
-    start = [held.get(k, max(base[column[0]], 0)) for k, column in enumerate(columns)]
-    program = layout.program(columns, start, base, extra)
+    first = [max(base[column[0]], 0) for column in columns]
+    if parts is not None:
+        first = [int((parts[column] * layout.rows[column].sum(1)[:, None]).sum(0).argmax()) for column in columns]
+    start = [held.get(k, n) for k, n in enumerate(first)]
+    program = layout.program(columns, start, base, extra, margin=0.0 if parts is None else MARGIN)
     work_max = layout.work_max()
     spread = settle(program, program.solve(held, work_max), held, len(layout.singles), work_max)
     placed = [0] * len(layout.slots)

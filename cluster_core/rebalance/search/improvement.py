@@ -35,6 +35,8 @@ STEPS_MANY, STEPS_SOME, STEPS_GROWING, STEPS_FEW = 5_000_000, 20_000_000, 9_000_
 POLISH_STEPS = 1_000_000
 DIVIDED_ABOVE, COARSE_ABOVE = 1.002, 1.01
 """From so many times the bound on, heavy slots are divided anew; and where masters are many, coarsely before, which takes a second."""
+BUDGET_PART = 0.4
+"""Part of the budget of bytes above the bound that is enough where branching placed the slots by ways."""
 
 
 def improve(
@@ -64,10 +66,13 @@ def _fill(
     of *start* that are not light is enough where it keeps the limits.
     """
     layout = branching.layout
-    decided = branching.decided()
+    decided, parts = branching.decided(), branching.parts()
     given = {s: n for s, n in enumerate(layout.inside(start)) if n >= 0} if start else {}
-    starts: list[tuple[Mapping[int, int], Sequence[int]]] = [(part, layout.home) for part in (decided, given) if part]
-    starts.append(({}, layout.home))
+    starts: list[tuple[Mapping[int, int], Sequence[int]]] = [(decided, layout.home)]
+    if given:
+        starts.append((given, layout.home))
+    if parts is None and decided:
+        starts.append(({}, layout.home))
     if arrays.growing:
         starts.append(({}, layout.inside(cut_runs(arrays, owner))))
     steps = min(arrays.scaled.problem.iterations or POLISH_STEPS, POLISH_STEPS)
@@ -75,10 +80,14 @@ def _fill(
     divisions = [] if len(layout.takers) > MASTERS_MAX else [COARSE_ABOVE, DIVIDED_ABOVE]
     if divisions and not has_many(layout):
         divisions = divisions[1:]
+    content = arrays.enough * DIVIDED_ABOVE
+    if parts is not None:
+        content = max(content, arrays.enough * (1 + BUDGET_PART * float(arrays.scaled.problem.bytes_budget)))
     best: Sequence[int] = []
     while starts:
         part, base = starts.pop(0)
-        at = layout.outside(complete(layout, part, base, SLOT_COST, runs=base is not layout.home))
+        known = parts if part is decided else None
+        at = layout.outside(complete(layout, part, base, SLOT_COST, runs=base is not layout.home, parts=known))
         at = next(iter(search_from(arrays, at, REPAIR, certificates, 0, seed)), at)
         polished = search_from(arrays, at, POLISH, certificates, steps, seed)
         best = min([*([best] if best else []), at, *polished], key=arrays.judge)
@@ -92,7 +101,7 @@ def _fill(
             divisions = divisions[1:]
             division.improve()
             starts.insert(0, (division.decided(), layout.home))
-        elif not divisions and not rank.over:
+        elif not rank.over and (not divisions or rank.cost <= content):
             break
     return best
 

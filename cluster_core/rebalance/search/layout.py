@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,11 @@ OVER_COST = 1000.0
 """What a unit above a limit costs, in units of the cost; both in mean slots."""
 FINER = 10.0
 """How much lighter slots are in the next turn of `settle`."""
-WORK_MAX = 1_500_000_000
-"""Work that one program may take, to its first solution and to `settle` it; see `PlacementProgram.work`."""
+WORK_MAX = 1_400_000_000
+"""Work that one program may take, to its first solution and to `settle` it, in about nanoseconds."""
 WORK_LEAST = WORK_MAX // 16
 """Work that any program may take."""
-WORK_TIME = 0.45
-"""Nanoseconds that a unit of its work takes, about."""
-WORK_OF_STEP = 800
+WORK_OF_STEP = 400
 """Work of a program that one step of a problem's search allows; a quarter of `WORK_MAX` is allowed to any."""
 
 
@@ -77,6 +75,14 @@ class Layout:
         fees: NDArray[np.float64] = away * cost[:, None] + moved * (extra * many)[:, None]
         return fees
 
+    def fees_of_all(self) -> NDArray[np.float64]:
+        """Return what every slot costs on every master: infinite where it may not go."""
+        fees = self.fees([[s] for s in range(len(self.slots))], self.home, 0.0)
+        for s, n in enumerate(self.home):
+            if n >= 0 and not self.free[s]:
+                fees[s] = np.where(np.arange(len(self.takers)) == n, fees[s], np.inf)
+        return fees
+
     def _sums(self, columns: Sequence[Sequence[int]]) -> NDArray[np.float64]:
         ends = np.cumsum([len(column) for column in columns])
         slots = [s for column in columns for s in column]
@@ -86,17 +92,30 @@ class Layout:
         """Return the work that one program may take."""
         wanted = self.arrays.scaled.problem.iterations * WORK_OF_STEP or WORK_MAX
         wanted = min(max(wanted, WORK_MAX // 4), WORK_MAX)
-        return int(max(WORK_LEAST, min(wanted, self.arrays.account.left / WORK_TIME)))
+        return int(max(WORK_LEAST, min(wanted, self.arrays.account.left)))
 
     def program(
-        self, columns: Sequence[Sequence[int]], start: Sequence[int], base: Sequence[int] | None = None, extra: float = 0.0
+        self, columns: Sequence[Sequence[int]], start: Sequence[int], base: Sequence[int] | None = None, extra: float = 0.0,
+        margin: float = 0.0,
     ) -> PlacementProgram:  # fmt: skip
-        """Return the linear program of *columns*, lists of slots that stay together, each beginning on a master of *start*."""
+        """Return the linear program of *columns*, lists of slots that stay together, each beginning on a master of *start*; *margin* mean slots below limits."""
         fees = self.fees(columns, self.home if base is None else base, extra)
-        return PlacementProgram(self._sums(columns), self.caps, fees, np.array(start), OVER_COST, self._spend)
+        return PlacementProgram(
+            self._sums(columns), self.caps - margin, fees, np.array(start), OVER_COST, self.arrays.account.spend
+        )
 
-    def _spend(self, work: int) -> None:
-        self.arrays.account.spend(work * WORK_TIME)
+
+class Program(Protocol):
+    """A program of columns, of which `settle` makes whole ones."""
+
+    loads: NDArray[np.float64]
+
+    @property
+    def work(self) -> int:
+        """What was done so far, in about nanoseconds."""
+
+    def solve(self, held: Mapping[int, int], work_max: int) -> Spread:
+        """Return the solution with some columns held."""
 
 
 class Columns(NamedTuple):
@@ -148,7 +167,7 @@ def bundle(slots: Sequence[int], rows: NDArray[np.float64], count: int) -> list[
     return [part.tolist() for part in parts]
 
 
-def settle(program: PlacementProgram, spread: Spread, held: Mapping[int, int], count: int, work_max: int) -> Spread:
+def settle(program: Program, spread: Spread, held: Mapping[int, int], count: int, work_max: int) -> Spread:
     """Hold the first *count* columns, heavy ones first, each where its largest part is, until none of them is divided.
 
     When the work that is allowed is done, those that are divided stay so: they are no more than there are limits.

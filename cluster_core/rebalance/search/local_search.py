@@ -10,12 +10,12 @@ import numpy as np
 from cluster_core.rebalance.bound.certificates import Certificate, ProofKind
 from cluster_core.rebalance.bound.cover import PRICE_BITS
 from cluster_core.rebalance.search.anneal import AT, BROKEN, NONE_FOUND, PRICE, Schedule, anneal
-from cluster_core.rebalance.search.arrays import MANY, ProblemArrays
+from cluster_core.rebalance.search.arrays import ProblemArrays
 from cluster_core.rebalance.search.dice import CHUNK, Floats
 from cluster_core.rebalance.search.repair import mend, repair_work
 
 LOOKS_MAX = 200_000
-"""Pairs of slots that a repair looks at; a quarter of it where masters have many."""
+"""Pairs of slots that a repair looks at."""
 CHUNK_WORK = 100 * CHUNK
 """Work of a chunk."""
 RISES = 5.0
@@ -60,9 +60,8 @@ def search_from(
     arrays.account.spend(chunks * CHUNK_WORK)
     found = [best.tolist()] if cost < NONE_FOUND else []
     if board.tally[BROKEN]:
-        looks = LOOKS_MAX if len(start) <= MANY * len(arrays.takers) else LOOKS_MAX // 4
-        repairs = mend(board, GRAIN * arrays.mean_cost, looks)
-        arrays.account.spend(repairs * repair_work(looks))
+        repairs = mend(board, GRAIN * arrays.mean_cost, LOOKS_MAX)
+        arrays.account.spend(repairs * repair_work(LOOKS_MAX))
         found.append(board.slots[AT].tolist())
     return found
 

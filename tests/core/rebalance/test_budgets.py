@@ -30,8 +30,8 @@ def works(monkeypatch: pytest.MonkeyPatch) -> list[PlacementProgram]:
     """Every linear program that a plan solves."""
     made = []
 
-    def program(self: Layout, *columns: Any) -> PlacementProgram:
-        made.append(plain(self, *columns))
+    def program(self: Layout, *columns: Any, **margin: float) -> PlacementProgram:
+        made.append(plain(self, *columns, **margin))
         return made[-1]
 
     plain = Layout.program

@@ -91,7 +91,7 @@ def test_heavy_slots_raise_the_bound_above_what_fractions_prove():
     _, _, layout = laid_out(problem([60, 60, 10, 10, 10, 50, 40, 50], "aaaaabbc", "abc", tolerance=0.1))
     search = Branching(layout, SHORT)
 
-    assert search.proof().value > layout.mean[0] * search._pool[0].total + 1
+    assert search.proof().value > layout.mean[0] * search.lists.proven(())[0] + 1
 
 
 def test_the_same_search_decides_and_completes_alike():
