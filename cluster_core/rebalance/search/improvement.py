@@ -35,7 +35,7 @@ STEPS_MANY, STEPS_SOME, STEPS_GROWING, STEPS_FEW = 5_000_000, 20_000_000, 9_000_
 POLISH_STEPS = 1_000_000
 DIVIDED_ABOVE, COARSE_ABOVE = 1.002, 1.01
 """From so many times the bound on, heavy slots are divided anew; and where masters are many, coarsely before, which takes a second."""
-BUDGET_PART = 0.4
+BUDGET_PART = 0.2
 """Part of the budget of bytes above the bound that is enough where branching placed the slots by ways."""
 
 
