@@ -162,7 +162,7 @@ def _rounds(
 
 
 def _with_few_ranges(found: Outcome, account: Account, *, quick: bool = False) -> Outcome:
-    """Return what was found with the budget of bytes spent on fewer slot ranges, where a plan after that would move nothing either; else what that would lead to, where that reaches limits that were missed."""
+    """Return what was found with the budget of bytes spent on fewer slot ranges, where a plan after that would move nothing either; else what plans after it lead to."""
     if found.owner == found.scaled.owner:
         return found
     asked = find_targets(found.scaled)
@@ -171,12 +171,24 @@ def _with_few_ranges(found: Outcome, account: Account, *, quick: bool = False) -
     targets = kept(aim, limits, found.owner)
     part = account.part(RANGES_PART, 0.0 if targets is limits else LEAST_PART)
     spent = RangeBudget(aim, targets, found.owner, prove(found).bound, part).spend(quick=quick)
-    if over:
-        again = _search(replace(found.scaled, owner=spent.owner), found.conflicts, account)
-        if again.owner != spent.owner:
-            missed = excess(aim, limits, found.owner) and not excess(aim, limits, again.owner)
-            return found._replace(owner=again.owner) if missed else found
+    if over and _again(found, spent.owner, account) != spent.owner:
+        return found._replace(owner=_at_rest(found, account))
     return found._replace(owner=spent.owner, curve=spent.curve)
+
+
+def _again(found: Outcome, owner: tuple[int, ...], account: Account) -> tuple[int, ...]:
+    """Return what the owners become when they are planned again from *owner*, that of a plan that misses limits."""
+    return _search(replace(found.scaled, owner=owner), found.conflicts, account).owner
+
+
+def _at_rest(found: Outcome, account: Account) -> tuple[int, ...]:
+    """Return the owners that plan after plan leads to from those *found*."""
+    owner = found.owner
+    for _ in range(ROUNDS_MAX):
+        before, owner = owner, _again(found, owner, account)
+        if owner == before:
+            break
+    return owner
 
 
 def hold_back(problem: Problem, plan: Plan, slots: Collection[int]) -> Plan:
