@@ -28,7 +28,7 @@ from cluster_core.rebalance.search.way_program import WayProgram
 
 HEAVY = 64
 """Slots above this part of a limit in any resource are heavy."""
-FEW_LIMITS, PAIRS_FEW = 40, 400
+FEW_LIMITS, PAIRS_FEW = 40, 600
 """So many limits, of all masters, are few; then at most so many heavy slots times masters are."""
 PAIRS_MANY, BUNDLES_FEW = 800, 32
 """With more heavy slots times masters than this, all others are in so many bundles an owner."""
