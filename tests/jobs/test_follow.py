@@ -26,7 +26,7 @@ from slotscope.pipelines.bus.following import Followed, Follower
 from slotscope.pipelines.bus.outcome import Outcome
 from slotscope.requests.bus_replay import Request as Replay
 from slotscope.requests.follow import Request
-from slotscope.runtime.errors import InputError
+from slotscope.runtime.errors import InputError, TryAgainError
 from slotscope.runtime.storage.delta_files import exists, read_rows
 from tests.benches.program import slotscope
 from tests.builders.landings import CLUSTER, Landed, landing_files
@@ -77,6 +77,18 @@ def follow(spark: Any, root: Path, landing: Path, **options: Any) -> list[Follow
         threading.Event()
     )
     return told
+
+
+def follow_when_alone(spark: Any, root: Path, landing: Path) -> None:
+    """A JVM outlives the process that was killed by a moment."""
+    for _ in range(5):
+        try:
+            follow(spark, root, landing)
+        except TryAgainError:
+            time.sleep(5)
+        else:
+            return
+    follow(spark, root, landing)
 
 
 def put(files: Iterable[Landed]) -> None:
@@ -168,6 +180,21 @@ def test_a_follower_that_was_killed_as_its_first_batch_began_begins_again(spark,
     assert [one.files for one in follow(spark, tmp_path / "root", tmp_path / "landing")] == [1]
 
 
+def test_a_follower_beside_another_one_says_to_run_it_again(spark, tmp_path) -> None:
+    """As one that was killed, and writes its last file when the next has begun."""
+    root, landing = tmp_path / "root", tmp_path / "landing"
+    put(landing_files(landing, packets_max=600)[:1])
+    request = Request(root=str(root), landing=str(landing), once=True, lateness=LATENESS, node_timeout_ms=1000)
+
+    def write_beside(told: Followed) -> None:
+        commits = root / "checkpoints" / "follow" / "commits"
+        commits.mkdir(exist_ok=True)
+        (commits / "0").write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+    with pytest.raises(TryAgainError, match="another follow is at work in it, or was killed a moment ago"):
+        Follower(spark, request, write_beside).run(threading.Event())
+
+
 def test_a_stream_goes_on_only_with_the_options_and_the_states_that_it_began_with(spark, tmp_path) -> None:
     """It has the names of new files only: from nothing it would tell half a history."""
     files = landing_files(tmp_path / "landing", packets_max=600)
@@ -223,7 +250,7 @@ def test_a_follower_that_is_killed_at_any_moment_loses_nothing_and_counts_nothin
         time.sleep(chance.uniform(0, 10))
         follower.kill()
 
-    follow(spark, root, landing)
+    follow_when_alone(spark, root, landing)
 
     assert differences(root, landing, replayed) == {}
 

@@ -45,6 +45,9 @@ PATIENCE_S: Final = 60.0
 NEWS_S: Final = 1
 """How often is looked whether the stream has ended."""
 
+TAKEN: Final = "Multiple streaming"
+"""What Spark says where another stream writes the same checkpoint."""
+
 
 class Followed(NamedTuple):
     """One batch of one cluster."""
@@ -93,6 +96,9 @@ class Follower:
             is_lasting = isinstance(error, InputError | ClusterCoreError) and not isinstance(error, PlaceError)
             if self._request.once and isinstance(error, PlaceError | OSError):
                 raise TryAgainError(describe(error).line) from error
+            if self._request.once and TAKEN in str(error):
+                told = "another follow is at work in it, or was killed a moment ago"
+                raise TryAgainError(f"{self._request.root}: {told}: run this again when it has ended") from error
             if self._request.once or is_lasting:
                 raise error
             if stop.is_set():
