@@ -3,8 +3,8 @@
 How this works.  Heavy slots (`HEAVY`) are decided one by one, all others may be divided.  With few masters (`FEW_LIMITS`) a `WayProgram` solves
 the cases; with more, bundles of the others (`bundle`) are columns of a `PlacementProgram`: middling ones are bundled, too, where heavy
 slots and masters make many cases (`PAIRS_MANY`).  Where its solution divides a heavy slot, the search tries that slot on every master.  With few
-masters it begins with a placement of the largest that no other place of one of them betters; it goes on with the most promising of all cases: what is proven is no more
-than the least of them.  Price lists give bounds that hold for all slots, in every case (`PriceLists`); as masters are much alike, one for a
+masters it begins with a placement of the largest that no other place of one of them betters; it goes on with the most promising of all
+cases: what is proven is no more than the least of them.  Price lists give bounds that hold for all slots, in every case (`PriceLists`); as masters are much alike, one for a
 slot on one master, with the prices of the two exchanged, says much of that slot on another.  What the lists prove together is the
 `JointProof` proof.  Where the work ends, the heavy slots of the most promising case are rounded.  `complete` then solves the program of all slots around
 the decided ones, and decides the next lighter ones until no slot is divided.
@@ -20,7 +20,7 @@ import numpy as np
 
 from cluster_core.kernels.placement_program import Floats, PlacementProgram, Spread
 from cluster_core.rebalance.bound.cover import PRICE_BITS
-from cluster_core.rebalance.bound.joint_proof import PRICES_MAX, JointProof, coarse
+from cluster_core.rebalance.bound.joint_proof import CASES_MAX, PRICES_MAX, JointProof, coarse
 from cluster_core.rebalance.search.arrays import ProblemArrays
 from cluster_core.rebalance.search.layout import BUNDLES, OVER_COST, Layout, gather, settle
 from cluster_core.rebalance.search.price_lists import PriceLists
@@ -110,7 +110,8 @@ class Branching:
 
     def _is_over(self) -> bool:
         spent = self._program.work + (0 if self._few else self.lists.count * self.lists.work_of_one)
-        return spent > self._work_max or self.layout.arrays.account.is_over()
+        large = len(self._tree) + self._masters > CASES_MAX
+        return large or spent > self._work_max or self.layout.arrays.account.is_over()
 
     def _search(self, root: Case) -> None:
         heap, since = [root], 0

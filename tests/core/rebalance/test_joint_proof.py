@@ -147,6 +147,19 @@ def test_the_search_ends_when_its_work_is_done(monkeypatch):
     assert set(short.decided()) == set(long.decided())
 
 
+@pytest.mark.parametrize("few_limits", [40, 0])
+def test_no_proof_has_more_cases_than_its_check_looks_at(few_limits, monkeypatch):
+    """By ways, and by bundles."""
+    monkeypatch.setattr(branching_module, "FEW_LIMITS", few_limits)
+    monkeypatch.setattr(branching_module, "CASES_MAX", 16)
+    monkeypatch.setattr(branching_module, "CLOSE_ENOUGH", 0.0)
+    scaled, targets, layout = laid_out(random_problem(3, 5, 800, skew=0.8, tolerance=0.02))
+    joint = Branching(layout, 4 * SHORT).proof()
+
+    assert prove_joint(scaled, targets, joint)
+    assert 5 < len(joint.tree) <= 16
+
+
 def test_settling_ends_where_a_column_that_is_held_does_not_fit():
     """Two slots that fill both masters, and a third: it is held somewhere, above the limit."""
     _, _, layout = laid_out(problem([10, 10, 10], "aab", "ab", tolerance=0))
