@@ -18,8 +18,7 @@ class WholeCosts:
     def __init__(
         self, fee: Sequence[int], owner: Sequence[int], loads: Sequence[Sequence[int]], prices: Sequence[Sequence[int]]
     ) -> None:
-        most = max(fee) + sum(max(row[r] for row in prices) * max(load) for r, load in enumerate(loads))
-        kind = np.int64 if most.bit_length() <= WORD_BITS else object
+        kind = np.int64 if bits_needed(fee, loads, prices) <= WORD_BITS else object
         columns = [np.array(load, kind) for load in loads]
         fees, owners = np.array(fee, kind), np.array(owner)
         self._costs: list[NDArray[Any]] = []
@@ -40,6 +39,12 @@ class WholeCosts:
     def at(self, s: int, n: int) -> int:
         """Return what slot *s* costs on master *n*."""
         return int(self._costs[n][s])
+
+
+def bits_needed(fee: Sequence[int], loads: Sequence[Sequence[int]], prices: Sequence[Sequence[int]]) -> int:
+    """Return how many bits the greatest cost may have."""
+    most = max(fee) + sum(max(row[r] for row in prices) * max(load) for r, load in enumerate(loads))
+    return most.bit_length()
 
 
 def add_up(values: NDArray[Any]) -> int:

@@ -171,8 +171,9 @@ def _with_few_ranges(found: Outcome, account: Account, *, quick: bool = False) -
     targets = kept(aim, limits, found.owner)
     part = account.part(RANGES_PART, 0.0 if targets is limits else LEAST_PART)
     spent = RangeBudget(aim, targets, found.owner, prove(found).bound, part).spend(quick=quick)
-    if over and _again(found, spent.owner, account) != spent.owner:
-        return found._replace(owner=_at_rest(found, account))
+    again = _again(found, spent.owner, account) if over else spent.owner
+    if again != spent.owner:
+        return found._replace(owner=_at_rest(found, again if spent.owner == found.owner else found.owner, account))
     return found._replace(owner=spent.owner, curve=spent.curve)
 
 
@@ -181,9 +182,8 @@ def _again(found: Outcome, owner: tuple[int, ...], account: Account) -> tuple[in
     return _search(replace(found.scaled, owner=owner), found.conflicts, account).owner
 
 
-def _at_rest(found: Outcome, account: Account) -> tuple[int, ...]:
-    """Return the owners that plan after plan leads to from those *found*."""
-    owner = found.owner
+def _at_rest(found: Outcome, owner: tuple[int, ...], account: Account) -> tuple[int, ...]:
+    """Return the owners that plan after plan leads to from *owner*."""
     for _ in range(ROUNDS_MAX):
         before, owner = owner, _again(found, owner, account)
         if owner == before:

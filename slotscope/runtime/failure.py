@@ -54,6 +54,11 @@ _NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded|Read-only fi
 """What the system says where nothing can be written any more, whoever tried it."""
 
 
+_TAKEN = "Multiple streaming"
+"""What Spark says where another stream writes the same checkpoint; follow is what has one."""
+TAKEN_LINE = "checkpoints/follow of this root: another follow is at work in it, or was killed a moment ago: run this again when it has ended"
+
+
 class Failure(NamedTuple):
     """How a job ends: *code* for the shell, *line* for the person."""
 
@@ -73,6 +78,8 @@ def describe(error: BaseException) -> Failure:
         return Failure(BAD_INPUT, printable(f"{error.filename}: {error.strerror}"))
     if isinstance(error, TryAgainError):
         return Failure(TRY_AGAIN, printable(str(error)))
+    if _is_sparks(error) and _TAKEN in str(error):
+        return Failure(TRY_AGAIN, TAKEN_LINE)
     travelled = _travelled(str(error)) if _is_sparks(error) else None
     if travelled is not None:
         return Failure(BAD_INPUT, printable(travelled))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cluster_core.kernels.whole_costs import WORD_BITS, WholeCosts, add_up
+from cluster_core.kernels.whole_costs import WORD_BITS, WholeCosts, add_up, bits_needed
 from cluster_core.rebalance.bound.cover import PRICE_BITS
 from cluster_core.rebalance.goal.problem import Scaled
 from cluster_core.rebalance.goal.targets import Targets
@@ -59,11 +59,19 @@ def prove_joint(scaled: Scaled, targets: Targets, joint: JointProof) -> bool:
 
 def coarse(scaled: Scaled, prices: Sequence[int]) -> tuple[int, ...]:
     """Return *prices* rounded down so that whatever they are multiplied with is below 2**62: that is checked much faster."""
-    size = len(scaled.resources)
-    most = max(max(load) for load in scaled.loads) << PRICE_BITS
-    most += sum(max(prices[r::size], default=0) * max(load) for r, load in enumerate(scaled.loads))
-    dropped = min(PRICE_BITS, max(0, most.bit_length() - WORD_BITS))
+    bits = bits_needed(_fees(scaled, PRICE_BITS), scaled.loads, _by_master(scaled, prices))
+    dropped = min(PRICE_BITS, max(0, bits - WORD_BITS))
     return tuple(p >> dropped << dropped for p in prices)
+
+
+def _fees(scaled: Scaled, bits: int) -> list[int]:
+    """Return what it costs to move each slot, in units of which 2**bits are one of the cost."""
+    return [load << bits for load in scaled.loads[scaled.cost]]
+
+
+def _by_master(scaled: Scaled, prices: Sequence[int]) -> list[Sequence[int]]:
+    size = len(scaled.resources)
+    return [prices[n * size : (n + 1) * size] for n in range(len(scaled.masters))]
 
 
 class _PricedSlots:
@@ -75,9 +83,8 @@ class _PricedSlots:
             used |= p
         dropped = min(PRICE_BITS, (used & -used).bit_length() - 1) if used else PRICE_BITS
         self._bits = PRICE_BITS - dropped
-        rows = [[p >> dropped for p in prices[n * size : (n + 1) * size]] for n in range(len(scaled.masters))]
-        fee = [load << self._bits for load in scaled.loads[scaled.cost]]
-        self._costs = WholeCosts(fee, scaled.owner, scaled.loads, rows)
+        rows = _by_master(scaled, [p >> dropped for p in prices])
+        self._costs = WholeCosts(_fees(scaled, self._bits), scaled.owner, scaled.loads, rows)
         self._least = self._costs.cheapest(takers, [(s, scaled.owner[s]) for s in scaled.fixed])
         counted = [s for s, n in enumerate(scaled.owner) if not scaled.masters[n].excluded]
         room = sum(targets.caps[n][r] * rows[n][r] for n in takers for r in range(size))

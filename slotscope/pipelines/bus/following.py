@@ -27,7 +27,7 @@ from slotscope.pipelines.bus.outcome import Outcome
 from slotscope.pipelines.bus.states import Batch
 from slotscope.pipelines.bus.strays import Strays
 from slotscope.runtime.errors import InputError, PlaceError, TryAgainError
-from slotscope.runtime.failure import complaint, describe
+from slotscope.runtime.failure import TRY_AGAIN, complaint, describe
 from slotscope.runtime.text import plural
 from slotscope.sources.bus.point_series import RecordedInput, recorded_inputs
 
@@ -44,9 +44,6 @@ PATIENCE_S: Final = 60.0
 """The longest time until a batch that failed is tried again."""
 NEWS_S: Final = 1
 """How often is looked whether the stream has ended."""
-
-TAKEN: Final = "Multiple streaming"
-"""What Spark says where another stream writes the same checkpoint."""
 
 
 class Followed(NamedTuple):
@@ -94,18 +91,16 @@ class Follower:
             if error is None:
                 return
             is_lasting = isinstance(error, InputError | ClusterCoreError) and not isinstance(error, PlaceError)
-            if self._request.once and isinstance(error, PlaceError | OSError):
-                raise TryAgainError(describe(error).line) from error
-            if self._request.once and TAKEN in str(error):
-                told = "another follow is at work in it, or was killed a moment ago"
-                raise TryAgainError(f"{self._request.root}: {told}: run this again when it has ended") from error
+            failure = describe(error)
+            if self._request.once and (isinstance(error, PlaceError | OSError) or failure.code == TRY_AGAIN):
+                raise TryAgainError(failure.line) from error
             if self._request.once or is_lasting:
                 raise error
             if stop.is_set():
                 return
             failures = 1 if time.monotonic() - started > PATIENCE_S else failures + 1
             wait_s = min(PATIENCE_S, 2.0**failures)
-            sys.stderr.write(f"{complaint(describe(error).line)}; trying again in {wait_s:.0f} s\n")
+            sys.stderr.write(f"{complaint(failure.line)}; trying again in {wait_s:.0f} s\n")
             stop.wait(wait_s)
 
     def _start(self) -> StreamingQuery:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.rebalance import Case, zipf_problem
 from cluster_core.kernels.whole_costs import WholeCosts, add_up
 from cluster_core.rebalance.bound.check import check_plan
 from cluster_core.rebalance.bound.joint_proof import coarse, prove_joint
@@ -105,8 +106,6 @@ def test_a_proof_in_words_and_one_in_whole_numbers_of_any_size_show_the_same(fac
 @pytest.mark.parametrize("seed", [1, 21])
 def test_two_of_twelve_masters_with_slots_that_fill_a_master_are_drained_near_the_bound(seed: int) -> None:
     """Whoever takes in a slot that fills a master must give all else like it away: fractions do not show that, cases do."""
-    from benchmarks.rebalance import Case, zipf_problem
-
     cluster = zipf_problem(Case("", 12, 1.0, 0.0, 0.02, 5, 10), seed)
     masters = [replace(master, drained=n < 2) for n, master in enumerate(cluster.masters)]
     cluster = replace(cluster, masters=masters, bytes_budget=0.05)
