@@ -29,6 +29,10 @@ class WholeCosts:
                     costs += p * column
             self._costs.append(costs)
 
+    def lower(self, s: int, n: int, cost: int) -> None:
+        """Let slot *s* cost less on master *n* by a part of what its load costs there."""
+        self._costs[n][s] -= cost
+
     def cheapest(self, masters: Sequence[int], fixed: Sequence[tuple[int, int]]) -> NDArray[Any]:
         """Return by slot the least cost on one of *masters*; those of *fixed* on the master that it says."""
         least: NDArray[Any] = np.minimum.reduce([self._costs[n] for n in masters])

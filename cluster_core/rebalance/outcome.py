@@ -13,7 +13,7 @@ from cluster_core.rebalance.bound.fees import FeeProof
 from cluster_core.rebalance.bound.hosts import HostProof
 from cluster_core.rebalance.bound.joint_proof import JointProof
 from cluster_core.rebalance.bound.range_bound import least_ranges
-from cluster_core.rebalance.goal.limits import excess, kept, must_drain, overload
+from cluster_core.rebalance.goal.limits import excess, keeps, kept, must_drain, overload
 from cluster_core.rebalance.goal.problem import Number, Scaled, exact
 from cluster_core.rebalance.goal.targets import Targets, find_targets
 from cluster_core.rebalance.plan import CurvePoint, Move, Plan, PlanVerdict, WorstLoad, count_ranges
@@ -60,7 +60,7 @@ def prove(found: Outcome) -> Proof:
     """Return the proof for what was found."""
     limits = find_targets(found.raised)
     bounded = kept(found.scaled, limits, found.owner)
-    if found.proofs is not None and bounded is limits:
+    if found.proofs is not None and keeps(found.scaled, limits, found.owner):
         certificates, joint, fees = tuple(found.proofs.certificates), found.proofs.joint, found.proofs.fees
     else:
         certificates, joint, fees = tuple(certify_masters(found.scaled, bounded, set(found.owner))[0]), None, None

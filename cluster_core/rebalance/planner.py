@@ -27,9 +27,9 @@ from cluster_core.rebalance.bound.certificates import add_up
 from cluster_core.rebalance.bound.conflict import Conflict, ConflictKind, at_tolerance
 from cluster_core.rebalance.bound.dive import SLOTS_MAX
 from cluster_core.rebalance.goal.capacity import keep_capacities
-from cluster_core.rebalance.goal.limits import excess, kept, must_drain, overload
+from cluster_core.rebalance.goal.limits import excess, keeps, kept, must_drain, overload
 from cluster_core.rebalance.goal.problem import Number, Problem, Scaled, exact, validate
-from cluster_core.rebalance.goal.targets import Targets, find_targets
+from cluster_core.rebalance.goal.targets import Targets, find_targets, rehost
 from cluster_core.rebalance.outcome import Outcome, Proposal, certify_masters, conclude, hosts_max, prove, ratios
 from cluster_core.rebalance.plan import Plan, count_ranges
 from cluster_core.rebalance.range_budget import RangeBudget
@@ -148,7 +148,9 @@ def _rounds(
         aimed = replace(now, tolerance=aim.tolerance, problem=replace(now.problem, iterations=next(efforts)))
         targets = find_targets(aimed)
         proposal = _propose(aimed, targets, account, None if first else start)
-        proposal = proposal._replace(after=keep_capacities(aimed, targets, proposal.after))
+        proposal = proposal._replace(
+            after=keep_capacities(aimed, rehost(aimed, targets, proposal.after), proposal.after)
+        )
         first = first or proposal
         gain, relief = worst - excess(now, limits, proposal.after), over - overload(now, limits, proposal.after)
         drains = must_drain(now, now.owner) and not must_drain(now, proposal.after)
@@ -169,7 +171,7 @@ def _with_few_ranges(found: Outcome, account: Account, *, quick: bool = False) -
     over = bool(excess(found.scaled, asked, found.owner) or overload(found.scaled, asked, found.owner))
     aim, limits = found.raised, find_targets(found.raised)
     targets = kept(aim, limits, found.owner)
-    part = account.part(RANGES_PART, 0.0 if targets is limits else LEAST_PART)
+    part = account.part(RANGES_PART, 0.0 if keeps(aim, limits, found.owner) else LEAST_PART)
     spent = RangeBudget(aim, targets, found.owner, prove(found).bound, part).spend(quick=quick)
     again = _again(found, spent.owner, account) if over else spent.owner
     if again != spent.owner:
@@ -195,7 +197,7 @@ def hold_back(problem: Problem, plan: Plan, slots: Collection[int]) -> Plan:
     """Return *plan* without the moves of *slots*, for which no master has room while both copies exist; all its claims anew."""
     scaled = validate(problem)
     raised = replace(scaled, tolerance=plan.tolerance or scaled.tolerance)
-    places = _places(problem, plan.owners_after)
+    places = scaled.places(plan.owners_after)
     after = tuple(scaled.owner[s] if s in slots else n for s, n in enumerate(places))
     said = conclude(Outcome(scaled, plan.conflicts, raised, None, after))
     return replace(said, held_back=tuple(sorted({*plan.held_back, *slots})))
@@ -224,6 +226,8 @@ def _propose(now: Scaled, targets: Targets, account: Account, start: Sequence[in
         joint = (Branching(layout, work) if given and branching.many else branching).proof()
         joint = joint if joint and joint.value > least else None
         least, fees = (joint.value, None) if joint else (least, fees)
+        at = dict(enumerate(now.owner)) | {layout.slots[s]: arrays.takers[n] for s, n in branching.decided().items()}
+        targets = rehost(now, targets, [*at.values()])
     arrays = ProblemArrays(now, targets, least, account)
     return Proposal(certificates, joint, fees, improve(arrays, now.owner, certificates, leaving, branching, start))
 
@@ -259,8 +263,9 @@ def tolerance_table(
     if not problem.iterations and effort != 1:
         problem = replace(problem, iterations=max(CHUNK, int(_usual(problem) * effort)))
     wanted = sorted({exact(t, "tolerance") for t in tolerances})
-    asked = max(validate(problem).tolerance) if known is not None else Fraction(0)
-    first = _places(problem, known.owners_after) if known is not None else None
+    scaled = validate(problem)
+    asked = max(scaled.tolerance) if known is not None else Fraction(0)
+    first = scaled.places(known.owners_after) if known is not None else None
     conflicts = known.conflicts if known is not None else ()
     found: dict[Fraction, Outcome] = {}
     for some in ([t for t in wanted if t >= asked], [t for t in wanted[::-1] if t < asked]):
@@ -276,12 +281,6 @@ def tolerance_table(
             if not excess(found[loose].scaled, targets, found[tight].owner):
                 found[loose] = found[loose]._replace(owner=found[tight].owner)
     return [(exact(t, "tolerance"), conclude(found[exact(t, "tolerance")])) for t in tolerances]
-
-
-def _places(problem: Problem, owners: Sequence[str]) -> list[int]:
-    """Return *owners* by the numbers of the masters."""
-    index = {master.id: n for n, master in enumerate(problem.masters)}
-    return [index[name] for name in owners]
 
 
 def _moved(found: Outcome) -> int:

@@ -14,7 +14,7 @@ from cluster_core.rebalance.bound.joint_proof import prove_joint
 from cluster_core.rebalance.bound.range_bound import least_ranges
 from cluster_core.rebalance.goal.limits import above_capacity, kept
 from cluster_core.rebalance.goal.problem import Problem, Scaled, validate
-from cluster_core.rebalance.goal.targets import Shares, Targets, find_targets
+from cluster_core.rebalance.goal.targets import Shares, Targets, find_targets, rehost
 from cluster_core.rebalance.plan import Plan, PlanVerdict, count_ranges
 
 
@@ -74,7 +74,7 @@ def _check_limits(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int
     if plan.verdict not in (PlanVerdict.MOVE, PlanVerdict.BALANCED):
         return []
     wrong = []
-    sums = scaled.totals(owner)
+    sums, caps = scaled.totals(owner), rehost(scaled, targets, owner).caps
     for n, master in enumerate(scaled.masters):
         if master.drained:
             if n in owner:
@@ -83,8 +83,8 @@ def _check_limits(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int
         if not master.excluded and n in scaled.owner and n not in owner:
             wrong.append(f"{master.id} would lose its last slot")
         for r, name in enumerate(scaled.resources):
-            if not master.excluded and sums[n][r] > targets.caps[n][r]:
-                wrong.append(f"{master.id} holds {sums[n][r]} of {name}, over its limit of {targets.caps[n][r]}")
+            if not master.excluded and sums[n][r] > caps[n][r]:
+                wrong.append(f"{master.id} holds {sums[n][r]} of {name}, over its limit of {caps[n][r]}")
     if targets.zone_share is not None:
         for r, name in enumerate(scaled.resources):
             total = sum(scaled.loads[r])

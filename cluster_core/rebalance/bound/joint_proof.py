@@ -3,7 +3,8 @@
 How this works.  Let load on master n cost p[n][r] >= 0 a unit of resource r, and room below its limit earn as much: a placement within
 all limits gets no dearer by that.  Then every slot can be put where it is cheapest on its own, and the sum is a lower bound for any
 prices (Lagrange).  Where heavy slots make it too low, it is proven case by case: heavy slot s is on the first master, or on the second,
-and so on (`JointProof.tree`), each case with prices of its own.  `prove_joint` repeats the argument in whole numbers; no solver, no rounding.
+and so on (`JointProof.tree`), each case with prices of its own.  A slot heavier than a limit fills whichever master is its host, so there
+it weighs what is common to have (`Targets.common`).  `prove_joint` repeats the argument in whole numbers; no solver, no rounding.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ class JointProof:
 
 
 def prove_joint(scaled: Scaled, targets: Targets, joint: JointProof) -> bool:
-    """Return whether *joint* holds, in whole numbers.  With slots that are heavier than a limit it never does: their hosts vary."""
+    """Return whether *joint* holds, in whole numbers."""
     size, masters = len(scaled.resources), len(scaled.masters)
-    if targets.heavy or len(joint.prices) > PRICES_MAX or len(joint.tree) > CASES_MAX:
+    if len(joint.prices) > PRICES_MAX or len(joint.tree) > CASES_MAX:
         return False
     if any(len(prices) != size * masters or min(prices, default=0) < 0 for prices in joint.prices):
         return False
@@ -55,6 +56,11 @@ def prove_joint(scaled: Scaled, targets: Targets, joint: JointProof) -> bool:
         elif -1 - entry >= len(lists) or lists[-1 - entry].least(case) <= (joint.value - 1) << PRICE_BITS:
             return False
     return not cases
+
+
+def fillers(scaled: Scaled, targets: Targets) -> list[tuple[int, int]]:
+    """Return the slots that fill their host, with the resource in which they do."""
+    return [(h.slot, scaled.resources.index(h.resource)) for h in targets.heavy]
 
 
 def coarse(scaled: Scaled, prices: Sequence[int]) -> tuple[int, ...]:
@@ -85,9 +91,12 @@ class _PricedSlots:
         self._bits = PRICE_BITS - dropped
         rows = _by_master(scaled, [p >> dropped for p in prices])
         self._costs = WholeCosts(_fees(scaled, self._bits), scaled.owner, scaled.loads, rows)
+        for s, r in fillers(scaled, targets):
+            for n in takers:
+                self._costs.lower(s, n, rows[n][r] * max(0, scaled.loads[r][s] - targets.common[n][r]))
         self._least = self._costs.cheapest(takers, [(s, scaled.owner[s]) for s in scaled.fixed])
         counted = [s for s, n in enumerate(scaled.owner) if not scaled.masters[n].excluded]
-        room = sum(targets.caps[n][r] * rows[n][r] for n in takers for r in range(size))
+        room = sum(targets.common[n][r] * rows[n][r] for n in takers for r in range(size))
         self._total = add_up(self._least[counted]) - room
 
     def least(self, case: Sequence[tuple[int, int]]) -> int:

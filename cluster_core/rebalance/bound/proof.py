@@ -42,7 +42,7 @@ def explain_bound(problem: Problem, plan: Plan) -> list[Argument]:
     scaled = validate(problem)
     index = {master.id: n for n, master in enumerate(scaled.masters)}
     limits = find_targets(replace(scaled, tolerance=plan.tolerance or scaled.tolerance))
-    targets = kept(scaled, limits, [index[name] for name in plan.owners_after])
+    targets = kept(scaled, limits, scaled.places(plan.owners_after))
     slots: dict[int, list[int]] = {}
     for slot, n in enumerate(scaled.owner):
         slots.setdefault(n, []).append(slot)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cluster_core.rebalance.bound.joint_proof import fillers
 from cluster_core.rebalance.goal.problem import Scaled
 from cluster_core.rebalance.goal.targets import Targets
 from cluster_core.rebalance.plan import count_ranges
@@ -26,8 +27,11 @@ def _needed(scaled: Scaled, targets: Targets, stay: set[int]) -> int:
     most = 0
     for r, load in enumerate(scaled.loads):
         data = sum(load[s] for s, n in enumerate(scaled.owner) if not scaled.masters[n].excluded)
-        left = data - sum(targets.caps[n][r] for n, m in enumerate(scaled.masters) if n in stay or m.drained)
-        rooms = sorted((targets.caps[n][r] for n in takers if n not in stay), reverse=True)
+        for s, filled in fillers(scaled, targets):
+            if filled == r:
+                data -= max(0, load[s] - min(targets.common[n][r] for n in takers))
+        left = data - sum(targets.common[n][r] for n, m in enumerate(scaled.masters) if n in stay or m.drained)
+        rooms = sorted((targets.common[n][r] for n in takers if n not in stay), reverse=True)
         count = 0
         while left > 0 and count < len(rooms):
             left -= rooms[count]

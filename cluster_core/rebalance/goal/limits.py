@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from cluster_core.rebalance.goal.problem import Scaled
-from cluster_core.rebalance.goal.targets import Targets
+from cluster_core.rebalance.goal.targets import Targets, rehost
 
 
 def must_drain(scaled: Scaled, owner: Sequence[int]) -> bool:
@@ -16,15 +16,15 @@ def must_drain(scaled: Scaled, owner: Sequence[int]) -> bool:
 
 
 def excess(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Fraction:
-    """Return by how many fair shares the worst master is over a limit, or a zone over its share; 0 where none is."""
-    worst = Fraction(0)
+    """Return by how many fair shares the worst master is over a limit, or a zone over its share; 0 where none is.  Who has a heavy slot is its host."""
+    worst, caps = Fraction(0), rehost(scaled, targets, owner).caps
     sums = scaled.totals(owner)
     for n, row in enumerate(sums):
         if scaled.masters[n].excluded or scaled.masters[n].drained:
             continue
         for r, load in enumerate(row):
-            if load > targets.caps[n][r]:
-                worst = max(worst, (load - targets.caps[n][r]) / (targets.fair[n][r] or Fraction(1)))
+            if load > caps[n][r]:
+                worst = max(worst, (load - caps[n][r]) / (targets.fair[n][r] or Fraction(1)))
     if targets.zone_share is not None:
         for r in range(len(scaled.resources)):
             total = sum(scaled.loads[r])
@@ -36,13 +36,18 @@ def excess(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Fraction:
     return worst
 
 
+def keeps(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> bool:
+    """Return whether a placement is within all limits and leaves no drained master a slot."""
+    return not must_drain(scaled, owner) and excess(scaled, targets, owner) == 0
+
+
 def kept(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Targets:
-    """Return the limits that a placement keeps: *targets*, or where it misses one, no less than what it leaves every master.
+    """Return the limits that a placement keeps: *targets* with its hosts, or where it misses one, no less than what it leaves every master.
 
     Whatever is proven to move for these limits, the placement itself moves too.
     """
-    if not must_drain(scaled, owner) and excess(scaled, targets, owner) == 0:
-        return targets
+    if keeps(scaled, targets, owner):
+        return rehost(scaled, targets, owner)
     sums = scaled.totals(owner)
     common = tuple(tuple(map(max, row, held)) for row, held in zip(targets.common, sums, strict=True))
     return replace(targets, common=common, caps=common, heavy=(), hosts=(), zone_share=None)

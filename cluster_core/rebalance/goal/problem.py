@@ -83,6 +83,11 @@ class Scaled:
         """The masters, by index."""
         return self.problem.masters
 
+    def places(self, ids: Sequence[str]) -> tuple[int, ...]:
+        """Return the indices of the masters *ids*; KeyError for one that is unknown."""
+        index = {master.id: n for n, master in enumerate(self.masters)}
+        return tuple(index[one] for one in ids)
+
     def totals(self, owner: Sequence[int]) -> list[list[int]]:
         """Return the load of every master and resource, ``[n][r]``, when *owner* holds."""
         columns = []

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate
 
@@ -90,17 +90,17 @@ def find_targets(scaled: Scaled) -> Targets:
         target = (1 + scaled.tolerance[r]) * shares[0]
         heavy += [HeavySlot(s, name, load[s] / shares[0], int(-(-load[s] // target)) if target else 1) for s in giants]
     common = _limits(scaled, fair, capacity, relaxed, takers)
-    hosts, caps = _host(scaled, capacity, common, heavy, takers)
+    hosts = _host(scaled, capacity, common, heavy, takers)
     share, forced = _zone_share(scaled, common, heavy, takers)
     return Targets(
         tuple(tuple(row) for row in fair),
         tuple(capacity),
         tuple(tuple(row) for row in common),
-        tuple(tuple(row) for row in caps),
+        _caps_of(scaled, common, heavy, hosts),
         tuple(relaxed),
         tuple(floors),
         tuple(heavy),
-        tuple(hosts),
+        tuple(sorted(hosts.items())),
         share,
         forced,
     )
@@ -213,38 +213,60 @@ def pinned_loads(scaled: Scaled) -> list[list[int]]:
     return pinned
 
 
-def _host(
-    scaled: Scaled, capacity: list[tuple[int | None, ...]], common: list[list[int]], heavy: list[HeavySlot],
-    takers: list[int],
-) -> tuple[list[tuple[int, int]], list[list[int]]]:  # fmt: skip
-    """Give every heavy slot a master that can hold it, if there is one: its own, else the one where least has to make room."""
+def rehost(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Targets:
+    """Return *targets* with the masters as hosts on which *owner* has the heavy slots, where they can hold them at all."""
+    if not targets.heavy:
+        return targets
+    at = {h.slot: owner[h.slot] for h in targets.heavy}
+    hosts = {s: n for s, n in at.items() if _may_host(scaled, targets.capacity, s, n)}
+    return replace(
+        targets, hosts=tuple(sorted(hosts.items())), caps=_caps_of(scaled, targets.common, targets.heavy, hosts)
+    )
+
+
+def _may_host(scaled: Scaled, capacity: Sequence[tuple[int | None, ...]], s: int, n: int) -> bool:
+    master = scaled.masters[n]
+    return not master.drained and not master.excluded and fits(scaled, capacity, s, n)
+
+
+def _caps_of(
+    scaled: Scaled, common: Sequence[Sequence[int]], heavy: Sequence[HeavySlot], hosts: Mapping[int, int]
+) -> tuple[tuple[int, ...], ...]:
     caps = [list(row) for row in common]
-    ratio: dict[int, Fraction] = {}
-    for h in heavy:
-        ratio[h.slot] = max(ratio.get(h.slot, h.ratio), h.ratio)
-    slots = sorted(ratio, key=lambda s: (s not in scaled.fixed, -ratio[s], s))
-    held = [0] * len(scaled.masters)
-    for s, n in enumerate(scaled.owner):
-        held[n] += scaled.loads[scaled.cost][s]
-    hosts: dict[int, int] = {}
-    taken: dict[int, None] = {}
-    for s in slots:
-        home = scaled.owner[s]
-        if home in takers and home not in taken and fits(scaled, capacity, s, home):
-            hosts[s] = home
-            taken[home] = None
-    free = sorted((n for n in takers if n not in taken), key=lambda n: (held[n], n))
-    for s in slots:
-        if s not in hosts and s not in scaled.fixed:
-            n = next((n for n in free if fits(scaled, capacity, s, n)), -1)
-            if n >= 0:
-                hosts[s] = n
-                free.remove(n)
     for h in heavy:
         if h.slot in hosts:
             n, r = hosts[h.slot], scaled.resources.index(h.resource)
             caps[n][r] = max(caps[n][r], scaled.loads[r][h.slot])
-    return sorted(hosts.items()), caps
+    return tuple(tuple(row) for row in caps)
+
+
+def _host(
+    scaled: Scaled, capacity: list[tuple[int | None, ...]], common: list[list[int]], heavy: list[HeavySlot],
+    takers: list[int],
+) -> dict[int, int]:  # fmt: skip
+    """Give every heavy slot a master of its own that can hold it, if there is one: where least has to move for that."""
+    ratio: dict[int, Fraction] = {}
+    for h in heavy:
+        ratio[h.slot] = max(ratio.get(h.slot, h.ratio), h.ratio)
+    cost = scaled.loads[scaled.cost]
+    hosts: dict[int, int] = {}
+    for s in sorted(ratio, key=lambda s: (s not in scaled.fixed, -ratio[s], s)):
+        filled = [scaled.loads[scaled.resources.index(h.resource)] for h in heavy if h.slot == s]
+        held, leaves = [0] * len(scaled.masters), [0] * len(scaled.masters)
+        for t, n in enumerate(scaled.owner):
+            if t != s:
+                held[n] += cost[t]
+                leaves[n] += cost[t] if any(load[t] for load in filled) else 0
+        home, free = scaled.owner[s], [n for n in takers if n not in hosts.values()]
+
+        def more(n: int, s: int = s, held: list[int] = held, leaves: list[int] = leaves, home: int = home) -> int:
+            own = cost[s] if n == home else 0
+            return cost[s] - own + leaves[n] - max(0, held[n] + own - common[n][scaled.cost])
+
+        free = [n for n in free if (n == home if s in scaled.fixed else fits(scaled, capacity, s, n))]
+        if free:
+            hosts[s] = min(free, key=lambda n: (more(n), n != home, n))
+    return hosts
 
 
 def fits(scaled: Scaled, capacity: Sequence[tuple[int | None, ...]], s: int, n: int) -> bool:

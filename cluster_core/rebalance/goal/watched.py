@@ -37,6 +37,4 @@ def watch(
     like: dict[str, Any] = {"loads": loads, "masters": masters, "cost": next(iter(loads)), "tolerance": tolerance}
     scaled = validate(replace(problem, **like, zone_share_max=None, gain_min=0))
     targets = find_targets(scaled)
-    index = {master.id: n for n, master in enumerate(scaled.masters)}
-    owner = tuple(index[name] for name in owners_after)
-    return Watched(scaled, targets, reach_of(scaled, targets, owner))
+    return Watched(scaled, targets, reach_of(scaled, targets, scaled.places(owners_after)))

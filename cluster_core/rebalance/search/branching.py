@@ -234,10 +234,10 @@ class Branching:
         return self._program.parts()
 
     def proof(self) -> JointProof | None:
-        """Return what is proven by as few price lists as a proof may have; None where that is less than nothing, or slots are too heavy for any limit."""
+        """Return what is proven by as few price lists as a proof may have; None where that is less than nothing."""
         layout = self.layout
         scaled = layout.arrays.scaled
-        if layout.arrays.targets.heavy or self._given:
+        if self._given:
             return None
         least, chosen = self.lists.cover(list(self._closed.values()), PRICES_MAX)
         value = int(least * float(layout.mean[scaled.cost]) * (1 - PRECISION))

@@ -93,7 +93,9 @@ class Division:
             columns += bundle(slots, layout.rows, bundles if place == home else BUNDLES_AWAY) if free else [slots]
         self._loads = np.array([layout.rows[column].sum(0) for column in columns])
         homes = np.array([layout.home[column[0]] for column in columns])
-        self._away = (homes[:, None] != np.arange(masters)) * self._loads[:, [layout.arrays.scaled.cost]]
+        self._away = (homes[:, None] != np.arange(masters)) * np.array(
+            [[layout.costs[column].sum()] for column in columns]
+        )
         self._room = layout.caps * (1 - MARGIN)
         places = [at[column[0]] for column in columns]
         heavy = places[: len(self.heavy)]
@@ -270,7 +272,7 @@ class Division:
         """Return the masters of heavy slots, those that are the same named so that least moves."""
         gain = np.zeros((len(self.layout.takers), len(self.layout.takers)))
         for k, n in enumerate(chosen.tolist()):
-            gain[n] += self._loads[k, self.layout.arrays.scaled.cost] - self._away[k]
+            gain[n] += self.layout.costs[self.heavy[k]] - self._away[k]
         name = dict(enumerate(range(len(gain))))
         for members in kinds:
             count = len(members)

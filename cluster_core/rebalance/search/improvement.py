@@ -15,6 +15,7 @@ from cluster_core.rebalance.search.completion import complete, sketch
 from cluster_core.rebalance.search.dice import CHUNK
 from cluster_core.rebalance.search.division import MASTERS_MAX, Division, has_many
 from cluster_core.rebalance.search.first_placements import cut_runs, pack, pack_runs, with_hosts
+from cluster_core.rebalance.search.layout import Layout
 from cluster_core.rebalance.search.local_search import POLISH, REPAIR, Cooling, search_from
 
 SOME_SKEWED = (Cooling(0.03, 0.002, 100.0, 0.25, 0.02, 1.3),)
@@ -65,7 +66,7 @@ def _fill(
     Where one breaks limits, or the best moves much more than is proven, the heavy slots are divided anew (`Division`).  What it makes of the slots
     of *start* that are not light is enough where it keeps the limits.
     """
-    layout = branching.layout
+    layout = Layout(arrays)
     decided, parts = branching.decided(), branching.parts()
     given = {s: n for s, n in enumerate(layout.inside(start)) if n >= 0} if start else {}
     starts: list[tuple[Mapping[int, int], Sequence[int]]] = [(decided, layout.home)]

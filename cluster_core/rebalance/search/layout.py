@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.kernels.placement_program import PlacementProgram, Spread
+from cluster_core.rebalance.bound.joint_proof import fillers
 from cluster_core.rebalance.search.arrays import ProblemArrays
 
 MIDDLING = 1024
@@ -30,7 +31,10 @@ WORK_OF_STEP = 400
 
 
 class Layout:
-    """The slots that may be placed and the masters that may take them, numbered from 0; loads and limits in mean slots."""
+    """The slots that may be placed and the masters that may take them, numbered from 0; loads and limits in mean slots.
+
+    A slot that is too heavy for a limit weighs as much as the largest limit, wherever it is, so that it fills its host.
+    """
 
     def __init__(self, arrays: ProblemArrays) -> None:
         scaled, takers = arrays.scaled, arrays.takers
@@ -39,12 +43,20 @@ class Layout:
         self.slots = [s for s, n in enumerate(scaled.owner) if not scaled.masters[n].excluded]
         self.mean = np.array([sum(row) / len(row) or 1.0 for row in arrays.shares])
         self.rows = np.array(arrays.shares).T[self.slots] / self.mean
+        self.costs = self.rows[:, scaled.cost].copy()
         self.home = [place.get(scaled.owner[s], -1) for s in self.slots]
         self.free = [s not in scaled.fixed for s in self.slots]
         self._place = place
         self.caps = np.array(arrays.caps).reshape(-1, self.size)[takers] / self.mean
-        self.limits = np.array([arrays.targets.caps[n] for n in takers], float) / self.mean
-        most = self.caps.max(0)
+        self.limits = np.array([arrays.targets.common[n] for n in takers], float) / self.mean
+        most = self.limits.max(0)
+        number = {s: k for k, s in enumerate(self.slots)}
+        self._fillers = [(number[s], r) for s, r in fillers(scaled, arrays.targets)]
+        self._full = {k: self.rows[k].copy() for k, _ in self._fillers}
+        for k, r in self._fillers:
+            self.rows[k, r] = min(self.rows[k, r], most[r])
+            self.caps[:, r] = np.minimum(self.caps[:, r], most[r])
+        most = np.minimum(most, self.caps.max(0))
         self.part = np.divide(self.rows, most, out=np.zeros_like(self.rows), where=most > 0).max(1)
         self.singles = [s for s in np.flatnonzero(self.part > 1 / MIDDLING).tolist() if self.free[s]]
         self.singles.sort(key=lambda s: (-self.part[s], s))
@@ -52,6 +64,15 @@ class Layout:
     def inside(self, at: Sequence[int]) -> list[int]:
         """Return a placement of all slots by the numbers in here: -1 on a master that takes nothing."""
         return [self._place.get(at[s], -1) for s in self.slots]
+
+    def loads_on(self, slots: Sequence[int]) -> NDArray[np.float64]:
+        """Return what *slots* weigh [slot, master, resource]: one that is too heavy for a limit, as much as fills that master."""
+        loads = np.repeat(self.rows[slots][:, None], len(self.takers), 1)
+        number = {s: k for k, s in enumerate(slots)}
+        for s, r in self._fillers:
+            if s in number:
+                loads[number[s], :, r] = np.minimum(self._full[s][r], self.limits[:, r])
+        return loads
 
     def given(self, places: Mapping[int, int]) -> dict[int, int]:
         """Return *places* of some slots by the numbers in here."""
@@ -68,7 +89,7 @@ class Layout:
     def fees(self, columns: Sequence[Sequence[int]], base: Sequence[int], extra: float) -> NDArray[np.float64]:
         """Return what every column costs on every master: its load away from home, *extra* a slot away from its *base*."""
         first = [column[0] for column in columns]
-        cost = self._sums(columns)[:, self.arrays.scaled.cost]
+        cost = self._sums(columns, self.costs)
         away = np.array(self.home)[first][:, None] != np.arange(len(self.takers))
         moved = np.array(base)[first][:, None] != np.arange(len(self.takers))
         many = np.array([len(column) for column in columns])
@@ -83,10 +104,10 @@ class Layout:
                 fees[s] = np.where(np.arange(len(self.takers)) == n, fees[s], np.inf)
         return fees
 
-    def _sums(self, columns: Sequence[Sequence[int]]) -> NDArray[np.float64]:
+    def _sums(self, columns: Sequence[Sequence[int]], rows: NDArray[np.float64]) -> NDArray[np.float64]:
         ends = np.cumsum([len(column) for column in columns])
         slots = [s for column in columns for s in column]
-        return np.add.reduceat(self.rows[slots], np.concatenate([[0], ends[:-1]]), axis=0)
+        return np.add.reduceat(rows[slots], np.concatenate([[0], ends[:-1]]), axis=0)
 
     def work_max(self) -> int:
         """Return the work that one program may take."""
@@ -101,7 +122,12 @@ class Layout:
         """Return the linear program of *columns*, lists of slots that stay together, each beginning on a master of *start*; *margin* mean slots below limits."""
         fees = self.fees(columns, self.home if base is None else base, extra)
         return PlacementProgram(
-            self._sums(columns), self.caps - margin, fees, np.array(start), OVER_COST, self.arrays.account.spend
+            self._sums(columns, self.rows),
+            self.caps - margin,
+            fees,
+            np.array(start),
+            OVER_COST,
+            self.arrays.account.spend,
         )
 
 

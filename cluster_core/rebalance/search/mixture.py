@@ -32,7 +32,7 @@ def mix(layout: Layout, budget: float, kinds_max: int) -> list[int] | None:
 
     Light slots are in *kinds_max* columns an owner.  The placement misses limits by what would have to be picked.
     """
-    masters, size, cost = len(layout.takers), layout.size, layout.arrays.scaled.cost
+    masters, size = len(layout.takers), layout.size
     pinned = [s for s, free in enumerate(layout.free) if not free and layout.home[s] >= 0]
     heavy = layout.singles[: max(1, WHOLE // masters)]
     apart = {*heavy, *pinned}
@@ -53,7 +53,7 @@ def mix(layout: Layout, budget: float, kinds_max: int) -> list[int] | None:
     room = layout.caps * (1 - MARGIN)
     for s in pinned:
         room[layout.home[s]] -= layout.rows[s]
-    away = (homes[:, None] != np.arange(masters)) * loads[:, [cost]]
+    away = (homes[:, None] != np.arange(masters)) * np.array([[layout.costs[column].sum()] for column in columns])
     many, count, owners = len(heavy), len(columns), len(owned)
 
     # rows: every column is somewhere, so is every mixture; what is picked, by column and master; limits; the budget

@@ -64,7 +64,7 @@ class PriceLists:
         self._rows, self._heavy = np.ascontiguousarray(layout.rows), np.zeros(len(layout.slots), bool)
         self._heavy[heavy] = True
         self.fees = layout.fees_of_all()
-        self.heavy_rows, self.heavy_fees = self._rows[heavy], self.fees[heavy]
+        self.heavy_loads, self.heavy_fees = layout.loads_on(heavy), self.fees[heavy]
         self._total, self._price = np.empty(FIRST), np.empty((FIRST, self.limits.size))
         self._regret = np.empty((FIRST, len(heavy), len(layout.takers)))
         self._places = np.zeros(len(layout.slots), np.int64)
@@ -78,7 +78,7 @@ class PriceLists:
             self._regret = np.concatenate([self._regret, np.empty_like(self._regret)])
         prices, loads = price.reshape(self.limits.shape), np.zeros(self.limits.shape)
         fee, light = put_light(self._rows, self.fees, prices, self._heavy, loads, self._places)
-        costs = self.heavy_fees + self.heavy_rows @ prices.T
+        costs = self.heavy_fees + (self.heavy_loads * prices).sum(2)
         least = costs.min(1) if len(costs) else np.zeros(0)
         self._total[self.count] = light + least.sum() - (prices * self.limits).sum()
         self._regret[self.count] = costs - least[:, None]

@@ -31,7 +31,7 @@ class WayProgram:
 
     def __init__(self, lists: PriceLists, over_cost: float, spend: Callable[[float], None]) -> None:
         self.lists, self._spend = lists, spend
-        self.loads = lists.heavy_rows
+        self.loads = lists.heavy_loads.max(1)
         count, masters = lists.heavy_fees.shape
         self._count, self._masters, self._limits = count, masters, lists.limits.size
         size = self._limits // masters
@@ -44,7 +44,7 @@ class WayProgram:
         )
         own = np.repeat(self._limits + 1 + np.arange(count), masters)[:, None]
         rows = np.hstack([np.tile(each.reshape(masters, size), (count, 1)), own])
-        values = np.hstack([np.repeat(self.loads, masters, 0), np.ones((count * masters, 1))])
+        values = np.hstack([lists.heavy_loads.reshape(-1, size), np.ones((count * masters, 1))])
         fees = lists.heavy_fees.ravel()
         upper = np.where(np.isfinite(fees), 1.0, 0.0)
         starts = np.arange(count * masters) * (size + 1)

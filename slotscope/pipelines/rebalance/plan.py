@@ -15,7 +15,7 @@ from cluster_core.rebalance.execution.commands import Path
 from cluster_core.rebalance.execution.remaining import seconds_of
 from cluster_core.rebalance.execution.staleness import hash_state
 from cluster_core.rebalance.goal.problem import Problem, Scaled, exact, validate
-from cluster_core.rebalance.goal.targets import Targets, find_targets
+from cluster_core.rebalance.goal.targets import Targets, find_targets, rehost
 from cluster_core.rebalance.goal.watched import Watched, watch
 from cluster_core.rebalance.ordering import Batch, Room, TimeModel, order_moves
 from cluster_core.rebalance.plan import Plan, PlanVerdict
@@ -98,7 +98,8 @@ def make_plan(
     with progress("planning"):
         found = defragment(problem, stop) if join_ranges else plan(problem, stop)
     with progress("ordering the moves"):
-        found, batches = _ordered(problem, found, _rooms(scaled, targets, nodes), schedule)
+        rooms = _rooms(scaled, rehost(scaled, targets, scaled.places(found.owners_after)), nodes)
+        found, batches = _ordered(problem, found, rooms, schedule)
     epochs = {node.id: node.config_epoch for node in nodes if node.address}
     document = write_document(problem, found, batches, nodes, schedule.model, unread)
     slots = slot_rows(problem, found)

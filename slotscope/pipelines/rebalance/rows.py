@@ -10,7 +10,7 @@ from typing import Any
 
 from cluster_core.rebalance.goal.outlook import Growth, look_ahead
 from cluster_core.rebalance.goal.problem import Scaled, exact
-from cluster_core.rebalance.goal.targets import HeavySlot, Targets
+from cluster_core.rebalance.goal.targets import HeavySlot, Targets, rehost
 from cluster_core.rebalance.plan import Plan, count_ranges, slot_ranges
 from cluster_core.rebalance.planner import pieces_of_tag
 from cluster_core.rebalance.search.account import never
@@ -208,8 +208,8 @@ def _load_rows(made: MadePlan) -> list[LoadRow]:
 
 def _loads_of(made: MadePlan, scaled: Scaled, targets: Targets, *, is_balanced: bool) -> list[LoadRow]:
     stored = made.stored
-    index = {master.id: n for n, master in enumerate(scaled.masters)}
-    after = tuple(index[name] for name in stored.plan.owners_after)
+    after = scaled.places(stored.plan.owners_after)
+    targets = rehost(scaled, targets, after)
     sums = scaled.totals(scaled.owner), scaled.totals(after)
     slots = [_held(owner, len(scaled.masters)) for owner in (scaled.owner, after)]
     rows = []
@@ -303,11 +303,11 @@ def heavy_parts(root: str, snapshot_id: str, heavy: Sequence[HeavySlot]) -> dict
 
 def _heavy_rows(made: MadePlan, parts: Mapping[int, Sequence[Row]]) -> list[Row]:
     problem, plan, scaled, targets = made.stored.problem, made.stored.plan, made.scaled, made.targets
-    index = {master.id: n for n, master in enumerate(scaled.masters)}
+    after = scaled.places(plan.owners_after)
     rows: list[Row] = []
     for heavy in plan.heavy:
         r = scaled.resources.index(heavy.resource)
-        n = index[plan.owners_after[heavy.slot]]
+        n = after[heavy.slot]
         load = float(problem.loads[heavy.resource][heavy.slot])
         target = (1 + scaled.tolerance[r]) * targets.fair[n][r] / scaled.units[r]
         head = HeavyRow(heavy.slot, scaled.masters[n].id, heavy.resource, float(heavy.ratio), heavy.pieces)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from cluster_core.rebalance.bound.conflict import Conflict, ConflictKind, LimitKind, limits_of
-from cluster_core.rebalance.goal.limits import kept
+from cluster_core.rebalance.goal.limits import keeps
 from cluster_core.rebalance.goal.problem import validate
 from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.plan import PlanVerdict
@@ -117,8 +117,7 @@ def _given(stored: StoredPlan, one: Conflict, names: str = "", *, but: LimitKind
 def _keeps(stored: StoredPlan) -> bool:
     scaled = validate(stored.problem)
     limits = find_targets(replace(scaled, tolerance=stored.plan.tolerance))
-    index = {master.id: n for n, master in enumerate(scaled.masters)}
-    return kept(scaled, limits, [index[name] for name in stored.plan.owners_after]) is limits
+    return keeps(scaled, limits, scaled.places(stored.plan.owners_after))
 
 
 def _capacity_warnings(stored: StoredPlan) -> list[Caveat]:

@@ -15,7 +15,7 @@ from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.outcome import certify_masters
 from cluster_core.rebalance.planner import plan
 from cluster_core.rebalance.search.covers import certify_hosts
-from tests.builders.rebalance_problems import problem
+from tests.builders.rebalance_problems import applied, problem
 from tests.examples import examples
 
 
@@ -89,6 +89,23 @@ def test_what_the_host_gives_away_is_in_the_bound_and_checked_with_the_plan():
     assert add_up(found.certificates, found.hosts_max) == 0
     assert found.bound == found.hosts.value == found.moved == 200
     assert check_plan(GIANT, found) == []
+
+
+def test_a_slot_of_very_many_keys_goes_where_few_bytes_have_to_make_room_for_it():
+    """At home 420 bytes would have to leave; the second master has 8."""
+    cluster = problem(
+        {"serialized_bytes": [2] + [60] * 7 + [2] * 4 + [69] * 8, "keys": [900] + [10] * 19},
+        "aaaaaaaabbbbcccccccc",
+        "abc",
+        tolerance=0.7,
+    )
+    found = plan(cluster)
+
+    assert found.owners_after[0] == "b"
+    assert found.owners_after.count("b") == 1
+    assert found.moved == 2 + 8
+    assert check_plan(cluster, found) == []
+    assert plan(applied(cluster, found.owners_after)).moves == ()
 
 
 def test_a_proof_by_hosts_that_says_more_or_leaves_one_out_is_found_out():

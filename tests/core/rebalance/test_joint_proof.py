@@ -40,7 +40,7 @@ def laid_out(cluster):
     st.data(),
 )
 def test_no_placement_within_the_limits_moves_less_than_the_joint_bound(loads, masters, tolerance, data):
-    """Every placement there is; the last master may be drained."""
+    """Every placement there is, heavy slots alone on any master; the last master may be drained."""
     owners = data.draw(st.lists(st.integers(0, masters - 1), min_size=len(loads), max_size=len(loads)))
     drained = masters == 3 and data.draw(st.booleans())
     cluster = problem(
@@ -55,18 +55,39 @@ def test_no_placement_within_the_limits_moves_less_than_the_joint_bound(loads, m
     least = [
         sum(loads[s][0] for s, n in enumerate(placed) if n != owners[s])
         for placed in product(takers, repeat=len(loads))
-        if all(
-            sum(loads[s][r] for s, n in enumerate(placed) if n == m) <= targets.caps[m][r]
-            for m in takers
-            for r in (0, 1)
-        )
+        if all(keeps_limit(scaled, targets, placed, m, r) for m in takers for r in (0, 1))
     ]
 
-    if joint is None:
-        assert targets.heavy
-    else:
-        assert prove_joint(scaled, targets, joint)
-        assert not least or joint.value <= min(least)
+    assert prove_joint(scaled, targets, joint)
+    assert not least or joint.value <= min(least)
+
+
+def keeps_limit(scaled, targets, placed, m, r):
+    """Whether master *m* holds no more of resource *r* than all may, or one heavy slot and nothing beside it."""
+    held = [(s, scaled.loads[r][s]) for s, n in enumerate(placed) if n == m and scaled.loads[r][s]]
+    heavy = {h.slot for h in targets.heavy if h.resource == scaled.resources[r]}
+    alone = len(held) == 1 and held[0][0] in heavy
+    return alone or sum(load for _, load in held) <= targets.common[m][r]
+
+
+def test_a_joint_proof_is_no_proof_where_a_heavy_slot_may_have_another_host():
+    """All keys but one slot's are on the first master: it need not be the host, nor must that slot move to the third."""
+    scaled, targets, layout = laid_out(FULL_OF_KEYS)
+    joint = Branching(layout, SHORT).proof()
+
+    assert [h.slot for h in targets.heavy] == [0]
+    assert prove_joint(scaled, targets, joint)
+    assert joint.value <= 10 < sum(FULL_OF_KEYS.loads["serialized_bytes"][1:8])
+    assert not prove_joint(scaled, targets, replace(joint, value=11))
+
+
+FULL_OF_KEYS = problem(
+    {"serialized_bytes": [2, 60, 60, 60, 60, 60, 60, 60] + [2] * 4 + [69] * 8, "keys": [900] + [10] * 19},
+    "aaaaaaaabbbbcccccccc",
+    "abc",
+    tolerance=0.7,
+)
+"""The first master has a slot of very many keys and few bytes, and much besides; the second has hardly any bytes."""
 
 
 @pytest.mark.long
