@@ -51,7 +51,7 @@ DECISIVE = 0.05
 """Where fees raise the bound by more than this share, the slots that they are for go where the proof puts them."""
 WORK_MAX = 11e9
 """Work of all searches of a plan together; see `Account`."""
-CONFLICTS_PART, LEAST_PART, RANGES_PART, RANGES_RESERVE = 0.42, 0.75, 0.4, 0.23
+CONFLICTS_PART, LEAST_PART, RANGES_PART, RANGES_RESERVE = 0.42, 0.75, 0.4, 0.33
 """Most parts of it for what contradicts itself, for the placement that moves least, and for fewer slot ranges, and what is kept for these.
 Where that placement misses limits, it is looked for once more from what has fewer ranges, to see that this stays."""
 WORK_OF_STEP = 120

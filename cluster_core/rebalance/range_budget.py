@@ -13,10 +13,11 @@ from cluster_core.rebalance.goal.problem import Scaled, exact
 from cluster_core.rebalance.goal.targets import Targets
 from cluster_core.rebalance.plan import CurvePoint, count_ranges
 from cluster_core.rebalance.search.account import Account
-from cluster_core.rebalance.search.arrays import ProblemArrays
+from cluster_core.rebalance.search.arrays import MANY, ProblemArrays
+from cluster_core.rebalance.search.first_placements import cut_runs
 from cluster_core.rebalance.search.layout import Layout
-from cluster_core.rebalance.search.mixture import mix
-from cluster_core.rebalance.search.ranges import FIRM, QUICK, SETTLE, WARM, RangeSearch, Walk, thorough
+from cluster_core.rebalance.search.picking import Picking
+from cluster_core.rebalance.search.ranges import FEW_MASTERS, FIRM, QUICK, SETTLE, WARM, RangeSearch, Walk, thorough
 
 BUDGETS = (Fraction(0), Fraction(1, 100), Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))
 """Budgets of the curve, above the bound; the problem's own and none at all are tried, too."""
@@ -25,7 +26,7 @@ CURVE_EFFORT = 0.1
 KEPT_PART = 0.15
 """Part of the work that is kept for larger budgets."""
 FEW_EFFORT = 0.6
-"""Part of the walks that the problem's own budget gets where masters are few: there is another way to begin with them (`mix`)."""
+"""Part of the walks that the problem's own budget gets where masters are few: there is another way to begin with them (`Picking`)."""
 SHREDDED = 20
 """With more ranges a master than this, limits or the budget are in the way, ..."""
 PATIENT = FIRM._replace(price=0.2, rise=16.0, learn=1e3)
@@ -36,14 +37,18 @@ AGAIN = (
     (100, FIRM._replace(price=0.2, learn=1e2)),
 )
 AGAIN_FEW = (0, PATIENT), (100, COOL), (0, COOL)
-"""... and where windows beside heavy slots are no better beginning, these walks begin with the placement that moves least, so many of
+"""... and where windows beside picked slots are no better beginning, these walks begin with the placement that moves least, so many of
 the heaviest slots left where that has them; with few masters cool ones, which stay near it, where little more may move."""
-MIXED = (WARM._replace(anew=True), PATIENT, SETTLE)
-"""Walks from windows beside heavy slots, first with limits so dear that little but single slots changes masters."""
-MIXED_MASTERS = 6
-"""With more masters that take slots the program for these windows takes too long."""
-MIXED_KINDS = 16
-"""Columns of light slots an owner in it."""
+COOL_MASTERS = 6
+"""Masters that are few in that sense."""
+PICKED = (WARM._replace(warm=0.3, price=30.0, anew=True), SETTLE)
+"""Walks from windows beside picked slots: cool, with limits dear, since hardly any is broken."""
+PICKED_TURNS = 4
+"""Placements of windows and picked slots that are tried."""
+WALKS_BACK, HOPELESS = 0.2, 1.0
+"""Parts of what may move beyond the least: walks do not begin where more than the first is moved besides, and with more than the second nothing is tried again."""
+WALK_PART = 0.15
+"""Part of the work for them that is kept for the last walk."""
 UNBOUNDED = float("inf")
 
 
@@ -82,20 +87,23 @@ class RangeBudget:
             return Spent(self._find(self.owner, self.amount(wanted), QUICK, CURVE_EFFORT))
         chosen: dict[Fraction | None, tuple[int, ...]] = {}
         self._arrays.account = self._account.part(1.0, KEPT_PART)
-        at = self.owner
-        for budget in sorted(b for b in BUDGETS if b < wanted):
-            if budget and self.amount(budget) == self._least:
-                continue
-            limit, walks = (self.amount(budget), QUICK) if budget else (self._least, (SETTLE,))
-            at = chosen[budget] = self._find(at, limit, walks, CURVE_EFFORT)
-        masters = len(self._arrays.takers)
-        effort = FEW_EFFORT if masters <= MIXED_MASTERS else 1.0
-        at = self._find(at, self.amount(wanted) if wanted else self._least, thorough(masters), effort)
-        chosen[wanted] = at = self._try_again(at, self.amount(wanted))
+        most = self.amount(wanted)
+        few = len(self._arrays.takers) <= COOL_MASTERS
+        at = chosen[Fraction(0)] = self._find(self.owner, self._least, (SETTLE,), CURVE_EFFORT)
+        picked = at if few else self._picked(at, most)
+        for budget in sorted(b for b in BUDGETS if 0 < b < wanted):
+            if self.amount(budget) > self._least:
+                at = chosen[budget] = self._find(at, self.amount(budget), QUICK, CURVE_EFFORT)
+        at = min(at, picked, key=count_ranges)
+        at = self._find(
+            at, most if wanted else self._least, thorough(len(self._arrays.takers)), FEW_EFFORT if few else 1.0
+        )
+        at = self._picked(at, most) if few else at
+        chosen[wanted] = at = self._try_again(at, most)
         self._arrays.account = self._account
         for more in [*sorted(b for b in BUDGETS if b > wanted), None]:
-            most = UNBOUNDED if more is None else self.amount(more)
-            chosen[more] = at = self._find(at, most, QUICK, CURVE_EFFORT)
+            limit = UNBOUNDED if more is None else self.amount(more)
+            chosen[more] = at = self._find(at, limit, QUICK, CURVE_EFFORT)
         # what a larger budget found may be the better for a smaller one, too
         for larger, smaller in pairwise(reversed(chosen)):
             if self._is_no_worse(chosen[larger], chosen[smaller]):
@@ -106,36 +114,39 @@ class RangeBudget:
         return self._search.cost_of(one) <= self._search.cost_of(other) and count_ranges(one) <= count_ranges(other)
 
     def _try_again(self, at: tuple[int, ...], limit: int) -> tuple[int, ...]:
-        """Return the fewest ranges of *at*, where it has many, and of what is found within *limit* from windows, or else by other walks."""
-        mixed = self._mixed(at, limit)
-        again = AGAIN_FEW if len(self._arrays.takers) <= MIXED_MASTERS else AGAIN
-        for held, walk in again if mixed == at else ():
+        """Return the fewest ranges of *at*, where it has many, and of what is found within *limit* by other walks."""
+        for held, walk in AGAIN_FEW if len(self._arrays.takers) <= COOL_MASTERS else AGAIN:
             if not self._is_shredded(at) or self._arrays.account.is_over():
                 break
             search = RangeSearch(self._arrays, self.owner, closed=self._closed, held=held)
             found = self._find(self.owner, limit, (walk, SETTLE), search=search)
             at = min(at, found, key=count_ranges)
-        return min(at, mixed, key=count_ranges)
+        return at
 
     def _is_shredded(self, at: Sequence[int]) -> bool:
         return count_ranges(at) > SHREDDED * len(self._arrays.takers)
 
-    def _mixed(self, at: tuple[int, ...], limit: float) -> tuple[int, ...]:
-        """Return the fewest ranges of *at*, where it has many, and of what is found from windows beside heavy slots that leave room for them."""
-        masters = len(self._arrays.takers)
-        if (
-            not self._is_shredded(at)
-            or limit <= self._least
-            or self._closed
-            or masters > MIXED_MASTERS
-            or self._arrays.account.is_over()
-        ):
+    def _picked(self, at: tuple[int, ...], limit: int) -> tuple[int, ...]:
+        """Return the fewest ranges of *at*, where it has many, and of what is found from windows beside as few picked slots as limits allow."""
+        arrays = self._arrays
+        few = len(arrays.takers) <= FEW_MASTERS and arrays.per_master > MANY
+        if not few or not self._is_shredded(at) or limit <= self._least or self._closed:
             return at
-        layout = Layout(self._arrays)
-        placed = mix(layout, limit / float(layout.mean[self.scaled.cost]), MIXED_KINDS)
-        if placed is None:
-            return at
-        return min(at, self._find(at, limit, MIXED, start=layout.outside(placed)), key=count_ranges)
+        account, layout = arrays.account, Layout(arrays)
+        base = cut_runs(arrays, self.scaled.owner) if arrays.growing else self.scaled.owner
+        budget = limit / float(layout.mean[self.scaled.cost])
+        picking = Picking(layout, layout.inside(self.owner), layout.inside(base), budget)
+        for _ in range(PICKED_TURNS):
+            arrays.account = account.part(1.0, WALK_PART)
+            placed = layout.outside(picking.place())
+            is_last, arrays.account = arrays.account.is_over(), account
+            over = (self._search.cost_of(placed) - limit) / (limit - self._least)
+            found = self._find(at, limit, PICKED, start=placed) if over < WALKS_BACK else at
+            picking.go_on(layout.inside(found if found != at else placed))
+            at = min(at, found, key=count_ranges)
+            if is_last or over > HOPELESS:
+                break
+        return at
 
     def unbound(self) -> tuple[int, ...]:
         """Return the placement of fewest ranges, whatever moves."""

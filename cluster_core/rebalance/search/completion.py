@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from cluster_core.kernels.placement_program import Floats
 from cluster_core.rebalance.search.arrays import SLOT_COST, ProblemArrays
 from cluster_core.rebalance.search.first_placements import cut_runs
@@ -27,20 +29,21 @@ def complete(
     if parts is not None:
         first = [int((parts[column] * layout.rows[column].sum(1)[:, None]).sum(0).argmax()) for column in columns]
     start = [held.get(k, n) for k, n in enumerate(first)]
-    program = layout.program(columns, start, base, extra, margin=0.0 if parts is None else MARGIN)
+    each = extra * np.array([len(column) for column in columns])
+    program = layout.program(columns, start, base, each, margin=0.0 if parts is None else MARGIN)
     work_max = layout.work_max()
     spread = settle(program, program.solve(held, work_max), held, len(layout.singles), work_max)
     placed = [0] * len(layout.slots)
     for column, n in zip(columns, spread.at.tolist(), strict=True):
         for s in column:
             placed[s] = n
-    return _place_loose(layout, placed, [s for k in spread.divided for s in columns[k]], base, extra)
+    return place_loose(layout, placed, [s for k in spread.divided for s in columns[k]], base, extra)
 
 
-def _place_loose(
+def place_loose(
     layout: Layout, placed: list[int], loose: Sequence[int], base: Sequence[int], extra: float
 ) -> list[int]:
-    """Place the *loose* slots, those of divided bundles, one by one; all others stay."""
+    """Place the *loose* slots, those of divided columns, one by one, at *extra* (mean slots) away from their *base*; all others stay."""
     tied: dict[int, list[int]] = {}
     alone = set(loose)
     for s, n in enumerate(placed):

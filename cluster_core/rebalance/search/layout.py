@@ -86,14 +86,15 @@ class Layout:
             at[s] = self.takers[n]
         return at
 
-    def fees(self, columns: Sequence[Sequence[int]], base: Sequence[int], extra: float) -> NDArray[np.float64]:
-        """Return what every column costs on every master: its load away from home, *extra* a slot away from its *base*."""
+    def fees(
+        self, columns: Sequence[Sequence[int]], base: Sequence[int], extra: NDArray[np.float64] | float
+    ) -> NDArray[np.float64]:
+        """Return what every column costs on every master: its load away from home, *extra* (of one or of each) away from its *base*."""
         first = [column[0] for column in columns]
         cost = self._sums(columns, self.costs)
         away = np.array(self.home)[first][:, None] != np.arange(len(self.takers))
         moved = np.array(base)[first][:, None] != np.arange(len(self.takers))
-        many = np.array([len(column) for column in columns])
-        fees: NDArray[np.float64] = away * cost[:, None] + moved * (extra * many)[:, None]
+        fees: NDArray[np.float64] = away * cost[:, None] + moved * np.broadcast_to(extra, len(columns))[:, None]
         return fees
 
     def fees_of_all(self) -> NDArray[np.float64]:
@@ -116,8 +117,8 @@ class Layout:
         return int(max(WORK_LEAST, min(wanted, self.arrays.account.left)))
 
     def program(
-        self, columns: Sequence[Sequence[int]], start: Sequence[int], base: Sequence[int] | None = None, extra: float = 0.0,
-        margin: float = 0.0,
+        self, columns: Sequence[Sequence[int]], start: Sequence[int], base: Sequence[int] | None = None,
+        extra: NDArray[np.float64] | float = 0.0, margin: float = 0.0,
     ) -> PlacementProgram:  # fmt: skip
         """Return the linear program of *columns*, lists of slots that stay together, each beginning on a master of *start*; *margin* mean slots below limits."""
         fees = self.fees(columns, self.home if base is None else base, extra)

@@ -115,3 +115,4 @@ def test_two_of_twelve_masters_with_slots_that_fill_a_master_are_drained_near_th
     assert found.gap is not None
     assert found.gap <= 0.05
     assert all(reach.after <= reach.limit for reach in found.reach)
+    assert found.ranges_after < 900  # where little moves, 5,000: light slots are placed one by one
