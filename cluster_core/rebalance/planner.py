@@ -54,6 +54,8 @@ WORK_MAX = 11e9
 CONFLICTS_PART, LEAST_PART, RANGES_PART, RANGES_RESERVE = 0.42, 0.75, 0.4, 0.33
 """Most parts of it for what contradicts itself, for the placement that moves least, and for fewer slot ranges, and what is kept for these.
 Where that placement misses limits, it is looked for once more from what has fewer ranges, to see that this stays."""
+FEES_FROM = 40
+"""Limits from which on fees may prove more than cases solved by ways."""
 WORK_OF_STEP = 120
 """Work of the branching that one iteration of a problem allows."""
 
@@ -173,7 +175,7 @@ def _with_few_ranges(found: Outcome, account: Account, *, quick: bool = False) -
     targets = kept(aim, limits, found.owner)
     part = account.part(RANGES_PART, 0.0 if keeps(aim, limits, found.owner) else LEAST_PART)
     spent = RangeBudget(aim, targets, found.owner, prove(found).bound, part).spend(quick=quick)
-    again = _again(found, spent.owner, account) if over else spent.owner
+    again = _again(found, spent.owner, account) if over and not account.is_over() else spent.owner
     if again != spent.owner:
         return found._replace(owner=_at_rest(found, again if spent.owner == found.owner else found.owner, account))
     return found._replace(owner=spent.owner, curve=spent.curve)
@@ -185,10 +187,10 @@ def _again(found: Outcome, owner: tuple[int, ...], account: Account) -> tuple[in
 
 
 def _at_rest(found: Outcome, owner: tuple[int, ...], account: Account) -> tuple[int, ...]:
-    """Return the owners that plan after plan leads to from *owner*."""
+    """Return the owners that plan after plan leads to from *owner*, as far as there is work left to tell."""
     for _ in range(ROUNDS_MAX):
         before, owner = owner, _again(found, owner, account)
-        if owner == before:
+        if owner == before or account.is_over():
             break
     return owner
 
@@ -211,11 +213,12 @@ def _propose(now: Scaled, targets: Targets, account: Account, start: Sequence[in
     leaving, given = dict.fromkeys(evicted, -1), {}
     arrays = ProblemArrays(now, targets, least, account)
     by_ways = arrays.per_master > MANY and is_few(arrays)
-    if arrays.per_master > SLOTS_MAX and len(arrays.takers) > 1 and not by_ways:
+    fees_may_help = not by_ways or len(arrays.takers) * arrays.size > FEES_FROM
+    if arrays.per_master > SLOTS_MAX and len(arrays.takers) > 1 and fees_may_help:
         search = FeeSearch(now, targets, account)
         if search.proof is not None:
             leaving = search.leaving()
-            given = search.places() if search.proof.value > least * (1 + DECISIVE) else {}
+            given = {} if by_ways or search.proof.value <= least * (1 + DECISIVE) else search.places()
             fees = search.proof if search.proof.value > least else None
             least = max(least, search.proof.value)
     if arrays.per_master > MANY and len(arrays.takers) > 1:

@@ -28,7 +28,7 @@ from cluster_core.rebalance.search.way_program import WayProgram
 
 HEAVY = 64
 """Slots above this part of a limit in any resource are heavy."""
-FEW_LIMITS, PAIRS_FEW = 40, 600
+FEW_LIMITS, PAIRS_FEW = 48, 600
 """So many limits, of all masters, are few; then at most so many heavy slots times masters are."""
 PAIRS_MANY, BUNDLES_FEW = 800, 32
 """With more heavy slots times masters than this, all others are in so many bundles an owner."""
@@ -197,7 +197,7 @@ class Branching:
             one = Case(bound, first + n, case.cost, fixed, None, case.spread.basis)
             if bound >= self._enough():
                 self._closed[one.leaf] = fixed
-            elif self._few and like is not None:
+            elif (self._few and like is not None) or (found and self.layout.arrays.account.is_over()):
                 found.append(one)
             else:
                 before = self.lists.count

@@ -12,10 +12,12 @@ from cluster_core.rebalance.bound.cover import PRICE_BITS
 from cluster_core.rebalance.search.anneal import AT, BROKEN, NONE_FOUND, PRICE, Schedule, anneal
 from cluster_core.rebalance.search.arrays import ProblemArrays
 from cluster_core.rebalance.search.dice import CHUNK, Floats
-from cluster_core.rebalance.search.repair import mend, repair_work
+from cluster_core.rebalance.search.repair import REPAIRS_MAX, mend, repair_work
 
 LOOKS_MAX = 200_000
 """Pairs of slots that a repair looks at."""
+REPAIRS_LEAST = 60
+"""Repairs of a placement whatever work is left."""
 CHUNK_WORK = 100 * CHUNK
 """Work of a chunk."""
 RISES = 5.0
@@ -60,7 +62,8 @@ def search_from(
     arrays.account.spend(chunks * CHUNK_WORK)
     found = [best.tolist()] if cost < NONE_FOUND else []
     if board.tally[BROKEN]:
-        repairs = mend(board, GRAIN * arrays.mean_cost, LOOKS_MAX)
+        most = max(REPAIRS_LEAST, arrays.account.affords(REPAIRS_MAX, repair_work(LOOKS_MAX)))
+        repairs = mend(board, GRAIN * arrays.mean_cost, LOOKS_MAX, most)
         arrays.account.spend(repairs * repair_work(LOOKS_MAX))
         found.append(board.slots[AT].tolist())
     return found
