@@ -34,7 +34,7 @@ PAIRS_MANY, BUNDLES_FEW = 800, 32
 """With more heavy slots times masters than this, all others are in so many bundles an owner."""
 CLOSE_ENOUGH = 0.0005
 """The search ends when the best case left is within this share of the best placement."""
-WORK_MAX, FEW_WORK = 900_000_000, 4
+WORK_MAX, FEW_WORK = 900_000_000, 5.5
 """Work of the search, in about nanoseconds; half of it where there are many cases, so many times of it with few masters."""
 POOL = 400
 """How many of the latest price lists are tried on a case before it is solved."""
