@@ -177,7 +177,7 @@ def _joint(plan: Plan) -> said.JointProof | None:
 
 
 def _host_cases(plan: Plan) -> int:
-    if plan.hosts is None or plan.bound <= add_up(plan.certificates, plan.hosts_max):
+    if plan.hosts is None or not add_up(plan.certificates, plan.hosts_max) < plan.bound == plan.hosts.value:
         return 0
     return len(plan.hosts.certificates)
 

@@ -10,7 +10,7 @@ import pytest
 
 from cluster_core.rebalance.plan import PlanVerdict
 from slotscope.reports.rebalance.html import render_rebalance_html
-from slotscope.reports.rebalance.report import HeavyLine, HeavyPart, RebalanceReport
+from slotscope.reports.rebalance.report import HeavyLine, HeavyPart, JointProof, RebalanceReport
 from slotscope.reports.rebalance.words import amount, duration, factor, headline, remedy, share_text
 from tests.builders.rebalance_report import HOSTILE, quiet_report, rebalance_report
 
@@ -134,6 +134,18 @@ def test_the_proof_adds_up_in_one_paragraph() -> None:
     for figure in (sum(line.least for line in report.proof), left_out, report.bound, report.moved):
         assert str(figure) in digits
     assert share_text(report.gap) in paragraph
+
+
+def test_a_joint_proof_says_what_heavy_slots_weigh_in_it() -> None:
+    """Where none is too heavy for a limit, nothing of the kind."""
+    report = replace(rebalance_report(7), host_cases=0, fees=None)
+    joint = JointProof(report.bound, 3, 9, 2)
+
+    with_heavy = _Reader(render_rebalance_html(replace(report, joint=joint, hosts_max=2))).text
+    without = _Reader(render_rebalance_html(replace(report, joint=joint, hosts_max=0))).text
+
+    assert "weighs as much as fills its host, whichever that is. Done for each of 9 ways" in with_heavy
+    assert "cheapest on its own. Done for each of 9 ways" in without
 
 
 def test_plans_that_reach_not_all_limits_do_not_claim_it() -> None:

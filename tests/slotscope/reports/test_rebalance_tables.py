@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cluster_core.kinds import Severity
+from cluster_core.rebalance.bound.hosts import HostProof
 from cluster_core.rebalance.goal.problem import Master
 from cluster_core.rebalance.plan import CurvePoint, PlanVerdict
 from cluster_core.rebalance.stored_plan import PlannedNode
@@ -20,7 +21,7 @@ from slotscope.pipelines.rebalance.plan import MadePlan, Schedule, make_plan
 from slotscope.pipelines.rebalance.rows import write_plan
 from slotscope.reports.delivery import deliver
 from slotscope.reports.rebalance.html import render_rebalance_html
-from slotscope.reports.rebalance.tables import _curve, load_rebalance_report
+from slotscope.reports.rebalance.tables import _curve, _host_cases, load_rebalance_report
 from slotscope.reports.rebalance.words import budget_words
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import append_rows, read_rows
@@ -131,6 +132,15 @@ def test_the_proof_adds_up_to_the_bound(root: str) -> None:
     together = [proof.least for proof in (report.joint, report.fees) if proof is not None]
     apart = sum(line.least for line in report.proof) - sum(stay[: report.hosts_max])
     assert max([apart, *together]) == report.bound
+
+
+def test_hosts_are_named_only_where_they_show_the_bound(made: MadePlan) -> None:
+    """Another proof may show more."""
+    plan = replace(made.stored.plan, certificates=())
+    certificate = made.stored.plan.certificates[0]
+
+    assert _host_cases(replace(plan, hosts=HostProof(plan.bound, (certificate,) * 3))) == 3
+    assert _host_cases(replace(plan, hosts=HostProof(plan.bound - 1, (certificate,) * 3))) == 0
 
 
 def test_a_heavy_slot_comes_with_what_makes_it_heavy(root: str) -> None:
