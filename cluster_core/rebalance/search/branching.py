@@ -66,7 +66,7 @@ class Branching:
     """One search: `decided` are the masters of the heavy slots that it found, `proof` is what it proved."""
 
     def __init__(self, layout: Layout, work_max: int = WORK_MAX, given: Mapping[int, int] | None = None) -> None:
-        """Search; with some slots where they are *given*, as the layout numbers both, nothing is proven."""
+        """Search; with some slots where they are *given* (by bundles only), as the layout numbers both, nothing is proven."""
         self.layout = layout
         self._masters = len(layout.takers)
         self.heavy = [s for s in layout.singles if layout.part[s] > 1 / HEAVY]
@@ -88,7 +88,7 @@ class Branching:
         self._search(first)
 
     def _by_ways(self) -> WayProgram:
-        self._held = {h: self._given[s] for h, s in enumerate(self.heavy) if s in self._given}
+        self._held: dict[int, int] = {}
         return WayProgram(self.lists, OVER_COST, self.layout.arrays.account.spend)
 
     def _by_bundles(self) -> PlacementProgram:

@@ -22,7 +22,7 @@ from cluster_core.rebalance.search.anneal import (
 from cluster_core.rebalance.search.dice import Floats
 
 REPAIRS_MAX = 300
-LOOK_WORK = 10
+LOOK_WORK = 8
 """Work of a look at a pair of slots."""
 NEGLIGIBLE = 1e-9
 """A repair of less than this part of the overload is none."""
