@@ -18,7 +18,7 @@ from cluster_core.rebalance.search.layout import Layout, gather, settle
 
 RUN_RANGES, PICK_RANGES = 1.0, 2.0
 """Ranges that a run of light slots costs outside its window, and a slot on its own."""
-MARGIN = 0.5
+MARGIN = 1.0
 """Mean slots that are left below every limit, since slots are whole."""
 LOOSE_COST = 0.5
 """Mean slots that it costs to place a slot of a divided run outside its window."""
@@ -28,7 +28,7 @@ ROUGH = 4
 """Solutions before the first that is made whole."""
 DEARER, CHEAPER, WELL_SPENT = 2.0, 1.4, 0.75
 """By how much the price rises where more moves than may, and falls where less of what may than this part is spent."""
-AIM = 0.9
+AIM = 0.8
 """Part of what may move beyond the least that placements aim at: mending limits takes the rest."""
 PRICE_MAX = 6.0
 """With a higher price than this, finer parts of a limit are taken instead."""
