@@ -229,8 +229,10 @@ def _propose(now: Scaled, targets: Targets, account: Account, start: Sequence[in
         joint = (Branching(layout, work) if given and branching.many else branching).proof()
         joint = joint if joint and joint.value > least else None
         least, fees = (joint.value, None) if joint else (least, fees)
-        at = dict(enumerate(now.owner)) | {layout.slots[s]: arrays.takers[n] for s, n in branching.decided().items()}
-        targets = rehost(now, targets, [*at.values()])
+        at = list(now.owner)
+        for s, n in branching.decided().items():
+            at[layout.slots[s]] = arrays.takers[n]
+        targets = rehost(now, targets, at)
     arrays = ProblemArrays(now, targets, least, account)
     return Proposal(certificates, joint, fees, improve(arrays, now.owner, certificates, leaving, branching, start))
 

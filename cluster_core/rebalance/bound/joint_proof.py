@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from cluster_core.kernels.whole_costs import WORD_BITS, WholeCosts, add_up, bits_needed
 from cluster_core.rebalance.bound.cover import PRICE_BITS
 from cluster_core.rebalance.goal.problem import Scaled
-from cluster_core.rebalance.goal.targets import Targets
+from cluster_core.rebalance.goal.targets import Targets, fillers
 
 PRICES_MAX = 256
 """Most price lists of one proof: each costs a pass over all slots to check."""
@@ -56,11 +56,6 @@ def prove_joint(scaled: Scaled, targets: Targets, joint: JointProof) -> bool:
         elif -1 - entry >= len(lists) or lists[-1 - entry].least(case) <= (joint.value - 1) << PRICE_BITS:
             return False
     return not cases
-
-
-def fillers(scaled: Scaled, targets: Targets) -> list[tuple[int, int]]:
-    """Return the slots that fill their host, with the resource in which they do."""
-    return [(h.slot, scaled.resources.index(h.resource)) for h in targets.heavy]
 
 
 def coarse(scaled: Scaled, prices: Sequence[int]) -> tuple[int, ...]:

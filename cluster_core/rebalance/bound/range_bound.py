@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from cluster_core.rebalance.bound.joint_proof import fillers
 from cluster_core.rebalance.goal.problem import Scaled
-from cluster_core.rebalance.goal.targets import Targets
+from cluster_core.rebalance.goal.targets import Targets, fillers
 from cluster_core.rebalance.plan import count_ranges
 
 

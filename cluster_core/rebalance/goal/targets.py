@@ -213,6 +213,11 @@ def pinned_loads(scaled: Scaled) -> list[list[int]]:
     return pinned
 
 
+def fillers(scaled: Scaled, targets: Targets) -> list[tuple[int, int]]:
+    """Return the slots that fill their host, with the resource in which they do."""
+    return [(h.slot, scaled.resources.index(h.resource)) for h in targets.heavy]
+
+
 def rehost(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Targets:
     """Return *targets* with the masters as hosts on which *owner* has the heavy slots, where they can hold them at all."""
     if not targets.heavy:
@@ -257,15 +262,13 @@ def _host(
             if t != s:
                 held[n] += cost[t]
                 leaves[n] += cost[t] if any(load[t] for load in filled) else 0
-        home, free = scaled.owner[s], [n for n in takers if n not in hosts.values()]
-
-        def more(n: int, s: int = s, held: list[int] = held, leaves: list[int] = leaves, home: int = home) -> int:
-            own = cost[s] if n == home else 0
-            return cost[s] - own + leaves[n] - max(0, held[n] + own - common[n][scaled.cost])
-
-        free = [n for n in free if (n == home if s in scaled.fixed else fits(scaled, capacity, s, n))]
-        if free:
-            hosts[s] = min(free, key=lambda n: (more(n), n != home, n))
+        home, more = scaled.owner[s], {}
+        for n in takers:
+            if n not in hosts.values() and (n == home if s in scaled.fixed else fits(scaled, capacity, s, n)):
+                own = cost[s] if n == home else 0
+                more[n] = cost[s] - own + leaves[n] - max(0, held[n] + own - common[n][scaled.cost])
+        if more:
+            hosts[s] = min(more, key=lambda n: (more[n], n != home, n))
     return hosts
 
 

@@ -33,10 +33,7 @@ def complete(
     program = layout.program(columns, start, base, each, margin=0.0 if parts is None else MARGIN)
     work_max = layout.work_max()
     spread = settle(program, program.solve(held, work_max), held, len(layout.singles), work_max)
-    placed = [0] * len(layout.slots)
-    for column, n in zip(columns, spread.at.tolist(), strict=True):
-        for s in column:
-            placed[s] = n
+    placed = layout.placed(columns, spread.at.tolist())
     return place_loose(layout, placed, [s for k in spread.divided for s in columns[k]], base, extra)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.kernels.placement_program import PlacementProgram, Spread
-from cluster_core.rebalance.bound.joint_proof import fillers
+from cluster_core.rebalance.goal.targets import fillers
 from cluster_core.rebalance.search.arrays import ProblemArrays
 
 MIDDLING = 1024
@@ -85,6 +85,14 @@ class Layout:
         for s, n in zip(self.slots, placed, strict=True):
             at[s] = self.takers[n]
         return at
+
+    def placed(self, columns: Sequence[Sequence[int]], at: Sequence[int]) -> list[int]:
+        """Return a placement in which all slots of each column are on its master of *at*."""
+        placed = [0] * len(self.slots)
+        for column, n in zip(columns, at, strict=True):
+            for s in column:
+                placed[s] = n
+        return placed
 
     def fees(
         self, columns: Sequence[Sequence[int]], base: Sequence[int], extra: NDArray[np.float64] | float

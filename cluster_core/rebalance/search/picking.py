@@ -79,10 +79,7 @@ class Picking:
         spread = program.solve(held, work_max)
         if whole:
             spread = settle(program, spread, held, len(singles), work_max)
-        placed = [0] * len(layout.slots)
-        for column, n in zip(columns, spread.at.tolist(), strict=True):
-            for s in column:
-                placed[s] = n
+        placed = layout.placed(columns, spread.at.tolist())
         if whole:
             placed = place_loose(layout, placed, [s for k in spread.divided for s in columns[k]], base, LOOSE_COST)
         self._adjust(self._moved(placed))
