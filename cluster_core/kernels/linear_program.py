@@ -72,6 +72,10 @@ class LinearProgram:
         """Change the bounds of *columns*."""
         self._highs.changeColsBounds(len(columns), _indices(columns), lower, upper)
 
+    def price(self, columns: Indices | Sequence[int], cost: Floats) -> None:
+        """Change what *columns* cost."""
+        self._highs.changeColsCost(len(columns), _indices(columns), cost)
+
     def solve(self, steps_max: int) -> Solution:
         """Return the best solution that *steps_max* simplex steps from where the program stands lead to."""
         self._highs.setOptionValue("simplex_iteration_limit", max(0, min(steps_max, 2**31 - 1)))

@@ -45,6 +45,52 @@ class WholeCosts:
         return int(self._costs[n][s])
 
 
+class WholeColumns:
+    """Costs of columns and their *loads* [resource][column]."""
+
+    def __init__(self, costs: Sequence[int], loads: Sequence[Sequence[int]]) -> None:
+        self._most = max(map(abs, costs), default=0), [max(load, default=0) for load in loads]
+        kind = np.int64 if max(self._most[0], *self._most[1]).bit_length() <= WORD_BITS else object
+        self._costs, self._loads = np.array(costs, kind), [np.array(load, kind) for load in loads]
+
+    def reduced(self, prices: Sequence[int], bits: int) -> tuple[NDArray[Any], int]:
+        """Return by column its cost less what its load is worth at *prices* of 2**-*bits* units, in units of 2**-k, and k: no more than the prices need."""
+        used = 0
+        for p in prices:
+            used |= p
+        dropped = min(bits, (used & -used).bit_length() - 1) if used else bits
+        kind = np.int64 if self.bits(prices, bits) - dropped <= WORD_BITS else object
+        rest: NDArray[Any] = self._costs.astype(kind) << (bits - dropped)
+        for p, load in zip(prices, self._loads, strict=True):
+            if p:
+                rest -= load.astype(kind) * (p >> dropped)
+        return rest, bits - dropped
+
+    def bits(self, prices: Sequence[int], bits: int) -> int:
+        """Return how many bits a cost less what a load is worth may have."""
+        cost, loads = self._most
+        return ((cost << bits) + sum(p * load for p, load in zip(prices, loads, strict=True))).bit_length()
+
+    def coarse(self, prices: Sequence[int], bits: int) -> tuple[int, ...]:
+        """Return *prices* rounded down so that costs less what loads are worth fit a word: that is checked much faster."""
+        dropped = min(bits, max(0, self.bits(prices, bits) - WORD_BITS))
+        return tuple(p >> dropped << dropped for p in prices)
+
+
+def cheapest_elsewhere(
+    owner: Sequence[int], loads: Sequence[Sequence[int]], prices: Sequence[Sequence[int]], masters: Sequence[int], bits: int
+) -> list[int]:  # fmt: skip
+    """Return what each slot's loads [resource][slot] cost, rounded down, on the cheapest of *masters* that is not its *owner*, at *prices* [master][resource] of 2**-*bits* units."""
+    most = sum(max(prices[n][r] for n in masters) * max(load) for r, load in enumerate(loads))
+    kind = np.int64 if most.bit_length() <= WORD_BITS else object
+    columns, owners = [np.array(load, kind) for load in loads], np.array(owner)
+    least = np.full(len(owners), most, kind)
+    for n in masters:
+        costs = sum((column * p for p, column in zip(prices[n], columns, strict=True)), np.zeros(len(owners), kind))
+        least = np.where(owners == n, least, np.minimum(least, costs))
+    return [int(cost) >> bits for cost in least.tolist()]
+
+
 def bits_needed(fee: Sequence[int], loads: Sequence[Sequence[int]], prices: Sequence[Sequence[int]]) -> int:
     """Return how many bits the greatest cost may have."""
     most = max(fee) + sum(max(row[r] for row in prices) * max(load) for r, load in enumerate(loads))

@@ -40,6 +40,7 @@ from cluster_core.rebalance.search.branching import Branching, is_few
 from cluster_core.rebalance.search.conflicts import at_odds, find_conflicts
 from cluster_core.rebalance.search.dice import CHUNK
 from cluster_core.rebalance.search.fees import FeeSearch
+from cluster_core.rebalance.search.holdings import Holdings
 from cluster_core.rebalance.search.improvement import improve, usual_steps
 from cluster_core.rebalance.search.layout import Layout
 
@@ -47,8 +48,6 @@ ROUNDS_MAX = 6
 ROUND_GAIN_MIN = Fraction(1, 5)
 SLACKS = (Fraction(1, 200), Fraction(1, 20))
 """By how much more than the least tolerance limits are raised, until a plan keeps them: slots are whole."""
-DECISIVE = 0.05
-"""Where fees raise the bound by more than this share, the slots that they are for go where the proof puts them."""
 WORK_MAX = 11e9
 """Work of all searches of a plan together; see `Account`."""
 CONFLICTS_PART, LEAST_PART, RANGES_PART, RANGES_RESERVE = 0.42, 0.75, 0.4, 0.33
@@ -95,12 +94,15 @@ def _search(
     account = account.part(LEAST_PART, reserve)
     least, efforts = _least(conflicts), _efforts(scaled)
     aims = _aims(scaled, account) if least is None else [at_tolerance(scaled, least + slack) for slack in SLACKS]
+    limits = find_targets(scaled)
+    found: list[tuple[Number, int, Outcome]] = []
     for aim in aims:
         asked = scaled if least is None else aim
-        proofs, owner, forgone = _rounds(asked, aim, efforts, account, start)
-        if excess(asked, find_targets(asked), owner) == 0:
-            break
-    return Outcome(scaled, conflicts, aim, proofs, owner, forgone)
+        outcome = Outcome(scaled, conflicts, aim, *_rounds(asked, aim, efforts, account, start))
+        found.append((overload(scaled, limits, outcome.owner), len(found), outcome))
+        if excess(asked, find_targets(asked), outcome.owner) == 0:
+            return outcome
+    return min(found)[2]
 
 
 def _efforts(scaled: Scaled) -> Iterator[int]:
@@ -209,32 +211,35 @@ def _propose(now: Scaled, targets: Targets, account: Account, start: Sequence[in
     """Return what is proven for a cluster and the best placement found, by nothing but what the cluster is now, and *start* where one is given."""
     certificates, evicted = certify_masters(now, targets, account=account)
     least = add_up(certificates, hosts_max(targets))
-    branching, joint, fees = None, None, None
-    leaving, given = dict.fromkeys(evicted, -1), {}
+    heavy, joint, fees = None, None, None
+    leaving = dict.fromkeys(evicted, -1)
     arrays = ProblemArrays(now, targets, least, account)
-    by_ways = arrays.per_master > MANY and is_few(arrays)
-    fees_may_help = not by_ways or len(arrays.takers) * arrays.size > FEES_FROM
+    many_slots = arrays.per_master > MANY and len(arrays.takers) > 1
+    few = many_slots and is_few(arrays)
+    fees_may_help = not many_slots or (few and len(arrays.takers) * arrays.size > FEES_FROM)
     if arrays.per_master > SLOTS_MAX and len(arrays.takers) > 1 and fees_may_help:
         search = FeeSearch(now, targets, account)
         if search.proof is not None:
             leaving = search.leaving()
-            given = {} if by_ways or search.proof.value <= least * (1 + DECISIVE) else search.places()
             fees = search.proof if search.proof.value > least else None
             least = max(least, search.proof.value)
-    if arrays.per_master > MANY and len(arrays.takers) > 1:
-        work = now.problem.iterations * WORK_OF_STEP
+    if many_slots:
         layout = Layout(arrays)
-        work = min(max(work, BRANCHING_WORK // 4), BRANCHING_WORK) if work else BRANCHING_WORK
-        branching = Branching(layout, work, layout.given(given))
-        joint = (Branching(layout, work) if given and branching.many else branching).proof()
+        work = now.problem.iterations * WORK_OF_STEP
+        work = min(max(work, BRANCHING_WORK // 22), BRANCHING_WORK) if work else BRANCHING_WORK
+        heavy = Branching(layout, work) if few else Holdings(layout)
+        joint = heavy.proof()
         joint = joint if joint and joint.value > least else None
         least, fees = (joint.value, None) if joint else (least, fees)
+        better = heavy.fees() if isinstance(heavy, Holdings) else None
+        if better and better.value > least:
+            least, joint, fees = better.value, None, better
         at = list(now.owner)
-        for s, n in branching.decided().items():
+        for s, n in heavy.decided().items():
             at[layout.slots[s]] = arrays.takers[n]
         targets = rehost(now, targets, at)
     arrays = ProblemArrays(now, targets, least, account)
-    return Proposal(certificates, joint, fees, improve(arrays, now.owner, certificates, leaving, branching, start))
+    return Proposal(certificates, joint, fees, improve(arrays, now.owner, certificates, leaving, heavy, start))
 
 
 def defragment(problem: Problem, stop: Callable[[], bool] = never) -> Plan:

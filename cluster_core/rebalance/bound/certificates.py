@@ -50,20 +50,21 @@ def needs(scaled: Scaled, targets: Targets, n: int, slots: Sequence[int]) -> lis
 
 
 def make_cover(
-    scaled: Scaled, slots: Sequence[int], need: Sequence[int], fees: Mapping[int, int] | None = None
-) -> Cover:
-    """Return the covering problem of a master that holds *slots* and is over by *need*.
+    scaled: Scaled, slots: Sequence[int], need: Sequence[int], fees: Mapping[int, int] | None = None,
+    loads: Sequence[Sequence[int]] | None = None,
+) -> Cover:  # fmt: skip
+    """Return the covering problem of a master that holds *slots* and is over by *need*; *loads* where slots weigh something else there.
 
     Pinned slots stay.  With *fees* (`bound.fees`), a slot of another master is *chosen* where it is refused: that costs the fee, all of
     which are thought to be earned at first.
     """
-    fees = fees or {}
+    fees, loads = fees or {}, loads or scaled.loads
     cost, held = scaled.loads[scaled.cost], set(slots)
     own = [s for s in slots if s not in scaled.fixed]
     others = [s for s, fee in fees.items() if fee and s not in held]
     costs = [cost[s] + fees.get(s, 0) for s in own] + [fees[s] for s in others]
-    rows = [[load[s] for s in (*own, *others)] for load in scaled.loads]
-    wanted = [v + sum(load[s] for s in others) for v, load in zip(need, scaled.loads, strict=True)]
+    rows = [[load[s] for s in (*own, *others)] for load in loads]
+    wanted = [v + sum(load[s] for s in others) for v, load in zip(need, loads, strict=True)]
     return Cover((*own, *others), costs, rows, wanted, -sum(fees[s] for s in others))
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from cluster_core.kernels.whole_costs import WholeColumns, add_up
+
 PRICE_BITS = 60
 """Prices are whole multiples of 2**-60."""
 CASES_MAX = 4000
@@ -43,10 +45,11 @@ def least(cover: Cover, lists: Sequence[Sequence[int]], tree: Sequence[int]) -> 
     if any(len(prices) != len(cover.need) or min(prices, default=0) < 0 for prices in lists):
         return None
     place = {s: j for j, s in enumerate(cover.slots)}
-    rows = [reduced_costs(cover, prices) for prices in lists]
+    columns = WholeColumns(cover.costs, cover.loads)
+    rows = [columns.reduced(prices, PRICE_BITS) for prices in lists]
     sums = [
-        sum(p * v for p, v in zip(prices, cover.need, strict=True)) + sum(v for v in row if v < 0)
-        for prices, row in zip(lists, rows, strict=True)
+        sum(p * v for p, v in zip(prices, cover.need, strict=True)) - (add_up(-row[row < 0]) << (PRICE_BITS - bits))
+        for prices, (row, bits) in zip(lists, rows, strict=True)
     ]
     cases: list[list[tuple[int, bool]]] = [[]]
     found: list[int] = []
@@ -62,6 +65,7 @@ def least(cover: Cover, lists: Sequence[Sequence[int]], tree: Sequence[int]) -> 
         elif -1 - entry >= len(lists):
             return None
         else:
-            row = rows[-1 - entry]
-            found.append(sums[-1 - entry] + sum(max(0, row[j] if chosen else -row[j]) for j, chosen in case))
+            row, bits = rows[-1 - entry]
+            more = sum(max(0, int(row[j]) if chosen else -int(row[j])) for j, chosen in case)
+            found.append(sums[-1 - entry] + (more << (PRICE_BITS - bits)))
     return None if cases or not found else min(found) + (cover.paid << PRICE_BITS)

@@ -218,6 +218,16 @@ def fillers(scaled: Scaled, targets: Targets) -> list[tuple[int, int]]:
     return [(h.slot, scaled.resources.index(h.resource)) for h in targets.heavy]
 
 
+def loads_on(scaled: Scaled, targets: Targets, n: int) -> list[Sequence[int]]:
+    """Return what slots weigh on master *n* [resource][slot]: one that is too heavy for its limit, as much as fills it."""
+    loads: list[Sequence[int]] = list(scaled.loads)
+    for s, r in fillers(scaled, targets):
+        row = list(loads[r])
+        row[s] = min(row[s], targets.common[n][r])
+        loads[r] = row
+    return loads
+
+
 def rehost(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Targets:
     """Return *targets* with the masters as hosts on which *owner* has the heavy slots, where they can hold them at all."""
     if not targets.heavy:

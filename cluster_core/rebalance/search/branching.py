@@ -1,10 +1,8 @@
-"""Where the heavy slots go, decided exactly: branch and bound over the linear program of the whole placement.
+"""Where the heavy slots go among few masters, decided exactly: branch and bound over the linear program of the whole placement.
 
-How this works.  Heavy slots (`HEAVY`) are decided one by one, all others may be divided.  With few masters (`FEW_LIMITS`) a `WayProgram` solves
-the cases; with more, bundles of the others (`bundle`) are columns of a `PlacementProgram`: middling ones are bundled, too, where heavy
-slots and masters make many cases (`PAIRS_MANY`).  Where its solution divides a heavy slot, the search tries that slot on every master.  With few
-masters it begins with a placement of the largest that no other place of one of them betters; it goes on with the most promising of all
-cases: what is proven is no more than the least of them.  Price lists give bounds that hold for all slots, in every case (`PriceLists`); as masters are much alike, one for a
+How this works.  Heavy slots (`HEAVY`) are decided one by one, all others may be divided: a `WayProgram` solves the cases.  Where its solution
+divides a heavy slot, the search tries that slot on every master.  It begins with a placement of the largest that no other place of one of
+them betters; it goes on with the most promising of all cases: what is proven is no more than the least of them.  Price lists give bounds that hold for all slots, in every case (`PriceLists`); as masters are much alike, one for a
 slot on one master, with the prices of the two exchanged, says much of that slot on another.  What the lists prove together is the
 `JointProof` proof.  Where the work ends, the heavy slots of the most promising case are rounded.  `complete` then solves the program of all slots around
 the decided ones, and decides the next lighter ones until no slot is divided.
@@ -12,106 +10,76 @@ the decided ones, and decides the next lighter ones until no slot is divided.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from heapq import heappop, heappush
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from cluster_core.kernels.placement_program import Floats, PlacementProgram, Spread
-from cluster_core.rebalance.bound.cover import PRICE_BITS
-from cluster_core.rebalance.bound.joint_proof import CASES_MAX, PRICES_MAX, JointProof, coarse
+from cluster_core.kernels.placement_program import Floats, Spread
+from cluster_core.rebalance.bound.joint_proof import CASES_MAX, PRICES_MAX, JointProof
 from cluster_core.rebalance.search.arrays import ProblemArrays
-from cluster_core.rebalance.search.layout import BUNDLES, OVER_COST, Layout, gather, settle
+from cluster_core.rebalance.search.layout import OVER_COST, Layout, settle
 from cluster_core.rebalance.search.price_lists import PriceLists
 from cluster_core.rebalance.search.way_program import WayProgram
 
 HEAVY = 64
 """Slots above this part of a limit in any resource are heavy."""
-FEW_LIMITS, PAIRS_FEW = 48, 600
-"""So many limits, of all masters, are few; then at most so many heavy slots times masters are."""
-PAIRS_MANY, BUNDLES_FEW = 800, 32
-"""With more heavy slots times masters than this, all others are in so many bundles an owner."""
+FEW_LIMITS, PAIRS_MAX = 48, 600
+"""So many limits, of all masters, are few: with more, or with slots above a limit, `Holdings` decide.  Heavy slots times masters are at most so many."""
 CLOSE_ENOUGH = 0.0005
 """The search ends when the best case left is within this share of the best placement."""
-WORK_MAX, FEW_WORK = 900_000_000, 5.5
-"""Work of the search, in about nanoseconds; half of it where there are many cases, so many times of it with few masters."""
+WORK_MAX = 4_950_000_000
+"""Work of the search, in about nanoseconds."""
 POOL = 400
 """How many of the latest price lists are tried on a case before it is solved."""
 LARGE = 0.5
 """Part of a limit from which on a slot is decided before a case is rounded."""
 ROUND_AFTER = 10
 """Cases that are divided between two that are rounded."""
-PRECISION = 1e-6
-"""Share of a bound that is not claimed: prices are whole numbers in a proof."""
 
 
 def is_few(arrays: ProblemArrays) -> bool:
-    """Return whether the masters that take slots are so few that the cases of a problem are solved by a `WayProgram`."""
-    return len(arrays.takers) * arrays.size <= FEW_LIMITS
+    """Return whether the masters that take slots are so few that heavy ones are decided case by case: not where one fills its host."""
+    return len(arrays.takers) * arrays.size <= FEW_LIMITS and not arrays.targets.heavy
 
 
 class Case(NamedTuple):
-    """An open case, the most promising first: *fixed* pairs of heavy slot (by rank) and master, *leaf* its place in the tree; solved where there is a *spread*, else from *basis*."""
+    """An open case, the most promising first: *fixed* pairs of heavy slot (by rank) and master, *leaf* its place in the tree; solved where there is a *spread*."""
 
     bound: float
     leaf: int
     cost: float
     fixed: tuple[tuple[int, int], ...]
     spread: Spread | None
-    basis: Any = None
 
 
 class Branching:
     """One search: `decided` are the masters of the heavy slots that it found, `proof` is what it proved."""
 
-    def __init__(self, layout: Layout, work_max: int = WORK_MAX, given: Mapping[int, int] | None = None) -> None:
-        """Search; with some slots where they are *given* (by bundles only), as the layout numbers both, nothing is proven."""
+    def __init__(self, layout: Layout, work_max: float = WORK_MAX) -> None:
         self.layout = layout
         self._masters = len(layout.takers)
-        self.heavy = [s for s in layout.singles if layout.part[s] > 1 / HEAVY]
-        self._given = given or {}
-        self._few = is_few(layout.arrays)
-        self.many = not self._few and len(self.heavy) * self._masters > PAIRS_MANY
-        self._work_max = work_max // 2 if self.many else work_max * FEW_WORK if self._few else work_max
-        if self._few:
-            self.heavy = self.heavy[: PAIRS_FEW // self._masters]
+        self.heavy = [s for s in layout.singles if layout.part[s] > 1 / HEAVY][: PAIRS_MAX // self._masters]
+        self._work_max = work_max
         self.lists = PriceLists(layout, self.heavy)
-        self._program = self._by_ways() if self._few else self._by_bundles()
+        self._program = WayProgram(self.lists, OVER_COST, layout.arrays.account.spend)
         self._tree: list[tuple[int, int]] = [(-1, 0)]
         self._closed: dict[int, tuple[tuple[int, int], ...]] = {}
         self._least = np.inf
-        root = self._solve((), None)
+        root = self._solve(())
         first = Case(self.lists.best(())[0], 0, root.cost, (), root)
         self._found = root
         self._round(self._place_large(first))
         self._search(first)
 
-    def _by_ways(self) -> WayProgram:
-        self._held: dict[int, int] = {}
-        return WayProgram(self.lists, OVER_COST, self.layout.arrays.account.spend)
-
-    def _by_bundles(self) -> PlacementProgram:
-        layout = self.layout
-        singles = self.heavy if self.many else layout.singles
-        columns, self._held = gather(layout, layout.home, alone=singles, bundles=BUNDLES_FEW if self.many else BUNDLES)
-        self._held |= {k: self._given[s] for k, s in enumerate(singles) if s in self._given}
-        home = [layout.home[column[0]] for column in columns]
-        return layout.program(columns, [n if n >= 0 else k % self._masters for k, n in enumerate(home)])
-
-    def _solve(self, fixed: Sequence[tuple[int, int]], basis: Any, enough: float = np.inf) -> Spread:
+    def _solve(self, fixed: Sequence[tuple[int, int]], enough: float = np.inf) -> Spread:
         """Solve a case, or until it is proven to cost *enough*, and keep its prices."""
-        held, most = {**self._held, **dict(fixed)}, self._program.work + self.layout.work_max()
-        if isinstance(self._program, WayProgram):
-            return self._program.solve(held, most, enough)
-        spread = self._program.solve(held, most, basis)
-        self.lists.weigh(spread.prices)
-        return spread
+        return self._program.solve(dict(fixed), self._program.work + self.layout.work_max(), enough)
 
     def _is_over(self) -> bool:
-        spent = self._program.work + (0 if self._few else self.lists.count * self.lists.work_of_one)
         large = len(self._tree) + self._masters > CASES_MAX
-        return large or spent > self._work_max or self.layout.arrays.account.is_over()
+        return large or self._program.work > self._work_max or self.layout.arrays.account.is_over()
 
     def _search(self, root: Case) -> None:
         heap, since = [root], 0
@@ -131,7 +99,7 @@ class Branching:
                     self._least, self._found = case.cost, case.spread
                 continue
             since += 1
-            if self._few and since > ROUND_AFTER:
+            if since > ROUND_AFTER:
                 self._round(self._place_large(case))
                 since = 0
             for below in self._divide(case, min(choices)):
@@ -142,13 +110,13 @@ class Branching:
     def _place_large(self, case: Case) -> Case:
         """Return a case like *case* in which every large slot is where it, moved alone, would cost no less."""
         assert case.spread is not None
-        large = [h for h, s in enumerate(self.heavy) if self.layout.part[s] > LARGE] if self._few else []
+        large = [h for h, s in enumerate(self.heavy) if self.layout.part[s] > LARGE]
         if not {*large}.intersection(case.spread.divided):
             return case
         at = {**{h: int(case.spread.at[h]) for h in large}, **dict(case.fixed)}
         large.sort(key=lambda h: (h in dict(case.fixed), h))
         before = self.lists.count
-        spread = self._solve(tuple(at.items()), None)
+        spread = self._solve(tuple(at.items()))
         own = self.lists.best(tuple(at.items()), before)
         turns, h = 0, 0
         while turns < len(large) and not self._is_over():
@@ -161,7 +129,7 @@ class Branching:
                 if self.lists.best(fixed, self.lists.count - 1)[0] >= spread.cost:
                     continue
                 before = self.lists.count
-                other = self._solve(fixed, None, spread.cost)
+                other = self._solve(fixed, spread.cost)
                 if other.cost < spread.cost * (1 - CLOSE_ENOUGH):
                     at, spread, own, turns = dict(fixed), other, self.lists.best(fixed, before), 0
             h = (h + 1) % len(large)
@@ -172,10 +140,9 @@ class Branching:
 
     def _round(self, case: Case) -> None:
         """Decide the heavy slots that *case* divides one after the other, without looking back."""
-        held = {**self._held, **dict(case.fixed)}
         work_max = self._program.work + self.layout.work_max() // 4
         assert case.spread is not None
-        found = settle(self._program, case.spread, held, len(self.heavy), work_max)
+        found = settle(self._program, case.spread, dict(case.fixed), len(self.heavy), work_max)
         if found.cost < self._least:
             self._least, self._found = found.cost, found
 
@@ -194,21 +161,21 @@ class Branching:
             if bound < self._enough() and like is not None:
                 self._exchange(*like, n)
                 bound = max(bound, self.lists.best(fixed, self.lists.count - 1)[0])
-            one = Case(bound, first + n, case.cost, fixed, None, case.spread.basis)
+            one = Case(bound, first + n, case.cost, fixed, None)
             if bound >= self._enough():
                 self._closed[one.leaf] = fixed
-            elif (self._few and like is not None) or (found and self.layout.arrays.account.is_over()):
+            elif like is not None or (found and self.layout.arrays.account.is_over()):
                 found.append(one)
             else:
                 before = self.lists.count
                 found += self._solved(one)
-                like = (self.lists.best(fixed, before)[1], n) if self._few else None
+                like = (self.lists.best(fixed, before)[1], n)
         return found
 
     def _solved(self, case: Case) -> list[Case]:
         """Return *case* solved; nothing, and close it, where it is no cheaper than the best placement."""
         before = self.lists.count
-        spread = self._solve(case.fixed, case.basis, self._enough())
+        spread = self._solve(case.fixed, self._enough())
         bound = max(case.bound, self.lists.best(case.fixed, before)[0])
         if bound >= self._enough():
             self._closed[case.leaf] = case.fixed
@@ -219,49 +186,28 @@ class Branching:
         """Look at price list *number* with the prices of two masters exchanged."""
         price = self.lists.price(number).reshape(self._masters, -1).copy()
         price[[one, other]] = price[[other, one]]
-        if isinstance(self._program, WayProgram):
-            self._program.learn(price.ravel())
+        self._program.learn(price.ravel())
 
     def decided(self) -> dict[int, int]:
         """Return the masters of the heavy slots, as the layout numbers both."""
         return {s: int(self._found.at[h]) for h, s in enumerate(self.heavy)}
 
-    def parts(self) -> Floats | None:
-        """Return what part of every slot is on every master where the decided ones are whole, with few masters; of a decided one, nothing."""
-        if not isinstance(self._program, WayProgram):
-            return None
-        self._solve([(h, int(self._found.at[h])) for h in range(len(self.heavy))], None)
+    def parts(self) -> Floats:
+        """Return what part of every slot is on every master where the decided ones are whole; of a decided one, nothing."""
+        self._solve([(h, int(self._found.at[h])) for h in range(len(self.heavy))])
         return self._program.parts()
 
     def proof(self) -> JointProof | None:
         """Return what is proven by as few price lists as a proof may have; None where that is less than nothing."""
-        layout = self.layout
-        scaled = layout.arrays.scaled
-        if self._given:
-            return None
         least, chosen = self.lists.cover(list(self._closed.values()), PRICES_MAX)
-        value = int(least * float(layout.mean[scaled.cost]) * (1 - PRECISION))
-        if value < 0:
-            return None
         tree: list[int] = []
         below = [0]
         while below:
             leaf = below.pop()
             h, first = self._tree[leaf]
             if h >= 0:
-                tree.append(layout.slots[self.heavy[h]])
+                tree.append(self.layout.slots[self.heavy[h]])
                 below += range(first + self._masters - 1, first - 1, -1)
             else:
                 tree.append(-1 - int(self.lists.proven(self._closed[leaf])[chosen].argmax()))
-        return JointProof(value, tuple(self._whole(self.lists.price(k)) for k in chosen), tuple(tree))
-
-    def _whole(self, price: Floats) -> tuple[int, ...]:
-        """Return a price list in 2**-60 units of cost a unit of the resource, for all masters."""
-        layout = self.layout
-        mean, size = layout.mean, layout.size
-        row = [0] * (size * len(layout.arrays.scaled.masters))
-        for k, n in enumerate(layout.takers):
-            for r in range(size):
-                unit = float(mean[layout.arrays.scaled.cost] / mean[r])
-                row[n * size + r] = int(float(price[k * size + r]) * unit * (1 << PRICE_BITS))
-        return coarse(layout.arrays.scaled, row)
+        return self.lists.proof(least, chosen, tree)

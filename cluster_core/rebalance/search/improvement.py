@@ -13,8 +13,8 @@ from cluster_core.rebalance.search.arrays import MANY, SLOT_COST, SOME, ProblemA
 from cluster_core.rebalance.search.branching import Branching
 from cluster_core.rebalance.search.completion import complete, sketch
 from cluster_core.rebalance.search.dice import CHUNK
-from cluster_core.rebalance.search.division import MASTERS_MAX, Division, has_many
 from cluster_core.rebalance.search.first_placements import cut_runs, pack, pack_runs, with_hosts
+from cluster_core.rebalance.search.holdings import Holdings
 from cluster_core.rebalance.search.layout import Layout
 from cluster_core.rebalance.search.local_search import POLISH, REPAIR, Cooling, search_from
 
@@ -34,10 +34,8 @@ ROWS_MAX = 330
 """Largest linear program, in limits, that is solved for a start."""
 STEPS_MANY, STEPS_SOME, STEPS_GROWING, STEPS_FEW = 5_000_000, 20_000_000, 9_000_000, 28_000_000
 POLISH_STEPS = 1_000_000
-DIVIDED_ABOVE, COARSE_ABOVE = 1.002, 1.01
-"""From so many times the bound on, heavy slots are divided anew; and where masters are many, coarsely before, which takes a second."""
-BUDGET_PART = 0.2
-"""Part of the budget of bytes above the bound that is enough where branching placed the slots by ways."""
+NEAR, BUDGET_PART = 1.002, 0.2
+"""So many times the bound, or that part of the budget of bytes above it, is near enough where masters have many slots."""
 
 
 def improve(
@@ -45,12 +43,12 @@ def improve(
     owner: Sequence[int],
     certificates: Sequence[Certificate],
     leaving: Mapping[int, int],
-    branching: Branching | None = None,
+    heavy: Branching | Holdings | None = None,
     start: Sequence[int] | None = None,
 ) -> Sequence[int]:
     """Return the best placement found from *owner*, or quicker from *start*, that of a problem much like it."""
-    if branching is not None:
-        return _fill(arrays, owner, certificates, branching, start)
+    if heavy is not None:
+        return _fill(arrays, owner, certificates, heavy, start)
     return _wander(arrays, owner, certificates, leaving, start)
 
 
@@ -58,32 +56,24 @@ def _fill(
     arrays: ProblemArrays,
     owner: Sequence[int],
     certificates: Sequence[Certificate],
-    branching: Branching,
+    heavy: Branching | Holdings,
     start: Sequence[int] | None,
 ) -> Sequence[int]:
-    """Return the best of what the linear program makes of the decided slots, of none, and of long runs; mended and polished.
+    """Return the best of what the linear program makes of the decided slots and of long runs, mended and polished.
 
-    Where one breaks limits, or the best moves much more than is proven, the heavy slots are divided anew (`Division`).  What it makes of the slots
-    of *start* that are not light is enough where it keeps the limits.
+    What it makes of the slots of *start* that are not light is enough where it keeps the limits.
     """
     layout = Layout(arrays)
-    decided, parts = branching.decided(), branching.parts()
+    decided, parts = heavy.decided(), heavy.parts()
     given = {s: n for s, n in enumerate(layout.inside(start)) if n >= 0} if start else {}
     starts: list[tuple[Mapping[int, int], Sequence[int]]] = [(decided, layout.home)]
     if given:
         starts.append((given, layout.home))
-    if parts is None and decided:
-        starts.append(({}, layout.home))
     if arrays.growing:
         starts.append(({}, layout.inside(cut_runs(arrays, owner))))
     steps = min(arrays.scaled.problem.iterations or POLISH_STEPS, POLISH_STEPS)
     seed = arrays.scaled.problem.seed
-    divisions = [] if len(layout.takers) > MASTERS_MAX else [COARSE_ABOVE, DIVIDED_ABOVE]
-    if divisions and not has_many(layout):
-        divisions = divisions[1:]
-    content = arrays.enough * DIVIDED_ABOVE
-    if parts is not None:
-        content = max(content, arrays.enough * (1 + BUDGET_PART * float(arrays.scaled.problem.bytes_budget)))
+    content = arrays.enough * max(NEAR, 1 + BUDGET_PART * float(arrays.scaled.problem.bytes_budget))
     best: Sequence[int] = []
     while starts:
         part, base = starts.pop(0)
@@ -95,14 +85,7 @@ def _fill(
         rank = arrays.judge(best)
         if arrays.account.is_over() or (start and not rank.over):
             break
-        if rank.over:
-            divisions = divisions[-1:]
-        if divisions and (rank.over or (not starts and rank.cost > arrays.enough * divisions[0])):
-            division = Division(layout, layout.inside(best), over=rank.over > 0, coarse=len(divisions) > 1)
-            divisions = divisions[1:]
-            division.improve()
-            starts.insert(0, (division.decided(), layout.home))
-        elif not rank.over and (not divisions or rank.cost <= content):
+        if not rank.over and rank.cost <= content:
             break
     return best
 

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.kernels.compiled import njit
+from cluster_core.rebalance.bound.cover import PRICE_BITS
+from cluster_core.rebalance.bound.joint_proof import JointProof, coarse
 from cluster_core.rebalance.search.layout import Layout
 
 Floats = NDArray[np.float64]
@@ -22,6 +24,8 @@ FIRST = 64
 """Lists that there is room for at first."""
 CONTENT = (1e-9, 1e-4, 1e-3, 1e-2, 0.03, 0.1)
 """Shares of what all lists prove that are given up, one after the other, until few lists are enough."""
+PRECISION = 1e-6
+"""Share of a bound that is not claimed: prices are whole numbers in a proof."""
 
 
 class Way(NamedTuple):
@@ -60,7 +64,7 @@ class PriceLists:
     """Price lists and what they prove for the slots of a layout, of which *heavy* are decided one by one; costs in mean slots."""
 
     def __init__(self, layout: Layout, heavy: Sequence[int]) -> None:
-        self.limits = layout.limits
+        self._layout, self.limits = layout, layout.limits
         self._rows, self._heavy = np.ascontiguousarray(layout.rows), np.zeros(len(layout.slots), bool)
         self._heavy[heavy] = True
         self.fees = layout.fees_of_all()
@@ -125,3 +129,20 @@ class PriceLists:
             if not len(left):
                 break
         return float(found[:, chosen].max(1).min()), chosen
+
+    def proof(self, least: float, chosen: Sequence[int], tree: Sequence[int]) -> JointProof | None:
+        """Return the proof that every placement costs *least*, by the lists *chosen* and a *tree* of cases; None where that is less than nothing."""
+        layout = self._layout
+        value = int(least * float(layout.mean[layout.arrays.scaled.cost]) * (1 - PRECISION))
+        return JointProof(value, tuple(self.whole(k) for k in chosen), tuple(tree)) if value >= 0 else None
+
+    def whole(self, number: int) -> tuple[int, ...]:
+        """Return a list in 2**-60 units of cost a unit of the resource, for all masters."""
+        layout = self._layout
+        scaled, mean, size = layout.arrays.scaled, layout.mean, layout.size
+        row = [0] * (size * len(scaled.masters))
+        for k, n in enumerate(layout.takers):
+            for r in range(size):
+                unit = float(mean[scaled.cost] / mean[r])
+                row[n * size + r] = int(float(self._price[number, k * size + r]) * unit * (1 << PRICE_BITS))
+        return coarse(scaled, row)

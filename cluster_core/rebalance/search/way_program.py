@@ -16,11 +16,12 @@ from cluster_core.kernels.linear_program import INFINITE, LinearProgram
 from cluster_core.kernels.placement_program import WHOLE, Floats, Spread
 from cluster_core.rebalance.search.price_lists import PriceLists
 
-WAYS_MAX, WAYS_KEPT = 400, 270
+WAYS_MAX, WAYS_KEPT = 600, 270
 """Ways that the program holds, and the cheapest that it keeps where they become more."""
 CLOSE = 0.002
+WARM_ROUNDS, STEP = 20, 0.2
 """A case is solved when the best bound is within this share of the mixture."""
-ROUNDS_MAX = 300
+ROUNDS_MAX = 600
 STEPS_MAX = 100_000
 STEP_WORK, ROW_WORK, SOLVE_WORK = 8_000, 120, 150_000
 """Work of a simplex step, of a row in it, and of setting up one solution."""
@@ -81,15 +82,19 @@ class WayProgram:
         Ends with the best solution so far when `work` reaches *work_max*.
         """
         self._hold(held)
-        fixed, best = list(held.items()), -np.inf
-        for _ in range(ROUNDS_MAX):
+        fixed, best, center = list(held.items()), -np.inf, None
+        for number in range(ROUNDS_MAX):
             steps = self._program.steps
             solution = self._program.solve(STEPS_MAX)
             rows = self._limits + 1 + self._count
             self._do(SOLVE_WORK + (self._program.steps - steps) * (STEP_WORK + ROW_WORK * rows))
             price = np.maximum(0.0, -solution.prices[: self._limits])
+            if center is not None and number >= WARM_ROUNDS:
+                price = center + STEP * (price - center)
             self.learn(price)
-            best = max(best, self.lists.best(fixed, self.lists.count - 1)[0])
+            found = self.lists.best(fixed, self.lists.count - 1)[0]
+            if found > best:
+                best, center = found, price
             self.solves += 1
             if best >= enough or solution.cost - best <= CLOSE * abs(solution.cost) or self._work >= work_max:
                 break

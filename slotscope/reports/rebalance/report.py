@@ -180,10 +180,11 @@ class JointProof:
 
 @dataclass(frozen=True, slots=True)
 class FeeProof:
-    """That all masters together must move *least* of the cost, by fees for *slots* slots that fit hardly anywhere."""
+    """That all masters together must move *least* of the cost, by fees of their own for *slots* slots that fit hardly anywhere; *room*: all others have fees, too, what room costs."""
 
     least: int
     slots: int
+    room: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,130 @@
+"""Fees found for all slots: light ones at what room costs elsewhere, heavy ones so that what they prove is as much as possible.
+
+How this works.  At a price list of all limits every light slot's fee is what its room costs at the cheapest other master.  A `HoldingProgram` of heavy
+slots looks for theirs; each master's light slots, its own and all others, are its own columns there, bundled by what they weigh for what
+they cost.  The cases of one last look, with the prices that close them, are the certificates (`FeeProof`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cluster_core.kernels.mixed_knapsack import Floats, Integers, fill
+from cluster_core.kernels.whole_costs import WholeColumns
+from cluster_core.rebalance.bound.certificates import Certificate, ProofKind, proven
+from cluster_core.rebalance.bound.cover import PRICE_BITS
+from cluster_core.rebalance.bound.fees import FeeProof, fee_cover, leave, room_fees, slots_held
+from cluster_core.rebalance.search.holding_program import COLUMN_WORK, SLACK, HoldingProgram
+from cluster_core.rebalance.search.layout import Layout, bundle
+from cluster_core.rebalance.search.price_lists import PriceLists
+
+BUNDLES = 256
+"""Bundles of a master's own light slots, and of all others', as one master sees them."""
+WORK_MAX, WORK_PART = 1.5e9, 0.3
+"""Most work of the search, in about nanoseconds, and most part of what is left."""
+CASES_MAX = 1_000
+"""Cases of one certificate."""
+SLOT_WORK = 600
+"""Work of a slot and a master for bundles, and for what a certificate proves."""
+
+
+class SlotFees:
+    """One search for the *heavy* slots of *layout* at list *number* of *lists*."""
+
+    def __init__(self, layout: Layout, lists: PriceLists, number: int, heavy: Sequence[int]) -> None:
+        self.layout, self._heavy = layout, list(heavy)
+        self._scaled = layout.arrays.scaled
+        self._unit = float(layout.mean[self._scaled.cost])
+        self._prices = lists.whole(number)
+        fees = room_fees(self._scaled, self._prices)
+        self._fees = np.array([fees.get(s, 0) for s in layout.slots]) / self._unit
+        self._light = np.array(layout.free)
+        self._light[self._heavy] = False
+        self._home = np.array(layout.home)
+        self._whole = lists.heavy_loads
+        price = lists.price(number).reshape(len(layout.takers), -1)
+        self._worth = (lists.heavy_fees + (self._whole * price).sum(2)).min(1)
+        self._by_room = fees
+
+    def proof(self) -> FeeProof:
+        """Return what is proven by the best fees found."""
+        layout, account, masters = self.layout, self.layout.arrays.account, len(self.layout.takers)
+        account.spend(SLOT_WORK * masters * len(layout.slots))
+        sights = [self._sight(n) for n in range(masters)]
+        costs = layout.costs[self._heavy]
+        away = self._home[self._heavy][:, None] != np.arange(masters)
+        light = self._light & (self._home >= 0)
+        base = float((self._fees + layout.costs)[light].sum() + (self._fees + layout.costs)[self._home < 0].sum())
+        program = HoldingProgram(
+            [loads for _, loads, _ in sights], np.array([room for _, _, room in sights]), away * costs[:, None],
+            len(self._heavy), self._worth, account.spend, [cost for cost, _, _ in sights], base,
+        )  # fmt: skip
+        program.search(min(WORK_MAX, WORK_PART * account.left))
+        found = np.maximum(0.0, program.prices - costs)
+        fees = {
+            layout.slots[s]: max(1, int(fee * self._unit)) for s, fee in zip(self._heavy, found.tolist(), strict=True)
+        }
+        return self._certify(fees, sights, SLACK * max(0.0, program.proven) / masters)
+
+    def _sight(self, n: int) -> tuple[Floats, Floats, Floats]:
+        """Return what light columns cost master *n* where it holds them, the loads [resource, column] of heavy slots and these, and the room for all."""
+        layout = self.layout
+        costs = -self._fees - np.where(self._home == n, layout.costs, 0.0)
+        rows = np.column_stack([-costs, layout.rows])
+        columns = [
+            column
+            for which in (self._home == n, (self._home != n) & (self._fees > 0))
+            for column in bundle(np.flatnonzero(self._light & which).tolist(), rows, BUNDLES)
+        ]
+        loads = [self._whole[:, n].T] + [layout.rows[column].sum(0)[:, None] for column in columns]
+        stay = (self._home == n) & ~np.array(layout.free)
+        room = np.maximum(0.0, layout.limits[n] - layout.rows[stay].sum(0))
+        return np.array([costs[column].sum() for column in columns]), np.ascontiguousarray(np.hstack(loads)), room
+
+    def _certify(
+        self, fees: Mapping[int, int], sights: Sequence[tuple[Floats, Floats, Floats]], slack: float
+    ) -> FeeProof:
+        """Return what *fees* of heavy slots prove, master by master, each but for *slack*."""
+        scaled, layout = self._scaled, self.layout
+        every, held = self._by_room | dict(fees), slots_held(scaled)
+        own = np.array([fees[layout.slots[s]] for s in self._heavy]) / self._unit
+        total = sum(leave(scaled, held[n], every) for n, m in enumerate(scaled.masters) if m.drained)
+        certificates = []
+        for k, (cost, loads, room) in enumerate(sights):
+            n = layout.takers[k]
+            heavy = -own - np.where(self._home[self._heavy] == k, layout.costs[self._heavy], 0.0)
+            costs, lists = np.append(heavy, cost), np.zeros((CASES_MAX, len(room)))
+            tree, kept = np.zeros((2 * CASES_MAX + 1, 2), np.int64), np.zeros(len(costs))
+            _, _, steps = fill(costs, loads, room, len(heavy), 0.0, slack, kept, lists, tree)
+            layout.arrays.account.spend(COLUMN_WORK * len(costs) * steps)
+            cover = fee_cover(scaled, layout.arrays.targets, n, held[n], every)
+            columns = WholeColumns(cover.costs, cover.loads)
+            unit = self._unit / layout.mean * (1 << PRICE_BITS)
+            order, entries = _preorder(tree, [layout.slots[s] for s in self._heavy])
+            whole = [columns.coarse([int(p) for p in (lists[j] * unit).tolist()], PRICE_BITS) for j in order]
+            certificate = Certificate(
+                scaled.masters[n].id, ProofKind.CASES, 0, whole[0], len(entries), tuple(whole[1:]), entries
+            )
+            value = proven(cover, certificate)
+            assert value is not None
+            certificates.append(replace(certificate, value=value))
+            total += value
+        return FeeProof(total, tuple(fees.items()), tuple(certificates), self._prices)
+
+
+def _preorder(tree: Integers, slots: Sequence[int]) -> tuple[list[int], tuple[int, ...]]:
+    """Return the lists in use, and the *tree* of `fill` as one of a certificate: a slot not held first, then held."""
+    number: dict[int, int] = {}
+    entries: list[int] = []
+    below = [0]
+    while below:
+        entry, first = tree[below.pop()].tolist()
+        if entry >= 0:
+            entries.append(slots[entry])
+            below += [first, first + 1]
+        else:
+            entries.append(-1 - number.setdefault(-1 - entry, len(number)))
+    return list(number), tuple(entries)
