@@ -138,7 +138,7 @@ def relax(
                 if points[j] < points[i]:
                     i = j
             k, step, slope = passed[i], points[i], steep[i]
-            if short <= slope:
+            if short <= slope + CLOSE:
                 entering = k
                 break
             short -= slope

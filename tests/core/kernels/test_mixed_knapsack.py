@@ -109,3 +109,14 @@ def test_nothing_is_held_where_something_as_cheap_is_known() -> None:
     low, high, held, _, _ = filled(costs, loads, room, 2, known=-3.5)
     assert (low, high) == (pytest.approx(-3.5), -3.5)
     assert not held.any()
+
+
+def test_a_column_that_fills_the_room_to_the_last_bit_may_be_held() -> None:
+    """Its load and the room are sums of floats; beside it there is room for nothing that weighs the same."""
+    filler = sum([0.1] * 7)
+    loads = np.array([[filler, 0.3, 0.2, 0.1], [0.2, 0.1, 0.4, 0.3]])
+    low, high, held, _, _ = filled(np.array([-9.0, -1.0, -1.0, -1.0]), loads, np.array([filler, 1.0]), 1)
+
+    assert low == pytest.approx(-9.0)
+    assert high == pytest.approx(-9.0)
+    assert held == pytest.approx([1.0, 0.0, 0.0, 0.0], abs=1e-9)
