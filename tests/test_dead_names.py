@@ -15,7 +15,6 @@ USERS = ("tests", "benchmarks")
 CONFIDENCE_MIN = 60
 USED_ELSEWHERE = {
     "typing_context": "numba hands it to what builds an intrinsic",
-    "user_interrupt": "HiGHS reads it of an event",
     "load_overload": "numba asks its cache by this name",
     "save_overload": "numba asks its cache by this name",
     "_get_module_for_linking": "numba asks compiled code for its bitcode by this name",

@@ -9,7 +9,7 @@ cheapest, and the program is solved again until no column names a new one (colum
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,14 +37,13 @@ PAIR_WORK = 200
 
 
 class Spread(NamedTuple):
-    """A solution: its cost (infinite where it was cut short), the master of each column's largest part, the columns that are divided, the
-    limits' prices, where it stands."""
+    """A solution: its cost (infinite where it was cut short), the master of each column's largest part, the columns that are divided, and the
+    limits' prices."""
 
     cost: float
     at: Indices
     divided: list[int]
     prices: Floats
-    basis: Any
 
 
 class PlacementProgram:
@@ -87,14 +86,12 @@ class PlacementProgram:
         """Return what every column costs on every master when load costs *prices* [master * size + resource]."""
         return self.fees + self.loads @ prices.reshape(self.masters, self.size).T
 
-    def solve(self, held: Mapping[int, int], work_max: int, basis: Any = None) -> Spread:
-        """Solve with the columns of *held* on the masters it says, from *basis* or where the last solution stands.
+    def solve(self, held: Mapping[int, int], work_max: int) -> Spread:
+        """Solve with the columns of *held* on the masters it says, from where the last solution stands.
 
         Ends with the best solution so far when `work` reaches *work_max*.
         """
         self._hold(held)
-        if basis is not None:
-            self._program.restart(basis)
         limits, before = self.masters * self.size, self.work
         free = np.ones(self.columns, bool)
         free[list(held)] = False
@@ -108,7 +105,7 @@ class PlacementProgram:
         if self._spend is not None:
             self._spend(self.work - before)
         cost = solution.cost + self._base if solution.known else np.inf
-        return Spread(cost, at, divided, prices, self._program.basis())
+        return Spread(cost, at, divided, prices)
 
     def _parts(self, values: Floats) -> tuple[Indices, list[int]]:
         parts = np.zeros((self.columns, self.masters))

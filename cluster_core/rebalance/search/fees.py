@@ -238,12 +238,6 @@ class FeeSearch:
         gone += [s for s, n in enumerate(self._scaled.owner) if self._scaled.masters[n].drained]
         return {s: places.get(s, -1) for s in gone}
 
-    def places(self) -> dict[int, int]:
-        """Return where the chief ways leave the slots whose fee is not 0."""
-        owner, places = self._scaled.owner, self.leaving()
-        paid = dict(self.proof.fees) if self.proof else {}
-        return {s: n for s in self.bulky if paid.get(s) and (n := places.get(s, owner[s])) >= 0}
-
 
 def _entries(way: Way, row: dict[int, int], own: int) -> list[tuple[int, float]]:
     return [*((row[s], 1.0) for s in sorted(way.come)), *((row[s], -1.0) for s in sorted(way.leave)), (own, 1.0)]

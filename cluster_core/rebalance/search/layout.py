@@ -74,11 +74,6 @@ class Layout:
                 loads[number[s], :, r] = np.minimum(self._full[s][r], self.limits[:, r])
         return loads
 
-    def given(self, places: Mapping[int, int]) -> dict[int, int]:
-        """Return *places* of some slots by the numbers in here."""
-        number = {s: k for k, s in enumerate(self.slots)}
-        return {number[s]: self._place[n] for s, n in places.items() if s in number and n in self._place}
-
     def outside(self, placed: Sequence[int]) -> list[int]:
         """Return a placement by the numbers in here as one of all slots."""
         at = list(self.arrays.scaled.owner)

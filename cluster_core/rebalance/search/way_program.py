@@ -105,7 +105,7 @@ class WayProgram:
             self._ways = [self._ways[k] for k in self._program.drop(self._first, WAYS_KEPT).tolist()]
         at = parts.argmax(1) if self._count else np.zeros(0, np.int64)
         divided = np.flatnonzero(parts.max(1) < 1 - WHOLE).tolist() if self._count else []
-        return Spread(solution.cost if solution.known else np.inf, at, divided, price, None)
+        return Spread(solution.cost if solution.known else np.inf, at, divided, price)
 
     def parts(self) -> Floats:
         """Return what part of every slot the last solution has on every master; of a heavy one, nothing."""

@@ -185,7 +185,9 @@ def _host_cases(plan: Plan) -> int:
 def _fees(plan: Plan) -> said.FeeProof | None:
     if plan.fees is None:
         return None
-    return said.FeeProof(plan.fees.value // plan.unit, sum(1 for _, fee in plan.fees.fees if fee), bool(plan.fees.prices))
+    return said.FeeProof(
+        plan.fees.value // plan.unit, sum(1 for _, fee in plan.fees.fees if fee), bool(plan.fees.prices)
+    )
 
 
 def _proof_line(argument: Argument) -> said.ProofLine:

@@ -66,7 +66,8 @@ def test_no_plan_moves_less_than_the_fees_of_all_slots_prove_and_every_change_of
 
     assert proof is not None
     assert prove_fees(scaled, targets, proof)
-    assert found.verdict != PlanVerdict.MOVE or 0 < proof.value <= found.moved
+    assert found.verdict is PlanVerdict.MOVE
+    assert 0 < proof.value <= found.moved
     assert not prove_fees(scaled, targets, replace(proof, value=proof.value + 1))
     assert not prove_fees(scaled, targets, replace(proof, prices=proof.prices[1:]))
     assert not prove_fees(scaled, targets, replace(proof, prices=(-1, *proof.prices[1:])))
@@ -81,7 +82,8 @@ def test_fees_of_all_slots_prove_no_less_than_the_prices_that_they_come_from(see
     search = Holdings(layout)
     joint, fees = search.proof(), search.fees()
 
-    assert joint is not None and fees is not None
+    assert joint is not None
+    assert fees is not None
     assert fees.value >= 0.99 * joint.value
 
 
@@ -121,7 +123,8 @@ def near(cluster: Problem, most: float) -> Plan:
     found = plan(replace(cluster, bytes_budget=0))
     assert found.verdict is not PlanVerdict.CLOSER
     assert check_plan(replace(cluster, bytes_budget=0), found) == []
-    assert found.gap is not None and found.gap <= most
+    assert found.gap is not None
+    assert found.gap <= most
     return found
 
 
