@@ -17,8 +17,6 @@ import numpy as np
 from cluster_core.kernels.linear_program import INFINITE, LinearProgram
 from cluster_core.kernels.mixed_knapsack import Floats, fill
 
-CLOSE = 0.005
-"""Prices are good when they prove all but this share of what the mixture costs."""
 SLACK = 1e-3
 """Share of that by which all masters together may miss their cheapest holdings."""
 CASES_MAX = 3_000
@@ -84,8 +82,8 @@ class HoldingProgram:
         """Return what the best prices so far prove."""
         return self._proven + self._base
 
-    def search(self, work_max: float) -> bool:
-        """Look for the prices that prove most, until `work` reaches *work_max*; return whether they were found."""
+    def search(self, work_max: float, close: float) -> bool:
+        """Look for the prices that prove all but the share *close* of what the mixture costs, until `work` reaches *work_max*; return whether they were found."""
         prices, in_vain, found = self.prices, 0, False
         while self.work < work_max:
             known, step = len(self._owners), STEP
@@ -97,7 +95,7 @@ class HoldingProgram:
                 self._box = self._box * (NARROWER if in_vain % IN_VAIN == 0 else 1.0)
                 step = STEP if len(self._owners) > known else 1.0  # nothing was learned there
             cost, prices = self._mix(step)
-            if cost - self._proven < CLOSE * abs(self.proven):
+            if cost - self._proven < close * abs(self.proven):
                 found = self._values[: self._first].sum() < PART_MIN
                 if found:
                     break

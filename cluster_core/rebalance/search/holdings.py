@@ -26,6 +26,8 @@ MARGIN = 0.0005
 """Part of a limit that stays free: light slots are whole, too."""
 WORK_MAX, WORK_PART, COARSE_PART = 4e9, 0.5, 0.5
 """Most work of the search for prices, in about nanoseconds, most part of what is left, and the part of what is left of that for all but the finest bundles."""
+CLOSE = 0.005
+"""Share of what a mixture costs by which its prices may prove less."""
 ROUNDS, SURE = 4, 0.8
 """Rounds after some masters were decided; parts of the mixture from which on several are decided at once."""
 
@@ -51,7 +53,7 @@ class Holdings:
         for bundles in BUNDLES:
             program = self._program(bundles)
             left = min(work_max, self._account.left - end)
-            found = program.search(left if bundles == BUNDLES[-1] else left * COARSE_PART)
+            found = program.search(left if bundles == BUNDLES[-1] else left * COARSE_PART, CLOSE)
             decided = self._decide(program)
             held = {h: decided[s] for h, s in enumerate(self.heavy) if s in decided}
             most = self._ways.work + self.layout.work_max()

@@ -21,10 +21,12 @@ from cluster_core.rebalance.search.holding_program import COLUMN_WORK, SLACK, Ho
 from cluster_core.rebalance.search.layout import Layout, bundle
 from cluster_core.rebalance.search.price_lists import PriceLists
 
-BUNDLES = 256
+BUNDLES = 512
 """Bundles of a master's own light slots, and of all others', as one master sees them."""
 WORK_MAX, WORK_PART = 1.5e9, 0.3
 """Most work of the search, in about nanoseconds, and most part of what is left."""
+CLOSE = 0.001
+"""Share of what the best mixture costs by which fees may prove less."""
 CASES_MAX = 1_000
 """Cases of one certificate."""
 SLOT_WORK = 600
@@ -62,7 +64,7 @@ class SlotFees:
             [loads for _, loads, _ in sights], np.array([room for _, _, room in sights]), away * costs[:, None],
             len(self._heavy), self._worth, account.spend, [cost for cost, _, _ in sights], base,
         )  # fmt: skip
-        program.search(min(WORK_MAX, WORK_PART * account.left))
+        program.search(min(WORK_MAX, WORK_PART * account.left), CLOSE)
         found = np.maximum(0.0, program.prices - costs)
         fees = {
             layout.slots[s]: max(1, int(fee * self._unit)) for s, fee in zip(self._heavy, found.tolist(), strict=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.rebalance import Case, zipf_problem
+from benchmarks.rebalance import Case, hot_tags, zipf_problem
 from cluster_core.rebalance.bound.check import check_plan
 from cluster_core.rebalance.bound.fees import FEES_MAX, prove_fees
 from cluster_core.rebalance.goal.problem import Master, Problem, Scaled, validate
@@ -38,21 +38,6 @@ def crowded(seed: int, masters: int = 6, heavy: int = 14, light: int = 30) -> Pr
     names = [f"n{k}" for k in range(masters)]
     loads = {name: [row[r] for row in rows] for r, name in enumerate(RESOURCES)}
     return Problem(loads, [names[s // light] for s in range(len(rows))], [Master(n) for n in names], tolerance=0.05)
-
-
-def tagged(seed: int, masters: int = 20, tags: int = 40) -> Problem:
-    """What an operator's cluster looks like whose hot hash tags weigh a tenth to six tenths of a master each."""
-    chance = random.Random(seed)
-    loads = {
-        name: [chance.randrange(low, high) for _ in range(16_384)]
-        for name, low, high in (("serialized_bytes", 500, 1500), ("keys", 1, 5), ("ops", 10, 30))
-    }
-    shares = {name: sum(row) / masters for name, row in loads.items()}
-    for slot in chance.sample(range(16_384), tags):
-        for name, row in loads.items():
-            row[slot] += int(shares[name] * chance.uniform(0.1, 0.6))
-    names = [f"{n:040x}" for n in range(masters)]
-    return Problem(loads, [names[s * masters // 16_384] for s in range(16_384)], [Master(n) for n in names])
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -130,7 +115,7 @@ def near(cluster: Problem, most: float) -> Plan:
 
 @pytest.mark.long
 def test_hot_tags_on_many_masters_move_little_more_than_is_proven() -> None:
-    assert near(tagged(1), 0.05).fees is not None
+    assert near(hot_tags(20, 40, 1), 0.08).fees is not None
 
 
 @pytest.mark.long
