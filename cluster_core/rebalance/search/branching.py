@@ -25,7 +25,7 @@ from cluster_core.rebalance.search.way_program import WayProgram
 
 HEAVY = 64
 """Slots above this part of a limit in any resource are heavy."""
-FEW_LIMITS, PAIRS_MAX = 48, 600
+FEW_LIMITS, PAIRS_MAX = 42, 600
 """So many limits, of all masters, are few: with more, or with slots above a limit, `Holdings` decide.  Heavy slots times masters are at most so many."""
 CLOSE_ENOUGH = 0.0005
 """The search ends when the best case left is within this share of the best placement."""
