@@ -101,7 +101,7 @@ class Holdings:
         """Return the masters of the heavy slots, as the layout numbers both; none where too little work was left."""
         return self._decided
 
-    def parts(self) -> Floats | None:
+    def parts(self) -> Floats:
         """Return what part of every slot is on every master where the decided ones are whole; of a decided one, nothing."""
         held = {h: self._decided[s] for h, s in enumerate(self.heavy) if self._decided}
         self._ways.solve(held, self._ways.work + self.layout.work_max())
