@@ -55,10 +55,7 @@ class WholeColumns:
 
     def reduced(self, prices: Sequence[int], bits: int) -> tuple[NDArray[Any], int]:
         """Return by column its cost less what its load is worth at *prices* of 2**-*bits* units, in units of 2**-k, and k: no more than the prices need."""
-        used = 0
-        for p in prices:
-            used |= p
-        dropped = min(bits, (used & -used).bit_length() - 1) if used else bits
+        dropped = unused_bits(prices, bits)
         kind = np.int64 if self.bits(prices, bits) - dropped <= WORD_BITS else object
         rest: NDArray[Any] = self._costs.astype(kind) << (bits - dropped)
         for p, load in zip(prices, self._loads, strict=True):
@@ -73,8 +70,7 @@ class WholeColumns:
 
     def coarse(self, prices: Sequence[int], bits: int) -> tuple[int, ...]:
         """Return *prices* rounded down so that costs less what loads are worth fit a word: that is checked much faster."""
-        dropped = min(bits, max(0, self.bits(prices, bits) - WORD_BITS))
-        return tuple(p >> dropped << dropped for p in prices)
+        return coarse(prices, self.bits(prices, bits), bits)
 
 
 def cheapest_elsewhere(
@@ -89,6 +85,20 @@ def cheapest_elsewhere(
         costs = sum((column * p for p, column in zip(prices[n], columns, strict=True)), np.zeros(len(owners), kind))
         least = np.where(owners == n, least, np.minimum(least, costs))
     return [int(cost) >> bits for cost in least.tolist()]
+
+
+def unused_bits(prices: Sequence[int], bits: int) -> int:
+    """Return how many of the last *bits* are 0 in all *prices*."""
+    used = 0
+    for p in prices:
+        used |= p
+    return min(bits, (used & -used).bit_length() - 1) if used else bits
+
+
+def coarse(prices: Sequence[int], needed: int, bits: int) -> tuple[int, ...]:
+    """Return *prices* rounded down in their last *bits* until what takes *needed* of them fits a word: that is checked much faster."""
+    dropped = min(bits, max(0, needed - WORD_BITS))
+    return tuple(p >> dropped << dropped for p in prices)
 
 
 def bits_needed(fee: Sequence[int], loads: Sequence[Sequence[int]], prices: Sequence[Sequence[int]]) -> int:

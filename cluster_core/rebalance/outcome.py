@@ -87,9 +87,7 @@ def certify_masters(
     scaled: Scaled, targets: Targets, keep: Collection[int] = (), account: Account | None = None
 ) -> tuple[list[Certificate], list[int]]:
     """Return a certificate for every master that must give something away, but for drained ones of *keep*, and slots with which that is done."""
-    held: list[list[int]] = [[] for _ in scaled.masters]
-    for s, n in enumerate(scaled.owner):
-        held[n].append(s)
+    held = scaled.held()
     certificates: list[Certificate] = []
     evicted: list[int] = []
     overloads: list[Overload] = []

@@ -6,7 +6,7 @@ How this works.
    `find_conflicts` proves which limits cannot be kept together; then the planner goes on with the least tolerance that may work.
 2. Nobody over a limit and nobody to drain: the plan is empty.  This is what makes a plan that was carried out quiet.
 3. `certify` bounds, master by master, what has to leave, and names slots that would do.  Where masters have many slots, `Branching`
-   decides where the heavy ones go, and proves a bound for all masters together.
+   (few masters) or `Holdings` decide where the heavy ones go, and prove a bound for all masters together.
 4. `improve` tries placements (`completion`, `starts`, `walk`); the best within all limits wins: bytes first, as far as they are above
    the bound by more than a slack, then few slots and ranges.  `keep_capacities` mends what is still above a capacity.
 5. `RangeBudget` spends what may move above the bound on fewer slot ranges: whole windows of slots instead of single ones.

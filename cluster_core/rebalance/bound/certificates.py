@@ -44,9 +44,11 @@ class Certificate:
     tree: tuple[int, ...] = ()
 
 
-def needs(scaled: Scaled, targets: Targets, n: int, slots: Sequence[int]) -> list[int]:
-    """Return by how much master *n*, holding *slots*, is over the common limit; negative where there is room."""
-    return [sum(load[s] for s in slots) - targets.common[n][r] for r, load in enumerate(scaled.loads)]
+def needs(
+    scaled: Scaled, targets: Targets, n: int, slots: Sequence[int], loads: Sequence[Sequence[int]] | None = None
+) -> list[int]:
+    """Return by how much master *n*, holding *slots*, is over the common limit; negative where there is room; *loads* where slots weigh something else there."""
+    return [sum(load[s] for s in slots) - targets.common[n][r] for r, load in enumerate(loads or scaled.loads)]
 
 
 def make_cover(

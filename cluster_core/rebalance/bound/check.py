@@ -132,7 +132,7 @@ def _check_ranges(scaled: Scaled, bounded: Targets, plan: Plan) -> list[str]:
 def _check_floors(scaled: Scaled, targets: Targets, plan: Plan) -> list[str]:
     """The heaviest slots of each floor do not fit below it."""
     wrong = []
-    takers = [n for n, m in enumerate(scaled.masters) if not m.drained and not m.excluded]
+    takers = scaled.takers()
     for r, floor in enumerate(plan.floors):
         loads = [load for s, load in enumerate(scaled.loads[r]) if not scaled.masters[scaled.owner[s]].excluded]
         loads.sort(reverse=True)
@@ -173,6 +173,7 @@ def _check_capacity(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[i
 
 def _check_bound(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, ...]) -> list[str]:
     index = {master.id: n for n, master in enumerate(scaled.masters)}
+    held = scaled.held()
     wrong, seen = [], set()
     for certificate in plan.certificates:
         n = index.get(certificate.node, -1)
@@ -186,8 +187,7 @@ def _check_bound(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int,
             wrong.append(f"{certificate.node} cannot have this certificate")
             continue
         seen.add(n)
-        slots = [s for s, owner in enumerate(scaled.owner) if owner == n]
-        if not prove(scaled, slots, needs(scaled, targets, n, slots), certificate):
+        if not prove(scaled, held[n], needs(scaled, targets, n, held[n]), certificate):
             wrong.append(f"{certificate.node} need not give away {certificate.value}")
     hosts = len({h.slot for h in targets.heavy})
     if plan.joint is not None and not prove_joint(scaled, targets, plan.joint):

@@ -222,7 +222,7 @@ def _pinned(scaled: Scaled, targets: Targets) -> list[Conflict]:
 
 
 def _too_large(scaled: Scaled, targets: Targets) -> list[Conflict]:
-    takers = [n for n, m in enumerate(scaled.masters) if not m.drained and not m.excluded]
+    takers = scaled.takers()
     least = [min((c for n in takers if (c := targets.capacity[n][r]) is not None), default=None)
              for r in range(len(scaled.resources))]  # fmt: skip
     slots, names = [], set()
@@ -242,7 +242,7 @@ def _too_large(scaled: Scaled, targets: Targets) -> list[Conflict]:
 
 def _too_many(scaled: Scaled, targets: Targets) -> list[Conflict]:
     """Slots of at least some load each, more than all masters hold of that size (pigeonhole)."""
-    takers = [n for n, m in enumerate(scaled.masters) if not m.drained and not m.excluded]
+    takers = scaled.takers()
     rows = pinned_loads(scaled)
     for r, name in enumerate(scaled.resources):
         load = scaled.loads[r]

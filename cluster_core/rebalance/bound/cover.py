@@ -28,15 +28,6 @@ class Cover(NamedTuple):
     paid: int = 0
 
 
-def reduced_costs(cover: Cover, prices: Sequence[int]) -> list[int]:
-    """Return by slot its cost less what its load is worth at *prices*, in 2**-60 units."""
-    rest = [cost << PRICE_BITS for cost in cover.costs]
-    for p, load in zip(prices, cover.loads, strict=True):
-        if p:
-            rest = [v - p * w for v, w in zip(rest, load, strict=True)]
-    return rest
-
-
 def least(cover: Cover, lists: Sequence[Sequence[int]], tree: Sequence[int]) -> int | None:
     """Return what every choice costs at least by *lists* of prices (2**-60 units), in those units; None where *tree* is none.
 

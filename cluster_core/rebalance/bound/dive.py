@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from cluster_core.rebalance.bound.cover import PRICE_BITS, Cover, reduced_costs
+from cluster_core.kernels.whole_costs import WholeColumns
+from cluster_core.rebalance.bound.cover import PRICE_BITS, Cover
 
 Numbers = Any
 """A list, or the array that compiled code takes instead."""
@@ -139,9 +140,10 @@ def price(cover: Cover, prices: Sequence[int]) -> PricedCover:
     """Return *cover* at *prices* (2**-60 units)."""
     size = len(cover.need)
     prices = [p if e > 0 else 0 for p, e in zip(prices, cover.need, strict=True)]
+    rest, bits = WholeColumns(cover.costs, cover.loads).reduced(prices, PRICE_BITS)
     rows = sorted(
-        (abs(v), -cost << PRICE_BITS, j, v < 0)
-        for j, (v, cost) in enumerate(zip(reduced_costs(cover, prices), cover.costs, strict=True))
+        (abs(v) << (PRICE_BITS - bits), -cost << PRICE_BITS, j, v < 0)
+        for j, (v, cost) in enumerate(zip(rest.tolist(), cover.costs, strict=True))
     )
     w = [cover.loads[r][row[2]] for row in rows for r in range(size)]
     x0 = [int(row[3]) for row in rows]

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cluster_core.kernels.whole_costs import cheapest_elsewhere
-from cluster_core.rebalance.bound.certificates import Certificate, make_cover, proven
+from cluster_core.rebalance.bound.certificates import Certificate, make_cover, needs, proven
 from cluster_core.rebalance.bound.cover import PRICE_BITS, Cover
 from cluster_core.rebalance.goal.problem import Scaled
 from cluster_core.rebalance.goal.targets import Targets, loads_on
@@ -48,7 +48,7 @@ def prove_fees(scaled: Scaled, targets: Targets, proof: FeeProof) -> bool:
         return False
     fees = room_fees(scaled, proof.prices) | dict(proof.fees)
     total = 0
-    for n, (master, slots) in enumerate(zip(scaled.masters, slots_held(scaled), strict=True)):
+    for n, (master, slots) in enumerate(zip(scaled.masters, scaled.held(), strict=True)):
         if master.excluded:
             continue
         if master.drained:
@@ -64,18 +64,10 @@ def prove_fees(scaled: Scaled, targets: Targets, proof: FeeProof) -> bool:
     return total >= proof.value
 
 
-def slots_held(scaled: Scaled) -> list[list[int]]:
-    """Return the slots of every master."""
-    held: list[list[int]] = [[] for _ in scaled.masters]
-    for s, n in enumerate(scaled.owner):
-        held[n].append(s)
-    return held
-
-
 def room_fees(scaled: Scaled, prices: Sequence[int]) -> dict[int, int]:
     """Return the fees of all slots that may move where room has *prices*: what theirs costs at the cheapest other master."""
     size = len(scaled.resources)
-    takers = [n for n, m in enumerate(scaled.masters) if not m.drained and not m.excluded]
+    takers = scaled.takers()
     if not prices or len(takers) < 2:
         return {}
     rows = [prices[n * size : (n + 1) * size] for n in range(len(scaled.masters))]
@@ -88,8 +80,7 @@ def room_fees(scaled: Scaled, prices: Sequence[int]) -> dict[int, int]:
 def fee_cover(scaled: Scaled, targets: Targets, n: int, slots: Sequence[int], fees: Mapping[int, int]) -> Cover:
     """Return the covering problem of master *n*, which holds *slots*, with *fees*."""
     loads = loads_on(scaled, targets, n)
-    need = [sum(load[s] for s in slots) - targets.common[n][r] for r, load in enumerate(loads)]
-    return make_cover(scaled, slots, need, fees, loads)
+    return make_cover(scaled, slots, needs(scaled, targets, n, slots, loads), fees, loads)
 
 
 def leave(scaled: Scaled, slots: Sequence[int], fees: Mapping[int, int]) -> int:

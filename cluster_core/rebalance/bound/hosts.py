@@ -51,12 +51,10 @@ def prove_hosts(scaled: Scaled, targets: Targets, certificates: Sequence[Certifi
     """Return whether *proof* holds, in whole numbers; the *certificates* of the masters themselves are checked elsewhere."""
     s = single_heavy(scaled, targets)
     told = {certificate.node: certificate for certificate in proof.certificates}
-    takers = [n for n, m in enumerate(scaled.masters) if not m.drained and not m.excluded]
+    takers = scaled.takers()
     if s is None or len(told) != len(proof.certificates) or set(told) != {scaled.masters[n].id for n in takers}:
         return False
-    held: list[list[int]] = [[] for _ in scaled.masters]
-    for slot, n in enumerate(scaled.owner):
-        held[n].append(slot)
+    held = scaled.held()
     for n in takers:
         certificate = told[scaled.masters[n].id]
         found = proven(host_cover(scaled, targets, s, n, held[n]), certificate)

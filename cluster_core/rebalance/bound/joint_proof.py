@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cluster_core.kernels.whole_costs import WORD_BITS, WholeCosts, add_up, bits_needed
+from cluster_core.kernels import whole_costs
+from cluster_core.kernels.whole_costs import WholeCosts, add_up, bits_needed, unused_bits
 from cluster_core.rebalance.bound.cover import PRICE_BITS
 from cluster_core.rebalance.goal.problem import Scaled
 from cluster_core.rebalance.goal.targets import Targets, fillers
@@ -42,7 +43,7 @@ def prove_joint(scaled: Scaled, targets: Targets, joint: JointProof) -> bool:
         return False
     if any(len(prices) != size * masters or min(prices, default=0) < 0 for prices in joint.prices):
         return False
-    takers = [n for n, m in enumerate(scaled.masters) if not m.drained and not m.excluded]
+    takers = scaled.takers()
     lists = [_PricedSlots(scaled, targets, takers, prices) for prices in joint.prices]
     cases: list[list[tuple[int, int]]] = [[]]
     for entry in joint.tree:
@@ -61,8 +62,7 @@ def prove_joint(scaled: Scaled, targets: Targets, joint: JointProof) -> bool:
 def coarse(scaled: Scaled, prices: Sequence[int]) -> tuple[int, ...]:
     """Return *prices* rounded down so that whatever they are multiplied with is below 2**62: that is checked much faster."""
     bits = bits_needed(_fees(scaled, PRICE_BITS), scaled.loads, _by_master(scaled, prices))
-    dropped = min(PRICE_BITS, max(0, bits - WORD_BITS))
-    return tuple(p >> dropped << dropped for p in prices)
+    return whole_costs.coarse(prices, bits, PRICE_BITS)
 
 
 def _fees(scaled: Scaled, bits: int) -> list[int]:
@@ -79,10 +79,7 @@ class _PricedSlots:
     """What every slot costs at one list of prices, in units of which 2**bits are one of the cost: no finer than the prices are."""
 
     def __init__(self, scaled: Scaled, targets: Targets, takers: Sequence[int], prices: Sequence[int]) -> None:
-        size, used = len(scaled.resources), 0
-        for p in prices:
-            used |= p
-        dropped = min(PRICE_BITS, (used & -used).bit_length() - 1) if used else PRICE_BITS
+        size, dropped = len(scaled.resources), unused_bits(prices, PRICE_BITS)
         self._bits = PRICE_BITS - dropped
         rows = _by_master(scaled, [p >> dropped for p in prices])
         self._costs = WholeCosts(_fees(scaled, self._bits), scaled.owner, scaled.loads, rows)

@@ -43,13 +43,11 @@ def explain_bound(problem: Problem, plan: Plan) -> list[Argument]:
     index = {master.id: n for n, master in enumerate(scaled.masters)}
     limits = find_targets(replace(scaled, tolerance=plan.tolerance or scaled.tolerance))
     targets = kept(scaled, limits, scaled.places(plan.owners_after))
-    slots: dict[int, list[int]] = {}
-    for slot, n in enumerate(scaled.owner):
-        slots.setdefault(n, []).append(slot)
+    held = scaled.held()
     found = []
     for certificate in plan.certificates:
         n = index[certificate.node]
-        own = slots.get(n, [])
+        own = held[n]
         drained = certificate.kind == ProofKind.DRAINED
         over = [sum(load[s] for s in own) for load in scaled.loads] if drained else needs(scaled, targets, n, own)
         found.append(_argument(scaled, own, over, certificate))

@@ -22,7 +22,7 @@ def least_ranges(scaled: Scaled, targets: Targets) -> int:
 
 def _needed(scaled: Scaled, targets: Targets, stay: set[int]) -> int:
     """Return how many masters that hold nothing must take something."""
-    takers = [n for n, m in enumerate(scaled.masters) if not m.drained and not m.excluded]
+    takers = scaled.takers()
     most = 0
     for r, load in enumerate(scaled.loads):
         data = sum(load[s] for s, n in enumerate(scaled.owner) if not scaled.masters[n].excluded)

@@ -56,7 +56,7 @@ class _Repair:
 
     def __init__(self, scaled: Scaled, targets: Targets, owner: Sequence[int]) -> None:
         self.scaled, self.targets, self.at = scaled, targets, list(owner)
-        self.takers = [n for n, m in enumerate(scaled.masters) if not m.drained and not m.excluded]
+        self.takers = scaled.takers()
         self.sums = scaled.totals(owner)
         self.count = [0] * len(scaled.masters)
         for n in owner:

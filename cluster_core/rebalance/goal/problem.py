@@ -88,6 +88,17 @@ class Scaled:
         index = {master.id: n for n, master in enumerate(self.masters)}
         return tuple(index[one] for one in ids)
 
+    def takers(self) -> list[int]:
+        """Return the masters that may take slots: neither drained nor excluded."""
+        return [n for n, m in enumerate(self.masters) if not m.drained and not m.excluded]
+
+    def held(self) -> list[list[int]]:
+        """Return the slots of every master."""
+        held: list[list[int]] = [[] for _ in self.masters]
+        for s, n in enumerate(self.owner):
+            held[n].append(s)
+        return held
+
     def totals(self, owner: Sequence[int]) -> list[list[int]]:
         """Return the load of every master and resource, ``[n][r]``, when *owner* holds."""
         columns = []

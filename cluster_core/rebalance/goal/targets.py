@@ -62,7 +62,7 @@ class Targets:
 
 def find_targets(scaled: Scaled) -> Targets:
     """Return what each master may hold.  Pure function of loads, masters and (for hosts of heavy slots) owners."""
-    takers = [n for n, m in enumerate(scaled.masters) if not m.drained and not m.excluded]
+    takers = scaled.takers()
     fair = [[Fraction(0)] * len(scaled.resources) for _ in scaled.masters]
     capacity = [_capacity(scaled, n) for n in range(len(scaled.masters))]
     free = [s for s, n in enumerate(scaled.owner) if not scaled.masters[n].excluded]

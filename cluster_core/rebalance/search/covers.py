@@ -63,10 +63,8 @@ def certify_hosts(scaled: Scaled, targets: Targets, certificates: Sequence[Certi
     if heavy is None:
         return None
     mean, unit = scales(scaled)
-    held: list[list[int]] = [[] for _ in scaled.masters]
-    for s, n in enumerate(scaled.owner):
-        held[n].append(s)
-    takers = [n for n, m in enumerate(scaled.masters) if not m.drained and not m.excluded]
+    held = scaled.held()
+    takers = scaled.takers()
     found = []
     for n in takers:
         search = CoverSearch(

@@ -63,10 +63,8 @@ class FeeSearch:
         wanted = scaled.problem.iterations // STEPS_OF_A_SOLVE or SOLVES_ALL
         self._left = max(SOLVES_ALL // 48, min(wanted, SOLVES_ALL))
         self._mean, self._unit = scales(scaled)
-        self._takers = [n for n, m in enumerate(scaled.masters) if not m.drained and not m.excluded]
-        self._held: list[list[int]] = [[] for _ in scaled.masters]
-        for s, n in enumerate(scaled.owner):
-            self._held[n].append(s)
+        self._takers = scaled.takers()
+        self._held = scaled.held()
         self._needs = {n: needs(scaled, targets, n, self._held[n]) for n in self._takers}
         self.bulky = self._find_bulky()
         self.proof: FeeProof | None = None

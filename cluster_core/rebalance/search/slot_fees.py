@@ -16,7 +16,7 @@ from cluster_core.kernels.mixed_knapsack import Floats, Integers, fill
 from cluster_core.kernels.whole_costs import WholeColumns
 from cluster_core.rebalance.bound.certificates import Certificate, ProofKind, proven
 from cluster_core.rebalance.bound.cover import PRICE_BITS
-from cluster_core.rebalance.bound.fees import FeeProof, fee_cover, leave, room_fees, slots_held
+from cluster_core.rebalance.bound.fees import FeeProof, fee_cover, leave, room_fees
 from cluster_core.rebalance.search.holding_program import COLUMN_WORK, SLACK, HoldingProgram
 from cluster_core.rebalance.search.layout import Layout, bundle
 from cluster_core.rebalance.search.price_lists import PriceLists
@@ -91,7 +91,7 @@ class SlotFees:
     ) -> FeeProof:
         """Return what *fees* of heavy slots prove, master by master, each but for *slack*."""
         scaled, layout = self._scaled, self.layout
-        every, held = self._by_room | dict(fees), slots_held(scaled)
+        every, held = self._by_room | dict(fees), scaled.held()
         own = np.array([fees[layout.slots[s]] for s in self._heavy]) / self._unit
         total = sum(leave(scaled, held[n], every) for n, m in enumerate(scaled.masters) if m.drained)
         certificates = []

@@ -19,8 +19,9 @@ from cluster_core.rebalance.search.price_lists import PriceLists
 WAYS_MAX, WAYS_KEPT = 600, 270
 """Ways that the program holds, and the cheapest that it keeps where they become more."""
 CLOSE = 0.002
-WARM_ROUNDS, STEP = 20, 0.2
 """A case is solved when the best bound is within this share of the mixture."""
+WARM_ROUNDS, STEP = 20, 0.2
+"""After so many rounds of a case, prices go this part of the way from the best so far to those of the mixture only (Wentges 1997)."""
 ROUNDS_MAX = 600
 STEPS_MAX = 100_000
 STEP_WORK, ROW_WORK, SOLVE_WORK = 8_000, 120, 150_000
