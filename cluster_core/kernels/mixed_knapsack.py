@@ -7,6 +7,8 @@ that becomes fixed leaves dual feasible.  A ratio test passes a breakpoint where
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,6 +29,37 @@ STEPS_MAX = 500
 INFINITE = 1e300
 SURE = 2.0
 """How much dearer than what is enough an impossible case is made."""
+
+
+class Choice(NamedTuple):
+    """What may be held: columns at *costs*, which may be below 0, of *loads* [resource, column] within *room* [resource]."""
+
+    costs: Floats
+    loads: Floats
+    room: Floats
+
+
+class Proof(NamedTuple):
+    """That any choice costs as much: *lists* [case, resource] of prices of the room, and a *tree* [entry, 2].
+
+    An entry is a column and its first entry of two, one where it is held and one where it is not, or -1 - k, closed by list k.
+    """
+
+    lists: Floats
+    tree: Integers
+
+
+class Stand(NamedTuple):
+    """Where a case is: the columns of its *basis* (from their number on, the rooms), and where all columns are and are *fixed* to be."""
+
+    basis: Integers
+    states: States
+    fixed: States
+
+
+def room_for_proof(cases: int, size: int) -> Proof:
+    """Return a proof to be written, of at most so many *cases*, for *size* resources."""
+    return Proof(np.zeros((cases, size)), np.zeros((2 * cases + 1, 2), np.int64))
 
 
 @njit()
@@ -61,13 +94,14 @@ def invert(matrix: Floats, inverse: Floats) -> bool:
 
 @njit()
 def relax(
-    costs: Floats, loads: Floats, room: Floats, basis: Integers, states: States, fixed: States, enough: float,
-    values: Floats, prices: Floats, scratch: Floats, passed: Integers,
+    choice: Choice, stand: Stand, enough: float, values: Floats, prices: Floats, scratch: Floats, passed: Integers
 ) -> tuple[float, int]:  # fmt: skip
-    """Solve a case with parts allowed from where *basis* and *states* stand, or until it costs *enough*; return its cost, `INFINITE` for an impossible one, and the steps.
+    """Solve a case with parts allowed from its *stand*, or until it costs *enough*; return its cost, `INFINITE` for an impossible one, and the steps.
 
-    *loads* are [resource, column]; the *values* of the basis are written, and *prices* of the room that prove what the case costs (an impossible one, *enough*).
+    The *values* of the basis are written, and *prices* of the room that prove what the case costs (an impossible one, *enough*).
     """
+    costs, loads, room = choice
+    basis, states, fixed = stand
     size, count = loads.shape
     matrix, inverse, left = np.zeros((size, size)), np.zeros((size, size)), room.copy()
     rest, pull, points, steep = scratch[0], scratch[1], scratch[2], scratch[3]
@@ -176,23 +210,16 @@ def relax(
 
 @njit()
 def fill(
-    costs: Floats,
-    loads: Floats,
-    room: Floats,
-    whole: int,
-    known: float,
-    slack: float,
-    held: Floats,
-    lists: Floats,
-    tree: Integers,
+    choice: Choice, whole: int, known: float, slack: float, held: Floats, proof: Proof
 ) -> tuple[float, float, int]:
-    """Find what is cheapest to hold: *loads* [resource, column] within *room* [resource], the first *whole* columns in whole, at *costs* that may be below 0.
+    """Find what is cheapest to hold, the first *whole* columns in whole.
 
     Writes how much of each column is *held* where that is cheaper than what is *known* (at most 0: to hold nothing); returns what any choice
     costs at least, what the best one does, and how many simplex steps were done.  Ends where no case may be cheaper by *slack*, or after
-    as many cases as there is room for in *lists* [case, resource].  That any choice costs as much is proven by these lists of prices and
-    the *tree* [entry, 2]: a column and its first entry of two, one where it is held and one where it is not, or -1 - k, closed by list k.
+    as many cases as there is room for in the *proof*, which is written.
     """
+    costs, loads, room = choice
+    lists, tree = proof
     size, count = loads.shape
     depth = 2 * whole + 2
     all_states, all_fixed = np.zeros((depth, count), np.int8), np.full((depth, count), OPEN, np.int8)
@@ -216,9 +243,7 @@ def fill(
             tree[entry, 0] = -1 - by
             continue
         basis, states, fixed = bases[open_cases].copy(), all_states[open_cases].copy(), all_fixed[open_cases].copy()
-        cost, done = relax(
-            costs, loads, room, basis, states, fixed, high - slack, values, lists[cases], scratch, passed
-        )
+        cost, done = relax(choice, Stand(basis, states, fixed), high - slack, values, lists[cases], scratch, passed)
         if cost > bound:
             bound, by = cost, cases
         cases, steps = cases + 1, steps + done

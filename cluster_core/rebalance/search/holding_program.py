@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cluster_core.kernels.linear_program import INFINITE, LinearProgram
-from cluster_core.kernels.mixed_knapsack import Floats, fill
+from cluster_core.kernels.mixed_knapsack import Choice, Floats, fill, room_for_proof
 
 SLACK = 1e-3
 """Share of that by which all masters together may miss their cheapest holdings."""
@@ -74,7 +74,7 @@ class HoldingProgram:
         self._owners, self._helds, self._costs = np.zeros(0, np.int64), np.zeros((0, self._columns)), np.zeros(0)
         self._places: dict[int, frozenset[int]] = {}
         self._taken: set[int] = set()
-        self._lists, self._tree = np.zeros((CASES_MAX, room.shape[1])), np.zeros((2 * CASES_MAX + 1, 2), np.int64)
+        self._proof = room_for_proof(CASES_MAX, room.shape[1])
         self.work = 0.0
 
     @property
@@ -176,9 +176,8 @@ class HoldingProgram:
         else:
             costs[list(self._taken)] = NEVER
         held = np.zeros(len(costs))
-        low, high, steps = fill(
-            costs, loads, room, self._heavy, min(0.0, known - base), slack, held, self._lists, self._tree
-        )
+        known_here = min(0.0, known - base)
+        low, high, steps = fill(Choice(costs, loads, room), self._heavy, known_here, slack, held, self._proof)
         self._do(COLUMN_WORK * len(costs) * steps)
         held[own] = 1.0
         return low + base, held if high + base < known or n in self._places else None

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cluster_core.kernels.mixed_knapsack import Floats, Integers, fill
+from cluster_core.kernels.mixed_knapsack import Choice, Floats, Integers, fill, room_for_proof
 from cluster_core.kernels.whole_costs import WholeColumns
 from cluster_core.rebalance.bound.certificates import Certificate, ProofKind, proven
 from cluster_core.rebalance.bound.cover import PRICE_BITS
@@ -98,15 +98,14 @@ class SlotFees:
         for k, (cost, loads, room) in enumerate(sights):
             n = layout.takers[k]
             heavy = -own - np.where(self._home[self._heavy] == k, layout.costs[self._heavy], 0.0)
-            costs, lists = np.append(heavy, cost), np.zeros((CASES_MAX, len(room)))
-            tree, kept = np.zeros((2 * CASES_MAX + 1, 2), np.int64), np.zeros(len(costs))
-            _, _, steps = fill(costs, loads, room, len(heavy), 0.0, slack, kept, lists, tree)
+            costs, proof = np.append(heavy, cost), room_for_proof(CASES_MAX, len(room))
+            _, _, steps = fill(Choice(costs, loads, room), len(heavy), 0.0, slack, np.zeros(len(costs)), proof)
             layout.arrays.account.spend(COLUMN_WORK * len(costs) * steps)
             cover = fee_cover(scaled, layout.arrays.targets, n, held[n], every)
             columns = WholeColumns(cover.costs, cover.loads)
             unit = self._unit / layout.mean * (1 << PRICE_BITS)
-            order, entries = _preorder(tree, [layout.slots[s] for s in self._heavy])
-            whole = [columns.coarse([int(p) for p in (lists[j] * unit).tolist()], PRICE_BITS) for j in order]
+            order, entries = _preorder(proof.tree, [layout.slots[s] for s in self._heavy])
+            whole = [columns.coarse([int(p) for p in (proof.lists[j] * unit).tolist()], PRICE_BITS) for j in order]
             certificate = Certificate(
                 scaled.masters[n].id, ProofKind.CASES, 0, whole[0], len(entries), tuple(whole[1:]), entries
             )

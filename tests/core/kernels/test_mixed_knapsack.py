@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_core.kernels.linear_program import INFINITE, LinearProgram
-from cluster_core.kernels.mixed_knapsack import Floats, Integers, fill
+from cluster_core.kernels.mixed_knapsack import Choice, Floats, Integers, fill, room_for_proof
 from tests.examples import examples
 
 CASES = 600
@@ -19,9 +19,9 @@ CASES = 600
 def filled(
     costs: Floats, loads: Floats, room: Floats, whole: int, *, known: float = 0.0, slack: float = 0.0, cases: int = CASES
 ) -> tuple[float, float, Floats, Floats, Integers]:  # fmt: skip
-    held, lists, tree = np.ones(len(costs)), np.zeros((cases, len(room))), np.zeros((2 * cases + 1, 2), np.int64)
-    low, high, _ = fill(costs, loads, room, whole, known, slack, held, lists, tree)
-    return low, high, held, lists, tree
+    held, proof = np.ones(len(costs)), room_for_proof(cases, len(room))
+    low, high, _ = fill(Choice(costs, loads, room), whole, known, slack, held, proof)
+    return low, high, held, *proof
 
 
 def least(costs: Floats, loads: Floats, room: Floats, whole: int) -> float:
