@@ -27,6 +27,12 @@ def command(request: Request = Request()) -> int | None:
         wrong = [*compare_tables(request.root, stored), *check_plan(stored.problem, stored.plan)]
     found = stored.plan
     moved, least, proofs = found.moved // found.unit, -(-found.bound // found.unit), len(found.certificates)
+    further = (
+        (found.fees, "fees of all masters together"),
+        (found.joint, "prices for all masters together"),
+        (found.hosts, "sums for every host of the heavy slot"),
+    )
+    shown = [words for proof, words in further if proof is not None and proof.value == found.bound]
     told = {
         "plan_id": stored.plan_id,
         "holds": not wrong,
@@ -47,7 +53,7 @@ def command(request: Request = Request()) -> int | None:
         return [
             *partial_lines(stored.unread),
             f"plan {stored.plan_id} holds: {found.verdict}, {plural(len(found.moves), 'slot')}; {moved:,} {resource_words(found.cost)} move, "
-            f"at least {least:,} have to, proven by {plural(proofs, 'certificate')}",
+            f"at least {least:,} have to, proven by {shown[0] if shown else plural(proofs, 'certificate')}",
         ]
 
     print_records(told, lines, as_json=request.json, stream=sys.stdout)
