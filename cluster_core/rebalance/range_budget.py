@@ -45,8 +45,9 @@ PICKED = (WARM._replace(warm=0.3, price=30.0, anew=True), SETTLE)
 """Walks from windows beside picked slots: cool, with limits dear, since hardly any is broken."""
 PICKED_TURNS = 4
 """Placements of windows and picked slots that are tried."""
-WALKS_BACK, HOPELESS = 0.2, 1.0
-"""Parts of what may move beyond the least: walks do not begin where more than the first is moved besides, and with more than the second nothing is tried again."""
+WALKS_BACK, HOPELESS, HOPELESS_MAX = 0.2, 1.0, 2
+"""Parts of what may move beyond the least: walks do not begin where more than the first is moved besides; where the second is, so often, nothing
+is tried again."""
 WALK_PART = 0.15
 """Part of the work for them that is kept for the last walk."""
 UNBOUNDED = float("inf")
@@ -136,6 +137,7 @@ class RangeBudget:
         base = cut_runs(arrays, self.scaled.owner) if arrays.growing else self.scaled.owner
         budget = limit / float(layout.mean[self.scaled.cost])
         picking = Picking(layout, layout.inside(self.owner), layout.inside(base), budget)
+        hopeless = 0
         for _ in range(PICKED_TURNS):
             arrays.account = account.part(1.0, WALK_PART)
             placed = layout.outside(picking.place())
@@ -144,7 +146,8 @@ class RangeBudget:
             found = self._find(at, limit, PICKED, start=placed) if over < WALKS_BACK else at
             picking.go_on(layout.inside(found if found != at else placed))
             at = min(at, found, key=count_ranges)
-            if is_last or over > HOPELESS:
+            hopeless += over > HOPELESS
+            if is_last or hopeless == HOPELESS_MAX:
                 break
         return at
 

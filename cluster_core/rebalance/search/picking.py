@@ -4,12 +4,13 @@ How this works.  A window of many light slots has the mixture of resources that 
 another mixture, so others must be picked one by one as well, and each of these is a range of its own.  The linear program of the whole
 placement says which: runs of light slots cost a range where they leave the window that they are in, heavier slots two, what moves has a
 *price* besides, and the heaviest are where they move least.  Hardly more columns are divided than there are limits.  Which windows there
-are is not known at first, so the program is solved again and again, each time with the windows that it left before.
+are is not known at first, so the program is solved again and again, each time with the windows that it left before, and with ever lighter
+slots held where most of them was: windows and heavy slots have to suit each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -18,15 +19,20 @@ from cluster_core.rebalance.search.layout import Layout, gather, settle
 
 RUN_RANGES, PICK_RANGES = 1.0, 2.0
 """Ranges that a run of light slots costs outside its window, and a slot on its own."""
-MARGIN = 1.0
+MARGIN = 2.0
 """Mean slots that are left below every limit, since slots are whole."""
 LOOSE_COST = 0.5
 """Mean slots that it costs to place a slot of a divided run outside its window."""
-DECIDED, PICKED = 1 / 20, 1 / 512
-"""Parts of a limit: slots above the first stay where they are known to move least, slots above the second are placed on their own."""
-ROUGH = 4
-"""Solutions before the first that is made whole."""
-DEARER, CHEAPER, WELL_SPENT = 2.0, 1.4, 0.75
+DECIDED, PICKED = (0.45, 0.6, 0.3), 1 / 512
+"""Parts of a limit: slots above the first (of each placement in turn) stay where they are known to move least, slots above the second are
+placed on their own."""
+TIGHTER = 8
+"""How much lighter slots stay, too, after a placement that moved more than may."""
+ROUGH = 3
+"""Solutions before any slot is held besides."""
+LIGHTER = 1.5
+"""How much lighter the slots are that are held after each further solution."""
+DEARER, CHEAPER, WELL_SPENT = 1.5, 1.25, 0.75
 """By how much the price rises where more moves than may, and falls where less of what may than this part is spent."""
 AIM = 0.8
 """Part of what may move beyond the least that placements aim at: mending limits takes the rest."""
@@ -40,9 +46,10 @@ class Picking:
     def __init__(self, layout: Layout, least: Sequence[int], base: Sequence[int], budget: float) -> None:
         self._layout, self._least, self.base = layout, least, base
         self._floor = self._moved(least)
+        self._most = budget
         self._budget = self._floor + AIM * (budget - self._floor)
         self._price, self._detail = 1.0, 1.0
-        self._turns = 0
+        self._turns, self._tight = 0, 1
 
     def _moved(self, placed: Sequence[int]) -> float:
         away = np.array(placed) != np.array(self._layout.home)
@@ -50,10 +57,20 @@ class Picking:
 
     def place(self) -> list[int]:
         """Return the next placement; it misses limits by about the lightest slots."""
-        while self._turns < ROUGH:
-            self.go_on(self._solve(whole=False))
-            self._turns += 1
-        return self._solve(whole=True)
+        line, part = DECIDED[self._turns % len(DECIDED)] / self._tight, self._layout.part
+        held = {s: self._least[s] for s in self._layout.singles if part[s] > line}
+        for _ in range(1 if self._turns else ROUGH):
+            placed = self._solve(held)
+            self.go_on(placed)
+        self._turns += 1
+        while line > PICKED * LIGHTER and not self._layout.arrays.account.is_over():
+            line /= LIGHTER
+            held |= {s: placed[s] for s in self._layout.singles if part[s] > line and s not in held}
+            placed = self._solve(held)
+            self.go_on(placed)
+        placed = self._solve(held, whole=True)
+        self._tight *= TIGHTER if self._moved(placed) > self._most else 1
+        return placed
 
     def go_on(self, placed: Sequence[int]) -> None:
         """Take the windows of *placed* for the next placement."""
@@ -67,11 +84,11 @@ class Picking:
             inside = light | (at == before) | (at == window[np.minimum(behind, len(window) - 1)])
             self.base = np.where(inside, at, before).tolist()
 
-    def _solve(self, *, whole: bool) -> list[int]:
+    def _solve(self, decided: Mapping[int, int], *, whole: bool = False) -> list[int]:
         layout, base = self._layout, self.base
         singles = [s for s in layout.singles if layout.part[s] > PICKED * self._detail]
         columns, held = gather(layout, base, runs=True, alone=singles)
-        held |= {k: self._least[s] for k, s in enumerate(singles) if layout.part[s] > DECIDED}
+        held |= {k: decided[s] for k, s in enumerate(singles) if s in decided}
         ranges = np.where(np.arange(len(columns)) < len(singles), PICK_RANGES, RUN_RANGES)
         start = [held.get(k, max(base[column[0]], 0)) for k, column in enumerate(columns)]
         program = layout.program(columns, start, base, ranges / self._price, margin=MARGIN)
@@ -82,13 +99,14 @@ class Picking:
         placed = layout.placed(columns, spread.at.tolist())
         if whole:
             placed = place_loose(layout, placed, [s for k in spread.divided for s in columns[k]], base, LOOSE_COST)
-        self._adjust(self._moved(placed))
+        self._adjust(self._moved(placed), whole=whole)
         return placed
 
-    def _adjust(self, moved: float) -> None:
+    def _adjust(self, moved: float, *, whole: bool) -> None:
         if moved > self._budget:
             self._price *= DEARER
             if self._price > PRICE_MAX:
-                self._price, self._detail = self._price / DEARER, self._detail / 2
+                self._price /= DEARER
+                self._detail /= 2 if whole else 1
         elif moved < self._floor + WELL_SPENT * (self._budget - self._floor):
             self._price /= CHEAPER
