@@ -1,8 +1,10 @@
 """Where the heavy slots go among many masters, and what all masters together must move, by what each can hold as a whole.
 
-How this works.  A `WayProgram` solves the placement of all slots with fractions: its best price list is a `JointProof`.  A `HoldingProgram` of heavy
-slots and a few bundles an owner begins at its prices.  Masters then get the heavy slots of the holding that most of its mixture is, a few
-masters at a time, and the others look again for what they can hold beside that.  With these decided, the ways say where all light slots go.
+How this works.  A `WayProgram` solves the placement of all slots with fractions: its best price list is a `JointProof`.  At its prices of room,
+fees of all slots (`SlotFees`) prove more, and say in a mixture which heavy slots each master had best hold together with light ones.  Masters get
+the heavy slots of the holding that most of the mixture is, a few masters at a time, and the others look again for what they can hold beside
+that; then the ways say where all light slots go.  Prices of room that suit this placement are others than those where heavy slots are divided: a
+part of the way towards them fees prove more still, and say a better placement.
 """
 
 from __future__ import annotations
@@ -12,22 +14,20 @@ import numpy as np
 from cluster_core.kernels.placement_program import Floats
 from cluster_core.rebalance.bound.fees import FeeProof
 from cluster_core.rebalance.bound.joint_proof import JointProof
-from cluster_core.rebalance.search.holding_program import NEVER, HoldingProgram
-from cluster_core.rebalance.search.layout import OVER_COST, Layout, gather, settle
+from cluster_core.rebalance.search.holding_program import HoldingProgram
+from cluster_core.rebalance.search.layout import OVER_COST, Layout, settle
 from cluster_core.rebalance.search.price_lists import PriceLists
 from cluster_core.rebalance.search.slot_fees import SlotFees
 from cluster_core.rebalance.search.way_program import WayProgram
 
 HEAVY, HEAVIEST = 32, 80
 """Slots above this part of a limit in any resource are heavy, the heaviest so many of them."""
-BUNDLES = 2, 4, 8
-"""Bundles of light slots an owner: first few, then more where there is work left."""
-MARGIN = 0.0005
-"""Part of a limit that stays free: light slots are whole, too."""
-WORK_MAX, WORK_PART, COARSE_PART = 4e9, 0.5, 0.5
-"""Most work of the search for prices, in about nanoseconds, most part of what is left, and the part of what is left of that for all but the finest bundles."""
-CLOSE = 0.005
-"""Share of what a mixture costs by which its prices may prove less."""
+WORK_MAX, WORK_PART = 4e9, 0.5
+"""Most work of the search, in about nanoseconds, and most part of what is left."""
+TURNS, NEAR = 4, 0.02
+"""Price lists that are tried, and the share by which a placement may cost more than is proven."""
+STEP = 0.3
+"""Part of the way that is gone from the prices that prove most to those of the cheapest placement."""
 ROUNDS, SURE = 4, 0.8
 """Rounds after some masters were decided; parts of the mixture from which on several are decided at once."""
 
@@ -44,40 +44,40 @@ class Holdings:
         self._ways.solve({}, layout.work_max())
         self.root = self.lists.best(())[1]
         self._decided: dict[int, int] = {}
+        self._least = np.inf
+        self._fees: FeeProof | None = None
         if self.heavy and not self._account.is_over():
             self._search(min(WORK_MAX, WORK_PART * self._account.left))
 
     def _search(self, work_max: float) -> None:
-        """Decide by ever finer bundles, as long as the best prices are found, and keep the cheapest placement."""
-        least, end = np.inf, self._account.left - work_max
-        for bundles in BUNDLES:
-            program = self._program(bundles)
-            left = min(work_max, self._account.left - end)
-            found = program.search(left if bundles == BUNDLES[-1] else left * COARSE_PART, CLOSE)
-            decided = self._decide(program)
-            held = {h: decided[s] for h, s in enumerate(self.heavy) if s in decided}
-            most = self._ways.work + self.layout.work_max()
-            spread = settle(self._ways, self._ways.solve(held, most), held, len(self.heavy), most)
-            if spread.cost < least:
-                least, self._decided = spread.cost, dict(zip(self.heavy, spread.at.tolist(), strict=True))
-            if not found or self._account.left <= end or self._account.is_over():
+        """Let masters hold what fees at the best prices say, then at prices nearer to those of the placement that came of it."""
+        end = self._account.left - work_max
+        number = best = self.root
+        unit = float(self.layout.mean[self.layout.arrays.scaled.cost])
+        for _ in range(TURNS):
+            fees = SlotFees(self.layout, self.lists, number, self.heavy)
+            program = fees.search()
+            proof = fees.proof()
+            if self._fees is None or proof.value > self._fees.value:
+                self._fees, best = proof, number
+            self._try(program)
+            if (
+                self._least * unit < self._fees.value * (1 + NEAR)
+                or self._account.left <= end
+                or self._account.is_over()
+            ):
                 break
+            at = [(h, self._decided[s]) for h, s in enumerate(self.heavy)]
+            number = self.lists.between(best, self.lists.best(at)[1], STEP)
 
-    def _program(self, bundles: int) -> HoldingProgram:
-        layout, masters = self.layout, len(self.layout.takers)
-        columns, pinned = gather(layout, layout.home, alone=self.heavy, bundles=bundles)
-        room, fees = layout.caps * (1 - MARGIN), layout.fees(columns, layout.home, 0.0)
-        for k, n in pinned.items():
-            fees[k] = np.where(np.arange(masters) == n, fees[k], NEVER)
-        bulk = np.array([layout.rows[column].sum(0) for column in columns])
-        loads = np.repeat(bulk[None], masters, 0)
-        own = self.lists.heavy_loads.transpose(1, 0, 2)
-        full = own >= layout.limits[:, None]
-        loads[:, : len(self.heavy)] = np.where(full, np.minimum(own, room[:, None]), own)
-        prices = self.lists.price(self.root).reshape(masters, -1)
-        worth = (fees + np.einsum("nkr,nr->kn", loads, prices)).min(1)
-        each = [np.ascontiguousarray(rows.T) for rows in loads]
-        return HoldingProgram(each, room, fees, len(self.heavy), worth, self._account.spend)
+    def _try(self, program: HoldingProgram) -> None:
+        """Keep the placement of heavy slots that *program* says where no other is known to cost less with all light slots."""
+        decided = self._decide(program)
+        held = {h: decided[s] for h, s in enumerate(self.heavy) if s in decided}
+        most = self._ways.work + self.layout.work_max()
+        spread = settle(self._ways, self._ways.solve(held, most, self._least), held, len(self.heavy), most)
+        if spread.cost < self._least:
+            self._least, self._decided = spread.cost, dict(zip(self.heavy, spread.at.tolist(), strict=True))
 
     def _decide(self, program: HoldingProgram) -> dict[int, int]:
         """Decide what heavy slots every master holds: return their masters."""
@@ -108,10 +108,8 @@ class Holdings:
         return self._ways.parts()
 
     def fees(self) -> FeeProof | None:
-        """Return what fees of all slots prove, the heavy ones' being the best found."""
-        if not self.heavy or self._account.is_over():
-            return None
-        return SlotFees(self.layout, self.lists, self.root, self.heavy).proof()
+        """Return what fees of all slots prove, those of the heavy ones being the best found; None where too little work was left."""
+        return self._fees
 
     def proof(self) -> JointProof | None:
         """Return what the best price list proves; None where that is less than nothing."""

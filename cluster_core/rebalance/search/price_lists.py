@@ -90,6 +90,11 @@ class PriceLists:
         self.count += 1
         return Way(fee, loads)
 
+    def between(self, one: int, other: int, part: float) -> int:
+        """Return the number of a new list, so large a *part* of the way from *one* to the *other*."""
+        self.weigh(self._price[one] + part * (self._price[other] - self._price[one]))
+        return self.count - 1
+
     def price(self, number: int) -> Floats:
         """Return a list."""
         price: Floats = self._price[number]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,8 +34,17 @@ SLOT_WORK = 600
 """Work of a slot and a master for bundles, and for what a certificate proves."""
 
 
+class Sight(NamedTuple):
+    """What a master sees of the slots: what light columns cost where it holds them, the *loads* [resource, column] of heavy slots and of these,
+    and the room for all."""
+
+    costs: Floats
+    loads: Floats
+    room: Floats
+
+
 class SlotFees:
-    """One search for the *heavy* slots of *layout* at list *number* of *lists*."""
+    """One search for the *heavy* slots of *layout* at list *number* of *lists*; `proven` is what fees and prices prove, in mean slots."""
 
     def __init__(self, layout: Layout, lists: PriceLists, number: int, heavy: Sequence[int]) -> None:
         self.layout, self._heavy = layout, list(heavy)
@@ -51,51 +61,64 @@ class SlotFees:
         self._worth = (lists.heavy_fees + (self._whole * price).sum(2)).min(1)
         self._by_room = fees
 
-    def proof(self) -> FeeProof:
-        """Return what is proven by the best fees found."""
+    def search(self) -> HoldingProgram:
+        """Look for the best fees of the heavy slots; return the program, whose mixture says which of them masters hold at these."""
         layout, account, masters = self.layout, self.layout.arrays.account, len(self.layout.takers)
         account.spend(SLOT_WORK * masters * len(layout.slots))
-        sights = [self._sight(n) for n in range(masters)]
+        self._seen = self._sights()
         costs = layout.costs[self._heavy]
         away = self._home[self._heavy][:, None] != np.arange(masters)
         light = self._light & (self._home >= 0)
         base = float((self._fees + layout.costs)[light].sum() + (self._fees + layout.costs)[self._home < 0].sum())
         program = HoldingProgram(
-            [loads for _, loads, _ in sights], np.array([room for _, _, room in sights]), away * costs[:, None],
-            len(self._heavy), self._worth, account.spend, [cost for cost, _, _ in sights], base,
+            [sight.loads for sight in self._seen], np.array([sight.room for sight in self._seen]), away * costs[:, None],
+            len(self._heavy), self._worth, account.spend, [sight.costs for sight in self._seen], base,
         )  # fmt: skip
         program.search(min(WORK_MAX, WORK_PART * account.left), CLOSE)
-        found = np.maximum(0.0, program.prices - costs)
+        self._found, self.proven = np.maximum(0.0, program.prices - costs), program.proven
+        return program
+
+    def proof(self) -> FeeProof:
+        """Return what is proven by the fees found."""
         fees = {
-            layout.slots[s]: max(1, int(fee * self._unit)) for s, fee in zip(self._heavy, found.tolist(), strict=True)
+            self.layout.slots[s]: max(1, int(fee * self._unit))
+            for s, fee in zip(self._heavy, self._found.tolist(), strict=True)
         }
-        return self._certify(fees, sights, SLACK * max(0.0, program.proven) / masters)
+        return self._certify(fees, SLACK * max(0.0, self.proven) / len(self._seen))
 
-    def _sight(self, n: int) -> tuple[Floats, Floats, Floats]:
-        """Return what light columns cost master *n* where it holds them, the loads [resource, column] of heavy slots and these, and the room for all."""
-        layout = self.layout
-        costs = -self._fees - np.where(self._home == n, layout.costs, 0.0)
-        rows = np.column_stack([-costs, layout.rows])
-        columns = [
-            column
-            for which in (self._home == n, (self._home != n) & (self._fees > 0))
-            for column in bundle(np.flatnonzero(self._light & which).tolist(), rows, BUNDLES)
-        ]
-        loads = [self._whole[:, n].T] + [layout.rows[column].sum(0)[:, None] for column in columns]
-        stay = (self._home == n) & ~np.array(layout.free)
-        room = np.maximum(0.0, layout.limits[n] - layout.rows[stay].sum(0))
-        return np.array([costs[column].sum() for column in columns]), np.ascontiguousarray(np.hstack(loads)), room
+    def _sights(self) -> list[Sight]:
+        """Return what every master sees of all slots."""
+        layout, found = self.layout, list[Sight]()
+        rows = np.column_stack([self._fees, layout.rows])
+        others = np.flatnonzero(self._light & (self._fees > 0))
+        group = np.empty(len(rows), np.int64)
+        for k, column in enumerate(bundle(others.tolist(), rows, BUNDLES)):
+            group[column] = k
+        for n in range(len(layout.takers)):
+            at_home = self._home == n
+            own = np.flatnonzero(self._light & at_home)
+            gain = self._fees + np.where(at_home, layout.costs, 0.0)
+            values = np.column_stack([gain, layout.rows])
+            label = {s: k for k, column in enumerate(bundle(own.tolist(), values, BUNDLES)) for s in column}
+            away = others[~at_home[others]]
+            which = np.concatenate([own, away])
+            number = np.concatenate([[label[s] for s in own.tolist()], group[away] + BUNDLES]).astype(np.int64)
+            sums = np.stack([np.bincount(number, column) for column in values[which].T])
+            sums = sums[:, np.bincount(number) > 0]
+            stay = at_home & ~np.array(layout.free)
+            room = np.maximum(0.0, layout.limits[n] - layout.rows[stay].sum(0))
+            loads = np.ascontiguousarray(np.hstack([self._whole[:, n].T, sums[1:]]))
+            found.append(Sight(-sums[0], loads, room))
+        return found
 
-    def _certify(
-        self, fees: Mapping[int, int], sights: Sequence[tuple[Floats, Floats, Floats]], slack: float
-    ) -> FeeProof:
+    def _certify(self, fees: Mapping[int, int], slack: float) -> FeeProof:
         """Return what *fees* of heavy slots prove, master by master, each but for *slack*."""
         scaled, layout = self._scaled, self.layout
         every, held = self._by_room | dict(fees), scaled.held()
         own = np.array([fees[layout.slots[s]] for s in self._heavy]) / self._unit
         total = sum(leave(scaled, held[n], every) for n, m in enumerate(scaled.masters) if m.drained)
         certificates = []
-        for k, (cost, loads, room) in enumerate(sights):
+        for k, (cost, loads, room) in enumerate(self._seen):
             n = layout.takers[k]
             heavy = -own - np.where(self._home[self._heavy] == k, layout.costs[self._heavy], 0.0)
             costs, proof = np.append(heavy, cost), room_for_proof(CASES_MAX, len(room))
