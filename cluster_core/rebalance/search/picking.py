@@ -26,8 +26,9 @@ LOOSE_COST = 0.5
 DECIDED, PICKED = (0.45, 0.6, 0.3), 1 / 512
 """Parts of a limit: slots above the first (of each placement in turn) stay where they are known to move least, slots above the second are
 placed on their own."""
-TIGHTER = 8
-"""How much lighter slots stay, too, after a placement that moved more than may."""
+TIGHTER, TIGHTER_ANEW, FAR = 8, 12, 5.0
+"""How much lighter slots stay, too, after a placement that moved more than may: with the windows that it left where it moved more than so
+many times what may move besides the least, else from the first windows on."""
 ROUGH = 3
 """Solutions before any slot is held besides."""
 LIGHTER = 1.5
@@ -49,7 +50,7 @@ class Picking:
         self._most = budget
         self._budget = self._floor + AIM * (budget - self._floor)
         self._price, self._detail = 1.0, 1.0
-        self._turns, self._tight = 0, 1
+        self._turns, self._tight, self._first, self._again = 0, 1, base, True
 
     def _moved(self, placed: Sequence[int]) -> float:
         away = np.array(placed) != np.array(self._layout.home)
@@ -59,7 +60,9 @@ class Picking:
         """Return the next placement; it misses limits by about the lightest slots."""
         line, part = DECIDED[self._turns % len(DECIDED)] / self._tight, self._layout.part
         held = {s: self._least[s] for s in self._layout.singles if part[s] > line}
-        for _ in range(1 if self._turns else ROUGH):
+        if self._again:
+            self.base = self._first
+        for _ in range(ROUGH if self._again else 1):
             placed = self._solve(held)
             self.go_on(placed)
         self._turns += 1
@@ -69,7 +72,9 @@ class Picking:
             placed = self._solve(held)
             self.go_on(placed)
         placed = self._solve(held, whole=True)
-        self._tight *= TIGHTER if self._moved(placed) > self._most else 1
+        beyond = (self._moved(placed) - self._floor) / max(self._most - self._floor, 1e-9)
+        self._again = 1 < beyond < FAR
+        self._tight *= 1 if beyond <= 1 else TIGHTER_ANEW if self._again else TIGHTER
         return placed
 
     def go_on(self, placed: Sequence[int]) -> None:
