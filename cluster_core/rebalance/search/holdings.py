@@ -9,6 +9,8 @@ part of the way towards them fees prove more still, and say a better placement.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from cluster_core.kernels.placement_program import Floats
@@ -51,7 +53,7 @@ class Holdings:
 
     def _search(self, work_max: float) -> None:
         """Let masters hold what fees at the best prices say, then at prices nearer to those of the placement that came of it."""
-        end = self._account.left - work_max
+        end = self._account.left - work_max if math.isfinite(self._account.left) else 0.0
         number = best = self.root
         unit = float(self.layout.mean[self.layout.arrays.scaled.cost])
         for _ in range(TURNS):

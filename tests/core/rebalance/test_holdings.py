@@ -17,6 +17,7 @@ from cluster_core.rebalance.planner import plan
 from cluster_core.rebalance.search.arrays import ProblemArrays
 from cluster_core.rebalance.search.holdings import Holdings
 from cluster_core.rebalance.search.layout import Layout
+from cluster_core.rebalance.search.slot_fees import SlotFees
 from tests.builders.rebalance_problems import random_problem
 
 WHOLE = 10_000
@@ -70,6 +71,18 @@ def test_fees_of_all_slots_prove_no_less_than_the_prices_that_they_come_from(see
     assert joint is not None
     assert fees is not None
     assert fees.value >= 0.99 * joint.value
+
+
+@pytest.mark.long
+def test_prices_that_suit_the_placement_prove_more_than_those_where_heavy_slots_are_divided() -> None:
+    _, _, layout = laid_out(hot_tags(30, 60, 2))
+    search = Holdings(layout)
+    divided = SlotFees(layout, search.lists, search.root, search.heavy)
+    divided.search()
+    fees = search.fees()
+
+    assert fees is not None
+    assert fees.value > 1.01 * divided.proof().value
 
 
 def test_heavy_slots_that_only_fit_in_pairs_are_paired() -> None:
