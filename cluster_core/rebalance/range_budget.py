@@ -45,8 +45,8 @@ PICKED = (WARM._replace(warm=0.3, price=30.0, anew=True), SETTLE)
 """Walks from windows beside picked slots: cool, with limits dear, since hardly any is broken."""
 PICKED_TURNS = 4
 """Placements of windows and picked slots that are tried."""
-WALKS_BACK, HOPELESS, HOPELESS_MAX = 0.2, 1.0, 2
-"""Parts of what may move beyond the least: walks do not begin where more than the first is moved besides; where the second is, so often, nothing
+WALKS_BACK, HOPELESS, HOPELESS_MAX = 1.2, 2.0, 2
+"""So many times what may move beyond the least: walks do not begin where more than the first moved; where more than the second did, so often, nothing
 is tried again."""
 WALK_PART = 0.15
 """Part of the work for them that is kept for the last walk."""
@@ -142,11 +142,10 @@ class RangeBudget:
             arrays.account = account.part(1.0, WALK_PART)
             placed = layout.outside(picking.place())
             is_last, arrays.account = arrays.account.is_over(), account
-            over = (self._search.cost_of(placed) - limit) / (limit - self._least)
-            found = self._find(at, limit, PICKED, start=placed) if over < WALKS_BACK else at
+            found = self._find(at, limit, PICKED, start=placed) if picking.spent < WALKS_BACK else at
             picking.go_on(layout.inside(found if found != at else placed))
             at = min(at, found, key=count_ranges)
-            hopeless += over > HOPELESS
+            hopeless += picking.spent > HOPELESS
             if is_last or hopeless == HOPELESS_MAX:
                 break
         return at

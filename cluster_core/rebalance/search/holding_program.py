@@ -1,4 +1,4 @@
-"""Mixtures of what masters may hold: every master's heavy slots in whole, bundles of the others in any part.
+"""Mixtures of what masters may hold: heavy slots in whole, and in any part what each sees of the others.
 
 How this works.  A *holding* is what one master may hold within its limits.  The program mixes holdings so that every column is held once; at
 its prices of columns, every master looks for a cheaper holding (`fill`), which is added, until none is found (column generation, Dantzig and
@@ -34,31 +34,31 @@ STEP_WORK, ROW_WORK, COLUMN_WORK = 5_000, 70, 6
 """Work of a step of the program, of a row in it, and of a column in a step of one master."""
 PART_MIN = 1e-9
 NEVER = 1e6
-"""What it costs to hold what may not be held, in mean slots."""
+"""What it costs to hold what another master has, in mean slots."""
 
 
 class Share(NamedTuple):
-    """How much of a mixture is holdings of *master* with just the *heavy* columns."""
+    """How much of a mixture is holdings of *master* with just these *columns*."""
 
     part: float
     master: int
-    heavy: frozenset[int]
+    columns: frozenset[int]
 
 
 class HoldingProgram:
-    """The program of columns of *loads* [master][resource, column], the first *heavy* of them whole, at *fees* [column, master], in *room* [master, resource].
+    """The program of columns of *loads* [master][resource, column], held whole, at *fees* [column, master], in *room* [master, resource].
 
-    Columns of *loads* after those of *fees* are a master's own, at *own* [master][column]: they need not be held.  The search begins at
-    *prices* of columns; *spend* is told what work is done.
+    Columns of *loads* after those of *fees* are a master's own, at *own* [master][column]: they may be held in any part.  The search begins
+    at *prices* of columns; *spend* is told what work is done.
     """
 
     def __init__(
-        self, loads: Sequence[Floats], room: Floats, fees: Floats, heavy: int, prices: Floats,
-        spend: Callable[[float], None], own: Sequence[Floats] = (), base: float = 0.0,
+        self, loads: Sequence[Floats], room: Floats, fees: Floats, own: Sequence[Floats], prices: Floats,
+        spend: Callable[[float], None], base: float,
     ) -> None:  # fmt: skip
         """Begin; *base* is what is to be paid besides: the search ends when the rest is but a small part of it all."""
-        self._loads, self._room, self._fees, self._heavy, self._spend = loads, room, fees, heavy, spend
-        self._own, self._base = own or [np.zeros(0)] * len(room), base
+        self._loads, self._room, self._fees, self._own = loads, room, fees, own
+        self._spend, self._base = spend, base
         self._columns, self._masters = fees.shape
         self._rows = self._columns + self._masters
         self.prices, self._proven = prices, -np.inf
@@ -82,9 +82,9 @@ class HoldingProgram:
         """Return what the best prices so far prove."""
         return self._proven + self._base
 
-    def search(self, work_max: float, close: float) -> bool:
-        """Look for the prices that prove all but the share *close* of what the mixture costs, until `work` reaches *work_max*; return whether they were found."""
-        prices, in_vain, found = self.prices, 0, False
+    def search(self, work_max: float, close: float) -> None:
+        """Look for the prices that prove all but the share *close* of what the mixture costs, until `work` reaches *work_max*."""
+        prices, in_vain = self.prices, 0
         while self.work < work_max:
             known, step = len(self._owners), STEP
             if self._round(prices):
@@ -96,8 +96,7 @@ class HoldingProgram:
                 step = STEP if len(self._owners) > known else 1.0  # nothing was learned there
             cost, prices = self._mix(step)
             if cost - self._proven < close * abs(self.proven):
-                found = self._values[: self._first].sum() < PART_MIN
-                if found:
+                if self._values[: self._first].sum() < PART_MIN:
                     break
                 self._box = self._box * MUCH_WIDER
             if len(self._owners) > PER_ROW_MAX * self._rows:
@@ -105,27 +104,26 @@ class HoldingProgram:
                 self._owners, self._helds, self._costs = self._owners[kept], self._helds[kept], self._costs[kept]
         self._box = self._first_box()
         self._mix()
-        return found
 
     def shares(self) -> list[Share]:
         """Return what the mixture has for masters that are not decided, the largest part first."""
         parts: dict[tuple[int, frozenset[int]], float] = {}
-        for n, heavy, part in zip(
-            self._owners.tolist(), self._heavy_held(), self._values[self._first :].tolist(), strict=False
+        for n, columns, part in zip(
+            self._owners.tolist(), self._columns_held(), self._values[self._first :].tolist(), strict=False
         ):
             if part > PART_MIN and n not in self._places:
-                parts[n, heavy] = parts.get((n, heavy), 0.0) + part
-        found = [Share(part, n, heavy) for (n, heavy), part in parts.items()]
-        return sorted(found, key=lambda share: (-share.part, share.master, sorted(share.heavy)))
+                parts[n, columns] = parts.get((n, columns), 0.0) + part
+        found = [Share(part, n, columns) for (n, columns), part in parts.items()]
+        return sorted(found, key=lambda share: (-share.part, share.master, sorted(share.columns)))
 
     def decide(self, places: Mapping[int, frozenset[int]], rounds: int) -> None:
-        """Let masters have just the heavy columns that *places* says, and look for so many *rounds* what they and the others hold beside that."""
+        """Let masters have just the columns that *places* says, and look for so many *rounds* what they and the others hold beside that."""
         self._places |= places
-        self._taken |= {k for heavy in places.values() for k in heavy}
-        known = zip(self._owners.tolist(), self._heavy_held(), strict=True)
+        self._taken |= {k for columns in places.values() for k in columns}
+        known = zip(self._owners.tolist(), self._columns_held(), strict=True)
         out = [
-            self._first + k for k, (n, heavy) in enumerate(known)
-            if (heavy != self._places[n] if n in self._places else heavy & self._taken)
+            self._first + k for k, (n, columns) in enumerate(known)
+            if (columns != self._places[n] if n in self._places else columns & self._taken)
         ]  # fmt: skip
         self._program.bound(out, np.zeros(len(out)), np.zeros(len(out)))
         self._proven, prices = -np.inf, self.prices
@@ -133,12 +131,11 @@ class HoldingProgram:
             self._round(prices)
             _, prices = self._mix()
 
-    def _heavy_held(self) -> list[frozenset[int]]:
-        return [frozenset(np.flatnonzero(row > 0.5).tolist()) for row in self._helds[:, : self._heavy]]
+    def _columns_held(self) -> list[frozenset[int]]:
+        return [frozenset(np.flatnonzero(row > 0.5).tolist()) for row in self._helds]
 
     def _first_box(self) -> Floats:
-        dear = np.where(self._fees < NEVER, self._fees, 0.0).max(1)
-        box: Floats = np.maximum(BOX * np.abs(self.prices), BOX_COST * dear + PART_MIN)
+        box: Floats = np.maximum(BOX * np.abs(self.prices), BOX_COST * self._fees.max(1) + PART_MIN)
         return box
 
     def _do(self, work: float) -> None:
@@ -172,12 +169,12 @@ class HoldingProgram:
         base = float(costs[own].sum())
         if n in self._places:
             room = np.maximum(0.0, room - loads[:, own].sum(1))
-            costs[: self._heavy] = NEVER
+            costs[: self._columns] = NEVER
         else:
             costs[list(self._taken)] = NEVER
         held = np.zeros(len(costs))
         known_here = min(0.0, known - base)
-        low, high, steps = fill(Choice(costs, loads, room), self._heavy, known_here, slack, held, self._proof)
+        low, high, steps = fill(Choice(costs, loads, room), self._columns, known_here, slack, held, self._proof)
         self._do(COLUMN_WORK * len(costs) * steps)
         held[own] = 1.0
         return low + base, held if high + base < known or n in self._places else None

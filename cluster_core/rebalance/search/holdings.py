@@ -69,8 +69,7 @@ class Holdings:
                 or self._account.is_over()
             ):
                 break
-            at = [(h, self._decided[s]) for h, s in enumerate(self.heavy)]
-            number = self.lists.between(best, self.lists.best(at)[1], STEP)
+            number = self.lists.between(best, self.lists.best(list(self._held().items()))[1], STEP)
 
     def _try(self, program: HoldingProgram) -> None:
         """Keep the placement of heavy slots that *program* says where no other is known to cost less with all light slots."""
@@ -88,14 +87,14 @@ class Holdings:
         open_masters = set(range(len(self.layout.takers)))
         while open_masters and not self._account.is_over():
             places: dict[int, frozenset[int]] = {}
-            for part, n, heavy in program.shares():
-                if n not in places and not heavy & taken and (part >= SURE or not places):
-                    places[n] = heavy
-                    taken |= heavy
+            for part, n, columns in program.shares():
+                if n not in places and not columns & taken and (part >= SURE or not places):
+                    places[n] = columns
+                    taken |= columns
             if not places:
                 break
             open_masters -= set(places)
-            decided |= {self.heavy[h]: n for n, heavy in places.items() for h in heavy}
+            decided |= {self.heavy[h]: n for n, columns in places.items() for h in columns}
             program.decide(places, ROUNDS)
         return decided
 
@@ -103,10 +102,13 @@ class Holdings:
         """Return the masters of the heavy slots, as the layout numbers both; none where too little work was left."""
         return self._decided
 
+    def _held(self) -> dict[int, int]:
+        """Return the same by the heavy slots' ranks."""
+        return {h: self._decided[s] for h, s in enumerate(self.heavy) if self._decided}
+
     def parts(self) -> Floats:
         """Return what part of every slot is on every master where the decided ones are whole; of a decided one, nothing."""
-        held = {h: self._decided[s] for h, s in enumerate(self.heavy) if self._decided}
-        self._ways.solve(held, self._ways.work + self.layout.work_max())
+        self._ways.solve(self._held(), self._ways.work + self.layout.work_max())
         return self._ways.parts()
 
     def fees(self) -> FeeProof | None:

@@ -156,9 +156,9 @@ class Columns(NamedTuple):
 
 
 def gather(
-    layout: Layout, base: Sequence[int], *, runs: bool = False, alone: Sequence[int] | None = None, bundles: int = BUNDLES
+    layout: Layout, base: Sequence[int], *, runs: bool = False, alone: Sequence[int] | None = None
 ) -> Columns:  # fmt: skip
-    """Return columns: the slots *alone* (default: the singles), then *bundles* of the others an owner (of neighbours, for *runs*)."""
+    """Return columns: the slots *alone* (default: the singles), then bundles of the others an owner (of neighbours, for *runs*)."""
     singles = layout.singles if alone is None else alone
     columns, held = [[s] for s in singles], {}
     single = set(singles)
@@ -174,7 +174,7 @@ def gather(
         elif runs:
             columns += [slots[i : i + RUN] for i in range(0, len(slots), RUN)]
         else:
-            columns += bundle(slots, layout.rows, bundles)
+            columns += bundle(slots, layout.rows, BUNDLES)
     return Columns(columns, held)
 
 

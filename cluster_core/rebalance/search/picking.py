@@ -38,11 +38,11 @@ DEARER, CHEAPER, WELL_SPENT = 1.5, 1.25, 0.75
 AIM = 0.8
 """Part of what may move beyond the least that placements aim at: mending limits takes the rest."""
 PRICE_MAX = 6.0
-"""With a higher price than this, finer parts of a limit are taken instead."""
+"""No price is higher; a whole placement that would need one is followed by finer parts of a limit."""
 
 
 class Picking:
-    """Placements of *layout* that move at most about *budget* (mean slots), from *least*, which moves least; `base` are the windows."""
+    """Placements of *layout* that move at most about *budget* (mean slots), more than *least*, which moves least; `base` are the windows."""
 
     def __init__(self, layout: Layout, least: Sequence[int], base: Sequence[int], budget: float) -> None:
         self._layout, self._least, self.base = layout, least, base
@@ -50,19 +50,19 @@ class Picking:
         self._most = budget
         self._budget = self._floor + AIM * (budget - self._floor)
         self._price, self._detail = 1.0, 1.0
-        self._turns, self._tight, self._first, self._again = 0, 1, base, True
+        self._turns, self._tight, self._first, self._anew = 0, 1, base, True
 
     def _moved(self, placed: Sequence[int]) -> float:
         away = np.array(placed) != np.array(self._layout.home)
         return float(self._layout.costs[away].sum())
 
     def place(self) -> list[int]:
-        """Return the next placement; it misses limits by about the lightest slots."""
+        """Return the next placement, which misses limits by about the lightest slots; `spent` is its part of what may move besides the least."""
         line, part = DECIDED[self._turns % len(DECIDED)] / self._tight, self._layout.part
         held = {s: self._least[s] for s in self._layout.singles if part[s] > line}
-        if self._again:
+        if self._anew:
             self.base = self._first
-        for _ in range(ROUGH if self._again else 1):
+        for _ in range(ROUGH if self._anew else 1):
             placed = self._solve(held)
             self.go_on(placed)
         self._turns += 1
@@ -72,9 +72,9 @@ class Picking:
             placed = self._solve(held)
             self.go_on(placed)
         placed = self._solve(held, whole=True)
-        beyond = (self._moved(placed) - self._floor) / max(self._most - self._floor, 1e-9)
-        self._again = 1 < beyond < FAR
-        self._tight *= 1 if beyond <= 1 else TIGHTER_ANEW if self._again else TIGHTER
+        self.spent = (self._moved(placed) - self._floor) / (self._most - self._floor)
+        self._anew = 1 < self.spent < FAR
+        self._tight *= 1 if self.spent <= 1 else TIGHTER_ANEW if self._anew else TIGHTER
         return placed
 
     def go_on(self, placed: Sequence[int]) -> None:

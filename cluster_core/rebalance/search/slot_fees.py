@@ -44,7 +44,7 @@ class Sight(NamedTuple):
 
 
 class SlotFees:
-    """One search for the *heavy* slots of *layout* at list *number* of *lists*; `proven` is what fees and prices prove, in mean slots."""
+    """One search for the *heavy* slots of *layout* at list *number* of *lists*."""
 
     def __init__(self, layout: Layout, lists: PriceLists, number: int, heavy: Sequence[int]) -> None:
         self.layout, self._heavy = layout, list(heavy)
@@ -72,47 +72,45 @@ class SlotFees:
         base = float((self._fees + layout.costs)[light].sum() + (self._fees + layout.costs)[self._home < 0].sum())
         program = HoldingProgram(
             [sight.loads for sight in self._seen], np.array([sight.room for sight in self._seen]), away * costs[:, None],
-            len(self._heavy), self._worth, account.spend, [sight.costs for sight in self._seen], base,
+            [sight.costs for sight in self._seen], self._worth, account.spend, base,
         )  # fmt: skip
         program.search(min(WORK_MAX, WORK_PART * account.left), CLOSE)
-        self._found, self.proven = np.maximum(0.0, program.prices - costs), program.proven
+        self._found = np.maximum(0.0, program.prices - costs)
+        self._slack = SLACK * max(0.0, program.proven) / masters
         return program
 
     def proof(self) -> FeeProof:
-        """Return what is proven by the fees found."""
+        """Return what is proven by the fees found, master by master, each but for its slack."""
         fees = {
             self.layout.slots[s]: max(1, int(fee * self._unit))
             for s, fee in zip(self._heavy, self._found.tolist(), strict=True)
         }
-        return self._certify(fees, SLACK * max(0.0, self.proven) / len(self._seen))
+        return self._certify(fees)
 
     def _sights(self) -> list[Sight]:
         """Return what every master sees of all slots."""
         layout, found = self.layout, list[Sight]()
         rows = np.column_stack([self._fees, layout.rows])
-        others = np.flatnonzero(self._light & (self._fees > 0))
+        wanted, stays = self._light & (self._fees > 0), ~np.array(layout.free)
         group = np.empty(len(rows), np.int64)
-        for k, column in enumerate(bundle(others.tolist(), rows, BUNDLES)):
-            group[column] = k
+        for k, column in enumerate(bundle(np.flatnonzero(wanted).tolist(), rows, BUNDLES)):
+            group[column] = BUNDLES + k
         for n in range(len(layout.takers)):
             at_home = self._home == n
-            own = np.flatnonzero(self._light & at_home)
-            gain = self._fees + np.where(at_home, layout.costs, 0.0)
-            values = np.column_stack([gain, layout.rows])
-            label = {s: k for k, column in enumerate(bundle(own.tolist(), values, BUNDLES)) for s in column}
-            away = others[~at_home[others]]
-            which = np.concatenate([own, away])
-            number = np.concatenate([[label[s] for s in own.tolist()], group[away] + BUNDLES]).astype(np.int64)
-            sums = np.stack([np.bincount(number, column) for column in values[which].T])
-            sums = sums[:, np.bincount(number) > 0]
-            stay = at_home & ~np.array(layout.free)
-            room = np.maximum(0.0, layout.limits[n] - layout.rows[stay].sum(0))
+            own = self._light & at_home
+            values = np.column_stack([self._fees + np.where(at_home, layout.costs, 0.0), layout.rows])
+            number = group.copy()
+            for k, column in enumerate(bundle(np.flatnonzero(own).tolist(), values, BUNDLES)):
+                number[column] = k
+            which = own | wanted
+            sums = np.stack([np.bincount(number[which], column) for column in values[which].T])
+            sums = sums[:, np.bincount(number[which]) > 0]
+            room = np.maximum(0.0, layout.limits[n] - layout.rows[at_home & stays].sum(0))
             loads = np.ascontiguousarray(np.hstack([self._whole[:, n].T, sums[1:]]))
             found.append(Sight(-sums[0], loads, room))
         return found
 
-    def _certify(self, fees: Mapping[int, int], slack: float) -> FeeProof:
-        """Return what *fees* of heavy slots prove, master by master, each but for *slack*."""
+    def _certify(self, fees: Mapping[int, int]) -> FeeProof:
         scaled, layout = self._scaled, self.layout
         every, held = self._by_room | dict(fees), scaled.held()
         own = np.array([fees[layout.slots[s]] for s in self._heavy]) / self._unit
@@ -122,7 +120,7 @@ class SlotFees:
             n = layout.takers[k]
             heavy = -own - np.where(self._home[self._heavy] == k, layout.costs[self._heavy], 0.0)
             costs, proof = np.append(heavy, cost), room_for_proof(CASES_MAX, len(room))
-            _, _, steps = fill(Choice(costs, loads, room), len(heavy), 0.0, slack, np.zeros(len(costs)), proof)
+            _, _, steps = fill(Choice(costs, loads, room), len(heavy), 0.0, self._slack, np.zeros(len(costs)), proof)
             layout.arrays.account.spend(COLUMN_WORK * len(costs) * steps)
             cover = fee_cover(scaled, layout.arrays.targets, n, held[n], every)
             columns = WholeColumns(cover.costs, cover.loads)
