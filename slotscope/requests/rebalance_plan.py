@@ -31,9 +31,8 @@ class GoalOptions:
     headroom: float = 0.25
     """Part of the tolerance that a plan leaves free below the limits, so that the first write does not break them; 0 to 1."""
     bytes_budget: str = "5%"
-    """How much more than the proven least may move so that masters end with fewer slot ranges: 0.05 or 5%; 0 for the fewest bytes.
-
-    Where the fewest bytes that were found use more than half of it, it counts from those."""
+    """How much more than the proven least may move so that masters end with fewer slot ranges: 0.05 or 5%; 0 for the fewest bytes. Where
+    nothing was found within it, it counts from the fewest bytes that were."""
     path: Literal["auto", "setslot", "migrateslots", "migration-import"] = "auto"
     """How slots move: by jobs of the servers, where one more slot in a range is free, or by setslot, where each is dear. Default: jobs."""
     defragment: Flag = False
