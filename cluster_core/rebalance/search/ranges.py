@@ -34,6 +34,7 @@ from cluster_core.rebalance.search.windows import (
     PLACE,
     PRICE,
     SCALE,
+    SIDES,
     TAKER_COUNT,
     TAKERS,
     WEIGHT,
@@ -256,7 +257,8 @@ class RangeSearch:
         state = np.zeros(COST_PRICE + 1)
         price = course.price * len(arrays.takers)
         state[[HEAT, PRICE, COST, LEAST, COST_PRICE]] = warm, price, 0.0, NONE_FOUND, 1.0
-        return Row(slots, sums, limits, table, np.zeros(count // BLOCK + 2, np.int64), tally, state, self.lengths)
+        blocks, sides = np.zeros(count // BLOCK + 2, np.int64), np.zeros((masters, SIDES), np.int64)
+        return Row(slots, sums, limits, table, blocks, tally, state, self.lengths, sides)
 
     def _with_glue(self, found: Sequence[int], start: Sequence[int]) -> list[int]:
         """Return a placement of all slots: those without load belong to the master of the slot before or behind, as fewest move."""

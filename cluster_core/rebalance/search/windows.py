@@ -2,9 +2,11 @@
 
 How this works.  Slots stand in a row; where one's master is not that of the slot before there is a border, and borders are what is to
 become few.  A step takes a window of one master's slots, from a border on or from anywhere, of a length whose logarithm is even, and
-gives it to the neighbour beyond the border, to its owner, or to any master that takes slots.  Load above a limit and cost above the
-budget are allowed at a price, which rises over the walk, and for each limit while it is broken and falls while it is kept.  Running sums of loads make a step as cheap for a thousand slots as for one; only a step
-that is taken walks over its slots.
+gives it to the neighbour beyond the border, to its owner, or to any master that takes slots.  Where masters are full that alone breaks
+a limit, so most steps move a second window, too, which is as heavy: beside a border of the master that gets the first, to the neighbour
+there, or of the master that gives it, from the neighbour.  Load above a limit and cost above the budget are allowed at a price, which rises
+over the walk, and for each limit while it is broken and falls while it is kept.  Running sums of loads make a step as cheap for a thousand
+slots as for one; only a step that is taken walks over its slots.
 
 Everything is compiled arithmetic, only + - * / and comparisons of float64 and a 32-bit shift register, so that the same seed gives the same
 walk on every machine.
@@ -15,6 +17,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cluster_core.kernels.compiled import njit
+from cluster_core.rebalance.search.anneal import KEEPS_ONE, TAKES_NOTHING
 from cluster_core.rebalance.search.dice import CHUNK, DICE, DRAWS, Floats, Integers, step
 
 BLOCK_BITS = 6
@@ -34,6 +37,10 @@ RUN_ANYWHERE = RUN_HOME + 10
 ONE_SLOT = RUN_ANYWHERE + 32
 """How often each kind of step is tried, in 256ths, each from where the one before ends: a border moves right or left, a whole run joins the
 one before it or behind it, goes where one of its slots was, or anywhere; one slot goes somewhere, and in what is left a window does."""
+BALANCED = 192
+"""How many of 256 steps look for a second window."""
+SIDES = 8
+"""Borders that are remembered of each master."""
 HOME, BESIDE = 3, 4
 """Of eight windows that lie anywhere: below the first go home, below the second to the neighbour, the others to any master."""
 
@@ -52,7 +59,8 @@ far; the weight of the budget."""
 
 
 class Row(NamedTuple):
-    """Where a walk stands; it changes these arrays.  *sums* [resource, slot] are running sums, the cost behind the resources."""
+    """Where a walk stands; it changes these arrays.  *sums* [resource, slot] are running sums, the cost behind the resources; *sides* [master, `SIDES`]
+    are borders that each master had lately."""
 
     slots: Integers
     sums: Floats
@@ -62,6 +70,7 @@ class Row(NamedTuple):
     tally: Integers
     course: Floats
     lengths: Integers
+    sides: Integers
 
 
 class Goal(NamedTuple):
@@ -79,10 +88,12 @@ class Goal(NamedTuple):
 
 
 @njit()
-def mark(slots: Integers, blocks: Integers, tally: Integers, s: int) -> None:
+def mark(slots: Integers, blocks: Integers, tally: Integers, sides: Integers, s: int) -> None:
     """Note whether there is a border before slot *s* > 0."""
     k = slots[PLACE, s]
     if slots[AT, s] != slots[AT, s - 1]:
+        sides[slots[AT, s - 1], s % SIDES] = s
+        sides[slots[AT, s], s % SIDES] = s
         if k < 0:
             slots[PLACE, s] = tally[BORDER_COUNT]
             slots[BORDERS, tally[BORDER_COUNT]] = s
@@ -129,7 +140,7 @@ def run_start(slots: Integers, blocks: Integers, s: int) -> int:
 @njit()
 def begin(row: Row) -> None:
     """Count what the placement in `AT` comes to."""
-    slots, sums, limits, masters, blocks, tally, course, _ = row
+    slots, sums, limits, masters, blocks, tally, course, _, sides = row
     size, count = len(sums) - 1, slots.shape[1] - 1
     end = count
     for s in range(count - 1, -1, -1):
@@ -145,7 +156,7 @@ def begin(row: Row) -> None:
             course[COST] += sums[size, s + 1] - sums[size, s]
             tally[MOVED] += 1
         if s > 0:
-            mark(slots, blocks, tally, s)
+            mark(slots, blocks, tally, sides, s)
     for i in range(len(limits)):
         if limits[i, LOAD] > limits[i, CAP]:
             tally[BROKEN] += 1
@@ -187,6 +198,54 @@ def propose(
 
 
 @njit()
+def balance(
+    slots: Integers, sums: Floats, blocks: Integers, sides: Integers, first: int, end: int, b: int, x: int
+) -> tuple[int, int, int, int]:
+    """Return a second window about as heavy as [first, end), which master *b* gets, whose it is and who would get it; an empty one where none is found."""
+    a, none = slots[AT, first], (0, 0, b, slots[AT, first])
+    n = b if x & 1 else a
+    p = sides[n, (x >> 1) % SIDES]
+    if p == 0 or slots[PLACE, p] < 0 or first <= p <= end:
+        return none
+    before, behind = slots[AT, p - 1], slots[AT, p]
+    if before != n and behind != n:
+        return none
+    r = ((x >> 8) & 255) * (len(sums) - 1) >> 8
+    load = sums[r, end] - sums[r, first]
+    if (behind == n) == (n == b):
+        low, high = p + 1, run_end(slots, blocks, p)
+        high -= high == first
+        load += sums[r, p]
+        while low < high:
+            middle = (low + high) >> 1
+            if sums[r, middle] < load:
+                low = middle + 1
+            else:
+                high = middle
+        low -= x >> 31 and low > p + 1
+        return (p, low, behind, before) if low <= high else none
+    low, high = run_start(slots, blocks, p - 1), p - 1
+    low += low == end
+    load = sums[r, p] - load
+    while low < high:
+        middle = (low + high + 1) >> 1
+        if sums[r, middle] > load:
+            high = middle - 1
+        else:
+            low = middle
+    low += x >> 31 and low < p - 1
+    return (low, p, before, behind) if low < p else none
+
+
+@njit()
+def is_kept(slots: Integers, masters: Integers, first: int, end: int, b: int) -> bool:
+    """Return whether the window [first, end) may not go to master *b*."""
+    a = slots[AT, first]
+    is_last: bool = masters[a, COUNT] == end - first and masters[a, KEEPS] == KEEPS_ONE
+    return is_last or masters[b, KEEPS] == TAKES_NOTHING or slots[FIXED, end] > slots[FIXED, first]
+
+
+@njit()
 def borders_of(slots: Integers, first: int, end: int, b: int) -> int:
     """Return how many more borders there are when the window [first, end) goes to master *b*."""
     a, d = slots[AT, first], 0
@@ -200,20 +259,32 @@ def borders_of(slots: Integers, first: int, end: int, b: int) -> int:
 
 
 @njit()
-def excess_of(sums: Floats, limits: Floats, first: int, end: int, a: int, b: int) -> float:
-    """Return by how many mean slots more, by weight, load is above limits when the window goes from master *a* to *b*."""
+def change_of(limits: Floats, i: int, load: float) -> float:
+    """Return by how many mean slots more, by weight, limit *i* is broken with so much more load."""
+    over = limits[i, LOAD] - limits[i, CAP]
+    more: float = max(over + load, 0.0) - max(over, 0.0)
+    return more * limits[i, SCALE] * limits[i, WEIGHT]
+
+
+@njit()
+def excess_of(
+    sums: Floats, limits: Floats, first: int, end: int, a: int, b: int, first2: int, end2: int, a2: int, b2: int
+) -> float:  # fmt: skip
+    """Return by how many mean slots more, by weight, load is above limits when both windows go from one master to the other: *a* to *b*, *a2* to *b2*."""
     size = len(sums) - 1
     d = 0.0
     for r in range(size):
-        load = sums[r, end] - sums[r, first]
-        i = a * size + r
-        over = limits[i, LOAD] - limits[i, CAP]
-        if over > 0:
-            d -= min(over, load) * limits[i, SCALE] * limits[i, WEIGHT]
-        i = b * size + r
-        over = limits[i, LOAD] - limits[i, CAP] + load
-        if over > 0:
-            d += min(over, load) * limits[i, SCALE] * limits[i, WEIGHT]
+        load, load2 = sums[r, end] - sums[r, first], sums[r, end2] - sums[r, first2]
+        at_a, at_b = -load, load
+        if a2 == b:
+            at_b -= load2
+        else:
+            d += change_of(limits, a2 * size + r, -load2)
+        if b2 == a:
+            at_a += load2
+        else:
+            d += change_of(limits, b2 * size + r, load2)
+        d += change_of(limits, a * size + r, at_a) + change_of(limits, b * size + r, at_b)
     return d
 
 
@@ -235,15 +306,15 @@ def away_of(slots: Integers, sums: Floats, first: int, end: int, a: int, b: int)
 @njit()
 def shift_window(row: Row, first: int, end: int, b: int) -> None:
     """Give the window [first, end) to master *b*."""
-    slots, sums, limits, masters, blocks, tally, _, _ = row
+    slots, sums, limits, masters, blocks, tally, _, _, sides = row
     size = len(sums) - 1
     a = slots[AT, first]
     for s in range(first, end):
         slots[AT, s] = b
     if first > 0:
-        mark(slots, blocks, tally, first)
+        mark(slots, blocks, tally, sides, first)
     if end < slots.shape[1] - 1:
-        mark(slots, blocks, tally, end)
+        mark(slots, blocks, tally, sides, end)
     masters[a, COUNT] -= end - first
     masters[b, COUNT] += end - first
     for r in range(size):
@@ -280,7 +351,7 @@ def note(row: Row, goal: Goal, best: Integers) -> None:
 @njit()
 def walk(row: Row, goal: Goal, chunks: int, best: Integers) -> None:
     """Walk *chunks* further; the best placement within limits and budget is left in *best*."""
-    slots, sums, limits, masters, blocks, tally, course, lengths = row
+    slots, sums, limits, masters, blocks, tally, course, lengths, sides = row
     budget, slot_cost, cost_weight = goal.budget, goal.slot_cost, COST_WEIGHT / goal.mean_cost
     if tally[BROKEN] == 0 and course[COST] <= budget:
         note(row, goal, best)
@@ -297,17 +368,29 @@ def walk(row: Row, goal: Goal, chunks: int, best: Integers) -> None:
             allowed = heat * DICE[x & (DRAWS - 1)]
             first, end, b = propose(slots, blocks, masters, tally, kind, lengths[(x >> 10) & (DRAWS - 1)])
             a = slots[AT, first]
-            if a == b or masters[b, KEEPS] == 0 or slots[FIXED, end] > slots[FIXED, first]:
+            if a == b or is_kept(slots, masters, first, end, b):
                 continue
-            if masters[a, COUNT] == end - first and masters[a, KEEPS] > 1:
-                continue
-            d = borders_of(slots, first, end, b) + price * excess_of(sums, limits, first, end, a, b)
+            first2, end2, a2, b2 = 0, 0, b, a
+            x = step(tally[DIE])
+            tally[DIE] = x
+            if (x >> 16) & 255 < BALANCED:
+                first2, end2, a2, b2 = balance(slots, sums, blocks, sides, first, end, b, x)
+                if end2 > 0 and is_kept(slots, masters, first2, end2, b2):
+                    end2 = first2
+            d = borders_of(slots, first, end, b)
             more, moved = away_of(slots, sums, first, end, a, b)
+            if end2 > first2:
+                d += borders_of(slots, first2, end2, b2)
+                more2, moved2 = away_of(slots, sums, first2, end2, a2, b2)
+                more, moved = more + more2, moved + moved2
+            d += price * excess_of(sums, limits, first, end, a, b, first2, end2, a2, b2)
             over = course[COST] - budget
             d += cost_price * (max(over + more, 0.0) - max(over, 0.0))
             d += slot_cost * moved + cost_weight * more
             if d < allowed:
                 shift_window(row, first, end, b)
+                if end2 > first2:
+                    shift_window(row, first2, end2, b2)
                 course[COST] += more
                 tally[MOVED] += moved
                 if tally[BROKEN] == 0 and course[COST] <= budget:
