@@ -17,7 +17,7 @@ from cluster_core.rebalance.search.arrays import MANY, ProblemArrays
 from cluster_core.rebalance.search.first_placements import cut_runs
 from cluster_core.rebalance.search.layout import Layout
 from cluster_core.rebalance.search.picking import Picking
-from cluster_core.rebalance.search.ranges import FEW_MASTERS, FIRM, QUICK, SETTLE, WARM, RangeSearch, Walk, thorough
+from cluster_core.rebalance.search.ranges import FEW_MASTERS, FIRM, SETTLE, WARM, RangeSearch, Walk, thorough
 
 BUDGETS = (Fraction(0), Fraction(1, 100), Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))
 """Budgets of the curve, above the bound; the problem's own and none at all are tried, too."""
@@ -72,6 +72,7 @@ class RangeBudget:
         self._account = self._arrays.account
         self._search = RangeSearch(self._arrays, owner, closed=self._closed)
         self._least = self._search.cost_of(owner)
+        self._walks = thorough(len(self._arrays.takers))
         self._wanted = exact(scaled.problem.bytes_budget, "bytes_budget")
         self.base = bound if self._least <= bound * (1 + self._wanted) else self._least
         self._fewest = least_ranges(scaled, targets)
@@ -85,7 +86,7 @@ class RangeBudget:
         """Return the placement of fewest ranges within the problem's budget; with its curve, unless *quick*."""
         wanted = self._wanted
         if quick:
-            return Spent(self._find(self.owner, self.amount(wanted), QUICK, CURVE_EFFORT))
+            return Spent(self._find(self.owner, self.amount(wanted), self._walks, CURVE_EFFORT))
         chosen: dict[Fraction | None, tuple[int, ...]] = {}
         self._arrays.account = self._account.part(1.0, KEPT_PART)
         most = self.amount(wanted)
@@ -94,17 +95,15 @@ class RangeBudget:
         picked = at if few else self._picked(at, most)
         for budget in sorted(b for b in BUDGETS if 0 < b < wanted):
             if self.amount(budget) > self._least:
-                at = chosen[budget] = self._find(at, self.amount(budget), QUICK, CURVE_EFFORT)
+                at = chosen[budget] = self._find(at, self.amount(budget), self._walks, CURVE_EFFORT)
         at = min(at, picked, key=count_ranges)
-        at = self._find(
-            at, most if wanted else self._least, thorough(len(self._arrays.takers)), FEW_EFFORT if few else 1.0
-        )
+        at = self._find(at, most if wanted else self._least, self._walks, FEW_EFFORT if few else 1.0)
         at = self._picked(at, most) if few else at
         chosen[wanted] = at = self._try_again(at, most)
         self._arrays.account = self._account
         for more in [*sorted(b for b in BUDGETS if b > wanted), None]:
             limit = UNBOUNDED if more is None else self.amount(more)
-            chosen[more] = at = self._find(at, limit, QUICK, CURVE_EFFORT)
+            chosen[more] = at = self._find(at, limit, self._walks, CURVE_EFFORT)
         # what a larger budget found may be the better for a smaller one, too
         for larger, smaller in pairwise(reversed(chosen)):
             if self._is_no_worse(chosen[larger], chosen[smaller]):
@@ -152,7 +151,7 @@ class RangeBudget:
 
     def unbound(self) -> tuple[int, ...]:
         """Return the placement of fewest ranges, whatever moves."""
-        return self._find(self.owner, UNBOUNDED, thorough(len(self._arrays.takers)))
+        return self._find(self.owner, UNBOUNDED, self._walks)
 
     def _find(
         self, at: Sequence[int], limit: float, walks: Sequence[Walk], effort: float = 1.0, *, search: RangeSearch | None = None,

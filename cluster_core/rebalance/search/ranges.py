@@ -73,9 +73,7 @@ FORGET = 0.25
 """How much slower the price of a limit falls than it rises."""
 HOT = Walk(4_000_000, 4.0, 0.2, 1.0, 1e8, anew=True)
 LOOSE = HOT._replace(steps=6_000_000, loose=0.05)
-"""Limits cheap at first, so that heavy slots change masters while it is hot, ..."""
-MELT = Walk(4_000_000, 4.0, 0.001, 300.0, 1e4, anew=True)
-"""... and the budget, too: what many masters need."""
+"""Limits cheap at first, so that heavy slots change masters while it is hot."""
 FIRM = HOT._replace(price=1.0, learn=1e5)
 """Limits dear from the start: fewer ranges go, and limits and a small budget are kept in the end."""
 WARM = Walk(2_000_000, 2.0, 3.0, 10.0, 1e3)
@@ -85,10 +83,11 @@ FEW_MASTERS = 32
 
 def thorough(masters: int) -> tuple[Walk, ...]:
     """Return the walks of a search for so many masters that take slots."""
-    return HOT, LOOSE if masters <= FEW_MASTERS else MELT, FIRM, WARM, SETTLE
+    if masters <= FEW_MASTERS:
+        return HOT, LOOSE, FIRM, WARM, SETTLE
+    return FIRM._replace(steps=8_000_000), WARM._replace(steps=4_000_000), SETTLE
 
 
-QUICK = (HOT, LOOSE, FIRM, SETTLE)
 REPAIR_PART = 0.05
 """Part of a budget above the start that walks leave for repairs."""
 REPAIRS_FEW, REPAIRS_MANY = (50_000, REPAIRS_MAX // 2), (100_000, REPAIRS_MAX)

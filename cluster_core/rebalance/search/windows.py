@@ -109,32 +109,31 @@ def mark(slots: Integers, blocks: Integers, tally: Integers, sides: Integers, s:
 
 
 @njit()
-def run_end(slots: Integers, blocks: Integers, s: int) -> int:
-    """Return the slot behind the run of slot *s*."""
-    count: int = slots.shape[1] - 1
+def run_end(slots: Integers, blocks: Integers, s: int, stop: int) -> int:
+    """Return the slot behind the run of slot *s*, at most *stop*."""
     p = s + 1
-    while p < count:
+    while p < stop:
         if p & (BLOCK - 1) == 0 and blocks[p >> BLOCK_BITS] == 0:
             p += BLOCK
         elif slots[PLACE, p] >= 0:
             return p
         else:
             p += 1
-    return count
+    return stop
 
 
 @njit()
-def run_start(slots: Integers, blocks: Integers, s: int) -> int:
-    """Return the first slot of the run of slot *s*."""
+def run_start(slots: Integers, blocks: Integers, s: int, stop: int) -> int:
+    """Return the first slot of the run of slot *s*, at least *stop*."""
     p = s
-    while p > 0:
+    while p > stop:
         if p & (BLOCK - 1) == BLOCK - 1 and blocks[p >> BLOCK_BITS] == 0:
             p -= BLOCK
         elif slots[PLACE, p] >= 0:
             return p
         else:
             p -= 1
-    return 0
+    return stop
 
 
 @njit()
@@ -173,10 +172,10 @@ def propose(
         p = slots[BORDERS, (x * tally[BORDER_COUNT]) >> 32]
         tally[DIE] = x
         if kind < SHIFT_RIGHT:
-            return p, min(p + length, run_end(slots, blocks, p)), slots[AT, p - 1]
+            return p, run_end(slots, blocks, p, min(p + length, count)), slots[AT, p - 1]
         if kind < SHIFT_LEFT:
-            return max(p - length, run_start(slots, blocks, p - 1)), p, slots[AT, p]
-        end = run_end(slots, blocks, p)
+            return run_start(slots, blocks, p - 1, max(p - length, 0)), p, slots[AT, p]
+        end = run_end(slots, blocks, p, count)
         if kind < RUN_LEFT:
             return p, end, slots[AT, p - 1]
         if kind < RUN_RIGHT:
@@ -187,7 +186,7 @@ def propose(
             return p, end, slots[OWNER, p + ((x * (end - p)) >> 32)]
         return p, end, masters[(x * tally[TAKER_COUNT]) >> 32, TAKERS]
     s = (x * count) >> 32
-    end = min(s + (1 if kind < ONE_SLOT else length), run_end(slots, blocks, s))
+    end = run_end(slots, blocks, s, min(s + (1 if kind < ONE_SLOT else length), count))
     x = step(x)
     tally[DIE] = x
     if kind & 7 < HOME:
@@ -213,9 +212,8 @@ def balance(
     r = ((x >> 8) & 255) * (len(sums) - 1) >> 8
     load = sums[r, end] - sums[r, first]
     if (behind == n) == (n == b):
-        low, high = p + 1, run_end(slots, blocks, p)
-        high -= high == first
         load += sums[r, p]
+        low, high = p + 1, slots.shape[1] - 1
         while low < high:
             middle = (low + high) >> 1
             if sums[r, middle] < load:
@@ -223,10 +221,11 @@ def balance(
             else:
                 high = middle
         low -= x >> 31 and low > p + 1
-        return (p, low, behind, before) if low <= high else none
-    low, high = run_start(slots, blocks, p - 1), p - 1
-    low += low == end
+        low = run_end(slots, blocks, p, low)
+        low -= low == first
+        return (p, low, behind, before) if low > p else none
     load = sums[r, p] - load
+    low, high = 0, p - 1
     while low < high:
         middle = (low + high + 1) >> 1
         if sums[r, middle] > load:
@@ -234,6 +233,8 @@ def balance(
         else:
             low = middle
     low += x >> 31 and low < p - 1
+    low = run_start(slots, blocks, p - 1, low)
+    low += low == end
     return (low, p, before, behind) if low < p else none
 
 
