@@ -25,22 +25,10 @@ CURVE_EFFORT = 0.1
 """Part of a walk that each other budget gets."""
 KEPT_PART = 0.15
 """Part of the work that is kept for larger budgets."""
-FEW_EFFORT = 0.6
-"""Part of the walks that the problem's own budget gets where masters are few: there is another way to begin with them (`Picking`)."""
 SHREDDED = 20
 """With more ranges a master than this, limits or the budget are in the way, ..."""
-PATIENT = FIRM._replace(price=0.2, rise=16.0, learn=1e3)
 COOL = FIRM._replace(warm=0.5)
-AGAIN = (
-    (0, PATIENT),
-    (0, FIRM._replace(steps=6_000_000, price=0.7, learn=1e6)),
-    (100, FIRM._replace(price=0.2, learn=1e2)),
-)
-AGAIN_FEW = (0, PATIENT), (100, COOL), (0, COOL)
-"""... and where windows beside picked slots are no better beginning, these walks begin with the placement that moves least, so many of
-the heaviest slots left where that has them; with few masters cool ones, which stay near it, where little more may move."""
-COOL_MASTERS = 6
-"""Masters that are few in that sense."""
+"""... and a cool walk from the placement that moves least, which stays near it, may find what hot ones do not, where little more may move."""
 PICKED = (WARM._replace(warm=0.3, price=30.0, anew=True), SETTLE)
 """Walks from windows beside picked slots: cool, with limits dear, since hardly any is broken."""
 PICKED_TURNS = 4
@@ -48,8 +36,8 @@ PICKED_TURNS = 4
 WALKS_BACK, HOPELESS, HOPELESS_MAX = 1.2, 2.0, 2
 """So many times what may move beyond the least: walks do not begin where more than the first moved; where more than the second did, so often, nothing
 is tried again."""
-WALK_PART = 0.15
-"""Part of the work for them that is kept for the last walk."""
+WALKS_PART = 0.5
+"""Part of the work that is kept for walks while they are looked for."""
 UNBOUNDED = float("inf")
 
 
@@ -90,16 +78,16 @@ class RangeBudget:
         chosen: dict[Fraction | None, tuple[int, ...]] = {}
         self._arrays.account = self._account.part(1.0, KEPT_PART)
         most = self.amount(wanted)
-        few = len(self._arrays.takers) <= COOL_MASTERS
         at = chosen[Fraction(0)] = self._find(self.owner, self._least, (SETTLE,), CURVE_EFFORT)
-        picked = at if few else self._picked(at, most)
+        picked = self._picked(at, most)
         for budget in sorted(b for b in BUDGETS if 0 < b < wanted):
             if self.amount(budget) > self._least:
                 at = chosen[budget] = self._find(at, self.amount(budget), self._walks, CURVE_EFFORT)
         at = min(at, picked, key=count_ranges)
-        at = self._find(at, most if wanted else self._least, self._walks, FEW_EFFORT if few else 1.0)
-        at = self._picked(at, most) if few else at
-        chosen[wanted] = at = self._try_again(at, most)
+        at = self._find(at, most if wanted else self._least, self._walks)
+        if self._is_shredded(at):
+            at = min(at, self._find(self.owner, most, (COOL, SETTLE)), key=count_ranges)
+        chosen[wanted] = at
         self._arrays.account = self._account
         for more in [*sorted(b for b in BUDGETS if b > wanted), None]:
             limit = UNBOUNDED if more is None else self.amount(more)
@@ -112,16 +100,6 @@ class RangeBudget:
 
     def _is_no_worse(self, one: Sequence[int], other: Sequence[int]) -> bool:
         return self._search.cost_of(one) <= self._search.cost_of(other) and count_ranges(one) <= count_ranges(other)
-
-    def _try_again(self, at: tuple[int, ...], limit: int) -> tuple[int, ...]:
-        """Return the fewest ranges of *at*, where it has many, and of what is found within *limit* by other walks."""
-        for held, walk in AGAIN_FEW if len(self._arrays.takers) <= COOL_MASTERS else AGAIN:
-            if not self._is_shredded(at) or self._arrays.account.is_over():
-                break
-            search = RangeSearch(self._arrays, self.owner, closed=self._closed, held=held)
-            found = self._find(self.owner, limit, (walk, SETTLE), search=search)
-            at = min(at, found, key=count_ranges)
-        return at
 
     def _is_shredded(self, at: Sequence[int]) -> bool:
         return count_ranges(at) > SHREDDED * len(self._arrays.takers)
@@ -138,7 +116,7 @@ class RangeBudget:
         picking = Picking(layout, layout.inside(self.owner), layout.inside(base), budget)
         hopeless = 0
         for _ in range(PICKED_TURNS):
-            arrays.account = account.part(1.0, WALK_PART)
+            arrays.account = account.part(1.0, WALKS_PART)
             placed = layout.outside(picking.place())
             is_last, arrays.account = arrays.account.is_over(), account
             found = self._find(at, limit, PICKED, start=placed) if picking.spent < WALKS_BACK else at
@@ -154,14 +132,19 @@ class RangeBudget:
         return self._find(self.owner, UNBOUNDED, self._walks)
 
     def _find(
-        self, at: Sequence[int], limit: float, walks: Sequence[Walk], effort: float = 1.0, *, search: RangeSearch | None = None,
+        self,
+        at: Sequence[int],
+        limit: float,
+        walks: Sequence[Walk],
+        effort: float = 1.0,
+        *,
         start: Sequence[int] | None = None,
-    ) -> tuple[int, ...]:  # fmt: skip
+    ) -> tuple[int, ...]:
         """Return what the search finds from *at*, or *at* where in whole numbers that breaks a limit or the budget, or none can be better."""
         fewest = count_ranges(at) <= self._fewest and not self._search.slot_cost
         if fewest and self._search.cost_of(at) <= limit:
             return tuple(at)
-        found = tuple((search or self._search).find(at, limit, walks, effort, self._fewest, start))
+        found = tuple(self._search.find(at, limit, walks, effort, self._fewest, start))
         kept = (
             self._search.cost_of(found) <= limit
             and not (must_drain(self.scaled, found) and not must_drain(self.scaled, at))

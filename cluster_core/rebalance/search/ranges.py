@@ -99,51 +99,34 @@ BORDERS_A_REPAIR = 2
 class RangeSearch:
     """Placements of few ranges, from one that keeps the limits of *arrays* as far as any is known to.
 
-    Masters in *closed* keep what they have in *start* and get nothing.  Limits that *start* breaks are broken no further.  The *held*
-    heaviest slots stay where they are in *start*, and no window stops at them.
+    Masters in *closed* keep what they have in *start* and get nothing.  Limits that *start* breaks are broken no further.
     """
 
-    def __init__(
-        self, arrays: ProblemArrays, start: Sequence[int], *, closed: Sequence[int] = (), held: int = 0
-    ) -> None:  # fmt: skip
+    def __init__(self, arrays: ProblemArrays, start: Sequence[int], *, closed: Sequence[int] = ()) -> None:
         self.arrays = arrays
         scaled = arrays.scaled
         self._shut = set(closed)
-        self._held = self._heaviest(start, held)
         self.slots = self._loaded(start)
         loads = np.array([*arrays.shares, arrays.shares[scaled.cost]])
         self._owner = np.array(scaled.owner)
-        self._glue = np.setdiff1d(np.arange(len(self._owner)), [*self.slots, *self._held])
+        self._glue = np.setdiff1d(np.arange(len(self._owner)), self.slots)
         self.rows, mean = loads[:, self.slots], loads.sum(1) / max(len(scaled.owner), 1)
         self.mean_cost = float(mean[-1]) or 1.0
         self.scale = np.divide(1.0, mean[:-1], out=np.zeros(len(mean) - 1), where=mean[:-1] > 0)
-        self._limits = np.maximum(np.array(arrays.caps), np.array(arrays.loads_of(start)))
-        self.caps = self._limits.copy()
-        for s, n in self._held.items():
-            for r, share in enumerate(arrays.shares):
-                self.caps[n * arrays.size + r] -= share[s]
+        self.caps = np.maximum(np.array(arrays.caps), np.array(arrays.loads_of(start)))
         longest = max(LENGTH_MIN, len(self.slots) / len(arrays.takers))
         self.lengths = np.array([max(1, int(longest ** ((k + 0.5) / DRAWS))) for k in range(DRAWS)])
-        self._spent = sum(scaled.loads[scaled.cost][s] for s, n in self._held.items() if n != scaled.owner[s])
         self.slot_cost = float(scaled.problem.slot_cost)
         self.turns = 0
-
-    def _heaviest(self, start: Sequence[int], count: int) -> dict[int, int]:
-        """Return the *count* slots that are the largest part of a limit, with their masters."""
-        arrays = self.arrays
-        most = np.array(arrays.caps).reshape(-1, arrays.size).max(0)
-        part = (np.array(arrays.shares).T / np.maximum(most, 1.0)).max(1)
-        return {s: start[s] for s in np.argsort(-part, kind="stable")[:count].tolist()}
 
     def _loaded(self, start: Sequence[int]) -> list[int]:
         """Return the slots that a range may begin at: those with load, that must not move, or that are all a master has."""
         scaled = self.arrays.scaled
         weighs = [any(load) for load in zip(*scaled.loads, strict=True)]
         slots = [s for s in range(len(weighs)) if weighs[s] or s in scaled.fixed or start[s] in self._shut]
-        slots = [s for s in slots if s not in self._held]
         held = {start[s] for s in slots}
         for s, n in enumerate(start):
-            if n not in held and s not in self._held and self.arrays.keeps[n] == KEEPS_ONE:
+            if n not in held and self.arrays.keeps[n] == KEEPS_ONE:
                 held.add(n)
                 slots.append(s)
         return sorted(slots)
@@ -201,9 +184,7 @@ class RangeSearch:
         self.turns += 1
         row = self._row(at, warm, course)
         cool, rise, learn = (factor ** (1 / chunks) for factor in (COLD / warm, course.rise, course.learn))
-        goal = Goal(
-            budget - self._spent, self.slot_cost, self.mean_cost, cool, rise, learn, learn**-FORGET, course.loose
-        )
+        goal = Goal(budget, self.slot_cost, self.mean_cost, cool, rise, learn, learn**-FORGET, course.loose)
         best = np.array(at)
         begin(row)
         for done in range(0, chunks, SLICE):
@@ -223,12 +204,12 @@ class RangeSearch:
         """Return the placement *at* with its limits kept again, if so many moves and exchanges of single slots do that."""
         looks, repairs = REPAIRS_FEW if len(self.arrays.takers) <= FEW_MASTERS else REPAIRS_MANY
         whole = list(self.arrays.scaled.owner)
-        for s, n in [*zip(self.slots, at, strict=True), *self._held.items()]:
+        for s, n in zip(self.slots, at, strict=True):
             whole[s] = n
-        board = self.arrays.board(whole, [], self._limits)
-        board.slots[anneal.MOVABLE, [*self._held, *self._glue]] = 0
-        placed = [*at, *self._held.values()]  # slots that go with their neighbours are no master's last one
-        board.masters[:, anneal.COUNT] = np.bincount(placed, minlength=len(board.masters))
+        board = self.arrays.board(whole, [], self.caps)
+        board.slots[anneal.MOVABLE, self._glue] = 0
+        # slots that go with their neighbours are no master's last one
+        board.masters[:, anneal.COUNT] = np.bincount(at, minlength=len(board.masters))
         done = mend(board, GRAIN * self.arrays.mean_cost, looks, min(repairs, repairs_max))
         self.arrays.account.spend(done * repair_work(looks))
         return [] if board.tally[anneal.BROKEN] else [board.slots[anneal.AT, self.slots].tolist()]
@@ -263,7 +244,6 @@ class RangeSearch:
         """Return a placement of all slots: those without load belong to the master of the slot before or behind, as fewest move."""
         at = np.array(start)
         at[self.slots] = found
-        at[list(self._held)] = list(self._held.values())
         takes = np.zeros(len(self.arrays.held) + 1, bool)
         takes[sorted(set(self.arrays.takers) - self._shut)] = True
         sides = np.array([-1, *found, -1])
