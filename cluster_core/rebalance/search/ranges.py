@@ -46,7 +46,7 @@ from cluster_core.rebalance.search.windows import (
 
 STEPS_A_SLOT = 1_000
 """Steps of a walk for every slot with load, at most."""
-CHUNK_WORK = 125 * CHUNK
+CHUNK_WORK = 145 * CHUNK
 """Work of a chunk."""
 SLICE = 256
 """Chunks between two looks at whether time is up."""
