@@ -263,8 +263,8 @@ def borders_of(slots: Integers, first: int, end: int, b: int) -> int:
 def change_of(limits: Floats, i: int, load: float) -> float:
     """Return by how many mean slots more, by weight, limit *i* is broken with so much more load."""
     over = limits[i, LOAD] - limits[i, CAP]
-    more: float = max(over + load, 0.0) - max(over, 0.0)
-    return more * limits[i, SCALE] * limits[i, WEIGHT]
+    more: float = (max(over + load, 0.0) - max(over, 0.0)) * limits[i, SCALE] * limits[i, WEIGHT]
+    return more
 
 
 @njit()
