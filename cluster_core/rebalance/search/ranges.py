@@ -79,11 +79,13 @@ FIRM = HOT._replace(price=1.0, learn=1e5)
 WARM = Walk(2_000_000, 2.0, 3.0, 10.0, 1e3)
 SETTLE = Walk(1_000_000, 0.1, 100.0, 1.0, 1.0)
 FEW_MASTERS = 32
+HOT_MASTERS = 8
+"""With more masters than this, walks with cheap limits end far from keeping them."""
 
 
 def thorough(masters: int) -> tuple[Walk, ...]:
     """Return the walks of a search for so many masters that take slots."""
-    if masters <= FEW_MASTERS:
+    if masters <= HOT_MASTERS:
         return HOT, LOOSE, FIRM, WARM, SETTLE
     return FIRM._replace(steps=8_000_000), WARM._replace(steps=4_000_000), SETTLE
 
