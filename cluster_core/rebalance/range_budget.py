@@ -25,7 +25,7 @@ CURVE_EFFORT = 0.1
 """Part of a walk that each other budget gets."""
 KEPT_PART = 0.15
 """Part of the work that is kept for larger budgets."""
-SHREDDED = 20
+SHREDDED = 10
 """With more ranges a master than this, limits or the budget are in the way, ..."""
 COOL = FIRM._replace(warm=0.5)
 """... and a cool walk from the placement that moves least, which stays near it, may find what hot ones do not, where little more may move."""
@@ -36,7 +36,7 @@ PICKED_TURNS = 4
 WALKS_BACK, HOPELESS, HOPELESS_MAX = 1.2, 2.0, 2
 """So many times what may move beyond the least: walks do not begin where more than the first moved; where more than the second did, so often, nothing
 is tried again."""
-WALKS_PART = 0.5
+WALKS_PART = 0.4
 """Part of the work that is kept for walks while they are looked for."""
 UNBOUNDED = float("inf")
 
@@ -79,7 +79,7 @@ class RangeBudget:
         self._arrays.account = self._account.part(1.0, KEPT_PART)
         most = self.amount(wanted)
         at = chosen[Fraction(0)] = self._find(self.owner, self._least, (SETTLE,), CURVE_EFFORT)
-        picked = self._picked(at, most)
+        picked = self._picked(self._find(at, most, self._walks, CURVE_EFFORT), most) if wanted else at
         for budget in sorted(b for b in BUDGETS if 0 < b < wanted):
             if self.amount(budget) > self._least:
                 at = chosen[budget] = self._find(at, self.amount(budget), self._walks, CURVE_EFFORT)

@@ -71,8 +71,8 @@ class Walk(NamedTuple):
 
 FORGET = 0.25
 """How much slower the price of a limit falls than it rises."""
-HOT = Walk(4_000_000, 4.0, 0.2, 1.0, 1e8, anew=True)
-LOOSE = HOT._replace(steps=6_000_000, loose=0.05)
+HOT = Walk(3_000_000, 4.0, 0.2, 1.0, 1e8, anew=True)
+LOOSE = HOT._replace(steps=5_000_000, loose=0.05)
 """Limits cheap at first, so that heavy slots change masters while it is hot."""
 FIRM = HOT._replace(price=1.0, learn=1e5)
 """Limits dear from the start: fewer ranges go, and limits and a small budget are kept in the end."""
