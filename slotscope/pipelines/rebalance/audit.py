@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import astuple, replace
 from datetime import UTC, datetime
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 SAMPLE_MAX = 10_000
 
+NEWS_PAUSE_S = 0.5
+"""Between two looks whether every node knows the owners."""
+
 
 def audit_plan(request: Request) -> tuple[StoredPlan, list[Finding]]:
     """Audit a plan and write the findings; raises InputError for what is not there."""
@@ -58,10 +62,16 @@ def audit_plan(request: Request) -> tuple[StoredPlan, list[Finding]]:
 
 
 def audit_cluster(
-    root: str, stored: StoredPlan, cluster: str, access: Access, *, sample: int = 0, window: float = 0.0
-) -> list[Finding]:
-    """Audit *stored* on the cluster of which *cluster* is a node, and write the findings; as `audit_plan`."""
+    root: str, stored: StoredPlan, cluster: str, access: Access, *, sample: int = 0, window: float = 0.0, news_s: float = 0.0
+) -> list[Finding]:  # fmt: skip
+    """Audit *stored* on the cluster of which *cluster* is a node, and write the findings; as `audit_plan`.
+
+    News of owners may be on their way to replicas for *news_s*: they hear of them by gossip, within half a node timeout.
+    """
     steps = _journal(root, stored.plan_id)
+    until_s = time.monotonic() + news_s
+    while time.monotonic() < until_s and not _is_known(stored, cluster, access):
+        time.sleep(NEWS_PAUSE_S)
     findings = _audit_cluster(stored, steps, cluster, access, sample, window)
     return _written(root, stored, steps, f"cluster {cluster}", findings)
 
@@ -94,6 +104,12 @@ def _journal(root: str, plan_id: str) -> list[JournalRow]:
         )
         for row in rows
     ]
+
+
+def _is_known(stored: StoredPlan, cluster: str, access: Access) -> bool:
+    """Whether every node says what was planned."""
+    with live_audit.connected(parse_address(cluster), access) as live:
+        return all(one.kept for one in audit_owners(stored, live.views))
 
 
 def _audit_cluster(
