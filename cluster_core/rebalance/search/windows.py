@@ -58,6 +58,10 @@ HEAT, PRICE, COST, LEAST, COST_PRICE = range(5)
 far; the weight of the budget."""
 
 
+Move = tuple[int, int, int, int]
+"""A window, its first slot and the one behind it, the master whose it is and that which would get it."""
+
+
 class Row(NamedTuple):
     """Where a walk stands; it changes these arrays.  *sums* [resource, slot] are running sums, the cost behind the resources; *sides* [master, `SIDES`]
     are borders that each master had lately."""
@@ -197,11 +201,10 @@ def propose(
 
 
 @njit()
-def balance(
-    slots: Integers, sums: Floats, blocks: Integers, sides: Integers, first: int, end: int, b: int, x: int
-) -> tuple[int, int, int, int]:
-    """Return a second window about as heavy as [first, end), which master *b* gets, whose it is and who would get it; an empty one where none is found."""
-    a, none = slots[AT, first], (0, 0, b, slots[AT, first])
+def balance(slots: Integers, sums: Floats, blocks: Integers, sides: Integers, window: Move, x: int) -> Move:
+    """Return the move of a second window about as heavy as *window*; of none where there is no such."""
+    first, end, a, b = window
+    none = (0, 0, b, a)
     n = b if x & 1 else a
     p = sides[n, (x >> 1) % SIDES]
     if p == 0 or slots[PLACE, p] < 0 or first <= p <= end:
@@ -268,11 +271,11 @@ def change_of(limits: Floats, i: int, load: float) -> float:
 
 
 @njit()
-def excess_of(
-    sums: Floats, limits: Floats, first: int, end: int, a: int, b: int, first2: int, end2: int, a2: int, b2: int
-) -> float:  # fmt: skip
-    """Return by how many mean slots more, by weight, load is above limits when both windows go from one master to the other: *a* to *b*, *a2* to *b2*."""
+def excess_of(sums: Floats, limits: Floats, one: Move, other: Move) -> float:
+    """Return by how many mean slots more, by weight, load is above limits after both moves."""
     size = len(sums) - 1
+    first, end, a, b = one
+    first2, end2, a2, b2 = other
     d = 0.0
     for r in range(size):
         load, load2 = sums[r, end] - sums[r, first], sums[r, end2] - sums[r, first2]
@@ -371,26 +374,27 @@ def walk(row: Row, goal: Goal, chunks: int, best: Integers) -> None:
             a = slots[AT, first]
             if a == b or is_kept(slots, masters, first, end, b):
                 continue
-            first2, end2, a2, b2 = 0, 0, b, a
+            one, other = (first, end, a, b), (0, 0, b, a)
             x = step(tally[DIE])
             tally[DIE] = x
             if (x >> 16) & 255 < BALANCED:
-                first2, end2, a2, b2 = balance(slots, sums, blocks, sides, first, end, b, x)
-                if end2 > 0 and is_kept(slots, masters, first2, end2, b2):
-                    end2 = first2
+                found = balance(slots, sums, blocks, sides, one, x)
+                if found[1] > 0 and not is_kept(slots, masters, found[0], found[1], found[3]):
+                    other = found
+            first2, end2, a2, b2 = other
             d = borders_of(slots, first, end, b)
             more, moved = away_of(slots, sums, first, end, a, b)
-            if end2 > first2:
+            if end2 > 0:
                 d += borders_of(slots, first2, end2, b2)
                 more2, moved2 = away_of(slots, sums, first2, end2, a2, b2)
                 more, moved = more + more2, moved + moved2
-            d += price * excess_of(sums, limits, first, end, a, b, first2, end2, a2, b2)
+            d += price * excess_of(sums, limits, one, other)
             over = course[COST] - budget
             d += cost_price * (max(over + more, 0.0) - max(over, 0.0))
             d += slot_cost * moved + cost_weight * more
             if d < allowed:
                 shift_window(row, first, end, b)
-                if end2 > first2:
+                if end2 > 0:
                     shift_window(row, first2, end2, b2)
                 course[COST] += more
                 tally[MOVED] += moved
