@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 SAMPLE_MAX = 10_000
 
-NEWS_PAUSE_S = 0.5
-"""Between two looks whether every node knows the owners."""
+NEWS_S, NEWS_PAUSE_S = 10.0, 0.5
+"""How long after the last move news of owners may be on their way to replicas, which hear of them by gossip, and between two looks whether all know."""
 
 
 def audit_plan(request: Request) -> tuple[StoredPlan, list[Finding]]:
@@ -62,15 +62,12 @@ def audit_plan(request: Request) -> tuple[StoredPlan, list[Finding]]:
 
 
 def audit_cluster(
-    root: str, stored: StoredPlan, cluster: str, access: Access, *, sample: int = 0, window: float = 0.0, news_s: float = 0.0
-) -> list[Finding]:  # fmt: skip
-    """Audit *stored* on the cluster of which *cluster* is a node, and write the findings; as `audit_plan`.
-
-    News of owners may be on their way to replicas for *news_s*: they hear of them by gossip, within half a node timeout.
-    """
+    root: str, stored: StoredPlan, cluster: str, access: Access, *, sample: int = 0, window: float = 0.0
+) -> list[Finding]:
+    """Audit *stored* on the cluster of which *cluster* is a node, and write the findings; as `audit_plan`."""
     steps = _journal(root, stored.plan_id)
-    until_s = time.monotonic() + news_s
-    while time.monotonic() < until_s and not _is_known(stored, cluster, access):
+    until_s = min((moved_until_ms(steps) or 0) / 1000, time.time()) + NEWS_S
+    while time.time() < until_s and not _is_known(stored, cluster, access):
         time.sleep(NEWS_PAUSE_S)
     findings = _audit_cluster(stored, steps, cluster, access, sample, window)
     return _written(root, stored, steps, f"cluster {cluster}", findings)

@@ -37,8 +37,6 @@ from slotscope.servers.slot_weights import SlotWeights, weigh_slots
 if TYPE_CHECKING:
     from slotscope.requests.rebalance import Request
 
-NEWS_S = 10.0
-"""How long an audit right after the moves waits until replicas know the owners, too."""
 AUDIT_SAMPLE = 20
 """Keys a slot whose size the audit asks for."""
 SECONDS_MAX = 3600.0
@@ -118,7 +116,7 @@ def carry_out_chosen(cluster: str, request: Request, stored: StoredPlan) -> tupl
     if not request.apply or request.rollback or done.code != OK:
         return done, []
     with progress("auditing"):
-        return done, audit_cluster(request.root, stored, cluster, access, sample=AUDIT_SAMPLE, news_s=NEWS_S)
+        return done, audit_cluster(request.root, stored, cluster, access, sample=AUDIT_SAMPLE)
 
 
 def _last_moved(root: str, first: Address, access: Access, *, even_ended: bool = False) -> StoredPlan | None:
