@@ -16,12 +16,17 @@ THREAD_NICENESS = 3
 
 @contextmanager
 def low_priority() -> Iterator[None]:
-    """Give way to other processes of this machine in the block; where that cannot be taken back, for good."""
+    """Give way to other processes of this machine in the block, and keep to one of its processors; where the first cannot be taken back, for good."""
     before = os.getpriority(os.PRIO_PROCESS, 0)
     os.setpriority(os.PRIO_PROCESS, 0, before + STEPS)
+    processors = os.sched_getaffinity(0) if sys.platform == "linux" else set[int]()
+    if processors:
+        os.sched_setaffinity(0, {max(processors)})
     try:
         yield
     finally:
+        if processors:
+            os.sched_setaffinity(0, processors)
         with suppress(PermissionError):
             os.setpriority(os.PRIO_PROCESS, 0, before)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
+from threading import Lock
 from typing import Any, Final
 
 from slotscope.servers.node_link import NodeLink, Word
@@ -12,14 +13,20 @@ from slotscope.servers.node_link import NodeLink, Word
 TOGETHER_MAX: Final = 20
 """Commands sent at once: a server serves them one after the other, some tens of microseconds in all."""
 BURSTS_A_SECOND: Final = 10
+TURN_S: Final = 0.01
+"""How long one waits for another server of its machine at most: who is silent holds nobody up."""
 
 
 class PacedLink:
-    """A connection that sends *rate* commands a second at most; *sent* counts them by name, as INFO commandstats does."""
+    """A connection that sends *rate* commands a second at most; *sent* counts them by name, as INFO commandstats does.
 
-    def __init__(self, link: NodeLink, rate: float) -> None:
+    Those with the same *turn*, whose servers share a machine, send one after another: together they would have all of its processors.
+    """
+
+    def __init__(self, link: NodeLink, rate: float, turn: Lock) -> None:
         self.sent: Counter[str] = Counter()
         self._link = link
+        self._turn = turn
         self._rate = rate
         self._together = max(1, min(TOGETHER_MAX, int(rate / BURSTS_A_SECOND)))
         self._next_s = 0.0
@@ -30,7 +37,12 @@ class PacedLink:
         for start in range(0, len(commands), self._together):
             some = commands[start : start + self._together]
             self._wait(len(some))
-            replies += self._link.ask(some)
+            is_ours = self._turn.acquire(timeout=TURN_S)
+            try:
+                replies += self._link.ask(some)
+            finally:
+                if is_ours:
+                    self._turn.release()
             self.sent.update(map(name_of, some))
         return replies
 

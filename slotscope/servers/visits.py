@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any, Final, TypeVar
 
 from cluster_core.errors import DecodeError
@@ -97,7 +98,8 @@ def side_by_side(function: Callable[[A], B], arguments: Iterable[A]) -> list[B]:
 
 def visit_all(first: Address, access: Access, rate: float) -> list[Visit]:
     """Visit *first* and every node that it lists, *first* first; a server in no cluster is alone.  Raises InputError if *first* cannot be asked."""
-    visit = _visit(first, access, rate)
+    turn = Lock()
+    visit = _visit(first, access, rate, turn)
     if visit.checkup.lost:
         raise InputError(f"{first}: {visit.checkup.lost}")
     topology, me = visit.checkup.topology, visit.me
@@ -105,12 +107,13 @@ def visit_all(first: Address, access: Access, rate: float) -> list[Visit]:
         return [visit]
     itself = Address(me.ip or first.host, me.port) if me is not None else first
     others = [address for address in dict.fromkeys(listed(topology, first)) if address not in (first, itself)]
-    return [visit, *side_by_side(lambda address: _visit(address, access, rate), others[: NODES_MAX - 1])]
+    turns = {address.host: Lock() for address in others} | {itself.host: turn}
+    return [visit, *side_by_side(lambda one: _visit(one, access, rate, turns[one.host]), others[: NODES_MAX - 1])]
 
 
-def _visit(address: Address, access: Access, rate: float) -> Visit:
+def _visit(address: Address, access: Access, rate: float, turn: Lock) -> Visit:
     try:
-        link = PacedLink(access.connect(address), rate)
+        link = PacedLink(access.connect(address), rate, turn)
     except LinkError as error:
         return Visit(address, Checkup(str(address), lost=access.safe(error)))
     at_s = time.monotonic()
