@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -11,7 +11,7 @@ from cluster_core.load.sampling import Draw, Part, biggest, longest_idle, most_u
 from cluster_core.wire.resp import RespError
 from slotscope.servers.node_link import LinkError, Word
 from slotscope.servers.values import allows_values, with_values
-from slotscope.servers.visits import Visit
+from slotscope.servers.visits import Conversation, Question, Visit
 
 SENT: Final = ("SELECT", "READONLY", "RANDOMKEY", "SCAN", "MEMORY USAGE", "TYPE", "OBJECT FREQ", "OBJECT IDLETIME")
 """What the node that keys are drawn from is asked, and their master (SELECT, OBJECT); none of them changes a key's age or counter."""
@@ -32,7 +32,7 @@ class RefusedError(Exception):
 
 def draw_parts(
     master: Visit, sampled: Visit, wanted: int, until_s: float, rate: float, *, in_depth: bool = False
-) -> tuple[list[Part], str, str]:
+) -> Conversation[tuple[list[Part], str, str]]:
     """Draw up to *wanted* keys of *master* from *sampled*, itself or a replica, until the monotonic clock shows *until_s*.
 
     *in_depth* also asks the master how the keys are used, and for some of them their values.  Returns a part for each database, why there
@@ -59,14 +59,14 @@ def draw_parts(
             each = 3 if use else 2
             whole = count <= wanted * share and count * each * MARGIN <= (drawn_s - now_s) * rate
             nodes = _Nodes(sampled, master, use)
-            draws = _all(nodes, drawn_s) if whole else _some(nodes, int(wanted * share), drawn_s)
+            draws = yield from _all(nodes, drawn_s) if whole else _some(nodes, int(wanted * share), drawn_s)
             if not draws:
                 return parts, "there was no time to draw keys: give it more with --seconds or --rate", untold
             part = Part(str(master.address), str(sampled.address), count, draws, whole)
             if in_depth:
-                part = _with_types(sampled, part, with_elements=not untold)
+                part = yield from _with_types(sampled, part, with_elements=not untold)
             if in_depth and not untold:
-                part, untold = with_values(sampled, part, end_s)
+                part, untold = yield from with_values(sampled, part, end_s)
             parts.append(part)
             left -= count
             wanted -= len(draws)
@@ -96,52 +96,59 @@ def _whole(replies: list[Any]) -> list[Any]:
     return replies
 
 
-def _some(nodes: _Nodes, wanted: int, until_s: float) -> list[Draw]:
+def _some(nodes: _Nodes, wanted: int, until_s: float) -> Conversation[list[Draw]]:
     """Draw with replacement: a key that comes twice counts twice."""
     draws: list[Draw] = []
     node = nodes.sampled
     while len(draws) < max(wanted, 1) and time.monotonic() < until_s:
-        named = [key for key in _whole(node.ask([("RANDOMKEY",)] * node.together)) if isinstance(key, bytes)]
+        replies = yield Question(node, [("RANDOMKEY",)] * node.together)
+        named = [key for key in _whole(replies) if isinstance(key, bytes)]
         if not named:
             break
-        draws += _measured(nodes, named)
+        draws += yield from _measured(nodes, named)
     return draws
 
 
-def _all(nodes: _Nodes, until_s: float) -> list[Draw]:
+def _all(nodes: _Nodes, until_s: float) -> Conversation[list[Draw]]:
     """Every key once; nothing if there was not the time for it, since what a scan meets first is no sample."""
     found: dict[bytes, Draw] = {}
     cursor: Word = 0
     while time.monotonic() < until_s:
-        (reply,) = _whole(nodes.sampled.ask([("SCAN", cursor, "COUNT", SCAN_COUNT)]))
-        cursor, named = reply
-        found.update((draw.key, draw) for draw in _measured(nodes, [key for key in named if key not in found]))
+        replies = yield Question(nodes.sampled, [("SCAN", cursor, "COUNT", SCAN_COUNT)])
+        cursor, named = _whole(replies)[0]
+        draws = yield from _measured(nodes, [key for key in named if key not in found])
+        found.update((draw.key, draw) for draw in draws)
         if cursor in (b"0", 0):
             return list(found.values())
     return []
 
 
-def _measured(nodes: _Nodes, named: Sequence[bytes]) -> Iterator[Draw]:
+def _measured(nodes: _Nodes, named: Sequence[bytes]) -> Conversation[list[Draw]]:
     """Memory and use of keys; one that is gone meanwhile, or on its way to another node, is left out."""
-    sizes = nodes.sampled.ask([("MEMORY", "USAGE", key) for key in named])
-    uses = nodes.master.ask([("OBJECT", nodes.use, key) for key in named]) if nodes.use else [None] * len(named)
+    sizes = yield Question(nodes.sampled, [("MEMORY", "USAGE", key) for key in named])
+    uses: list[Any] = [None] * len(named)
+    if nodes.use:
+        uses = yield Question(nodes.master, [("OBJECT", nodes.use, key) for key in named])
     for size in sizes:
         if isinstance(size, RespError) and not size.text.startswith(("MOVED ", "ASK ", "TRYAGAIN ")):
             raise RefusedError(size.text)
+    draws = []
     for key, size, use in zip(named, sizes, uses, strict=True):
         if isinstance(size, int):
             told = use if isinstance(use, int) else None
-            yield Draw(key, size, told) if nodes.use == "FREQ" else Draw(key, size, idle_s=told)
+            draws.append(Draw(key, size, told) if nodes.use == "FREQ" else Draw(key, size, idle_s=told))
+    return draws
 
 
-def _with_types(node: Visit, part: Part, *, with_elements: bool) -> Part:
+def _with_types(node: Visit, part: Part, *, with_elements: bool) -> Conversation[Part]:
     """*part* with the types, and the elements, of the keys that may be shown by themselves."""
     named = (*biggest([part], NAMED_MAX), *most_used([part], NAMED_MAX), *longest_idle([part], NAMED_MAX))
     keys = list({draw.key for _, draw in named})
-    replies = node.ask([("TYPE", key) for key in keys])
+    replies = yield Question(node, [("TYPE", key) for key in keys])
     types = {key: reply for key, reply in zip(keys, replies, strict=True) if isinstance(reply, str)}
     held = [key for key in keys if types.get(key) in ELEMENTS] if with_elements else []
-    counts = dict(zip(held, node.ask([(ELEMENTS[types[key]], key) for key in held]), strict=True))
+    replies = yield Question(node, [(ELEMENTS[types[key]], key) for key in held])
+    counts = dict(zip(held, replies, strict=True))
     return replace(
         part,
         draws=[

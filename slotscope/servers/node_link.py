@@ -128,6 +128,14 @@ class NodeLink:
         self._parser = RespParser(source="reply")
         self._read: deque[Any] = deque()
 
+    @property
+    def is_local(self) -> bool:
+        """Whether both ends are on this machine; not known of a connection that is lost."""
+        try:
+            return bool(self._socket.getsockname()[0] == self._socket.getpeername()[0])
+        except OSError:
+            return False
+
     def ask(self, commands: Sequence[Sequence[Word]], within_s: float | None = None) -> list[Any]:
         """Send *commands* at once and return a reply each; *within_s* is for all of them together, the default for each."""
         until_s = None if within_s is None else time.monotonic() + within_s

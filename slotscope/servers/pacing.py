@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
-from threading import Lock
 from typing import Any, Final
 
 from slotscope.servers.node_link import NodeLink, Word
@@ -13,23 +12,18 @@ from slotscope.servers.node_link import NodeLink, Word
 TOGETHER_MAX: Final = 20
 """Commands sent at once: a server serves them one after the other, some tens of microseconds in all."""
 BURSTS_A_SECOND: Final = 10
-TURN_S: Final = 0.01
-"""How long one waits for another server of its machine at most: who is silent holds nobody up."""
 
 
 class PacedLink:
-    """A connection that sends *rate* commands a second at most; *sent* counts them by name, as INFO commandstats does.
+    """A connection that sends *rate* commands a second at most; *sent* counts them by name, as INFO commandstats does."""
 
-    Those with the same *turn*, whose servers share a machine, send one after another: together they would have all of its processors.
-    """
-
-    def __init__(self, link: NodeLink, rate: float, turn: Lock) -> None:
+    def __init__(self, link: NodeLink, rate: float) -> None:
         self.sent: Counter[str] = Counter()
         self._link = link
-        self._turn = turn
         self._rate = rate
         self._together = max(1, min(TOGETHER_MAX, int(rate / BURSTS_A_SECOND)))
-        self._next_s = 0.0
+        self.due_s = 0.0
+        """When more may be sent, by the monotonic clock."""
 
     def ask(self, commands: Sequence[Sequence[Word]]) -> list[Any]:
         """A reply to each of *commands*; errors of the server are values, what goes wrong otherwise is a LinkError."""
@@ -37,14 +31,14 @@ class PacedLink:
         for start in range(0, len(commands), self._together):
             some = commands[start : start + self._together]
             self._wait(len(some))
-            is_ours = self._turn.acquire(timeout=TURN_S)
-            try:
-                replies += self._link.ask(some)
-            finally:
-                if is_ours:
-                    self._turn.release()
+            replies += self._link.ask(some)
             self.sent.update(map(name_of, some))
         return replies
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the server runs on this machine."""
+        return self._link.is_local
 
     @property
     def together(self) -> int:
@@ -57,9 +51,9 @@ class PacedLink:
 
     def _wait(self, count: int) -> None:
         now_s = time.monotonic()
-        if now_s < self._next_s:
-            time.sleep(self._next_s - now_s)
-        self._next_s = max(now_s, self._next_s) + count / self._rate
+        if now_s < self.due_s:
+            time.sleep(self.due_s - now_s)
+        self.due_s = max(now_s, self.due_s) + count / self._rate
 
 
 def name_of(command: Sequence[Word]) -> str:

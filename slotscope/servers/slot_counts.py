@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from cluster_core.wire.resp import RespError
 from slotscope.runtime.errors import InputError
 from slotscope.servers.cluster import slot_metrics
 from slotscope.servers.node_link import LinkError
-from slotscope.servers.visits import Visit
+from slotscope.servers.visits import Conversation, Question, Visit
 
 SENT: Final = ("CLUSTER SLOT-STATS", "CLUSTER COUNTKEYSINSLOT")
 SLOTS_AT_ONCE: Final = 256
@@ -26,37 +26,41 @@ class SlotCount(NamedTuple):
     cpu_usec: int | None = None
 
 
-def count_slots(master: Visit, until_s: float) -> dict[int, SlotCount]:
-    """Ask SLOT-STATS, or where it is not known or refused COUNTKEYSINSLOT of slot after slot until the monotonic clock shows *until_s*."""
+def count_slots(master: Visit, until_s: float) -> Conversation[dict[int, SlotCount]]:
+    """Ask SLOT-STATS, or where it is not known or refused COUNTKEYSINSLOT of slot after slot until the monotonic clock shows *until_s*.
+
+    Returns nothing of a master that is loading or gone.
+    """
     slots = master.me.slots if master.me is not None else None
-    if not slots:
+    if not slots or master.checkup.is_loading:
         return {}
     try:
-        return slot_stats(master) or _key_counts(master, list(slots), until_s)
+        return (yield from slot_stats(master)) or (yield from _key_counts(master, list(slots), until_s))
     except LinkError:
         return {}
 
 
-def count_every_slot(master: Visit) -> dict[int, SlotCount]:
+def count_every_slot(master: Visit) -> Conversation[dict[int, SlotCount]]:
     """Count the keys of every slot of *master*, however long that takes; raises InputError where it does not let us, LinkError where it is gone."""
     slots = master.me.slots if master.me is not None else ()
-    found = slot_stats(master) or _key_counts(master, list(slots), math.inf)
+    found = (yield from slot_stats(master)) or (yield from _key_counts(master, list(slots), math.inf))
     missing = [slot for slot in slots if slot not in found]
     if missing:
-        (reply,) = master.ask([("CLUSTER", "COUNTKEYSINSLOT", missing[0])])
+        (reply,) = yield Question(master, [("CLUSTER", "COUNTKEYSINSLOT", missing[0])])
         why = reply.text if isinstance(reply, RespError) else "it says nothing of some slots"
         raise InputError(f"{master.address}: its keys cannot be counted: {why}")
     return found
 
 
-def slot_stats(master: Visit) -> dict[int, SlotCount]:
+def slot_stats(master: Visit) -> Conversation[dict[int, SlotCount]]:
     """What SLOT-STATS tells of the slots of *master*; nothing where it is not known or refused.  Raises LinkError."""
     found: dict[int, SlotCount] = {}
     for begin, end in master.me.slots.ranges() if master.me is not None else ():
         for start in range(begin, end + 1, SLOTS_AT_ONCE):
             last = min(start + SLOTS_AT_ONCE - 1, end)
+            (reply,) = yield Question(master, [("CLUSTER", "SLOT-STATS", "SLOTSRANGE", start, last)])
             try:
-                told = slot_metrics(master.ask([("CLUSTER", "SLOT-STATS", "SLOTSRANGE", start, last)])[0])
+                told = slot_metrics(reply)
             except ValueError:
                 return {}
             for slot, metrics in told:
@@ -66,12 +70,12 @@ def slot_stats(master: Visit) -> dict[int, SlotCount]:
     return found
 
 
-def _key_counts(master: Visit, slots: Sequence[int], until_s: float) -> dict[int, SlotCount]:
+def _key_counts(master: Visit, slots: Sequence[int], until_s: float) -> Conversation[dict[int, SlotCount]]:
     found: dict[int, SlotCount] = {}
     for start in range(0, len(slots), master.together):
         if time.monotonic() >= until_s:
             break
         some = slots[start : start + master.together]
-        replies: list[Any] = master.ask([("CLUSTER", "COUNTKEYSINSLOT", slot) for slot in some])
+        replies = yield Question(master, [("CLUSTER", "COUNTKEYSINSLOT", slot) for slot in some])
         found |= {slot: SlotCount(keys) for slot, keys in zip(some, replies, strict=True) if isinstance(keys, int)}
     return found

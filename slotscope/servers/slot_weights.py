@@ -25,7 +25,7 @@ from slotscope.servers.memory_limits import MemoryLimits, memory_limits
 from slotscope.servers.node_link import Access, Address, LinkError
 from slotscope.servers.slot_counts import SlotCount, count_every_slot, slot_stats
 from slotscope.servers.survey import DRAWS_PER_MASTER_MIN, sampled_of
-from slotscope.servers.visits import Visit, side_by_side, visit_all
+from slotscope.servers.visits import Conversation, Visit, hold_all, visit_all
 
 DRAWS_MAX: Final = 200_000
 """Keys drawn in all; time and rate allow less on most clusters."""
@@ -56,13 +56,6 @@ class SlotWeights:
         return None if self.counted_masters else max(errors, default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Weighed:
-    counts: Mapping[int, SlotCount]
-    cpu_usec: Mapping[int, int]
-    memory: SlotMemory | None
-
-
 def weigh_slots(
     first: Address, access: Access, *, seconds: float, rate: float, window_s: float = 0.0, memory: bool = True
 ) -> SlotWeights:
@@ -75,8 +68,14 @@ def weigh_slots(
     try:
         topology, masters = _agreed(visits, first)
         wanted = max(DRAWS_MAX // max(len(masters), 1), DRAWS_PER_MASTER_MIN)
-        weighed = side_by_side(
-            lambda visit: _weigh(visit, visits, wanted if memory else 0, (window_s, seconds), rate), masters
+        counts = hold_all((master, count_every_slot(master)) for master in masters)
+        used = _cpu_usec(masters, counts, window_s)
+        until_s = time.monotonic() + seconds
+        estimates = hold_all(
+            (sampled, _memory(master, sampled, held, wanted, until_s, rate))
+            for master, held in zip(masters, counts, strict=True)
+            if memory and any(count.memory_bytes is None for count in held.values())
+            for sampled in [_sampled(master, visits)]
         )
     except LinkError as error:
         raise InputError(access.safe(error)) from error
@@ -86,17 +85,17 @@ def weigh_slots(
     loads: dict[str, list[int]] = {
         name: [0] * SLOT_COUNT for name in (("memory_bytes", "keys") if memory else ("keys",))
     }
-    if window_s and any(one.cpu_usec for one in weighed):
+    if any(used):
         loads["cpu_usec"] = [0] * SLOT_COUNT
-    estimates = [one.memory for one in weighed if one.memory is not None]
     datasets = [master.checkup.number("used_memory_dataset") for master in masters]
     fitted = fit_shares(estimates, datasets) if len(estimates) == len(masters) else None
-    for one in weighed:
-        for slot, count in one.counts.items():
+    for counted in counts:
+        for slot, count in counted.items():
             loads["keys"][slot] = count.keys
             if memory:
                 loads["memory_bytes"][slot] = count.memory_bytes or 0
-        for slot, spent in one.cpu_usec.items():
+    for spent_by_slot in used:
+        for slot, spent in spent_by_slot.items():
             loads["cpu_usec"][slot] = spent
     for estimate in fitted or estimates:
         for slot, size in estimate.bytes_by_slot.items():
@@ -161,23 +160,40 @@ def _agreed(visits: Sequence[Visit], first: Address) -> tuple[Topology, list[Vis
     return topology, masters
 
 
-def _weigh(master: Visit, visits: Sequence[Visit], wanted: int, times_s: tuple[float, float], rate: float) -> _Weighed:
-    window_s, seconds = times_s
-    counts = count_every_slot(master)
-    cpu_usec: dict[int, int] = {}
-    if window_s and any(count.cpu_usec is not None for count in counts.values()):
-        time.sleep(window_s)
-        for slot, now in slot_stats(master).items():
-            before = counts.get(slot)
-            cpu_usec[slot] = max(0, (now.cpu_usec or 0) - ((before.cpu_usec if before else 0) or 0))
-    if not wanted or all(count.memory_bytes is not None for count in counts.values()):
-        return _Weighed(counts, cpu_usec, None)
+def _cpu_usec(
+    masters: Sequence[Visit], counts: Sequence[Mapping[int, SlotCount]], window_s: float
+) -> list[dict[int, int]]:
+    """Processor time that commands of each slot took in *window_s*; nothing of masters that do not count it."""
+    known = [
+        (master, held)
+        for master, held in zip(masters, counts, strict=True)
+        if window_s and any(count.cpu_usec is not None for count in held.values())
+    ]
+    time.sleep(window_s if known else 0.0)
+    later = hold_all((master, slot_stats(master)) for master, _ in known)
+    return [
+        {
+            slot: max(0, (count.cpu_usec or 0) - ((held[slot].cpu_usec if slot in held else 0) or 0))
+            for slot, count in now.items()
+        }
+        for (_, held), now in zip(known, later, strict=True)
+    ]
+
+
+def _sampled(master: Visit, visits: Sequence[Visit]) -> Visit:
+    """Who is asked for keys of *master*."""
     sampled = sampled_of(master, visits)
     if sampled is None:
         raise InputError(f"{master.address}: it is loading its data: try again when it has")
-    parts, why, _ = draw_parts(master, sampled, wanted, time.monotonic() + seconds, rate)
+    return sampled
+
+
+def _memory(
+    master: Visit, sampled: Visit, counts: Mapping[int, SlotCount], wanted: int, until_s: float, rate: float
+) -> Conversation[SlotMemory]:
+    parts, why, _ = yield from draw_parts(master, sampled, wanted, until_s, rate)
     if why:
         raise InputError(
             f"{sampled.address}: keys cannot be measured: {why}; --resources keys balances by their number alone"
         )
-    return _Weighed(counts, cpu_usec, estimate_slot_memory(parts, {slot: count.keys for slot, count in counts.items()}))
+    return estimate_slot_memory(parts, {slot: count.keys for slot, count in counts.items()})

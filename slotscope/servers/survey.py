@@ -18,9 +18,9 @@ from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.node import Topology
 from slotscope.runtime.errors import InputError
 from slotscope.servers.draws import draw_parts
-from slotscope.servers.node_link import Access, Address, LinkError
-from slotscope.servers.slot_counts import SlotCount, count_slots, slot_stats
-from slotscope.servers.visits import Visit, side_by_side, visit_all
+from slotscope.servers.node_link import Access, Address
+from slotscope.servers.slot_counts import SlotCount, count_slots
+from slotscope.servers.visits import Conversation, Visit, hold_all, side_by_side, visit_all
 
 DRAWS_MAX: Final = 60_000
 """Keys drawn in all: the error shrinks with the root of their number."""
@@ -89,7 +89,7 @@ def survey(first: Address, access: Access, *, seconds: float, rate: float) -> Su
         owners = [visit for visit in visits if _holds_keys(visit)]
         wanted = max(DRAWS_MAX // max(len(owners), 1), DRAWS_PER_MASTER_MIN)
         ends_s = (started_s + seconds * COUNTING_SHARE, started_s + seconds)
-        masters = side_by_side(lambda visit: _look_at(visit, visits, wanted, ends_s, rate), owners)
+        masters = _look_at(owners, visits, wanted, ends_s, rate)
         time.sleep(max(0.0, max(visit.asked_s for visit in visits) + WINDOW_S_MIN - time.monotonic()))
         answering = [visit for visit in visits if visit.link is not None]
         active = dict(side_by_side(lambda visit: (visit.checkup.address, _activity(visit)), answering))
@@ -117,35 +117,44 @@ def _holds_keys(visit: Visit) -> bool:
     )
 
 
-def _look_at(master: Visit, visits: Sequence[Visit], wanted: int, ends_s: tuple[float, float], rate: float) -> Master:
+def _look_at(
+    masters: Sequence[Visit], visits: Sequence[Visit], wanted: int, ends_s: tuple[float, float], rate: float
+) -> list[Master]:
     counted_until_s, until_s = ends_s
-    sampled = sampled_of(master, visits)
-    counts = {} if master.checkup.is_loading else count_slots(master, counted_until_s)
-    cpu_usec: dict[int, int] = {}
-    if any(count.cpu_usec for count in counts.values()):
-        time.sleep(max(0.0, until_s - time.monotonic()) * CPU_WINDOW_SHARE)
-        try:
-            now = slot_stats(master)
-        except LinkError:
-            now = {}
-        cpu_usec = {
-            slot: (now[slot].cpu_usec or 0) - (counts[slot].cpu_usec or 0) for slot in now.keys() & counts.keys()
+    counts = hold_all((master, count_slots(master, counted_until_s)) for master in masters)
+    timed = [(m, c) for m, c in zip(masters, counts, strict=True) if any(count.cpu_usec for count in c.values())]
+    time.sleep(max(0.0, until_s - time.monotonic()) * CPU_WINDOW_SHARE if timed else 0.0)
+    later = hold_all((master, count_slots(master, 0.0)) for master, _ in timed)
+    cpu_usec = {
+        master.address: {
+            slot: spent
+            for slot in now.keys() & held.keys()
+            if (spent := (now[slot].cpu_usec or 0) - (held[slot].cpu_usec or 0)) > 0
         }
-    parts, unsampled, valueless = (
-        draw_parts(master, sampled, wanted, until_s, rate, in_depth=True)
-        if sampled is not None
-        else ([], "it is loading", "it is loading")
-    )
-    return Master(
-        master.checkup,
-        sum(master.databases.values()),
-        master.me.slots if master.me is not None else SlotSet(),
-        counts,
-        {slot: spent for slot, spent in cpu_usec.items() if spent > 0},
-        parts,
-        unsampled,
-        valueless,
-    )
+        for (master, held), now in zip(timed, later, strict=True)
+    }
+    drawn = hold_all((master, _drawn(master, sampled_of(master, visits), wanted, until_s, rate)) for master in masters)
+    return [
+        Master(
+            master.checkup,
+            sum(master.databases.values()),
+            master.me.slots if master.me is not None else SlotSet(),
+            held,
+            cpu_usec.get(master.address, {}),
+            parts,
+            unsampled,
+            valueless,
+        )
+        for master, held, (parts, unsampled, valueless) in zip(masters, counts, drawn, strict=True)
+    ]
+
+
+def _drawn(
+    master: Visit, sampled: Visit | None, wanted: int, until_s: float, rate: float
+) -> Conversation[tuple[list[Part], str, str]]:
+    if sampled is None:
+        return [], "it is loading", "it is loading"
+    return (yield from draw_parts(master, sampled, wanted, until_s, rate, in_depth=True))
 
 
 def sampled_of(master: Visit, visits: Sequence[Visit]) -> Visit | None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from cluster_core.load.sampling import Draw, Part, Value
 from cluster_core.wire.resp import RespError
-from slotscope.servers.visits import Visit
+from slotscope.servers.visits import Conversation, Question, Visit
 
 SENT: Final = ("CLIENT NO-TOUCH", "DUMP", "PTTL")
 """What the node that values are read from is asked; a master only if it promises not to count that as use."""
@@ -30,7 +30,7 @@ def allows_values(sampled: Visit, *, is_master: bool) -> str:
     return ""
 
 
-def with_values(sampled: Visit, part: Part, until_s: float) -> tuple[Part, str]:
+def with_values(sampled: Visit, part: Part, until_s: float) -> Conversation[tuple[Part, str]]:
     """*part* with the values of some of its draws, read until the monotonic clock shows *until_s*; and why there are none, if the server refuses."""
     drawn = random.sample(part.draws, min(len(part.draws), VALUES_MAX))
     unread = [draw for draw in drawn if draw.memory_bytes > VALUE_BYTES_MAX]
@@ -40,13 +40,13 @@ def with_values(sampled: Visit, part: Part, until_s: float) -> tuple[Part, str]:
         begun_s = time.monotonic()
         if begun_s >= until_s:
             break
-        replies = sampled.ask([("DUMP", draw.key) for draw in some] + [("PTTL", draw.key) for draw in some])
+        replies = yield Question(sampled, [("DUMP", draw.key) for draw in some] + [("PTTL", draw.key) for draw in some])
         for reply in replies:
             if isinstance(reply, RespError) and not reply.text.startswith(("MOVED ", "ASK ", "TRYAGAIN ")):
                 return part, reply.text
         values += _values(some, replies)
         read += len(some)
-        time.sleep(max(0.0, begun_s + sum(draw.memory_bytes for draw in some) / BYTES_A_SECOND - time.monotonic()))
+        sampled.rest_until(begun_s + sum(draw.memory_bytes for draw in some) / BYTES_A_SECOND)
     share = read / max(len(drawn) - len(unread), 1)
     return replace(part, values=values, unread=unread[: round(len(unread) * share)]), ""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from threading import Lock
-from typing import Any, Final, TypeVar
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar
 
 from cluster_core.errors import DecodeError
 from cluster_core.incidents.symptoms import Checkup
@@ -68,6 +68,21 @@ class Visit:
             raise
 
     @property
+    def due_s(self) -> float:
+        """When it may be asked more, by the monotonic clock."""
+        return self.link.due_s if self.link is not None else 0.0
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its server runs on this machine."""
+        return self.link is not None and self.link.is_local
+
+    def rest_until(self, at_s: float) -> None:
+        """Let it be asked nothing more before that time of the monotonic clock."""
+        if self.link is not None:
+            self.link.due_s = max(self.link.due_s, at_s)
+
+    @property
     def together(self) -> int:
         """How many commands it is asked at once."""
         return self.link.together if self.link is not None else 1
@@ -96,10 +111,64 @@ def side_by_side(function: Callable[[A], B], arguments: Iterable[A]) -> list[B]:
         return list(pool.map(function, every))
 
 
+class Question(NamedTuple):
+    """Commands for a node."""
+
+    visit: Visit
+    commands: Sequence[Sequence[Word]]
+
+
+Conversation = Generator[Question, list[Any], A]
+"""Asks nodes, is sent their replies (or thrown the LinkError), and returns what it found."""
+
+
+def hold_all(conversations: Iterable[tuple[Visit, Conversation[A]]]) -> list[A]:
+    """What each of *conversations* returns, given with the node that it asks most.
+
+    Those with nodes of this machine take turns in one thread: a thread each, and their servers, would take its processors from clients.
+    """
+    every = list(conversations)
+    here = [number for number, (visit, _) in enumerate(every) if visit.is_here]
+    others = [[number] for number in range(len(every)) if number not in set(here)]
+    groups = [group for group in (here, *others) if group]
+    found = side_by_side(lambda group: _in_turns([every[number][1] for number in group]), groups)
+    told = {
+        number: one
+        for group, those in zip(groups, found, strict=True)
+        for number, one in zip(group, those, strict=True)
+    }
+    return [told[number] for number in range(len(every))]
+
+
+def _in_turns(conversations: Sequence[Conversation[A]]) -> list[A]:
+    """Ask what is due first."""
+    told: dict[int, A] = {}
+    asked: dict[int, Question] = {}
+
+    def go_on(number: int, step: Callable[[], Question]) -> None:
+        try:
+            asked[number] = step()
+        except StopIteration as end:
+            asked.pop(number, None)
+            told[number] = end.value
+
+    for number, conversation in enumerate(conversations):
+        go_on(number, partial(next, conversation))
+    while asked:
+        number = min(asked, key=lambda one: asked[one].visit.due_s)
+        conversation = conversations[number]
+        try:
+            replies = asked[number].visit.ask(asked[number].commands)
+        except LinkError as error:
+            go_on(number, partial(conversation.throw, error))
+        else:
+            go_on(number, partial(conversation.send, replies))
+    return [told[number] for number in range(len(conversations))]
+
+
 def visit_all(first: Address, access: Access, rate: float) -> list[Visit]:
     """Visit *first* and every node that it lists, *first* first; a server in no cluster is alone.  Raises InputError if *first* cannot be asked."""
-    turn = Lock()
-    visit = _visit(first, access, rate, turn)
+    visit = _visit(first, access, rate)
     if visit.checkup.lost:
         raise InputError(f"{first}: {visit.checkup.lost}")
     topology, me = visit.checkup.topology, visit.me
@@ -107,13 +176,12 @@ def visit_all(first: Address, access: Access, rate: float) -> list[Visit]:
         return [visit]
     itself = Address(me.ip or first.host, me.port) if me is not None else first
     others = [address for address in dict.fromkeys(listed(topology, first)) if address not in (first, itself)]
-    turns = {address.host: Lock() for address in others} | {itself.host: turn}
-    return [visit, *side_by_side(lambda one: _visit(one, access, rate, turns[one.host]), others[: NODES_MAX - 1])]
+    return [visit, *side_by_side(lambda address: _visit(address, access, rate), others[: NODES_MAX - 1])]
 
 
-def _visit(address: Address, access: Access, rate: float, turn: Lock) -> Visit:
+def _visit(address: Address, access: Access, rate: float) -> Visit:
     try:
-        link = PacedLink(access.connect(address), rate, turn)
+        link = PacedLink(access.connect(address), rate)
     except LinkError as error:
         return Visit(address, Checkup(str(address), lost=access.safe(error)))
     at_s = time.monotonic()
