@@ -29,7 +29,8 @@ class GoalOptions:
     gain_min: float | None = None
     """Leave masters alone that are over by less than this share of a fair share. Default: 0, with --if-needed 0.005."""
     headroom: float = 0.25
-    """Part of the tolerance that a plan leaves free below the limits, so that the first write does not break them; 0 to 1."""
+    """Part of the tolerance that a plan leaves free below the limits, so that the first write does not break them; 0 to 1. Where memory is
+    estimated, as much as that may be off, up to half."""
     bytes_budget: str = "5%"
     """How much more than the proven least may move so that masters end with fewer slot ranges: 0.05 or 5%; 0 for the fewest bytes. Where
     nothing was found within it, it counts from the fewest bytes that were."""

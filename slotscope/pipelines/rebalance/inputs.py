@@ -96,6 +96,10 @@ class Found:
             run.append(BAD_RECORDS, ({"job": JOB, **record._asdict()} for record in self.activity.bad))
 
 
+ERROR_HEADROOM_MAX = 0.5
+"""Part of the tolerance that is left free at most because memory is an estimate."""
+
+
 @dataclass(frozen=True, slots=True)
 class Inputs:
     """What is known of a cluster, whoever told it: its topology, *loads* by resource and what *memory* of them rests on.
@@ -180,7 +184,7 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
     problem = Problem(
         {name: loads[name] for name in resources}, owners, masters, cost=cost,
         tolerance={name: tolerance[name] for name in resources}, pinned=placement.pinned,
-        headroom=_headroom(goal.headroom), bytes_budget=_share(goal.bytes_budget, "--bytes-budget"), slot_cost=SETSLOT_COST if goal.path == "setslot" else 0,
+        headroom=_headroom(goal.headroom, (inputs.memory_error or 0.0) if "memory_bytes" in resources else 0.0, tolerance.get("memory_bytes", 0.0)), bytes_budget=_share(goal.bytes_budget, "--bytes-budget"), slot_cost=SETSLOT_COST if goal.path == "setslot" else 0,
         gain_min=goal.least_gain, zone_share_max=placement.zone_share_max,
         zone_masters_max=placement.zone_masters_max, iterations=goal.iterations,
     )  # fmt: skip
@@ -319,10 +323,11 @@ def _share(word: str, option: str) -> float:
     return value
 
 
-def _headroom(value: float) -> float:
+def _headroom(value: float, memory_error: float, tolerance: float) -> float:
+    """The part of the tolerance that is left free: *value*, or more where memory may be off by more than that (0 stays 0)."""
     if not 0 <= value <= 1:
         raise InputError(f"--headroom {value}: must be from 0 to 1")
-    return value
+    return max(value, min(memory_error / tolerance, ERROR_HEADROOM_MAX)) if value and tolerance else value
 
 
 def _positive(value: float, option: str) -> float:
