@@ -30,7 +30,7 @@ WIDER, MUCH_WIDER, NARROWER, IN_VAIN = 1.3, 3.0, 0.6, 3
 PER_ROW_MAX, PER_ROW = 4, 2
 """Holdings a row that the program knows at most, and how many it keeps then."""
 STEPS_MAX = 100_000
-STEP_WORK, ROW_WORK, COLUMN_WORK = 5_000, 70, 6
+STEP_WORK, ROW_WORK, COLUMN_WORK = 5_000, 70, 10
 """Work of a step of the program, of a row in it, and of a column in a step of one master."""
 PART_MIN = 1e-9
 NEVER = 1e6
