@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from cluster_core.wire.resp import RespError
@@ -68,6 +68,13 @@ def slot_stats(master: Visit) -> Conversation[dict[int, SlotCount]]:
                     metrics.get("key-count", 0), metrics.get("memory-bytes"), metrics.get("cpu-usec")
                 )
     return found
+
+
+def used_between(before: Mapping[int, SlotCount], now: Mapping[int, SlotCount]) -> dict[int, int]:
+    """Processor time by slot (microseconds) of the commands between two counts; 0 where the server began to count anew."""
+    return {
+        slot: max(0, (now[slot].cpu_usec or 0) - (before[slot].cpu_usec or 0)) for slot in now.keys() & before.keys()
+    }
 
 
 def _key_counts(master: Visit, slots: Sequence[int], until_s: float) -> Conversation[dict[int, SlotCount]]:

@@ -23,7 +23,7 @@ from slotscope.runtime.errors import InputError
 from slotscope.servers.draws import draw_parts
 from slotscope.servers.memory_limits import MemoryLimits, memory_limits
 from slotscope.servers.node_link import Access, Address, LinkError
-from slotscope.servers.slot_counts import SlotCount, count_every_slot, slot_stats
+from slotscope.servers.slot_counts import SlotCount, count_every_slot, slot_stats, used_between
 from slotscope.servers.survey import DRAWS_PER_MASTER_MIN, sampled_of
 from slotscope.servers.visits import Conversation, Visit, hold_all, visit_all
 
@@ -171,13 +171,7 @@ def _cpu_usec(
     ]
     time.sleep(window_s if known else 0.0)
     later = hold_all((master, slot_stats(master)) for master, _ in known)
-    return [
-        {
-            slot: max(0, (count.cpu_usec or 0) - ((held[slot].cpu_usec if slot in held else 0) or 0))
-            for slot, count in now.items()
-        }
-        for (_, held), now in zip(known, later, strict=True)
-    ]
+    return [used_between(held, now) for (_, held), now in zip(known, later, strict=True)]
 
 
 def _sampled(master: Visit, visits: Sequence[Visit]) -> Visit:

@@ -19,7 +19,7 @@ from cluster_core.topology.node import Topology
 from slotscope.runtime.errors import InputError
 from slotscope.servers.draws import draw_parts
 from slotscope.servers.node_link import Access, Address
-from slotscope.servers.slot_counts import SlotCount, count_slots
+from slotscope.servers.slot_counts import SlotCount, count_slots, used_between
 from slotscope.servers.visits import Conversation, Visit, hold_all, side_by_side, visit_all
 
 DRAWS_MAX: Final = 60_000
@@ -126,11 +126,7 @@ def _look_at(
     time.sleep(max(0.0, until_s - time.monotonic()) * CPU_WINDOW_SHARE if timed else 0.0)
     later = hold_all((master, count_slots(master, 0.0)) for master, _ in timed)
     cpu_usec = {
-        master.address: {
-            slot: spent
-            for slot in now.keys() & held.keys()
-            if (spent := (now[slot].cpu_usec or 0) - (held[slot].cpu_usec or 0)) > 0
-        }
+        master.address: {slot: spent for slot, spent in used_between(held, now).items() if spent}
         for (master, held), now in zip(timed, later, strict=True)
     }
     drawn = hold_all((master, _drawn(master, sampled_of(master, visits), wanted, until_s, rate)) for master in masters)

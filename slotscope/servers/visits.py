@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -128,20 +128,16 @@ def hold_all(conversations: Iterable[tuple[Visit, Conversation[A]]]) -> list[A]:
     Those with nodes of this machine take turns in one thread: a thread each, and their servers, would take its processors from clients.
     """
     every = list(conversations)
-    here = [number for number, (visit, _) in enumerate(every) if visit.is_here]
-    others = [[number] for number in range(len(every)) if number not in set(here)]
-    groups = [group for group in (here, *others) if group]
-    found = side_by_side(lambda group: _in_turns([every[number][1] for number in group]), groups)
-    told = {
-        number: one
-        for group, those in zip(groups, found, strict=True)
-        for number, one in zip(group, those, strict=True)
-    }
+    here = {number: each for number, (visit, each) in enumerate(every) if visit.is_here}
+    others = [{number: each} for number, (_, each) in enumerate(every) if number not in here]
+    told: dict[int, A] = {}
+    for some in side_by_side(_in_turns, [here, *others]):
+        told |= some
     return [told[number] for number in range(len(every))]
 
 
-def _in_turns(conversations: Sequence[Conversation[A]]) -> list[A]:
-    """Ask what is due first."""
+def _in_turns(conversations: Mapping[int, Conversation[A]]) -> dict[int, A]:
+    """What each returns by its number; asked next is what is due first."""
     told: dict[int, A] = {}
     asked: dict[int, Question] = {}
 
@@ -152,7 +148,7 @@ def _in_turns(conversations: Sequence[Conversation[A]]) -> list[A]:
             asked.pop(number, None)
             told[number] = end.value
 
-    for number, conversation in enumerate(conversations):
+    for number, conversation in conversations.items():
         go_on(number, partial(next, conversation))
     while asked:
         number = min(asked, key=lambda one: asked[one].visit.due_s)
@@ -163,7 +159,7 @@ def _in_turns(conversations: Sequence[Conversation[A]]) -> list[A]:
             go_on(number, partial(conversation.throw, error))
         else:
             go_on(number, partial(conversation.send, replies))
-    return [told[number] for number in range(len(conversations))]
+    return told
 
 
 def visit_all(first: Address, access: Access, rate: float) -> list[Visit]:

@@ -61,6 +61,8 @@ ACTIVITIES = ("ops", "cpu_usec")
 """Measures of operations; the first that is known is balanced unless the user says otherwise."""
 SETSLOT_COST = 0.05
 """Slot ranges that one more moved slot weighs where slots move key by key: each takes commands to every master."""
+ERROR_HEADROOM_MAX = 0.5
+"""Part of the tolerance that is left free at most because memory is an estimate."""
 SHORT = {"bytes": "serialized_bytes", "memory": "memory_bytes", "cpu": "cpu_usec"}
 """Other words for resources."""
 _SHARE = re.compile(r"(\d+(?:\.\d*)?(?:e-?\d+)?|\.\d+)(%?)")
@@ -94,10 +96,6 @@ class Found:
             rows = ({**figure._asdict(), "combined": self.combined} for figure in self.activity.figures)
             run.append(SLOT_ACTIVITY, rows)
             run.append(BAD_RECORDS, ({"job": JOB, **record._asdict()} for record in self.activity.bad))
-
-
-ERROR_HEADROOM_MAX = 0.5
-"""Part of the tolerance that is left free at most because memory is an estimate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +177,13 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
     cost = _cost(goal, resources)
     others = {name: list(load) for name, load in loads.items() if name not in resources and any(load)}
     tolerance = read_tolerance(goal.tolerance, [*resources, *others])
+    memory_tolerance = tolerance["memory_bytes"] if "memory_bytes" in resources else 0.0
     masters, nodes = masters_of(inputs.topology, placement, resources, inputs.capacity)
     owners = owners_of(inputs.topology)
     problem = Problem(
         {name: loads[name] for name in resources}, owners, masters, cost=cost,
         tolerance={name: tolerance[name] for name in resources}, pinned=placement.pinned,
-        headroom=_headroom(goal.headroom, (inputs.memory_error or 0.0) if "memory_bytes" in resources else 0.0, tolerance.get("memory_bytes", 0.0)), bytes_budget=_share(goal.bytes_budget, "--bytes-budget"), slot_cost=SETSLOT_COST if goal.path == "setslot" else 0,
+        headroom=_headroom(goal.headroom, inputs.memory_error or 0.0, memory_tolerance), bytes_budget=_share(goal.bytes_budget, "--bytes-budget"), slot_cost=SETSLOT_COST if goal.path == "setslot" else 0,
         gain_min=goal.least_gain, zone_share_max=placement.zone_share_max,
         zone_masters_max=placement.zone_masters_max, iterations=goal.iterations,
     )  # fmt: skip
