@@ -36,7 +36,8 @@ _WORDS = {
 class LogEvent(NamedTuple):
     """What a text tells: *subject* is the node that it is about, *peer* another one that it names.
 
-    *epoch* is None where none is named.  *detail* is the rest worth knowing: a reason, a delay, a slot, an offset.
+    *epoch* is None where none is named.  *detail* is the rest worth knowing: a reason, a delay, a slot, an offset, the
+    server's name and version (``Valkey 8.1.8``).
     """
 
     kind: EventKind
@@ -111,8 +112,9 @@ _MAP: Final[tuple[tuple[str, str, str], ...]] = (
     (
         "failover-seen",
         "A failover occurred in shard",
-        r" <id>; node <peer> lost (?P<detail>\d+ slot).* failed over to node <subject> with a config epoch of <epoch>",
+        r" <id>; node <peer> (?:lost <number> slot\(s\) )?(?:and )?(?:failed over )?to node <subject> with a config epoch of <epoch>",
     ),
+    ("shard-joined", "Moving myself to a new shard", r" (?P<detail><id>)"),
     ("stale-message", "Ignore stale message from", r" <subject><shard>; <rest>"),
     # epochs (R79 to R82)
     ("config-epoch", "configEpoch set to", r" <epoch> after successful (?P<detail>failover)"),
@@ -171,12 +173,26 @@ _MAP: Final[tuple[tuple[str, str, str], ...]] = (
     # the process and its replication (P5, P6)
     ("started", "Redis version=|Valkey version=", r"(?P<detail>[^,]+), .* just started"),
     ("listening", "Running mode=", r"(?P<detail>\w+, port=\d+)"),
-    ("stopping", "User requested shutdown", ""),
+    ("stopping", "User requested shutdown|Received SIGTERM|Received SIGINT|Received shutdown signal", ""),
+    ("crashed", "Redis|Valkey", r" \S+ crashed by signal: <number>"),
     ("stopped", "Redis|Valkey|Sentinel", r" is now ready to exit, bye bye"),
     ("master-link-lost", "Connection with", r" <master> lost"),
     ("master-link-up", "MASTER <-> REPLICA sync:|PRIMARY <-> REPLICA sync:", r" Finished with success"),
     ("master-link-up", "Successful partial resynchronization with", r" <master>"),
+    ("replica-link-lost", "Connection with replica", r" (?P<detail>\S+) lost"),
     ("resync-asked", "Trying a partial resynchronization (request", r" <id>:<number>\)"),
+    (
+        "resync-refused",
+        "Partial resynchronization not possible|Partial resynchronization not accepted|Unable to partial resync",
+        r":? ?<rest>",
+    ),
+    ("resync-served", "Partial resynchronization request from", r" (?P<detail>\S+) accepted"),
+    ("full-resync", "Full resync from", r" <master>: (?P<detail><id>:\d+)"),
+    ("full-resync-served", "Full resync requested by", r" (?:replica|slave) <rest>"),
+    ("data-flushed", "MASTER <-> REPLICA sync:|PRIMARY <-> REPLICA sync:", r" Flushing old data"),
+    ("data-flushed", "RDB signature and version check passed. Flushing old data", ""),
+    ("data-loaded", "Done loading RDB, keys loaded:", r" <number>"),
+    ("follow-ordered", "REPLICAOF", r" (?P<detail>\S+:\d+) enabled"),
     ("replid-changed", "Setting secondary replication ID to", r" <id>, valid up to offset: <number>"),
 )
 """Kind, how the text begins (alternatives between ``|``), and an expression for the rest; ``<…>`` is what varies."""
@@ -214,6 +230,8 @@ def event_of(text: str) -> LogEvent | None:
             epoch = told.get("epoch") or told.get("epoch1") or told.get("epoch2")
             number = int(epoch) if epoch is not None and len(epoch) <= len(str(EPOCH_MAX)) else None
             detail = (told.get("detail") or "")[:DETAIL_CHARS_MAX].rstrip(". ")
+            if kind is EventKind.STARTED:
+                detail = f"{text.partition(' ')[0]} {detail}"
             return LogEvent(
                 kind,
                 told.get("subject") or "",

@@ -50,7 +50,7 @@ class Poll(NamedTuple):
     topology: Topology
     master_offset: int | None = None
     version: str = ""
-    """Of the server, where INFO was asked for, too."""
+    """Name and version of the server (``Valkey 8.1.8``), if INFO was asked for."""
 
 
 def read_object(raw: bytes, *, line: int, source: str) -> dict[str, Any]:
@@ -108,11 +108,11 @@ def _infos(told: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def _version(told: dict[str, Any]) -> str:
-    """The server's version: of Valkey that of its own, not the one of Redis that it is compatible with."""
+    """Name and version of the server; Valkey's own version, not the version of Redis that it is compatible with."""
     for fields in reversed(_infos(told)):
-        version = fields.get("valkey_version") or fields.get("redis_version")
-        if version:
-            return version
+        for name in ("Valkey", "Redis"):
+            if version := fields.get(f"{name.lower()}_version"):
+                return f"{name} {version}"
     return ""
 
 

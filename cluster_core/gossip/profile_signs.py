@@ -129,15 +129,21 @@ class ProfileSigns:
         self._take(key, sign)
 
     def note_version(self, text: str) -> None:
-        """Take in a version as the log of a start tells it (``7.2.4``): of each family the newest profile that is not newer fits.
+        """Take in name and version from the log of a start or INFO (``Valkey 8.1.8``, ``7.2.4``).
 
-        What was seen before the start says nothing any more.
+        The newest profile that is not newer fits: of the named server, or of each family where no name is given.  A server
+        under development (version 255) tells its family only.  Signs seen before the start no longer count.
         """
-        told = VERSION.match(text)
-        if told is None or int(told[1]) == DEVELOPMENT:
+        product, _, number = text.rpartition(" ")
+        told = VERSION.match(number)
+        named = tuple(group for group in families() if group[0].name.startswith(f"{product.lower()}-"))
+        if told is None or (int(told[1]) == DEVELOPMENT and not named):
             return
-        version = (int(told[1]), int(told[2]))
-        self._fitting = tuple(nearest_of_family(family, version).name for family in families())
+        if int(told[1]) == DEVELOPMENT:
+            self._fitting = tuple(profile.name for profile in named[0])
+        else:
+            version = (int(told[1]), int(told[2]))
+            self._fitting = tuple(nearest_of_family(family, version).name for family in named or families())
         self._seen, self._missing = {}, 1.0
 
     def note_absences(self, count: int) -> None:

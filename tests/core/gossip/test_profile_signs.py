@@ -92,6 +92,22 @@ def test_a_log_decides_where_the_wire_does_not(version: str, name: str) -> None:
     assert signs.profile.name == name
 
 
+@pytest.mark.parametrize(
+    ("version", "names"),
+    [
+        ("Valkey 8.1.8", ["valkey-8.1"]),
+        ("Redis 8.2.3", ["redis-8"]),
+        ("Valkey 255.255.255", ["valkey-7.2", "valkey-8.0", "valkey-8.1", "valkey-9.0", "valkey-9.1"]),
+    ],
+)
+def test_a_named_server_follows_the_rules_of_its_own_family(version: str, names: list[str]) -> None:
+    """A log or INFO of Valkey never selects a profile of Redis."""
+    signs = ProfileSigns()
+    signs.note_version(version)
+
+    assert [profile.name for profile in signs.fitting] == names
+
+
 def test_a_node_that_was_upgraded_is_seen_as_what_it_is_now() -> None:
     """Signs that contradict all that was seen before are of another process."""
     signs = ProfileSigns()

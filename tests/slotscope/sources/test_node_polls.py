@@ -184,13 +184,13 @@ def test_a_strict_file_stops_and_a_permissive_one_goes_on(tmp_path):
 @pytest.mark.parametrize(
     ("info", "version"),
     [
-        ("redis_version:6.2.14\r\n", "6.2.14"),
-        ("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\n", "8.0.1"),
+        ("redis_version:6.2.14\r\n", "Redis 6.2.14"),
+        ("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\n", "Valkey 8.0.1"),
         ("role:master\r\n", ""),
     ],
 )
-def test_a_poll_with_info_tells_the_servers_version(info, version):
-    """Of Valkey its own."""
+def test_a_poll_with_info_names_the_server_and_its_version(info, version):
+    """Valkey's own version, not the version of Redis that it is compatible with."""
     text = f"{'a' * 40} 127.0.0.1:7000@17000 myself,master - 0 0 1 connected\n"
     raw = json.dumps({"time": 1795254729, "text": text, "persistence": info}).encode()
 
