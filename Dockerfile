@@ -1,7 +1,7 @@
 # Slotscope with Spark and all that it needs: docker build -t slotscope . && docker run -v "$PWD:/data" slotscope demo
 FROM python:3.13-slim-bookworm AS build
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE constraints.txt ./
+COPY pyproject.toml setup.py README.md LICENSE constraints.txt ./
 COPY conf conf
 COPY cluster_core cluster_core
 COPY jobs jobs

@@ -22,13 +22,10 @@ if TYPE_CHECKING:
 def connect(root: str) -> DuckDBPyConnection:
     """Return a DuckDB connection with the tables and views below *root* by their last names; times are UTC.
 
-    A table that no job has written is there without rows.  Raises InputError where there is no table at all, or no package
-    duckdb.
+    A table that no job has written is there without rows.  Raises InputError where there is no table at all.
     """
-    try:
-        import duckdb
-    except ImportError as error:
-        raise InputError("SQL needs DuckDB: pip install 'slotscope[duckdb]'") from error
+    import duckdb
+
     if not any(exists(root, table) for table in TABLES):
         raise InputError(f"{root}: no tables there; is it the root that a job wrote to?")
     connection = duckdb.connect()

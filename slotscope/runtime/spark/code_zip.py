@@ -13,7 +13,9 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-PACKAGES = ("cluster_core", "jobs", "schemas", "slotscope")
+TOP_LEVEL = ("cluster_core", "slotscope")
+BESIDE = ("jobs", "schemas")
+"""Packages of the repository that a wheel has inside `slotscope` (setup.py)."""
 FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 LEFT_OUT = ("__pycache__", "demo_data")
 
@@ -22,7 +24,8 @@ def build(target: Path) -> Path:
     """Write the packages with their data files to *target* and return it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for package in PACKAGES:
+        beside = [name for name in BESIDE if not files("slotscope").joinpath(name).is_dir()]
+        for package in (*TOP_LEVEL, *beside):
             for name, entry in _walk(files(package), package):
                 info = zipfile.ZipInfo(name, FIXED_TIME)
                 info.compress_type = zipfile.ZIP_DEFLATED

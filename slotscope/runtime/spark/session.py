@@ -248,7 +248,7 @@ def _load(conf: SparkConf, name: str, provide: Callable[[], list[str]]) -> None:
 
 def ship_code(session: SparkSession) -> None:
     """Let the executors of *session* import this project: they get it as a zip; where they are one process with the driver, its folder is enough."""
-    home = code_zip.running_from() or Path(code_zip.__file__).parents[2]
+    home = code_zip.running_from() or Path(code_zip.__file__).parents[3]
     if is_one_process(str(session.conf.get("spark.master"))):
         session.sparkContext.environment.setdefault("PYTHONPATH", str(home))
         return
