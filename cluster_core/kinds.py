@@ -79,11 +79,14 @@ class EventKind(StrEnum):
     BAD_BUS_BYTES = "bad-bus-bytes"
     STARTED = "started"
     LISTENING = "listening"
+    READY = "ready"
     STOPPING = "stopping"
     STOPPED = "stopped"
     CRASHED = "crashed"
     MASTER_LINK_LOST = "master-link-lost"
     MASTER_LINK_UP = "master-link-up"
+    MASTER_CONNECTING = "master-connecting"
+    SYNC_ASKED = "sync-asked"
     REPLICA_LINK_LOST = "replica-link-lost"
     RESYNC_ASKED = "resync-asked"
     RESYNC_REFUSED = "resync-refused"
@@ -189,14 +192,16 @@ class Severity(StrEnum):
 
 
 class Source(StrEnum):
-    """Where what is known of a sentinel came from."""
+    """The kind of evidence behind a row."""
 
     NONE = ""
     CAPTURE = "capture"
     LOG = "log"
     POLL = "poll"
+    METRICS = "metrics"
+    """Samples of Prometheus."""
     RULE = "rule"
-    """It follows from the traffic by a rule."""
+    """A rule of the protocol, applied to other evidence."""
 
 
 class FindingCode(StrEnum):

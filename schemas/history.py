@@ -144,6 +144,10 @@ LOG_EVENTS = snapshot_table(
         optional("subject", TEXT, "node that it is about"),
         optional("epoch", EPOCH, "epoch that it names"),
         required("text", TEXT, "the line after time and level"),
+        optional("peer", TEXT, "another node that it names"),
+        optional("detail", TEXT, "a reason, delay, slot, offset or address that it names"),
+        optional("pid", LONG, "process id of the server"),
+        optional("role", TEXT, "role of the server in the line: M master, S replica, C child, X sentinel"),
     ],
     key=("source", "line"),
 )

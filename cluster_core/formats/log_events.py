@@ -173,12 +173,15 @@ _MAP: Final[tuple[tuple[str, str, str], ...]] = (
     # the process and its replication (P5, P6)
     ("started", "Redis version=|Valkey version=", r"(?P<detail>[^,]+), .* just started"),
     ("listening", "Running mode=", r"(?P<detail>\w+, port=\d+)"),
+    ("ready", "Ready to accept connections", ""),
     ("stopping", "User requested shutdown|Received SIGTERM|Received SIGINT|Received shutdown signal", ""),
     ("crashed", "Redis|Valkey", r" \S+ crashed by signal: <number>"),
     ("stopped", "Redis|Valkey|Sentinel", r" is now ready to exit, bye bye"),
     ("master-link-lost", "Connection with", r" <master> lost"),
     ("master-link-up", "MASTER <-> REPLICA sync:|PRIMARY <-> REPLICA sync:", r" Finished with success"),
     ("master-link-up", "Successful partial resynchronization with", r" <master>"),
+    ("master-connecting", "Connecting to", r" (?:MASTER|PRIMARY) <rest>"),
+    ("sync-asked", "Replica|Slave", r" (?P<detail>\S+) asks for synchronization"),
     ("replica-link-lost", "Connection with replica", r" (?P<detail>\S+) lost"),
     ("resync-asked", "Trying a partial resynchronization (request", r" <id>:<number>\)"),
     (

@@ -52,10 +52,11 @@ class LinkSeen(NamedTuple):
 
 
 class NodePoll(NamedTuple):
-    """A CLUSTER NODES answer of the observer, one entry per node."""
+    """A CLUSTER NODES answer of the observer, one entry per node; *asked_ns* is when it was asked for."""
 
     ts_ns: int
     nodes: tuple[PolledNode, ...]
+    asked_ns: int = 0
 
 
 class PolledNode(NamedTuple):
@@ -87,7 +88,7 @@ class LogSeen(NamedTuple):
 Evidence = MessageSeen | LinkSeen | NodePoll | LogSeen
 
 
-def poll_of(ts_ns: int, topology: Topology) -> NodePoll:
+def poll_of(ts_ns: int, topology: Topology, asked_ns: int = 0) -> NodePoll:
     """Turn a read CLUSTER NODES answer (R128) into evidence; *ts_ns* is when the answer was complete."""
     return NodePoll(
         ts_ns,
@@ -105,6 +106,7 @@ def poll_of(ts_ns: int, topology: Topology) -> NodePoll:
             )
             for node in topology.nodes
         ),
+        asked_ns or ts_ns,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from cluster_core.gossip.causes import Cause, Field
 from cluster_core.gossip.events import (
@@ -23,6 +23,11 @@ from cluster_core.replay.evidence import MessageSeen
 from cluster_core.replay.ledger import Ledger
 from cluster_core.replay.rows import DisagreementRow, ReplayRow
 from cluster_core.replay.view_log import CauseSeen, ViewLog
+
+UNBOUNDED: Final = frozenset(
+    (Cause.OWN_GOSSIP, Cause.OWN_UPDATE, Cause.OWN_STATE, Cause.INFERRED, Cause.FIRST_HEADER, Cause.ASSUMED_NEW)
+)
+"""Causes that show a belief at some time after it began."""
 
 
 class Correction(NamedTuple):
@@ -52,6 +57,8 @@ class Recorder:
         self.touched_ns: dict[str, int] = {}
         self.doubted_ns: dict[str, int] = {}
         self.own_changed_ns = 0
+        self.header_ns = self.polled_ns = 0
+        """When the observer last sent a header, and was last asked for a poll."""
 
     @property
     def now_ms(self) -> int:
@@ -101,7 +108,15 @@ class Recorder:
 
     def look(self, node_id: str, ts_ns: int, cause: CauseSeen) -> None:
         """Compare one node with its open row."""
-        self.rows += self.log.note(self.view, node_id, ts_ns, cause)
+        self.rows += self.log.note(self.view, node_id, ts_ns, cause, self._earliest_ns(ts_ns, cause.cause))
+
+    def _earliest_ns(self, ts_ns: int, cause: Cause) -> int | None:
+        """When a belief that is shown at *ts_ns* can have begun at the earliest; None if nothing bounds it."""
+        if cause is Cause.POLL:
+            return self.polled_ns or None
+        if cause is Cause.OWN_HEADER:
+            return self.header_ns or None
+        return None if cause in UNBOUNDED else ts_ns
 
     def correct(self, found: Comparison, source: Cause, ref: int) -> None:
         """Note what another source changed, and each difference as a disagreement."""

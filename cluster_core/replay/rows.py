@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 
 from cluster_core.columns import Instant, MessageRef, Small, Unsigned
 from cluster_core.gossip.causes import Cause, Field, IgnoredReason, Mechanism, Refusal, ReportEnd
-from cluster_core.kinds import EventKind
+from cluster_core.kinds import EventKind, Source
 
 Observer = Annotated[str, "id of the node whose belief this is"]
 Shown = Annotated[MessageRef, "message that shows it, in bronze/bus_messages; null if none does"]
@@ -35,6 +35,12 @@ class NodeViewRow(NamedTuple):
     valid_to_ns: Annotated[Instant | None, "when this belief ended; null while it holds"]
     cause: Why
     ref: Shown
+    valid_from_min_ns: Annotated[
+        Instant | None, "earliest time at which this belief can have begun; null: no evidence bounds it"
+    ] = None
+    evidence: Annotated[Source, "evidence that shows the belief: capture, poll, log, or rule (time alone)"] = (
+        Source.CAPTURE
+    )
 
 
 class DisagreementRow(NamedTuple):

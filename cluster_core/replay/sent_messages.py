@@ -84,6 +84,7 @@ class SentMessages:
     def note_quiet(self, seen_ns: int, master_seen_ns: int, pings_ns: list[int]) -> None:
         """The observer, and its master, said again what they had said, last at these times; PINGs left at those."""
         self._seen_ns, self._master_seen_ns = seen_ns, master_seen_ns
+        self._recorder.header_ns = max(self._recorder.header_ns, seen_ns)
         self._pings_ns.extend(pings_ns)
         self._forget_pings()
 
@@ -97,7 +98,8 @@ class SentMessages:
         if header.current_epoch >= self._epoch:
             self._epoch = header.current_epoch
             self._adopt(header, ref)
-            self._header, self._seen_ns = header, self._recorder.now_ns
+            self._header = header
+            self._seen_ns = self._recorder.header_ns = self._recorder.now_ns
 
     def _adopt(self, header: Header, ref: int) -> None:
         recorder = self._recorder
@@ -134,7 +136,10 @@ class SentMessages:
         recorder = self._recorder
         view = recorder.view
         polled = {node.node_id: node for node in poll.nodes}
-        fresh = {node for node, ts_ns in recorder.touched_ns.items() if recorder.now_ns - ts_ns < GRACE_NS}
+        has_packets = bool(recorder.header_ns)
+        fresh = {
+            node for node, ts_ns in recorder.touched_ns.items() if has_packets and recorder.now_ns - ts_ns < GRACE_NS
+        }
         holder = view.myself if view.myself.is_master else view.master_of(view.myself)
         mine = polled.get(view.myself.id)
         told = polled.get(holder.id) if holder is not None else None
@@ -151,7 +156,7 @@ class SentMessages:
                 recorder.confirm_doubt(node.node_id, self._denied_ns.get(node.node_id, 0))
             elif not node.flags & FAILURES:
                 self._denied_ns[node.node_id] = recorder.now_ns
-        self._seen_ns = recorder.now_ns
+        self._seen_ns, recorder.polled_ns = recorder.now_ns, poll.asked_ns or poll.ts_ns
 
     # -- slots that were moved one by one --------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from cluster_core.gossip.causes import Cause
 from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MASTER, MYSELF, NOADDR, NOFAILOVER, PFAIL, REPLICA
 from cluster_core.gossip.view import View, row_of
+from cluster_core.kinds import Source
 from cluster_core.replay.rows import NodeViewRow
 from cluster_core.slots.slot_set import WIRE_BYTES, SlotSet
 
@@ -35,6 +36,8 @@ class OpenRow(NamedTuple):
     values: tuple[int, str, int, int, str, int, int, str]
     from_ns: int
     cause: CauseSeen
+    min_ns: int | None = None
+    """The earliest time at which it can have begun; None if nothing bounds it."""
 
 
 def flag_words(flags: int) -> str:
@@ -53,6 +56,14 @@ def slots_text(bits: int) -> str:
 
 CORRECTIONS: Final = (Cause.OWN_GOSSIP, Cause.POLL, Cause.LOG)
 """Sources that know better than time."""
+EVIDENCE: Final = {
+    Cause.POLL: Source.POLL,
+    Cause.LOG: Source.LOG,
+    Cause.TIME: Source.RULE,
+    Cause.SILENCE: Source.RULE,
+    Cause.ASSUMED_NEW: Source.RULE,
+}
+"""The kind of evidence behind a cause; a message for all others."""
 
 
 class ViewLog:
@@ -67,14 +78,16 @@ class ViewLog:
         self.open: dict[str, OpenRow] = {}
         self.unsure: dict[str, OpenRow] = {}
 
-    def note(self, view: View, node_id: str, ts_ns: int, cause: CauseSeen) -> list[NodeViewRow]:
-        """Look at one node and return the row that ends, if what is printed about it changed."""
+    def note(
+        self, view: View, node_id: str, ts_ns: int, cause: CauseSeen, min_ns: int | None = None
+    ) -> list[NodeViewRow]:
+        """Look at one node and return the row that ends, if what is printed about it changed, not before *min_ns*."""
         peer = view.nodes.get(node_id)
         values = row_of(view, peer) if peer is not None and not peer.flags & HANDSHAKE else None
         old = self.open.get(node_id)
         if old is None:
             if values is not None:
-                self.open[node_id] = OpenRow(values, ts_ns, cause)
+                self.open[node_id] = OpenRow(values, ts_ns, cause, min_ns)
             return []
         if values == old.values:
             return []
@@ -90,7 +103,7 @@ class ViewLog:
         if values is None:
             del self.open[node_id]
         else:
-            self.open[node_id] = OpenRow(values, ts_ns, cause)
+            self.open[node_id] = OpenRow(values, ts_ns, cause, None if min_ns is None else min(min_ns, ts_ns))
             if cause.cause == Cause.SILENCE and values[0] & PFAIL and not old.values[0] & FAILURES:
                 self.unsure[node_id] = old
                 return rows
@@ -133,4 +146,6 @@ class ViewLog:
             to_ns,
             row.cause.cause,
             row.cause.ref,
+            row.min_ns,
+            EVIDENCE.get(row.cause.cause, Source.CAPTURE),
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cluster_core.gossip.causes import Cause
 from cluster_core.incidents.past_views import find_observer, view_at
 from cluster_core.instants import time_ns, write_instant
+from cluster_core.kinds import Source
 from cluster_core.replay.rows import NodeViewRow
 from cluster_core.routing.redirect import Client, route
 from cluster_core.routing.view import DIALECTS, is_cluster_ok, view_of
@@ -41,6 +42,7 @@ def rows_at(*, root: str, snapshot: str, times_ns: Sequence[int]) -> list[NodeVi
             row["observer"], row["node_id"], row["ip"], row["port"], row["cport"], row["hostname"], row["flags"],
             row["master_id"], int(row["config_epoch"]), row["slots"], row["link_known"], row["valid_from_ns"],
             row["valid_to_ns"], Cause(row["cause"]), -1 if row["message_id"] is None else row["message_id"],
+            row["valid_from_min_ns"], Source(row["evidence"] or Source.NONE),
         )
         for row in read_rows(root, NODE_VIEWS, where=holds, order_by="observer, node_id, valid_from_ns", snapshot_id=snapshot)
     ]  # fmt: skip

@@ -222,7 +222,8 @@ def _evidence(
         return MessageSeen(ts_ns, ref, connection, outbound, sent, peer, message_of(packed, bitmap))
     if kind == "poll":
         try:
-            return poll_of(ts_ns, read_nodes(packed))
+            asked, _, text = packed.partition(b"\n")
+            return poll_of(ts_ns, read_nodes(text), int(asked))
         except DecodeError:  # it was read once before, so this is not met
             return None
     if kind == "log":

@@ -92,7 +92,9 @@ def _add_poll(told: Told, path: str, poll: Poll) -> None:
         said = f"{STARTED} {poll.version}".encode("utf-8", "replace")
         told.statements.append(Statement(ts_ns, "log", poll.observer, address, said))
     text = _without_times(poll.text)
-    told.statements.append(Statement(ts_ns, "poll", poll.observer, address, text.encode("utf-8", "surrogatepass")))
+    asked_ns = ts_ns if poll.asked_ns is None else min(poll.asked_ns - told.ahead_ns, ts_ns)
+    answer = f"{asked_ns}\n{text}".encode("utf-8", "surrogatepass")
+    told.statements.append(Statement(ts_ns, "poll", poll.observer, address, answer))
     told.polls.append(
         {
             "source": path,
@@ -139,6 +141,10 @@ def _add_line(told: Told, path: str, owner: LogOwner, line: LogLine) -> None:
             "subject": row.subject or None,
             "epoch": None if row.epoch is None else Decimal(row.epoch),
             "text": row.text,
+            "peer": row.peer or None,
+            "detail": row.detail or None,
+            "pid": row.pid,
+            "role": row.role or None,
         }
     )
 

@@ -119,6 +119,9 @@ def test_every_level_has_its_word(mark, level):
         (f"Node hard reset, now I'm {A}", "identity", A, "", None, ""),
         ("IP address for this node updated to 10.0.0.1", "own-address", "", "", None, "10.0.0.1"),
         ("Running mode=cluster, port=7000.", "listening", "", "", None, "cluster, port=7000"),
+        ("Ready to accept connections tcp", "ready", "", "", None, ""),
+        ("Connecting to PRIMARY 10.0.0.1:7000", "master-connecting", "", "", None, "10.0.0.1:7000"),
+        ("Replica 10.0.0.1:7003 asks for synchronization", "sync-asked", "", "", None, "10.0.0.1:7003"),
         (
             "Valkey version=8.1.8, bits=64, commit=00000000, modified=0, pid=7, just started",
             "started", "", "", None, "Valkey 8.1.8",
@@ -152,7 +155,7 @@ def test_a_text_of_either_server_is_an_event(text, kind, subject, peer, epoch, d
     "text",
     [
         "",
-        "Ready to accept connections",
+        "Server initialized",
         f"Node {A[:39]} reported node {B} as not reachable.",
         f"Client closed connection id=1 name=Failover auth granted to {A} for epoch 1",
         f"x Failover auth granted to {A} for epoch 1",

@@ -18,7 +18,7 @@ LINES = (
     f"7:M {TIME} * Running mode=cluster, port=7000.\n"
     f"7:M {TIME} * No cluster configuration found, I'm {A}\n"
     f"7:M {TIME} # IP address for this node updated to 10.0.0.1\n"
-    f"7:M {TIME} * Ready to accept connections\n"
+    f"7:M {TIME} * Server initialized\n"
     f"7:M {TIME} * Failover auth granted to {B} for epoch 9\n"
     f"7:M {TIME} # Node hard reset, now I'm {C}\n"
     f"7:M {TIME} # Cluster state changed: fail\n"
