@@ -21,10 +21,10 @@ def command(request: Request = Request()) -> int:
     """
     from jobs.demo import RECORDINGS, lay_out, steps
     from jobs.main import run
+    from slotscope.runtime.compiled_code import pack_beside_programs
     from slotscope.runtime.failure import NEEDS_SPARK
     from slotscope.runtime.progress import progress, silence
     from slotscope.runtime.spark import class_archive
-    from slotscope.runtime.spark.executors.compiled_code import pack_beside_programs
     from slotscope.runtime.spark.jars import provide_jars, provide_store_jars
     from slotscope.runtime.spark.java import find_java_home
 

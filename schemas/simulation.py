@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from cluster_core.sim.experiment.outcomes import Outcome, ShardOutcome
+from cluster_core.sim.experiment.table_rows import Outcome, ShardOutcome
 from schemas.table import DOUBLE, INTEGER, LONG, TEXT, fields_of, optional, required, snapshot_table
 
 PARAMETERS: list[pa.Field] = [

@@ -12,32 +12,8 @@ from typing import Any, NamedTuple, TextIO
 
 from rich.console import Console
 
-from slotscope.reports.fleet.html import render_fleet
-from slotscope.reports.fleet.report import FleetReport
-from slotscope.reports.fleet.terminal import render_fleet_terminal
-from slotscope.reports.history.html import render_history
-from slotscope.reports.history.report import HistoryReport
-from slotscope.reports.history.terminal import print_incidents
 from slotscope.reports.index import FLEET, SNAPSHOT, Card, shelve
-from slotscope.reports.keyspace.comparison import ComparisonReport
-from slotscope.reports.keyspace.comparison_html import render_comparison_html
-from slotscope.reports.keyspace.comparison_terminal import render_comparison_terminal
-from slotscope.reports.keyspace.html import render_html
-from slotscope.reports.keyspace.report import KeyspaceReport
-from slotscope.reports.keyspace.terminal import render_terminal
-from slotscope.reports.keyspace.verdict import verdict as verdict_of_snapshot
-from slotscope.reports.rebalance.html import render_rebalance_html
-from slotscope.reports.rebalance.report import RebalanceReport
-from slotscope.reports.rebalance.terminal import render_rebalance_terminal
-from slotscope.reports.rebalance.words import headline
 from slotscope.reports.records import write_json
-from slotscope.reports.replication.html import render_replication
-from slotscope.reports.replication.report import ReplicationReport
-from slotscope.reports.replication.terminal import render_replication_terminal
-from slotscope.reports.run_summary import summaries
-from slotscope.reports.simulation.html import render_simulation
-from slotscope.reports.simulation.report import SimulationReport
-from slotscope.reports.simulation.terminal import render_simulation_terminal
 from slotscope.runtime.storage import stores
 from slotscope.sources.files import is_uri, write_text
 
@@ -86,34 +62,47 @@ def _snapshot(report: Any) -> tuple[str, ...]:
     return (report.snapshot_id,)
 
 
-def _both(report: ComparisonReport) -> tuple[str, ...]:
-    return (report.from_snapshot, report.to_snapshot)
+def _key_space() -> Drawing:
+    from slotscope.reports.keyspace.html import render_html
+    from slotscope.reports.keyspace.terminal import render_terminal
+    from slotscope.reports.keyspace.verdict import verdict
 
-
-DRAWINGS: dict[type, Drawing] = {
-    KeyspaceReport: Drawing(
+    return Drawing(
         Page.KEY_SPACE,
         _snapshot,
         render_html,
         render_terminal,
         SNAPSHOT,
         lambda report: f"Snapshot {report.snapshot_id}",
-        verdict_of_snapshot,
+        verdict,
         _snapshot,
         lambda report: report.taken_at_ms,
-    ),
-    ComparisonReport: Drawing(
+    )
+
+
+def _comparison() -> Drawing:
+    from slotscope.reports.keyspace.comparison_html import render_comparison_html
+    from slotscope.reports.keyspace.comparison_terminal import render_comparison_terminal
+
+    return Drawing(
         Page.COMPARISON,
-        _both,
+        lambda report: (report.from_snapshot, report.to_snapshot),
         render_comparison_html,
         render_comparison_terminal,
         "comparison",
         lambda report: f"Growth from {report.from_snapshot} to {report.to_snapshot}",
         lambda report: report.verdict,
-        _both,
+        lambda report: (report.from_snapshot, report.to_snapshot),
         lambda report: report.to_taken_at_ms,
-    ),
-    RebalanceReport: Drawing(
+    )
+
+
+def _plan() -> Drawing:
+    from slotscope.reports.rebalance.html import render_rebalance_html
+    from slotscope.reports.rebalance.terminal import render_rebalance_terminal
+    from slotscope.reports.rebalance.words import headline
+
+    return Drawing(
         Page.PLAN,
         lambda report: (report.plan_id,),
         render_rebalance_html,
@@ -123,8 +112,14 @@ DRAWINGS: dict[type, Drawing] = {
         headline,
         lambda report: (report.snapshot_id,) if report.snapshot_id else (),
         lambda report: report.created_at_ms,
-    ),
-    SimulationReport: Drawing(
+    )
+
+
+def _simulation() -> Drawing:
+    from slotscope.reports.simulation.html import render_simulation
+    from slotscope.reports.simulation.terminal import render_simulation_terminal
+
+    return Drawing(
         Page.SIMULATION,
         _snapshot,
         render_simulation,
@@ -134,8 +129,14 @@ DRAWINGS: dict[type, Drawing] = {
         lambda report: report.verdict,
         lambda report: (),
         lambda report: None,
-    ),
-    HistoryReport: Drawing(
+    )
+
+
+def _history() -> Drawing:
+    from slotscope.reports.history.html import render_history
+    from slotscope.reports.history.terminal import print_incidents
+
+    return Drawing(
         Page.HISTORY,
         _snapshot,
         render_history,
@@ -145,8 +146,14 @@ DRAWINGS: dict[type, Drawing] = {
         lambda report: report.verdict[0],
         _snapshot,
         lambda report: report.last_ns // 1_000_000,
-    ),
-    ReplicationReport: Drawing(
+    )
+
+
+def _replication() -> Drawing:
+    from slotscope.reports.replication.html import render_replication
+    from slotscope.reports.replication.terminal import render_replication_terminal
+
+    return Drawing(
         Page.REPLICATION,
         _snapshot,
         render_replication,
@@ -156,8 +163,14 @@ DRAWINGS: dict[type, Drawing] = {
         lambda report: report.verdict,
         _snapshot,
         lambda report: report.last_ns // 1_000_000 or None,
-    ),
-    FleetReport: Drawing(
+    )
+
+
+def _fleet() -> Drawing:
+    from slotscope.reports.fleet.html import render_fleet
+    from slotscope.reports.fleet.terminal import render_fleet_terminal
+
+    return Drawing(
         Page.FLEET,
         lambda report: (),
         render_fleet,
@@ -167,8 +180,19 @@ DRAWINGS: dict[type, Drawing] = {
         lambda report: report.verdict,
         lambda report: (),
         lambda report: report.now_ms,
-    ),
+    )
+
+
+DRAWINGS: dict[str, Callable[[], Drawing]] = {
+    "KeyspaceReport": _key_space,
+    "ComparisonReport": _comparison,
+    "RebalanceReport": _plan,
+    "SimulationReport": _simulation,
+    "HistoryReport": _history,
+    "ReplicationReport": _replication,
+    "FleetReport": _fleet,
 }
+"""By the name of the report's class, so that a command loads the code of its own report only."""
 
 
 def deliver(report: object, *, root: str, html: str | None, stream: TextIO | None, as_json: bool = False) -> str:
@@ -176,7 +200,7 @@ def deliver(report: object, *, root: str, html: str | None, stream: TextIO | Non
 
     Without *html* the page goes beside the tables, and into the list of their pages.
     """
-    drawing = DRAWINGS[type(report)]
+    drawing = DRAWINGS[type(report).__name__]()
     page = drawing.html(report)
     if html is None:
         path = report_path(root, *drawing.names(report), page=drawing.page)
@@ -186,6 +210,8 @@ def deliver(report: object, *, root: str, html: str | None, stream: TextIO | Non
         path = html
         write_text(path, page)
     if stream is not None and as_json:
+        from slotscope.reports.run_summary import summaries
+
         runs = summaries(root, drawing.names(report))
         write_json({"page": path, "verdict": drawing.verdict(report), "runs": runs, "report": report}, stream)
     elif stream is not None:

@@ -14,10 +14,11 @@ from cyclopts import Group, Parameter
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.program import LATEST
 from slotscope.runtime.storage.stores import is_s3, take_conf
-from slotscope.servers.node_link import Access
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from slotscope.servers.node_link import Access
 
 Paths = Annotated[tuple[str, ...], Parameter(consume_multiple=1, show_default=False)]
 """Several values after one flag, or the flag several times, or both."""
@@ -219,8 +220,10 @@ class AccessOptions:
         given = [(one.name, value) for one in fields(self) if (value := getattr(self, one.name)) != one.default]
         return [f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}") for name, value in given]
 
-    def with_password(self, password: str | None) -> Access:
+    def with_password(self, password: str | None) -> "Access":
         """How to connect, with *password*."""
+        from slotscope.servers.node_link import Access
+
         return Access(self.user, password, self.tls, self.tls_ca, self.tls_cert, self.tls_key, self.tls_insecure)
 
 

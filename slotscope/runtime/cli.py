@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 from cyclopts import App, CycloptsError, Group, Parameter, UnknownCommandError
 
 from slotscope.runtime import progress
+from slotscope.runtime.compiled_code import compiled_since, take_packed
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import (
     IMPOSSIBLE,
@@ -43,7 +44,6 @@ from slotscope.runtime.failure import (
     complaint,
     describe,
 )  # fmt: skip
-from slotscope.runtime.spark.executors.compiled_code import compiled_since, take_packed
 from slotscope.runtime.storage import stores
 
 if TYPE_CHECKING:

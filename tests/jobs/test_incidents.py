@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -217,3 +220,24 @@ def test_the_commands_write_what_they_say(root: str, tmp_path: Path, capsys: pyt
     assert "+4.200 s" in out.out
     assert "myself,master" in out.out
     assert "no incident 7" in out.err
+
+
+@pytest.mark.processes
+def test_a_list_of_incidents_loads_neither_planner_nor_simulator_nor_machines(root: str, tmp_path: Path) -> None:
+    """A command loads the code of its own report: fewer than 60 modules of this project."""
+    script = (
+        "import json, sys; from jobs.main import run\n"
+        "assert run(sys.argv[1:]) == 0\n"
+        "ours = [name for name in sys.modules if name.split('.')[0] in ('cluster_core', 'schemas', 'slotscope', 'jobs')]\n"
+        "sys.stderr.write(json.dumps(sorted(ours)))\n"
+    )
+    words = ["incidents", "--root", root, "--snapshot", "one", "--html", str(tmp_path / "history.html")]
+
+    done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, timeout=120)
+    loaded = json.loads(done.stderr)
+
+    assert "jobs.incidents" in loaded
+    assert len(loaded) < 60
+    assert [
+        name for name in loaded if name.startswith(("cluster_core.sim", "cluster_core.node", "cluster_core.rebalance"))
+    ] == []

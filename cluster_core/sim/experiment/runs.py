@@ -13,7 +13,8 @@ from cluster_core.errors import ClusterCoreError
 from cluster_core.gossip.profile import PROFILES, VALKEY_9_1
 from cluster_core.node.settings import NodeSettings
 from cluster_core.sim.clock import US_PER_S, collector_at_rest
-from cluster_core.sim.experiment.outcomes import Outcome, OutcomeWatch
+from cluster_core.sim.experiment.outcomes import OutcomeWatch
+from cluster_core.sim.experiment.table_rows import Outcome
 from cluster_core.sim.host import Host
 from cluster_core.sim.layouts import Layout, Place, check_layout, places_of
 from cluster_core.sim.network_paths import Path

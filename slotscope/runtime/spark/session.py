@@ -27,11 +27,11 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from slotscope.runtime import text
+from slotscope.runtime.compiled_code import pack_for_executors
 from slotscope.runtime.conf import read_conf, read_properties
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import name_steps
 from slotscope.runtime.spark import class_archive, code_zip
-from slotscope.runtime.spark.executors.compiled_code import pack_for_executors
 from slotscope.runtime.spark.executors.readiness import check_executors
 from slotscope.runtime.spark.jars import find_jars, provide_jars, provide_store_jars
 from slotscope.runtime.spark.java import find_java_home

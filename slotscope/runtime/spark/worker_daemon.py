@@ -13,7 +13,7 @@ from typing import Final
 from pyspark import daemon
 
 from cluster_core.kernels.code_cache import take_turns
-from slotscope.runtime.spark.executors.compiled_code import wait_turn
+from slotscope.runtime.compiled_code import wait_turn
 
 SHARED: Final = ("numba", "pyspark.worker", "cluster_core.kernels.columns")
 """What all tasks import."""

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from cluster_core.topology.nodes_text import NODE_ID
 from schemas.runs import CLUSTERS, RUNS
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.program import LATEST
@@ -92,6 +91,8 @@ def recognise(root: str, node_ids: Iterable[str], given: str | None) -> str | No
 
     Nodes that were not known under that name are from now on.
     """
+    from cluster_core.topology.nodes_text import NODE_ID
+
     ids = sorted({one for one in node_ids if NODE_ID.fullmatch(one)})
     if not ids:
         return given

@@ -35,7 +35,7 @@ print(twice(int(sys.argv[2]) if len(sys.argv) < 4 else float(sys.argv[2])), sum(
 
 WAITING = f"""import sys
 sys.path.append({str(KERNELS.parents[1])!r})
-from slotscope.runtime.spark.executors.compiled_code import wait_turn
+from slotscope.runtime.compiled_code import wait_turn
 for name in [name for name in sys.modules if name.startswith('cluster_core')]:
     del sys.modules[name]
 sys.path.insert(0, sys.argv[1])

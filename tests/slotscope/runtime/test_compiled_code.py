@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from cluster_core.kernels.key_slots import key_slots
-from slotscope.runtime.spark.executors import compiled_code
+from slotscope.runtime import compiled_code
 
 
 @pytest.fixture(scope="module")
