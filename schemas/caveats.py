@@ -74,6 +74,7 @@ class Code(StrEnum):
     GAPS = "gaps"
     SNAP_LENGTH = "snap-length"
     OTHER_TRAFFIC = "other-traffic"
+    FOREIGN_LINES = "foreign-lines"
     UNKNOWN_SENTINEL = "unknown-sentinel"
     BAD_EVIDENCE = "bad-records"
     LATE = "late"

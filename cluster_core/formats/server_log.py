@@ -3,8 +3,8 @@
 A line is ``pid:role time level text`` with role M (master), S (replica), C (child) or X (sentinel) and level ``.``
 (debug), ``-`` (verbose), ``*`` (notice) or ``#`` (warning), or from Valkey 8.1 the same as logfmt
 (``log-format logfmt``).  The time is ``21 Nov 2026 10:11:12.345`` in the server's local time, which the log does not
-name, or with ``log-timestamp-format`` ISO 8601 with its offset, or milliseconds since the epoch.  What a forwarder
-(journald, ``docker logs -t``) wrote before the pid is skipped.
+name, or with ``log-timestamp-format`` ISO 8601 with its offset, or milliseconds since the epoch.  Wrappers of log
+shippers are removed first (`cluster_core.formats.shipped_lines`).
 
 Local time is ambiguous when clocks are set back: such a line is taken for the first of its two instants unless the
 lines before it were later.
@@ -18,22 +18,32 @@ from datetime import UTC, datetime, tzinfo
 from typing import Final, NamedTuple
 
 from cluster_core.formats.log_events import NOTHING, event_of
+from cluster_core.formats.shipped_lines import UNKNOWN_ROLE, unwrap
 from cluster_core.kinds import EventKind
 
 LINE_BYTES_MAX: Final = 1 << 20
 """Longer lines are no log."""
 TEXT_CHARS_MAX: Final = 2000
 """Texts are cut there; no event is longer."""
-FORWARDER_CHARS_MAX: Final = 200
+PARTIAL_SOURCES_MAX: Final = 1000
+"""Sources with an unfinished line at one time; of more, the oldest line ends."""
 STEP_BACK_NS: Final = 60_000_000_000
 """Clocks are adjusted by less than this; more, in the hour that comes twice, is its second time."""
 
-ROLES: Final = {"primary": "M", "master": "M", "replica": "S", "slave": "S", "RDB/AOF": "C", "sentinel": "X"}
+ROLES: Final = {
+    "primary": "M",
+    "master": "M",
+    "replica": "S",
+    "slave": "S",
+    "RDB/AOF": "C",
+    "sentinel": "X",
+    UNKNOWN_ROLE: "",
+}
 LEVELS: Final = {".": "debug", "-": "verbose", "*": "notice", "#": "warning"}
 _LEVEL_WORDS: Final = {"info": "verbose", **{word: word for word in LEVELS.values()}}
 """Words of logfmt, which calls verbose "info"."""
 
-_LOCAL = r"(?P<day>\d{1,2} [A-Z][a-z]{2} \d{4}) (?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)\.(?P<milli>\d{3})"
+_LOCAL = r"(?P<day>\d{1,2} [A-Z][a-z]{2} \d{4}) (?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)\.(?P<milli>\d{3})(?P<utc> UTC)?"
 _ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(?:[+-]\d\d:?\d\d|Z)"
 _TIME = rf"(?:{_LOCAL}|(?P<iso>{_ISO})|(?P<ms>\d{{10,15}}))"
 _PLAIN: Final = re.compile(rf"(?P<pid>\d{{1,10}}):(?P<role>[A-Z]) {_TIME} (?P<level>[.\-*#]) ?(?P<text>.*)", re.DOTALL)
@@ -42,6 +52,7 @@ _LOGFMT: Final = re.compile(
     re.DOTALL,
 )
 _SIGNAL: Final = re.compile(r"\d{1,10}:signal-handler \(\d+\) ")
+_UNDECODED: Final = re.compile(r"\\x[89a-f][0-9a-f]")
 _REPORT_START: Final = re.compile(r"=== \w+ BUG REPORT START")
 _REPORT_END: Final = re.compile(r"=== \w+ BUG REPORT END")
 _BANNER_LETTERS: Final = frozenset(" _.-`',|\\/()<>")
@@ -58,7 +69,8 @@ class LogRow(NamedTuple):
     """One line: *offset* is its first byte in the (decompressed) file, *line* its number from 1.
 
     *kind* is empty for a line that tells nothing of the cluster; *subject*, *peer*, *epoch* and *detail* are those of
-    `cluster_core.formats.log_events.LogEvent`.  Bytes of *text* that are not UTF-8 are written ``\\xNN``.
+    `cluster_core.formats.log_events.LogEvent`.  Bytes of *text* that are not UTF-8 are written ``\\xNN``.  *source* is the
+    pod, container or host that a shipper names.
     """
 
     ts_ns: int
@@ -73,15 +85,20 @@ class LogRow(NamedTuple):
     epoch: int | None
     detail: str
     text: str
+    source: str = ""
 
 
 class BadLine(NamedTuple):
-    """A line that is neither a log line nor one of the things that servers write beside them."""
+    """A line that is neither a log line nor one of the things that servers write beside them.
+
+    *is_foreign*: a readable line of another program, as entrypoints, sidecars and shippers write.
+    """
 
     line: int
     offset: int
     reason: str
     skipped_bytes: int
+    is_foreign: bool = False
 
 
 class LogReader:
@@ -94,64 +111,95 @@ class LogReader:
     def __init__(self, *, zone: tzinfo = UTC) -> None:
         self.skipped = 0
         self._clock = LocalClock(zone)
+        self._utc_clock = LocalClock(UTC)
         self._line = 0
         self._offset = 0
         self._rest = b""
         self._dropped = 0
         self._in_report = False
+        self._partial: dict[str, str] = {}
 
     def feed(self, data: bytes) -> list[LogRow | BadLine]:
         """Add the next bytes and return what they complete."""
-        found: list[LogRow | BadLine] = []
+        rows: list[LogRow | BadLine] = []
         *whole, rest = data.split(b"\n")
         for index, part in enumerate(whole):
             if index == 0:
                 part, self._rest = self._rest + part, b""
-            self._end_line(part, 1, found)
+            self._end_line(part, 1, rows)
         self._rest += rest
         if len(self._rest) > LINE_BYTES_MAX:
             self._dropped += len(self._rest)
             self._rest = b""
-        return found
+        return rows
 
     def finish(self) -> list[LogRow | BadLine]:
-        """The log ends: return its last line, if it has no line feed."""
-        found: list[LogRow | BadLine] = []
+        """The log ends: return its last line, if it has no line feed, and lines whose last part is missing."""
+        rows: list[LogRow | BadLine] = []
         if self._rest or self._dropped:
-            self._end_line(self._rest, 0, found)
+            self._end_line(self._rest, 0, rows)
             self._rest = b""
-        return found
+        for source in list(self._partial):
+            self._add(self._read(self._partial.pop(source), source, 0), rows)
+        return rows
 
-    def _end_line(self, raw: bytes, feeds: int, found: list[LogRow | BadLine]) -> None:
+    def _end_line(self, raw: bytes, feeds: int, rows: list[LogRow | BadLine]) -> None:
         self._line += 1
         count = self._dropped + len(raw)
         if self._dropped or count > LINE_BYTES_MAX:
             reason = f"a line of {count} bytes, more than {LINE_BYTES_MAX}"
-            found.append(BadLine(self._line, self._offset, reason, count))
+            rows.append(BadLine(self._line, self._offset, reason, count))
         else:
-            row = self._read(raw)
-            if row is not None:
-                found.append(row)
+            self._take(raw, rows)
         self._dropped = 0
         self._offset += count + feeds
 
-    def _read(self, raw: bytes) -> LogRow | BadLine | None:
+    def _take(self, raw: bytes, rows: list[LogRow | BadLine]) -> None:
+        """Read a line as the server wrote it, or what a shipper made of it."""
         text = raw.decode("utf-8", "backslashreplace").rstrip("\r")
-        match = _LOGFMT.match(text) if text.startswith("pid=") else _PLAIN.match(text)
-        if match is None:
-            if self._is_known(text):
-                self.skipped += 1
-                return None
-            match = _forwarded(text)
-        if match is None:
-            return BadLine(self._line, self._offset, f"not a line of a server log: {text[:60]!r}", len(raw))
-        ts_ns = self._clock.read(match)
-        if ts_ns is None:
-            return BadLine(self._line, self._offset, f"an impossible time: {text[:60]!r}", len(raw))
-        return self._row(match, ts_ns)
+        if (match := _match(text)) is not None:
+            rows.append(self._row(match, ""))
+            return
+        if self._is_known(text):
+            self.skipped += 1
+            return
+        shipped = unwrap(text)
+        if shipped is None:
+            rows.append(self._bad(text, len(raw)))
+            return
+        message = self._partial.pop(shipped.source, "") + shipped.message
+        if shipped.is_partial and len(message) <= LINE_BYTES_MAX:
+            self._partial[shipped.source] = message
+            if len(self._partial) > PARTIAL_SOURCES_MAX:
+                source = next(iter(self._partial))
+                self._add(self._read(self._partial.pop(source), source, 0), rows)
+            return
+        self._add(self._read(message, shipped.source, len(raw)), rows)
 
-    def _row(self, match: re.Match[str], ts_ns: int) -> LogRow:
+    @staticmethod
+    def _add(row: LogRow | BadLine | None, rows: list[LogRow | BadLine]) -> None:
+        if row is not None:
+            rows.append(row)
+
+    def _read(self, text: str, source: str, size: int) -> LogRow | BadLine | None:
+        """A line without wrappers: a row, a bad line, or None for a line that servers write without a prefix."""
+        match = _match(text)
+        if match is not None:
+            return self._row(match, source)
+        if self._is_known(text):
+            self.skipped += 1
+            return None
+        return self._bad(text, size)
+
+    def _bad(self, text: str, size: int) -> BadLine:
+        is_readable = "\0" not in text and _UNDECODED.search(text) is None
+        return BadLine(self._line, self._offset, f"not a line of a server log: {text[:60]!r}", size, is_readable)
+
+    def _row(self, match: re.Match[str], source: str) -> LogRow | BadLine:
         role, level, text = match["role"], match["level"], match["text"][:TEXT_CHARS_MAX]
+        ts_ns = (self._utc_clock if match["utc"] else self._clock).read(match)
+        if ts_ns is None:
+            return BadLine(self._line, self._offset, f"an impossible time: {match[0][:60]!r}", len(match[0]))
         event = event_of(text) or NOTHING
         return LogRow(
             ts_ns,
@@ -166,6 +214,7 @@ class LogReader:
             event.epoch,
             event.detail,
             text,
+            source,
         )
 
     def _is_known(self, text: str) -> bool:
@@ -176,6 +225,10 @@ class LogReader:
         if not text.strip() or _SIGNAL.match(text):
             return True
         return set(_BANNER_WORDS.sub("", text)) <= _BANNER_LETTERS
+
+
+def _match(text: str) -> re.Match[str] | None:
+    return _LOGFMT.match(text) if text.startswith("pid=") else _PLAIN.match(text)
 
 
 class LocalClock:
@@ -225,17 +278,6 @@ def _absolute(match: re.Match[str]) -> int | None:
     except ValueError:
         return None
     return int(moment.replace(microsecond=0).timestamp()) * 1_000_000_000 + moment.microsecond * 1000
-
-
-def _forwarded(text: str) -> re.Match[str] | None:
-    """A log line behind what a forwarder wrote before it."""
-    head = text[:FORWARDER_CHARS_MAX]
-    for form, mark in ((_PLAIN, re.compile(r"(?<=\s)\d{1,10}:[A-Z] ")), (_LOGFMT, re.compile(r"(?<=\s)pid="))):
-        for start in mark.finditer(head):
-            match = form.match(text, start.start())
-            if match is not None:
-                return match
-    return None
 
 
 def read_log(pieces: Iterable[bytes], *, zone: tzinfo = UTC) -> Iterator[LogRow | BadLine]:

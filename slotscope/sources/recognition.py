@@ -31,6 +31,8 @@ FILES_MAX: Final = 10_000
 LINES_LOOKED_AT: Final = 200
 KEY_LINES_SHARE: Final = 0.8
 """A text of which so many lines are one word is taken for a list of keys."""
+LOG_LINES_SHARE: Final = 0.1
+"""A text with more lines of servers than this is a log of servers: other programs write into the same export."""
 KEY_COLUMNS: Final = frozenset(("key", "key_base64"))
 SHOWN_BYTES: Final = 12
 
@@ -102,6 +104,8 @@ _MAGIC_CAPTURES: Final = (
 _RDB: Final = re.compile(rb"REDIS\d{4}|VALKEY\d{3}")
 _COMMAND: Final = re.compile(rb"(?:#[^\n]*\n)*\*\d{1,7}\r\n\$\d{1,9}\r\n[A-Za-z]")
 _WORD: Final = re.compile(rb"[!-~]+\r?")
+_LOG_ENTRY: Final = re.compile(rb'"(?:message|@message|log|line|Message)"\s*:\s*"(?:[^"\\]|\\.)*"')
+"""The line in an entry of a log that is one JSON document."""
 _INFO: Final = re.compile(rb"# \w+\r?\n\w+:")
 
 
@@ -149,9 +153,11 @@ def _is_info(file: Beginning) -> bool:
 def _log_rows(file: Beginning) -> list[LogRow]:
     from cluster_core.formats.server_log import LogReader, LogRow  # a fiftieth of a second that most files do not need
 
-    told = LogReader().feed(b"\n".join(file.lines) + b"\n")
-    rows = [row for row in told if isinstance(row, LogRow)]
-    return rows if 2 * len(rows) > len(told) else []
+    entries = _LOG_ENTRY.findall(file.data) if file.data.lstrip()[:1] in (b"{", b"[") and not file.members else []
+    lines = [b"{%s}" % entry for entry in entries[:LINES_LOOKED_AT]] or file.lines
+    rows_and_others = LogReader().feed(b"\n".join(lines) + b"\n")
+    rows = [row for row in rows_and_others if isinstance(row, LogRow)]
+    return rows if LOG_LINES_SHARE * len(rows_and_others) < len(rows) else []
 
 
 def _is_monitor(file: Beginning) -> bool:

@@ -1,13 +1,15 @@
 """Server logs: files by path or glob, and which node wrote each line.
 
-Whose log a file is, is taken in this order: what the user says (FILE=NODE, NODE an id, its beginning, ip:port or port), what its lines say
-(``I'm <id>``, ``Running mode=cluster, port=7000``, ``IP address for this node updated to``), an address in the name of a recorded
-file (`cluster_core.formats.landing`), a port in its name (``7000.log``, ``redis-7000.log.gz``).  An id may change in a log (CLUSTER RESET HARD): each line bears the one of its
-time.
+A file holds the log of one node or of many (`cluster_core.formats.log_nodes`).  The node of a log is taken in this order from
+the user (FILE=NODE: an id, its beginning, ip:port or port), from its lines (``I'm <id>``, ``Running mode=cluster, port=7000``,
+``IP address for this node updated to``), and, for a file of one node, from the address in the name of a recorded file
+(`cluster_core.formats.landing`) or a port in its name (``7000.log``, ``redis-7000.log.gz``).  The id of a node may change
+(CLUSTER RESET HARD): each line bears the id of its time.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,13 +20,17 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.landing import address_of
+from cluster_core.formats.log_nodes import split_nodes
 from cluster_core.formats.server_log import BadLine, LogReader, LogRow
+from cluster_core.formats.shipped_lines import records_of
 from cluster_core.topology.nodes_text import NODE_ID
 from slotscope.runtime.errors import InputError
 from slotscope.sources.files import InputFile, expand, is_named, read_pieces
 from slotscope.sources.folder_kinds import LOGS
 
 _WINDOW_BYTES = 1 << 20
+DOCUMENT_BYTES_MAX = 256 << 20
+"""A log that is one JSON document, not lines, is read whole."""
 _ID_CHARS = 40
 _ID_PIECES_MAX = 8
 """Of a file, in which whole ids are looked for: every ping names its sender, every poll all nodes."""
@@ -38,24 +44,29 @@ _PORT_LINE = re.compile(r"cluster, port=(\d{1,5})")
 
 
 class LogOwner(NamedTuple):
-    """Whose log a file is, as far as is known: empty texts and 0 where it is not.  *how* is given, lines or name."""
+    """The node that wrote a log: empty texts and 0 where unknown.  *how* is given, lines or name.
+
+    *source* is the pod, container or host that a shipper names.
+    """
 
     node_id: str = ""
     ip: str = ""
     port: int = 0
     how: str = ""
+    source: str = ""
 
     @property
     def address(self) -> str | None:
-        """``ip:port``, None without a port."""
-        return f"{self.ip}:{self.port}" if self.port else None
+        """``ip:port``; the shipper's name of the source without a port; None without either."""
+        return f"{self.ip}:{self.port}" if self.port else self.source or None
 
 
 class LogLine(NamedTuple):
-    """A row of a log with the id of the node that wrote it (empty when no line before or after says it)."""
+    """A row of a log with the id of the node that wrote it (empty if unknown) and what else is known of that node."""
 
     observer: str
     row: LogRow
+    owner: LogOwner = LogOwner()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,33 +171,53 @@ def port_in_name(path: str) -> int:
 
 
 class ServerLog:
-    """One log: iterate over its lines in order; *owner* and *bad* are known when the iteration has begun and ended.
+    """One file: iterate over its lines, node by node.
 
-    Raises DecodeError at the first line that is none, unless *options* are permissive; then it is appended to *bad*.
-    Holds the rows of one file that tell something.
+    Raises DecodeError at the first bad line, unless *options* are permissive; then it is appended to *bad*.  Readable lines of
+    other programs are counted in *foreign*; a file of nothing else is bad.  Holds the rows of one file that tell something.
     """
 
     def __init__(self, path: str, options: LogOptions) -> None:
         self.path = path
         self.bad: list[DecodeError] = []
         self.lines = 0
-        self.owner = LogOwner()
+        self.foreign = 0
+        self.owners: list[LogOwner] = []
         self._options = options
+
+    @property
+    def owner(self) -> LogOwner:
+        """The node of a log of one node."""
+        return self.owners[0] if len(self.owners) == 1 else LogOwner()
 
     def __iter__(self) -> Iterator[LogLine]:
         rows = list(self._rows())
-        self.owner = owner_of(self.path, rows, self._options.given)
-        observer = self.owner.node_id
-        for row in rows:
-            if row.kind == "identity" and self.owner.how != "given":
-                observer = row.subject
-            yield LogLine(observer, row)
+        owner = owner_of(self.path, rows, self._options.given)
+        if owner.how == "given":
+            self.owners = [owner]
+            yield from (LogLine(owner.node_id, row, owner) for row in rows)
+            return
+        logs, conflicts = split_nodes(rows)
+        for conflict in conflicts:
+            reason = f"line {conflict.row.line}: {conflict.reason}"
+            self._refuse(DecodeError(reason, offset=conflict.row.offset, source=self.path), None)
+        for log in logs:
+            owner = owner_of(self.path if len(logs) == 1 else "", log.rows)._replace(source=log.source)
+            self.owners.append(owner)
+            observer = owner.node_id
+            for row in log.rows:
+                if row.kind == "identity":
+                    observer = row.subject
+                yield LogLine(observer, row, owner)
 
     def _rows(self) -> Iterator[LogRow]:
-        for row in log_rows(self.path, self._options.zone, self._refuse):
+        for row in log_rows(self.path, self._options.zone, self._refuse, self._pass_over):
             self.lines += 1
             if row.kind:
                 yield row
+
+    def _pass_over(self, error: DecodeError) -> None:
+        self.foreign += 1
 
     def _refuse(self, error: DecodeError, skipped_bytes: int | None) -> None:
         if not self._options.permissive:
@@ -194,24 +225,74 @@ class ServerLog:
         self.bad.append(error)
 
 
-def log_rows(path: str, zone: str, refuse: Callable[[DecodeError, int | None], None]) -> Iterator[LogRow]:
+def log_rows(
+    path: str,
+    zone: str,
+    refuse: Callable[[DecodeError, int | None], None],
+    pass_over: Callable[[DecodeError], None] = lambda error: None,
+) -> Iterator[LogRow]:
     """Yield the rows of a log whose server's clock is in *zone*.
 
-    *refuse* is told each line that is none, with the bytes that it has, and where the file is damaged; it may raise.
+    *refuse* gets each bad line with its number of bytes, and the damage of a damaged file; it may raise.  *pass_over* gets
+    readable lines of other programs; of a file of nothing else the first goes to *refuse*.
     """
     reader = LogReader(zone=zone_of(zone))
+    first: list[DecodeError] = []
+    count = 0
 
-    def good(found: list[LogRow | BadLine]) -> Iterator[LogRow]:
-        for row in found:
+    def good(rows: list[LogRow | BadLine]) -> Iterator[LogRow]:
+        for row in rows:
             if isinstance(row, BadLine):
                 error = DecodeError(f"line {row.line}: {row.reason}", offset=row.offset, source=path)
-                refuse(error, row.skipped_bytes)
+                if row.is_foreign:
+                    first[:] = first or [error]
+                    pass_over(error)
+                else:
+                    refuse(error, row.skipped_bytes)
             else:
+                nonlocal count
+                count += 1
                 yield row
 
     try:
-        for piece in read_pieces(path, _WINDOW_BYTES):
+        for piece in _log_pieces(path):
             yield from good(reader.feed(piece))
     except DecodeError as error:
         refuse(error, None)
     yield from good(reader.finish())
+    if first and not count:
+        refuse(first[0], None)
+
+
+def _log_pieces(path: str) -> Iterator[bytes]:
+    """The bytes of a log; of a log that is one JSON document its entries, one a line."""
+    pieces = read_pieces(path, _WINDOW_BYTES)
+    first = next(pieces, b"")
+    if not _is_document(first):
+        yield first
+        yield from pieces
+        return
+    data = bytearray(first)
+    for piece in pieces:
+        data += piece
+        if len(data) > DOCUMENT_BYTES_MAX:
+            raise DecodeError(f"one JSON document of more than {DOCUMENT_BYTES_MAX} bytes", offset=0, source=path)
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError):  # lines after all, the first of them damaged
+        yield bytes(data)
+        return
+    for record in records_of(document):
+        yield json.dumps(record).encode() + b"\n"
+
+
+def _is_document(first: bytes) -> bool:
+    """Whether a file that begins so is one JSON document, and not JSON lines or text."""
+    start = first.lstrip()[:1]
+    if start == b"{":
+        try:
+            entry = json.loads(first.lstrip().partition(b"\n")[0])
+        except (ValueError, RecursionError):
+            return True
+        return isinstance(entry, dict) and any(True for _ in records_of(entry))
+    return start == b"[" and first.lstrip()[1:].lstrip()[:1] in (b"{", b"]")

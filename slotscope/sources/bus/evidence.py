@@ -160,6 +160,7 @@ class CaptureTask:
         self._polled_versions: dict[str, str] = {}
         self._point_notes: list[Caveat] = []
         self._unknown_clocks: list[Caveat] = []
+        self._log_notes: list[Caveat] = []
         self._late: list[Late] = []
         self._unrecorded = Unrecorded()
         self._restore()
@@ -323,6 +324,7 @@ class CaptureTask:
         told = self._told()
         for error in told.bad:
             self._bad.add(error.source, error.offset, error.reason, None)
+        self._log_notes = told.notes()
         self._statements = (self._statements[0] + len(told.polls), self._statements[1] + len(told.logs))
         if not self._dispatcher.tell(told.statements, told.homes):
             self._is_late = True
@@ -487,6 +489,7 @@ class CaptureTask:
                 *self._unrecorded.notes(*self._times, self._ahead_ns),
                 *self._clocks.notes,
                 *self._point_notes,
+                *self._log_notes,
                 *self._unknown_clocks,
                 *self._bad.notes(),
             ],

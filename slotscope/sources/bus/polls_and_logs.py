@@ -12,8 +12,10 @@ from cluster_core.errors import DecodeError
 from cluster_core.formats.poll_lines import Poll
 from cluster_core.replay.dispatch import Statement
 from cluster_core.replay.evidence import Endpoint
+from schemas.caveats import Caveat, Code
+from slotscope.runtime import text
 from slotscope.sources.node_polls import PollFile
-from slotscope.sources.server_logs import LogLine, LogOptions, LogOwner, ServerLog
+from slotscope.sources.server_logs import LogLine, LogOptions, ServerLog
 
 BUS_PORT_OFFSET: Final = 10_000
 """The bus port of a node whose configuration does not say another (R1)."""
@@ -47,8 +49,17 @@ class Told:
     versions: list[tuple[str, str]] = field(default_factory=list)
     polled_versions: dict[str, str] = field(default_factory=dict)
     bad: list[DecodeError] = field(default_factory=list)
+    foreign: dict[str, int] = field(default_factory=dict)
+    """Lines of logs that no server wrote, by file."""
     ahead_ns: int = 0
     """How far the clock is ahead by which the file under way tells time."""
+
+    def notes(self) -> list[Caveat]:
+        """What a reader should know of the files."""
+        if not self.foreign:
+            return []
+        lines, files = text.plural(sum(self.foreign.values()), "line"), text.plural(len(self.foreign), "log")
+        return [Caveat.note(Code.FOREIGN_LINES, f"{lines} of {files} skipped: another program wrote them")]
 
 
 def read_polls_and_logs(what: PollsAndLogs, *, permissive: bool, told: Told | None = None) -> Told:
@@ -62,8 +73,10 @@ def read_polls_and_logs(what: PollsAndLogs, *, permissive: bool, told: Told | No
     for path in what.logs:
         log = ServerLog(path, LogOptions(what.zone, what.log_node, permissive))
         for line in _guarded(log, told, permissive=permissive):
-            _add_line(told, path, log.owner, line)
+            _add_line(told, path, line)
         told.bad += log.bad
+        if log.foreign:
+            told.foreign[path] = log.foreign
     return told
 
 
@@ -91,9 +104,9 @@ def _add_poll(told: Told, path: str, poll: Poll) -> None:
         told.versions.append((poll.observer, poll.version))
         said = f"{STARTED} {poll.version}".encode("utf-8", "replace")
         told.statements.append(Statement(ts_ns, "log", poll.observer, address, said))
-    text = _without_times(poll.text)
+    nodes = _without_times(poll.text)
     asked_ns = ts_ns if poll.asked_ns is None else min(poll.asked_ns - told.ahead_ns, ts_ns)
-    answer = f"{asked_ns}\n{text}".encode("utf-8", "surrogatepass")
+    answer = f"{asked_ns}\n{nodes}".encode("utf-8", "surrogatepass")
     told.statements.append(Statement(ts_ns, "poll", poll.observer, address, answer))
     told.polls.append(
         {
@@ -103,7 +116,7 @@ def _add_poll(told: Told, path: str, poll: Poll) -> None:
             "asked_ns": poll.asked_ns,
             "observer": poll.observer or None,
             "address": poll.address or None,
-            "text": text,
+            "text": nodes,
             "master_offset": poll.master_offset,
         }
     )
@@ -120,8 +133,8 @@ def _without_times(text: str) -> str:
     return "\n".join(lines)
 
 
-def _add_line(told: Told, path: str, owner: LogOwner, line: LogLine) -> None:
-    row = line.row
+def _add_line(told: Told, path: str, line: LogLine) -> None:
+    row, owner = line.row, line.owner
     seen_ns = row.ts_ns - told.ahead_ns
     subject = row.subject if row.kind in HEALTH_KINDS else row.detail if row.kind == STARTED else ""
     if subject:

@@ -87,7 +87,7 @@ def read_evidence(files: SentinelFiles, bad: BadRecords) -> SentinelEvidence:
             bad.add(
                 files.captures[-1].path, 0, f"{traffic.dropped} pieces of evidence too many to keep", None, fatal=False
             )
-    logs = [_read_log(path, files, bad) for path in files.logs]
+    logs = [log for path in files.logs for log in _read_logs(path, files, bad)]
     polls = [(line.node, line.polled) for path in files.polls for line in _read_polls(path, bad)]
     _learn_names(found, hellos, logs, [polled for _, polled in polls])
     for log in logs:
@@ -137,9 +137,10 @@ def _learn_names(
 # -- logs --------------------------------------------------------------------------------------------------------------
 
 
-def _read_log(path: str, files: SentinelFiles, bad: BadRecords) -> _SentinelLog:
-    """The lines of a sentinel's log that tell something; those of other servers are passed over."""
-    log, version = _SentinelLog(path), NO_VERSION
+def _read_logs(path: str, files: SentinelFiles, bad: BadRecords) -> list[_SentinelLog]:
+    """The events of each sentinel in one file, told apart by the sources that a shipper names; lines of other servers are skipped."""
+    logs: dict[str, _SentinelLog] = {}
+    versions: dict[str, tuple[int, ...]] = {}
 
     def refuse(error: DecodeError, skipped_bytes: int | None) -> None:
         bad.add(path, error.offset, error.reason, skipped_bytes, fatal=True)
@@ -147,24 +148,26 @@ def _read_log(path: str, files: SentinelFiles, bad: BadRecords) -> _SentinelLog:
     for row in log_rows(path, files.zone, refuse):
         if row.role != "X":
             continue
+        log = logs.setdefault(row.source, _SentinelLog(path))
         told = told_by_log(row.ts_ns, row.text)
         if told is not None:
             log.items.append(told)
         elif (match := _ID_LINE.match(row.text)) is not None:
             log.runid = match[1]
-            log.items.append(Started(row.ts_ns, version))
+            log.items.append(Started(row.ts_ns, versions.get(row.source, NO_VERSION)))
         elif (match := _PORT_LINE.match(row.text)) is not None:
             log.port = match[1]
         elif (match := _VERSION_LINE.match(row.text)) is not None:
-            version = (int(match[2]), int(match[3])) if match[1] == "Valkey" else (0, 0)
+            versions[row.source] = (int(match[2]), int(match[3])) if match[1] == "Valkey" else (0, 0)
     given = next((words.rpartition("=")[2] for words in files.log_node if is_named(words.rpartition("=")[0], path)), "")
-    if _RUNID.fullmatch(given):
-        log.runid = given
-    elif given:
-        log.port = given
-    elif not log.port:
-        log.port = str(port_in_name(path) or "")
-    return log
+    for log in logs.values():
+        if _RUNID.fullmatch(given):
+            log.runid = given
+        elif given:
+            log.port = given
+        elif not log.port and len(logs) == 1:
+            log.port = str(port_in_name(path) or "")
+    return list(logs.values())
 
 
 # -- polls -------------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from cluster_core.errors import DecodeError
 from slotscope.sources.fitting_jobs import fitting_jobs
 from slotscope.sources.recognition import FileKind, Recognised, find_files, recognise
 
+LOG_LINE = b"7:M 21 Nov 2026 10:11:12.345 # Cluster state changed: fail"
 ROOT = Path(__file__).parents[3]
 RECORDED = [
     path
@@ -75,6 +76,10 @@ def test_every_recorded_file_is_recognised(path, tmp_path):
         (b"\0\x1b[31m\xff", FileKind.UNKNOWN, "binary data that begins \\x00\\x1b[31m\\xff"),
         pytest.param(b"{" * 100_000, FileKind.UNKNOWN, "JSON that begins", id="deep JSON"),
         (b'{"a": 1}\n', FileKind.UNKNOWN, "JSON lines with a"),
+        (b'{"log":"%s\\n","stream":"stdout"}\n' % LOG_LINE, FileKind.SERVER_LOG, ""),
+        (b"[pod/r-0/redis] %s\n" % LOG_LINE, FileKind.SERVER_LOG, ""),
+        (b'{"GET": 200}\n' * 5 + b'{"labels":{"pod":"r-0"},"line":"%s"}\n' % LOG_LINE, FileKind.SERVER_LOG, ""),
+        (b'{\n "events": [\n  {\n   "message": "%s"\n  }\n ]\n}\n' % LOG_LINE, FileKind.SERVER_LOG, ""),
         (b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n", FileKind.AOF, ""),
         (b"#TS:1\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n", FileKind.AOF, ""),
         (b"file a.1.base.rdb seq 1 type b\n", FileKind.AOF_MANIFEST, ""),

@@ -87,7 +87,7 @@ def test_logs_and_packets_tell_the_verdict_at_the_same_time(recording):
     differences = []
     for lines in log_lines(recording).values():
         observer = lines[0].observer
-        told = [Told(row.ts_ns, row.kind, row.subject, row.epoch or 0) for _, row in lines]
+        told = [Told(row.ts_ns, row.kind, row.subject, row.epoch or 0) for row in (line.row for line in lines)]
         difference = compare_clocks(told, captured_events(capture, observer))
         if difference is not None:
             differences.append(difference)
@@ -114,7 +114,7 @@ def captured_events(capture: list[CapturedMessage], observer: str) -> list[Told]
 def test_the_story_of_the_logs_is_in_order(recording):
     """FAIL, election, win, all between the kill and the end of the wait for it."""
     at = moments(recording)
-    events = sorted(row for lines in log_lines(recording).values() for _, row in lines)
+    events = sorted(row for lines in log_lines(recording).values() for row in (line.row for line in lines))
     first = {
         kind: next(row.ts_ns for row in events if row.kind == kind and row.ts_ns > at["kill"])
         for kind in ("fail-decided", "election-started", "vote", "election-won")

@@ -91,8 +91,8 @@ def test_a_poll_is_known_by_its_port_when_others_name_it(tmp_path: Path) -> None
 def test_bad_lines_stop_or_are_counted(tmp_path: Path) -> None:
     """Strict and permissive."""
     with pytest.raises(DecodeError):
-        read(tmp_path, logs={"sentinel.log": [*LINES, "what is this"]})
-    found = read(tmp_path, logs={"sentinel.log": [*LINES, "what is this"]}, polls=["x"], strict=False)
+        read(tmp_path, logs={"sentinel.log": [*LINES, "what \0 is this"]})
+    found = read(tmp_path, logs={"sentinel.log": [*LINES, "what \0 is this"]}, polls=["x"], strict=False)
 
     assert len(found.logged[ID]) == 2
 

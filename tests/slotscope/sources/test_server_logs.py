@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from datetime import UTC
 
 import pytest
@@ -113,6 +114,53 @@ def test_a_bad_line_stops_a_strict_reader_and_is_counted_by_a_permissive_one(tmp
     assert caught.value.offset == len(EVENT)
     assert len(lines) == 2
     assert [error.offset for error in log.bad] == [len(EVENT)]
+
+
+def test_lines_of_other_programs_are_counted_and_a_file_of_nothing_else_is_bad(tmp_path):
+    """An entrypoint writes before the server does."""
+    log = ServerLog(write(tmp_path, "x.log", "Starting redis-server\n" + EVENT), LogOptions())
+
+    assert len(list(log)) == 1
+    assert log.foreign == 1
+    with pytest.raises(DecodeError, match="line 1: not a line of a server log: 'Starting"):
+        list(ServerLog(write(tmp_path, "y.log", "Starting redis-server\n"), LogOptions()))
+
+
+def test_many_nodes_in_one_file_bear_their_own_ids_and_addresses(tmp_path):
+    """One export of a shipper; the port of each node is that of its own lines."""
+    other = LINES.replace("7000", "7001").replace(A, B).replace(C, "d" * 40)
+    text = "".join(
+        f"[pod/{pod}/redis] {line}\n" for pod, lines in (("r-0", LINES), ("r-1", other)) for line in lines.splitlines()
+    )
+
+    log = ServerLog(write(tmp_path, "7009.log", text), LogOptions())
+
+    assert {(line.observer, line.owner.address) for line in log} == {
+        (A, "10.0.0.1:7000"), (C, "10.0.0.1:7000"), (B, "10.0.0.1:7001"), ("d" * 40, "10.0.0.1:7001"),
+    }  # fmt: skip
+
+
+def test_two_nodes_without_names_in_one_file_are_refused_or_said_by_the_user(tmp_path):
+    """Their lines would be taken for lines of one."""
+    other = LINES.replace(A, B).replace(C, "d" * 40)
+    path = write(tmp_path, "x.log", LINES + other)
+
+    with pytest.raises(DecodeError, match="line 9: nodes cccccccc and bbbbbbbb write as one process, 7"):
+        list(ServerLog(path, LogOptions()))
+    quarantined = ServerLog(path, LogOptions(permissive=True))
+    assert [list(quarantined), len(quarantined.bad)] == [[], 1]
+    assert {line.observer for line in ServerLog(path, LogOptions(given=(f"{path}={A}",)))} == {A}
+
+
+@pytest.mark.parametrize("name", ["events.json", "events.json.gz"])
+def test_a_log_may_be_one_json_document(tmp_path, name):
+    """The answer of filter-log-events, pretty-printed."""
+    events = [{"logStreamName": "node-1", "timestamp": 1, "message": line} for line in LINES.splitlines()]
+
+    log = ServerLog(write(tmp_path, name, json.dumps({"events": events}, indent=2)), LogOptions())
+
+    assert len(list(log)) == 6
+    assert log.owner.source == "node-1"
 
 
 def test_a_gzip_that_was_cut_gives_what_it_holds(tmp_path):

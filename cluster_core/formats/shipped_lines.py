@@ -1,0 +1,258 @@
+"""Log lines as shippers deliver them: the line that the server wrote, and the pod, container or host that it came from.
+
+A shipper wraps each line: Docker's ``json-file`` driver, CRI files of Kubernetes, ``kubectl logs --prefix --timestamps``,
+``docker compose logs``, syslog (RFC 3164 and 5424), Loki (``logcli``), exports of Elasticsearch, OpenSearch, journald and
+CloudWatch.  `unwrap` removes one wrapper after the other.  Shippers that split a line into fields (ElastiCache, the redis
+module of Filebeat, journald with ``syslog-enabled``) get a line in the server's own form again, so that one parser reads
+all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from cluster_core.instants import time_ns
+
+WRAPPERS_MAX: Final = 4
+"""A line of syslog in a container in Loki has three wrappers."""
+SOURCE_CHARS_MAX: Final = 200
+HEAD_CHARS_MAX: Final = 200
+"""An unknown shipper's text before the server's prefix is at most this long."""
+
+SERVER_PREFIX: Final = re.compile(r"\d{1,10}:[A-Z] \d|pid=\d{1,10} role=")
+UNKNOWN_ROLE: Final = "U"
+"""The role in a line that is put together from fields without a role."""
+
+
+class Shipped(NamedTuple):
+    """A line without wrappers.
+
+    *source* names pod, container, host or log stream, empty if the wrapper names none.  *is_partial*: the next line of the
+    same source continues this line.
+    """
+
+    message: str
+    source: str = ""
+    is_partial: bool = False
+
+
+def unwrap(text: str) -> Shipped | None:
+    """Remove all wrappers of a line; None for a line without a known wrapper.
+
+    >>> unwrap("[pod/redis-0/redis] 2026-11-21T10:11:13.000000001Z 1:M 21 Nov 2026 10:11:12.345 * Ready")
+    Shipped(message='1:M 21 Nov 2026 10:11:12.345 * Ready', source='redis-0/redis', is_partial=False)
+    """
+    shipped = None
+    message, sources, is_partial = text, dict[str, None](), False
+    for _ in range(WRAPPERS_MAX):
+        if SERVER_PREFIX.match(message):
+            break
+        layer = _json_layer(message) if message[:1] == "{" else _text_layer(message)
+        if layer is None:
+            break
+        message, is_partial = layer.message, is_partial or layer.is_partial
+        if layer.source:
+            sources[layer.source] = None
+        shipped = Shipped(message, " ".join(sources)[:SOURCE_CHARS_MAX], is_partial)
+    return shipped
+
+
+# -- text --------------------------------------------------------------------------------------------------------------
+
+_ISO: Final = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
+_TAG: Final = r"(?P<host>[\w.:-]{1,255}) (?P<tag>[\w./@-]{1,64})(?:\[(?P<pid>\d{1,10})\])?: (?P<rest>.*)"
+_KUBECTL: Final = re.compile(r"\[(?:pod/)?(?P<source>[\w./-]{1,300})\] ?(?P<rest>.*)", re.DOTALL)
+_CRI: Final = re.compile(rf"{_ISO} (?:stdout|stderr) (?P<tags>[PF])(?::\S*)? ?(?P<rest>.*)", re.DOTALL)
+_ISO_TAG: Final = re.compile(rf"(?P<time>{_ISO}) {_TAG}", re.DOTALL)
+_ISO_LINE: Final = re.compile(rf"{_ISO}[ \t](?P<rest>.*)", re.DOTALL)
+_LABELS: Final = re.compile(r"\{(?P<labels>[^{}]{0,1000})\}[ \t]+(?P<rest>.*)", re.DOTALL)
+_LABEL: Final = re.compile(r'([\w.]+)="((?:[^"\\]|\\.)*)"')
+_RFC3164: Final = re.compile(rf"(?:<\d{{1,3}}>)?[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? {_TAG}", re.DOTALL)
+_RFC5424: Final = re.compile(
+    rf"<(?P<priority>\d{{1,3}})>1 (?P<time>{_ISO}) (?P<host>\S+) (?P<tag>\S+) (?P<pid>\S+) \S+ (?:-|(?:\[[^\]]*\])+) ?(?P<rest>.*)",
+    re.DOTALL,
+)
+_COMPOSE: Final = re.compile(r"(?P<source>[A-Za-z0-9][\w.-]{0,100}) +\| ?(?P<rest>.*)", re.DOTALL)
+_ELASTICACHE: Final = re.compile(
+    r"(?P<source>[\w.-]{1,100}/\d{1,6}):(?P<line>[A-Z] \d{1,2} [A-Z][a-z]{2} \d{4} \S+ UTC [.\-*#] ?.*)", re.DOTALL
+)
+_INSIDE: Final = re.compile(r"(?<=\s)(?=\d{1,10}:[A-Z] \d|pid=\d{1,10} role=)")
+_TIME_WORD: Final = re.compile(r"[<(\[]?[\d:.,/TZ+-]+[>)\]]?:?|[A-Z][a-z]{2}")
+_PROCESS_NUMBER: Final = re.compile(r"\[\d+\]:?$")
+_SERVER_NAME: Final = re.compile(r"(?:redis|valkey)(?!.*exporter)")
+
+
+def _text_layer(text: str) -> Shipped | None:
+    first = text[:1]
+    if first == "[" and (match := _KUBECTL.match(text)):
+        return Shipped(match["rest"], match["source"])
+    if first == "<" and (match := _RFC5424.match(text)):
+        return _from_syslog(match, _LEVELS_OF_PRIORITY.get(int(match["priority"]) & 7, "*"))
+    if first.isdigit():
+        if match := _CRI.match(text):
+            return Shipped(match["rest"], "", match["tags"] == "P")
+        if match := _ISO_TAG.match(text):
+            return _from_syslog(match, "*")
+        if match := _ISO_LINE.match(text):
+            return _labelled(match["rest"])
+    if match := _RFC3164.match(text):
+        return Shipped(match["rest"], f"{match['host']} {match['tag']}")
+    if match := _ELASTICACHE.match(text):
+        return Shipped(f"0:{match['line']}", match["source"])
+    if match := _COMPOSE.match(text):
+        return Shipped(match["rest"], match["source"])
+    if inside := _INSIDE.search(text, 0, HEAD_CHARS_MAX):
+        return Shipped(text[inside.start() :], _name_in(text[: inside.start()]))
+    return None
+
+
+def _labelled(text: str) -> Shipped:
+    """The rest of a line behind its time: logcli writes labels there."""
+    match = _LABELS.match(text)
+    if match is None:
+        return Shipped(text)
+    labels = dict(_LABEL.findall(match["labels"]))
+    return Shipped(match["rest"], _source(labels) if labels else match["labels"].strip())
+
+
+def _from_syslog(match: re.Match[str], level: str) -> Shipped:
+    """A line of syslog with a full date: one of a server may lack the server's prefix (``syslog-enabled yes``)."""
+    message, source = match["rest"], f"{match['host']} {match['tag']}"
+    if _SERVER_NAME.search(match["tag"]) and not SERVER_PREFIX.match(message):
+        pid = match["pid"] if match["pid"] and match["pid"].isdigit() else "0"
+        message = _server_line(pid, UNKNOWN_ROLE, match["time"], level, message) or message
+    return Shipped(message, source)
+
+
+def _name_in(head: str) -> str:
+    """What an unknown shipper writes before each line, without its times."""
+    words = [_PROCESS_NUMBER.sub("", word) for word in head.split()]
+    return " ".join(word for word in words if word and not _TIME_WORD.fullmatch(word))
+
+
+# -- JSON --------------------------------------------------------------------------------------------------------------
+
+_MESSAGES: Final = ("log", "message", "line", "MESSAGE", "@message", "Message", "msg", "event.original", "textPayload")
+_TIMES: Final = ("@timestamp", "timestamp", "time", "__REALTIME_TIMESTAMP", "ts")
+_NAMESPACES: Final = ("kubernetes.namespace", "kubernetes.namespace_name", "namespace")
+_PODS: Final = ("kubernetes.pod.name", "kubernetes.pod_name", "pod", "pod_name", "k8s.pod.name")
+_CONTAINERS: Final = (
+    "kubernetes.container.name", "kubernetes.container_name", "container", "container_name", "container.name",
+    "k8s.container.name", "CONTAINER_NAME", "container.id", "container_id", "attrs.tag",
+)  # fmt: skip
+_HOSTS: Final = ("host.name", "host.hostname", "hostname", "host", "node_name", "_HOSTNAME", "agent.hostname")
+_STREAMS: Final = (
+    "logStreamName", "@logStream", "log.file.path", "filename", "_SYSTEMD_UNIT", "SYSLOG_IDENTIFIER", "instance",
+)  # fmt: skip
+_DOCKER: Final = frozenset(("log", "stream", "time", "attrs"))
+_LEVELS: Final = {"debug": ".", "verbose": "-", "info": "-", "notice": "*", "warning": "#"}
+_LEVELS_OF_PRIORITY: Final = {7: ".", 6: "-", 5: "*", 4: "#", 3: "#"}
+_LOCAL_UTC: Final = re.compile(r"\d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d\.\d{3} UTC")
+
+
+def _json_layer(text: str) -> Shipped | None:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return _from_object(found) if isinstance(found, dict) else None
+
+
+def _from_object(found: dict[str, Any]) -> Shipped | None:
+    if isinstance(found.get("_source"), dict):
+        found = found["_source"]
+    elif isinstance(found.get("fields"), dict) and "message" not in found:
+        found = found["fields"]
+    if "CacheClusterId" in found:
+        return _from_elasticache(found)
+    message = next((value for name in _MESSAGES if isinstance(value := _member(found, name), str)), None)
+    if message is None:
+        return None
+    labels = next((value for name in ("labels", "stream") if isinstance(value := found.get(name), dict)), {})
+    if found.keys() <= _DOCKER:
+        return Shipped(message.rstrip("\r\n"), _source(found), not message.endswith("\n"))
+    message = message.rstrip("\r\n")
+    if not SERVER_PREFIX.match(message):
+        message = _from_fields(found, message) or message
+    return Shipped(message, _source(labels | found))
+
+
+def _from_elasticache(found: dict[str, Any]) -> Shipped | None:
+    """An engine log entry of ElastiCache in JSON."""
+    time, message = found.get("Time"), found.get("Message")
+    if not isinstance(time, str) or not isinstance(message, str) or not _LOCAL_UTC.fullmatch(time):
+        return None
+    role, level = str(found.get("Role", UNKNOWN_ROLE))[:1], str(found.get("LogLevel", "")).lower()
+    source = f"{found['CacheClusterId']}/{found.get('CacheNodeId', '')}"
+    return Shipped(f"0:{role} {time} {_LEVELS.get(level, '*')} {message}", source)
+
+
+def _from_fields(found: dict[str, Any], message: str) -> str | None:
+    """A line that the shipper has split (redis module of Filebeat) or that went to journald without a prefix."""
+    role, level = _member(found, "redis.log.role"), str(_member(found, "log.level") or "").lower()
+    if role is None:
+        tag = str(found.get("SYSLOG_IDENTIFIER") or found.get("_COMM") or "")
+        if not _SERVER_NAME.search(tag):
+            return None
+        priority = str(found.get("PRIORITY", ""))
+        mark = _LEVELS_OF_PRIORITY.get(int(priority) if priority.isdigit() else 5, "*")
+    else:
+        mark = _LEVELS.get(level, "*")
+    pid = next((str(value) for name in ("process.pid", "_PID") if (value := _member(found, name)) is not None), "0")
+    roles = {"master": "M", "primary": "M", "slave": "S", "replica": "S", "child": "C", "sentinel": "X"}
+    letter = roles.get(str(role).lower(), str(role)[:1].upper() if role else UNKNOWN_ROLE)
+    time = next((value for name in _TIMES if (value := found.get(name)) is not None), None)
+    return _server_line(pid if pid.isdigit() else "0", letter, time, mark, message)
+
+
+def _server_line(pid: str, role: str, time: Any, level: str, message: str) -> str | None:
+    """A line in the server's own form, with the time in ms; None without a time that is understood."""
+    ts_ns = time_ns(int(time) if isinstance(time, str) and time.isdigit() else time)
+    return None if ts_ns is None else f"{pid}:{role} {ts_ns // 1_000_000} {level} {message}"
+
+
+def _member(found: Mapping[str, Any], name: str) -> Any:
+    """A member by its name, also of nested objects; a list of one value is that value."""
+    value: Any = found.get(name)
+    if value is None and "." in name:
+        value = found
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
+
+
+def _source(found: Mapping[str, Any]) -> str:
+    """The name of what wrote the line: the pod and container, else host and container, else host and file or stream."""
+
+    def named(names: tuple[str, ...]) -> str:
+        values = (_member(found, name) for name in names)
+        return next((value for value in values if isinstance(value, str) and value), "")
+
+    pod, container, host = named(_PODS), named(_CONTAINERS).lstrip("/"), named(_HOSTS)
+    parts = (named(_NAMESPACES), pod, container) if pod else (host, container or named(_STREAMS))
+    return "/".join(part for part in parts if part)
+
+
+def records_of(document: Any) -> Iterator[dict[str, Any]]:
+    """The log entries of a whole JSON document: an array, ``filter-log-events`` of CloudWatch, a search answer, or a query answer of Loki."""
+    if isinstance(document, dict):
+        hits = document.get("hits")
+        data = document.get("data")
+        if isinstance(document.get("events"), list):
+            document = document["events"]
+        elif isinstance(hits, dict):
+            document = hits.get("hits")
+        elif isinstance(data, dict) and isinstance(data.get("result"), list):
+            document = [
+                {"labels": one.get("stream"), "timestamp": value[0], "line": value[1]}
+                for one in data["result"]
+                if isinstance(one, dict) and isinstance(one.get("values"), list)
+                for value in one["values"]
+                if isinstance(value, list) and len(value) >= 2
+            ]
+    for entry in document if isinstance(document, list) else ():
+        if isinstance(entry, dict):
+            yield entry
