@@ -36,8 +36,6 @@ USED_ELSEWHERE = {
     "offset_gap_bytes": "templates and columns name it as text",
     "pfail": "part of a row, whose columns are read by position",
     "message_ids": "part of a row, whose columns are read by position",
-    "shards_hit": "part of a row, which becomes columns by its names",
-    "shards_recovered": "part of a row, which becomes columns by its names",
     "module_type": "a column of a record array, read by its name as text",
     "promotes": "part of an answer that is compared as a whole",
     "scattered": "part of a tuple that is compared as a whole",
