@@ -22,7 +22,7 @@ _BUS = DATA / "bus-redis-7.0"
 JOBS: dict[str, list[str]] = {
     "key-slots": ["--snapshot", "before", "--rdb", str(DATA / "valkey-9.1/before/*.rdb"), *_TOPOLOGY],
     "key-slots, again": ["--snapshot", "after", "--rdb", str(DATA / "valkey-9.1/after/*.rdb"), *_TOPOLOGY],
-    "bus-replay": ["--pcap", str(_BUS / "bus.pcap.gz"), "--log", str(_BUS / "logs/*"), "--polls", str(_BUS / "polls.jsonl.gz")],
+    "history": ["--pcap", str(_BUS / "bus.pcap.gz"), "--log", str(_BUS / "logs/*"), "--polls", str(_BUS / "polls.jsonl.gz")],
     "simulate": ["--fault", "crash", "--seeds", "5"],
 }  # fmt: skip
 READERS: dict[str, list[str]] = {

@@ -22,10 +22,10 @@ from benchmarks.measure import tree_cpu_seconds
 from benchmarks.options import Options
 from benchmarks.result import Bar, Cell, Result, Table
 from cluster_core.formats.landing import RecordedFile
-from jobs import bus_replay
+from jobs import history as history_job
 from slotscope.pipelines.bus.following import Follower
-from slotscope.requests.bus_replay import Request as Replay
 from slotscope.requests.follow import Request
+from slotscope.requests.history import Request as Replay
 from slotscope.runtime.spark.session import spark_session
 
 NODES, MINUTES = 100, 10
@@ -63,7 +63,7 @@ def _measured(folder: Path, nodes: int, minutes: int, hours: int) -> Result:
     files = _files(landing, nodes, minutes + 1, per_s)
     rest = _put(files, minutes)
     pcap = (f"{landing}/*/*/bus/*",)
-    at_once = _timed(lambda: bus_replay.run(spark, Replay(root=f"{folder}/once", snapshot=CLUSTER, pcap=pcap)))
+    at_once = _timed(lambda: history_job.run(spark, Replay(root=f"{folder}/once", snapshot=CLUSTER, pcap=pcap)))
     followed = _followed(spark, root, landing)
     _put(iter(rest), minutes + 1)
     _put(files, minutes + 1)
@@ -73,7 +73,7 @@ def _measured(folder: Path, nodes: int, minutes: int, hours: int) -> Result:
     messages = per_s * 60
     rows: list[dict[str, Cell]] = [
         _row(f"{minutes} minutes there, followed in one batch", minutes, messages * minutes, followed),
-        _row("the same files, bus-replay", minutes, messages * minutes, at_once),
+        _row("the same files, history", minutes, messages * minutes, at_once),
         _row("one more minute, followed", 1, messages, minute),
     ]
     return Result(

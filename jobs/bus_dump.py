@@ -1,4 +1,4 @@
-"""What went over the bus?  One line a message, as tshark would show it, or JSON lines that ``bus-replay`` reads; needs no Spark."""
+"""What went over the bus?  One line a message, as tshark would show it, or JSON lines that ``history`` reads; needs no Spark."""
 
 from __future__ import annotations
 

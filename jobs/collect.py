@@ -1,5 +1,5 @@
 """What does every node of a live cluster believe, second by second?  Asks with read-only commands and writes JSON lines, which
-``bus-replay --polls`` reads.
+``history --polls`` reads.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def steps(root: str) -> Iterator[Step]:
     capture = ["--pcap", f"{there}/bus.pcap.gz", "--log", f"{there}/logs/*", "--polls", f"{there}/polls.jsonl.gz"]
     yield (
         "What did every node of a cluster believe, when, and why?",
-        ["bus-replay", *here, "--snapshot", "failover", *capture],
+        ["history", *here, "--snapshot", "failover", *capture],
     )
     yield "What happened to it?", ["incidents", *here, "--snapshot", "failover"]
     yield "How did the failover go?", ["incident", *here, "--snapshot", "failover"]

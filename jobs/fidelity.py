@@ -2,7 +2,7 @@
 
 For every recording under a folder: the share of (sample, node) rows of CLUSTER NODES that the replayed view shows as
 recorded, by scenario and field, from the capture alone and with polls or logs as further input; message counters of
-CLUSTER INFO; events of the logs one to one.  Starts no Spark: it runs the tasks of ``bus-replay`` in this process.
+CLUSTER INFO; events of the logs one to one.  Starts no Spark: it runs the tasks of ``history`` in this process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is happening to the clusters that are recorded?  Follows a landing; writes the tables of bus-replay, a snapshot a cluster."""
+"""What is happening to the clusters that are recorded?  Follows a landing; writes the tables of history, a snapshot a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slotscope.runtime.text import printable
 
 
 def command(request: Request) -> None:
-    """Follow the recordings of record: new files become the tables of bus-replay as they come, a snapshot a cluster, named as it is.
+    """Follow the recordings of record: new files become the tables of history as they come, a snapshot a cluster, named as it is.
 
     Killed at any moment and started again with the same words, it goes on where it was: nothing is lost and nothing comes twice.
     """

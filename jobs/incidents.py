@@ -1,4 +1,4 @@
-"""What happened to the cluster?  Reads gold/incidents and gold/findings, which bus-replay wrote; writes an HTML report."""
+"""What happened to the cluster?  Reads gold/incidents and gold/findings, which history wrote; writes an HTML report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do bus, nodes and logs of this host say, always?  Records into finished files, which `bus-replay` reads."""
+"""What do bus, nodes and logs of this host say, always?  Records into finished files, which `history` reads."""
 
 from __future__ import annotations
 

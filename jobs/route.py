@@ -1,4 +1,4 @@
-"""What would a node have answered to a command then?  Reads silver/node_views, which bus-replay wrote; writes none."""
+"""What would a node have answered to a command then?  Reads silver/node_views, which history wrote; writes none."""
 
 from __future__ import annotations
 

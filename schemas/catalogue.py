@@ -34,7 +34,7 @@ WRITTEN_BY: Final[dict[str, tuple[Table, ...]]] = {
     "execute-plan": (rebalance.PLAN_STEPS,),
     "audit-plan": (rebalance.PLAN_AUDITS,),
     "split-rdb": (bronze.BAD_RECORDS,),
-    "bus-replay": (
+    "history": (
         history.REPLAYS, incidents.INCIDENTS, incidents.INCIDENT_STEPS, incidents.FINDINGS, history.NODE_VIEWS, history.SLOT_OWNERS, history.MEMBERSHIPS, history.VOTES, history.FAILURE_REPORTS, history.EPOCHS, history.EVENTS, history.LINKS,
         history.GAPS, history.DISAGREEMENTS, history.IGNORED_INPUTS, history.BUS_MESSAGES, history.SLOT_BITMAPS, history.GOSSIP_ENTRIES, history.LOG_EVENTS, history.NODE_POLLS, history.LATE_FILES, history.UNRECORDED, history.REPLAY_STATE,
         bronze.BAD_RECORDS,

@@ -240,13 +240,13 @@ def told_root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture(scope="session")
 def replayed_root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tables of a recorded failover, replayed from its capture alone: to read."""
-    from jobs import bus_replay
-    from slotscope.requests.bus_replay import Request
+    from jobs import history as history_job
+    from slotscope.requests.history import Request
 
     capture = DATA / "bus-redis-7.0" / "bus.pcap.gz"
 
     def make(root: Path) -> None:
-        bus_replay.run(spark, Request(root=str(root), snapshot="current", pcap=[str(capture)], node_timeout_ms=1000))
+        history_job.run(spark, Request(root=str(root), snapshot="current", pcap=[str(capture)], node_timeout_ms=1000))
 
     return _made_once(tmp_path_factory, "replayed", make)
 

@@ -1,4 +1,4 @@
-"""Polls of CLUSTER NODES as JSON lines: what ``slotscope collect`` writes and ``bus-replay`` reads.
+"""Polls of CLUSTER NODES as JSON lines: what ``slotscope collect`` writes and ``history`` reads.
 
 Each line is an object::
 

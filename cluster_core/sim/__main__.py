@@ -1,7 +1,7 @@
 """``python -m cluster_core.sim SCENARIO.txt [--seed N] [--messages FILE]``, or ``--random N [--sentinels]``: plays one run.
 
 It prints the trace and what went wrong; exit code 1 if anything did.  *messages* takes what went over the bus, as
-``slotscope bus-replay`` reads it.
+``slotscope history`` reads it.
 """
 
 from __future__ import annotations

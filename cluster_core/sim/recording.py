@@ -1,4 +1,4 @@
-"""What went over the bus of a simulation, as rows of a capture: the form that ``slotscope bus-replay`` reads.
+"""What went over the bus of a simulation, as rows of a capture: the form that ``slotscope history`` reads.
 
 It is the capture of somebody who listens at every host: a message has the time at which it arrived, one that never
 arrived is not in it.  Rows become lines through `cluster_core.formats.capture.bus_lines`.

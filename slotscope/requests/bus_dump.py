@@ -34,6 +34,6 @@ class Request(Plain):
     relative: Flag = False
     """Times in seconds since the first line."""
     json: Flag = False
-    """Write JSON lines, which bus-replay and this command read; connections are always among them."""
+    """Write JSON lines, which history and this command read; connections are always among them."""
     limit: int | None = None
     """Show so many rows at most."""

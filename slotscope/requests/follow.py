@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Literal
 
-from slotscope.requests.bus_replay import Request as Replay
+from slotscope.requests.history import Request as Replay
 from slotscope.requests.options import SHARED, Flag, LogOptions, options
 
 

@@ -167,10 +167,10 @@ class SnapshotOptions(Common):
 
 @options
 class Recorded(TableOptions):
-    """Options of every command about what bus-replay wrote."""
+    """Options of every command about what history wrote."""
 
     snapshot: str = LATEST
-    """Name of the snapshot that bus-replay wrote, or latest."""
+    """Name of the snapshot that history wrote, or latest."""
     cluster: str | None = None
     """Cluster whose latest snapshot is meant, where there are several."""
 

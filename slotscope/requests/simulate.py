@@ -44,7 +44,7 @@ class Request(Common):
     engine: str = "auto"
     """auto (compiled code where the cluster is large), fast or plain: how, never what comes of it."""
     from_snapshot: str | None = None
-    """Start from the cluster that bus-replay recorded under this name, instead of shards, replicas and zones."""
+    """Start from the cluster that history recorded under this name, instead of shards, replicas and zones."""
     at: str | None = None
     """When: ISO 8601 (UTC unless it says otherwise). Default: the last evidence."""
     observer: str = "all"

@@ -72,11 +72,12 @@ FORMER_NAMES = frozenset({"--captures", "--logs", "--nodes"})
 
 
 class Command(NamedTuple):
-    """A subcommand: the heading of help it stands under, ``"module:function"``, one line of help."""
+    """A subcommand: the heading of help it stands under, ``"module:function"``, one line of help, and its former names."""
 
     group: str
     target: str
     line: str
+    former: tuple[str, ...] = ()
 
 
 class HelpFormatter:
@@ -116,9 +117,12 @@ def application(about: str, commands: Mapping[str, Command]) -> App:
     app = App(name=NAME, help=about, version=_version, group_commands=rest, **HOUSE_STYLE)
     for at, (name, command) in enumerate(commands.items()):
         app.command(command.target, name=name, help=command.line, group=groups[command.group], sort_key=at)
+        for former in command.former:
+            app.command(command.target, name=former, help=command.line, show=False)
+    former_names = {former for command in commands.values() for former in command.former}
 
     def print_help(*command: str) -> None:
-        if command and command[0] not in (*commands, "help"):
+        if command and command[0] not in (*commands, *former_names, "help"):
             raise UnknownCommandError(unused_tokens=list(command), app=app)
         from rich.console import Console
 

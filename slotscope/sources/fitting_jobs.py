@@ -41,7 +41,7 @@ RECIPES: Final = (
         )
     ),
     Recipe(
-        "bus-replay",
+        "history",
         (FileKind.BUS_CAPTURE, FileKind.BUS_LINES, FileKind.SERVER_LOG, FileKind.NODE_POLLS),
         {
             "--pcap": (FileKind.BUS_CAPTURE, FileKind.BUS_LINES),

@@ -1,4 +1,4 @@
-"""Writes a hand-written history into the tables of a replay, as bus-replay would."""
+"""Writes a hand-written history into the tables of a replay, as history would."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def write_tale(spark: SparkSession, root: str, snapshot_id: str, tale: Tale) -> 
         (REPLAYS, [_replay(tale)]),
     ]
     changes = [tables.Change(_frame(spark, table, rows), table) for table, rows in writes]
-    with running(root, "bus-replay", snapshot_id) as run:
+    with running(root, "history", snapshot_id) as run:
         tables.apply_changes(changes, run)
         basis = Basis(TIMEOUT_MS, T0, ns(tale.end_s))
         write_gold(run, basis, read_headers(spark, run, basis))

@@ -14,14 +14,14 @@ import pytest
 from pyspark.sql import functions as F
 
 import slotscope
-from jobs.bus_replay import run as replay
+from jobs.history import run as replay
 from schemas.catalogue import WRITTEN_BY
 from schemas.history import BUS_MESSAGES
 from schemas.runs import RUNS
 from slotscope.pipelines.keys.snapshot import KeySnapshot
 from slotscope.reports.history.tables import load_history
 from slotscope.reports.keyspace.tables import load_report
-from slotscope.requests.bus_replay import Request as ReplayRequest
+from slotscope.requests.history import Request as ReplayRequest
 from slotscope.requests.key_slots import Request
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.settings import read_settings
@@ -137,7 +137,7 @@ def test_a_replay_that_goes_on_is_the_old_or_the_new_whichever_commit_fails(spar
 
     found = assert_old_or_new(
         lambda: replay(spark, more) and None,
-        lambda: (shown(spark, root, "bus-replay", "f"), load_history(root, "f")),
+        lambda: (shown(spark, root, "history", "f"), load_history(root, "f")),
         monkeypatch,
         range(2, 50, 9),
     )

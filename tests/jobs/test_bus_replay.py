@@ -1,4 +1,4 @@
-"""The job bus-replay: captures, polls and logs to tables of what every node believed."""
+"""The job history: captures, polls and logs to tables of what every node believed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from cluster_core.errors import DecodeError
 from cluster_core.wire.bus import encode_message
-from jobs import bus_replay
+from jobs import history as history_job
 from schemas import history
 from schemas.bronze import BAD_RECORDS
 from schemas.history import BUS_MESSAGES
@@ -24,7 +24,7 @@ from slotscope.pipelines.bus import derived
 from slotscope.pipelines.bus import history as history_pipeline
 from slotscope.pipelines.bus.findings import Gold, check_figures
 from slotscope.pipelines.bus.inputs import check_request
-from slotscope.requests.bus_replay import Request
+from slotscope.requests.history import Request
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage.delta_files import read_rows
@@ -45,7 +45,7 @@ PLACES = {"file", "offset", "source"}
 
 
 def run(spark, root, **options):
-    return bus_replay.run(spark, Request(root=str(root), **{"snapshot": "current", **options}))
+    return history_job.run(spark, Request(root=str(root), **{"snapshot": "current", **options}))
 
 
 def rows(table, root) -> list:
@@ -343,7 +343,7 @@ def test_a_replay_whose_tables_hold_another_figure_than_was_read_is_not_complete
     incident = {"incident": 1, "steps": 2, "nodes": [], "message_ids": []}
     error = ""
     try:
-        with running(str(tmp_path), "bus-replay", "a") as run:
+        with running(str(tmp_path), "history", "a") as run:
             run.append(BUS_MESSAGES, messages)
             run.append(INCIDENTS, [incident])
             run.append(INCIDENT_STEPS, [{"incident": 1, "step": step, "parts": []} for step in (1, 2)])

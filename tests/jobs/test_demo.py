@@ -14,7 +14,7 @@ from slotscope.runtime import cli
 from slotscope.runtime.failure import OK
 from slotscope.runtime.spark import code_zip
 
-SHOWN = ["key-slots", "key-slots", "compare", "rebalance-plan", "check-plan", "bus-replay", "incidents", "incident"]
+SHOWN = ["key-slots", "key-slots", "compare", "rebalance-plan", "check-plan", "history", "incidents", "incident"]
 FILES = ("--rdb", "--topology", "--pcap", "--log", "--polls")
 
 

@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 import pytest
 from deltalake import DeltaTable
 
-from jobs import bus_replay
+from jobs import history as history_job
 from schemas import history, incidents
 from schemas.caveats import Caveat, Code
 from schemas.table import Table
 from slotscope.pipelines.bus.following import Followed, Follower
 from slotscope.pipelines.bus.outcome import Outcome
-from slotscope.requests.bus_replay import Request as Replay
 from slotscope.requests.follow import Request
+from slotscope.requests.history import Request as Replay
 from slotscope.runtime.errors import InputError, TryAgainError
 from slotscope.runtime.storage.delta_files import exists, read_rows
 from tests.benches.program import slotscope
@@ -109,7 +109,7 @@ def replayed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Replayed:
         log=(f"{landing}/*/*/logs/*",),
         node_timeout_ms=1000,
     )
-    bus_replay.run(spark, request)
+    history_job.run(spark, request)
     return Replayed(root, landing)
 
 
@@ -151,7 +151,7 @@ def test_of_logs_alone_the_events_are_what_all_batches_told(spark, replayed, tmp
     follow(spark, root, landing)
     put(files[-1:])
     follow(spark, root, landing)
-    bus_replay.run(spark, Replay(root=str(whole), snapshot=CLUSTER, cluster=CLUSTER, log=(f"{landing}/*/*/logs/*",)))
+    history_job.run(spark, Replay(root=str(whole), snapshot=CLUSTER, cluster=CLUSTER, log=(f"{landing}/*/*/logs/*",)))
 
     assert rows_of(root, history.EVENTS, landing) == rows_of(whole, history.EVENTS, landing) != []
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from jobs import bus_replay
+from jobs import history as history_job
 from slotscope.pipelines.bus.following import Followed, Follower
-from slotscope.requests.bus_replay import Request as Replay
 from slotscope.requests.follow import Request
+from slotscope.requests.history import Request as Replay
 from slotscope.runtime.errors import TryAgainError
 from slotscope.runtime.storage import delta_files, stores
 from tests.benches.object_store import object_store
@@ -35,7 +35,7 @@ def replayed(spark, tmp_path_factory) -> Replayed:
     root, landing = tmp_path_factory.mktemp("replayed"), tmp_path_factory.mktemp("landing")
     put(landing_files(landing, packets_max=PACKETS))
     request = Replay(root=str(root), snapshot=CLUSTER, pcap=(f"{landing}/*/*/bus/*",), node_timeout_ms=1000)
-    bus_replay.run(spark, request)
+    history_job.run(spark, request)
     return Replayed(root, landing)
 
 

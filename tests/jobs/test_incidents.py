@@ -83,7 +83,7 @@ def test_a_failover_is_one_row_with_its_figures(spark: SparkSession, root: str) 
 def test_offsets_that_no_header_shows_are_read_with_the_ids_of_their_addresses(spark: SparkSession, root: str) -> None:
     """From logs, polls with INFO and captured client ports."""
     basis = Basis(TIMEOUT_MS, T0, ns(30))
-    run = Run(root, "bus-replay", "one", kept=counted_runs(root, "one"))
+    run = Run(root, "history", "one", kept=counted_runs(root, "one"))
     history = history_of(collect_notes(run, read_headers(spark, run, basis)), basis)
 
     assert history.offsets == {
@@ -133,7 +133,7 @@ def test_one_incident_comes_with_its_steps(spark: SparkSession, root: str) -> No
 
 def test_a_snapshot_that_was_not_replayed_is_refused(spark: SparkSession, root: str) -> None:
     """It says which job to run."""
-    with pytest.raises(InputError, match="run the bus-replay job"):
+    with pytest.raises(InputError, match="run the history job"):
         load_history(root, "two")
 
 

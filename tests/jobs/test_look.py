@@ -269,7 +269,7 @@ def test_commands_of_a_dry_run_are_ones_that_the_program_takes(capsys):
         application(ABOUT, COMMANDS).parse_args(words, exit_on_error=False)[0] for words in commands
     ]
 
-    assert {words[0] for words in commands} == {"key-slots", "bus-replay", "sentinel-replay", "replication-replay"}
+    assert {words[0] for words in commands} == {"key-slots", "history", "sentinel-replay", "replication-replay"}
     assert len(parsed) == len(commands)
     assert "README.md: not known: text that begins" in out
     assert not Path("somewhere").exists()

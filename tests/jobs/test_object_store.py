@@ -192,7 +192,7 @@ def test_spark_itself_writes_a_row_a_key_and_reads_captures_of_a_store(store: Ob
     environment = {**os.environ, "PYTHONPATH": str(PROJECT), "SLOTSCOPE_ROOT": "s3://lake/large"}
     for words in (
         ["key-slots", "--rdb", "s3://dumps/nightly/c1", "--keep-keys", "--snapshot", "keys"],
-        ["bus-replay", "--pcap", "s3://dumps/bus", "--polls", "s3://dumps/bus/polls*", "--snapshot", "bus"],
+        ["history", "--pcap", "s3://dumps/bus", "--polls", "s3://dumps/bus/polls*", "--snapshot", "bus"],
     ):
         done = subprocess.run(
             [sys.executable, "-m", "jobs.main", *words], env=environment, capture_output=True, text=True, timeout=600

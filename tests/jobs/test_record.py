@@ -163,7 +163,7 @@ def test_a_recorder_that_was_killed_goes_on_and_every_message_is_there_once(clus
 
 
 def _is_replayed(recording: Recording, cluster: Cluster) -> None:
-    """All of it, together, by what `bus-replay` runs."""
+    """All of it, together, by what `history` runs."""
     bus, polls, logs = ([str(path) for path in recording.files(kind)] for kind in (Kind.BUS, Kind.POLLS, Kind.LOGS))
     found = replay(CaptureOptions(tuple(survey(find_captures(bus))), PollsAndLogs(tuple(polls), tuple(logs))))
     asked = {poll.address for path in polls for poll in PollFile(path)}

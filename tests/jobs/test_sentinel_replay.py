@@ -87,7 +87,7 @@ def test_a_clusters_incidents_of_the_snapshot_stay(spark: SparkSession, root: st
     from pyspark.sql import functions as F
 
     other = first.withColumns({"incident_id": F.lit("failover-x-1"), "incident": F.lit(7)})
-    with running(root, "bus-replay", "both") as replay:
+    with running(root, "history", "both") as replay:
         tables.apply_change(tables.Change(other, INCIDENTS), replay)
     run(spark, root=root, log=(LOGS,), snapshot="both")
 

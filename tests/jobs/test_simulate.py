@@ -13,7 +13,8 @@ from cluster_core.sim.experiment.runs import Trial, run_trial
 from cluster_core.sim.recording import Recorder
 from cluster_core.sim.scenario.play import play
 from cluster_core.sim.scenario.text import read_scenario
-from jobs import bus_replay, simulate
+from jobs import history as history_job
+from jobs import simulate
 from schemas.simulation import SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
 from slotscope.pipelines.simulation import run_grid, write_runs
 from slotscope.pipelines.simulation_start import Start, read_zones
@@ -109,7 +110,7 @@ def test_a_recorded_cluster_is_asked_what_if(spark, tmp_path):
     world = play(scenario, random.Random, prepare=record).stage.world
     capture = tmp_path / "bus.jsonl"
     capture.write_text("".join(f"{line}\n" for line in recorders[0].lines()))
-    bus_replay.run(spark, bus_replay.Request(root=root, snapshot="then", pcap=[str(capture)], node_timeout_ms=2000))
+    history_job.run(spark, history_job.Request(root=root, snapshot="then", pcap=[str(capture)], node_timeout_ms=2000))
     addresses = {host.name: f"{host.ip}:{host.settings.port}" for host in world.hosts}
 
     dead = f"B={addresses['M2']},{addresses['R2']}"

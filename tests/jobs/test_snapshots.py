@@ -53,7 +53,7 @@ def test_snapshots_are_listed_with_their_job_inputs_and_state(root, capsys):
         ("killed", None, "key-slots", 0, None, None, "running"),
         ("old", "prod", "key-slots", 2, 2, 20, "finished"),
         ("new", None, "key-slots", 1, 1, 10, "partial"),
-        ("old", None, "bus-replay", 1, 1, 7, "finished"),
+        ("old", None, "history", 1, 1, 7, "finished"),
     ]
     assert [row["at"] for row in rows] == [
         None,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs import bus_replay
+from jobs import history as history_job
 from schemas.history import NODE_VIEWS
 from schemas.runs import RUNS
-from slotscope.requests.bus_replay import Request as Replay
+from slotscope.requests.history import Request as Replay
 from slotscope.runtime.storage import stores, writable
 from slotscope.runtime.storage.delta_files import exists, read_rows
 from tests.benches.object_store import object_store
@@ -29,7 +29,7 @@ def replayed(spark, tmp_path_factory) -> Replayed:
     """The replay of all files at once, on a disk with room."""
     root, landing = tmp_path_factory.mktemp("replayed"), tmp_path_factory.mktemp("landing")
     put(landing_files(landing, packets_max=PACKETS))
-    bus_replay.run(
+    history_job.run(
         spark, Replay(root=str(root), snapshot=CLUSTER, pcap=(f"{landing}/*/*/bus/*",), node_timeout_ms=1000)
     )
     return Replayed(root, landing)
@@ -37,7 +37,7 @@ def replayed(spark, tmp_path_factory) -> Replayed:
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.parametrize("job", ["bus-replay", "follow"])
+@pytest.mark.parametrize("job", ["history", "follow"])
 def test_a_full_disk_takes_nothing_away_and_what_had_no_room_comes_when_there_is(
     spark, replayed, tmp_path, monkeypatch, capfd, job
 ) -> None:
@@ -47,7 +47,7 @@ def test_a_full_disk_takes_nothing_away_and_what_had_no_room_comes_when_there_is
     with mounted(tmp_path / "disk", 16 << 10) as disk:
         root = disk / "root"
         words = {
-            "bus-replay": ["bus-replay", "--snapshot", CLUSTER, "--pcap", f"{landing}/*/*/bus/*"],
+            "history": ["history", "--snapshot", CLUSTER, "--pcap", f"{landing}/*/*/bus/*"],
             "follow": ["follow", "--once", "--landing", landing, "--lateness", "12s"],
         }[job]
         codes = []
@@ -91,6 +91,6 @@ def test_a_store_that_fails_one_request_in_ten_gives_a_replay_the_same_rows_once
         for half in (files[: len(files) // 2], files[len(files) // 2 :]):
             for file in half:
                 store.put(f"lake/landing/{file.path.relative_to(tmp_path)}", file.path)
-            assert slotscope("bus-replay", *words) == 0, capsys.readouterr().err
+            assert slotscope("history", *words) == 0, capsys.readouterr().err
         assert failing.troubles() > 20
         assert differences("s3://lake/root", "s3://lake/landing", replayed) == {}

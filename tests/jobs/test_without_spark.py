@@ -76,7 +76,7 @@ def test_commands_that_need_spark_say_what_to_install(tmp_path):
     capture = str(DATA / "bus-redis-7.0" / "bus.pcap.gz")
     root = ["--root", str(tmp_path)]
 
-    codes, said = run(["key-slots", *root, "--rdb", dump], ["bus-replay", *root, "--pcap", capture], ["setup"])
+    codes, said = run(["key-slots", *root, "--rdb", dump], ["history", *root, "--pcap", capture], ["setup"])
 
-    assert codes == {"key-slots": BAD_INPUT, "bus-replay": BAD_INPUT, "setup": BAD_INPUT}
+    assert codes == {"key-slots": BAD_INPUT, "history": BAD_INPUT, "setup": BAD_INPUT}
     assert said == [f"slotscope: {NEEDS_SPARK}"] * 3

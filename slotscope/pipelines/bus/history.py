@@ -45,7 +45,7 @@ from slotscope.runtime.spark.session import how_far, is_one_process
 from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.runtime.storage import delta_files, tables
 from slotscope.runtime.storage.runs import running
-from slotscope.runtime.storage.snapshot_names import finished_names
+from slotscope.runtime.storage.snapshot_names import HISTORY_JOBS, finished_names
 from slotscope.runtime.storage.tables import Change
 from slotscope.sources.bus import captured
 from slotscope.sources.bus import observers as replayed
@@ -72,7 +72,7 @@ from slotscope.transforms.history_frames import (
 )
 
 if TYPE_CHECKING:
-    from slotscope.requests.bus_replay import Request
+    from slotscope.requests.history import Request
 
 BYTES_HERE_MAX = 8 << 20
 """Files whose messages and evidence the driver holds, rather than ask Spark for them again and again."""
@@ -128,7 +128,7 @@ class HistoryReplay:
 
     def _continued(self, cluster: str | None) -> str | None:
         """The latest replay, of the cluster if one is named, where its files are the first of those of this one."""
-        names = finished_names(self._request.root, (JOB,), cluster)
+        names = finished_names(self._request.root, HISTORY_JOBS, cluster)
         goes_on = bool(names) and self._states.last(names[-1]) is not None
         self._states.warnings.clear()
         return names[-1] if goes_on else None

@@ -16,7 +16,7 @@ from slotscope.sources.folder_kinds import POLLS
 from slotscope.sources.server_logs import find_logs, whole_ids, zone_of
 
 if TYPE_CHECKING:
-    from slotscope.requests.bus_replay import Request
+    from slotscope.requests.history import Request
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from slotscope.pipelines.bus.inputs import Inputs
 from slotscope.runtime.storage.delta_files import as_table
 
 if TYPE_CHECKING:
-    from slotscope.requests.bus_replay import Request
+    from slotscope.requests.history import Request
 
 
 @dataclass(frozen=True, slots=True)

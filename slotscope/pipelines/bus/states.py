@@ -26,7 +26,7 @@ from slotscope.sources.bus.files import OVERLAP_NS, CaptureFile, survey
 from slotscope.transforms.history_frames import Rows, blobs_of, of_kind
 
 if TYPE_CHECKING:
-    from slotscope.requests.bus_replay import Request
+    from slotscope.requests.history import Request
 
 CAPTURE_PART = "capture"
 HEADERS_PART = "headers of "

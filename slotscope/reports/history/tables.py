@@ -64,7 +64,7 @@ def finished_replay(root: str, snapshot_id: str) -> dict[str, Any]:
     """The row of silver/replays; raises InputError if there is none."""
     rows = read_rows(root, REPLAYS, snapshot_id=snapshot_id)
     if not rows:
-        raise InputError(f"{root}: no finished replay {snapshot_id!r}; run the bus-replay job for it")
+        raise InputError(f"{root}: no finished replay {snapshot_id!r}; run the history job for it")
     return rows[0]
 
 

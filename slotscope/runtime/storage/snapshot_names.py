@@ -13,7 +13,9 @@ from slotscope.runtime.storage.delta_files import any_of, append_rows, exists, r
 
 KEY_JOBS: Final = ("key-slots",)
 """Who writes snapshots of the key space."""
-REPLAY_JOBS: Final = ("bus-replay", "sentinel-replay")
+HISTORY_JOBS: Final = ("history", "bus-replay")
+"""The job that writes cluster history, and its former name in older tables."""
+REPLAY_JOBS: Final = (*HISTORY_JOBS, "sentinel-replay")
 """Who writes histories."""
 ID_DIGITS: Final = 8
 """Of a node id, in the name of a cluster that nobody named."""

@@ -89,7 +89,7 @@ from slotscope.sources.bus.side_threads import SideWork, ahead
 from slotscope.sources.bus.unrecorded import Unrecorded
 from slotscope.sources.files import exists
 
-JOB = "bus-replay"
+JOB = "history"
 """The job whose rows of bronze/bad_records these are."""
 SETTLED, PROVISIONAL = 0, 1
 FLUSH_BYTES: Final = 32 << 20

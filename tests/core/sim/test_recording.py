@@ -28,7 +28,7 @@ FOLDER = Path(__file__).parents[2] / "scenarios"
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["failover", "failover-redis-7.0", "update-message", "manual-failover", "resharding"])
 def test_a_replay_of_the_messages_gives_the_same_beliefs(name, tmp_path):
-    """The log of a run is what ``slotscope bus-replay`` reads: every node's CLUSTER NODES comes out of it again."""
+    """The log of a run is what ``slotscope history`` reads: every node's CLUSTER NODES comes out of it again."""
     scenario = read_scenario((FOLDER / f"{name}.txt").read_text())
     recorders: list[Recorder] = []
 

@@ -55,9 +55,7 @@ def history(root: str, cluster: str, *ended: bool) -> None:
         }
         for at, over in enumerate(ended, 1)
     ]  # fmt: skip
-    store(
-        root, f"{cluster}-h", {INCIDENTS: rows}, job="bus-replay", cluster=cluster, data_at=NOW - timedelta(minutes=2)
-    )
+    store(root, f"{cluster}-h", {INCIDENTS: rows}, job="history", cluster=cluster, data_at=NOW - timedelta(minutes=2))
 
 
 def fail(root: str, cluster: str) -> None:

@@ -166,7 +166,7 @@ def test_a_killed_run_leaves_what_was_there_and_the_next_one_removes_its_rows(tm
 
 def fold(root, number, *, fails=False):
     """A run that goes on from the last one: a row that lasts, and one that the next run replaces; *fails* at its end."""
-    with running(str(root), "bus-replay", "a") as run:
+    with running(str(root), "history", "a") as run:
         run.keep(run.lasting_before)
         run.append(
             VOTES,

@@ -154,8 +154,8 @@ def test_files_of_one_kind_are_read_by_one_command():
 
     words = words_of(found)
 
-    assert set(words) == {"bus-replay", "sentinel-replay"}
-    assert {"p", "l1", "l2", "n"} < set(words["bus-replay"])
+    assert set(words) == {"history", "sentinel-replay"}
+    assert {"p", "l1", "l2", "n"} < set(words["history"])
     assert "s" in words["sentinel-replay"]
 
 

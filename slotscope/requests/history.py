@@ -1,4 +1,4 @@
-"""What ``bus-replay`` is asked."""
+"""Options of ``slotscope history``."""
 
 from __future__ import annotations
 

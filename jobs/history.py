@@ -1,6 +1,6 @@
-"""What did every node believe, when, and why?
+"""Reconstruct cluster history from server logs, polls, metrics and captures of the cluster bus, together or alone.
 
-Reads captures of the cluster bus, CLUSTER NODES polls and server logs, together or alone; writes bronze/bus_messages,
+Writes bronze/bus_messages,
 bronze/slot_bitmaps, bronze/bad_records, when given bronze/node_polls and bronze/log_events, when asked
 bronze/gossip_entries, and silver/node_views, disagreements, failure_reports, votes, epochs, events, slot_owners, links,
 memberships, ignored_inputs, replay_state and replays.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from slotscope.requests.bus_replay import Request
+from slotscope.requests.history import Request
 from slotscope.runtime import cli
 
 if TYPE_CHECKING:
@@ -30,9 +30,10 @@ def run(spark: SparkSession, request: Request, inputs: Inputs | None = None) -> 
 
 
 def command(request: Request = Request()) -> int | None:
-    """Replay captured cluster-bus traffic: what every node believed over time, and why.
+    """Reconstruct the history of a cluster: roles, slots, failovers, outages, restarts.
 
-    New files of a series are folded in without reading the old ones again: name them all, or by the same glob.
+    Takes any mix of server logs, polls, metrics and captures of the cluster bus; `look FILES` finds out which is which. When new files
+    of a series arrive, name them all, or use the same glob: known files are not read again.
     """
     from slotscope.pipelines.bus.inputs import check_request
     from slotscope.reports.records import print_records
@@ -40,7 +41,7 @@ def command(request: Request = Request()) -> int | None:
     from slotscope.runtime.text import printable
 
     inputs = check_request(request)
-    outcome = run(request.session("bus-replay"), request, inputs)
+    outcome = run(request.session("history"), request, inputs)
     told = with_runs(outcome, request.root, outcome.snapshot) if request.json else outcome
     print_records(told, lambda: map(printable, outcome.lines()), as_json=request.json, stream=sys.stdout)
     return cli.PARTIAL if outcome.bad_records and request.permissive else None
