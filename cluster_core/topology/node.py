@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from cluster_core.slots.node_flags import NodeFlags
+from cluster_core.slots.node_flags import GONE, NodeFlags
 from cluster_core.slots.slot_map import SlotMap
 from cluster_core.slots.slot_set import SlotSet
 
@@ -45,6 +45,11 @@ class Node:
     def is_master(self) -> bool:
         """Whether the node is a master."""
         return NodeFlags.MASTER in self.flags
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the node has failed, or has no address, and owns no slot: plans neither count it nor become stale by it."""
+        return not self.slots and bool(self.flags & GONE)
 
     @property
     def address(self) -> str:

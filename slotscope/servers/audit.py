@@ -15,6 +15,7 @@ from typing import Any, Final
 from cluster_core.errors import DecodeError
 from cluster_core.formats.slot_stats import COUNTERS, METRICS
 from cluster_core.rebalance.audit import CounterWindow, Measured, NodeView
+from cluster_core.rebalance.execution.cluster_now import ClusterSight, sight_of
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.topology.node import Topology
@@ -85,6 +86,10 @@ class LiveCluster:
     views: Sequence[NodeView]
     links: Mapping[str, Link]
     topologies: Mapping[str, Topology]
+
+    def sight(self) -> ClusterSight:
+        """What the nodes believe, as an execution sees it."""
+        return ClusterSight({node: sight_of(topology) for node, topology in self.topologies.items()})
 
     def masters(self) -> list[LiveMaster]:
         """Count the keys of every slot on its owner, one pipeline a master."""

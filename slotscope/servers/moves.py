@@ -37,6 +37,8 @@ class LiveNodes:
     access: Access
     ids: tuple[str, ...]
     addresses: dict[str, Address] = field(default_factory=dict)
+    """Of all nodes of the cluster."""
+    _owners: tuple[str, ...] = ()
     _links: dict[str, NodeLink] = field(default_factory=dict)
     _timeouts_ms: dict[str, int] = field(default_factory=dict)
     _pool: ThreadPoolExecutor | None = None
@@ -56,7 +58,12 @@ class LiveNodes:
                 f"{first}: the cluster does not know {self.ids[0]}, a master of the plan, nor any other: "
                 "is it the cluster that the plan was made for?"
             )
-        self.addresses = {node: found[node] for node in self.ids if node in found}
+        self.addresses = found
+        self._owners = tuple(node.id for node in topology.masters() if node.slots and node.id in found)
+
+    def masters(self) -> dict[str, Address]:
+        """Where the plan's masters are, and those that own slots: one of them may have been promoted since the plan was made."""
+        return {node: self.addresses[node] for node in (*self.ids, *self._owners) if node in self.addresses}
 
     def look(self, nodes: Sequence[str], within_s: float = ANSWER_S) -> ClusterSight:
         """Ask *nodes* what they believe, side by side; each has *within_s* to say all of it."""
@@ -99,9 +106,9 @@ class LiveNodes:
         return self._pool.map(function, nodes)
 
     def _learn(self, sight: NodeSight) -> None:
-        """A node that came back under another address is found where the others see it."""
-        for node in self.ids:
-            host, _, port = sight.addresses.get(node, "").rpartition(":")
+        """A node that came back under another address, or joined, is found where the others see it."""
+        for node, address in sight.addresses.items():
+            host, _, port = address.rpartition(":")
             if node != sight.id and port.isdigit() and int(port) and host and node not in self._links:
                 known = self.addresses.get(node)
                 self.addresses[node] = Address(host, int(port), known.name if known else "")

@@ -154,7 +154,8 @@ def _agreed(visits: Sequence[Visit], first: Address) -> tuple[Topology, list[Vis
         if node.migrating or node.importing or visit.me.migrating or visit.me.importing:
             slots = SlotSet([*visit.me.migrating, *visit.me.importing])
             raise InputError(
-                f"{node.address}: slots {slots} are open: finish or close them first (slotscope execute-plan, or redis-cli --cluster fix)"
+                f"{node.address}: slots {slots} are open: slotscope rebalance {first} --apply closes those that its unfinished plan opened, "
+                "redis-cli --cluster fix any others"
             )
         masters.append(visit)
     return topology, masters

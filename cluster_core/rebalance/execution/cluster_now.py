@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -51,7 +51,7 @@ class JobSight:
 class NodeSight:
     """One node: what it is and what it believes.
 
-    *owners* holds the slots of every node as this one sees them, *epochs* the config epochs of the masters.  *migrating* and
+    *owners* holds the slots of every node as this one sees them, *epochs* the config epochs of the masters that plans count (`Node.is_gone`).  *migrating* and
     *importing* are its own open slots with the id of the other end, *open_keys* how many keys it holds in them.
     """
 
@@ -103,13 +103,14 @@ class ClusterSight:
     lost: Mapping[str, str] = field(default_factory=dict)
 
     def owner_list(self) -> list[str]:
-        """Return the owner of every slot: the node that claims it for itself, else what the first node says, else ``""``."""
+        """Return the owner of every slot: the node that claims it for itself, else the one with the highest config epoch of those that nodes name."""
         owners = [""] * SLOT_COUNT
-        for node in self.nodes.values():
-            for owner, slots in node.owners.items():
-                if owner not in self.nodes:
-                    for slot in slots:
-                        owners[slot] = owners[slot] or owner
+        epochs = self.epochs()
+        silent = {owner for node in self.nodes.values() for owner in node.owners} - self.nodes.keys()
+        for owner in sorted(silent, key=lambda name: (epochs.get(name, 0), name)):
+            for node in self.nodes.values():
+                for slot in node.owners.get(owner, ()):
+                    owners[slot] = owner
         for node in sorted(self.nodes.values(), key=lambda n: n.config_epoch):
             for slot in node.own:
                 owners[slot] = node.id
@@ -132,6 +133,24 @@ class ClusterSight:
             found |= anywhere - everywhere
         return found
 
+    def misinformed(self, slots: Collection[int]) -> dict[str, dict[int, str]]:
+        """Return, by node, those of *slots* whose owner it does not know, each with that owner.
+
+        A node that imports a slot keeps its old owner until the slot is closed, also after a failover; while that old owner is failing
+        or a replica the node says ``cluster_state:fail`` and serves nobody (`clusterUpdateSlotsConfigWith` skips such slots).
+        """
+        owners = self.owner_list() if slots else []
+        found: dict[str, dict[int, str]] = {}
+        for node in self.nodes.values():
+            wrong = {
+                slot: owners[slot]
+                for slot in slots
+                if owners[slot] not in ("", node.id) and slot not in node.owners.get(owners[slot], ())
+            }
+            if wrong:
+                found[node.id] = wrong
+        return found
+
     def open_slots(self) -> dict[int, tuple[str, str]]:
         """Return the open slots with their source and target as the marks name them."""
         found: dict[int, tuple[str, str]] = {}
@@ -148,13 +167,17 @@ class ClusterSight:
         return list(jobs.values())
 
     def epochs(self) -> dict[str, int]:
-        """Return the config epoch of every master, its own word first."""
-        found: dict[str, int] = {}
+        """Return the config epoch of every master: its own word, else the highest of the nodes that list it, if these are most.
+
+        A single node may list a master that failed long ago: with slots which it imports from there.
+        """
+        listed: dict[str, list[int]] = {}
         for node in self.nodes.values():
             for name, epoch in node.epochs.items():
                 if name not in self.nodes:
-                    found[name] = max(found.get(name, 0), epoch)
-        return found | {node.id: node.config_epoch for node in self.nodes.values() if node.is_master}
+                    listed.setdefault(name, []).append(epoch)
+        others = {name: max(epochs) for name, epochs in listed.items() if 2 * len(epochs) > len(self.nodes)}
+        return others | {node.id: node.config_epoch for node in self.nodes.values() if node.is_master}
 
 
 def read_node(node_id: str, nodes: bytes, cluster_info: bytes, info: bytes) -> NodeSight:
@@ -162,29 +185,16 @@ def read_node(node_id: str, nodes: bytes, cluster_info: bytes, info: bytes) -> N
     topology = _topology(nodes, node_id)
     if topology.my_id != node_id:
         raise DecodeError(f"the answer of {topology.my_id}, not of {node_id}", offset=0, source=node_id)
-    me = topology.by_id[node_id]
     state, facts = _facts(cluster_info), _facts(info)
     product, version = read_server(facts)
-    doubt = NodeFlags.FAIL | NodeFlags.PFAIL
     keyspace = {name[2:]: text for name, text in facts.items() if name[:2] == "db" and name[2:].isdigit()}
     keys = {int(name): _number(text.partition("keys=")[2].partition(",")[0]) for name, text in keyspace.items()}
-    return NodeSight(
-        id=node_id,
-        address=me.address,
-        is_master=me.is_master,
-        master=me.master_id or "",
-        config_epoch=me.config_epoch,
+    return replace(
+        sight_of(topology),
         product=product,
         version=version,
         cluster_ok=state.get("cluster_state") == "ok",
         slots_ok=_number(state.get("cluster_slots_ok", "0")),
-        owners={node.id: node.slots for node in topology.nodes if node.slots},
-        epochs={node.id: node.config_epoch for node in topology.nodes if node.is_master},
-        addresses={node.id: node.address for node in topology.nodes if node.port},
-        bus_ports={node.id: node.cport for node in topology.nodes if node.cport},
-        doubted=tuple(node.id for node in topology.nodes if node.flags & doubt),
-        migrating=me.migrating,
-        importing=me.importing,
         used_memory=_number(facts.get("used_memory", "0")),
         data_memory=_number(facts.get("used_memory_dataset", "0")),
         memory_max=_number(facts.get("maxmemory", "0")),
@@ -194,6 +204,26 @@ def read_node(node_id: str, nodes: bytes, cluster_info: bytes, info: bytes) -> N
         ),
         keys=sum(keys.values()),
         databases=tuple(sorted(number for number, held in keys.items() if held)),
+    )
+
+
+def sight_of(topology: Topology) -> NodeSight:
+    """Return what a node says in CLUSTER NODES; KeyError where it does not name itself."""
+    me = topology.by_id[topology.my_id or ""]
+    doubt = NodeFlags.FAIL | NodeFlags.PFAIL
+    return NodeSight(
+        id=me.id,
+        address=me.address,
+        is_master=me.is_master,
+        master=me.master_id or "",
+        config_epoch=me.config_epoch,
+        owners={node.id: node.slots for node in topology.nodes if node.slots},
+        epochs={node.id: node.config_epoch for node in topology.masters() if not node.is_gone},
+        addresses={node.id: node.address for node in topology.nodes if node.port},
+        bus_ports={node.id: node.cport for node in topology.nodes if node.cport},
+        doubted=tuple(node.id for node in topology.nodes if node.flags & doubt),
+        migrating=me.migrating,
+        importing=me.importing,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -63,6 +63,21 @@ class Journal:
     def holds(self, slot: int, target: str) -> bool:
         """Return whether *slot*, which *target* has, came there by this plan: it is written down as done, or was begun and never ended."""
         return target in (self.left.get(slot), *self.pending.get(slot, ()))
+
+    def renamed(self, names: Mapping[str, str]) -> Journal:
+        """Return this journal with the nodes that *names* has called by their new names."""
+
+        def now(name: str) -> str:
+            return names.get(name, name)
+
+        return Journal(
+            {slot: (now(source), now(target)) for slot, (source, target) in self.intents.items()},
+            tuple(map(now, self.receivers)),
+            tuple(map(now, self.givers)),
+            {slot: (now(source), now(target)) for slot, (source, target) in self.pending.items()},
+            {slot: now(target) for slot, target in self.left.items()},
+            self.has_ended,
+        )
 
     @property
     def is_empty(self) -> bool:

@@ -16,7 +16,7 @@ from cluster_core.rebalance.execution import server_jobs
 from cluster_core.rebalance.execution import setslot as by_hand
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
 from cluster_core.rebalance.execution.commands import Path
-from cluster_core.rebalance.execution.effects import Clock, Look, Steps, Wait
+from cluster_core.rebalance.execution.effects import Clock, Steps, Wait
 from cluster_core.rebalance.execution.journal import Journal, Step, StepKind, read_journal
 from cluster_core.rebalance.execution.pace import CALM_S, Pace
 from cluster_core.rebalance.execution.refusals import (
@@ -25,20 +25,21 @@ from cluster_core.rebalance.execution.refusals import (
     is_ours,
     left_alone,
     name_of,
-    promoted,
-    promotion,
     refusals,
     taken_away,
     with_names,
 )
 from cluster_core.rebalance.execution.remaining import ends_of, moves_by_slot, remaining, seconds_of
 from cluster_core.rebalance.execution.revival import as_revived, emptied, revive
-from cluster_core.rebalance.execution.run_state import Settings, Stop, StuckError, Work
-from cluster_core.rebalance.execution.waits import NODE_TIMEOUT_DEFAULT_MS, migrate_ms, migrate_sentence
+from cluster_core.rebalance.execution.run_state import FailoverError, Settings, Stop, StuckError, Work
+from cluster_core.rebalance.execution.succession import Present, failover_notes, see
+from cluster_core.rebalance.execution.waits import NODE_TIMEOUT_DEFAULT_MS, migrate_ms, migrate_notes
 from cluster_core.rebalance.ordering import Batch
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.slot_set import SlotSet
 
+FAILOVERS_MAX = 8
+"""Failovers after which one run gives up."""
 NOTHING_TO_TAKE_BACK = "nothing to roll back: the plan left no slot anywhere but where it was before"
 
 
@@ -87,7 +88,7 @@ def foresee(
     """Return what a run would do with the cluster as *sight* has it: the dry run."""
     back = journal if rollback else None
     away = sight.lost
-    sight = _as_needed(sight, back)
+    sight = _as_needed(stored, sight, back)
     revived = emptied(sight, journal, list(ends_of(remaining(stored, sight.owner_list(), back=back)))) if revive else ()
     sight = as_revived(stored, sight, revived)
     owners = sight.owner_list()
@@ -97,21 +98,32 @@ def foresee(
     now = Situation(stored, sight, journal, path, batches, rollback)
     in_place = bool(sight.nodes) and not sight.lost and _is_there(now, owners)
     notes: list[str] = []
-    if rollback and sight.nodes:
-        missing = [name_of(stored, node) for node in sorted(away.keys() - sight.lost.keys())]
-        notes += [f"{name} does not answer, and the way back does not need it" for name in missing]
-        notes += left_alone(stored, owners, journal)
+    if sight.nodes:
+        unneeded = [name_of(stored, node) for node in sorted(away.keys() - sight.lost.keys())]
+        notes += [f"{name} does not answer; no slot moves from or to it" for name in unneeded]
+        notes += left_alone(stored, owners, journal) if rollback else []
+    timeout_ms = migrate_ms(sight, patience_s)
+    if path is Path.LEGACY and batches:
+        notes += migrate_notes(stored, sight, timeout_ms)
     return Prospect(
         now, path, tuple(batches), tuple(seconds_of(stored, batches, path, bytes_per_s_max)), () if in_place else tuple(refusals(now)), in_place,
-        revived, _wanted(now, owners), tuple(notes), migrate_ms(sight, patience_s),
+        revived, _wanted(now, owners), tuple(notes), timeout_ms,
     )  # fmt: skip
 
 
-def _as_needed(sight: ClusterSight, back: Journal | None) -> ClusterSight:
-    """Return *sight* without those of the silent masters that the way *back* does not need: no slot went from or to them."""
-    if back is None:
+def _as_needed(stored: StoredPlan, sight: ClusterSight, back: Journal | None) -> ClusterSight:
+    """Return *sight* without the silent masters that are not needed: on the way *back* those that no slot went from or to.
+
+    Forwards those that own no slot, and that no slot is still to come from or to go to.
+    """
+    if not sight.lost or not sight.nodes:
         return sight
-    return ClusterSight(sight.nodes, {node: why for node, why in sight.lost.items() if node in back.ends})
+    if back is not None:
+        needed = back.ends
+    else:
+        owners = sight.owner_list()
+        needed = {*owners, *ends_of(remaining(stored, owners))}
+    return ClusterSight(sight.nodes, {node: why for node, why in sight.lost.items() if node in needed})
 
 
 def _is_there(now: Situation, owners: Sequence[str]) -> bool:
@@ -156,47 +168,69 @@ class Execution:
         return self.stop
 
     def run(self) -> Steps[Outcome]:
-        """Yield effects, return the outcome."""
+        """Yield effects, return the outcome.
+
+        A failover in the middle ends the run with nothing left open: the next one goes on with the promoted replica.
+        """
         journal = read_journal(self.steps)
-        sight: ClusterSight = yield Look(tuple(node.id for node in self.stored.nodes))
-        prospect = self._foresee(sight, journal, self.path)
-        sight = _as_needed(sight, journal if self.settings.rollback else None)
-        work = self.work = Work(self.stored, self.settings, prospect.path, journal, self.stop)
+        was_replaced = ""
+        for _ in range(FAILOVERS_MAX):
+            now = yield from see(self.stored, journal)
+            try:
+                return (yield from self._run(now, was_replaced))
+            except FailoverError:
+                work = self.work
+                assert work is not None
+                journal = work.journal.renamed(work.plan_ids)
+                again = yield from see(self.stored, journal)
+                was_replaced = "; ".join(failover_notes(self.stored, again)) or was_replaced
+        return Outcome(
+            Verdict.PAUSED, (f"paused: {was_replaced}, the last of {FAILOVERS_MAX} failovers; {self._next()}",)
+        )
+
+    def _run(self, now: Present, was_replaced: str) -> Steps[Outcome]:
+        """Run once with the masters of *now*; *was_replaced* tells of a failover in this run, after which slots are closed and none is moved."""
+        journal, sight = now.journal, now.sight
+        prospect = self._foresee(now.stored, sight, journal, self.path)
+        sight = _as_needed(now.stored, sight, journal if self.settings.rollback else None)
+        work = self.work = Work(now.stored, self.settings, prospect.path, journal, self.stop)
+        work.plan_ids = {new: old for old, new in now.replaced.items()}
         work.before = sight
         work.pace = Pace(self.settings.bytes_per_s_max, self.settings.latency_ms_max)
-        work.without = frozenset(node.id for node in self.stored.nodes) - sight.nodes.keys() - sight.lost.keys()
+        work.without = frozenset(node.id for node in now.stored.nodes) - sight.nodes.keys() - sight.lost.keys()
         work.migrate_ms = prospect.migrate_ms
+        notes = (*failover_notes(self.stored, now), *prospect.notes)
         if prospect.in_place:
             if not journal.has_ended:  # killed between the last move and its row
                 yield from work.note_arrivals(sight)
                 yield from work.note(Step(self._end()))
-            return Outcome(Verdict.IN_PLACE, (self._in_place(), *prospect.notes))
+            return Outcome(Verdict.IN_PLACE, (self._in_place(), *notes))
         left = bool(by_hand.unfinished(work, sight)) and not sight.lost
-        before = Situation(self.stored, sight, journal, prospect.path, rollback=self.settings.rollback)
-        if prospect.refusals and not (left and not refusals(before)):
+        before = Situation(now.stored, sight, journal, prospect.path, rollback=self.settings.rollback)
+        if prospect.refusals and not was_replaced and not (left and not refusals(before)):
             yield from work.note(Step(StepKind.REFUSED, detail=prospect.refusals[0]))
             return Outcome(Verdict.REFUSED, prospect.refusals)
-        direction = "back" if self.settings.rollback else "forward"
-        yield from work.note(Step(StepKind.STARTED, detail=direction, path=prospect.path.value))
-        if prospect.path is Path.LEGACY:
-            yield from work.tell(migrate_sentence(self.stored, sight, work.migrate_ms))
+        if not was_replaced:
+            direction = "back" if self.settings.rollback else "forward"
+            yield from work.note(Step(StepKind.STARTED, detail=direction, path=prospect.path.value))
+            if notes:
+                yield from work.tell("; ".join(notes))
         try:
+            if was_replaced:
+                yield from work.tell(f"{was_replaced}: closing open slots")
+                yield from self._finish_earlier(work, (yield from work.look()))
+                return (yield from self._paused(work, f": {was_replaced}"))
             return (yield from self._carry_out(work, sight, prospect.notes))
         except StuckError as error:
-            still_open, sight = yield from by_hand.close_untouched(work)
-            replaced = list(promoted(self.stored, sight))
-            why = promotion(self.stored, sight, replaced[0]) if replaced else with_names(self.stored, str(error), sight)
-            mended = ", with keys at their targets: redis-cli --cluster fix brings these back" if replaced else ""
-            open_slots = f"slots {SlotSet(still_open)} are left open{mended}; " if still_open else ""
+            still_open = yield from by_hand.close_untouched(work)
+            why = "; ".join(filter(None, (was_replaced, with_names(now.stored, str(error), sight))))
+            open_slots = f"slots {SlotSet(still_open)} are left open; " if still_open else ""
             yield from work.note(Step(StepKind.PAUSED, detail=why))
-            how = self._next() if not replaced else (
-                f"make a new plan, or take this one back: CLUSTER FAILOVER at {', '.join(map(work.name, replaced))}, then --rollback"
-            )  # fmt: skip
-            return Outcome(Verdict.PAUSED, (f"paused: {why}; {self._so_far(work)}{open_slots}{how}",))
+            return Outcome(Verdict.PAUSED, (f"paused: {why}; {self._so_far(work)}{open_slots}{self._next()}",))
 
     def _carry_out(self, work: Work, sight: ClusterSight, notes: tuple[str, ...]) -> Steps[Outcome]:
         sight = yield from self._finish_earlier(work, sight)
-        prospect = self._foresee(sight, work.journal, work.path)
+        prospect = self._foresee(work.stored, sight, work.journal, work.path)
         if prospect.refusals:  # said only now where slots were open: those come first
             yield from work.note(Step(StepKind.REFUSED, detail=prospect.refusals[0]))
             return Outcome(Verdict.REFUSED, prospect.refusals)
@@ -209,26 +243,26 @@ class Execution:
             yield Wait(CALM_S)
             yield from work.await_calm()
         run_batch = by_hand.run_batch if work.path is Path.LEGACY else server_jobs.run_batch
-        count = len(self.stored.batches)
+        count = len(work.stored.batches)
         for index, batch in enumerate(batches):
             if work.stop:
-                return (yield from self._paused(work, f"before batch {batch.number} of {count}"))
+                return (yield from self._paused(work, f" before batch {batch.number} of {count}"))
             yield from work.tell(f"batch {batch.number} of {count}: {_in_words(work, batch)}")
             complete = yield from run_batch(work, batch)
             if not complete:
-                return (yield from self._paused(work, f"in batch {batch.number} of {count}"))
+                return (yield from self._paused(work, f" in batch {batch.number} of {count}"))
             yield from work.settle({target: SlotSet(slots) for target, slots in _arrivals(batch).items()})
             last = index == len(batches) - 1
             if not last and (work.stop or batch.number == self.settings.pause_after):
-                return (yield from self._paused(work, f"after batch {batch.number} of {count}"))
+                return (yield from self._paused(work, f" after batch {batch.number} of {count}"))
             if not last and self.settings.pause_between_s:
                 yield Wait(self.settings.pause_between_s)
         return (yield from self._finished(work, prospect.wanted, notes))
 
-    def _foresee(self, sight: ClusterSight, journal: Journal, path: Path | None) -> Prospect:
+    def _foresee(self, stored: StoredPlan, sight: ClusterSight, journal: Journal, path: Path | None) -> Prospect:
         how = self.settings
         return foresee(
-            self.stored,
+            stored,
             sight,
             journal,
             path,
@@ -274,13 +308,13 @@ class Execution:
         )
 
     def _paused(self, work: Work, where: str) -> Steps[Outcome]:
-        yield from work.note(Step(StepKind.PAUSED, detail=where))
-        return Outcome(Verdict.PAUSED, (f"paused {where}; {self._so_far(work)}{self._next()}",))
+        yield from work.note(Step(StepKind.PAUSED, detail=where.lstrip(": ")))
+        return Outcome(Verdict.PAUSED, (f"paused{where}; {self._so_far(work)}{self._next()}",))
 
     def _so_far(self, work: Work) -> str:
-        moved = moved_so_far(self.stored, work.journal)
+        moved = moved_so_far(work.stored, work.journal)
         where = "still where the plan moved them" if self.settings.rollback else "in place"
-        return f"{moved} of {len(self.stored.plan.moves)} slots are {where}; "
+        return f"{moved} of {len(work.stored.plan.moves)} slots are {where}; "
 
     def _next(self) -> str:
         if self.settings.rollback:

@@ -15,7 +15,8 @@ from cluster_core.rebalance.execution.pace import Pace, sizes_of, unwell
 from cluster_core.rebalance.execution.refusals import name_of
 from cluster_core.rebalance.execution.remaining import seconds_of
 from cluster_core.rebalance.execution.reshard import Migrate, Send
-from cluster_core.rebalance.execution.waits import ANSWER_S_MIN, NODE_TIMEOUT_DEFAULT_MS, answer_s
+from cluster_core.rebalance.execution.succession import successors, with_current_marks
+from cluster_core.rebalance.execution.waits import ANSWER_S, ANSWER_S_MIN, NODE_TIMEOUT_DEFAULT_MS, answer_s
 from cluster_core.rebalance.ordering import Batch
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.slot_set import SlotSet
@@ -38,6 +39,10 @@ class Stop(IntEnum):
 
 class StuckError(ProtocolError):
     """It cannot go on by itself; the message says what to do.  Everything is as the journal has it, and can be taken up again."""
+
+
+class FailoverError(ProtocolError):
+    """A replica was promoted in place of a master of the plan while the run was at work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,8 @@ class Work:
     path: Path
     journal: Journal
     stop: Stop = Stop.NO
+    plan_ids: Mapping[str, str] = field(default_factory=dict)
+    """The ids that the plan has for masters whose replicas were promoted since: the journal is written with these."""
     begun_s: float = 0.0
     expected_s: float = 0.0
     passed_s: float = 0.0
@@ -139,7 +146,13 @@ class Work:
         """Write *steps* into the journal and remember what they say."""
         if not steps:
             return
-        yield Note(steps)
+        ids = self.plan_ids
+        yield Note(
+            tuple(
+                step._replace(source=ids.get(step.source, step.source), target=ids.get(step.target, step.target))
+                for step in steps
+            )
+        )
         self.journal = read_journal(steps, self.journal)
 
     def note_arrivals(self, sight: ClusterSight) -> Steps[None]:
@@ -168,7 +181,7 @@ class Work:
             yield from self.await_calm()
         if now_s - self.seen_s < WELL_S:
             return
-        sentence = self._unwell((yield Look(self.nodes)))
+        sentence = self._unwell((yield from self.glance(self.nodes)))
         if sentence:
             yield from self.tell(f"waiting: {sentence}")
             yield from self.look_until(self._unwell, self.settings.patience_s)
@@ -194,6 +207,13 @@ class Work:
         lost = [f"{self.name(node)} does not answer: {why}" for node, why in sight.lost.items()]
         return lost[0] if lost else unwell(self.stored, sight, self.before, self.receivers)
 
+    def glance(self, nodes: tuple[str, ...], within_s: float = ANSWER_S) -> Steps[ClusterSight]:
+        """Return what *nodes* say, or do not say; FailoverError where a replica has replaced one of them."""
+        sight: ClusterSight = yield Look(nodes, within_s)
+        if successors(self.stored, sight, self.journal):
+            raise FailoverError("a replica was promoted")
+        return with_current_marks(sight, self.journal, {old: new for new, old in self.plan_ids.items()})
+
     def look(self, nodes: tuple[str, ...] = ()) -> Steps[ClusterSight]:
         """Return what *nodes* (none: every master of the plan) say; waits for those that are away, StuckError when one stays away."""
         return (yield from self.look_until(lambda sight: "", self.settings.patience_s, nodes))
@@ -215,7 +235,7 @@ class Work:
         begun_s = now_s = yield Clock()
         pause_s = LOOK_PAUSE_S
         while True:
-            sight: ClusterSight = yield Look(nodes or self.nodes, answer_s(begun_s + patience_s - now_s))
+            sight = yield from self.glance(nodes or self.nodes, answer_s(begun_s + patience_s - now_s))
             lost = [f"{self.name(node)} does not answer: {why}" for node, why in sight.lost.items()]
             sentence = lost[0] if lost else unmet(sight)
             if not sentence:

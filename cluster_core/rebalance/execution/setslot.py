@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from cluster_core.errors import ProtocolError
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
-from cluster_core.rebalance.execution.effects import Answered, Clock, Look, Lost, Steps, Wait
+from cluster_core.rebalance.execution.effects import Answered, Clock, Lost, Steps, Wait
 from cluster_core.rebalance.execution.journal import Step, StepKind, intents_of
 from cluster_core.rebalance.execution.pace import cut, sizes_of
 from cluster_core.rebalance.execution.remaining import waves
@@ -171,15 +171,20 @@ def mend(work: Work, sight: ClusterSight) -> Steps[str | None]:
 
     Returns why that did not work, None when it did.
     """
+    sight = yield from _tell_owners(work, sight)
+    left = unfinished(work, sight)
     pairs: dict[tuple[str, str], list[int]] = {}
-    for slot in unfinished(work, sight):
+    for slot in left:
         pairs.setdefault(work.journal.intents[slot], []).append(slot)
     for jobs in waves([Job(source, target, tuple(slots), ()) for (source, target), slots in pairs.items()]):
         pending: list[tuple[SlotMove, Event]] = []
         for job in jobs:
-            target = sight.nodes[job.target]
+            target, source = sight.nodes[job.target], sight.nodes[job.source]
             for slot in job.slots:
-                move = _move(work, slot, job.source, job.target, target.open_keys.get(slot, 0))
+                is_counted = slot in target.importing or slot not in source.migrating
+                # a promoted replica does not import what its master imported, and holds the keys: that can only go on
+                keys_sent = target.open_keys.get(slot, 0) if is_counted else 1
+                move = _move(work, slot, job.source, job.target, keys_sent)
                 pending.append((move, Owned() if slot in target.own else Started()))
         failure = yield from walk(work, pending)
         yield from work.note(*_results(0, [move for move, _ in pending], 0.0, failure))
@@ -188,16 +193,48 @@ def mend(work: Work, sight: ClusterSight) -> Steps[str | None]:
     return None
 
 
-def close_untouched(work: Work) -> Steps[tuple[list[int], ClusterSight]]:
+def _tell_owners(work: Work, sight: ClusterSight) -> Steps[ClusterSight]:
+    """Tell importing nodes who owns slots of the plan after a failover, and return what all say once the cluster is ok for all of them.
+
+    They do not hear of it by gossip (`ClusterSight.misinformed`).
+    """
+
+    def wrong_owners(sight: ClusterSight) -> list[tuple[str, int, str]]:
+        found = sight.misinformed(unfinished(work, sight))
+        return [
+            (node, slot, owner)
+            for node, slots in found.items()
+            for slot, owner in slots.items()
+            if owner == work.journal.intents[slot][0] and slot in sight.nodes[node].importing
+        ]
+
+    def unmet(sight: ClusterSight) -> str:
+        wrong = wrong_owners(sight)
+        for node, _, owner in wrong:
+            if owner not in sight.nodes[node].epochs:
+                return f"{work.name(node)} does not know that {work.name(owner)} is a master"
+        misinformed = {node for node, _, _ in wrong}
+        failing = [node.id for node in sight.nodes.values() if not node.cluster_ok and node.id not in misinformed]
+        return f"{work.name(failing[0])} says that the cluster is not ok (cluster_state)" if failing else ""
+
+    if not wrong_owners(sight):
+        return sight
+    sight = yield from work.look_until(unmet, work.settings.patience_s)
+    yield from work.ask(
+        [Send(node, ("CLUSTER", "SETSLOT", str(slot), "NODE", owner)) for node, slot, owner in wrong_owners(sight)]
+    )
+    return (yield from work.look_when_ok())
+
+
+def close_untouched(work: Work) -> Steps[list[int]]:
     """Close the open slots of which no key has moved, after what went on could not.
 
-    Returns those that stay open, as far as that can be seen, and what was seen last.
+    Returns those that stay open, as far as that can be seen; while a master does not answer none is closed.
     """
-    look = Look(work.nodes, answer_s(work.settings.patience_s))
-    sight: ClusterSight = yield look
-    left = {} if sight.lost else _opened(work, sight)
-    if not left:
-        return [], sight
+    sight = yield from work.glance(work.nodes, answer_s(work.settings.patience_s))
+    left = _opened(work, sight)
+    if sight.lost or not left:
+        return sorted(sight.open_slots().keys() & left.keys())
     work.stop = Stop.CANCEL
     yield from mend(work, sight)
     mine = unfinished(work, sight)
@@ -210,8 +247,8 @@ def close_untouched(work: Work) -> Steps[tuple[list[int], ClusterSight]]:
             and not sight.nodes[target].open_keys.get(slot)
         ]
     )  # others own these now: nobody sends a key to where they were to go
-    sight = yield look
-    return sorted(sight.open_slots().keys() & left.keys()), sight
+    sight = yield from work.glance(work.nodes, answer_s(work.settings.patience_s))
+    return sorted(sight.open_slots().keys() & left.keys())
 
 
 def _opened(work: Work, sight: ClusterSight) -> dict[int, str]:

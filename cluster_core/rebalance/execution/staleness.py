@@ -1,4 +1,4 @@
-"""Is the cluster still the one that a plan was made for?  Owners of slots and config epochs of masters, as one digest."""
+"""Whether the cluster is still the one that a plan was made for: owners of slots and masters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cluster_core.rebalance.plan import slot_ranges
 from cluster_core.rebalance.stored_plan import StoredPlan
 
 DIFFERENCES_MAX = 20
-"""Differences that are put into words; more say no more."""
+"""Differences that are reported."""
 
 
 def hash_state(owners: Sequence[str], config_epochs: Mapping[str, int]) -> str:
@@ -25,7 +25,11 @@ def hash_state(owners: Sequence[str], config_epochs: Mapping[str, int]) -> str:
 
 
 def differences(stored: StoredPlan, owners: Sequence[str], config_epochs: Mapping[str, int]) -> list[str]:
-    """Return what is no longer as *stored* has it, a sentence each, `DIFFERENCES_MAX` at most; none if all is as it was."""
+    """Return what differs from the state that *stored* was made for, a sentence each, `DIFFERENCES_MAX` at most.
+
+    A config epoch may rise: a failover and a moved slot raise it, and owners tell whether slots moved.  A lower one means a server that
+    was reset or restored.
+    """
     found = []
     planned = {node.id: node.config_epoch for node in stored.nodes}
     changed: dict[tuple[str, str], list[int]] = {}
@@ -40,6 +44,6 @@ def differences(stored: StoredPlan, owners: Sequence[str], config_epochs: Mappin
     for node in config_epochs.keys() - planned.keys():
         found.append(f"{node} is a master of the cluster that the plan does not know")
     for node in planned.keys() & config_epochs.keys():
-        if planned[node] != config_epochs[node]:
-            found.append(f"config epoch of {node} is {config_epochs[node]}, in the plan {planned[node]}")
+        if planned[node] > config_epochs[node]:
+            found.append(f"config epoch of {node} fell to {config_epochs[node]}, from {planned[node]} in the plan")
     return sorted(found)[:DIFFERENCES_MAX]

@@ -33,11 +33,13 @@ def migrate_ms(sight: ClusterSight, patience_s: float) -> int:
     return max(1, int(min(shortest / 2, max(patience_s, ANSWER_S_MIN) * 500, MIGRATE_MS_MAX)))
 
 
-def migrate_sentence(stored: StoredPlan, sight: ClusterSight, timeout_ms: int) -> str:
-    """Say how long a source waits for its target, and what is assumed where a master does not tell its cluster-node-timeout."""
-    untold = [name_of(stored, node.id) for node in sight.nodes.values() if not node.node_timeout_ms]
-    said = f"MIGRATE gives up after {timeout_ms / 1000:g} s without an answer, half of cluster-node-timeout or of --patience"
-    if not untold:
-        return said
-    who = untold[0] + (f" and {len(untold) - 1} more do" if len(untold) > 1 else " does")
-    return f"{said}; {who} not tell it (CONFIG GET): {NODE_TIMEOUT_DEFAULT_MS / 1000:g} s, the default, is assumed"
+def migrate_notes(stored: StoredPlan, sight: ClusterSight, timeout_ms: int) -> list[str]:
+    """Return the assumption behind MIGRATE's timeout, where a master does not report its cluster-node-timeout."""
+    silent = [name_of(stored, node.id) for node in sight.nodes.values() if not node.node_timeout_ms]
+    if not silent:
+        return []
+    who = silent[0] + (f" and {len(silent) - 1} more do" if len(silent) > 1 else " does")
+    return [
+        f"{who} not report cluster-node-timeout (CONFIG GET): the default, {NODE_TIMEOUT_DEFAULT_MS / 1000:g} s, is assumed, "
+        f"and MIGRATE gives up after {timeout_ms / 1000:g} s"
+    ]

@@ -36,7 +36,6 @@ from cluster_core.rebalance.goal.placement_text import Located, Path, read_locat
 from cluster_core.rebalance.goal.problem import Master
 from cluster_core.rebalance.stored_plan import PlannedNode
 from cluster_core.sizes import UNITS
-from cluster_core.slots.node_flags import GONE
 from cluster_core.slots.slot_set import parse_range
 from cluster_core.topology.node import Node, Topology
 
@@ -238,7 +237,7 @@ def masters_of(
             added.append(wish)
     masters, nodes = [], []
     for node in topology.masters():
-        if not node.slots and node.flags & GONE and node.id not in wishes:
+        if node.is_gone and node.id not in wishes:
             continue
         zone = node.aux.get("availability-zone", "")
         masters.append(_master(node.id, wishes.get(node.id), placement, known, zone, told.get(node.id, {})))

@@ -21,6 +21,8 @@ from cluster_core.rebalance.audit import (
     measure_window,
     moved_until_ms,
 )
+from cluster_core.rebalance.execution.journal import Journal, read_journal
+from cluster_core.rebalance.execution.succession import at_present
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.rebalance.table_rows import PlanAuditRow
 from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS
@@ -33,6 +35,7 @@ from slotscope.runtime.storage.snapshot_names import KEY_JOBS, find_name
 from slotscope.servers import audit as live_audit
 from slotscope.servers.cluster import parse_address
 from slotscope.servers.node_link import Access
+from slotscope.servers.plan_journal import PlanJournal
 
 if TYPE_CHECKING:
     from slotscope.requests.audit_plan import Request
@@ -66,10 +69,11 @@ def audit_cluster(
 ) -> list[Finding]:
     """Audit *stored* on the cluster of which *cluster* is a node, and write the findings; as `audit_plan`."""
     steps = _journal(root, stored.plan_id)
+    journal = read_journal(PlanJournal(root, stored.plan_id).read())
     until_s = min((moved_until_ms(steps) or 0) / 1000, time.time()) + NEWS_S
-    while time.time() < until_s and not _is_known(stored, cluster, access):
+    while time.time() < until_s and not _is_known(stored, journal, cluster, access):
         time.sleep(NEWS_PAUSE_S)
-    findings = _audit_cluster(stored, steps, cluster, access, sample, window)
+    findings = _audit_cluster(stored, journal, steps, cluster, access, sample, window)
     return _written(root, stored, steps, f"cluster {cluster}", findings)
 
 
@@ -103,16 +107,23 @@ def _journal(root: str, plan_id: str) -> list[JournalRow]:
     ]
 
 
-def _is_known(stored: StoredPlan, cluster: str, access: Access) -> bool:
+def _is_known(stored: StoredPlan, journal: Journal, cluster: str, access: Access) -> bool:
     """Whether every node says what was planned."""
     with live_audit.connected(parse_address(cluster), access) as live:
-        return all(one.kept for one in audit_owners(stored, live.views))
+        return all(one.kept for one in audit_owners(at_present(stored, live.sight(), journal), live.views))
 
 
 def _audit_cluster(
-    stored: StoredPlan, steps: Sequence[JournalRow], cluster: str, access: Access, sample: int, window: float
+    stored: StoredPlan,
+    journal: Journal,
+    steps: Sequence[JournalRow],
+    cluster: str,
+    access: Access,
+    sample: int,
+    window: float,
 ) -> list[Finding]:
     with live_audit.connected(parse_address(cluster), access) as live:
+        stored = at_present(stored, live.sight(), journal)
         findings = audit_owners(stored, live.views)
         findings.append(
             audit_left_behind(stored, live.left_behind({move.slot: move.source for move in stored.plan.moves}))

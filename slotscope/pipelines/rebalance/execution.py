@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from cluster_core.rebalance.execution.commands import Path
-from cluster_core.rebalance.execution.effects import Ask, Clock, Latency, Look, Note, Wait
+from cluster_core.rebalance.execution.effects import Ask, Clock, Latency, Look, Note, Steps, Wait
 from cluster_core.rebalance.execution.journal import read_journal
 from cluster_core.rebalance.execution.machine import (
     NOTHING_TO_TAKE_BACK,
@@ -26,7 +26,7 @@ from cluster_core.rebalance.execution.machine import (
 from cluster_core.rebalance.execution.pace import sizes_of
 from cluster_core.rebalance.execution.refusals import examine, name_of
 from cluster_core.rebalance.execution.run_state import Settings
-from cluster_core.rebalance.execution.waits import migrate_sentence
+from cluster_core.rebalance.execution.succession import failover_notes, see
 from cluster_core.rebalance.stored_plan import StoredPlan
 from slotscope.plans.maintenance import MaintenanceWindow, read_window
 from slotscope.plans.stored_moves import read_unchanged_plan
@@ -44,6 +44,8 @@ from slotscope.servers.plan_journal import PlanJournal, alone
 if TYPE_CHECKING:
     from slotscope.requests.execute_plan import MoveOptions, Request
     from slotscope.requests.options import AccessOptions
+
+Done = TypeVar("Done")
 
 PASSWORD_BYTES_MAX = 4096
 SECONDS_MAX = 1e9
@@ -131,26 +133,31 @@ def carry_out(
 def _follow(execution: Execution, nodes: LiveNodes, journal: PlanJournal, woken: threading.Event) -> Outcome:
     """Do what *execution* asks, until it ends; *woken* ends a wait early."""
     if execution.settings.latency_ms_max is None:
-        return _answer(execution, nodes, journal, woken, None)
-    probe = LatencyProbe(nodes.access, nodes.addresses)
+        return _answer(execution.run(), nodes, journal, woken, None)
+    probe = LatencyProbe(nodes.access, nodes.masters())
     try:
-        return _answer(execution, nodes, journal, woken, probe)
+        return _answer(execution.run(), nodes, journal, woken, probe)
     finally:
         probe.close()
 
 
 def _answer(
-    execution: Execution, nodes: LiveNodes, journal: PlanJournal, woken: threading.Event, probe: LatencyProbe | None
-) -> Outcome:
+    steps: Steps[Done],
+    nodes: LiveNodes,
+    journal: PlanJournal,
+    woken: threading.Event | None = None,
+    probe: LatencyProbe | None = None,
+) -> Done:
+    """Do what *steps* ask on the servers, on the clock and in the journal, and return their result."""
     show = ProgressPrinter()
-    steps = execution.run()
+    woken = woken or threading.Event()
     answer: Any = None
     while True:
         try:
             effect = steps.send(answer)
         except StopIteration as end:
-            outcome: Outcome = end.value
-            return outcome
+            result: Done = end.value
+            return result
         answer = None
         if isinstance(effect, Look):
             answer = nodes.look(effect.nodes, effect.within_s)
@@ -194,10 +201,13 @@ def _preview(
     window = window_of(how)
     if not (not how.apply or how.commands or how.commands_json or as_json):
         return Executed(OK)
-    journal = read_journal(PlanJournal(root, stored.plan_id).read())
-    sight = nodes.look([node.id for node in stored.nodes])
+    journal = PlanJournal(root, stored.plan_id)
+    now = _answer(see(stored, read_journal(journal.read())), nodes, journal)
+    for sentence in failover_notes(stored, now):
+        tell(sentence)
+    stored = now.stored
     prospect = foresee(
-        stored, sight, journal, path, rollback=settings.rollback, revive=settings.revive, patience_s=settings.patience_s,
+        stored, now.sight, now.journal, path, rollback=settings.rollback, revive=settings.revive, patience_s=settings.patience_s,
         bytes_per_s_max=settings.bytes_per_s_max,
     )  # fmt: skip
     if how.commands:
@@ -225,9 +235,6 @@ def _show(stored: StoredPlan, prospect: Prospect, settings: Settings, as_json: b
         sys.stdout.write("\n".join(prospect_lines(stored, prospect, checks)) + "\n")
     for sentence in prospect.notes:
         tell(sentence)
-    sight = prospect.situation.sight
-    if prospect.path is Path.LEGACY and sight.nodes:
-        tell(migrate_sentence(stored, sight, prospect.migrate_ms))
     for node in prospect.revived:
         tell(f"first, {name_of(stored, node)} would be made a master again: CLUSTER RESET SOFT, CLUSTER MEET")
     for sentence in prospect.refusals:

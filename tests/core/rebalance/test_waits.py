@@ -1,4 +1,4 @@
-"""How long is waited: half a node timeout for MIGRATE, and what is said where it is not told."""
+"""Timeouts: half a node timeout for MIGRATE, and a note where a node timeout is assumed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
-from cluster_core.rebalance.execution.waits import answer_s, migrate_ms, migrate_sentence
+from cluster_core.rebalance.execution.waits import answer_s, migrate_ms, migrate_notes
 from cluster_core.slots.key_slot import SLOT_COUNT
 from tests.builders.cluster_sights import SeenCluster, stored_plan
 
@@ -39,16 +39,15 @@ def test_migrate_waits_half_of_the_shortest_node_timeout_and_of_the_patience(tim
     assert migrate_ms(sight_of(*timeouts_ms), patience_s) == expected_ms
 
 
-def test_what_is_assumed_is_said():
-    """And who does not tell."""
+def test_an_assumed_node_timeout_is_reported_and_a_known_one_is_not():
+    """The note names who does not report it."""
     sight = sight_of(15000, 0, 0)
     stored = stored_plan(SeenCluster(["a"] * SLOT_COUNT, "abc"), [(1, "a", "b")])
 
-    assert migrate_sentence(stored, sight, 7500) == (
-        "MIGRATE gives up after 7.5 s without an answer, half of cluster-node-timeout or of --patience; b:1 (b) and 1 more do not tell it "
-        "(CONFIG GET): 15 s, the default, is assumed"
-    )
-    assert "assumed" not in migrate_sentence(stored, sight_of(15000), 7500)
+    assert migrate_notes(stored, sight, 7500) == [
+        "b:1 (b) and 1 more do not report cluster-node-timeout (CONFIG GET): the default, 15 s, is assumed, and MIGRATE gives up after 7.5 s"
+    ]
+    assert migrate_notes(stored, sight_of(15000), 7500) == []
 
 
 def test_a_look_takes_what_is_left_of_the_patience_and_never_long():

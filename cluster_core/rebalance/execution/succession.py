@@ -1,0 +1,135 @@
+"""Failovers: a promoted replica takes the place of its master, with the same slots and another node id.
+
+A plan and its journal name masters by the ids of the day on which the plan was made.  `see` looks at the cluster, finds the replicas
+that were promoted since then, and returns plan and journal with the ids of today, so that everything else works with the nodes
+that are there.  Journal rows are written with the plan's own ids (`Work.note`), so a later run needs no record of failovers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight
+from cluster_core.rebalance.execution.effects import Look, Steps
+from cluster_core.rebalance.execution.journal import Journal
+from cluster_core.rebalance.stored_plan import StoredPlan
+
+
+class Present(NamedTuple):
+    """A plan, its journal and the cluster, all with the ids of today; *replaced* holds each promoted replica by the id in the plan."""
+
+    stored: StoredPlan
+    journal: Journal
+    sight: ClusterSight
+    replaced: Mapping[str, str]
+
+
+def see(stored: StoredPlan, journal: Journal) -> Steps[Present]:
+    """Look at the plan's masters, and at the replicas that were promoted in their place."""
+    sight: ClusterSight = yield Look(tuple(node.id for node in stored.nodes))
+    replaced = successors(stored, sight, journal)
+    if replaced:
+        promoted: ClusterSight = yield Look(tuple(replaced.values()))
+        nodes = {name: node for name, node in sight.nodes.items() if name not in replaced} | dict(promoted.nodes)
+        lost = {name: why for name, why in sight.lost.items() if name not in replaced} | dict(promoted.lost)
+        sight = ClusterSight(nodes, lost)
+        stored, journal = renamed_plan(stored, replaced, sight), journal.renamed(replaced)
+    return Present(stored, journal, with_current_marks(sight, journal, replaced), replaced)
+
+
+def at_present(stored: StoredPlan, sight: ClusterSight, journal: Journal) -> StoredPlan:
+    """Return *stored* with the replicas that were promoted since, by what *sight* shows of all nodes."""
+    away = {node.id: "no answer" for node in stored.nodes if node.id not in sight.nodes}
+    return renamed_plan(stored, successors(stored, ClusterSight(sight.nodes, away), journal), sight)
+
+
+def successors(stored: StoredPlan, sight: ClusterSight, journal: Journal) -> dict[str, str]:
+    """Return the promoted replica by the id of the master of the plan that it replaced, among the masters that were asked.
+
+    CLUSTER NODES does not say whom a replica replaced once the old master is gone.  Slots do: a master that is away or a replica, and owns
+    no slot, was replaced by the node outside the plan that owns most slots which plan and journal give to that master.
+    """
+    planned = {node.id for node in stored.nodes}
+    away = {name for name in planned if name in sight.lost or (name in sight.nodes and not sight.nodes[name].is_master)}
+    owners = sight.owner_list() if away and sight.nodes else []
+    away -= set(owners)
+    settled: dict[str, Counter[str]] = {name: Counter() for name in sorted(away)}
+    moving: dict[str, Counter[str]] = {name: Counter() for name in sorted(away)}
+    for slot, owner in enumerate(owners if away else ()):
+        pending = journal.pending.get(slot)
+        for end in pending or (journal.left.get(slot, stored.problem.owners[slot]),):
+            if end in away:
+                (moving if pending else settled)[end][owner] += 1
+    found: dict[str, str] = {}
+    for name, holders in sorted(settled.items(), key=lambda item: not item[1]):
+        for owner, count in (holders or moving[name]).most_common():
+            has_most = not holders or 2 * count > holders.total()
+            if owner and owner not in planned and owner not in found.values() and has_most:
+                found[name] = owner
+                break
+    return found
+
+
+def renamed_plan(stored: StoredPlan, replaced: Mapping[str, str], sight: ClusterSight) -> StoredPlan:
+    """Return *stored* with the promoted replicas and their addresses in the place of the masters that they replaced."""
+    addresses = {name: address for node in sight.nodes.values() for name, address in node.addresses.items()}
+
+    def now(name: str) -> str:
+        return replaced.get(name, name)
+
+    nodes = tuple(
+        replace(node, id=replaced[node.id], address=addresses.get(replaced[node.id], ""))
+        if node.id in replaced
+        else node
+        for node in stored.nodes
+    )
+    problem = replace(
+        stored.problem,
+        owners=[now(owner) for owner in stored.problem.owners],
+        masters=[replace(master, id=now(master.id)) for master in stored.problem.masters],
+    )
+    plan = replace(
+        stored.plan,
+        moves=tuple(move._replace(source=now(move.source), target=now(move.target)) for move in stored.plan.moves),
+        owners_after=tuple(now(owner) for owner in stored.plan.owners_after),
+    )
+    batches = tuple(
+        batch._replace(jobs=tuple(job._replace(source=now(job.source), target=now(job.target)) for job in batch.jobs))
+        for batch in stored.batches
+    )
+    return replace(stored, nodes=nodes, problem=problem, plan=plan, batches=batches)
+
+
+def with_current_marks(sight: ClusterSight, journal: Journal, replaced: Mapping[str, str]) -> ClusterSight:
+    """Return *sight* with open slots of the journal named by their ends of today, where a mark still names a master that was replaced."""
+
+    def is_outdated(node: NodeSight, other: str) -> bool:
+        return other in replaced or not any(
+            other in view.epochs for name, view in sight.nodes.items() if name != node.id
+        )
+
+    def current(node: NodeSight, marks: Mapping[int, str], end: int) -> dict[int, str]:
+        found = dict(marks)
+        for slot, other in marks.items():
+            intent = journal.intents.get(slot, ("", ""))
+            if intent[1 - end] == node.id and intent[end] != other and is_outdated(node, other):
+                found[slot] = intent[end]
+        return found
+
+    nodes = {
+        name: replace(node, migrating=current(node, node.migrating, 1), importing=current(node, node.importing, 0))
+        if node.migrating or node.importing
+        else node
+        for name, node in sight.nodes.items()
+    }
+    return ClusterSight(nodes, sight.lost)
+
+
+def failover_notes(before: StoredPlan, now: Present) -> list[str]:
+    """Return a sentence for each master of the plan *before* that was replaced."""
+    old = {node.id: f"{node.address} ({node.id[:8]})" for node in before.nodes}
+    new = {node.id: f"{node.address} ({node.id[:8]})" for node in now.stored.nodes}
+    return [f"{new[other]} was promoted in place of {old[name]}" for name, other in sorted(now.replaced.items())]

@@ -1,0 +1,204 @@
+"""Failovers between runs of a plan: who has whose place, and the plan with today's ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight, sight_of
+from cluster_core.rebalance.execution.commands import Path
+from cluster_core.rebalance.execution.effects import Ask, Clock, Look, Note
+from cluster_core.rebalance.execution.journal import Step, StepKind, read_journal
+from cluster_core.rebalance.execution.machine import Execution, Outcome, Verdict, foresee
+from cluster_core.rebalance.execution.reshard import Refused, Send
+from cluster_core.rebalance.execution.run_state import Settings, Work
+from cluster_core.rebalance.execution.setslot import mend
+from cluster_core.rebalance.execution.succession import Present, at_present, see, successors
+from cluster_core.rebalance.goal.placement import masters_of
+from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.slots.slot_set import SlotSet
+from cluster_core.topology.nodes_text import read_nodes
+from tests.builders.cluster_sights import SeenCluster, slots_by_owner, stored_plan, thirds
+
+NOTHING = read_journal([])
+GROUP = [Step(StepKind.INTENT, 1, "a", "b", "1-4")]
+
+
+def failed_over(*, a_is_back: bool, held: Sequence[str] = (), importing: Sequence[int] = ()) -> ClusterSight:
+    """Three masters, of which z was promoted in place of a; b still imports some slots from a."""
+    owners = ["z" if owner == "a" else owner for owner in (held or thirds())]
+    cluster = SeenCluster(owners, "zbc")
+    sight = cluster.look("zbc")
+    nodes = dict(sight.nodes)
+    if importing:
+        gone = SlotSet(importing)
+        views = {**nodes["b"].owners, "z": nodes["b"].owners["z"] - gone, "a": gone}
+        nodes["b"] = replace(
+            nodes["b"], importing=dict.fromkeys(importing, "a"), owners=views, cluster_ok=False,
+            slots_ok=SLOT_COUNT - len(gone), epochs={**nodes["b"].epochs, "a": 1}, open_keys=dict.fromkeys(importing, 0),
+        )  # fmt: skip
+    old = NodeSight("a", "a:1", is_master=False, master="z", owners=slots_by_owner(owners))
+    return ClusterSight(nodes | ({"a": old} if a_is_back else {}), {} if a_is_back else {"a": "connection refused"})
+
+
+def plan_of(moves: int = 4, target: str = "b"):
+    return stored_plan(SeenCluster(thirds()), [(slot, "a", target) for slot in range(1, moves + 1)])
+
+
+def seen(stored, journal, sight: ClusterSight) -> Present:
+    """What `see` makes of *sight*."""
+    steps, answer = see(stored, journal), None
+    while True:
+        try:
+            effect = steps.send(answer)
+        except StopIteration as end:
+            return end.value
+        assert isinstance(effect, Look)
+        answer = ClusterSight(
+            {name: sight.nodes[name] for name in effect.nodes if name in sight.nodes},
+            {name: sight.lost.get(name, "") for name in effect.nodes if name not in sight.nodes},
+        )
+
+
+@pytest.mark.parametrize("a_is_back", [True, False])
+def test_the_node_that_has_a_masters_slots_has_its_place(a_is_back):
+    """Whether the former master is away or follows its replica."""
+    assert successors(plan_of(), failed_over(a_is_back=a_is_back), NOTHING) == {"a": "z"}
+
+
+def test_a_master_that_answers_or_owns_slots_has_its_own_place():
+    """Not answered to us alone, or a master that others emptied."""
+    healthy = SeenCluster(thirds()).look("abc")
+    unreachable = ClusterSight({name: healthy.nodes[name] for name in "bc"}, {"a": "timeout"})
+    emptied = SeenCluster(["z" if owner == "a" else owner for owner in thirds()], "abcz").look("abc")
+
+    assert successors(plan_of(), healthy, NOTHING) == {}
+    assert successors(plan_of(), unreachable, NOTHING) == {}
+    assert successors(plan_of(), emptied, NOTHING) == {}
+
+
+def test_slots_that_others_spread_are_no_failover():
+    """A small part of them at a new master does not make it the successor."""
+    held = [("z" if slot < 100 else "b") if owner == "a" else owner for slot, owner in enumerate(thirds())]
+    sight = ClusterSight(SeenCluster(held, "bcz").look("bc").nodes, {"a": "connection refused"})
+
+    assert successors(plan_of(), sight, NOTHING) == {}
+
+
+def test_a_target_that_had_only_slots_on_their_way_is_found_by_those():
+    """It was empty; some of the slots that were announced have arrived, the others are still at their source."""
+    stored = stored_plan(SeenCluster(thirds("ab"), "abt"), [(slot, "a", "t") for slot in range(1, 5)])
+    held = ["z" if slot in (1, 2) else owner for slot, owner in enumerate(thirds("ab"))]
+    sight = ClusterSight(SeenCluster(held, "abz").look("ab").nodes, {"t": "connection refused"})
+
+    assert successors(stored, sight, read_journal([Step(StepKind.INTENT, 1, "a", "t", "1-4")])) == {"t": "z"}
+
+
+def test_a_drained_master_that_follows_the_replica_of_its_target_has_not_moved_there():
+    """The target failed over after it had taken all slots of the drained master."""
+    held = ["b" if owner == "a" else owner for owner in thirds()]
+    stored = stored_plan(SeenCluster(thirds()), [(slot, "a", "b") for slot in range(SLOT_COUNT // 3 + 1)])
+    steps = [Step(kind, 1, "a", "b", f"0-{SLOT_COUNT // 3}") for kind in (StepKind.INTENT, StepKind.DONE)]
+    now = SeenCluster(["z" if owner == "b" else owner for owner in held], "acz").look("ac")
+    drained = replace(now.nodes["a"], is_master=False, master="z")
+
+    found = successors(
+        stored, ClusterSight({**now.nodes, "a": drained}, {"b": "connection refused"}), read_journal(steps)
+    )
+
+    assert found == {"b": "z"}
+
+
+@pytest.mark.parametrize("rollback", [True, False])
+def test_a_plan_goes_on_with_the_promoted_replica(rollback):
+    """Neither stale nor refused, forwards and back; what is left moves from and to the replica."""
+    done = [*GROUP, Step(StepKind.DONE, 1, "a", "b", "1-2"), Step(StepKind.CANCELLED, 1, "a", "b", "3-4")]
+    held = ["b" if slot in (1, 2) else owner for slot, owner in enumerate(thirds())]
+
+    now = seen(plan_of(), read_journal(done), failed_over(a_is_back=False, held=held))
+    prospect = foresee(now.stored, now.sight, now.journal, None, rollback=rollback)
+
+    assert prospect.refusals == ()
+    jobs = [(job.source, job.target, job.slots) for batch in prospect.batches for job in batch.jobs]
+    assert jobs == ([("b", "z", (1, 2))] if rollback else [("z", "b", (3, 4))])
+    assert now.stored.node("z").address == "z:1"
+
+
+def test_slots_left_open_by_a_failover_are_the_plans_own():
+    """The target's marks name the old master, and the target says that the cluster is not ok: that is no reason to refuse."""
+    now = seen(plan_of(), read_journal(GROUP), failed_over(a_is_back=False, importing=(3, 4)))
+
+    assert now.sight.open_slots() == {3: ("z", "b"), 4: ("z", "b")}
+    assert foresee(now.stored, now.sight, now.journal, None).refusals == ()
+
+
+def test_a_target_is_told_who_owns_its_open_slots_before_they_go_on():
+    """It serves nobody until then, and would refuse the keys."""
+    now = seen(plan_of(), read_journal(GROUP), failed_over(a_is_back=False, importing=(3, 4)))
+    execution = Execution(plan_of(), GROUP)
+    first = commands(execution, now)[:2]
+
+    assert first == [Send("b", ("CLUSTER", "SETSLOT", str(slot), "NODE", "z")) for slot in (3, 4)]
+
+
+def commands(execution: Execution, now: Present) -> list:
+    """The first commands that are sent to close what is open."""
+    steps = mend(Work(now.stored, execution.settings, Path.LEGACY, now.journal), now.sight)
+    effect = next(steps)
+    while not isinstance(effect, Ask):
+        effect = steps.send(0.0 if isinstance(effect, Clock) else now.sight)
+    return list(effect.commands)
+
+
+def test_the_journal_is_written_with_the_ids_of_the_plan():
+    """A later run, after another failover, needs no record of who was promoted when."""
+    done = [*GROUP, Step(StepKind.DONE, 1, "a", "b", "1-4")]
+    held = ["b" if slot in (1, 2, 3, 4) else owner for slot, owner in enumerate(thirds())]
+    sight = failed_over(a_is_back=False, held=held)
+
+    execution = Execution(plan_of(), [*done, Step(StepKind.STARTED)], settings=Settings(rollback=True, patience_s=0))
+    outcome, written = run_refused(execution, sight)
+
+    assert outcome.verdict is Verdict.PAUSED
+    assert {(step.source, step.target) for step in written if step.step == StepKind.INTENT} == {("b", "a")}
+
+
+def run_refused(execution: Execution, sight: ClusterSight) -> tuple[Outcome, list[Step]]:
+    """Run against nodes that always say *sight* and refuse every command; return the outcome and the journal."""
+    written: list[Step] = []
+    steps, answer = execution.run(), None
+    while True:
+        try:
+            effect = steps.send(answer)
+        except StopIteration as end:
+            return end.value, written
+        answer = 0.0
+        if isinstance(effect, Look):
+            there = {name: sight.nodes[name] for name in effect.nodes if name in sight.nodes}
+            answer = ClusterSight(there, {name: "gone" for name in effect.nodes if name not in there})
+        elif isinstance(effect, Note):
+            written += effect.steps
+        elif isinstance(effect, Ask):
+            answer = [Refused("NOPERM")] * len(effect.commands)
+
+
+def test_a_failed_master_without_slots_counts_neither_for_a_plan_nor_against_it():
+    """One rule for both: a plan that leaves it out is not stale because nodes still list it."""
+    lines = [
+        "a" * 40 + " 127.0.0.1:1@11 myself,master - 0 0 1 connected 0-8000",
+        "b" * 40 + " 127.0.0.1:2@12 master - 0 0 2 connected 8001-16383",
+        "f" * 40 + " 127.0.0.1:3@13 master,fail - 0 0 3 disconnected",
+    ]
+    topology = read_nodes("\n".join(lines).encode())
+    masters, _ = masters_of(topology)
+
+    assert {master.id for master in masters} == sight_of(topology).epochs.keys() == {"a" * 40, "b" * 40}
+
+
+def test_an_audit_compares_with_the_promoted_replica():
+    """Owners as planned, by today's ids."""
+    sight = failed_over(a_is_back=False)
+
+    assert set(at_present(plan_of(), ClusterSight(sight.nodes), NOTHING).plan.owners_after) == {"z", "b", "c"}
