@@ -152,6 +152,42 @@ LOG_EVENTS = snapshot_table(
     key=("source", "line"),
 )
 
+METRIC_SAMPLES = snapshot_table(
+    "bronze/metric_samples",
+    "Scrapes of redis_exporter, without those between two that say the same.",
+    [
+        required("line", LONG, "number of the sample, from 1"),
+        optional("ts_min_ns", LONG, "earliest time of the scrape; ns since the epoch"),
+        *instant("ts", "latest time of the scrape"),
+        optional(
+            "from_ns",
+            LONG,
+            "earliest time of the last scrape before that showed a role; null if there is none; ns since the epoch",
+        ),
+        required("address", TEXT, "host:port of the server"),
+        optional("up", FLAG, "whether the exporter reached the server"),
+        optional("role", TEXT, "master or slave"),
+        optional("master", TEXT, "host:port of its master"),
+        optional("version", TEXT, "name and version of the server"),
+        optional("run_id", TEXT, "random id of the process"),
+        optional("process_id", LONG, "process id"),
+        optional("uptime_s", LONG, "seconds since its start"),
+        optional("cluster_ok", FLAG, "cluster_state of CLUSTER INFO is ok"),
+        optional("slots_assigned", LONG, "slots with an owner"),
+        optional("slots_ok", LONG, "slots with a healthy owner"),
+        optional("slots_pfail", LONG, "slots with an owner in PFAIL"),
+        optional("slots_fail", LONG, "slots with an owner in FAIL"),
+        optional("known_nodes", LONG, "nodes that the server knows"),
+        optional("my_epoch", LONG, "config epoch of the server or its master"),
+        optional("current_epoch", LONG, "epoch of the cluster as the server knows it"),
+        optional("replicas", LONG, "connected replicas"),
+        optional("link_up", FLAG, "whether a replica is connected to its master"),
+        optional("master_offset", LONG, "replication offset"),
+        optional("replica_offset", LONG, "replication offset of a replica"),
+        optional("loading", FLAG, "whether the server is loading its data"),
+    ],
+    key=("line",),
+)
 NODE_POLLS = snapshot_table(
     "bronze/node_polls",
     "Answers to CLUSTER NODES.",

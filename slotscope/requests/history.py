@@ -21,6 +21,18 @@ class Request(LogOptions):
     """Answers to CLUSTER NODES as JSON lines, as collect and record write them."""
     log: Paths = ()
     """Server logs."""
+    prometheus: Paths = ()
+    """Metrics of redis_exporter: saved answers of Prometheus (/api/v1/query_range, or /api/v1/query with a range)."""
+    prometheus_url: str | None = None
+    """Prometheus to ask for these metrics, as http://HOST:9090; the answers are kept in ROOT/evidence. Needs --from and --to.
+    Credentials: environment variables SLOTSCOPE_PROMETHEUS_TOKEN, or SLOTSCOPE_PROMETHEUS_USER and SLOTSCOPE_PROMETHEUS_PASSWORD.
+    """
+    prometheus_match: str = ""
+    """Labels that select the cluster's series: namespace="prod",job="redis"."""
+    from_: Annotated[str | None, Parameter(name="--from")] = None
+    """Begin of the time to ask Prometheus for, as 2026-11-23T02:00:00Z."""
+    to: str | None = None
+    """End of that time; at most 7 days later."""
     node_timeout_ms: int | None = None
     """cluster-node-timeout of the servers. Default: read off the traffic."""
     profile: str | None = None

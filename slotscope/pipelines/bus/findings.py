@@ -21,7 +21,7 @@ from cluster_core.incidents.rows import (
     step_rows,
 )
 from cluster_core.incidents.story import name_all, step_text, summary_of
-from schemas.history import BUS_MESSAGES, LOG_EVENTS, NODE_POLLS
+from schemas.history import BUS_MESSAGES, LOG_EVENTS, METRIC_SAMPLES, NODE_POLLS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from slotscope.pipelines.bus.headers import Basis, Headers
 from slotscope.pipelines.bus.notes import collect_notes, history_of
@@ -58,7 +58,7 @@ def check_figures(run: Run, facts: Mapping[str, Any], known_messages: int, gold:
     stored = figures(run.root, BUS_MESSAGES, run.own, numbers=numbers, **selected)
     by = {f"{BUS_MESSAGES.name}, {name}": count for name, count in stored.items()}
     run.check("messages", {"read": facts["messages"] - known_messages, **by})
-    for table in (NODE_POLLS, LOG_EVENTS, INCIDENTS, INCIDENT_STEPS, FINDINGS):
+    for table in (NODE_POLLS, LOG_EVENTS, METRIC_SAMPLES, INCIDENTS, INCIDENT_STEPS, FINDINGS):
         if table in run.rows:
             there = figures(run.root, table, run.own, rows="count(*)")
             run.check(table.name.rpartition("/")[2], {"written": run.rows[table], table.name: there["rows"]})

@@ -198,6 +198,7 @@ class HistoryReplay:
             tuple(file.path for file in self._inputs.logs if file.path not in known),
             request.log_zone,
             self._inputs.log_node,
+            tuple(file.path for file in self._inputs.metrics if file.path not in known),
         )
         recorded = tuple(file for file in self._inputs.recorded if file.path not in known)
         if recorded:
@@ -381,6 +382,7 @@ class HistoryReplay:
         for files, kind, table in (
             (self._inputs.polls, captured.POLLS, history.NODE_POLLS),
             (self._inputs.logs, captured.LOGS, history.LOG_EVENTS),
+            (self._inputs.metrics, captured.METRICS, history.METRIC_SAMPLES),
         ):
             if files or self._inputs.recorded:
                 yield Change(unpacked(seen, kind, table), table, ("line", ALL))

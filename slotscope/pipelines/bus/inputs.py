@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cluster_core.formats.landing import Kind
@@ -30,6 +30,7 @@ class Inputs:
     """The same files where all of them are finished files of one cluster in a landing."""
     log_node: tuple[str, ...] = ()
     """FILE=NODE pairs: whose logs are, as the user says."""
+    metrics: list[InputFile] = field(default_factory=list)
 
     @classmethod
     def of_landing(cls, recorded: Sequence[RecordedInput], log_node: tuple[str, ...]) -> Inputs:
@@ -45,7 +46,7 @@ class Inputs:
 
     def sizes(self) -> dict[str, int]:
         """All files and their bytes."""
-        return {file.path: file.size for file in (*self.captures, *self.polls, *self.logs)}
+        return {file.path: file.size for file in (*self.captures, *self.polls, *self.logs, *self.metrics)}
 
 
 def find_inputs(request: Request) -> Inputs:
@@ -54,6 +55,7 @@ def find_inputs(request: Request) -> Inputs:
         find_captures(request.pcap) if request.pcap else [],
         expand(list(request.polls), POLLS) if request.polls else [],
         find_logs(request.log, request.log_node) if request.log else [],
+        metrics=_find_metrics(request),
     )
     inputs = replace(inputs, log_node=whole_ids(request.log_node, inputs.sizes()))
     recorded = recorded_inputs(inputs.sizes().items())
@@ -61,10 +63,24 @@ def find_inputs(request: Request) -> Inputs:
     return replace(inputs, recorded=tuple(recorded)) if is_landing and inputs.captures else inputs
 
 
+def _find_metrics(request: Request) -> list[InputFile]:
+    """Saved answers of Prometheus, and those that it gives now."""
+    if not (request.prometheus or request.prometheus_url):
+        return []
+    from slotscope.sources.prometheus import check_range, fetch_metrics
+
+    paths = list(request.prometheus)
+    if request.prometheus_url:
+        from_ns, to_ns = check_range(request.from_, request.to)
+        folder = f"{request.root}/evidence"
+        paths.append(fetch_metrics(request.prometheus_url, request.prometheus_match, from_ns, to_ns, folder))
+    return expand(paths)
+
+
 def check_request(request: Request) -> Inputs:
     """Find what *request* names; raises InputError and DecodeError for what cannot work, before Spark starts."""
-    if not (request.pcap or request.polls or request.log):
-        raise InputError("nothing to read: name captures with --pcap, polls with --polls, or logs with --log")
+    if not (request.pcap or request.polls or request.log or request.prometheus or request.prometheus_url):
+        raise InputError("nothing to read: name --log, --polls, --prometheus, --prometheus-url or --pcap")
     if request.snapshot == "":
         raise InputError("the snapshot needs a name")
     if request.profile is not None and request.profile not in PROFILES:

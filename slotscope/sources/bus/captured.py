@@ -19,8 +19,8 @@ from slotscope.sources.keys.text import key_texts
 
 (
     MESSAGE, EVIDENCE, BITMAPS, BAD, LINK_ROWS, POLLS, LOGS, GOSSIP, META, STATE, GAP_ROWS, UNRECORDED_ROWS, BEGIN,
-    STORED, BELIEFS, NOTES,
-) = range(16)  # fmt: skip
+    STORED, BELIEFS, NOTES, METRICS,
+) = range(17)  # fmt: skip
 """Kinds of rows of `CAPTURED`; `BELIEFS` are those of machines (`slotscope.sources.bus.observers`), `NOTES` what was found in rows that the task has `STORED`."""
 BULK = (MESSAGE, EVIDENCE, GOSSIP, BELIEFS)
 """Those that grow with the captures."""

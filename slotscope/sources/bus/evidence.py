@@ -34,7 +34,7 @@ from cluster_core.replay.saving import STATE_SOURCE, load, save
 from cluster_core.slots.slot_set import SlotSet
 from schemas.bronze import BAD_RECORDS
 from schemas.caveats import Caveat
-from schemas.history import GAPS, GOSSIP_FIELDS, LINKS, LOG_EVENTS, NODE_POLLS, SLOT_BITMAPS, UNRECORDED
+from schemas.history import GAPS, GOSSIP_FIELDS, LINKS, LOG_EVENTS, METRIC_SAMPLES, NODE_POLLS, SLOT_BITMAPS, UNRECORDED
 from schemas.table import Table
 from slotscope.runtime.priority import step_back
 from slotscope.runtime.storage.row_tables import table_arrow
@@ -50,6 +50,7 @@ from slotscope.sources.bus.captured import (
     LINK_ROWS,
     LOGS,
     META,
+    METRICS,
     POLLS,
     STATE,
     UNRECORDED_ROWS,
@@ -336,6 +337,8 @@ class CaptureTask:
             yield self._table(POLLS, NODE_POLLS, told.polls)
         if told.logs:
             yield self._table(LOGS, LOG_EVENTS, told.logs)
+        if told.metrics:
+            yield self._table(METRICS, METRIC_SAMPLES, told.metrics)
 
     def _take(self, place: Place, batch: BusBatch, bitmap_rows: list[dict[str, Any]]) -> None:
         """Number the messages of a batch, hand out their rows and pass their clues on."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -10,11 +10,13 @@ from typing import Any, Final
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.poll_lines import Poll
+from cluster_core.formats.prometheus_answer import MetricSample, without_repeats
 from cluster_core.replay.dispatch import Statement
 from cluster_core.replay.evidence import Endpoint
 from schemas.caveats import Caveat, Code
 from slotscope.runtime import text
 from slotscope.sources.node_polls import PollFile
+from slotscope.sources.prometheus import read_metrics
 from slotscope.sources.server_logs import LogLine, LogOptions, ServerLog
 
 BUS_PORT_OFFSET: Final = 10_000
@@ -36,6 +38,7 @@ class PollsAndLogs:
     logs: tuple[str, ...] = ()
     zone: str = "UTC"
     log_node: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -48,6 +51,7 @@ class Told:
     logs: list[dict[str, Any]] = field(default_factory=list)
     versions: list[tuple[str, str]] = field(default_factory=list)
     polled_versions: dict[str, str] = field(default_factory=dict)
+    metrics: list[dict[str, Any]] = field(default_factory=list)
     bad: list[DecodeError] = field(default_factory=list)
     foreign: dict[str, int] = field(default_factory=dict)
     """Lines of logs that no server wrote, by file."""
@@ -77,7 +81,24 @@ def read_polls_and_logs(what: PollsAndLogs, *, permissive: bool, told: Told | No
         told.bad += log.bad
         if log.foreign:
             told.foreign[path] = log.foreign
+    if what.metrics:
+        samples, bad = read_metrics(what.metrics, permissive=permissive)
+        told.metrics += metric_rows(samples)
+        told.bad += bad
     return told
+
+
+def metric_rows(samples: Sequence[MetricSample]) -> Iterator[dict[str, Any]]:
+    """Rows of bronze/metric_samples: samples of each server, with the time of the last one before that reached the server."""
+    reached_ns: dict[str, int] = {}
+    before_ns: dict[MetricSample, int | None] = {}
+    for sample in samples:
+        before_ns[sample] = reached_ns.get(sample.address)
+        if sample.role:
+            reached_ns[sample.address] = sample.ts_min_ns
+    for line, sample in enumerate(without_repeats(samples), 1):
+        row = {name: value for name, value in sample._asdict().items() if name != "ts_ns"}
+        yield {"line": line, **times("ts", sample.ts_ns), "from_ns": before_ns[sample], **row}
 
 
 def _guarded(rows: Any, told: Told, *, permissive: bool) -> Iterator[Any]:

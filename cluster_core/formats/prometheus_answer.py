@@ -1,0 +1,297 @@
+"""Answers of Prometheus: what redis_exporter measured of each server, as one row for each server and scrape.
+
+An answer is the JSON of ``/api/v1/query_range`` or of ``/api/v1/query`` with a range (``redis_up[1h]``).  The latter has the
+times of the scrapes.  The former has values at fixed steps, each of the newest scrape before the step: all servers then
+have the same times, and a value may be as old as the pause between two scrapes.  `MetricSample` holds that as a range.
+
+The server is named by its address: host of ``instance`` (or ``addr``), and ``tcp_port`` of ``redis_instance_info`` where
+``instance`` is the address of the exporter.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+from cluster_core.errors import DecodeError
+
+S: Final = 1_000_000_000
+POINTS_MAX: Final = 20_000_000
+"""Values of one answer."""
+STALE_NS: Final = 300 * S
+"""Prometheus shows a value for this long after its scrape, unless the series ended."""
+HOLE: Final = 1.5
+"""A pause longer than usual by this factor is a hole in the scrapes."""
+_NAME: Final = re.compile(r"(?:redis|valkey)_(\w+)")
+_ADDRESS: Final = re.compile(r"(?:\w+://)?(?:[^@/]*@)?(?P<host>\[[0-9a-fA-F:.]+\]|[^:/\[\]]+)(?::(?P<port>\d{1,5}))?/?")
+
+METRICS: Final = {
+    "uptime_in_seconds": "uptime_s",
+    "start_time_seconds": "start_s",
+    "cluster_state": "cluster_state",
+    "cluster_slots_assigned": "slots_assigned",
+    "cluster_slots_ok": "slots_ok",
+    "cluster_slots_pfail": "slots_pfail",
+    "cluster_slots_fail": "slots_fail",
+    "cluster_known_nodes": "known_nodes",
+    "cluster_my_epoch": "my_epoch",
+    "cluster_current_epoch": "current_epoch",
+    "connected_slaves": "replicas",
+    "connected_replicas": "replicas",
+    "master_link_up": "link_up",
+    "master_repl_offset": "master_offset",
+    "slave_repl_offset": "replica_offset",
+    "loading_dump_file": "loading",
+    "up": "up",
+}
+"""Metrics whose value counts, without their prefix, and the column that each fills."""
+LABELLED: Final = ("instance_info", "slave_info", "master_link_up")
+"""Metrics whose labels count: role, version and process; the master."""
+NAMES: Final = tuple(dict.fromkeys((*METRICS, *LABELLED)))
+
+
+class MetricSample(NamedTuple):
+    """One scrape of one server, taken between *ts_min_ns* and *ts_ns*; what it does not have is None or empty.
+
+    *address* is host:port of the server, *master* that of its master, *role* ``master`` or ``slave``.
+    """
+
+    ts_min_ns: int
+    ts_ns: int
+    address: str
+    up: bool | None = None
+    role: str = ""
+    master: str = ""
+    version: str = ""
+    run_id: str = ""
+    process_id: int | None = None
+    uptime_s: int | None = None
+    cluster_ok: bool | None = None
+    slots_assigned: int | None = None
+    slots_ok: int | None = None
+    slots_pfail: int | None = None
+    slots_fail: int | None = None
+    known_nodes: int | None = None
+    my_epoch: int | None = None
+    current_epoch: int | None = None
+    replicas: int | None = None
+    link_up: bool | None = None
+    master_offset: int | None = None
+    replica_offset: int | None = None
+    loading: bool | None = None
+
+
+class _Scrapes:
+    """Values of one server, by time in ns."""
+
+    def __init__(self) -> None:
+        self.port = ""
+        self.values: dict[int, dict[str, Any]] = {}
+
+    def put(self, ts_ns: int, name: str, value: Any) -> None:
+        self.values.setdefault(ts_ns, {})[name] = value
+
+
+class MetricReader:
+    """Feed it answers; `samples` are the scrapes of all of them: each metric may come as an answer of its own."""
+
+    def __init__(self) -> None:
+        self._servers: dict[tuple[str, str], _Scrapes] = {}
+
+    def feed(self, raw: bytes, *, source: str = "<metrics>") -> int:
+        """Take in one or more answers (one a line); return the number of their values that count.
+
+        Raises DecodeError for what is no answer, and for an answer that is an error.
+        """
+        return sum(
+            _take(series, self._servers) for answer in _answers(raw, source) for series in _series(answer, source)
+        )
+
+    def samples(self) -> list[MetricSample]:
+        """All scrapes, server by server and in order of time."""
+        is_stepped = _are_stepped([sorted(scrapes.values) for scrapes in self._servers.values()])
+        return [
+            sample
+            for (instance, _), scrapes in sorted(self._servers.items())
+            for sample in _samples(_address(instance, scrapes.port), scrapes, is_stepped)
+        ]
+
+
+def without_repeats(samples: Sequence[MetricSample]) -> Iterator[MetricSample]:
+    """The samples of one or more servers without those between two that say the same.
+
+    The first and the last of equal samples stay, and both sides of a pause in the scrapes: when something changed is then
+    as well known as from all.
+    """
+    pauses = sorted(
+        second.ts_ns - first.ts_ns for first, second in pairwise(samples) if first.address == second.address
+    )
+    longest_ns = HOLE * pauses[len(pauses) // 2] if pauses else 0
+    for at, sample in enumerate(samples):
+        near = (samples[at - 1] if at else None, samples[at + 1] if at + 1 < len(samples) else None)
+        if any(
+            other is None
+            or other.address != sample.address
+            or abs(other.ts_ns - sample.ts_ns) > longest_ns
+            or _differs(other, sample)
+            for other in near
+        ):
+            yield sample
+
+
+def _differs(one: MetricSample, other: MetricSample) -> bool:
+    """Whether two samples say different things, apart from uptime and offsets, which always grow."""
+    same = {"ts_min_ns": 0, "ts_ns": 0, "uptime_s": 0, "master_offset": 0, "replica_offset": 0}
+    return one._replace(**same) != other._replace(**same)
+
+
+def _answers(raw: bytes, source: str) -> Iterator[Any]:
+    try:
+        yield json.loads(raw)
+    except (ValueError, RecursionError):
+        for number, line in enumerate(raw.splitlines(), 1):
+            if line.strip():
+                try:
+                    yield json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    raise DecodeError(f"line {number}: not JSON", offset=number, source=source) from error
+
+
+def _series(answer: Any, source: str) -> Iterator[dict[str, Any]]:
+    """The series of an answer, bounded."""
+    if isinstance(answer, dict) and answer.get("status") == "error":
+        raise DecodeError(f"an error of Prometheus: {str(answer.get('error'))[:200]}", offset=0, source=source)
+    data = answer.get("data") if isinstance(answer, dict) else None
+    result = data.get("result") if isinstance(data, dict) else answer
+    if not isinstance(result, list):
+        raise DecodeError("not an answer of Prometheus to a query", offset=0, source=source)
+    points = 0
+    for series in result:
+        if not isinstance(series, dict) or not isinstance(series.get("metric"), dict):
+            raise DecodeError("not an answer of Prometheus to a query", offset=0, source=source)
+        points += len(_points(series))
+        if points > POINTS_MAX:
+            raise DecodeError(f"more than {POINTS_MAX} values", offset=0, source=source)
+        yield series
+
+
+def _points(series: dict[str, Any]) -> Sequence[Any]:
+    values = series.get("values")
+    if isinstance(values, list):
+        return values
+    return [series["value"]] if "value" in series else []
+
+
+def _take(series: dict[str, Any], servers: dict[tuple[str, str], _Scrapes]) -> int:
+    """Add the values of a series to its server; return how many count."""
+    labels = {str(name): str(value) for name, value in series["metric"].items()}
+    match = _NAME.fullmatch(labels.get("__name__", ""))
+    instance = labels.get("addr") or labels.get("instance", "")
+    if match is None or match[1] not in NAMES or not instance:
+        return 0
+    name = match[1]
+    scrapes = servers.setdefault((instance, labels.get("pod", "")), _Scrapes())
+    if name == "instance_info" and labels.get("tcp_port", "").isdigit():
+        scrapes.port = labels["tcp_port"]
+    for point in _points(series):
+        ts_ns, value = _point(point)
+        if ts_ns is None or value is None:
+            continue
+        if name in LABELLED and (name != "instance_info" or value):
+            for label in (
+                "role",
+                "redis_version",
+                "valkey_version",
+                "run_id",
+                "process_id",
+                "master_host",
+                "master_port",
+            ):
+                if label in labels:
+                    scrapes.put(ts_ns, label, labels[label])
+        if name in METRICS:
+            scrapes.put(ts_ns, METRICS[name], value)
+    return len(_points(series))
+
+
+def _point(point: Any) -> tuple[int | None, int | None]:
+    """Time and value of a point; None for what is no number."""
+    try:
+        seconds, value = float(point[0]), float(point[1])
+        if not math.isfinite(value) or not 0 < seconds < 1 << 33:
+            return None, None
+        return round(seconds * 1000) * 1_000_000, int(value)
+    except (TypeError, ValueError, LookupError, OverflowError):
+        return None, None
+
+
+def _are_stepped(times: Sequence[Sequence[int]]) -> bool:
+    """Whether times are steps of a query: servers are scraped at different times, and steps are the same for all."""
+    firsts = {series[0] % S for series in times if series}
+    return len(firsts) <= 1
+
+
+def _samples(address: str, scrapes: _Scrapes, is_stepped: bool) -> Iterator[MetricSample]:
+    times = sorted(scrapes.values)
+    pauses = sorted(second - first for first, second in pairwise(times))
+    step_ns = pauses[len(pauses) // 2] if pauses else STALE_NS
+    for ts_ns in times:
+        values = scrapes.values[ts_ns]
+        min_ns = _scraped_ns(values, ts_ns, step_ns) if is_stepped else ts_ns
+        yield _sample(min_ns, ts_ns, address, values)
+
+
+def _scraped_ns(values: dict[str, Any], ts_ns: int, step_ns: int) -> int:
+    """The earliest time of the scrape that a step shows: by start and uptime of the server, else one step before."""
+    start_s, uptime_s = values.get("start_s"), values.get("uptime_s")
+    if start_s and uptime_s is not None:
+        return max(ts_ns - STALE_NS, min(ts_ns, (start_s + uptime_s - 1) * S))
+    return ts_ns - step_ns
+
+
+def _sample(min_ns: int, ts_ns: int, address: str, values: dict[str, Any]) -> MetricSample:
+    def flag(name: str) -> bool | None:
+        return None if (value := values.get(name)) is None else bool(value)
+
+    process_id, port = values.get("process_id", ""), values.get("master_port", "")
+    return MetricSample(
+        min_ns,
+        ts_ns,
+        address,
+        flag("up"),
+        values.get("role", "") if values.get("role") in ("master", "slave") else "",
+        f"{values.get('master_host', '')}:{port}" if port.isdigit() else "",
+        _version(values),
+        values.get("run_id", ""),
+        int(process_id) if process_id.isdigit() and len(process_id) < 19 else None,
+        values.get("uptime_s"),
+        flag("cluster_state"),
+        *(values.get(name) for name in MetricSample._fields[11:19]),
+        flag("link_up"),
+        values.get("master_offset"),
+        values.get("replica_offset"),
+        flag("loading"),
+    )
+
+
+def _version(values: dict[str, Any]) -> str:
+    for product in ("Valkey", "Redis"):
+        if version := values.get(f"{product.lower()}_version"):
+            return f"{product} {version}"
+    return ""
+
+
+def _address(instance: str, port: str) -> str:
+    """The server's address by the label *instance* and the port that the server names.
+
+    >>> _address("redis://10.0.0.1:7000", ""), _address("10.0.0.1:9121", "7000")
+    ('10.0.0.1:7000', '10.0.0.1:7000')
+    """
+    match = _ADDRESS.fullmatch(instance)
+    if match is None:
+        return instance[:200]
+    return f"{match['host']}:{port or match['port'] or 6379}"
