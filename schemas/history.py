@@ -169,7 +169,7 @@ METRIC_SAMPLES = snapshot_table(
         optional("role", TEXT, "master or slave"),
         optional("master", TEXT, "host:port of its master"),
         optional("version", TEXT, "name and version of the server"),
-        optional("run_id", TEXT, "random id of the process"),
+        optional("server_run_id", TEXT, "run_id of INFO: random for each process"),
         optional("process_id", LONG, "process id"),
         optional("uptime_s", LONG, "seconds since its start"),
         optional("cluster_ok", FLAG, "cluster_state of CLUSTER INFO is ok"),

@@ -67,7 +67,7 @@ class MetricSample(NamedTuple):
     role: str = ""
     master: str = ""
     version: str = ""
-    run_id: str = ""
+    server_run_id: str = ""
     process_id: int | None = None
     uptime_s: int | None = None
     cluster_ok: bool | None = None

@@ -72,7 +72,7 @@ def test_a_restart_shows_as_another_process():
     """Down, then another run id, and a shorter uptime."""
     seen = of(recorded("query_range"), MASTER)
     down = [sample.ts_ns for sample in seen if sample.up is False]
-    runs = list(dict.fromkeys(sample.run_id for sample in seen if sample.run_id))
+    runs = list(dict.fromkeys(sample.server_run_id for sample in seen if sample.server_run_id))
 
     assert KILLED_NS < down[0] < down[-1] < RESTARTED_NS + 2 * S
     assert len(runs) == 2
