@@ -85,6 +85,13 @@ class MetricSample(NamedTuple):
     loading: bool | None = None
 
 
+_NUMBERS: Final = (
+    "uptime_s", "slots_assigned", "slots_ok", "slots_pfail", "slots_fail", "known_nodes", "my_epoch", "current_epoch",
+    "replicas", "master_offset", "replica_offset",
+)  # fmt: skip
+"""Columns that are numbers as they come."""
+
+
 class _Scrapes:
     """Values of one server, by time in ns."""
 
@@ -145,8 +152,11 @@ def without_repeats(samples: Sequence[MetricSample]) -> Iterator[MetricSample]:
 
 def _differs(one: MetricSample, other: MetricSample) -> bool:
     """Whether two samples say different things, apart from uptime and offsets, which always grow."""
-    same = {"ts_min_ns": 0, "ts_ns": 0, "uptime_s": 0, "master_offset": 0, "replica_offset": 0}
-    return one._replace(**same) != other._replace(**same)
+
+    def constant(sample: MetricSample) -> MetricSample:
+        return sample._replace(ts_min_ns=0, ts_ns=0, uptime_s=0, master_offset=0, replica_offset=0)
+
+    return constant(one) != constant(other)
 
 
 def _answers(raw: bytes, source: str) -> Iterator[Any]:
@@ -249,7 +259,8 @@ def _scraped_ns(values: dict[str, Any], ts_ns: int, step_ns: int) -> int:
     """The earliest time of the scrape that a step shows: by start and uptime of the server, else one step before."""
     start_s, uptime_s = values.get("start_s"), values.get("uptime_s")
     if start_s and uptime_s is not None:
-        return max(ts_ns - STALE_NS, min(ts_ns, (start_s + uptime_s - 1) * S))
+        scraped_s: int = start_s + uptime_s - 1
+        return max(ts_ns - STALE_NS, min(ts_ns, scraped_s * S))
     return ts_ns - step_ns
 
 
@@ -262,19 +273,16 @@ def _sample(min_ns: int, ts_ns: int, address: str, values: dict[str, Any]) -> Me
         min_ns,
         ts_ns,
         address,
-        flag("up"),
-        values.get("role", "") if values.get("role") in ("master", "slave") else "",
-        f"{values.get('master_host', '')}:{port}" if port.isdigit() else "",
-        _version(values),
-        values.get("run_id", ""),
-        int(process_id) if process_id.isdigit() and len(process_id) < 19 else None,
-        values.get("uptime_s"),
-        flag("cluster_state"),
-        *(values.get(name) for name in MetricSample._fields[11:19]),
-        flag("link_up"),
-        values.get("master_offset"),
-        values.get("replica_offset"),
-        flag("loading"),
+        up=flag("up"),
+        role=values.get("role", "") if values.get("role") in ("master", "slave") else "",
+        master=f"{values.get('master_host', '')}:{port}" if port.isdigit() else "",
+        version=_version(values),
+        server_run_id=values.get("run_id", ""),
+        process_id=int(process_id) if process_id.isdigit() and len(process_id) < 19 else None,
+        cluster_ok=flag("cluster_state"),
+        link_up=flag("link_up"),
+        loading=flag("loading"),
+        **{name: values.get(name) for name in _NUMBERS},
     )
 
 

@@ -129,7 +129,7 @@ def _ask(url: str, query: str, end_ns: int, environment: Mapping[str, str]) -> s
         request.add_unredirected_header("Authorization", f"Basic {pair}")
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
-            raw = answer.read(ANSWER_BYTES_MAX + 1)
+            raw: bytes = answer.read(ANSWER_BYTES_MAX + 1)
     except urllib.error.HTTPError as error:
         detail = _error_text(error)
         if error.code in _TOO_LARGE and (
