@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shlex
 import sys
@@ -55,7 +54,7 @@ def _look_at_cluster(address: str, request: Request) -> int:
     from slotscope.servers.cluster import parse_address
     from slotscope.servers.survey import survey
 
-    if not 0 < request.seconds <= SECONDS_MAX or not 1 <= request.rate <= RATE_MAX or math.isnan(request.rate):
+    if not 0 < request.seconds <= SECONDS_MAX or (request.rate is not None and not 1 <= request.rate <= RATE_MAX):
         raise InputError(f"--seconds must be above 0 and up to {SECONDS_MAX:g}, --rate from 1 to {RATE_MAX:g}")
     settings = read_settings(separators=request.separators, prefix_depth=request.prefix_depth)
     access = request.access.with_password(request.access.password())

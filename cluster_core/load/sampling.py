@@ -1,21 +1,24 @@
 """Figures of a key space estimated from keys that were drawn at random, with their errors.
 
-Every part of it (a database of a master) says how many keys it holds, *N*, and draws *n* of them, each with the same chance and with
-replacement (RANDOMKEY).  For a group of keys g and a weight y of a key (1 to count keys, bytes for memory) the estimate is
+Large keys that were found by other means count by themselves.  Every part of the key space (a database of a master) says how many other
+keys it holds, *N*, and draws *n* of them, each with the same chance and with replacement (RANDOMKEY).  For a group of keys g and a weight y
+of a key (1 to count keys, bytes for memory) the estimate is
 
     total = Σ N/n · Σ y over the draws in g         variance = Σ N²/n · s²
 
 over the parts, where s² is the variance of the weights of all draws of a part, 0 for those outside g.  It is unbiased for any group
 (Cochran, Sampling Techniques, 3rd edition 1977, sections 2.10 and 5.3).  The error is 1.96 standard errors: 95 of 100 such ranges hold the truth where
 no few keys outweigh all others.  Where they do, an estimate is mostly too low, and its error, too: such a one is called *skewed* by the rule of
-section 2.15, 25 times the squared skewness of the weights against the draws in g.  Of one huge key among a million no sample tells until it is drawn.
+section 2.15, 25 times the squared skewness of the weights against the draws in g.  Of one huge key among a million no sample tells until it is drawn:
+where INFO limits what all keys can take, the range of all keys reaches up to that.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
@@ -56,8 +59,10 @@ class Value(NamedTuple):
 class Part:
     """One part of the key space; *whole* if *draws* are all of its keys, each once, and nothing is estimated.
 
-    *master* is the address of the master that owns the keys, *sampled* of the node that was asked for them.  *values* are those of some draws,
-    chosen by chance; *unread* is what the draws, also chosen by chance, hold that were too large to be read.
+    *master* is the address of the master that owns the keys, *sampled* of the node that was asked for them.  *large* are keys that count by
+    themselves; *draws* represent all others.  *slot_bytes* and *slot_keys* are memory and number of all keys by slot where every key was measured, None otherwise.
+    *limits* are the least and the most bytes of all keys by INFO.  *values* are those of some draws, chosen by chance; *unread* is what the
+    draws, also chosen by chance, hold that were too large to be read.
     """
 
     master: str
@@ -67,6 +72,20 @@ class Part:
     whole: bool = False
     values: Sequence[Value] = ()
     unread: Sequence[Draw] = ()
+    large: Sequence[Draw] = ()
+    slot_bytes: Mapping[int, int] | None = None
+    slot_keys: Mapping[int, int] | None = None
+    limits: tuple[float, float] | None = None
+
+    @property
+    def represented(self) -> int:
+        """Keys that *draws* stand for."""
+        return self.keys - len(self.large)
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether every key was measured."""
+        return self.whole or self.slot_bytes is not None
 
 
 class Estimate(NamedTuple):
@@ -101,27 +120,87 @@ def estimate_groups(parts: Iterable[Part], groups_of: Callable[[Draw], Iterable[
     """Estimate each group that a draw is in; a draw may be in several, or in none."""
     found: dict[G, GroupEstimate] = {}
     for part in parts:
-        sums: dict[G, list[int]] = {}
-        for draw in part.draws:
-            size = draw.memory_bytes
-            for group in groups_of(draw):
-                total = sums.setdefault(group, [0, 0, 0, 0])
-                total[0] += 1
-                total[1] += size
-                total[2] += size**2
-                total[3] += size**3
-        for group, (hits, size, squares, cubes) in sums.items():
+        for group, (hits, size, squares, cubes) in _sums(part.draws, groups_of).items():
             memory = _total(part, size, squares)
             skewed = bool(memory.error) and is_skewed(hits, squares, cubes)
-            one = GroupEstimate(_total(part, hits, hits), memory._replace(skewed=skewed), hits)
-            before = found.get(group)
-            found[group] = one if before is None else _together(before, one)
+            _add(found, group, GroupEstimate(_total(part, hits, hits), memory._replace(skewed=skewed), hits))
+        for group, (hits, size, _, _) in _sums(part.large, groups_of).items():
+            _add(found, group, GroupEstimate(Estimate(float(hits), 0.0), Estimate(float(size), 0.0), hits))
     return found
 
 
+def _sums(draws: Iterable[Draw], groups_of: Callable[[Draw], Iterable[G]]) -> dict[G, list[int]]:
+    """Number, bytes, their squares and cubes of the draws of each group."""
+    sums: dict[G, list[int]] = {}
+    for draw in draws:
+        size = draw.memory_bytes
+        for group in groups_of(draw):
+            total = sums.get(group)
+            if total is None:
+                total = sums[group] = [0, 0, 0, 0]
+            total[0] += 1
+            total[1] += size
+            total[2] += size * size
+            total[3] += size * size * size
+    return sums
+
+
+def _add(found: dict[G, GroupEstimate], group: G, one: GroupEstimate) -> None:
+    before = found.get(group)
+    found[group] = one if before is None else _together(before, one)
+
+
 def estimate_all(parts: Iterable[Part]) -> GroupEstimate:
-    """Estimate all keys of *parts*: their number is known, their memory is not."""
-    return estimate_groups(parts, lambda draw: ((),)).get((), GroupEstimate(NOTHING, NOTHING, 0))
+    """Estimate all keys of *parts*: their number is known, their memory is not, unless all were measured."""
+    found = GroupEstimate(NOTHING, NOTHING, 0)
+    for part in parts:
+        if part.slot_bytes is not None:
+            hits = len(part.draws) + len(part.large)
+            one = GroupEstimate(
+                Estimate(float(part.keys), 0.0), Estimate(float(sum(part.slot_bytes.values())), 0.0), hits
+            )
+        else:
+            one = estimate_groups([part], lambda draw: ((),)).get((), GroupEstimate(NOTHING, NOTHING, 0))
+            one = one._replace(memory_bytes=_within_limits(part, one.memory_bytes))
+        found = _together(found, one)
+    return found
+
+
+def _within_limits(part: Part, sampled: Estimate) -> Estimate:
+    """*sampled* with a range that holds whatever keys were not drawn: it ends at the most that all keys can take."""
+    if part.limits is None or not sampled.error:
+        return sampled
+    measured = float(sum(draw.memory_bytes for draw in part.large))
+    least, most = max(part.limits[0], measured), max(part.limits[1], measured)
+    low = least if sampled.skewed or sampled.value - sampled.error > most else max(least, sampled.value - sampled.error)
+    value = min(max(sampled.value, least), (low + most) / 2)
+    return Estimate(value, most - value)
+
+
+BYTES_BESIDE_A_KEY: Final = 48
+"""What a server keeps of a key, or of its expiry, that MEMORY USAGE leaves out: at most, tables that are half empty included."""
+BYTES_BESIDE_KEYS: Final = 2 << 20
+"""What a server keeps besides, of no key and in no figure of INFO: at most."""
+_OF_NO_KEY: Final = (
+    "used_memory_startup", "mem_clients_normal", "mem_clients_slaves", "mem_replication_backlog", "mem_replicas_repl_buffer",
+    "mem_cluster_links", "mem_aof_buffer", "used_memory_functions", "used_memory_scripts_eval",
+)  # fmt: skip
+"""Fields of INFO with memory that belongs to no key."""
+_EXPIRES = re.compile(r"expires=(\d{1,18})(?:,|$)")
+
+
+def key_memory_limits(info: Mapping[str, str], keys: int) -> tuple[float, float] | None:
+    """The least and the most that MEMORY USAGE of all *keys* of a server can add up to, by its INFO; None where that does not tell.
+
+    The most is used_memory_dataset and what used_memory_overhead holds of keys.
+    """
+    figures = {name: int(info[name]) for name in ("used_memory", *_OF_NO_KEY) if info.get(name, "").isdigit()}
+    if "used_memory" not in figures or "used_memory_startup" not in figures:
+        return None
+    most = figures.pop("used_memory") - sum(figures.values())
+    expires = sum(int(one[1]) for name, value in info.items() if name[:2] == "db" and (one := _EXPIRES.search(value)))
+    least = most - BYTES_BESIDE_A_KEY * (keys + expires) - BYTES_BESIDE_KEYS
+    return (float(max(least, 0)), float(most)) if most > 0 else None
 
 
 def _together(one: GroupEstimate, other: GroupEstimate) -> GroupEstimate:
@@ -133,9 +212,9 @@ def _total(part: Part, weights: int, squares: int) -> Estimate:
     count = len(part.draws)
     if part.whole:
         return Estimate(float(weights), 0.0)
-    total = part.keys * weights / count
+    total = part.represented * weights / count
     spread = (squares - weights * weights / count) / (count - 1) if count > 1 else float(squares)
-    return Estimate(total, STANDARD_ERRORS * part.keys * math.sqrt(max(spread, 0.0) / count))
+    return Estimate(total, STANDARD_ERRORS * part.represented * math.sqrt(max(spread, 0.0) / count))
 
 
 def is_skewed(hits: float, squares: float, cubes: float) -> bool:
@@ -160,7 +239,7 @@ def longest_idle(parts: Iterable[Part], count: int) -> list[tuple[Part, Draw]]:
 
 
 def _first(parts: Iterable[Part], count: int, weight: Callable[[Draw], int]) -> list[tuple[Part, Draw]]:
-    seen = {(id(part), draw.key): (part, draw) for part in parts for draw in part.draws if weight(draw)}
+    seen = {(id(part), draw.key): (part, draw) for part in parts for draw in (*part.large, *part.draws) if weight(draw)}
     return heapq.nsmallest(count, seen.values(), key=lambda found: (-weight(found[1]), found[1].key))
 
 
@@ -170,7 +249,9 @@ def chance_of_a_key(parts: Sequence[Part]) -> float:
 
 
 def _chance(part: Part) -> float:
-    return 1.0 if part.whole or part.keys <= 1 else -math.expm1(len(part.draws) * math.log1p(-1 / part.keys))
+    if part.is_measured or part.represented <= 1:
+        return 1.0
+    return -math.expm1(len(part.draws) * math.log1p(-1 / part.represented))
 
 
 def prefixes(key: bytes, separators: bytes, depth_max: int) -> Iterator[bytes]:

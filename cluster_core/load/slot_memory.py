@@ -45,22 +45,37 @@ class SlotMemory:
 def estimate_slot_memory(parts: Sequence[Part], keys_by_slot: Mapping[int, int]) -> SlotMemory:
     """Estimate the memory of each slot of a master from its *parts*."""
     sizes: dict[int, float] = dict.fromkeys(keys_by_slot, 0.0)
+    others = dict(keys_by_slot)
     for part in parts:
-        if part.whole:
-            for draw in part.draws:
-                slot = key_slot(draw.key)
-                sizes[slot] = sizes.get(slot, 0.0) + draw.memory_bytes
-    drawn = [draw for part in parts if not part.whole for draw in part.draws]
+        for slot, size in _counted(part).items():
+            sizes[slot] = sizes.get(slot, 0.0) + size
+        if not part.is_measured:
+            for draw in part.large:
+                place = key_slot(draw.key)
+                others[place] = max(others.get(place, 0) - 1, 0)
+    drawn = [draw for part in parts if not part.is_measured for draw in part.draws]
     if drawn:
-        for slot, size in _estimated(drawn, keys_by_slot).items():
-            sizes[slot] += size
-    told = estimate_all(parts).memory_bytes
+        for slot, size in _estimated(drawn, others).items():
+            sizes[slot] = sizes.get(slot, 0.0) + size
+    whole = estimate_all(parts).memory_bytes
+    keys = sum(keys_by_slot.values())
     return SlotMemory(
         {slot: round(size) for slot, size in sizes.items()},
-        told.error / told.value if told.value else 0.0,
-        sum(len(part.draws) for part in parts),
-        sum(keys_by_slot.values()),
+        whole.error / whole.value if whole.value else 0.0,
+        sum(part.keys if part.is_measured else len(part.large) + len(part.draws) for part in parts),
+        keys,
     )
+
+
+def _counted(part: Part) -> Mapping[int, int]:
+    """Memory by slot of the keys that are not estimated."""
+    if part.slot_bytes is not None:
+        return part.slot_bytes
+    sizes: dict[int, int] = {}
+    for draw in part.draws if part.whole else part.large:
+        slot = key_slot(draw.key)
+        sizes[slot] = sizes.get(slot, 0) + draw.memory_bytes
+    return sizes
 
 
 def fit_shares(estimates: Sequence[SlotMemory], datasets: Sequence[int]) -> list[SlotMemory] | None:

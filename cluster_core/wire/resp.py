@@ -30,6 +30,8 @@ _NUMBER = re.compile(rb"[+-]?[0-9]+")
 _LENGTH = re.compile(rb"[0-9]{1,19}")
 _PLAIN = re.compile(rb":(-?[0-9]{1,18})\r\n|\$([0-9]{1,6})\r\n|\*([1-9][0-9]{0,5})\r\n")
 """A number, or the head of a string or an array that is not large."""
+_NUMBERS = re.compile(rb"(?::-?[0-9]{1,18}\r\n){2,}")
+"""Replies to a pipeline of commands that count."""
 _DOUBLE = re.compile(rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|inf|nan)")
 
 Value = Any
@@ -125,6 +127,9 @@ class RespParser:
             self._position = 0
         self._buffer += data
         while True:
+            if not self._frames and not self._failed and (run := _NUMBERS.match(self._buffer, self._position)):
+                self._move(run.end())
+                yield from map(int, run[0][1:-2].split(b"\r\n:"))
             waiting, value = self._advance()
             if waiting:
                 return

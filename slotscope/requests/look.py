@@ -10,9 +10,9 @@ class Request(TableOptions):
     """How to look at what was named."""
 
     seconds: float = 20.0
-    """Live: how long keys are drawn; with more of them the error gets smaller."""
-    rate: float = 1000.0
-    """Live: commands a second to a node, at most."""
+    """Live: time for measuring keys, at most; all of them are measured where that is enough, else a sample."""
+    rate: float | None = None
+    """Live: commands a second to a node, at most. Default: as many as take a quarter of a server's time."""
     json: Flag = False
     """Live: write one JSON object."""
     separators: str | None = None

@@ -20,9 +20,9 @@ class Request(TableOptions, GoalOptions, MoveOptions):
     new: Flag = False
     """Make a new plan, whatever was begun."""
     seconds: float = 20.0
-    """How long keys are drawn to measure memory, where the servers do not count it by slot; with more of them the error gets smaller."""
-    rate: float = 2000.0
-    """Commands a second to a node, at most, until slots move."""
+    """Time for measuring keys, at most, where the servers do not count memory by slot; all keys are measured where that is enough, else a sample."""
+    rate: float | None = None
+    """Commands a second to a node, at most, until slots move. Default: as many as take a quarter of a server's time."""
     window: float = 0.0
     """Seconds over which to measure the processor time of slots (CLUSTER SLOT-STATS), to be balanced, too; 0 leaves it out."""
     compare_tolerances: Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, show_default=False)] = ()

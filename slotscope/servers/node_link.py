@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 from cluster_core.errors import DecodeError
@@ -205,5 +206,14 @@ def _left_s(until_s: float) -> float:
 
 
 def _packed(words: Sequence[Word]) -> bytes:
-    raw = [word if isinstance(word, bytes) else str(word).encode("utf-8", "surrogateescape") for word in words]
-    return b"*%d\r\n" % len(raw) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in raw)
+    return b"*%d\r\n%b" % (
+        len(words),
+        b"".join([b"$%d\r\n%b\r\n" % (len(word), word) if isinstance(word, bytes) else _bulk(word) for word in words]),
+    )
+
+
+@lru_cache
+def _bulk(word: str | int) -> bytes:
+    """A word of a command that is often the same: its name, an option."""
+    raw = str(word).encode("utf-8", "surrogateescape")
+    return b"$%d\r\n%b\r\n" % (len(raw), raw)

@@ -1,8 +1,8 @@
 """What every slot of a live cluster weighs, from one address, without writing and without haste.
 
 Keys are counted slot by slot; memory is what CLUSTER SLOT-STATS tells (Redis 8.4 started with
-``cluster-slot-stats-enabled``), else estimated from keys that are drawn as `slotscope look` draws them, from replicas where there are
-any.  Only what `visits.ASKED`, `slot_counts.SENT` and `draws.SENT` list is sent.
+``cluster-slot-stats-enabled``), else that of the keys, measured as `slotscope look` measures them, at replicas where there are any.  Only
+what `visits.ASKED`, `slot_counts.SENT` and `measuring.SENT` list is sent.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from cluster_core.load.slot_memory import SlotMemory, estimate_slot_memory, fit_shares
 from cluster_core.rebalance.execution.cluster_now import read_server
@@ -20,15 +19,12 @@ from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.node import Topology
 from cluster_core.wire.resp import RespError
 from slotscope.runtime.errors import InputError
-from slotscope.servers.draws import draw_parts
+from slotscope.servers.measuring import Job, jobs_of, measure_parts
 from slotscope.servers.memory_limits import MemoryLimits, memory_limits
 from slotscope.servers.node_link import Access, Address, LinkError
 from slotscope.servers.slot_counts import SlotCount, count_every_slot, slot_stats, used_between
-from slotscope.servers.survey import DRAWS_PER_MASTER_MIN, sampled_of
+from slotscope.servers.survey import sampled_of
 from slotscope.servers.visits import Conversation, Visit, hold_all, visit_all
-
-DRAWS_MAX: Final = 200_000
-"""Keys drawn in all; time and rate allow less on most clusters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +53,7 @@ class SlotWeights:
 
 
 def weigh_slots(
-    first: Address, access: Access, *, seconds: float, rate: float, window_s: float = 0.0, memory: bool = True
+    first: Address, access: Access, *, seconds: float, rate: float | None, window_s: float = 0.0, memory: bool = True
 ) -> SlotWeights:
     """Weigh the slots of the cluster of *first*, drawing keys for some *seconds*, with at most *rate* commands a second to a node.
 
@@ -67,15 +63,17 @@ def weigh_slots(
     visits = visit_all(first, access, rate)
     try:
         topology, masters = _agreed(visits, first)
-        wanted = max(DRAWS_MAX // max(len(masters), 1), DRAWS_PER_MASTER_MIN)
         counts = hold_all((master, count_every_slot(master)) for master in masters)
         used = _cpu_usec(masters, counts, window_s)
         until_s = time.monotonic() + seconds
-        estimates = hold_all(
-            (sampled, _memory(master, sampled, held, wanted, until_s, rate))
+        uncounted = [
+            (master, held)
             for master, held in zip(masters, counts, strict=True)
             if memory and any(count.memory_bytes is None for count in held.values())
-            for sampled in [_sampled(master, visits)]
+        ]
+        jobs = jobs_of([(master, _sampled(master, visits)) for master, _ in uncounted])
+        estimates = hold_all(
+            (job.measured, _memory(job, held, until_s)) for job, (_, held) in zip(jobs, uncounted, strict=True)
         )
     except LinkError as error:
         raise InputError(access.safe(error)) from error
@@ -183,12 +181,10 @@ def _sampled(master: Visit, visits: Sequence[Visit]) -> Visit:
     return sampled
 
 
-def _memory(
-    master: Visit, sampled: Visit, counts: Mapping[int, SlotCount], wanted: int, until_s: float, rate: float
-) -> Conversation[SlotMemory]:
-    parts, why, _ = yield from draw_parts(master, sampled, wanted, until_s, rate)
+def _memory(job: Job, counts: Mapping[int, SlotCount], until_s: float) -> Conversation[SlotMemory]:
+    parts, why, _ = yield from measure_parts(job, until_s)
     if why:
         raise InputError(
-            f"{sampled.address}: keys cannot be measured: {why}; --resources keys balances by their number alone"
+            f"{job.measured.address}: keys cannot be measured: {why}; --resources keys balances by their number alone"
         )
     return estimate_slot_memory(parts, {slot: count.keys for slot, count in counts.items()})

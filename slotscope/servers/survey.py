@@ -1,7 +1,8 @@
 """Where the load of a live cluster is and whether it is healthy, from one address, without writing and without haste.
 
-Every node is asked what it believes and how it is, twice: what grew between is the rate.  Of each master's keys some are drawn, from one of
-its replicas where one has its data, and measured.  Only what `visits.ASKED`, `draws.SENT`, `draws.ELEMENTS`, `values.SENT` and `slot_counts.SENT` list is ever sent, and AUTH.
+Every node is asked what it believes and how it is, twice: what grew between is the rate.  The keys of each master are measured
+(`measuring`), at one of its replicas where one has its data.  Only what `visits.ASKED`, `measuring.SENT`, `measuring.ELEMENTS`, `values.SENT` and
+`slot_counts.SENT` list is ever sent, and AUTH.
 """
 
 from __future__ import annotations
@@ -17,18 +18,17 @@ from cluster_core.load.sampling import Part
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.node import Topology
 from slotscope.runtime.errors import InputError
-from slotscope.servers.draws import draw_parts
+from slotscope.servers.measuring import jobs_of, measure_parts
 from slotscope.servers.node_link import Access, Address
 from slotscope.servers.slot_counts import SlotCount, count_slots, used_between
-from slotscope.servers.visits import Conversation, Visit, hold_all, side_by_side, visit_all
+from slotscope.servers.visits import Visit, hold_all, side_by_side, visit_all
 
-DRAWS_MAX: Final = 60_000
-"""Keys drawn in all: the error shrinks with the root of their number."""
-DRAWS_PER_MASTER_MIN: Final = 100
 COUNTING_SHARE: Final = 0.5
 """Of the time, for counting keys slot by slot where the server has no CLUSTER SLOT-STATS."""
 CPU_WINDOW_SHARE: Final = 0.2
-"""Of the time, for the processor time of slots: nothing is drawn meanwhile, since that would count, too."""
+"""Part of the time for the processor time of slots: nothing is measured meanwhile, since that would count, too."""
+CPU_WINDOW_S_MAX: Final = 2.0
+LOADING: Final = "it is loading"
 WINDOW_S_MIN: Final = 1.0
 """Rates are not measured over less."""
 _CALLS: Final = re.compile(r"calls=(\d{1,18}),")
@@ -69,7 +69,7 @@ class Survey:
     symptoms: Sequence[Symptom]
     window_s: float
     seconds: float
-    rate: float
+    rate: float | None
     sent: Mapping[str, int]
 
     @property
@@ -78,7 +78,7 @@ class Survey:
         return [part for master in self.masters for part in master.parts]
 
 
-def survey(first: Address, access: Access, *, seconds: float, rate: float) -> Survey:
+def survey(first: Address, access: Access, *, seconds: float, rate: float | None) -> Survey:
     """Look at the cluster of *first*, or at that server alone, for some *seconds*, with at most *rate* commands a second to a node.
 
     Raises InputError if *first* cannot be asked.
@@ -87,9 +87,8 @@ def survey(first: Address, access: Access, *, seconds: float, rate: float) -> Su
     visits = visit_all(first, access, rate)
     try:
         owners = [visit for visit in visits if _holds_keys(visit)]
-        wanted = max(DRAWS_MAX // max(len(owners), 1), DRAWS_PER_MASTER_MIN)
         ends_s = (started_s + seconds * COUNTING_SHARE, started_s + seconds)
-        masters = _look_at(owners, visits, wanted, ends_s, rate)
+        masters = _look_at(owners, visits, ends_s)
         time.sleep(max(0.0, max(visit.asked_s for visit in visits) + WINDOW_S_MIN - time.monotonic()))
         answering = [visit for visit in visits if visit.link is not None]
         active = dict(side_by_side(lambda visit: (visit.checkup.address, _activity(visit)), answering))
@@ -117,40 +116,45 @@ def _holds_keys(visit: Visit) -> bool:
     )
 
 
-def _look_at(
-    masters: Sequence[Visit], visits: Sequence[Visit], wanted: int, ends_s: tuple[float, float], rate: float
-) -> list[Master]:
+def _look_at(masters: Sequence[Visit], visits: Sequence[Visit], ends_s: tuple[float, float]) -> list[Master]:
     counted_until_s, until_s = ends_s
     counts = hold_all((master, count_slots(master, counted_until_s)) for master in masters)
     timed = [(m, c) for m, c in zip(masters, counts, strict=True) if any(count.cpu_usec for count in c.values())]
-    time.sleep(max(0.0, until_s - time.monotonic()) * CPU_WINDOW_SHARE if timed else 0.0)
+    time.sleep(min(max(0.0, until_s - time.monotonic()) * CPU_WINDOW_SHARE, CPU_WINDOW_S_MAX) if timed else 0.0)
     later = hold_all((master, count_slots(master, 0.0)) for master, _ in timed)
     cpu_usec = {
         master.address: {slot: spent for slot, spent in used_between(held, now).items() if spent}
         for (master, held), now in zip(timed, later, strict=True)
     }
-    drawn = hold_all((master, _drawn(master, sampled_of(master, visits), wanted, until_s, rate)) for master in masters)
+    pairs = [(master, sampled) for master in masters if (sampled := sampled_of(master, visits)) is not None]
+    jobs = jobs_of(pairs)
+    results = hold_all((job.measured, measure_parts(job, until_s, in_depth=True)) for job in jobs)
+    by_address = {job.master.address: found for job, found in zip(jobs, results, strict=True)}
+    measured = [by_address.get(master.address, ([], LOADING, LOADING)) for master in masters]
     return [
         Master(
             master.checkup,
             sum(master.databases.values()),
             master.me.slots if master.me is not None else SlotSet(),
-            held,
+            {**_measured_counts(parts), **held},
             cpu_usec.get(master.address, {}),
             parts,
             unsampled,
             valueless,
         )
-        for master, held, (parts, unsampled, valueless) in zip(masters, counts, drawn, strict=True)
+        for master, held, (parts, unsampled, valueless) in zip(masters, counts, measured, strict=True)
     ]
 
 
-def _drawn(
-    master: Visit, sampled: Visit | None, wanted: int, until_s: float, rate: float
-) -> Conversation[tuple[list[Part], str, str]]:
-    if sampled is None:
-        return [], "it is loading", "it is loading"
-    return (yield from draw_parts(master, sampled, wanted, until_s, rate, in_depth=True))
+def _measured_counts(parts: Sequence[Part]) -> dict[int, SlotCount]:
+    """Keys by slot where all of them were measured: a server without CLUSTER SLOT-STATS may not have counted all slots in time."""
+    if not parts or not all(part.is_measured for part in parts):
+        return {}
+    found: dict[int, SlotCount] = {}
+    for part in parts:
+        for slot, keys in (part.slot_keys or {}).items():
+            found[slot] = SlotCount(found.get(slot, SlotCount(0)).keys + keys)
+    return found
 
 
 def sampled_of(master: Visit, visits: Sequence[Visit]) -> Visit | None:
@@ -169,7 +173,7 @@ def sampled_of(master: Visit, visits: Sequence[Visit]) -> Visit | None:
     return None if master.checkup.is_loading else master
 
 
-def dump_sources(first: Address, access: Access, rate: float) -> tuple[list[Address], Topology | None]:
+def dump_sources(first: Address, access: Access, rate: float | None) -> tuple[list[Address], Topology | None]:
     """Whose dumps hold all keys of the cluster of *first*: a replica of each master, or the master that has none; or *first*, in no cluster.
 
     Raises InputError where a node cannot be asked.

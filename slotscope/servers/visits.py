@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections import Counter
@@ -162,7 +163,7 @@ def _in_turns(conversations: Mapping[int, Conversation[A]]) -> dict[int, A]:
     return told
 
 
-def visit_all(first: Address, access: Access, rate: float) -> list[Visit]:
+def visit_all(first: Address, access: Access, rate: float | None) -> list[Visit]:
     """Visit *first* and every node that it lists, *first* first; a server in no cluster is alone.  Raises InputError if *first* cannot be asked."""
     visit = _visit(first, access, rate)
     if visit.checkup.lost:
@@ -175,9 +176,9 @@ def visit_all(first: Address, access: Access, rate: float) -> list[Visit]:
     return [visit, *side_by_side(lambda address: _visit(address, access, rate), others[: NODES_MAX - 1])]
 
 
-def _visit(address: Address, access: Access, rate: float) -> Visit:
+def _visit(address: Address, access: Access, rate: float | None) -> Visit:
     try:
-        link = PacedLink(access.connect(address), rate)
+        link = PacedLink(access.connect(address), math.inf if rate is None else rate)
     except LinkError as error:
         return Visit(address, Checkup(str(address), lost=access.safe(error)))
     at_s = time.monotonic()

@@ -6,7 +6,7 @@ import random
 import socket
 from typing import Final
 
-from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
 from tests.benches.clusters import Cluster, topology_of
 from tests.benches.simulated_cluster import tags
 
@@ -50,3 +50,38 @@ def _send(link: socket.socket, commands: list[bytes]) -> None:
         if not answer or b"-" in answer:
             raise ConnectionError(answer[:100])
         left -= answer.count(b"\n")
+
+
+def load_hot_tag(cluster: Cluster, keys: int, *, tagged: int, sorted_sets: int, members: int, seed: int = 3) -> None:
+    """Set *keys* keys in all: *tagged* of them under ``{tenant:acme}``, *sorted_sets* large ones, the rest strings of all sizes."""
+    chance = random.Random(seed)
+    blob = chance.randbytes(VALUE_BYTES_MAX)
+    topology = topology_of(cluster.masters[0])
+    owners = topology.slot_map().owners()
+    links = {node.id: socket.create_connection(("127.0.0.1", node.port)) for node in topology.masters()}
+    pending: dict[str, list[bytes]] = {name: [] for name in links}
+
+    def add(key: bytes, *words: bytes) -> None:
+        command, *rest = words
+        whole = [command, key, *rest]
+        owner = str(owners[key_slot(key)])
+        pending[owner].append(b"*%d\r\n" % len(whole) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in whole))
+        if len(pending[owner]) >= TOGETHER:
+            _send(links[owner], pending[owner])
+
+    for number in range(tagged):
+        add(b"{tenant:acme}:doc:%d" % number, b"SET", blob[:440])
+    for number in range(keys - tagged - sorted_sets):
+        add(b"user:%d" % number, b"SET", blob[: min(int(chance.lognormvariate(5.3, 0.7)), VALUE_BYTES_MAX)])
+    for number in range(sorted_sets):
+        key = b"board:%d" % number
+        for start in range(0, members, 1000):
+            pairs = [
+                word
+                for n in range(start, min(start + 1000, members))
+                for word in (b"%d" % chance.randrange(10**6), b"player:%d" % n)
+            ]
+            add(key, b"ZADD", *pairs)
+    for owner, link in links.items():
+        _send(link, pending[owner])
+        link.close()

@@ -15,7 +15,7 @@ import pytest
 
 from jobs.main import ABOUT, COMMANDS, main
 from slotscope.runtime.cli import application
-from slotscope.servers import draws, slot_counts, values, visits
+from slotscope.servers import measuring, slot_counts, values, visits
 from tests.benches.clusters import Cluster, running_cluster
 from tests.benches.program import without_progress
 from tests.benches.servers import Server, redis_binary, running, valkey_binary, wait_for
@@ -31,7 +31,7 @@ TAGGED = 3_000
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """Two masters, a replica of the first, so many keys that they are drawn; slot statistics are on."""
+    """Two masters, a replica of the first; slot statistics are on."""
     binary = valkey_binary()
     if binary is None:
         pytest.skip("valkey-server is not installed")
@@ -104,7 +104,7 @@ def test_a_cluster_is_measured_from_one_address_with_commands_that_only_read(clu
     }
     asked = (
         *visits.ASKED,
-        *(words.split() for words in (*draws.SENT, *draws.ELEMENTS.values(), *values.SENT, *slot_counts.SENT)),
+        *(words.split() for words in (*measuring.SENT, *measuring.ELEMENTS.values(), *values.SENT, *slot_counts.SENT)),
     )
     masters = {one["address"]: one for one in found["masters"]}
     truth = sum(map(memory_of, cluster.masters))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -53,7 +52,7 @@ class Chosen(NamedTuple):
 def choose_plan(cluster: str, request: Request) -> Chosen:
     """Return the plan that *request* names, the one that was begun and not ended, or a new one; raises InputError and PlanError."""
     check_numbers(request)
-    if not 0 < request.seconds <= SECONDS_MAX or not 1 <= request.rate <= RATE_MAX or math.isnan(request.rate):
+    if not 0 < request.seconds <= SECONDS_MAX or (request.rate is not None and not 1 <= request.rate <= RATE_MAX):
         raise InputError(f"--seconds must be above 0 and up to {SECONDS_MAX:g}, --rate from 1 to {RATE_MAX:g}")
     if not 0 <= request.window <= SECONDS_MAX:
         raise InputError(f"--window must be from 0 to {SECONDS_MAX:g} seconds")

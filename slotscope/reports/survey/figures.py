@@ -11,9 +11,11 @@ from cluster_core.incidents.symptoms import Symptom
 from cluster_core.kinds import Severity
 from cluster_core.load.sampling import (
     HITS_MIN,
+    NOTHING,
     Draw,
     Estimate,
     GroupEstimate,
+    Part,
     biggest,
     chance_of_a_key,
     estimate_all,
@@ -26,6 +28,7 @@ from cluster_core.load.sampling import (
 from cluster_core.slots.key_slot import hash_tag, key_slot
 from slotscope.reports.survey.depth import SavingsFigures, UntouchedFigures, savings, untouched
 from slotscope.runtime import text
+from slotscope.servers.measuring import SAMPLES
 from slotscope.servers.survey import Master, Survey
 
 LISTED: Final = 10
@@ -106,7 +109,7 @@ class Overview:
     commands_per_s: Mapping[str, float]
     notes: Sequence[str]
     seconds: float
-    rate: float
+    rate: float | None
 
 
 def overview(survey: Survey, *, separators: str, prefix_depth: int) -> Overview:
@@ -114,7 +117,7 @@ def overview(survey: Survey, *, separators: str, prefix_depth: int) -> Overview:
     parts = survey.parts
     marks = separators.encode()
     masters = [_master(master, survey) for master in survey.masters]
-    slots = estimate_groups(parts, lambda draw: (key_slot(draw.key),)) if any(m.slots for m in survey.masters) else {}
+    slots = _memory_by_slot(parts) if any(m.slots for m in survey.masters) else {}
     begun = estimate_groups(parts, lambda draw: prefixes(draw.key, marks, prefix_depth))
     tags = estimate_groups(parts, lambda draw: () if (tag := hash_tag(draw.key)) is None else (tag,))
     saved, how_near = savings(survey, marks, begun)
@@ -169,9 +172,9 @@ def _master(master: Master, survey: Survey) -> MasterFigures:
         checkup.number("used_memory"),
         checkup.number("maxmemory"),
         None if activity is None else activity.commands_per_s,
-        sum(len(part.draws) for part in master.parts),
+        sum(part.keys if part.is_measured else len(part.draws) + len(part.large) for part in master.parts),
         tuple(dict.fromkeys(part.sampled for part in master.parts)),
-        all(part.whole for part in master.parts),
+        all(part.is_measured for part in master.parts),
         master.unsampled,
     )
 
@@ -212,23 +215,32 @@ def _evenness(masters: Sequence[MasterFigures]) -> str:
     return f"its load of {keys} is {even}: {worst.address} holds {text.ratio(heaviest.value / mean)} the mean {what}"
 
 
-def _outstanding_slots(survey: Survey, drawn: Mapping[int, GroupEstimate]) -> list[SlotFigures]:
+def _memory_by_slot(parts: Sequence[Part]) -> dict[int, Estimate]:
+    """Memory of slots, as far as keys enough of them were measured for a figure."""
+    sampled = estimate_groups((part for part in parts if part.slot_bytes is None), lambda draw: (key_slot(draw.key),))
+    found = {s: one.memory_bytes for s, one in sampled.items() if one.hits >= HITS_MIN or not one.memory_bytes.error}
+    for part in parts:
+        for slot, size in (part.slot_bytes or {}).items():
+            found[slot] = found.get(slot, NOTHING) + Estimate(float(size), 0.0)
+    return found
+
+
+def _outstanding_slots(survey: Survey, measured: Mapping[int, Estimate]) -> list[SlotFigures]:
     """Slots far above the mean in keys, memory or processor time, the farthest first."""
     owners = {slot: master for master in survey.masters for slot in master.slots}
     counts = {slot: count for master in survey.masters for slot, count in master.counts.items()}
     keys = {slot: count.keys for slot, count in counts.items() if count.keys}
     cpu = {slot: spent for master in survey.masters for slot, spent in master.cpu_usec.items()}
     told = {slot: Estimate(count.memory_bytes, 0.0) for slot, count in counts.items() if count.memory_bytes is not None}
-    memory = told or {
-        slot: one.memory_bytes for slot, one in drawn.items() if one.hits >= HITS_MIN or not one.memory_bytes.error
-    }
+    memory = told or measured
+    key_sum, cpu_sum = sum(keys.values()), sum(cpu.values())
     whole = sum(one.value for one in told.values()) if told else estimate_all(survey.parts).memory_bytes.value
     certain = {slot: one.value - one.error for slot, one in memory.items()}
     farness = {
         slot: max(
-            _over(keys, slot),
-            _over(cpu, slot),
-            certain.get(slot, 0.0) * (len(keys) or len(drawn)) / whole if whole else 0.0,
+            keys.get(slot, 0) * len(keys) / max(key_sum, 1),
+            cpu.get(slot, 0) * len(cpu) / max(cpu_sum, 1),
+            certain.get(slot, 0.0) * (len(keys) or len(measured)) / whole if whole else 0.0,
         )
         for slot in owners
     }
@@ -241,15 +253,10 @@ def _outstanding_slots(survey: Survey, drawn: Mapping[int, GroupEstimate]) -> li
             owners[slot].checkup.address,
             counts[slot].keys if slot in counts else None,
             memory.get(slot),
-            cpu.get(slot, 0) / sum(cpu.values()) if cpu else None,
+            cpu.get(slot, 0) / cpu_sum if cpu else None,
         )
         for slot in farthest[:LISTED]
     ]
-
-
-def _over(values: Mapping[int, int], slot: int) -> float:
-    """How far the value of *slot* is above the mean of all."""
-    return values[slot] * len(values) / sum(values.values()) if slot in values else 0.0
 
 
 def _key(draw: Draw, master: str) -> KeyFigures:
@@ -275,35 +282,33 @@ def _heaviest(groups: Mapping[bytes, GroupEstimate], survey: Survey) -> list[Gro
 
 def _notes(survey: Survey, masters: Sequence[MasterFigures], *, skewed: bool) -> Iterable[str]:
     parts = survey.parts
+    pace = "a quarter of each server's time" if survey.rate is None else f"{survey.rate:g} commands a second to a node"
     busiest = max(survey.sent.values(), default=0)
-    yield (
-        f"asked in {survey.seconds:.0f} s: at most {survey.rate:g} commands a second to a node, {busiest:,} to the busiest;"
-        " nothing that writes"
-    )
-    drawn = sum(len(part.draws) for part in parts)
-    if parts and all(part.whole for part in parts):
-        yield f"every key was measured ({drawn:,}), by MEMORY USAGE, which looks at 5 elements of a large value"
+    yield f"asked for {survey.seconds:.0f} s with at most {pace}, {busiest:,} commands to the busiest; nothing that writes"
+    measured = sum(part.keys if part.is_measured else len(part.draws) + len(part.large) for part in parts)
+    if parts and all(part.is_measured for part in parts):
+        yield f"all {measured:,} keys were measured with MEMORY USAGE ({SAMPLES} elements of a large value)"
     elif parts:
         yield (
-            f"{drawn:,} keys drawn at random (RANDOMKEY) and measured (MEMORY USAGE, which looks at 5 elements of a large value);"
-            " ± is the range that holds the truth in 95 of 100 such looks"
+            f"{measured:,} keys were measured with MEMORY USAGE, drawn with RANDOMKEY or sought as large collections;"
+            " ± is the range that holds the truth in 95 of 100 looks; more --seconds measure more, --psync reads all"
         )
         if skewed:
             yield (
-                "* few large keys of those drawn make up most of it: there the truth is outside the range more often, mostly"
-                " above it, and where none of them was drawn, too; --seconds draws more, --psync reads all"
+                "* few large keys of those drawn make up most of it: the truth is outside the range more often, mostly above it"
             )
         chance = text.percent(round(chance_of_a_key(parts) * 1_000_000), 1_000_000)
         yield f"a given key was drawn with a chance of {chance} or more: there may be bigger keys than those found"
     replicas = {address for one in masters for address in one.drawn_from if address != one.address}
     if replicas:
         yield (
-            f"keys were drawn from {text.plural(len(replicas), 'replica')}, so that masters did not serve it; how they are used only"
-            " their masters know (OBJECT)"
+            f"keys were measured at {text.plural(len(replicas), 'replica')}, to spare the masters; how they are used only their"
+            " masters know (OBJECT)"
         )
     yield from (f"{one.address}: memory not estimated: {one.not_drawn}" for one in masters if one.not_drawn)
     for master in survey.masters:
-        if master.slots and len(master.counts) < len(master.slots):
+        measured_all = bool(master.parts) and all(part.is_measured for part in master.parts)
+        if master.slots and len(master.counts) < len(master.slots) and not measured_all:
             missing = len(master.slots) - len(master.counts)
             yield f"{master.checkup.address}: keys of {text.plural(missing, 'slot')} were not counted for want of time or right"
     if (
@@ -317,7 +322,7 @@ def _notes(survey: Survey, masters: Sequence[MasterFigures], *, skewed: bool) ->
     if survey.masters and not any(draw.idle_s is not None for part in parts for draw in part.draws):
         yield "cold keys are not known: no server says how long they are idle (under an LFU policy none does)"
     if any(master.cpu_usec for master in survey.masters):
-        yield "processor time by slot is that of some seconds before keys were drawn"
+        yield "processor time by slot is that of some seconds before keys were measured"
     yield f"commands a second are over {survey.window_s:.1f} s, without ours"
 
 

@@ -37,11 +37,14 @@ def print_survey(found: Overview, console: Console, address: str) -> None:
         print_graded(ink, [(one.severity, one.text) for one in found.symptoms], SYMPTOM_LENGTH_MAX, SYMPTOMS_SHOWN)
     _print_masters(found, ink)
     _print_slots(found, ink)
-    _print_keys("Biggest keys found", "a bigger one may not have been drawn", found.biggest_keys, ink)
+    all_keys = all(one.all_keys for one in found.masters)
+    _print_keys(
+        "Biggest keys", "" if all_keys else "of those measured: there may be bigger ones", found.biggest_keys, ink
+    )
     _print_groups("Heaviest prefixes", "prefix", found.prefixes, ink)
     _print_groups("Heaviest hash tags", "tag", found.hash_tags, ink)
-    _print_keys("Most used keys found", "by OBJECT FREQ, a logarithmic counter up to 255", found.most_used_keys, ink)
-    _print_keys("Longest untouched keys found", "by OBJECT IDLETIME", found.idlest_keys, ink)
+    _print_keys("Most used keys", "by OBJECT FREQ, a logarithmic counter up to 255", found.most_used_keys, ink)
+    _print_keys("Longest untouched keys", "by OBJECT IDLETIME", found.idlest_keys, ink)
     if any(one.keys is None or one.keys.value for one in found.untouched):
         ink.flow([_untouched(one) for one in found.untouched])
     _print_savings(found.savings, ink)

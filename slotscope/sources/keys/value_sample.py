@@ -56,7 +56,7 @@ class Sampled:
     @property
     def scale(self) -> float:
         """Keys for each that was read."""
-        return 1.0 if self.is_whole else self.part.keys / (len(self.part.values) + len(self.part.unread))
+        return 1.0 if self.is_whole else self.part.represented / (len(self.part.values) + len(self.part.unread))
 
 
 class Saving(NamedTuple):

@@ -1,0 +1,337 @@
+"""Memory of the keys of one node: all of them where the time allows it, else the large ones and a random sample of the rest.
+
+SCAN names every key and MEMORY USAGE measures it.  Where a part of the time shows that it is not enough for all keys, collections above
+`LARGE_BYTES` are sought with SCAN TYPE, which returns no key of another type, and the rest is sampled with RANDOMKEY.  INFO limits what all
+keys can take (`cluster_core.load.sampling.Part.limits`).
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+from cluster_core.load.sampling import Draw, Part, biggest, key_memory_limits, longest_idle, most_used
+from cluster_core.slots.key_slot import key_slot
+from cluster_core.wire.resp import RespError
+from slotscope.servers.node_link import LinkError, Word
+from slotscope.servers.values import allows_values, with_values
+from slotscope.servers.visits import Conversation, Question, Visit
+
+SENT: Final = ("SELECT", "READONLY", "RANDOMKEY", "SCAN", "MEMORY USAGE", "TYPE", "OBJECT FREQ", "OBJECT IDLETIME")
+"""Commands for the node that is measured, and for its master (SELECT, OBJECT); none of them changes a key's age or counter."""
+ELEMENTS: Final = {"list": "LLEN", "set": "SCARD", "zset": "ZCARD", "hash": "HLEN", "stream": "XLEN"}
+"""Commands that count the elements of each type; sent only where the node promises not to count that as use."""
+SCAN_COUNT_BY_TYPE: Final = 500
+"""Keys that a server looks at for one SCAN TYPE: some tens of microseconds."""
+LARGE_BYTES: Final = 32 << 10
+"""A larger key is measured again with `SAMPLES` elements: with the five of the default a sorted set is off by several per cent."""
+SAMPLES: Final = 200
+NAMED_MAX: Final = 20
+"""Keys of a part whose types are asked."""
+VALUES_SHARE: Final = 0.3
+"""Part of the time for values, where they are read."""
+PILOT_SHARE: Final = 0.2
+"""Part of the time after which it is decided whether all keys can be measured."""
+SEARCH_SHARE: Final = 0.4
+"""Part of the time that is left for large collections, where not all keys are measured."""
+OVERTIME: Final = 1.3
+"""All keys are measured where that is expected to take up to so many times the time; a scan that is half done may take longer."""
+KEPT_MAX: Final = 400_000
+"""Keys of all masters that are kept one by one; of more, the sums by slot, the largest and a random part."""
+LARGEST_KEPT: Final = 1000
+
+
+class RefusedError(Exception):
+    """The server does not let us measure."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """How many *keys* are to be measured and how many are; masters that take turns share one."""
+
+    keys: int
+    done: int = 0
+
+    def expected_s(self, took_s: float) -> float:
+        """Seconds that all of it takes at the pace so far."""
+        return took_s * self.keys / max(self.done, 1)
+
+    @property
+    def share(self) -> float:
+        """Part of the keys that are measured."""
+        return self.done / max(self.keys, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The keys of *master* to be measured at *measured*, itself or a replica; at most *kept_max* of them are kept one by one."""
+
+    master: Visit
+    measured: Visit
+    kept_max: int
+    progress: Progress
+
+
+def jobs_of(pairs: Sequence[tuple[Visit, Visit]]) -> list[Job]:
+    """A job for each master and the node that it is measured at; all together keep up to `KEPT_MAX` keys."""
+    keys = [sum(master.databases.values()) for master, _ in pairs]
+    shared = Progress(sum(count for (_, measured), count in zip(pairs, keys, strict=True) if measured.is_here))
+    return [
+        Job(
+            master, measured, max(count * KEPT_MAX // max(sum(keys), KEPT_MAX), 1),
+            shared if measured.is_here else Progress(count),
+        )
+        for (master, measured), count in zip(pairs, keys, strict=True)
+    ]  # fmt: skip
+
+
+def measure_parts(job: Job, until_s: float, *, in_depth: bool = False) -> Conversation[tuple[list[Part], str, str]]:
+    """Measure keys until the monotonic clock shows about *until_s*.
+
+    *in_depth* also asks the master how the keys are used, and for some of them their values.
+    Returns a part for each database, why there is not one for all of them, and why there are no values.
+    """
+    parts: list[Part] = []
+    master, measured = job.master, job.measured
+    keys = master.databases
+    left = sum(keys.values())
+    use = _use_of(master) if in_depth else None
+    valueless = ""
+    try:
+        if measured is not master and measured.checkup.topology is not None:
+            _accepted(measured.ask([("READONLY",)]))
+        if in_depth:
+            valueless = allows_values(measured, is_master=measured is master)
+        for number, count in sorted(keys.items(), key=lambda one: one[1]):
+            if len(keys) > 1 or number:
+                for node in dict.fromkeys((measured.address, master.address)):
+                    _accepted((measured if node == measured.address else master).ask([("SELECT", number)]))
+            now_s = time.monotonic()
+            share = count / left
+            end_s = now_s + (until_s - now_s) * share
+            measured_s = end_s - (end_s - now_s) * VALUES_SHARE if in_depth and not valueless else end_s
+            nodes = _Nodes(measured, master, use)
+            part = yield from _measure_database(nodes, count, job, measured_s)
+            if not part.draws and not part.large:
+                return parts, "there was no time to measure keys: give it more with --seconds or --rate", valueless
+            part = replace(part, limits=key_memory_limits(measured.checkup.info, count) if len(keys) == 1 else None)
+            if in_depth:
+                part = yield from _with_types(measured, part, with_elements=not valueless)
+            if in_depth and not valueless:
+                part, valueless = yield from with_values(measured, part, end_s)
+            parts.append(part)
+            left -= count
+    except (LinkError, RefusedError) as error:
+        return parts, str(error), valueless
+    return parts, "", valueless
+
+
+class _Nodes(NamedTuple):
+    """The node that is asked for keys and their memory; the master for their *use*: the subcommand of OBJECT that its policy answers."""
+
+    measured: Visit
+    master: Visit
+    use: str | None
+
+    @property
+    def keys_at_once(self) -> int:
+        """Keys for one batch of commands: a SCAN returns some more than it is asked for."""
+        commands = 2 if self.use and self.measured is self.master else 1
+        return max(self.measured.together * 9 // 10 // commands, 1)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Sums over keys that were measured once each, and the keys themselves as far as there is room.
+
+    Beyond *room* keys are kept with equal chances (reservoir sampling), the largest for certain.
+    """
+
+    room: int
+    seen: int = 0
+    slot_bytes: dict[int, int] = field(default_factory=dict)
+    slot_keys: dict[int, int] = field(default_factory=dict)
+    kept: list[Draw] = field(default_factory=list)
+    largest: list[tuple[int, bytes, Draw]] = field(default_factory=list)
+    chance: random.Random = field(default_factory=lambda: random.Random(0))
+    offered: int = 0
+
+    def add(self, draws: Iterable[Draw]) -> None:
+        for draw in draws:
+            self.seen += 1
+            slot = key_slot(draw.key)
+            self.slot_bytes[slot] = self.slot_bytes.get(slot, 0) + draw.memory_bytes
+            self.slot_keys[slot] = self.slot_keys.get(slot, 0) + 1
+            if self.seen <= self.room:
+                self.kept.append(draw)
+            else:
+                self._beyond(draw)
+
+    def _beyond(self, draw: Draw) -> None:
+        if self.seen == self.room + 1:
+            before, self.kept = self.kept, []
+            for one in before:
+                self._offer(one)
+        self._offer(draw)
+
+    def _offer(self, draw: Draw) -> None:
+        entry = (draw.memory_bytes, draw.key, draw)
+        if len(self.largest) < LARGEST_KEPT:
+            heapq.heappush(self.largest, entry)
+            return
+        draw = heapq.heappushpop(self.largest, entry)[2]
+        self.offered += 1
+        if len(self.kept) < self.room:
+            self.kept.append(draw)
+        elif (place := self.chance.randrange(self.offered)) < self.room:
+            self.kept[place] = draw
+
+
+def _use_of(master: Visit) -> str | None:
+    """A replica's counters and ages miss what clients read from its master: that is asked itself."""
+    policy = master.checkup.info.get("maxmemory_policy")
+    return None if policy is None else "FREQ" if "lfu" in policy else "IDLETIME"
+
+
+def _accepted(replies: list[Any]) -> list[Any]:
+    for reply in replies:
+        if isinstance(reply, RespError):
+            raise RefusedError(reply.text)
+    return replies
+
+
+def _measure_database(nodes: _Nodes, keys: int, job: Job, until_s: float) -> Conversation[Part]:
+    """Return a part with all keys, or with the large ones that were found and a sample."""
+    tally = _Tally(job.kept_max)
+    is_complete = yield from _scan_all(nodes, keys, tally, job.progress, until_s)
+    part = Part(str(nodes.master.address), str(nodes.measured.address), keys, ())
+    if is_complete:
+        large = [draw for _, _, draw in tally.largest]
+        whole = not large
+        return replace(
+            part,
+            keys=tally.seen,
+            draws=tally.kept,
+            large=large,
+            whole=whole,
+            slot_bytes=tally.slot_bytes,
+            slot_keys=tally.slot_keys,
+        )
+    now_s = time.monotonic()
+    found = yield from _search_large(nodes, now_s + max(0.0, until_s - now_s) * SEARCH_SHARE)
+    found |= {draw.key: draw for draw in (*tally.kept, *(entry[2] for entry in tally.largest)) if draw.memory_bytes > LARGE_BYTES}  # fmt: skip
+    draws = yield from _sample(nodes, found, job.kept_max, until_s)
+    return replace(part, draws=draws, large=list(found.values()))
+
+
+def _scan_all(nodes: _Nodes, keys: int, tally: _Tally, progress: Progress, until_s: float) -> Conversation[bool]:
+    """Measure key after key; return False once the pace shows that there is not the time for all of *keys*."""
+    begun_s = time.monotonic()
+    seen: set[bytes] = set()
+    cursor: Word = 0
+    named: list[bytes] = []
+    is_last = False
+    while named or not is_last:
+        more = [] if is_last else [("SCAN", cursor, "COUNT", nodes.keys_at_once)]
+        draws, replies = yield from _measure(nodes, named, more)
+        tally.add(draws)
+        progress.done += len(named)
+        named = []
+        if replies:
+            cursor, found = _accepted(replies)[0]
+            is_last = cursor in (b"0", 0)
+            named = [key for key in dict.fromkeys(found) if key not in seen]
+            if keys <= tally.room:
+                seen.update(named)
+        took_s, left_s = time.monotonic() - begun_s, until_s - begun_s
+        most_s = left_s * (OVERTIME + progress.share)
+        if not is_last and progress.done and took_s >= left_s * PILOT_SHARE and progress.expected_s(took_s) > most_s:
+            return False
+    return True
+
+
+def _search_large(nodes: _Nodes, until_s: float) -> Conversation[dict[bytes, Draw]]:
+    """Collections above `LARGE_BYTES`, as many as are found in the time."""
+    found: dict[bytes, Draw] = {}
+    for kind in ELEMENTS:
+        cursor: Word = 0
+        while time.monotonic() < until_s:
+            replies = yield Question(nodes.measured, [("SCAN", cursor, "COUNT", SCAN_COUNT_BY_TYPE, "TYPE", kind)])
+            if isinstance(replies[0], RespError):
+                return found
+            cursor, named = replies[0]
+            draws, _ = yield from _measure(nodes, [key for key in named if key not in found])
+            found.update((draw.key, draw) for draw in draws if draw.memory_bytes > LARGE_BYTES)
+            if cursor in (b"0", 0):
+                break
+    return found
+
+
+def _sample(nodes: _Nodes, large: Mapping[bytes, Draw], wanted: int, until_s: float) -> Conversation[list[Draw]]:
+    """Draw keys with replacement among all but the *large* ones: a key that comes twice counts twice."""
+    draws: list[Draw] = []
+    named: list[bytes] = []
+    while True:
+        is_last = bool(named) and (len(draws) + len(named) >= wanted or time.monotonic() >= until_s)
+        count = 0 if is_last else nodes.keys_at_once
+        found, replies = yield from _measure(nodes, named, [("RANDOMKEY",)] * count)
+        draws += found
+        drawn = [key for key in _accepted(replies) if isinstance(key, bytes)]
+        if not drawn:
+            return draws
+        named = [key for key in drawn if key not in large]
+
+
+def _measure(
+    nodes: _Nodes, named: Sequence[bytes], more: Sequence[Sequence[Word]] = ()
+) -> Conversation[tuple[list[Draw], list[Any]]]:
+    """Memory and use of keys, and the replies to *more*; a key that is gone meanwhile, or on its way to another node, is left out."""
+    questions = [("MEMORY", "USAGE", key) for key in named]
+    uses = [("OBJECT", nodes.use, key) for key in named] if nodes.use else []
+    here = nodes.measured is nodes.master
+    replies = yield Question(nodes.measured, [*questions, *(uses if here else ()), *more])
+    sizes = replies[: len(named)]
+    counts = replies[len(named) : len(named) + len(uses)] if here else (yield Question(nodes.master, uses))
+    for size in sizes:
+        if isinstance(size, RespError) and not size.text.startswith(("MOVED ", "ASK ", "TRYAGAIN ")):
+            raise RefusedError(size.text)
+    large = [at for at, size in enumerate(sizes) if isinstance(size, int) and size > LARGE_BYTES]
+    if large:
+        closer = yield Question(nodes.measured, [("MEMORY", "USAGE", named[at], "SAMPLES", SAMPLES) for at in large])
+        for at, size in zip(large, closer, strict=True):
+            sizes[at] = size
+    draws = []
+    for key, size, use in zip(named, sizes, counts or [None] * len(named), strict=True):
+        if isinstance(size, int):
+            count = use if isinstance(use, int) else None
+            draws.append(Draw(key, size, count) if nodes.use == "FREQ" else Draw(key, size, idle_s=count))
+    return draws, replies[len(replies) - len(more) :]
+
+
+def _with_types(node: Visit, part: Part, *, with_elements: bool) -> Conversation[Part]:
+    """*part* with the types, and the elements, of the keys that may be shown by themselves."""
+    named = (*biggest([part], NAMED_MAX), *most_used([part], NAMED_MAX), *longest_idle([part], NAMED_MAX))
+    keys = list({draw.key for _, draw in named})
+    replies = yield Question(node, [("TYPE", key) for key in keys])
+    types = {key: reply for key, reply in zip(keys, replies, strict=True) if isinstance(reply, str)}
+    held = [key for key in keys if types.get(key) in ELEMENTS] if with_elements else []
+    replies = yield Question(node, [(ELEMENTS[types[key]], key) for key in held])
+    counts = dict(zip(held, replies, strict=True))
+
+    def typed(draws: Sequence[Draw]) -> list[Draw]:
+        return [
+            draw._replace(type=types.get(draw.key, ""), elements=_number(counts.get(draw.key)))
+            if draw.key in types
+            else draw
+            for draw in draws
+        ]
+
+    return replace(part, draws=typed(part.draws), large=typed(part.large))
+
+
+def _number(reply: Any) -> int | None:
+    return reply if isinstance(reply, int) else None
