@@ -55,8 +55,8 @@ def estimate_slot_memory(parts: Sequence[Part], keys_by_slot: Mapping[int, int])
                 others[place] = max(others.get(place, 0) - 1, 0)
     drawn = [draw for part in parts if not part.is_measured for draw in part.draws]
     if drawn:
-        for slot, size in _estimated(drawn, others).items():
-            sizes[slot] = sizes.get(slot, 0.0) + size
+        for slot, estimated in _estimated(drawn, others).items():
+            sizes[slot] = sizes.get(slot, 0.0) + estimated
     whole = estimate_all(parts).memory_bytes
     keys = sum(keys_by_slot.values())
     return SlotMemory(

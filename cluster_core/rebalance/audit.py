@@ -27,14 +27,19 @@ TIME = "time"
 
 SLACK = 0.005
 """What a measured load may be above its promise, in fair shares: data changed while the plan was carried out."""
-ERRORS_ALLOWED = 2
-"""Standard errors of an estimate that are granted before a promise counts as broken."""
+STANDARD_ERRORS = 1.96
+"""Half the width of a range that holds the truth in 95 of 100 cases."""
+MOVED_SLACK = 0.05
+"""By what share of its promise the amount that moved may differ, since data changes while slots move."""
 DETAILS_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One aspect.  *kept* is None where nothing can be compared; *allowed* is the most that *measured* may be."""
+    """One aspect.  *kept* is None where it is unknown or nothing can be compared; *allowed* is the most that *measured* may be.
+
+    *error* is by how much *measured* may be off in 95 of 100 cases; None where nothing was estimated.
+    """
 
     aspect: str
     resource: str
@@ -43,6 +48,12 @@ class Finding:
     allowed: float | None
     kept: bool | None
     detail: str
+    error: float | None = None
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it was measured, and not well enough to tell if the promise was kept."""
+        return self.kept is None and self.error is not None and self.allowed is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,21 +159,25 @@ def audit_keys(stored: StoredPlan, keys: int) -> Finding | None:
 def audit_load(stored: StoredPlan, measured: Measured, slack: float = SLACK) -> Finding:
     """Return the heaviest master over its fair share, promised against measured.
 
-    Promised is the heaviest that the plan announced; a load may grow up to the plan's limit, *slack* and `ERRORS_ALLOWED` standard
-    errors of an estimate without breaking it.
+    Promised is the heaviest that the plan announced; a load may grow up to the plan's limit and *slack* without breaking it.  Where the
+    error of an estimate reaches across that, it is unknown whether the promise was kept.
     """
     reach = next((reach for reach in stored.plan.reach if reach.resource == measured.resource), None)
     promised = None if reach is None else float(reach.after)
     allowed = None if reach is None else max(float(reach.after), float(reach.limit)) + slack
     found, heaviest, error = heaviest_share(stored, measured)
     detail = f"{measured.basis}; heaviest is {_name(stored, heaviest)}" if heaviest else measured.basis
-    if error:
-        detail += f", ±{100 * ERRORS_ALLOWED * error:.2g} % of a fair share"
+    off = STANDARD_ERRORS * error
+    if off:
+        detail += f", ±{100 * off:.2g} % of a fair share"
     if measured.doubt or reach is None or found is None:
         why = measured.doubt or ("it was not planned with" if reach is None else "nothing was measured")
         return Finding(LOAD, measured.resource, promised, found, allowed, None, f"not compared: {why}; {detail}")
-    kept = allowed is not None and found - ERRORS_ALLOWED * error <= allowed
-    return Finding(LOAD, measured.resource, promised, found, allowed, kept, detail)
+    limit = float("inf") if allowed is None else allowed
+    kept = True if found + off <= limit else False if found - off > limit else None
+    if kept is None:
+        detail = f"unknown: {limit:.3f}× are allowed, and the error reaches across that; {detail}"
+    return Finding(LOAD, measured.resource, promised, found, allowed, kept, detail, off or None)
 
 
 def heaviest_share(stored: StoredPlan, measured: Measured) -> tuple[float | None, str, float]:
@@ -183,10 +198,17 @@ def heaviest_share(stored: StoredPlan, measured: Measured) -> tuple[float | None
     return over_fair(measured.loads, worst), worst, over_fair(measured.errors, worst)
 
 
-def audit_journal(stored: StoredPlan, rows: Sequence[JournalRow], estimated_s: float) -> list[Finding]:
+def audit_journal(
+    stored: StoredPlan,
+    rows: Sequence[JournalRow],
+    estimated_s: float,
+    slot_loads: Sequence[float] | None = None,
+    error: float = 0.0,
+) -> list[Finding]:
     """Return what was moved, and how long it took against the plan's estimate, by the journal of its runs.
 
-    *estimated_s* is for jobs of the servers; what went key by key is compared with the estimate of that.
+    *slot_loads* are measured loads of the slots in the resource that the plan counts, None where nobody measured them; *error* is the share
+    by which they may be off in 95 of 100 cases.  *estimated_s* is for jobs of the servers; what went key by key is compared with the estimate of that.
     """
     plan = stored.plan
     if any(row.path == Path.LEGACY.value for row in rows):
@@ -196,17 +218,29 @@ def audit_journal(stored: StoredPlan, rows: Sequence[JournalRow], estimated_s: f
     for row in sorted(rows, key=lambda row: row.ts_ms):
         if row.step == StepKind.DONE:
             where.update(dict.fromkeys(SlotSet.parse(row.slots, source="plan_steps"), row.target))
-    cost = stored.problem.loads[plan.cost]
     arrived = [slot for slot, target in planned.items() if where.get(slot) == target]
-    moved = float(sum(cost[slot] for slot in arrived))
+    return [_audit_moved(stored, arrived, bool(rows), slot_loads, error), _audit_time(rows, estimated_s)]
+
+
+def _audit_moved(
+    stored: StoredPlan, arrived: Sequence[int], is_begun: bool, slot_loads: Sequence[float] | None, error: float
+) -> Finding:
+    """Compare what the slots that arrived hold with what the plan said that it would move."""
+    plan = stored.plan
     promised = plan.moved / plan.unit
-    complete = len(arrived) == len(planned)
-    if not rows and planned:
-        detail = "the journal has no step of it"
-    else:
-        detail = f"{len(arrived)} of {len(planned)} slots, by the journal and the loads that were planned with"
-    result = Finding(MOVED, plan.cost, promised, moved, None, True if complete else None, detail)
-    return [result, _audit_time(rows, estimated_s)]
+    slots = f"{len(arrived)} of {len(plan.moves)} slots arrived, by the journal"
+    if not is_begun and plan.moves:
+        return Finding(MOVED, plan.cost, promised, 0.0, None, None, "the journal has no step of it")
+    if slot_loads is None:
+        return Finding(MOVED, plan.cost, promised, None, None, None, f"{slots}; what they hold was not measured")
+    moved = float(sum(slot_loads[slot] for slot in arrived))
+    off = error * moved
+    detail = f"{slots}, and hold this now" + (f", ±{100 * error:.2g} %" if error else "")
+    is_close = abs(moved - promised) + off <= MOVED_SLACK * promised
+    kept = True if len(arrived) == len(plan.moves) and is_close else None
+    if kept is None and len(arrived) == len(plan.moves):
+        detail += "; it was planned with other figures, or data changed since"
+    return Finding(MOVED, plan.cost, promised, moved, None, kept, detail, off or None)
 
 
 def _audit_time(rows: Sequence[JournalRow], estimated_s: float) -> Finding:

@@ -124,5 +124,8 @@ class PlanAuditRow(NamedTuple):
     promised: Annotated[float | None, "for loads the heaviest master over its fair share that was announced"]
     measured: Annotated[float | None, "the same as measured; null if it could not be"]
     allowed: Annotated[float | None, "the most that keeps the promise; null where nothing was promised"]
-    kept: Annotated[bool | None, "whether the promise was kept; null if nothing can be compared"]
+    kept: Annotated[bool | None, "whether the promise was kept; null if that is unknown or nothing can be compared"]
     detail: Annotated[str, "how it was measured, what is wrong or why it was not compared"]
+    error: Annotated[
+        float | None, "by how much measured may be off in 95 of 100 cases; null where nothing was estimated"
+    ] = None

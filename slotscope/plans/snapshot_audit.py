@@ -58,6 +58,15 @@ class SnapshotEvidence:
             return Measured(resource, loads, f"silver/slot_load of {self.name}", doubt=doubt)
         return self._measure_activity(resource, moved, moved_ms)
 
+    def slot_loads(self, resource: str) -> list[float] | None:
+        """Load of each slot in *resource*; None where the snapshot does not hold it."""
+        if resource not in COLUMNS or all(row[resource] is None for row in self.loads):
+            return None
+        found = [0.0] * SLOT_COUNT
+        for row in self.loads:
+            found[row["slot"]] += row[resource] or 0
+        return found
+
     def _measure_activity(self, resource: str, moved: Mapping[int, str], moved_ms: int | None) -> Measured:
         rows = [row for row in self.activity if row["metric"] == resource]
         basis = f"silver/slot_activity of {self.name}"

@@ -192,49 +192,40 @@ def measure_dataset(resource: str, cluster: LiveCluster, masters: Sequence[LiveM
     return Measured(resource, loads, "used_memory_dataset of INFO", doubt=doubt)
 
 
-def measure_bytes(resources: Sequence[str], masters: Sequence[LiveMaster], sample: int) -> list[Measured]:
-    """Bytes of each master from at most *sample* keys a slot: MEMORY USAGE, and for serialized bytes the length of DUMP.
+def measure_dumps(masters: Sequence[LiveMaster], sample: int) -> Measured:
+    """Serialized bytes of each master from DUMP of at most *sample* keys a slot.
 
     Slots with no more keys are counted whole; others are estimated, with a standard error.
     """
-    sums: dict[str, dict[str, float]] = {resource: {} for resource in resources}
-    variances: dict[str, dict[str, float]] = {resource: {} for resource in resources}
+    sums: dict[str, float] = {}
+    variances: dict[str, float] = {}
     sampled = whole = 0
     for master in masters:
-        for slot, sizes in _sampled(master, sample, dumps="serialized_bytes" in resources):
+        for slot, sizes in _dump_sizes(master, sample):
             count = master.keys[slot]
             sampled, whole = sampled + len(sizes), whole + count
-            for resource in resources:
-                values = [float(size[resource == "serialized_bytes"]) for size in sizes]
-                total, variance = _estimate(values, count)
-                sums[resource][master.node_id] = sums[resource].get(master.node_id, 0.0) + total
-                variances[resource][master.node_id] = variances[resource].get(master.node_id, 0.0) + variance
-    return [
-        Measured(
-            resource,
-            sums[resource],
-            f"{'DUMP' if resource == 'serialized_bytes' else 'MEMORY USAGE'} of {sampled} of {whole} keys",
-            {node: math.sqrt(value) for node, value in variances[resource].items() if value},
-        )
-        for resource in resources
-    ]
+            total, variance = _estimate(sizes, count)
+            sums[master.node_id] = sums.get(master.node_id, 0.0) + total
+            variances[master.node_id] = variances.get(master.node_id, 0.0) + variance
+    errors = {node: math.sqrt(value) for node, value in variances.items() if value}
+    return Measured("serialized_bytes", sums, f"DUMP of {sampled} of {whole} keys", errors)
 
 
-def _sampled(master: LiveMaster, sample: int, *, dumps: bool) -> Iterator[tuple[int, list[tuple[int, int]]]]:
-    """Yield each slot with (memory, dump) bytes of some of its keys; those that went meanwhile are left out."""
+def _dump_sizes(master: LiveMaster, sample: int) -> Iterator[tuple[int, list[float]]]:
+    """Yield each slot with the bytes that some of its keys take in a dump; those that went meanwhile are left out."""
     slots = [slot for slot, keys in master.keys.items() if keys]
     replies = master.link.ask([("CLUSTER", "GETKEYSINSLOT", slot, min(master.keys[slot], sample)) for slot in slots])
     named = [(slot, key) for slot, keys in zip(slots, replies, strict=True) if isinstance(keys, list) for key in keys]
     memory = map(_count, master.link.ask(("MEMORY", "USAGE", key) for _, key in named))
     held = [(slot, key, size) for (slot, key), size in zip(named, memory, strict=True) if size]
-    sizes: dict[int, list[tuple[int, int]]] = {slot: [] for slot in slots}
-    fetched = [place for place in held if dumps and place[2] <= DUMP_BYTES_MAX]
+    sizes: dict[int, list[float]] = {slot: [] for slot in slots}
+    fetched = [place for place in held if place[2] <= DUMP_BYTES_MAX]
     for slot, _, size in held:
-        if not dumps or size > DUMP_BYTES_MAX:
-            sizes[slot].append((size, size))
-    for (slot, key, size), reply in zip(fetched, master.link.ask(("DUMP", key) for _, key, _ in fetched), strict=True):
+        if size > DUMP_BYTES_MAX:
+            sizes[slot].append(size)
+    for (slot, key, _), reply in zip(fetched, master.link.ask(("DUMP", key) for _, key, _ in fetched), strict=True):
         if isinstance(reply, bytes):
-            sizes[slot].append((size, record_bytes(key, reply)))
+            sizes[slot].append(record_bytes(key, reply))
     yield from sizes.items()
 
 
@@ -281,16 +272,6 @@ def _slot_stats(master: LiveMaster) -> Iterator[Any]:
         if not isinstance(reply, list):
             return
         yield from reply
-
-
-def measure_memory_bytes(stats: Mapping[str, Mapping[int, tuple[str, int]]]) -> Measured | None:
-    """Memory of each master as SLOT-STATS counts it; None where the servers do not (before Redis 8.4)."""
-    if "memory_bytes" not in stats:
-        return None
-    loads: dict[str, float] = {}
-    for owner, value in stats["memory_bytes"].values():
-        loads[owner] = loads.get(owner, 0.0) + value
-    return Measured("memory_bytes", loads, "memory-bytes of SLOT-STATS")
 
 
 def watch_counters(masters: Sequence[LiveMaster], seconds: float) -> list[CounterWindow]:

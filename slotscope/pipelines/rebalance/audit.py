@@ -7,9 +7,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import astuple, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cluster_core.rebalance.audit import (
+    STANDARD_ERRORS,
     Finding,
     JournalRow,
     Measured,
@@ -34,8 +35,9 @@ from slotscope.runtime.storage.delta_files import exists, read_rows, replace_row
 from slotscope.runtime.storage.snapshot_names import KEY_JOBS, find_name
 from slotscope.servers import audit as live_audit
 from slotscope.servers.cluster import parse_address
-from slotscope.servers.node_link import Access
+from slotscope.servers.node_link import Access, Address
 from slotscope.servers.plan_journal import PlanJournal
+from slotscope.servers.slot_weights import weigh_slots
 
 if TYPE_CHECKING:
     from slotscope.requests.audit_plan import Request
@@ -50,38 +52,61 @@ def audit_plan(request: Request) -> tuple[StoredPlan, list[Finding]]:
     """Audit a plan and write the findings; raises InputError for what is not there."""
     if (request.cluster is None) == (request.snapshot is None):
         raise InputError("give either --cluster HOST:PORT or --snapshot NAME")
-    if not 0 <= request.sample <= SAMPLE_MAX or not 0 <= request.window < math.inf:
-        raise InputError(f"--sample must be 0 to {SAMPLE_MAX}, --window 0 or more")
+    if (
+        not 0 <= request.sample <= SAMPLE_MAX
+        or not 0 <= request.window < math.inf
+        or not 0 <= request.seconds < math.inf
+    ):
+        raise InputError(f"--sample must be 0 to {SAMPLE_MAX}, --window and --seconds 0 or more")
     stored = read_unchanged_plan(request.root, request.plan)
     if request.cluster is None:
         steps = _journal(request.root, stored.plan_id)
         name = find_name(request.root, str(request.snapshot), KEY_JOBS)
-        findings = _audit_snapshot(stored, steps, request.root, name)
-        return stored, _written(request.root, stored, steps, f"snapshot {name}", findings)
+        findings, loads = _audit_snapshot(stored, steps, request.root, name)
+        return stored, _written(request.root, stored, steps, f"snapshot {name}", findings, loads)
     access = request.access.with_password(request.access.password())
-    return stored, audit_cluster(
-        request.root, stored, request.cluster, access, sample=request.sample, window=request.window
-    )
+    how = Measuring(request.seconds, request.rate, request.sample, request.window)
+    return stored, audit_cluster(request.root, stored, request.cluster, access, how)
 
 
-def audit_cluster(
-    root: str, stored: StoredPlan, cluster: str, access: Access, *, sample: int = 0, window: float = 0.0
-) -> list[Finding]:
+class Measuring(NamedTuple):
+    """How a live cluster is measured: *seconds* and *rate* for memory, *sample* keys a slot for dumps, a *window* for counters."""
+
+    seconds: float
+    rate: float | None = None
+    sample: int = 0
+    window: float = 0.0
+
+
+class SlotLoads(NamedTuple):
+    """Measured loads of all slots in the resource that a plan counts, and the share by which they may be off."""
+
+    loads: Sequence[float] | None = None
+    error: float = 0.0
+
+
+def audit_cluster(root: str, stored: StoredPlan, cluster: str, access: Access, how: Measuring) -> list[Finding]:
     """Audit *stored* on the cluster of which *cluster* is a node, and write the findings; as `audit_plan`."""
     steps = _journal(root, stored.plan_id)
     journal = read_journal(PlanJournal(root, stored.plan_id).read())
     until_s = min((moved_until_ms(steps) or 0) / 1000, time.time()) + NEWS_S
     while time.time() < until_s and not _is_known(stored, journal, cluster, access):
         time.sleep(NEWS_PAUSE_S)
-    findings = _audit_cluster(stored, journal, steps, cluster, access, sample, window)
-    return _written(root, stored, steps, f"cluster {cluster}", findings)
+    findings, loads = _audit_cluster(stored, journal, steps, cluster, access, how)
+    return _written(root, stored, steps, f"cluster {cluster}", findings, loads)
 
 
 def _written(
-    root: str, stored: StoredPlan, steps: Sequence[JournalRow], source: str, findings: Sequence[Finding]
+    root: str,
+    stored: StoredPlan,
+    steps: Sequence[JournalRow],
+    source: str,
+    findings: Sequence[Finding],
+    slots: SlotLoads,
 ) -> list[Finding]:
     """*findings*, and what the journal says, when they are in the table."""
-    found = [*findings, *audit_journal(stored, steps, find_plan(root, stored.plan_id)["estimated_s"])]
+    estimated_s = find_plan(root, stored.plan_id)["estimated_s"]
+    found = [*findings, *audit_journal(stored, steps, estimated_s, slots.loads, slots.error)]
     audited_at = datetime.now(UTC)
     rows = [PlanAuditRow(stored.plan_id, source, audited_at, *astuple(one))._asdict() for one in found]
     replace_rows(root, PLAN_AUDITS, rows, plan_id=stored.plan_id, source=source)
@@ -114,14 +139,8 @@ def _is_known(stored: StoredPlan, journal: Journal, cluster: str, access: Access
 
 
 def _audit_cluster(
-    stored: StoredPlan,
-    journal: Journal,
-    steps: Sequence[JournalRow],
-    cluster: str,
-    access: Access,
-    sample: int,
-    window: float,
-) -> list[Finding]:
+    stored: StoredPlan, journal: Journal, steps: Sequence[JournalRow], cluster: str, access: Access, how: Measuring
+) -> tuple[list[Finding], SlotLoads]:
     with live_audit.connected(parse_address(cluster), access) as live:
         stored = at_present(stored, live.sight(), journal)
         findings = audit_owners(stored, live.views)
@@ -131,33 +150,65 @@ def _audit_cluster(
         masters = live.masters()
         keys = audit_keys(stored, sum(sum(master.keys.values()) for master in masters))
         findings += [keys] if keys is not None else []
-        measured = _measure_live(stored, steps, live, masters, sample, window)
-    return findings + [audit_load(stored, one) for one in measured]
+        memory, slots = NOT_MEASURED, SlotLoads()
+        if "memory_bytes" in stored.problem.loads and how.seconds:
+            memory, slots = _measure_memory(stored, parse_address(cluster), access, how)
+        measured = _measure_live(stored, steps, live, masters, how, memory)
+    if stored.plan.cost == "keys":
+        counted = {slot: count for master in masters for slot, count in master.keys.items()}
+        slots = SlotLoads([counted.get(slot, 0) for slot in range(len(stored.problem.owners))])
+    elif stored.plan.cost != "memory_bytes":
+        slots = SlotLoads()
+    return findings + [audit_load(stored, one) for one in measured], slots
+
+
+NOT_MEASURED = Measured("memory_bytes", {}, "not measured", doubt="memory was not measured")
+
+
+def _measure_memory(stored: StoredPlan, first: Address, access: Access, how: Measuring) -> tuple[Measured, SlotLoads]:
+    """Memory of each master and each slot, measured as for a plan."""
+    try:
+        weights = weigh_slots(first, access, seconds=how.seconds, rate=how.rate)
+    except InputError as error:
+        return replace(NOT_MEASURED, doubt=str(error)), SlotLoads()
+    sizes = weights.loads["memory_bytes"]
+    loads: dict[str, float] = {}
+    errors: dict[str, float] = {}
+    for node in weights.topology.masters():
+        if node.slots:
+            loads[node.id] = float(sum(sizes[slot] for slot in node.slots))
+            off = next((one.error for one in weights.memory if next(iter(node.slots)) in one.bytes_by_slot), 0.0)
+            errors[node.id] = off * loads[node.id] / STANDARD_ERRORS
+    measured, keys = sum(one.measured for one in weights.memory), sum(one.keys for one in weights.memory)
+    basis = f"MEMORY USAGE of {measured:,} of {keys:,} keys" if weights.memory else "memory-bytes of SLOT-STATS"
+    found = Measured("memory_bytes", loads, basis, {node: error for node, error in errors.items() if error})
+    return found, SlotLoads(sizes, max((one.error for one in weights.memory), default=0.0))
 
 
 def _measure_live(
-    stored: StoredPlan, steps: Sequence[JournalRow], live: Any, masters: Sequence[Any], sample: int, window: float
+    stored: StoredPlan, steps: Sequence[JournalRow], live: Any, masters: Sequence[Any], how: Measuring, memory: Measured
 ) -> list[Measured]:
     """Measure every resource of the plan as well as the servers allow, in its order."""
     wanted = list(stored.problem.loads)
     found = {"keys": live_audit.measure_keys(masters)}
-    memory = live_audit.measure_memory_bytes(live_audit.read_slot_stats(masters)) if "memory_bytes" in wanted else None
-    if memory is not None:
+    if memory is not NOT_MEASURED:
         found["memory_bytes"] = memory
-    missing = [name for name in ("serialized_bytes", "memory_bytes") if name in wanted and name not in found]
-    if missing and sample:
-        found |= {one.resource: one for one in live_audit.measure_bytes(missing, masters, sample)}
-    elif missing:
-        found |= {name: live_audit.measure_dataset(name, live, masters) for name in missing}
-    if window:
+    if "serialized_bytes" in wanted and how.sample:
+        found["serialized_bytes"] = live_audit.measure_dumps(masters, how.sample)
+    for name in ("serialized_bytes", "memory_bytes"):
+        if name in wanted and name not in found:
+            found[name] = live_audit.measure_dataset(name, live, masters)
+    if how.window:
         moved_ms = moved_until_ms(steps)
-        windows = live_audit.watch_counters(masters, window)
+        windows = live_audit.watch_counters(masters, how.window)
         found |= {one.resource: measure_window(one, moved_ms) for one in windows}
-    how = "SLOT-STATS tells it over a time: give --window" if not window else "the servers do not tell it"
-    return [found.get(name) or Measured(name, {}, "not measured", doubt=how) for name in wanted]
+    reason = "SLOT-STATS tells it over a time: give --window" if not how.window else "the servers do not tell it"
+    return [found.get(name) or Measured(name, {}, "not measured", doubt=reason) for name in wanted]
 
 
-def _audit_snapshot(stored: StoredPlan, steps: Sequence[JournalRow], root: str, name: str) -> list[Finding]:
+def _audit_snapshot(
+    stored: StoredPlan, steps: Sequence[JournalRow], root: str, name: str
+) -> tuple[list[Finding], SlotLoads]:
     evidence = read_snapshot(root, name)
     moved = {move.slot: move.source for move in stored.plan.moves}
     moved_ms = moved_until_ms(steps)
@@ -167,4 +218,5 @@ def _audit_snapshot(stored: StoredPlan, steps: Sequence[JournalRow], root: str, 
     findings = [*audit_owners(stored, [evidence.view]), left]
     keys = audit_keys(stored, evidence.keys())
     findings += [keys] if keys is not None else []
-    return findings + [audit_load(stored, evidence.measure(one, moved, moved_ms)) for one in stored.problem.loads]
+    findings += [audit_load(stored, evidence.measure(one, moved, moved_ms)) for one in stored.problem.loads]
+    return findings, SlotLoads(evidence.slot_loads(stored.plan.cost))

@@ -15,7 +15,7 @@ from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.topology.nodes_text import read_nodes
 from schemas.caveats import Caveat, Code
 from schemas.rebalance import PLAN_STEPS
-from slotscope.pipelines.rebalance.audit import audit_cluster
+from slotscope.pipelines.rebalance.audit import Measuring, audit_cluster
 from slotscope.pipelines.rebalance.execution import Executed, access_with_password, check_numbers, execute, tell
 from slotscope.pipelines.rebalance.input_caveats import memory_limit_caveats
 from slotscope.pipelines.rebalance.inputs import Inputs, named_resources, state_problem
@@ -36,8 +36,6 @@ from slotscope.servers.slot_weights import SlotWeights, weigh_slots
 if TYPE_CHECKING:
     from slotscope.requests.rebalance import Request
 
-AUDIT_SAMPLE = 20
-"""Keys a slot whose size the audit asks for."""
 SECONDS_MAX = 3600.0
 RATE_MAX = 100_000.0
 
@@ -115,7 +113,7 @@ def carry_out_chosen(cluster: str, request: Request, stored: StoredPlan) -> tupl
     if not request.apply or request.rollback or done.code != OK:
         return done, []
     with progress("auditing"):
-        return done, audit_cluster(request.root, stored, cluster, access, sample=AUDIT_SAMPLE)
+        return done, audit_cluster(request.root, stored, cluster, access, Measuring(request.seconds, request.rate))
 
 
 def _last_moved(root: str, first: Address, access: Access, *, even_ended: bool = False) -> StoredPlan | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from cluster_core.rebalance.audit import LOAD, MOVED, TIME, Finding, is_kept
+from cluster_core.rebalance.audit import LOAD, MOVED, TIME, Finding
 from cluster_core.rebalance.stored_plan import StoredPlan
 from slotscope.reports.ink import Cell, Ink
 from slotscope.reports.rebalance.words import amount, duration, factor, resource_words
@@ -16,6 +16,7 @@ from slotscope.runtime import text
 DETAIL_LENGTH_MAX = 400
 _STYLES = {True: "green", False: "bold red", None: "dim"}
 _WORDS = {True: "kept", False: "BROKEN", None: "not compared"}
+UNKNOWN = "unknown"
 
 
 def print_audit(stored: StoredPlan, findings: Sequence[Finding], console: Console) -> None:
@@ -25,18 +26,22 @@ def print_audit(stored: StoredPlan, findings: Sequence[Finding], console: Consol
     ink.title(f"audit of plan {stored.plan_id}")
     for line in partial_lines(stored.unread):
         ink.line(ink.words(text.printable(line, DETAIL_LENGTH_MAX), "bold red"))
-    if is_kept(findings):
-        ink.line(ink.words("The plan kept what it promised.", "bold green"))
-    else:
+    unknown = [finding for finding in findings if finding.is_unknown]
+    if broken:
         verb = "is" if broken == 1 else "are"
         ink.line(ink.words(f"{text.plural(broken, 'promise')} of the plan {verb} broken.", "bold red"))
+    elif unknown:
+        named = ", ".join(f"{_name(one)} {_measured(one)}, {factor(one.allowed)} allowed" for one in unknown)
+        ink.line(ink.words(f"Unknown whether the plan kept its promise: {named}.", "bold yellow"))
+    else:
+        ink.line(ink.words("The plan kept what it promised.", "bold green"))
     ink.console.print()
     rows: list[list[Cell]] = [
         [
             _name(finding),
             _figure(finding, finding.promised),
-            ink.words(_figure(finding, finding.measured), "bold"),
-            ink.words(_WORDS[finding.kept], _STYLES[finding.kept]),
+            ink.words(_measured(finding), "bold"),
+            ink.words(UNKNOWN if finding.is_unknown else _WORDS[finding.kept], _STYLES[finding.kept]),
         ]
         for finding in findings
     ]
@@ -50,6 +55,16 @@ def print_audit(stored: StoredPlan, findings: Sequence[Finding], console: Consol
 
 def _name(finding: Finding) -> str:
     return resource_words(finding.resource) if finding.aspect == LOAD else finding.aspect
+
+
+def _measured(finding: Finding) -> str:
+    """The measured figure with its error: ``1.040× ±0.030``."""
+    figure = _figure(finding, finding.measured)
+    if not finding.error:
+        return figure
+    return (
+        f"{figure} ±{finding.error:.3f}" if finding.aspect == LOAD else f"{figure} ±{_figure(finding, finding.error)}"
+    )
 
 
 def _figure(finding: Finding, value: float | None) -> str:

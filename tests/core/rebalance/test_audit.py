@@ -157,14 +157,16 @@ def test_a_load_over_the_limit_breaks_it_and_names_the_master() -> None:
     assert "heaviest is a:6379 (a)" in found.detail
 
 
-def test_the_error_of_an_estimate_is_granted() -> None:
-    """Two standard errors, and the figure says so."""
-    over = load(a=1.21 * 24, b=0.79 * 24)
-    found = audit_load(stored(), replace(over, errors={"a": 0.2}))
+def test_a_promise_is_unknown_where_the_error_reaches_across_what_is_allowed() -> None:
+    """Neither kept nor broken: 1.21 of 1.205 that are allowed, and 1.19; a smaller error tells."""
+    over, under = load(a=1.21 * 24, b=0.79 * 24), load(a=1.19 * 24, b=0.81 * 24)
+    unknown = [audit_load(stored(), replace(one, errors={"a": 1.0})) for one in (over, under)]
 
-    assert found.kept is True
-    assert "±" in found.detail
+    assert [(one.kept, one.is_unknown) for one in unknown] == [(None, True)] * 2
+    assert all(one.detail.startswith("unknown: 1.205× are allowed") for one in unknown)
+    assert unknown[0].error == pytest.approx(1.96 / 24)
     assert audit_load(stored(), replace(over, errors={"a": 0.05})).kept is False
+    assert audit_load(stored(), replace(under, errors={"a": 0.05})).kept is True
 
 
 def test_doubtful_figures_are_shown_and_not_compared() -> None:
@@ -247,11 +249,23 @@ def rows_of(stored: StoredPlan, count: int | None = None) -> list[JournalRow]:
     return [JournalRow("r", 1_000, "started"), *steps, JournalRow("r", 9_000, "finished")]
 
 
-def test_the_journal_tells_what_was_moved_and_how_long_it_took() -> None:
-    """Sum of the loads that were planned with; from the first to the last row of each run."""
-    moved, took = audit_journal(stored(), rows_of(stored()), 5.0)
+def test_what_moved_is_what_was_measured_of_the_slots_that_arrived() -> None:
+    """Not what was planned with: a fifth more is no promise kept, and without a measurement nothing is said; time is that of each run."""
+    cost = [float(size) for size in stored().problem.loads[stored().plan.cost]]
+    as_planned, took = audit_journal(stored(), rows_of(stored()), 5.0, cost)
+    more, _ = audit_journal(stored(), rows_of(stored()), 5.0, [1.2 * size for size in cost])
+    vague, _ = audit_journal(stored(), rows_of(stored()), 5.0, cost, 0.5)
+    unmeasured, _ = audit_journal(stored(), rows_of(stored()), 5.0)
 
-    assert (moved.kept, moved.promised, moved.measured) == (True, stored().plan.moved, stored().plan.moved)
+    assert (as_planned.kept, as_planned.promised, as_planned.measured) == (
+        True,
+        stored().plan.moved,
+        stored().plan.moved,
+    )
+    assert (more.kept, more.measured) == (None, pytest.approx(1.2 * stored().plan.moved))
+    assert "data changed since" in more.detail
+    assert (vague.kept, vague.error) == (None, stored().plan.moved / 2)
+    assert (unmeasured.kept, unmeasured.measured) == (None, None)
     assert (took.kept, took.promised, took.measured) == (None, 5.0, 8.0)
 
 
@@ -268,7 +282,7 @@ def test_moves_that_were_taken_back_do_not_count() -> None:
     """The last word on a slot is where it is."""
     first = stored().plan.moves[0]
     rows = [*rows_of(stored()), JournalRow("q", 20_000, "done", first.source, str(first.slot))]
-    moved, took = audit_journal(stored(), rows, 5.0)
+    moved, took = audit_journal(stored(), rows, 5.0, stored().problem.loads[stored().plan.cost])
 
     assert moved.kept is None
     assert moved.measured == stored().plan.moved - first.loads[0]

@@ -16,10 +16,9 @@ from slotscope.servers.audit import (
     Link,
     LiveCluster,
     LiveMaster,
-    measure_bytes,
     measure_dataset,
+    measure_dumps,
     measure_keys,
-    measure_memory_bytes,
     read_slot_stats,
 )
 from slotscope.servers.cluster import Access, Address
@@ -64,19 +63,21 @@ def test_a_slot_with_few_keys_is_measured_whole() -> None:
     """No error is granted for what was not estimated."""
     answers: dict[tuple[Any, ...], Any] = {
         ("CLUSTER", "GETKEYSINSLOT", 1, 2): [b"x", b"y"], ("MEMORY", "USAGE", b"x"): 100, ("MEMORY", "USAGE", b"y"): 300,
+        ("DUMP", b"x"): b"d" * 108, ("DUMP", b"y"): b"d" * 308,
     }  # fmt: skip
-    [found] = measure_bytes(["memory_bytes"], [master(answers, {1: 2, 7: 0})], 20)
+    found = measure_dumps([master(answers, {1: 2, 7: 0})], 20)
 
     assert (found.loads, found.errors) == ({"a": 400.0}, {})
-    assert found.basis == "MEMORY USAGE of 2 of 2 keys"
+    assert found.basis == "DUMP of 2 of 2 keys"
 
 
 def test_a_slot_with_many_keys_is_estimated_with_its_error() -> None:
     """Mean times count; variance of a mean, less what a finite slot leaves open."""
     answers: dict[tuple[Any, ...], Any] = {
         ("CLUSTER", "GETKEYSINSLOT", 1, 2): [b"x", b"y"], ("MEMORY", "USAGE", b"x"): 100, ("MEMORY", "USAGE", b"y"): 300,
+        ("DUMP", b"x"): b"d" * 108, ("DUMP", b"y"): b"d" * 308,
     }  # fmt: skip
-    [found] = measure_bytes(["memory_bytes"], [master(answers, {1: 10})], 2)
+    found = measure_dumps([master(answers, {1: 10})], 2)
 
     assert found.loads == {"a": 2000.0}
     assert found.errors == {"a": pytest.approx(math.sqrt(100 * 20_000 / 2 * 0.8))}
@@ -86,9 +87,9 @@ def test_keys_that_went_and_slots_that_moved_meanwhile_are_left_out() -> None:
     """An expired key has no size, a slot that is gone no keys: neither is a failure."""
     answers: dict[tuple[Any, ...], Any] = {
         ("CLUSTER", "GETKEYSINSLOT", 1, 3): [b"x", b"y", b"z"], ("MEMORY", "USAGE", b"x"): 100, ("MEMORY", "USAGE", b"y"): None,
-        ("MEMORY", "USAGE", b"z"): redis.ResponseError("MOVED"),
+        ("MEMORY", "USAGE", b"z"): redis.ResponseError("MOVED"), ("DUMP", b"x"): b"d" * 108,
     }  # fmt: skip
-    [found] = measure_bytes(["memory_bytes"], [master(answers, {1: 3, 2: 5})], 20)
+    found = measure_dumps([master(answers, {1: 3, 2: 5})], 20)
 
     assert found.loads == {"a": 300.0}
 
@@ -99,7 +100,7 @@ def test_a_large_value_is_not_fetched() -> None:
         ("CLUSTER", "GETKEYSINSLOT", 1, 1): [b"x"], ("MEMORY", "USAGE", b"x"): DUMP_BYTES_MAX + 1,
     }  # fmt: skip
     one = master(answers, {1: 1})
-    [found] = measure_bytes(["serialized_bytes"], [one], 20)
+    found = measure_dumps([one], 20)
 
     assert found.loads == {"a": DUMP_BYTES_MAX + 1.0}
     assert ("DUMP", b"x") not in one.link.asked  # type: ignore[attr-defined]
@@ -115,10 +116,6 @@ def test_metrics_of_slot_stats_are_read_and_others_ignored() -> None:
     found = read_slot_stats([with_stats, master({}, {})])
 
     assert found == {"keys": {5: ("a", 3), 6: ("a", 0)}, "cpu_usec": {5: ("a", 40), 6: ("a", 2)}}
-    assert measure_memory_bytes(found) is None
-    told = measure_memory_bytes({"memory_bytes": {5: ("a", 10), 6: ("a", 30), 7: ("b", 5)}})
-    assert told is not None
-    assert told.loads == {"a": 40.0, "b": 5.0}
 
 
 def test_the_data_set_of_info_is_no_measure_of_serialized_bytes() -> None:
@@ -155,7 +152,7 @@ def test_serialized_bytes_are_those_of_a_real_dump() -> None:
         slots = range(16384)
         counts = link.ask(("CLUSTER", "COUNTKEYSINSLOT", slot) for slot in slots)
         one = LiveMaster(link, "a", dict(zip(slots, counts, strict=True)))
-        [found] = measure_bytes(["serialized_bytes"], [one], 20)
+        found = measure_dumps([one], 20)
         link.close()
 
     assert found.loads == {"a": in_file}
