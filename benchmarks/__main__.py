@@ -28,7 +28,6 @@ NAMES = (
     "rebalance",
     "beside",
     "simulation",
-    "gossip_engine",
     "spark_scale",
     "first_use",
     "root_growth",

@@ -42,7 +42,7 @@ USED_ELSEWHERE = {
 }
 """Names that are used where no reader of Python can see it, and by whom."""
 CELLS = {
-    "INTEGERS_HIGH", "MY_PLACE", "SET_HIGH",
+    "INTEGERS_HIGH", "SET_HIGH",
 }  # fmt: skip
 """Cells of a kernel's state and numbers of its phases that only keep their place in a row of names."""
 TABLES = ("grammar.py", "opcodes.py", "kinds.py", "rows.py", "table_rows.py", "beliefs.py", "interim.py")

@@ -53,7 +53,6 @@ def grid_of(request: Request) -> Grid:
         migration_barrier=request.migration_barrier[0],
         clients=request.clients,
         limit_s=request.limit_s,
-        engine=request.engine,
     )
     return Grid(
         trial, request.seeds, request.first_seed, request.profile, request.node_timeout_ms, request.shards, request.replicas,

@@ -41,8 +41,6 @@ class Request(Common):
     """Clients that write ten times a second each."""
     limit_s: float = 160.0
     """A run ends so many virtual seconds after the fault at the latest."""
-    engine: str = "auto"
-    """auto (compiled code where the cluster is large), fast or plain: how, never what comes of it."""
     from_snapshot: str | None = None
     """Start from the cluster that history recorded under this name, instead of shards, replicas and zones."""
     at: str | None = None

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 LOOK_US: Final = 100_000
 REST_US: Final = 2 * US_PER_S
 """Clients go on for so long after the cluster has settled, then the writes are looked for."""
-ENGINES: Final = ("auto", "fast", "plain")
-FAST_NODES: Final = 64
-"""Below, the plain machine is done before compiled code is loaded."""
 FAULTS: Final[dict[str, str]] = {
     "crash": "the processes of some masters are killed",
     "power": "the machines of some masters lose power",
@@ -62,16 +59,12 @@ class Trial:
     delay_ms: float = 0.25
     limit_s: float = 160.0
     """The run ends so long after the fault at the latest."""
-    engine: str = "auto"
-    """How, never what: ``auto`` takes the fast path for `FAST_NODES` nodes or more, ``fast`` always, ``plain`` never."""
 
 
 def check_trial(trial: Trial) -> None:
     """Raise TrialError, or LayoutError, for a trial that cannot be made."""
     if trial.profile not in PROFILES:
         raise TrialError(f"no profile {trial.profile!r}; there are {', '.join(PROFILES)}")
-    if trial.engine not in ENGINES:
-        raise TrialError(f"no engine {trial.engine!r}; there are {', '.join(ENGINES)}")
     if trial.fault not in FAULTS:
         raise TrialError(f"no fault {trial.fault!r}; there are {', '.join(FAULTS)}")
     if not 100 <= trial.node_timeout_ms <= 600_000 or not 0 < trial.limit_s <= 86_400:
@@ -117,10 +110,6 @@ def _run(trial: Trial, make_rng: Callable[[str], Random], places: Sequence[Place
     if trial.clients:
         stage.add_clients(trial.clients, rate=trial.rate)
     watch = OutcomeWatch(world, shards_of(chosen))
-    if trial.engine == "fast" or (trial.engine == "auto" and len(chosen) >= FAST_NODES):
-        from cluster_core.sim.fast.fast_path import begin_steady  # compiled code: not loaded where it is not used
-
-        begin_steady(world)
     timeout_us = trial.node_timeout_ms * 1000
     world.run_to(3 * US_PER_S + timeout_us + int(rng.random() * timeout_us))
     hit = choose_victims(trial, world.hosts, rng)

@@ -1,1 +1,0 @@
-"""The simulation at speed: the rules of gossip over arrays, proven equal to the plain machine."""
