@@ -31,8 +31,9 @@ def command(request: Request = Request()) -> int:
     """
     check_writable(request.root)
     lay_out(Path(request.root, RECORDINGS))
-    for title, words in steps(request.root):
-        sys.stdout.write(f"\n== {title}\n$ {shlex.join(['slotscope', *words])}\n\n")
+    shown = list(steps(request.root))
+    for number, (title, words) in enumerate(shown, 1):
+        sys.stdout.write(f"\n== {number} of {len(shown)}: {title}\n$ {shlex.join(['slotscope', *words])}\n\n")
         sys.stdout.flush()
         code = run(words, debug=request.debug)
         if code != cli.OK:

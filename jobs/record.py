@@ -45,7 +45,7 @@ def command(request: Request) -> None:
     cluster = checked_name(request.cluster, "--cluster")
     name = checked_name(request.point_name(), "--point")
     age_ns = None if request.keep_hours is None else int(request.keep_hours * 3600e9)
-    landing = stores.plain(request.landing)
+    landing = stores.plain(stores.folder_of(request.landing))
     is_remote = "://" in landing
     if is_remote:
         stores.try_writing(landing)

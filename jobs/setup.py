@@ -23,11 +23,13 @@ def command(request: Request = Request()) -> int:
     from jobs.main import run
     from slotscope.runtime.compiled_code import pack_beside_programs
     from slotscope.runtime.failure import NEEDS_SPARK
+    from slotscope.runtime.installation import check_installation
     from slotscope.runtime.progress import progress, silence
     from slotscope.runtime.spark import class_archive
     from slotscope.runtime.spark.jars import provide_jars, provide_store_jars
     from slotscope.runtime.spark.java import find_java_home
 
+    check_installation()
     has_spark = find_spec("pyspark") is not None
     if has_spark:
         jars = provide_jars(request.jars, request.ivy_settings)

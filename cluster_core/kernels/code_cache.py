@@ -25,7 +25,7 @@ import numba
 from llvmlite import binding  # type: ignore[import-untyped]
 from numba.core import caching, compiler
 from numba.core.runtime import nrt
-from numba.misc.appdirs import AppDirs
+from numba.misc import appdirs
 
 OURS = "cluster_core"
 KNOWN_MODULES = "__known_modules__"
@@ -34,7 +34,7 @@ _CACHING: Any = caching
 _CONFIG: Any = numba.config
 _COMPILED: Any = compiler.CompileResult
 _LLVM: Any = binding
-_FOLDERS: Any = AppDirs
+_FOLDERS: Any = appdirs
 _IMPORT = re.compile(
     r"^(?:from (cluster_core[\w.]*) import (\([^)]*\)|[^\n]*)|import (cluster_core[\w.]*))", re.MULTILINE
 )
@@ -208,7 +208,12 @@ def _imports(source: str) -> set[str]:
 
 def _cache_folder() -> str:
     folder = _CONFIG.CACHE_DIR
-    return f"{folder}/slotscope" if folder else str(_FOLDERS("slotscope", appauthor=False).user_cache_dir)
+    if folder:
+        return f"{folder}/slotscope"
+    users = str(_FOLDERS.AppDirs("slotscope", appauthor=False).user_cache_dir)
+    # The XDG specification: a variable that is empty, or no absolute path, counts as not set.
+    paths = _FOLDERS.os.path
+    return users if paths.isabs(users) else str(paths.expanduser("~/.cache/slotscope"))
 
 
 @cache

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, dataclass_transfo
 from cyclopts import Group, Parameter
 
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.program import LATEST
-from slotscope.runtime.storage.stores import is_s3, take_conf
+from slotscope.runtime.program import LATEST, ROOT_VARIABLE, default_root
+from slotscope.runtime.storage.stores import folder_of, is_s3, take_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,9 +33,7 @@ beside it.
 
 SHARED = Parameter(group=Group("Common options", sort_key=99))
 
-Root = Annotated[str, SHARED, Parameter(env_var="SLOTSCOPE_ROOT")]
-ROOT = "slotscope"
-"""Folder of the tables where neither the command line nor the environment names one."""
+Root = Annotated[str, SHARED, Parameter(env_var=ROOT_VARIABLE)]
 T = TypeVar("T")
 
 
@@ -59,10 +57,14 @@ class Plain:
 class TableOptions(Plain):
     """Options of every command that reads tables, and needs no Spark for it."""
 
-    root: Root = ROOT
+    root: Root = field(default_factory=default_root)
     """Folder of the tables: they are in ROOT/{bronze,silver,gold}."""
     json: Annotated[Flag, SHARED] = False
     """Print JSON instead of words."""
+
+    def __post_init__(self) -> None:
+        """Refuse a root on a file system that is not supported."""
+        object.__setattr__(self, "root", folder_of(self.root))
 
 
 @options
@@ -89,7 +91,7 @@ class LiveOptions(Plain):
 class Common:
     """Options of every command that works with tables on Spark."""
 
-    root: Root = ROOT
+    root: Root = field(default_factory=default_root)
     """Folder of the tables: they are written to ROOT/{bronze,silver,gold}."""
     json: Annotated[Flag, SHARED] = False
     """Print JSON instead of words."""
@@ -115,7 +117,8 @@ class Common:
     """Show the trace of an error, and Spark's own messages."""
 
     def __post_init__(self) -> None:
-        """What is said of S3 is for those who read inputs and reports, too."""
+        """Refuse a root on a file system that is not supported; settings of S3 go to the environment, for inputs and reports, too."""
+        object.__setattr__(self, "root", folder_of(self.root))
         self.spark_conf()
 
     def spark_conf(self) -> dict[str, str]:

@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, redirect_stdout
 from functools import cached_property
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast, get_type_hints
 
 from cyclopts import App, CycloptsError, Group, Parameter, UnknownCommandError
 
@@ -44,6 +44,7 @@ from slotscope.runtime.failure import (
     complaint,
     describe,
 )  # fmt: skip
+from slotscope.runtime.program import FORMER_ROOT, ROOT, ROOT_VARIABLE, default_root
 from slotscope.runtime.storage import stores
 
 if TYPE_CHECKING:
@@ -158,9 +159,9 @@ def run(program: App | Callable[..., int | None], argv: Sequence[str] | None = N
             if "--quiet" in flags:
                 muted.enter_context(redirect_stdout(muted.enter_context(open(os.devnull, "w", encoding="utf-8"))))
                 muted.enter_context(progress.silence())
-            outcome = _app(program)(
-                stores.plain_words(arguments), exit_on_error=False, print_error=False, result_action="return_value"
-            )
+            app, words = _app(program), stores.plain_words(arguments)
+            _name_former_root(app, words)
+            outcome = app(words, exit_on_error=False, print_error=False, result_action="return_value")
             sys.stdout.flush()
     except KeyboardInterrupt:
         sys.stderr.write("slotscope: interrupted\n")
@@ -206,6 +207,20 @@ def main(program: App | Callable[..., int | None], argv: Sequence[str] | None = 
     if not any(name in sys.modules for name in _LEAKS_COUNTED):
         gc.freeze()
     sys.exit(code)
+
+
+def _name_former_root(app: App, words: Sequence[str]) -> None:
+    """Name the folder of the tables where that is the default of older versions, for commands that have a root."""
+    named = ROOT_VARIABLE in os.environ or any(word.partition("=")[0] == "--root" for word in words)
+    if named or default_root() != FORMER_ROOT:
+        return
+    _, apps, _ = app.parse_commands(words)
+    request = get_type_hints(apps[-1].default_command).get("request") if apps[-1].default_command else None
+    if "root" in getattr(request, "__dataclass_fields__", ()):
+        sys.stderr.write(
+            complaint(f"using the tables in {FORMER_ROOT}, the former default: rename it to {ROOT}, or give --root")
+            + "\n"
+        )
 
 
 def _app(program: App | Callable[..., int | None]) -> App:

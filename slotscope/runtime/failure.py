@@ -96,8 +96,8 @@ def describe(error: BaseException) -> Failure:
 
 
 def complaint(line: str) -> str:
-    """*line* behind the name of the program; tables in a folder of that name, the default root, are said to be in ``./slotscope``."""
-    return f"{NAME}: {'./' if line.startswith(f'{NAME}: ') else ''}{line}"
+    """*line* behind the name of the program."""
+    return f"{NAME}: {line}"
 
 
 def printable(text: str) -> str:

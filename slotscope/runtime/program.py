@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shlex
 import shutil
@@ -9,6 +10,11 @@ import sys
 from pathlib import Path
 
 NAME = "slotscope"
+ROOT = "slotscope-data"
+"""Folder of the tables where neither the command line nor the environment names one."""
+ROOT_VARIABLE = "SLOTSCOPE_ROOT"
+FORMER_ROOT = "./slotscope"
+"""The default of older versions; in a clone it is the source package."""
 LATEST = "latest"
 """What a person says in the place of a name for the newest snapshot, or plan."""
 
@@ -21,6 +27,14 @@ def program_name() -> str:
     return shlex.quote(started)
 
 
+def default_root() -> str:
+    """Return `ROOT`, or `FORMER_ROOT` where only that folder holds tables."""
+    if not os.path.isdir(ROOT) and glob.glob(f"{FORMER_ROOT}/*/*/_delta_log"):
+        return FORMER_ROOT
+    return ROOT
+
+
 def cache_folder() -> Path:
     """Where this user's programs keep what can be made again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", NAME)
+    named = os.environ.get("XDG_CACHE_HOME", "")  # by its specification a path that is not absolute counts as not set
+    return Path(named if os.path.isabs(named) else Path.home() / ".cache", NAME)

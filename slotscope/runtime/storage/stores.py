@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 S3_SCHEMES: Final = frozenset(("s3", "s3a", "s3n"))
 OTHER_STORES: Final = frozenset(("gs", "gcs", "abfs", "abfss"))
 LIVE: Final = "redis://"
+_SCHEME: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/")
+SUPPORTED: Final = "a local folder, file://, s3://, s3a://, gs:// or abfss://"
+_REFUSED: Final = {
+    "dbfs": "DBFS has no client outside Databricks",
+    "hdfs": "delta-rs, which commits to the tables, has no client for HDFS",
+}
 CONNECT_SECONDS: Final = 3
 REQUEST_SECONDS: Final = 60
 ATTEMPTS_MAX: Final = 4
@@ -95,6 +101,24 @@ def is_s3(path: str) -> bool:
 def _scheme(path: str) -> str:
     scheme, colon, _ = path.partition("://")
     return scheme.lower() if colon else ""
+
+
+def folder_of(place: str) -> str:
+    """Return the path or URI of a folder that is written to: a root or a landing; ``file:`` URIs become paths.
+
+    Raises InputError for a file system that is not supported, so that no local folder gets the name of its scheme.
+    """
+    match = _SCHEME.match(place)
+    scheme = match["scheme"].lower() if match else ""
+    if scheme == "file":
+        host, _, path = place.partition(":")[2].removeprefix("//").partition("/")
+        if host in ("", "localhost"):
+            return unquote(f"/{path.lstrip('/')}")
+        raise InputError(f"{place}: file:// URIs name no host: write file:///{host}/{path}")
+    if match and (scheme not in S3_SCHEMES | OTHER_STORES or "://" not in place):
+        reason = _REFUSED.get(scheme, f"{scheme}: is not a file system that tables can be written to")
+        raise InputError(f"{place}: not supported: {reason}; use {SUPPORTED}")
+    return place
 
 
 def is_hidden(name: str) -> bool:

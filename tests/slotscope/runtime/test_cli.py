@@ -45,7 +45,7 @@ def test_a_flag_takes_several_values_and_may_be_repeated(capsys):
 @pytest.mark.parametrize(
     ("arguments", "code", "line"),
     [
-        (["--topology", "root"], 2, "slotscope: ./slotscope: no plan there"),
+        (["--topology", "root"], 2, "slotscope: slotscope: no plan there"),
         (["--topology", "bad"], 2, "slotscope: x.rdb: offset 7: not \\x1b[31m an RDB"),
         (["--topology", "bug"], 1, "slotscope: ZeroDivisionError: division by zero; run again with --debug"),
         (["--topology", "interrupt"], 130, "slotscope: interrupted"),
@@ -65,7 +65,7 @@ def test_an_exit_code_and_one_line_say_how_it_ended(capsys, arguments, code, lin
     assert line is None or printed == line
 
 
-def test_tables_are_where_the_line_says_else_the_environment_else_in_a_folder_of_our_name(capsys, monkeypatch):
+def test_the_root_is_that_of_the_command_line_else_of_the_environment_else_slotscope_data(capsys, monkeypatch):
     """Nothing is required."""
     monkeypatch.delenv("SLOTSCOPE_ROOT", raising=False)
     assert cli.run(command, []) == 0
@@ -73,7 +73,33 @@ def test_tables_are_where_the_line_says_else_the_environment_else_in_a_folder_of
     assert cli.run(command, []) == 0
     assert cli.run(command, ["--root", "out"]) == 0
 
-    assert [line.split()[2] for line in capsys.readouterr().out.splitlines()] == ["slotscope", "lake", "out"]
+    assert [line.split()[2] for line in capsys.readouterr().out.splitlines()] == ["slotscope-data", "lake", "out"]
+
+
+def test_a_former_default_root_that_holds_tables_is_used_and_named(capsys, monkeypatch, tmp_path):
+    """Until there is a folder of the new name; the folder of the source package is none."""
+    monkeypatch.delenv("SLOTSCOPE_ROOT", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "slotscope" / "reports" / "templates").mkdir(parents=True)
+    package = Common().root
+    (tmp_path / "slotscope" / "silver" / "runs" / "_delta_log").mkdir(parents=True)
+
+    assert cli.run(job, ["--mode", "strict"]) == 0
+    assert cli.run(job, ["--root", "out"]) == 0
+    (tmp_path / "slotscope-data").mkdir()
+    assert cli.run(job, ["--mode", "strict"]) == 0
+
+    printed = capsys.readouterr()
+    assert package == "slotscope-data"
+    assert printed.out.split() == ["./slotscope", "out", "slotscope-data"]
+    assert printed.err == (
+        "slotscope: using the tables in ./slotscope, the former default: rename it to slotscope-data, or give --root\n"
+    )
+
+
+def job(*, request: Common = NOTHING) -> None:
+    """Say what its root is."""
+    sys.stdout.write(f"{request.root}\n")
 
 
 def test_quiet_prints_errors_only(capsys):

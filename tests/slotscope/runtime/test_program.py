@@ -1,4 +1,4 @@
-"""The name that printed commands begin with."""
+"""The name that printed commands begin with, and the folder of what can be made again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from slotscope.runtime.program import program_name
+from cluster_core.kernels import code_cache
+from slotscope.runtime.program import cache_folder, program_name
 
 
 @pytest.mark.parametrize(
@@ -25,3 +26,14 @@ def test_a_printed_command_begins_with_what_a_shell_finds(monkeypatch, started, 
     monkeypatch.setattr(shutil, "which", lambda _: found)
 
     assert program_name() == name
+
+
+@pytest.mark.parametrize("value", ["", "relative"])
+def test_a_cache_folder_that_is_no_absolute_path_counts_as_not_set(monkeypatch, tmp_path, value):
+    """The XDG specification; compiled code would else lie in the folder that we are in."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", value)
+    monkeypatch.setattr("numba.config.CACHE_DIR", "")
+
+    assert cache_folder() == tmp_path / ".cache" / "slotscope"
+    assert code_cache._cache_folder() == f"{tmp_path}/.cache/slotscope"

@@ -60,3 +60,43 @@ def test_settings_of_spark_say_the_same_and_the_others_are_sparks():
 def test_what_is_no_setting_of_spark_is_refused(words):
     with pytest.raises(InputError, match="write KEY=VALUE"):
         Request(conf=(words,))
+
+
+@pytest.mark.parametrize(
+    ("place", "folder"),
+    [
+        ("tables", "tables"),
+        ("./a:b/tables", "./a:b/tables"),
+        ("file:///data/my%20tables", "/data/my tables"),
+        ("file:/data", "/data"),
+        ("s3a://bucket/tables", "s3a://bucket/tables"),
+        ("abfss://box@account.dfs.core.windows.net/t", "abfss://box@account.dfs.core.windows.net/t"),
+        ("gs://bucket", "gs://bucket"),
+    ],
+)
+def test_a_supported_root_is_a_path_or_the_uri_of_a_store(place, folder):
+    assert stores.folder_of(place) == folder
+
+
+@pytest.mark.parametrize(
+    ("root", "reason"),
+    [
+        ("dbfs:/mnt/lake", "DBFS has no client outside Databricks"),
+        ("hdfs://name:8020/lake", "delta-rs, which commits to the tables, has no client for HDFS"),
+        ("ftp://host/lake", "ftp: is not a file system that tables can be written to"),
+        ("s3:/bucket/lake", "s3: is not a file system"),
+        ("file://host/lake", "file:// URIs name no host"),
+    ],
+)
+def test_an_unsupported_root_is_refused_in_one_line_and_makes_no_folder(root, reason, tmp_path, monkeypatch, capsys):
+    """The reason, and what is supported."""
+    from jobs.main import run
+
+    monkeypatch.chdir(tmp_path)
+
+    assert [run([job, "--root", root]) for job in ("incidents", "key-slots", "demo")] == [2, 2, 2]
+
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3
+    assert all(line.startswith(f"slotscope: {root}: ") and reason in line for line in lines)
+    assert list(tmp_path.iterdir()) == []
