@@ -106,7 +106,10 @@ class PlanStepRow(NamedTuple):
     source: Annotated[str | None, "master that gives, null where it concerns none"]
     target: Annotated[str | None, "master that takes, null where it concerns none"]
     slots: Annotated[str | None, "slots as in CLUSTER NODES: 1-3 7"]
-    step: Annotated[str, "started, intent, done, failed, cancelled, paused, refused, revived, rolled-back, finished"]
+    step: Annotated[
+        str,
+        "started, intent, done, failed, cancelled, paused, refused, revived, rolled-back, finished; held: an execution extends its lease of an object store",
+    ]
     detail: Annotated[str | None, "more in words"]
     keys: Annotated[int | None, "keys that were sent, if counted"]
     seconds: Annotated[float | None, "how long it took"]

@@ -1,34 +1,67 @@
-"""The journal of executions: rows of silver/plan_steps, on the disk before the command that they announce is sent."""
+"""The journal of executions (silver/plan_steps), and the right to write it: one execution a root at a time.
+
+Rows are safe before the command that they announce is sent.  On a local root the right is a file lock, which the kernel releases when
+a process dies, so that a killed run can be repeated at once.  On an object store it is a lease: every commit of the journal carries its
+end as a Delta transaction, and two commits of one application that do not know of each other cannot both succeed.  So an execution that
+lost its lease, because its machine slept for example, cannot announce anything any more, and stops.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import secrets
+import socket
+import threading
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Final
+
+from deltalake import CommitProperties, Transaction, write_deltalake
+from deltalake.exceptions import DeltaError
 
 from cluster_core.rebalance.execution.journal import Step, StepKind
 from cluster_core.rebalance.table_rows import PlanStepRow
 from schemas.rebalance import PLAN_STEPS
-from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.delta_files import append_rows, exists, read_rows
+from slotscope.runtime.errors import InputError, PlaceError
+from slotscope.runtime.storage import stores
+from slotscope.runtime.storage.delta_files import (
+    append_rows,
+    as_table,
+    create,
+    exists,
+    location,
+    opened_table,
+    read_rows,
+)
 from slotscope.runtime.storage.delta_upkeep import compact
 
-LOCK = ".execute-plan.lock"
-ROWS_WORTH_COMPACTING = 20
+LOCK: Final = ".execute-plan.lock"
+ROWS_WORTH_COMPACTING: Final = 20
+LEASE: Final = "slotscope-execution"
+"""Application of the Delta transactions that hold the lease; their number is its end in milliseconds since 1970."""
+LEASE_S: Final = 60.0
+"""How long a lease lasts after a commit.  A run after a crash waits that long; an execution that cannot commit for so long stops."""
+RENEWAL_S: Final = 20.0
+"""A lease is extended by a row of its own after so long without a commit."""
+ATTEMPTS_MAX: Final = 5
+"""Of a commit that the store refuses; others of the same table, for other plans, do not get in its way."""
+PAUSE_S: Final = 0.5
 
 
 @dataclass(slots=True)
 class PlanJournal:
-    """The rows of one plan; a run adds its own, one commit a write (some 20 ms)."""
+    """The rows of one plan; a run adds its own, one commit a write (some 20 ms).  With a *lease*, its commits extend that."""
 
     root: str
     plan_id: str
     run_id: str = field(default_factory=lambda: f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}")
     rows: int = 0
+    lease: Lease | None = None
+    _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self) -> list[Step]:
         """Return what earlier runs wrote, oldest first."""
@@ -45,7 +78,17 @@ class PlanJournal:
         ]  # fmt: skip
 
     def write(self, steps: Sequence[Step]) -> None:
-        """Add *steps*; they are there for every reader when this returns."""
+        """Add *steps*; they are there for every reader when this returns.  InputError where the lease went to another execution."""
+        with self._turn:
+            self._add(steps)
+
+    def confirm(self) -> None:
+        """Before a command is sent: return if this run may send it, else extend the lease; InputError where that fails."""
+        if self.lease is not None and self.lease.is_old():
+            with self._turn:
+                self._add([Step(StepKind.HELD, detail=holder())])
+
+    def _add(self, steps: Sequence[Step], *, is_last: bool = False) -> None:
         now = datetime.now(UTC)
         rows = [
             PlanStepRow(
@@ -54,8 +97,17 @@ class PlanJournal:
             )._asdict()
             for number, step in enumerate(steps, 1)
         ]  # fmt: skip
-        append_rows(self.root, PLAN_STEPS, rows)
+        if self.lease is None:
+            append_rows(self.root, PLAN_STEPS, rows)
+        else:
+            self.lease.commit(rows, 0.0 if is_last else LEASE_S)
         self.rows += len(rows)
+
+    def release(self) -> None:
+        """Let the next execution begin at once, if the lease is still this one's."""
+        if self.lease is not None:
+            with self._turn, suppress(InputError):
+                self._add([Step(StepKind.HELD, detail="released")], is_last=True)
 
     def close(self) -> None:
         """Join the many small files of a long run."""
@@ -63,12 +115,107 @@ class PlanJournal:
             compact(self.root, PLAN_STEPS)
 
 
+class Lease:
+    """The right to execute plans of a root on an object store, until some time after the last commit."""
+
+    def __init__(self, root: str) -> None:
+        self._place = location(root, PLAN_STEPS)
+        create(root, PLAN_STEPS)
+        self._table = opened_table(self._place)
+        self._is_lost = False
+        self._end_ms = self._table.transaction_version(LEASE) or 0
+        left_s = self._end_ms / 1000 - time.time()
+        if left_s > 0:
+            raise InputError(
+                f"{root}: another execute-plan is at work ({_last_holder(root)}), or was killed: its lease ends in {left_s:.0f} s; "
+                "wait for it or stop it with Ctrl-C"
+            )
+
+    def is_old(self) -> bool:
+        """Whether it is time to extend it."""
+        return self._end_ms / 1000 - time.time() < max(LEASE_S - RENEWAL_S, 0.0)
+
+    def commit(self, rows: Sequence[dict[str, object]], lease_s: float) -> None:
+        """Add *rows* and let the lease last *lease_s* from now; InputError where another execution has it, `PlaceError` where the store refuses."""
+        data, made = as_table(PLAN_STEPS, rows), []
+        for attempt in range(ATTEMPTS_MAX):
+            self._refuse_if_lost()
+            made.append(int((time.time() + lease_s) * 1000))
+            made[-1] += made[-1] in (self._end_ms, *made[:-1])
+            mark = CommitProperties(app_transactions=[Transaction(LEASE, made[-1])])
+            try:
+                write_deltalake(self._table, data, mode="append", commit_properties=mark)
+                held_ms = made[-1]
+            except (DeltaError, OSError) as error:
+                held_ms = self._held_ms()
+                if attempt + 1 == ATTEMPTS_MAX and held_ms == self._end_ms:
+                    raise PlaceError(f"{self._place}: cannot be written: {stores.reason(error)}") from error
+            if held_ms in made:  # also where the store took the commit, and its answer was lost
+                self._end_ms = held_ms
+                return
+            self._is_lost = held_ms != self._end_ms
+            time.sleep(0.0 if self._is_lost else PAUSE_S * 2**attempt)
+        self._refuse_if_lost()
+
+    def _refuse_if_lost(self) -> None:
+        if self._is_lost:
+            raise InputError(
+                f"{self._place}: another execute-plan holds this root now, and this one has no lease any more: it stops"
+            )
+
+    def _held_ms(self) -> int:
+        """The end of the lease as the store has it now; the last that is known where the store does not answer."""
+        try:
+            self._table = opened_table(self._place)
+        except (DeltaError, OSError):
+            return self._end_ms
+        return self._table.transaction_version(LEASE) or 0
+
+
+def holder() -> str:
+    """Who executes, for a person."""
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+def _last_holder(root: str) -> str:
+    rows = read_rows(root, PLAN_STEPS, columns=("detail",), order_by="ts DESC, seq DESC", limit=1, step=StepKind.HELD)
+    return rows[0]["detail"] if rows else "unknown process"
+
+
 @contextmanager
-def alone(root: str) -> Iterator[None]:
-    """Hold the right to execute plans of *root*, so far as it lies on this machine; InputError while another process does."""
-    if "://" in root:
-        yield
+def executing(root: str, plan_id: str) -> Iterator[PlanJournal]:
+    """Hold the right to execute plans of *root*, and yield the journal of one; InputError while another process holds it."""
+    if is_local(root):
+        with locked(root.removeprefix("file://")):
+            yield PlanJournal(root, plan_id)
         return
+    journal = PlanJournal(root, plan_id, lease=Lease(root))
+    journal.write([Step(StepKind.HELD, detail=holder())])
+    ended = threading.Event()
+
+    def renew() -> None:
+        while not ended.wait(RENEWAL_S / 4):
+            with suppress(InputError):  # the next step of the execution meets the same, and ends it
+                journal.confirm()
+
+    keeper = threading.Thread(target=renew, name="lease", daemon=True)
+    keeper.start()
+    try:
+        yield journal
+    finally:
+        ended.set()
+        keeper.join()
+        journal.release()
+
+
+def is_local(root: str) -> bool:
+    """Whether *root* is a folder of this machine."""
+    return "://" not in root or root.startswith("file://")
+
+
+@contextmanager
+def locked(root: str) -> Iterator[None]:
+    """Hold the lock of a local *root*; InputError while another process does."""
     os.makedirs(root, exist_ok=True)
     lock = os.path.join(root, LOCK)
     try:  # nothing is written into it, and a link that somebody put there is not followed

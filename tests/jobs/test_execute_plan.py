@@ -25,7 +25,7 @@ from slotscope.runtime.failure import BAD_INPUT, OK, PAUSED
 from slotscope.runtime.storage.delta_files import read_rows, replace_rows
 from slotscope.servers.cluster import Access
 from slotscope.servers.moves import open_nodes
-from slotscope.servers.plan_journal import LOCK, PlanJournal, alone
+from slotscope.servers.plan_journal import LOCK, PlanJournal, locked
 from tests.benches.fake_servers import free_ports, serving
 from tests.benches.simulated_cluster import SimulatedCluster
 from tests.builders.cluster_sights import stored_plan, thirds
@@ -177,7 +177,7 @@ def test_the_lock_file_does_not_touch_what_a_link_leads_to(tmp_path):
     (tmp_path / "precious").write_text("data")
     (tmp_path / LOCK).symlink_to(tmp_path / "precious")
 
-    with pytest.raises(InputError, match="not a file to lock"), alone(str(tmp_path)):
+    with pytest.raises(InputError, match="not a file to lock"), locked(str(tmp_path)):
         pass
 
     assert (tmp_path / "precious").read_text() == "data"

@@ -16,7 +16,7 @@ from schemas.rebalance import PLAN_STEPS
 from slotscope.runtime import cli
 from slotscope.runtime.failure import BAD_INPUT, OK, PAUSED
 from slotscope.runtime.storage.delta_files import read_rows
-from slotscope.servers.plan_journal import PlanJournal, alone
+from slotscope.servers.plan_journal import PlanJournal, locked
 from tests.benches.clusters import Cluster, running_cluster, topology_of
 from tests.benches.live_runs import slotscope, start, wait_for_commits
 from tests.benches.moving_cluster import (
@@ -180,7 +180,7 @@ def test_what_changed_since_the_plan_was_made_is_refused(valkey, tmp_path, capsy
     assert "slot 100 is open from" in capsys.readouterr().err
     b.call("CLUSTER", "SETSLOT", 100, "STABLE")
 
-    with alone(str(tmp_path)):
+    with locked(str(tmp_path)):
         assert slotscope(tmp_path, valkey, "--apply") == BAD_INPUT
     assert "another execute-plan is at work" in capsys.readouterr().err
 

@@ -22,7 +22,7 @@ from cluster_core.rebalance.audit import (
     measure_window,
     moved_until_ms,
 )
-from cluster_core.rebalance.execution.journal import Journal, read_journal
+from cluster_core.rebalance.execution.journal import Journal, StepKind, read_journal
 from cluster_core.rebalance.execution.succession import at_present
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.rebalance.table_rows import PlanAuditRow
@@ -116,7 +116,7 @@ def _written(
 def _journal(root: str, plan_id: str) -> list[JournalRow]:
     if not exists(root, PLAN_STEPS):
         return []
-    rows = read_rows(root, PLAN_STEPS, plan_id=plan_id)
+    rows = read_rows(root, PLAN_STEPS, where=f"step <> '{StepKind.HELD}'", plan_id=plan_id)
     rows.sort(key=lambda row: (row["ts"], row["run_id"], row["seq"]))
     return [
         JournalRow(

@@ -39,7 +39,7 @@ from slotscope.runtime.signals import caught_signals
 from slotscope.servers.latency import LatencyProbe
 from slotscope.servers.moves import LiveNodes, open_nodes
 from slotscope.servers.node_link import Access
-from slotscope.servers.plan_journal import PlanJournal, alone
+from slotscope.servers.plan_journal import PlanJournal, executing
 
 if TYPE_CHECKING:
     from slotscope.requests.execute_plan import MoveOptions, Request
@@ -111,8 +111,7 @@ def carry_out(
         opens = f"{window.next_opening(now):%Y-%m-%d %H:%M %Z}"
         tell(f"paused: the maintenance window is closed, nothing was begun; it opens at {opens}: run this again then")
         return PAUSED
-    with alone(root):
-        journal = PlanJournal(root, stored.plan_id)
+    with executing(root, stored.plan_id) as journal:
         execution = Execution(stored, journal.read(), path, settings)
         woken = threading.Event()
         with _paused_by_signals(execution, woken), _paused_at_closing(execution, woken, window):
@@ -162,6 +161,7 @@ def _answer(
         if isinstance(effect, Look):
             answer = nodes.look(effect.nodes, effect.within_s)
         elif isinstance(effect, Ask):
+            journal.confirm()
             answer = nodes.ask(effect)
         elif isinstance(effect, Note):
             journal.write(effect.steps)

@@ -237,7 +237,8 @@ def _earlier(row: Row, audits: Sequence[Row], steps: Sequence[Row]) -> said.Earl
 
 def _executed(steps: Sequence[Row]) -> str | None:
     """What the journal says of a plan; None where nothing was moved."""
-    ordered = sorted(steps, key=lambda step: (step["ts"], step["seq"]))
+    moving = [step for step in steps if step["step"] != StepKind.HELD]
+    ordered = sorted(moving, key=lambda step: (step["ts"], step["seq"]))
     if not any(step["step"] == StepKind.DONE for step in ordered):
         return None
     last = ordered[-1]["step"]
