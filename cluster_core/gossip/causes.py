@@ -53,6 +53,7 @@ class Cause(StrEnum):
     FAIL_SENT = "FAIL sent"
     POLL = "poll"
     LOG = "log"
+    METRICS = "metrics"
     INFERRED = "inferred"
     """No message of that time shows it: the owner's claim came later (R124), or the doubt was silent."""
 
