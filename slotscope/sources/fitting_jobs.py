@@ -42,13 +42,14 @@ RECIPES: Final = (
     ),
     Recipe(
         "history",
-        (FileKind.BUS_CAPTURE, FileKind.BUS_LINES, FileKind.SERVER_LOG, FileKind.NODE_POLLS),
+        (FileKind.BUS_CAPTURE, FileKind.BUS_LINES, FileKind.SERVER_LOG, FileKind.NODE_POLLS, FileKind.METRICS),
         {
             "--pcap": (FileKind.BUS_CAPTURE, FileKind.BUS_LINES),
             "--log": (FileKind.SERVER_LOG,),
             "--polls": (FileKind.NODE_POLLS,),
+            "--prometheus": (FileKind.METRICS,),
         },
-        "bus",
+        "history",
     ),
     Recipe(
         "sentinel-replay",

@@ -43,6 +43,7 @@ CAPTURES: Final = _kind(
     or_binary=True,
 )
 LOGS: Final = _kind("logs of servers", r"\.log(?:[.-]\d+)*", FileKind.SERVER_LOG, FileKind.SENTINEL_LOG)
+METRICS: Final = _kind("answers of Prometheus", r"prometheus[\w.-]*\.jsonl?", FileKind.METRICS)
 POLLS: Final = _kind("polls", r"\.jsonl", FileKind.NODE_POLLS, FileKind.SENTINEL_POLLS, FileKind.INFO)
 KEY_LISTS: Final = _kind(
     "key lists",

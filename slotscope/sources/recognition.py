@@ -52,6 +52,7 @@ class FileKind(StrEnum):
     SENTINEL_LOG = "log of a sentinel"
     TOPOLOGY = "topology of a cluster"
     NODE_POLLS = "polls of CLUSTER NODES (collect)"
+    METRICS = "metrics of redis_exporter (answer of Prometheus)"
     INFO = "INFO replies"
     SENTINEL_POLLS = "polls of sentinels"
     MONITOR = "log of MONITOR"
@@ -104,6 +105,7 @@ _MAGIC_CAPTURES: Final = (
 _RDB: Final = re.compile(rb"REDIS\d{4}|VALKEY\d{3}")
 _COMMAND: Final = re.compile(rb"(?:#[^\n]*\n)*\*\d{1,7}\r\n\$\d{1,9}\r\n[A-Za-z]")
 _WORD: Final = re.compile(rb"[!-~]+\r?")
+_METRIC: Final = re.compile(rb'"__name__"\s*:\s*"(?:redis|valkey)_\w')
 _LOG_ENTRY: Final = re.compile(rb'"(?:message|@message|log|line|Message)"\s*:\s*"(?:[^"\\]|\\.)*"')
 """The line in an entry of a log that is one JSON document."""
 _INFO: Final = re.compile(rb"# \w+\r?\n\w+:")
@@ -140,6 +142,10 @@ def _is_polls(file: Beginning) -> bool:
     members = file.members
     text = next((members[name] for name in TEXT_NAMES if name in members), None)
     return isinstance(text, str) and any(name in members for name in TIME_NAMES)
+
+
+def _is_metrics(file: Beginning) -> bool:
+    return file.data.lstrip()[:1] in (b"{", b"[") and _METRIC.search(file.data) is not None
 
 
 def _is_sentinel_polls(file: Beginning) -> bool:
@@ -210,6 +216,7 @@ SIGNS: Final[tuple[tuple[FileKind, Callable[[Beginning], bool]], ...]] = (
     (FileKind.AOF_MANIFEST, _is_manifest),
     (FileKind.AOF, lambda file: bool(_COMMAND.match(file.data))),
     (FileKind.BUS_LINES, _is_bus_lines),
+    (FileKind.METRICS, _is_metrics),
     (FileKind.NODE_POLLS, _is_polls),
     (FileKind.SENTINEL_POLLS, _is_sentinel_polls),
     (FileKind.INFO, _is_info),

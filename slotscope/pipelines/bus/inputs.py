@@ -12,7 +12,7 @@ from slotscope.runtime.errors import InputError
 from slotscope.sources.bus.files import find_captures
 from slotscope.sources.bus.point_series import RecordedInput, recorded_inputs
 from slotscope.sources.files import InputFile, expand
-from slotscope.sources.folder_kinds import POLLS
+from slotscope.sources.folder_kinds import METRICS, POLLS
 from slotscope.sources.server_logs import find_logs, whole_ids, zone_of
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _find_metrics(request: Request) -> list[InputFile]:
         from_ns, to_ns = check_range(request.from_, request.to)
         folder = f"{request.root}/evidence"
         paths.append(fetch_metrics(request.prometheus_url, request.prometheus_match, from_ns, to_ns, folder))
-    return expand(paths)
+    return expand(paths, METRICS)
 
 
 def check_request(request: Request) -> Inputs:
