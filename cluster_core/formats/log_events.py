@@ -204,6 +204,10 @@ KINDS: Final = tuple(dict.fromkeys(EventKind(kind) for kind, _, _ in _MAP))
 """Every kind there is."""
 
 
+STARTS: Final = tuple(dict.fromkeys(start for _, starts, _ in _MAP for start in starts.split("|")))
+"""How the text of a line with an event begins."""
+
+
 def _compiled() -> dict[str, list[tuple[EventKind, tuple[str, ...], re.Pattern[str]]]]:
     """The map by the first letter of the texts."""
     found: dict[str, list[tuple[EventKind, tuple[str, ...], re.Pattern[str]]]] = {}

@@ -211,10 +211,11 @@ class ServerLog:
                 yield LogLine(observer, row, owner)
 
     def _rows(self) -> Iterator[LogRow]:
-        for row in log_rows(self.path, self._options.zone, self._refuse, self._pass_over):
+        reader = LogReader(zone=zone_of(self._options.zone), events_only=True)
+        for row in read_rows(self.path, reader, self._refuse, self._pass_over):
             self.lines += 1
-            if row.kind:
-                yield row
+            yield row
+        self.lines += reader.passed
 
     def _pass_over(self, error: DecodeError) -> None:
         self.foreign += 1
@@ -231,12 +232,21 @@ def log_rows(
     refuse: Callable[[DecodeError, int | None], None],
     pass_over: Callable[[DecodeError], None] = lambda error: None,
 ) -> Iterator[LogRow]:
-    """Yield the rows of a log whose server's clock is in *zone*.
+    """Yield the rows of a log whose server's clock is in *zone*; see `read_rows`."""
+    return read_rows(path, LogReader(zone=zone_of(zone)), refuse, pass_over)
+
+
+def read_rows(
+    path: str,
+    reader: LogReader,
+    refuse: Callable[[DecodeError, int | None], None],
+    pass_over: Callable[[DecodeError], None] = lambda error: None,
+) -> Iterator[LogRow]:
+    """Yield the rows that *reader* makes of a log.
 
     *refuse* gets each bad line with its number of bytes, and the damage of a damaged file; it may raise.  *pass_over* gets
     readable lines of other programs; of a file of nothing else the first goes to *refuse*.
     """
-    reader = LogReader(zone=zone_of(zone))
     first: list[DecodeError] = []
     count = 0
 
@@ -260,7 +270,7 @@ def log_rows(
     except DecodeError as error:
         refuse(error, None)
     yield from good(reader.finish())
-    if first and not count:
+    if first and not count and not reader.passed:
         refuse(first[0], None)
 
 

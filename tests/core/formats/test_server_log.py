@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import time
 from datetime import UTC, timedelta, timezone
@@ -236,6 +237,43 @@ def test_no_bytes_raise_and_pieces_do_not_matter(parts, step):
     pieces = [data[at : at + step] for at in range(0, len(data), step)]
 
     assert list(read_log(pieces)) == list(read_log([data]))
+
+
+RECORDED = sorted((Path(__file__).parents[2] / "data").glob("bus-*/logs/*.log.gz"))
+WRAPPERS = {
+    "plain": "{}",
+    "kubectl": "[pod/r-0/redis] 2026-11-21T10:11:13.000000001Z {}",
+    "CRI": "2026-11-21T10:11:13.000000001Z stdout F {}",
+    "docker": '{{"log":"{}\\n","stream":"stdout","time":"2026-11-21T10:11:13.000000001Z"}}',
+}
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+@pytest.mark.parametrize("zone", [UTC, ZoneInfo("Europe/Berlin")], ids=str)
+def test_a_reader_of_events_finds_the_events_of_a_reader_of_all_lines(wrapper, zone):
+    """Most lines of a log are passed over many at a time, wherever the pieces are cut."""
+    for path in RECORDED[:6]:
+        text = gzip.decompress(path.read_bytes()).decode().replace('"', "'").replace("\\", "/")
+        data = "\n".join(WRAPPERS[wrapper].format(line) for line in text.splitlines()).encode() + b"\n"
+        every, some = LogReader(zone=zone), LogReader(zone=zone, events_only=True)
+        cut = len(data) // 3 + 7
+
+        rows = [row for row in every.feed(data) + every.finish() if isinstance(row, LogRow)]
+        events = [row for piece in (data[:cut], data[cut:]) for row in some.feed(piece)] + some.finish()
+
+        assert events == [row for row in rows if row.kind]
+        assert some.passed + len(events) == len(rows)
+
+
+def test_a_reader_of_events_still_finds_bad_lines():
+    """Between lines that are passed over."""
+    line = b"7:M 21 Nov 2026 10:11:12.345 * DB saved on disk\n"
+    reader = LogReader(events_only=True)
+
+    (bad,) = reader.feed(3 * line + b"\xff\xfe\n" + 2 * line)
+
+    assert (bad.line, bad.offset, bad.is_foreign) == (4, 3 * len(line), False)
+    assert reader.passed == 5
 
 
 def test_local_times_are_those_of_the_given_zone():
