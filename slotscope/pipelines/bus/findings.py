@@ -24,6 +24,7 @@ from cluster_core.incidents.story import name_all, step_text, summary_of
 from schemas.history import BUS_MESSAGES, LOG_EVENTS, METRIC_SAMPLES, NODE_POLLS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from slotscope.pipelines.bus.headers import Basis, Headers
+from slotscope.pipelines.bus.metric_notes import with_metrics
 from slotscope.pipelines.bus.notes import collect_notes, history_of
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import figures
@@ -40,7 +41,7 @@ class Gold(NamedTuple):
 
 def write_gold(run: Run, basis: Basis, headers: Headers) -> Gold:
     """Write gold/incidents, gold/incident_steps and gold/findings from what *run* has written and kept of its snapshot."""
-    notes = collect_notes(run, headers)
+    notes = with_metrics(collect_notes(run, headers), run)
     history = history_of(notes, basis)
     incidents = find_incidents(history)
     findings = find_findings(history, notes.breaches, notes.costs)

@@ -162,6 +162,7 @@ class CaptureTask:
         self._point_notes: list[Caveat] = []
         self._unknown_clocks: list[Caveat] = []
         self._log_notes: list[Caveat] = []
+        self._metric_times = (0, 0)
         self._late: list[Late] = []
         self._unrecorded = Unrecorded()
         self._restore()
@@ -326,6 +327,9 @@ class CaptureTask:
         for error in told.bad:
             self._bad.add(error.source, error.offset, error.reason, None)
         self._log_notes = told.notes()
+        if told.metrics:
+            times_ns = [row["ts_ns"] for row in told.metrics]
+            self._metric_times = (min(times_ns), max(times_ns))
         self._statements = (self._statements[0] + len(told.polls), self._statements[1] + len(told.logs))
         if not self._dispatcher.tell(told.statements, told.homes):
             self._is_late = True
@@ -477,8 +481,8 @@ class CaptureTask:
         return {
             "messages": self._messages,
             "fresh_messages": self._messages - self._known_messages,
-            "first_ns": self._times[0],
-            "last_ns": self._times[1],
+            "first_ns": min(filter(None, (self._times[0], self._metric_times[0])), default=0),
+            "last_ns": max(self._times[1], self._metric_times[1]),
             "node_timeout_ms": self._timeout_ms,
             "node_timeout_from": "given" if given else "estimated" if estimated else "default",
             "processes": [[p.ip, p.port, node] for p, node in self._dispatcher.processes().items()],

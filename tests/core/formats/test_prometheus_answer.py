@@ -65,6 +65,7 @@ def test_a_sample_has_role_master_process_epoch_and_offsets():
         True,
         True,
     )
+    assert (replica.slots_assigned, replica.slots_pfail, replica.slots_fail) == (None, None, 0)
     assert (replica.my_epoch, replica.known_nodes, replica.slots_ok, replica.replica_offset) == (1, 6, 16384, 14)
 
 
