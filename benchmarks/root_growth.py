@@ -11,9 +11,8 @@ from typing import Any
 from benchmarks.options import Options
 from benchmarks.result import Bar, Cell, Result, Table
 from schemas.gold import NODE_LOAD
-from schemas.runs import RUNS
-from slotscope.runtime.storage.delta_files import append_rows, read_rows
-from slotscope.runtime.storage.delta_upkeep import compact
+from schemas.runs import FORMAT, RUNS
+from slotscope.runtime.storage.delta_files import append_rows, compact, read_rows
 from slotscope.runtime.storage.runs import running
 
 NAME = "root_growth"
@@ -79,7 +78,7 @@ def _run_row(name: str) -> dict[str, Any]:
     return {
         "snapshot_id": name, "run_id": name, "job": "key-slots", "state": "complete", "version": "1", "started_at": now,
         "ended_at": now, "inputs": [(f"/dumps/{name}/{number}.rdb", 1 << 30) for number in range(MASTERS)],
-        "rows": [(NODE_LOAD.name, MASTERS)], "checks": [], "counted": [name],
+        "rows": [(NODE_LOAD.name, MASTERS)], "checks": [], "format": FORMAT,
     }  # fmt: skip
 
 

@@ -84,6 +84,7 @@ COMMANDS = {
     "maintain": Command(
         DATA, "jobs.upkeep:maintain_command", "Are the tables tidy?  Small files joined, old ones removed."
     ),
+    "migrate": Command(DATA, "jobs.upkeep:migrate_command", "Bring tables of an older version to the current form."),
     "sql": Command(DATA, "jobs.sql:command", "What do the tables say to a question in SQL?"),
 }
 """Each subcommand, in the order in which help shows them.  A new job is one line here."""

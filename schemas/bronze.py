@@ -41,6 +41,7 @@ KEYS = snapshot_table(
     "Every key of every input, one row each; written with --keep-keys only.",
     [*KEY_ROWS, PARTIAL],
     key=("source", "offset"),
+    is_large=True,
 )
 
 VALUE_FLAWS = snapshot_table(

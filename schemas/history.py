@@ -94,7 +94,11 @@ MESSAGE_ROWS = with_texts(MESSAGE_FIELDS)
 """The same with names as text, as `BUS_MESSAGES` has them."""
 
 BUS_MESSAGES = snapshot_table(
-    "bronze/bus_messages", "Every cluster-bus message of the captures, one row each.", MESSAGE_ROWS, key=("message_id",)
+    "bronze/bus_messages",
+    "Every cluster-bus message of the captures, one row each.",
+    MESSAGE_ROWS,
+    key=("message_id",),
+    is_large=True,
 )
 
 SLOT_BITMAPS = snapshot_table(
@@ -127,6 +131,7 @@ GOSSIP_ENTRIES = snapshot_table(
     "Every gossip entry of every message; written with --gossip only.",
     GOSSIP_FIELDS,
     key=("message_id", "entry"),
+    is_large=True,
 )
 
 LOG_EVENTS = snapshot_table(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from schemas.table import CLUSTER, FLAG, LONG, TEXT, TIME, Table, by_name, optional, required, several
+from schemas.table import CLUSTER, FLAG, INTEGER, LONG, TEXT, TIME, Table, by_name, optional, required, several
+
+FORMAT = 2
+"""Form of the tables; a root of an older form is brought to it by ``slotscope migrate``."""
 
 CHECK = pa.struct(
     [
@@ -16,14 +19,16 @@ CHECK = pa.struct(
 
 RUNS = Table(
     "silver/runs",
-    "One row a run of a job: rows of other tables count once the run that wrote them is complete.",
+    "One row a run of a job, written after its tables: an audit.",
     pa.schema(
         [
             required("snapshot_id", TEXT, "name of the snapshot, or id of the plan, that it wrote"),
             CLUSTER,
-            required("run_id", TEXT, "its name in the other tables"),
+            required("run_id", TEXT, "id of the run in the other tables"),
             required("job", TEXT, "what ran"),
-            required("state", TEXT, "running, complete, replaced (by a later one of the same name) or failed"),
+            required(
+                "state", TEXT, "running (or killed), complete, replaced (by a later run of the same name) or failed"
+            ),
             required("version", TEXT, "version of the program"),
             required("started_at", TIME, "when it began, UTC: by the clock of the job"),
             optional("ended_at", TIME, "when it ended; null while it runs, or where it was killed"),
@@ -32,8 +37,13 @@ RUNS = Table(
             optional("inputs", by_name(LONG), "input files and their bytes"),
             optional("rows", by_name(LONG), "rows that it wrote, by table"),
             optional("checks", several(CHECK), "figures that were found equal before it was called complete"),
-            required("counted", several(TEXT), "run ids of the rows that make the snapshot; none unless complete"),
             optional("reason", TEXT, "why it failed"),
+            optional(
+                "began_at",
+                LONG,
+                "version of this table at which it began: of two runs of a snapshot the later one stays",
+            ),
+            required("format", INTEGER, "form of the tables that it wrote"),
         ]
     ),
     key=("run_id",),

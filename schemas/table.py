@@ -29,7 +29,8 @@ _BY_TYPE: Final[dict[type, pa.DataType]] = {bool: FLAG, int: LONG, float: DOUBLE
 class Table:
     """A Delta table at ``ROOT/<name>``; *name* is ``layer/table``, *key* identifies a row, *about* is its one sentence.
 
-    Rows *of_runs* count once ``silver/runs`` says that the run that wrote them is complete (`slotscope.runtime.storage.runs`); others at once.
+    Rows *of_runs* belong to a snapshot or plan, whose rows a run replaces in one commit.  Tables with a row a key or message are
+    partitioned.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Table:
     schema: pa.Schema
     key: tuple[str, ...]
     of_runs: bool = True
+    partition_by: tuple[str, ...] = ()
 
     @property
     def named_by(self) -> str:
@@ -74,9 +76,13 @@ def optional(name: str, kind: pa.DataType, about: str) -> pa.Field:
     return pa.field(name, kind, nullable=True, metadata={"comment": about})
 
 
-def snapshot_table(name: str, about: str, columns: Iterable[pa.Field], key: tuple[str, ...] = ()) -> Table:
-    """A table of which every snapshot has rows of its own, told apart by *key* and replaced together."""
-    return Table(name, about, pa.schema([SNAPSHOT_ID, CLUSTER, RUN_ID, *columns]), ("snapshot_id", *key))
+def snapshot_table(
+    name: str, about: str, columns: Iterable[pa.Field], key: tuple[str, ...] = (), *, is_large: bool = False
+) -> Table:
+    """A table in which every snapshot has rows of its own, identified by *key*; a *large* one is partitioned by snapshot."""
+    partition_by = ("snapshot_id",) if is_large else ()
+    schema = pa.schema([SNAPSHOT_ID, CLUSTER, RUN_ID, *columns])
+    return Table(name, about, schema, ("snapshot_id", *key), partition_by=partition_by)
 
 
 def instant(name: str, about: str, *, always: bool = True, name_ns: str = "") -> list[pa.Field]:
@@ -119,9 +125,7 @@ def _data_type(kind: Any) -> pa.DataType:
 
 SNAPSHOT_ID = required("snapshot_id", TEXT, "name of the snapshot")
 CLUSTER = optional("cluster", TEXT, "cluster that it is of; null where none was named, and no node id was known")
-RUN_ID = required(
-    "run_id", TEXT, "run that wrote it, see silver/runs; with a + where later runs of the snapshot keep it"
-)
+RUN_ID = required("run_id", TEXT, "run that wrote it, see silver/runs")
 PARTIAL = optional(
     "partial",
     FLAG,

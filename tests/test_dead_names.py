@@ -26,6 +26,7 @@ USED_ELSEWHERE = {
     "story_command": "jobs.main names it as text",
     "forget_command": "jobs.main names it as text",
     "maintain_command": "jobs.main names it as text",
+    "migrate_command": "jobs.main names it as text",
     "announce_hostnames": "sentinel.config_file names it as text",
     "script_runtime_ms": "sentinel.settings names it as text",
     "script_retry_ms": "sentinel.settings names it as text",

@@ -14,14 +14,14 @@ from pyspark.sql import functions as F
 from cluster_core.kinds import Severity
 from schemas.bronze import BAD_RECORDS
 from schemas.caveats import Caveat, Code
-from schemas.history import LINKS, NODE_VIEWS, REPLAYS
-from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
+from schemas.history import REPLAYS
+from schemas.incidents import INCIDENT_STEPS, INCIDENTS
 from schemas.sentinel import SENTINEL_EVENTS, SENTINEL_VIEWS, SENTINEL_VOTES
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
 from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage import tables
-from slotscope.runtime.storage.delta_files import create
+from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.runtime.storage.runs import Run, running
 from slotscope.runtime.storage.tables import Change
 from slotscope.sources.bus.files import find_captures, survey
@@ -99,7 +99,7 @@ def _replay(spark: SparkSession, options: task.SentinelOptions, run: Run) -> Out
     with progress("replaying"):
         facts: dict[str, Any] = json.loads(bytes(of_kind(read, task.FACTS).select("blob").collect()[0]["blob"]))
     with progress("writing tables"):
-        first = _others(spark, run)
+        first = _others(run)
         changes = [
             Change(unpacked(read, task.BAD, BAD_RECORDS), BAD_RECORDS),
             Change(unpacked(read, task.VIEWS, SENTINEL_VIEWS), SENTINEL_VIEWS),
@@ -109,7 +109,7 @@ def _replay(spark: SparkSession, options: task.SentinelOptions, run: Run) -> Out
             Change(_behind(unpacked(read, task.STORIES, INCIDENTS), first), INCIDENTS),
         ]
         tables.apply_changes(changes, run)
-        _write_replay(spark, run, facts)
+        _write_replay(run, facts)
     read.unpersist()
     run.data_at = instant(facts["last_ns"]) if facts["last_ns"] else None
     run.partial = bool(facts["bad_records"])
@@ -122,14 +122,9 @@ def _files_of(options: task.SentinelOptions) -> dict[str, int]:
     return {file.path: file.size for file in files.captures} | {file.path: file.size for file in told}
 
 
-def _write_replay(spark: SparkSession, run: Run, facts: dict[str, Any]) -> None:
-    """The row of silver/replays without which no report shows the snapshot; that of a cluster's replay stays.
-
-    The tables that the report reads beside it are there, if empty.
-    """
-    for table in (REPLAYS, NODE_VIEWS, LINKS, FINDINGS):
-        create(run.root, table)
-    if tables.read_snapshot(spark, REPLAYS, run.root, run.name, run.visible).first() is not None:
+def _write_replay(run: Run, facts: dict[str, Any]) -> None:
+    """The row of silver/replays without which no report shows the snapshot; that of a cluster's replay stays."""
+    if read_rows(run.root, REPLAYS, columns=("cluster",), parts=run.parts(REPLAYS)):
         return
     row = {
         **_times("first", facts["first_ns"]), **_times("last", facts["last_ns"]),
@@ -157,12 +152,10 @@ def _times(name: str, ts_ns: int) -> dict[str, Any]:
     return {name: instant(ts_ns) if ts_ns else None, f"{name}_ns": ts_ns or None}
 
 
-def _others(spark: SparkSession, run: Run) -> int:
+def _others(run: Run) -> int:
     """The number of the last incident of the snapshot that does not come from sentinels."""
-    if not tables.exists(spark, INCIDENTS, run.root):
-        return 0
-    last = tables.read_snapshot(spark, INCIDENTS, run.root, run.name, run.visible).agg(F.max("incident")).first()
-    return int(last[0]) if last is not None and last[0] is not None else 0
+    others = read_rows(run.root, INCIDENTS, columns=("incident",), parts=run.parts(INCIDENTS))
+    return max((row["incident"] for row in others), default=0)
 
 
 def _behind(rows: DataFrame, first: int) -> DataFrame:

@@ -24,8 +24,8 @@ from schemas.simulation import PARAMETERS, SIMULATED_QUANTILES, SIMULATED_RUNS, 
 from schemas.table import fields_of, several
 from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage.row_tables import table_arrow
-from slotscope.runtime.storage.runs import Run
-from slotscope.runtime.storage.tables import SMALL_ROWS_MAX, Change, apply_changes
+from slotscope.runtime.storage.runs import HELD_ROWS_MAX, Run
+from slotscope.runtime.storage.tables import Change, apply_changes
 from slotscope.transforms.pieces import stepped
 
 FIGURES = ("detected_ms", "elected_ms", "converged_ms", "lost", "unavailable", "bus_bytes", "elections")
@@ -76,7 +76,7 @@ def _shape_of(places: Sequence[Place]) -> dict[str, int]:
     return {"shards": shards, "replicas": round(replicas / shards), "zones": len({place.zone for place in places})}
 
 
-def write_runs(runs: DataFrame, grid: Grid, run: Run, *, here_max: int = SMALL_ROWS_MAX) -> None:
+def write_runs(runs: DataFrame, grid: Grid, run: Run, *, here_max: int = HELD_ROWS_MAX) -> None:
     """Put *runs* of `run_grid` into the tables of *run*: up to *here_max* are brought here by one query, more are kept by Spark."""
     if grid.runs <= here_max:
         rows = runs.toArrow().sort_by("run")

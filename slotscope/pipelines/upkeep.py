@@ -1,4 +1,4 @@
-"""Snapshots that go, and tables that stay small: what is removed, in an order that no reader is misled by."""
+"""Upkeep of a root: remove snapshots, join small files, remove old ones."""
 
 from __future__ import annotations
 
@@ -9,16 +9,22 @@ from typing import Final
 
 from schemas.catalogue import TABLES
 from schemas.runs import RUNS
-from schemas.table import Table
 from slotscope.pipelines.stored_snapshots import list_snapshots, stored_runs
 from slotscope.requests.upkeep import ForgetRequest, MaintainRequest
 from slotscope.runtime.answer import Answer
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
-from slotscope.runtime.storage.delta_files import any_of, exists, read_rows, revise_rows
-from slotscope.runtime.storage.delta_upkeep import compact, delete_rows, stored_values, vacuum
-from slotscope.runtime.storage.runs import State
-from slotscope.runtime.storage.stamps import LASTING
+from slotscope.runtime.storage.delta_files import (
+    any_of,
+    compact,
+    delete_rows,
+    exists,
+    read_rows,
+    revise_rows,
+    set_log_retention,
+    vacuum,
+)
+from slotscope.runtime.storage.runs import State, drop_stage
 from slotscope.runtime.text import plural
 
 _AGE = re.compile(r"(\d+)\s*([dhm])")
@@ -68,66 +74,50 @@ def forget(request: ForgetRequest, *, now: datetime | None = None) -> Answer:
 
 
 def _remove(root: str, names: Iterable[str]) -> None:
-    """Remove the snapshots *names* from every table, in one commit each, which writes files that hold other snapshots, too, anew.
-
-    First goes what says that they are finished.
-    """
+    """Remove the snapshots *names* from every table, in one commit each; silver/runs last: an interrupted removal is run again."""
     where = any_of("snapshot_id", names)
-    for table in (RUNS, *_tables_of_runs(root)):
-        if table.schema.names[0] == "snapshot_id":
+    for table in (*(table for table in TABLES if table.of_runs), RUNS):
+        if table.named_by == "snapshot_id" and exists(root, table):
             delete_rows(root, table, where)
 
 
-def _tables_of_runs(root: str) -> list[Table]:
-    return [table for table in TABLES if table.of_runs and exists(root, table)]
-
-
 def maintain(request: MaintainRequest, *, now: datetime | None = None) -> Answer:
-    """Remove rows that no run stands for, join small files and remove old ones, table by table.
-
-    Then name the snapshots that were never finished.
-    """
+    """Join small files and remove old ones, table by table; then name the snapshots that no run has finished."""
     if request.retention_hours < 1 or request.abandoned_hours < 1:
-        raise InputError("--retention-hours and --abandoned-hours: at least 1, else who reads or writes now fails")
+        raise InputError(
+            "--retention-hours and --abandoned-hours must be at least 1: readers and writers at work need them"
+        )
+    if request.log_retention_days is not None and request.log_retention_days < 1:
+        raise InputError("--log-retention-days must be at least 1")
     if exists(request.root, RUNS):
-        _bury(request.root, (now or datetime.now(UTC)) - timedelta(hours=request.abandoned_hours))
-    rows: list[tuple[str, int | None, int | None, int | None, str]] = []
+        _mark_killed(request.root, (now or datetime.now(UTC)) - timedelta(hours=request.abandoned_hours))
+    rows: list[tuple[str, int | None, int | None, str]] = []
     for table in TABLES:
         if exists(request.root, table):
             with progress(f"tidying {table.name}"):
-                dropped = _drop_dead(request.root, table) if table.of_runs else 0
+                if request.log_retention_days is not None:
+                    set_log_retention(request.root, table, request.log_retention_days)
                 joined = compact(request.root, table)
                 gone, waiting = vacuum(request.root, table, request.retention_hours)
-            note = f"{plural(waiting, 'file')} more, when {request.retention_hours} h without use" if waiting else ""
-            rows.append((table.name, dropped, joined, gone, note))
+            note = f"{plural(waiting, 'file')} younger than {request.retention_hours} h kept" if waiting else ""
+            rows.append((table.name, joined, gone, note))
     if not rows:
         raise InputError(f"{request.root}: no tables; is --root right, and did a job write there?")
     listed = list_snapshots(request.root).rows if stored_runs(request.root) else []
     rows += [
-        (f"snapshot {row[0]}", None, None, None, f"{row[-1]}: if no job is at work on it, {FORGET} {row[0]} --apply")
+        (f"snapshot {row[0]}", None, None, f"{row[-1]}: run {row[2]} again, or {FORGET} {row[0]} --apply")
         for row in listed
         if row[-1] in (State.RUNNING, State.FAILED)
     ]
-    return Answer(("table", "rows_removed", "files_joined", "files_removed", "note"), rows)
+    return Answer(("table", "files_joined", "files_removed", "note"), rows)
 
 
-def _bury(root: str, before: datetime) -> None:
-    """Take runs that began *before* and never ended for dead."""
+def _mark_killed(root: str, before: datetime) -> None:
+    """Mark runs that began *before* and did not end as failed, and remove their staged rows."""
     where = f"state = '{State.RUNNING}' AND started_at < TIMESTAMP '{before:%Y-%m-%d %H:%M:%S}Z'"
     names = [row["run_id"] for row in read_rows(root, RUNS, columns=("run_id",), where=where)]
     if names:
-        ended = {"state": str(State.FAILED), "reason": "it was never heard of again"}
+        ended = {"state": str(State.FAILED), "reason": "killed: it did not end"}
         revise_rows(root, RUNS, any_of("run_id", names), lambda rows: [{**row, **ended} for row in rows])
-
-
-def _drop_dead(root: str, table: Table) -> int:
-    """Remove rows of *table* that do not count and that nobody is writing; how many.
-
-    A run stands in silver/runs before it writes a row: what is looked up there after its rows were seen is known.
-    """
-    seen = stored_values(root, table, "run_id")
-    known: set[str] = set()
-    for run in read_rows(root, RUNS, columns=("run_id", "state", "counted")) if exists(root, RUNS) else []:
-        known |= {run["run_id"]} if run["state"] == State.RUNNING else set(run["counted"])
-    dead = [run_id for run_id in seen if known.isdisjoint((run_id, run_id.rstrip(LASTING)))]
-    return delete_rows(root, table, any_of("run_id", dead)) if dead else 0
+    for name in names:
+        drop_stage(root, name)

@@ -16,7 +16,7 @@ from schemas.caveats import Caveat, Code
 from schemas.rebalance import REBALANCE_SLOTS
 from schemas.silver import SNAPSHOTS
 from slotscope.plans.stored_plans import plan_rows
-from slotscope.runtime.storage.delta_files import exists, read_rows, settled
+from slotscope.runtime.storage.delta_files import exists, read_rows
 from slotscope.sources.slot_weights import RESOURCES, is_partial, read_loads
 
 LIVE: Final = "live"
@@ -49,7 +49,6 @@ class _Earlier:
     is_snapshot: bool
 
 
-@settled
 def growth_since(root: str, nodes: Iterable[str], now: Weighed) -> tuple[Growth | None, list[Caveat]]:
     """Return how the loads of the cluster of *nodes* (ids) grew until *now*, and what is to be known of that; None where nothing tells.
 

@@ -14,7 +14,7 @@ from cluster_core.topology.nodes_text import read_nodes
 from schemas.activity import SLOT_ACTIVITY
 from schemas.silver import SLOT_LOAD, SNAPSHOTS
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.delta_files import exists, read_rows, settled
+from slotscope.runtime.storage.delta_files import exists, read_rows
 from slotscope.servers.audit import owners_of
 from slotscope.sources.slot_weights import is_partial
 
@@ -90,7 +90,6 @@ class SnapshotEvidence:
         return ""
 
 
-@settled
 def read_snapshot(root: str, name: str) -> SnapshotEvidence:
     """Return the rows of snapshot *name*; InputError if it is not there or has no owners."""
     found = read_rows(root, SNAPSHOTS, snapshot_id=name) if exists(root, SNAPSHOTS) else []

@@ -11,7 +11,7 @@ from cluster_core.rebalance.stored_plan import StoredPlan
 from schemas.rebalance import REBALANCE_PLANS, REBALANCE_SLOTS
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.program import LATEST
-from slotscope.runtime.storage.delta_files import exists, read_rows, settled
+from slotscope.runtime.storage.delta_files import exists, read_rows
 
 _ID = re.compile(r"[0-9a-f]{4,12}")
 
@@ -37,7 +37,6 @@ def find_plan(root: str, plan_id: str) -> dict[str, Any]:
     return found[0]
 
 
-@settled
 def read_stored_plan(root: str, plan_id: str) -> StoredPlan:
     """Return a plan with all that it was made from; InputError as `find_plan`, PlanError for damaged tables."""
     row = find_plan(root, plan_id)

@@ -142,7 +142,7 @@ class Common:
         """Start the Spark session that the options ask for; raises InputError where the root cannot be written."""
         from slotscope.runtime.spark.session import spark_session
         from slotscope.runtime.storage.run_metrics import metrics_writer
-        from slotscope.runtime.storage.runs import tell_of_runs
+        from slotscope.runtime.storage.runs import observe_runs
         from slotscope.runtime.storage.writable import check_writable
         from slotscope.sql.catalog import check_catalog, register_tables
 
@@ -154,7 +154,7 @@ class Common:
         )
         if schema is not None:
             told.append(lambda run: register_tables(spark, run.root, schema, run.rows))
-        tell_of_runs(*told)
+        observe_runs(*told)
         return spark
 
 

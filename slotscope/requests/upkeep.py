@@ -1,4 +1,4 @@
-"""What ``forget`` and ``maintain`` are asked."""
+"""Options of ``forget``, ``maintain`` and ``migrate``."""
 
 from __future__ import annotations
 
@@ -23,9 +23,16 @@ class ForgetRequest(TableOptions):
 
 @options
 class MaintainRequest(TableOptions):
-    """How long replaced files stay."""
+    """How long replaced files and logs stay."""
 
     retention_hours: int = RETENTION_H
-    """Hours for which files that no table holds any more stay, for who still reads an older version."""
+    """Hours for which replaced files stay, for readers of older versions."""
+    log_retention_days: int | None = None
+    """Days of history that the tables keep (delta.logRetentionDuration; new tables: 30)."""
     abandoned_hours: int = ABANDONED_H
-    """Hours after which a run that has not ended is taken for dead: what it wrote goes."""
+    """Hours after which a run that did not end is marked as failed."""
+
+
+@options
+class MigrateRequest(TableOptions):
+    """The root whose tables are brought to the current form."""

@@ -31,13 +31,13 @@ from slotscope.runtime.storage import stores
 from slotscope.runtime.storage.delta_files import (
     append_rows,
     as_table,
+    compact,
     create,
     exists,
     location,
-    opened_table,
+    open_at,
     read_rows,
 )
-from slotscope.runtime.storage.delta_upkeep import compact
 
 LOCK: Final = ".execute-plan.lock"
 ROWS_WORTH_COMPACTING: Final = 20
@@ -121,7 +121,7 @@ class Lease:
     def __init__(self, root: str) -> None:
         self._place = location(root, PLAN_STEPS)
         create(root, PLAN_STEPS)
-        self._table = opened_table(self._place)
+        self._table = open_at(self._place)
         self._is_lost = False
         self._end_ms = self._table.transaction_version(LEASE) or 0
         left_s = self._end_ms / 1000 - time.time()
@@ -166,7 +166,7 @@ class Lease:
     def _held_ms(self) -> int:
         """The end of the lease as the store has it now; the last that is known where the store does not answer."""
         try:
-            self._table = opened_table(self._place)
+            self._table = open_at(self._place)
         except (DeltaError, OSError):
             return self._end_ms
         return self._table.transaction_version(LEASE) or 0

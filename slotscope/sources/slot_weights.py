@@ -15,7 +15,7 @@ from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.gold import KEY_USE
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.delta_files import exists, read_rows, settled
+from slotscope.runtime.storage.delta_files import exists, read_rows
 
 RESOURCES = ("serialized_bytes", "memory_bytes", "keys", "ops")
 """Resources that silver/slot_load has."""
@@ -40,7 +40,6 @@ class Weights:
     taken_at: datetime | None = None
 
 
-@settled
 def read_weights(root: str, snapshots: Sequence[str], *, how: str, smoothing: float) -> Weights:
     """Return the weights that *snapshots*, oldest first, have together; InputError for one that is not there or not complete."""
     if not snapshots:

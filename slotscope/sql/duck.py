@@ -11,7 +11,7 @@ from schemas.catalogue import TABLES
 from schemas.table import Table
 from slotscope.runtime.answer import Answer
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.delta_files import counted_runs, exists, location, opened_table, settled
+from slotscope.runtime.storage.delta_files import exists, open_table
 from slotscope.sql.view import View
 from slotscope.sql.views import VIEWS, sql_name, tables_named
 
@@ -30,8 +30,8 @@ def connect(root: str) -> DuckDBPyConnection:
         raise InputError(f"{root}: no tables there; is it the root that a job wrote to?")
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
-    for table, rows in _rows(root).items():
-        connection.register(sql_name(table), rows)
+    for table in TABLES:
+        connection.register(sql_name(table), _rows_of(root, table))
     for view in VIEWS:
         connection.execute(_created(view))
     return connection
@@ -53,22 +53,15 @@ def find_unwritten(root: str, query: str) -> list[Table]:
     return [table for table in tables_named(query) if not exists(root, table)]
 
 
-@settled
-def _rows(root: str) -> dict[Table, ds.Dataset | pa.Table]:
-    """The rows of each table that count, all at one time: whatever jobs do meanwhile, or later."""
-    counted = pa.array(counted_runs(root), pa.string())
-    return {table: _rows_of(root, table, counted) for table in TABLES}
-
-
-def _rows_of(root: str, table: Table, counted: pa.Array) -> ds.Dataset | pa.Table:
-    """The rows of *table* that count, read when a query asks for them; columns that were added later are null in older rows."""
-    if not exists(root, table):
+def _rows_of(root: str, table: Table) -> ds.Dataset | pa.Table:
+    """The rows of *table* as of now, read when a query asks for them; columns that were added later are null in older rows."""
+    there = open_table(root, table) if exists(root, table) else None
+    if there is None:
         return table.schema.empty_table()
-    written = opened_table(location(root, table)).to_pyarrow_dataset()
+    written = there.to_pyarrow_dataset()
     known = written.schema
     fields = [known.field(field.name) if field.name in known.names else field for field in table.schema]
-    rows = written.replace_schema(pa.schema(fields))
-    return rows.filter(ds.field("run_id").isin(counted)) if table.of_runs else rows
+    return written.replace_schema(pa.schema(fields))
 
 
 def _created(view: View) -> str:

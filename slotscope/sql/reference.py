@@ -22,7 +22,25 @@ _INTRODUCTION: Final = """\
 Made by `make docs` from `schemas/` and `slotscope/sql/`. [cookbook.md](cookbook.md) shows how to ask them.
 
 Tables are Delta tables at `ROOT/LAYER/NAME`: bronze is what was read, silver what follows from it, gold what answers a question. In SQL a
-table goes by its last name. Jobs replace the rows of one partition at a time, a snapshot or a plan, in one commit. Times are UTC;
+table goes by its last name; a table that never had rows is not there.
+
+**Any Delta reader can trust a table.** A job replaces the rows of its snapshot (or plan) in one commit a table: at every version of every
+table the rows of one `snapshot_id` are those of one complete run. While a cluster is followed, or a replay is continued, a commit adds final
+rows and replaces open ones. To pin several tables to one run, join them on `run_id`. `silver/runs` is written last: an audit of jobs, versions,
+inputs, rows and checks; a run that was killed stays `running` there, and the next run of that snapshot, or `slotscope maintain`, ends it.
+
+```sql
+-- DuckDB; in Spark: spark.read.format("delta").load("ROOT/gold/node_load"), in polars: polars.read_delta(...)
+SELECT snapshot_id, sum(keys) AS keys FROM delta_scan('ROOT/gold/node_load') GROUP BY ALL
+```
+
+Tables keep 30 days of history (`slotscope maintain --log-retention-days N`; `DESCRIBE HISTORY`, time travel as far as replaced files are
+still there, `--retention-hours`). Gold tables have a change data feed: a downstream `spark.readStream.format("delta")` reads it with
+`.option("readChangeFeed", "true")`; without the feed, `.option("skipChangeCommits", "true")` survives rewrites and leaves them out. delta-rs
+makes all commits, by conditional put on object stores, so any number of jobs may write to one root. Tables with a row a key or message are
+partitioned by `snapshot_id`; the files of others hold neighbouring snapshots, which readers skip by statistics.
+
+Times are UTC;
 columns with `_ns` have the same time in nanoseconds. Names of keys, prefixes and hash tags are bytes; the column behind each, with
 `_text`, is the same as text, with what is no text escaped.
 """

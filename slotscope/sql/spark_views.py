@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 from schemas.catalogue import TABLES
 from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage import tables
+from slotscope.runtime.storage.delta_files import exists
 from slotscope.sql.view import View
 from slotscope.sql.views import VIEWS, sql_name
 
@@ -17,8 +18,8 @@ def register_views(spark: SparkSession, root: str) -> None:
     They are temporary: of this session, and of the root that was registered last.
     """
     for table in TABLES:
-        written = tables.exists(spark, table, root)
-        rows = tables.read(spark, table, root) if written else spark.createDataFrame([], spark_schema(table.schema))
+        there = exists(root, table)
+        rows = tables.read(spark, table, root) if there else spark.createDataFrame([], spark_schema(table.schema))
         rows.createOrReplaceTempView(sql_name(table))
     for view in VIEWS:
         spark.sql(_created(view))

@@ -16,8 +16,8 @@ from schemas import history
 from schemas.caveats import Caveat, Code
 from schemas.table import Table
 from slotscope.runtime.spark.spark_schema import spark_schema, spark_type
-from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.row_tables import table_arrow
+from slotscope.runtime.storage.runs import HELD_ROWS_MAX
 from slotscope.runtime.storage.tables import Made
 from slotscope.sources.bus.blobs import unpacked_table
 from slotscope.sources.bus.captured import BELIEFS
@@ -46,7 +46,7 @@ def beliefs_of(rows: Rows) -> Rows:
     """What machines said (`REPLAYED`), of *rows* of tasks: here, where it is little."""
     packed = of_kind(rows, BELIEFS).select(["number", "blob"])
     few = packed if isinstance(packed, pa.Table) else packed.limit(BLOBS_HERE_MAX + 1).toArrow()
-    is_few = len(few) <= BLOBS_HERE_MAX and (pc.sum(few.column("number")).as_py() or 0) <= tables.SMALL_ROWS_MAX
+    is_few = len(few) <= BLOBS_HERE_MAX and (pc.sum(few.column("number")).as_py() or 0) <= HELD_ROWS_MAX
     if is_few or isinstance(packed, pa.Table):
         return pa.Table.from_batches(unpack_beliefs(iter(few.to_batches())), REPLAYED)
     return packed.mapInArrow(unpack_beliefs, spark_schema(REPLAYED))

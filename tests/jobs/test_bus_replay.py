@@ -27,7 +27,7 @@ from slotscope.pipelines.bus.inputs import check_request
 from slotscope.requests.history import Request
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.spark.spark_schema import spark_schema
-from slotscope.runtime.storage.delta_files import read_rows
+from slotscope.runtime.storage.delta_files import exists, read_rows
 from slotscope.runtime.storage.runs import running
 from tests.builders.bus_builder import conversation, pcap, ping
 from tests.conftest import DATA
@@ -83,7 +83,8 @@ def test_of_messages_that_are_many_the_tables_are_the_same_whatever_tasks_make_a
     monkeypatch.setattr(history_pipeline, "BYTES_HERE_MAX", 0)
     monkeypatch.setattr(history_pipeline, "MACHINES_MAX", machines)
     monkeypatch.setattr(history_pipeline, "is_one_process", lambda master: is_one_process)
-    monkeypatch.setattr(history_pipeline.tables, "SMALL_ROWS_MAX", 1000)
+    monkeypatch.setattr(history_pipeline, "HELD_ROWS_MAX", 1000)
+    monkeypatch.setattr(history_pipeline.tables, "HELD_ROWS_MAX", 1000)
     monkeypatch.setattr(history_pipeline.tables, "is_one_process", lambda master: is_one_process)
     monkeypatch.setattr(derived, "FEW_VIEWS", 0)
 
@@ -98,6 +99,8 @@ def test_of_messages_that_are_many_the_tables_are_the_same_whatever_tasks_make_a
 
 def test_every_table_has_its_declared_columns_and_keys_are_unique(spark, root) -> None:
     for table in (*TABLES, history.REPLAYS, history.REPLAY_STATE):
+        if not exists(str(root), table):  # a table without rows
+            continue
         found = read(spark, table, root)
 
         assert set(found.columns) == set(table.columns), table.name
@@ -328,12 +331,11 @@ def test_figures_that_were_found_equal_are_kept_with_the_run(replayed_root) -> N
     assert checks["messages"]["read"] == run["rows"]["bronze/bus_messages"] > 0
     assert len(checks["messages"]) == 5
     assert checks["steps"]["gold/incidents"] == run["rows"]["gold/incident_steps"] > 0
-    assert {"incidents", "incident_steps", "findings"} <= set(checks)
 
 
 @pytest.mark.parametrize(
     ("read", "known", "steps", "told"),
-    [(3, 0, 2, None), (5, 2, 2, None), (4, 0, 2, "messages are 4 by read, 3 by bronze/bus_messages"), (3, 0, 1, "steps are 1 by found, 2 by gold/incidents")],
+    [(3, 0, 2, None), (5, 2, 2, None), (4, 0, 2, "messages: 4 by read, 3 by bronze/bus_messages"), (3, 0, 1, "steps: 1 by found, 2 by gold/incidents")],
 )  # fmt: skip
 def test_a_replay_whose_tables_hold_another_figure_than_was_read_is_not_complete(
     tmp_path, read, known, steps, told

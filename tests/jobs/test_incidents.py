@@ -23,7 +23,6 @@ from slotscope.reports.history.tables import load_history, load_incidents
 from slotscope.requests.nodes import Request
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage import tables
-from slotscope.runtime.storage.delta_files import counted_runs
 from slotscope.runtime.storage.runs import Run
 from tests.builders.history_builder import NODES, T0, TIMEOUT_MS, A, B, R, broken_tale, ns
 
@@ -83,7 +82,7 @@ def test_a_failover_is_one_row_with_its_figures(spark: SparkSession, root: str) 
 def test_offsets_that_no_header_shows_are_read_with_the_ids_of_their_addresses(spark: SparkSession, root: str) -> None:
     """From logs, polls with INFO and captured client ports."""
     basis = Basis(TIMEOUT_MS, T0, ns(30))
-    run = Run(root, "history", "one", kept=counted_runs(root, "one"))
+    run = Run(root, "history", "one", continues=True)
     history = history_of(collect_notes(run, read_headers(spark, run, basis)), basis)
 
     assert history.offsets == {

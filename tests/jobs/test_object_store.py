@@ -225,16 +225,21 @@ def test_a_store_that_always_fails_is_not_taken_for_a_damaged_file_or_for_one_th
 
 @pytest.mark.parametrize("commit", [0, 1, 2])
 def test_rows_are_there_once_when_the_store_takes_a_commit_and_loses_its_answer(server, monkeypatch, commit):
-    """The commit that makes the table, and those that add to it."""
+    """The commit that makes the table, and those that replace a snapshot or add one."""
     root = f"s3://lake/lost-{commit}"
     with losing_store(server, f"node_load/_delta_log/{commit:020}.json") as store:
         monkeypatch.setattr(stores, "_told", {})
         for name, value in store.environment().items():
             monkeypatch.setenv(name, value)
-        with running(root, "key-slots", "a") as run:
-            for node in "mn":
-                run.append(NODE_LOAD, [{"node_id": node, "slots": 1, "keys": 1}])
+        for snapshot in "aba":
+            with running(root, "key-slots", snapshot) as run:
+                run.append(NODE_LOAD, [{"node_id": node, "slots": 1, "keys": 1} for node in "mn"])
 
         assert store.troubles() == 1
-        assert sorted(row["node_id"] for row in read_rows(root, NODE_LOAD)) == ["m", "n"]
-        assert [run["state"] for run in read_rows(root, RUNS)] == ["complete"]
+        assert sorted(row["snapshot_id"] + row["node_id"] for row in read_rows(root, NODE_LOAD)) == [
+            "am",
+            "an",
+            "bm",
+            "bn",
+        ]
+        assert sorted(run["state"] for run in read_rows(root, RUNS)) == ["complete", "complete", "replaced"]

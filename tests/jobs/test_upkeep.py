@@ -19,7 +19,6 @@ from slotscope.pipelines.upkeep import age_of, forget, maintain
 from slotscope.requests.upkeep import ForgetRequest, MaintainRequest
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import read_rows
-from slotscope.runtime.storage.delta_upkeep import stored_values
 from slotscope.runtime.storage.runs import Run
 from tests.builders.stored_rows import store
 
@@ -43,14 +42,14 @@ def root(tmp_path):
 
 
 def names_in(root, table):
-    return sorted(stored_values(root, table, "snapshot_id"))
+    return sorted({row["snapshot_id"] for row in read_rows(root, table)})
 
 
 def test_a_dry_run_says_what_would_go_and_removes_nothing(root):
     answer = forget(ForgetRequest(root=root, older_than="90d"), now=NOW)
 
     assert [row[:3] for row in answer.rows] == [("old", "older than 90d", 4)]
-    assert names_in(root, SLOT_LOAD) == ["killed", "old", "renewed", "young"]
+    assert names_in(root, SLOT_LOAD) == ["old", "renewed", "young"]
 
 
 @pytest.mark.long
@@ -59,7 +58,7 @@ def test_what_is_older_goes_from_every_table_and_what_any_newer_job_wrote_to_sta
     answer = forget(ForgetRequest(root=root, older_than="90d", apply=True), now=NOW)
 
     assert [row[-1] for row in answer.rows] == ["removed"]
-    assert names_in(root, SLOT_LOAD) == ["killed", "renewed", "young"]
+    assert names_in(root, SLOT_LOAD) == ["renewed", "young"]
     assert names_in(root, NODE_LOAD) == []
     assert names_in(root, RUNS) == ["killed", "renewed", "young"]
     assert names_in(root, VOTES) == ["renewed"]
@@ -72,30 +71,32 @@ def test_snapshots_that_go_together_cost_each_table_one_commit(root):
     answer = forget(ForgetRequest(root=root, snapshot=("young", "old", "renewed"), apply=True), now=NOW)
 
     assert [row[0] for row in answer.rows] == ["young", "old", "renewed"]
-    assert names_in(root, SLOT_LOAD) == names_in(root, RUNS) == ["killed"]
+    assert (names_in(root, SLOT_LOAD), names_in(root, RUNS)) == ([], ["killed"])
     assert DeltaTable(f"{root}/{SLOT_LOAD.name}").version() == before + 1
 
 
 @pytest.mark.long
-def test_maintain_removes_what_a_killed_forget_left(root, monkeypatch):
-    """It was killed when the snapshot was not shown any more."""
+def test_a_removal_that_was_killed_is_completed_by_the_next_one(root, monkeypatch):
+    def die(*_):
+        raise OSError("killed")
+
     with monkeypatch.context() as killed:
-        killed.setattr(upkeep, "_tables_of_runs", lambda root: [])
-        forget(ForgetRequest(root=root, snapshot=("old",), apply=True), now=NOW)
-    assert names_in(root, SLOT_LOAD) == ["killed", "old", "renewed", "young"]
+        killed.setattr(upkeep, "delete_rows", die)
+        with pytest.raises(OSError, match="killed"):
+            forget(ForgetRequest(root=root, snapshot=("old",), apply=True), now=NOW)
 
-    maintain(MaintainRequest(root=root), now=NOW)
+    forget(ForgetRequest(root=root, snapshot=("old",), apply=True), now=NOW)
 
-    assert names_in(root, SLOT_LOAD) == ["killed", "renewed", "young"]
+    assert names_in(root, SLOT_LOAD) == ["renewed", "young"]
 
 
 @pytest.mark.long
 def test_a_snapshot_of_which_no_time_is_known_goes_by_its_name_only(root):
     forget(ForgetRequest(root=root, older_than="1m", apply=True), now=NOW)
-    assert names_in(root, SLOT_LOAD) == ["killed"]
+    assert names_in(root, RUNS) == ["killed"]
 
     forget(ForgetRequest(root=root, snapshot=("killed",), apply=True), now=NOW)
-    assert names_in(root, SLOT_LOAD) == []
+    assert names_in(root, RUNS) == []
 
 
 @pytest.mark.long
@@ -120,7 +121,7 @@ def test_ages_are_days_hours_and_minutes():
 
 @pytest.mark.long
 def test_maintain_joins_small_files_frees_space_and_names_what_was_never_finished(root, capsys):
-    """Rows count as before."""
+    """The rows stay as they were."""
     before = len(list(Path(root).rglob("part-*.parquet")))
     rows_before = read_rows(root, SLOT_LOAD, order_by="snapshot_id, slot")
 
@@ -129,9 +130,9 @@ def test_maintain_joins_small_files_frees_space_and_names_what_was_never_finishe
 
     assert ended.value.code == 0
     rows = {row["table"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
-    assert rows["silver/slot_load"]["files_joined"] == 4
+    assert rows["silver/slot_load"]["files_joined"] == 3
     assert (rows["silver/slot_load"]["files_removed"], rows["silver/slot_load"]["note"]) == (
-        0, "4 files more, when 168 h without use",
+        0, "3 files younger than 168 h kept",
     )  # fmt: skip
     assert "slotscope forget --snapshot killed --apply" in rows["snapshot killed"]["note"]
     assert len(list(Path(root).rglob("part-*.parquet"))) <= before + 2
@@ -140,12 +141,31 @@ def test_maintain_joins_small_files_frees_space_and_names_what_was_never_finishe
 
 
 @pytest.mark.long
-def test_maintain_removes_what_a_killed_job_left_once_it_is_taken_for_dead(root):
-    """Not before: the job may be at work."""
+def test_maintain_marks_a_killed_run_as_failed_and_removes_its_staged_rows(root):
+    """Not before the time: the job may be at work."""
+    staged = Path(root) / "_staging"
+    run = Run(root, "key-slots", "killed", started_at=NOW - timedelta(hours=1))
+    run.begin()
+    run.append(SLOT_LOAD, [{"slot": 1, "keys": 1}])
+    run.parts(SLOT_LOAD)
     early = maintain(MaintainRequest(root=root, abandoned_hours=2), now=NOW)
+    stays = staged.exists()
     late = maintain(MaintainRequest(root=root, abandoned_hours=2), now=NOW + timedelta(hours=2))
 
-    assert [row[1] for answer in (early, late) for row in answer.rows if row[0] == SLOT_LOAD.name] == [0, 2]
-    assert names_in(root, SLOT_LOAD) == ["old", "renewed", "young"]
-    (dead,) = read_rows(root, RUNS, snapshot_id="killed")
-    assert (dead["state"], dead["reason"]) == ("failed", "it was never heard of again")
+    assert stays
+    assert not staged.exists()
+    notes = [[row[-1] for row in answer.rows if row[0] == "snapshot killed"] for answer in (early, late)]
+    assert [note[0].partition(":")[0] for note in notes] == ["running", "failed"]
+    dead = read_rows(root, RUNS, snapshot_id="killed")
+    assert {(row["state"], row["reason"]) for row in dead} == {("failed", "killed: it did not end")}
+
+
+@pytest.mark.long
+def test_maintain_sets_how_many_days_of_history_tables_keep(root):
+    maintain(MaintainRequest(root=root, log_retention_days=90), now=NOW)
+    version = DeltaTable(f"{root}/{SLOT_LOAD.name}").version()
+    maintain(MaintainRequest(root=root, log_retention_days=90), now=NOW)
+
+    table = DeltaTable(f"{root}/{SLOT_LOAD.name}")
+    assert table.metadata().configuration["delta.logRetentionDuration"] == "interval 90 days"
+    assert table.version() == version

@@ -10,7 +10,7 @@ from schemas.history import MEMBERSHIPS, NODE_VIEWS, SLOT_OWNERS
 from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import few_rows
-from slotscope.runtime.storage.runs import Run
+from slotscope.runtime.storage.runs import HELD_ROWS_MAX, Run
 from slotscope.runtime.storage.tables import Change
 from slotscope.transforms.history_frames import Rows, forget, of_kind, with_times
 from slotscope.transforms.ownership import DERIVED, MEMBER, OWNED, VIEW_COLUMNS, derive_task
@@ -33,18 +33,17 @@ def _derived(spark: SparkSession, run: Run) -> Rows:
         run.root,
         NODE_VIEWS,
         VIEW_COLUMNS,
-        tables.SMALL_ROWS_MAX,
+        HELD_ROWS_MAX,
         where="TRUE",
         order_by="valid_from_ns",
-        runs=run.counted,
-        snapshot_id=run.name,
+        parts=run.parts(NODE_VIEWS),
     )
-    if views is not None and len(views) > FEW_VIEWS and tables.writes_in_tasks(spark, run.root):
+    if views is not None and len(views) > FEW_VIEWS and tables.writes_in_tasks(spark):
         known = views.cast(pa.schema([NODE_VIEWS.schema.field(name) for name in VIEW_COLUMNS]))
         rows = spark_frame(spark, known).coalesce(1).mapInArrow(derive_task, spark_schema(DERIVED))
         return rows.toArrow()
     if views is not None:
         return pa.Table.from_batches(derive_task(iter(views.to_batches())), DERIVED)
-    many = tables.read_snapshot(spark, NODE_VIEWS, run.root, run.name, run.counted)
+    many = tables.read_parts(spark, NODE_VIEWS, run.parts(NODE_VIEWS))
     rows = many.select(*VIEW_COLUMNS).coalesce(1).mapInArrow(derive_task, spark_schema(DERIVED))
     return rows.persist(StorageLevel.MEMORY_AND_DISK)

@@ -21,13 +21,12 @@ from cluster_core.incidents.rows import (
     step_rows,
 )
 from cluster_core.incidents.story import name_all, step_text, summary_of
-from schemas.history import BUS_MESSAGES, LOG_EVENTS, METRIC_SAMPLES, NODE_POLLS
+from schemas.history import BUS_MESSAGES
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from slotscope.pipelines.bus.headers import Basis, Headers
 from slotscope.pipelines.bus.metric_notes import with_metrics
 from slotscope.pipelines.bus.notes import collect_notes, history_of
 from slotscope.runtime.storage import tables
-from slotscope.runtime.storage.delta_files import figures
 from slotscope.runtime.storage.row_tables import rows_table
 from slotscope.runtime.storage.runs import Run
 
@@ -50,20 +49,15 @@ def write_gold(run: Run, basis: Basis, headers: Headers) -> Gold:
 
 
 def check_figures(run: Run, facts: Mapping[str, Any], known_messages: int, gold: Gold) -> None:
-    """Compare what *run* read and found with what the tables now hold of it; raises InputError where they contradict each other.
+    """Compare the figures of *run* with its staged rows; raises InputError where they contradict each other.
 
     *facts* are those of the capture task, of which *known_messages* were settled by earlier runs.
     """
-    selected = {"rows": "count(*)", "types": "count(type)", "files": "count(file)"}
     numbers = "max(message_id) - min(message_id) + 1"
-    stored = figures(run.root, BUS_MESSAGES, run.own, numbers=numbers, **selected)
-    by = {f"{BUS_MESSAGES.name}, {name}": count for name, count in stored.items()}
+    stored = run.figures(BUS_MESSAGES, rows="count(*)", types="count(type)", files="count(file)", numbers=numbers)
+    by = {f"{BUS_MESSAGES.name}, {name}": count or 0 for name, count in stored.items()}
     run.check("messages", {"read": facts["messages"] - known_messages, **by})
-    for table in (NODE_POLLS, LOG_EVENTS, METRIC_SAMPLES, INCIDENTS, INCIDENT_STEPS, FINDINGS):
-        if table in run.rows:
-            there = figures(run.root, table, run.own, rows="count(*)")
-            run.check(table.name.rpartition("/")[2], {"written": run.rows[table], table.name: there["rows"]})
-    steps = figures(run.root, INCIDENTS, run.own, steps="coalesce(sum(steps), 0)")["steps"]
+    steps = run.figures(INCIDENTS, steps="sum(steps)")["steps"] or 0
     run.check("steps", {"found": gold.steps, INCIDENTS.name: steps, INCIDENT_STEPS.name: run.rows[INCIDENT_STEPS]})
 
 

@@ -27,6 +27,7 @@ from cluster_core.replay.saving import STATE_SOURCE, load, save
 from cluster_core.topology.nodes_text import NODE_ID
 from schemas.history import BUS_MESSAGES
 from slotscope.runtime.storage import delta_files, tables
+from slotscope.runtime.storage.delta_files import Part
 from slotscope.runtime.storage.runs import Run
 
 LARGEST = 2**63 - 1
@@ -112,12 +113,11 @@ IS_WHOLE = (
 
 def read_headers(spark: SparkSession, run: Run, basis: Basis, states: HeaderStates = NO_STATES) -> Headers:
     """What the headers of the snapshot of *run* came to; few messages are folded here, and Spark is not asked."""
-    if not delta_files.exists(run.root, BUS_MESSAGES):
-        return Headers([], [], {})
-    few = _stored_notes(run.root, run.name, run.visible, basis, states)
+    parts = run.parts(BUS_MESSAGES)
+    few = _stored_notes(run.root, parts, basis, states)
     if few is not None:
         return headers_of(few, basis, states)
-    messages = tables.read_snapshot(spark, BUS_MESSAGES, run.root, run.name, run.visible)
+    messages = tables.read_parts(spark, BUS_MESSAGES, parts)
     notes = message_notes(messages.where(f"message_id >= {states.first_id}"), basis, states)
     return headers_of(iter(notes.toArrow().to_batches()), basis, states)
 
@@ -143,14 +143,14 @@ def headers_of(batches: Iterator[pa.RecordBatch], basis: Basis, states: HeaderSt
 
 
 def task_notes(
-    facts: Mapping[str, Any], root: str, name: str, runs: Sequence[str], states: HeaderStates
+    facts: Mapping[str, Any], root: str, parts: Sequence[Part], states: HeaderStates
 ) -> Iterator[pa.RecordBatch]:
     """What the task that has stored messages, of which *facts* tell, finds in their headers; nothing where they are too many for it."""
-    return _stored_notes(root, name, runs, basis_of(facts), states.settled_by(facts)) or iter(())
+    return _stored_notes(root, parts, basis_of(facts), states.settled_by(facts)) or iter(())
 
 
 def _stored_notes(
-    root: str, name: str, runs: Sequence[str], basis: Basis, states: HeaderStates
+    root: str, parts: Sequence[Part], basis: Basis, states: HeaderStates
 ) -> Iterator[pa.RecordBatch] | None:
     """What the headers of a snapshot came to, read without Spark; None where they are many."""
     headers = delta_files.few_rows(
@@ -160,8 +160,7 @@ def _stored_notes(
         HERE_MAX,
         where=f"{IS_WHOLE} AND message_id >= {states.first_id}",
         order_by="sender, ref",
-        runs=runs,
-        snapshot_id=name,
+        parts=parts,
     )
     return None if headers is None else fold_nodes(iter(headers.to_batches()), basis, states)
 

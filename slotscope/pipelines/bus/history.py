@@ -43,8 +43,9 @@ from slotscope.runtime import text
 from slotscope.runtime.progress import progress
 from slotscope.runtime.spark.session import how_far, is_one_process
 from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
-from slotscope.runtime.storage import delta_files, tables
-from slotscope.runtime.storage.runs import running
+from slotscope.runtime.storage import tables
+from slotscope.runtime.storage.delta_files import Part, any_of
+from slotscope.runtime.storage.runs import HELD_ROWS_MAX, running
 from slotscope.runtime.storage.snapshot_names import HISTORY_JOBS, finished_names
 from slotscope.runtime.storage.tables import Change
 from slotscope.sources.bus import captured
@@ -76,8 +77,6 @@ if TYPE_CHECKING:
 
 BYTES_HERE_MAX = 8 << 20
 """Files whose messages and evidence the driver holds, rather than ask Spark for them again and again."""
-ALL = 1 << 62
-"""A bound that no number of lines or packets comes to."""
 
 
 class _Read(NamedTuple):
@@ -119,7 +118,13 @@ class HistoryReplay:
         request, sizes, cluster = self._request, self._inputs.sizes(), self._request.cluster or self._inputs.cluster
         name = request.snapshot or self._continued(cluster)
         with running(
-            request.root, JOB, name, cluster=cluster, inputs=sizes, replaces=("sentinel-replay",)
+            request.root,
+            JOB,
+            name,
+            cluster=cluster,
+            inputs=sizes,
+            replaces=("bus-replay", "sentinel-replay"),
+            last=(history.REPLAY_STATE,),
         ) as self._run:
             try:
                 return self._go_on()
@@ -134,7 +139,7 @@ class HistoryReplay:
         return names[-1] if goes_on else None
 
     def _go_on(self) -> Outcome:
-        state = self._states.last(self._run.name, self._run.before)
+        state = self._states.last(self._run.name)
         try:
             return self._fold(state)
         except (PySparkException, Py4JError, DecodeError) as error:
@@ -156,7 +161,7 @@ class HistoryReplay:
         facts["has_captures"] = bool(self._inputs.captures) or (state is not None and state.has_captures)
         run, basis = self._run, basis_of(facts)
         run.belongs_to(node for _, _, node in facts["processes"])
-        run.keep(run.lasting_before if state is not None else ())
+        run.continues = state is not None
         with ThreadPoolExecutor(1, "captured") as beside:
             captured_tables = beside.submit(self._write_captured, read, facts, state)
             with progress("replaying", how_far(self._spark, "tasks")):
@@ -234,14 +239,13 @@ class HistoryReplay:
     def _message_table(self, state: State | None) -> MessageTable | None:
         """Where the task may write messages: only where it is known whose they are before they are read."""
         run = self._run
-        if run.cluster is None or not tables.writes_in_tasks(self._spark, run.root):
+        if run.cluster is None or not tables.writes_in_tasks(self._spark):
             return None
-        delta_files.create(run.root, history.BUS_MESSAGES)
-        runs = (*(run.lasting_before if state is not None else ()), *run.own)
-        states = self._states.of_headers(run, state)
-        noted = bind(task_notes, root=run.root, name=run.name, runs=runs, states=states)
-        stamp = run.stamp(history.BUS_MESSAGES)
-        return MessageTable(run.root, stamp, tables.SMALL_ROWS_MAX, tables.COMMIT_ROWS, noted)
+        run.continues = state is not None
+        stage = run.stage(history.BUS_MESSAGES, _new_messages(state))
+        parts = (*run.parts(history.BUS_MESSAGES), Part(stage.place, "TRUE"))
+        noted = bind(task_notes, root=run.root, parts=parts, states=self._states.of_headers(run, state))
+        return MessageTable(stage, HELD_ROWS_MAX, tables.STAGED_ROWS, noted)
 
     def _states_beside(self, state: State | None) -> dict[str, bytes] | None:
         """The states of the processes, if their machines are few enough to run beside the reading: a second process of the same task."""
@@ -284,9 +288,12 @@ class HistoryReplay:
 
     def _write_captured(self, read: _Read, facts: dict[str, Any], state: State | None) -> None:
         """The tables of the captures, which no machine is asked for."""
-        changes = [*self._seen(read, facts), *self._told(read.seen)]
+        changes = [*self._seen(read, facts, state), *self._told(read.seen)]
         if facts["left_out"] or state is None:
-            changes.append(Change(late_rows(facts), history.LATE_FILES, ("left_out", ALL)))
+            late = late_rows(facts)
+            changes.append(
+                Change(late, history.LATE_FILES, any_of("source", (row for row in late["source"].to_pylist())))
+            )
         tables.apply_changes(changes, self._run)
 
     def _headers(self, seen: pa.Table, facts: dict[str, Any], state: State | None, basis: Basis) -> Headers:
@@ -302,7 +309,7 @@ class HistoryReplay:
         run, request = self._run, self._request
         with ThreadPoolExecutor(2, "beside") as beside:
             headers = beside.submit(self._headers, seen, facts, state, basis)
-            tables.apply_changes(self._believed(seen, found, facts), run)
+            tables.apply_changes(self._believed(seen, found, facts, state), run)
             derived = beside.submit(write_derived, self._spark, run)
             gold = write_gold(run, basis, headers.result())
             derived.result()
@@ -319,17 +326,16 @@ class HistoryReplay:
         run.partial = bool(outcome.bad_records)
         return outcome
 
-    def _seen(self, read: _Read, facts: dict[str, Any]) -> Iterator[Change]:
-        """The tables of the captures; the next fold has messages that are not settled again."""
-        lasting = ("message_id", facts["settled_messages"] - 1)
+    def _seen(self, read: _Read, facts: dict[str, Any], state: State | None) -> Iterator[Change]:
+        """The tables of the captures; messages that *state* has not settled are replaced."""
+        lasting = _new_messages(state)
         rows, seen = read.rows, read.seen
         stored = _stored(read)
         if stored:
-            self._run.lasts = True
             self._run.wrote(history.BUS_MESSAGES, stored)
-        elif facts["fresh_messages"] > tables.SMALL_ROWS_MAX and isinstance(rows, DataFrame):
+        elif facts["fresh_messages"] > HELD_ROWS_MAX and isinstance(rows, DataFrame):
             many = packed(rows, captured.MESSAGE, history.BUS_MESSAGES)
-            yield Change(many, history.BUS_MESSAGES, lasting, files=None)
+            yield Change(many, history.BUS_MESSAGES, lasting)
         else:
             yield Change(unpacked(rows, captured.MESSAGE, history.BUS_MESSAGES), history.BUS_MESSAGES, lasting)
         yield Change(unpacked(seen, captured.BITMAPS, history.SLOT_BITMAPS), history.SLOT_BITMAPS, lasting)
@@ -340,11 +346,11 @@ class HistoryReplay:
             yield Change(unpacked(seen, captured.UNRECORDED_ROWS, history.UNRECORDED), history.UNRECORDED)
         if self._request.gossip:
             gossip = unpacked(rows, captured.GOSSIP, history.GOSSIP_ENTRIES)
-            yield Change(gossip, history.GOSSIP_ENTRIES, lasting, files=None)
+            yield Change(gossip, history.GOSSIP_ENTRIES, lasting, large=True)
 
-    def _believed(self, seen: pa.Table, found: Rows, facts: dict[str, Any]) -> Iterator[Change]:
-        """The tables of the machines; the next fold has what is not settled again."""
-        lasting = ("settled_by", facts["settled_by"])
+    def _believed(self, seen: pa.Table, found: Rows, facts: dict[str, Any], state: State | None) -> Iterator[Change]:
+        """The tables of the machines; rows that *state* has not settled are replaced."""
+        lasting = "TRUE" if state is None else f"settled_by IS NULL OR settled_by > {state.settled_by}"
         kinds = (
             (history.NODE_VIEWS, replayed.VIEW),
             (history.DISAGREEMENTS, replayed.DISAGREEMENT),
@@ -363,9 +369,7 @@ class HistoryReplay:
     def _logged(self, seen: pa.Table) -> Any:
         """What the logs told so far, those of earlier batches among them."""
         if self._inputs.recorded:
-            return tables.read_snapshot(
-                self._spark, history.LOG_EVENTS, self._run.root, self._run.name, self._run.counted
-            )
+            return tables.read_parts(self._spark, history.LOG_EVENTS, self._run.parts(history.LOG_EVENTS))
         return spark_frame(self._spark, unpacked(seen, captured.LOGS, history.LOG_EVENTS))
 
     def _beliefs(self, found: Rows, table: Table, kind: int) -> Any:
@@ -378,16 +382,25 @@ class HistoryReplay:
         return with_times(rows, table)
 
     def _told(self, seen: pa.Table) -> Iterator[Change]:
-        """Polls and log events of new files: they last, since a fold goes on only where all older files are named again, or were taken."""
+        """Polls, log events and samples of new files; those of older files stay."""
+        recorded = [file.path for file in self._inputs.recorded]
+        paths = [*recorded, *(file.path for file in (*self._inputs.polls, *self._inputs.logs))]
         for files, kind, table in (
             (self._inputs.polls, captured.POLLS, history.NODE_POLLS),
             (self._inputs.logs, captured.LOGS, history.LOG_EVENTS),
             (self._inputs.metrics, captured.METRICS, history.METRIC_SAMPLES),
         ):
             if files or self._inputs.recorded:
-                yield Change(unpacked(seen, kind, table), table, ("line", ALL))
+                rows = unpacked(seen, kind, table)
+                tail = any_of("source", paths) if "source" in table.columns else "TRUE"
+                yield Change(rows, table, tail)
+
+
+def _new_messages(state: State | None) -> str:
+    """The condition of messages that *state* has not settled."""
+    return "TRUE" if state is None else f"message_id >= {state.messages}"
 
 
 def _stored(read: _Read) -> int:
-    """How many messages the task has written itself."""
+    """How many messages the task has staged itself."""
     return int(pc.sum(of_kind(read.seen, captured.STORED).column("number")).as_py() or 0)

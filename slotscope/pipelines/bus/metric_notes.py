@@ -15,11 +15,8 @@ _TEXTS = ("role", "master", "version", "server_run_id")
 
 def with_metrics(notes: Notes, run: Run) -> Notes:
     """*notes* and what the metrics of *run*'s snapshot show; beliefs only of nodes that show none in packets, polls or logs."""
-    if not delta_files.exists(run.root, METRIC_SAMPLES):
-        return notes
-    found = delta_files.read_rows(
-        run.root, METRIC_SAMPLES, columns=("line", *MetricSample._fields), runs=run.visible, snapshot_id=run.name
-    )
+    columns = ("line", *MetricSample._fields)
+    found = delta_files.read_rows(run.root, METRIC_SAMPLES, columns=columns, parts=run.parts(METRIC_SAMPLES))
     if not found:
         return notes
     found.sort(key=lambda row: (row["address"], row["ts_ns"]))

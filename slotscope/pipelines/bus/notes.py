@@ -69,11 +69,7 @@ def collect_notes(run: Run, headers: Headers) -> Notes:
     """All rows that the core needs; the silver ones are changes and not messages, and are read without Spark."""
 
     def read(table: Table, *columns: str, where: str | None = None) -> list[dict[str, Any]]:
-        if not delta_files.exists(run.root, table):
-            return []
-        return delta_files.read_rows(
-            run.root, table, columns=columns, where=where, runs=run.visible, snapshot_id=run.name
-        )
+        return delta_files.read_rows(run.root, table, columns=columns, where=where, parts=run.parts(table))
 
     logged = read(
         LOG_EVENTS, "observer", "address", "kind", "subject", "text", "ts_ns", "epoch",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -75,12 +74,12 @@ class States:
         self._surveys: dict[tuple[bool, int], list[CaptureFile]] = {}
         self.warnings: list[Caveat] = []
 
-    def last(self, name: str, runs: Sequence[str] | None = None) -> State | None:
-        """The state that the last fold of *name*, or *runs*, left, if what it holds is the beginning of what is asked for."""
+    def last(self, name: str) -> State | None:
+        """The state that the last fold of *name* left, if it holds the beginning of the inputs."""
         root = self._request.root
         if self._request.restart or not exists(root, history.REPLAY_STATE):
             return None
-        row = next(iter(read_rows(root, history.REPLAY_STATE, runs=runs, snapshot_id=name, part=CAPTURE_PART)), None)
+        row = next(iter(read_rows(root, history.REPLAY_STATE, snapshot_id=name, part=CAPTURE_PART)), None)
         if row is None:
             return None
         if row["version"] != STATE_VERSION:
@@ -133,7 +132,7 @@ class States:
         few = self._few(run)
         if few is not None:
             return spark_frame(spark, few.cast(pa.schema([captured.CAPTURED.field(name) for name in few.column_names])))
-        saved = read_snapshot(spark, history.REPLAY_STATE, run.root, run.name, run.before)
+        saved = read_snapshot(spark, history.REPLAY_STATE, run.root, run.name)
         return saved.where(IS_PROCESS).selectExpr(*PIECE)
 
     def few_of_processes(self, run: Run) -> dict[str, bytes] | None:
@@ -146,7 +145,7 @@ class States:
     def _few(self, run: Run) -> pa.Table | None:
         return few_rows(
             run.root, history.REPLAY_STATE, PIECE, PROCESSES_HERE_MAX,
-            where=IS_PROCESS, order_by="part", runs=run.before, snapshot_id=run.name,
+            where=IS_PROCESS, order_by="part", snapshot_id=run.name,
         )  # fmt: skip
 
     def of_headers(self, run: Run, state: State | None) -> HeaderStates:
@@ -154,7 +153,7 @@ class States:
         if state is None or not state.settled_by:
             return NO_STATES
         is_headers = f"part LIKE '{HEADERS_PART}%'"
-        rows = read_rows(run.root, history.REPLAY_STATE, where=is_headers, runs=run.before, snapshot_id=run.name)
+        rows = read_rows(run.root, history.REPLAY_STATE, where=is_headers, snapshot_id=run.name)
         kept = {row["part"].removeprefix(HEADERS_PART): bytes(row["state"]) for row in rows}
         return HeaderStates(state.messages, -1, kept)
 

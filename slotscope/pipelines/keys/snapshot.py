@@ -179,9 +179,9 @@ class KeySnapshot:
             *(self._log_changes(spark) if self.inputs.logs else []),
         ]
 
-    def _change(self, rows: Callable[[], DataFrame | pa.Table], table: Table, files: int | None = 1) -> Change:
+    def _change(self, rows: Callable[[], DataFrame | pa.Table], table: Table, large: bool = False) -> Change:
         """*rows* with what all rows of the snapshot say of it."""
-        return Change(lambda: _with_partial(rows(), bool(self.unread)), table, files=files)
+        return Change(lambda: _with_partial(rows(), bool(self.unread)), table, large=large)
 
     def _bad_records(self, spark: SparkSession) -> DataFrame | pa.Table:
         polls = [
@@ -214,7 +214,7 @@ class KeySnapshot:
         rows = over_units(spark, bind(read_keys, units=units, options=self.options), len(units), spark_schema(KEY_ROWS))
         if self.options.live_keys:
             rows = rows.unionByName(self.partial.live_keys(spark))
-        tables.apply_change(self._change(lambda: rows, KEYS, files=None), run)
+        tables.apply_change(self._change(lambda: rows, KEYS, large=True), run)
 
     def _source_rows(self) -> pa.Table:
         merged: dict[str, UnitFacts] = {}
@@ -331,11 +331,11 @@ def check_sums(run: Run) -> tuple[int, int | None]:
     sums: dict[str, dict[str, int | None]] = {"keys": {}, "serialized_bytes": {}}
     for table in (NODE_LOAD, SLOT_LOAD, KEY_TYPES):
         columns = list(sums)
-        rows = read_rows(run.root, table, columns=columns, runs=run.counted, snapshot_id=run.name)
+        rows = read_rows(run.root, table, columns=columns, parts=run.parts(table))
         for name in columns:
             known = [row[name] for row in rows if row[name] is not None]
             sums[name][table.name] = sum(known) if known else None
-    rows = read_rows(run.root, SOURCES, columns=["keys"], runs=run.counted, snapshot_id=run.name)
+    rows = read_rows(run.root, SOURCES, columns=["keys"], parts=run.parts(SOURCES))
     sums["keys"][SOURCES.name] = sum(row["keys"] for row in rows)
     for name, values in sums.items():
         run.check(name, values)

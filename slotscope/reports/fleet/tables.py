@@ -12,7 +12,7 @@ from schemas.silver import SNAPSHOTS
 from slotscope.reports.fleet.report import UNNAMED, ClusterState, Failed, FleetReport, rank
 from slotscope.reports.index import SNAPSHOT, read_cards
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.delta_files import any_of, counted_runs, exists, query_rows, settled
+from slotscope.runtime.storage.delta_files import any_of, exists, query_rows
 from slotscope.runtime.storage.runs import State
 from slotscope.runtime.storage.snapshot_names import KEY_JOBS, REPLAY_JOBS
 
@@ -42,14 +42,12 @@ SELECT snapshot_id, count(*) AS incidents, count(*) - count(ended_ns) AS open_in
 FROM incidents WHERE {} GROUP BY snapshot_id"""
 
 
-@settled
 def load_fleet(root: str, now_ms: int) -> FleetReport:
     """What the tables of *root* say of each cluster at *now_ms*; raises InputError where no job wrote there."""
     if not exists(root, RUNS):
         raise InputError(
             f"{root}: no cluster there; is --root right? Begin with slotscope key-slots, which reads dumps, or slotscope follow"
         )
-    counted_runs(root)  # which `settled` notes: read again where a job replaces rows of any cluster meanwhile
     runs = query_rows(root, LATEST_RUNS.format(any_of("job", (*KEY_JOBS, *REPLAY_JOBS))), RUNS)
     finished = [run for run in runs if run["state"] == State.COMPLETE]
     snapshots = _newest(finished, KEY_JOBS)

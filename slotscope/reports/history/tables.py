@@ -13,7 +13,7 @@ from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from slotscope.reports.history import report as said
 from slotscope.reports.records import record
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.delta_files import all_equal, query_rows, read_rows, settled
+from slotscope.runtime.storage.delta_files import all_equal, query_rows, read_rows
 
 STEPS_SHOWN = 20_000
 """Steps of all stories; those of the first incidents go first."""
@@ -22,7 +22,6 @@ BELIEFS_SHOWN = 200_000
 SILENCES_SHOWN = 40_000
 
 
-@settled
 def load_incidents(root: str, snapshot_id: str, number: int | None = None) -> list[said.IncidentLine]:
     """All incidents without their steps, or the one with *number* and all of them; raises InputError if it is not
     there.
@@ -37,7 +36,6 @@ def load_incidents(root: str, snapshot_id: str, number: int | None = None) -> li
     return [_incident(found[0], _steps(root, snapshot_id, f"incident = {number}").get(number, ()))]
 
 
-@settled
 def load_history(root: str, snapshot_id: str) -> said.HistoryReport:
     """Read what the tables under *root* say of a replay; raises InputError if it is not there, or was not finished."""
     replay = finished_replay(root, snapshot_id)

@@ -17,7 +17,7 @@ from slotscope.reports.keyspace.log_load import load_log_load
 from slotscope.reports.keyspace.savings import load_savings
 from slotscope.reports.records import record
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.delta_files import exists, read_rows, settled
+from slotscope.runtime.storage.delta_files import exists, read_rows
 from slotscope.sources.slot_weights import is_partial
 
 GROUPS_SHOWN = 500
@@ -27,7 +27,6 @@ SOURCES_SHOWN = 2000
 Rows = list[dict[str, Any]]
 
 
-@settled
 def load_report(root: str, snapshot_id: str) -> said.KeyspaceReport:
     """Read what the tables under *root* say of a snapshot; raises InputError if it is not there, or was not finished."""
     finished = read_rows(root, SNAPSHOTS, snapshot_id=snapshot_id)

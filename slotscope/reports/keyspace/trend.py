@@ -9,7 +9,7 @@ from datetime import datetime
 from schemas.gold import NODE_LOAD
 from schemas.silver import SNAPSHOTS
 from slotscope.reports.keyspace.figures import SHORT_ID_LENGTH
-from slotscope.runtime.storage.delta_files import any_of, read_rows, settled
+from slotscope.runtime.storage.delta_files import any_of, read_rows
 
 SNAPSHOTS_MAX = 60
 """The newest of them; more are no line that anybody reads."""
@@ -38,7 +38,6 @@ class Trend:
     points: Sequence[TrendPoint]
 
 
-@settled
 def load_trend(root: str, snapshot_id: str) -> Trend:
     """Read what the tables under *root* say of every finished snapshot of the cluster of *snapshot_id*.
 

@@ -20,14 +20,13 @@ from slotscope.reports.rebalance.conflicts import limit_warnings
 from slotscope.reports.rebalance.consequences import load_consequences
 from slotscope.reports.records import grouped, record
 from slotscope.runtime import text
-from slotscope.runtime.storage.delta_files import exists, read_rows, settled
+from slotscope.runtime.storage.delta_files import exists, read_rows
 
 Row = Mapping[str, Any]
 RECOMMENDED = "recommended"
 """What the plan itself is called among the budgets."""
 
 
-@settled
 def load_rebalance_report(root: str, plan_id: str = "latest") -> said.RebalanceReport:
     """Return what the tables under *root* say of a plan.
 

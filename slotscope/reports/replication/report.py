@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from schemas.replication import REPLICATION_LINKS, REPLICATION_OFFSETS, RESYNCS
 from slotscope.reports.records import record
 from slotscope.runtime import text
-from slotscope.runtime.storage.delta_files import read_rows, settled
+from slotscope.runtime.storage.delta_files import read_rows
 
 SHOWN_MAX = 1_000
 """Resyncs and pieces of links that are told; the tables hold all."""
@@ -118,7 +118,6 @@ class ReplicationReport:
         )
 
 
-@settled
 def load_replication(root: str, snapshot: str) -> ReplicationReport:
     """What the tables hold of *snapshot*; raises InputError where they are not there."""
     resyncs = read_rows(root, RESYNCS, order_by="resync_id", limit=SHOWN_MAX, snapshot_id=snapshot)

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from schemas.simulation import SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
 from slotscope.runtime import text
-from slotscope.runtime.storage.delta_files import all_equal, query_rows, read_rows, settled
+from slotscope.runtime.storage.delta_files import all_equal, query_rows, read_rows
 
 POINTS: Final = 60
 """Points of a curve."""
@@ -151,7 +151,6 @@ class SimulationReport:
         return ", ".join(f"{words} {first[name]}" for name, words in PARAMETER_WORDS.items() if name not in self.varied)
 
 
-@settled
 def read_report(*, root: str, snapshot: str, start: str) -> SimulationReport:
     """The report of the runs of *snapshot*; raises InputError if there are none."""
     own = all_equal({"snapshot_id": snapshot})

@@ -1,8 +1,8 @@
-"""Delta tables without Spark: for commands that need no JVM, because they read little or cannot wait for it at every step.
+"""Delta tables without Spark: the one writer of every table, and the reader of commands that need no JVM.
 
-The tables are the same ones: what is written here is read by Spark, and the other way round.  Reads are SQL of DataFusion, which
-comes with delta-rs: columns, conditions and limits go into the files, and no table is held as a whole.  Object storage takes its
-credentials from the environment, as its own tools do (AWS_…, AZURE_…, GOOGLE_…).
+A commit replaces rows by predicate (`replace_rows`), so a retry never adds rows twice, and each version of a table is complete for
+any reader.  delta-rs makes all commits: of two writers one wins on every root, on object stores by conditional put.  Reads are SQL of
+DataFusion, which comes with delta-rs: columns, conditions and limits go into the files.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextvars import ContextVar
-from functools import wraps
-from typing import Any, Final, ParamSpec, TypeVar
+from functools import cache
+from typing import Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
@@ -27,23 +26,34 @@ from slotscope.runtime.storage import stores
 from slotscope.runtime.storage.writable import check_room
 
 Done = TypeVar("Done")
-Given = ParamSpec("Given")
 
 ATTEMPTS_MAX: Final = 30
-"""Of a commit that others come before: jobs of a whole fleet may end in the same second."""
+"""Attempts at a commit: jobs of a whole fleet may end in the same second."""
 PAUSE_S: Final = 0.02
-"""Between two attempts at first; ten times as much in the end, and never the same for two jobs."""
+"""First pause between attempts; random, and ten times as long at the end."""
 LAYOUT: Final = {
-    "delta.dataSkippingNumIndexedCols": "5",
     "delta.checkpointInterval": "20",
-    "delta.logRetentionDuration": "interval 1 days",
-    "delta.deletedFileRetentionDuration": "interval 1 days",
-    "delta.setTransactionRetentionDuration": "interval 1 days",
+    "delta.logRetentionDuration": "interval 30 days",
+    "delta.deletedFileRetentionDuration": "interval 7 days",
+    "delta.setTransactionRetentionDuration": "interval 7 days",
 }
-"""Of every table: files are skipped by what its rows belong to; a log is read from its last checkpoint, and holds little that is gone."""
-COUNTED: Final = "run_id IN (SELECT UNNEST(counted) FROM runs WHERE state = 'complete')"
-"""The SQL condition that a row counts."""
-OLDER = "{}: written by an older version of the program, in another form: choose another --root, or remove the folder and make it anew"
+"""Properties of a new table; ``slotscope maintain --log-retention`` changes the log retention."""
+CHANGE_FEED: Final = {"delta.enableChangeDataFeed": "true"}
+"""Of gold tables: consumers read what changed between two versions."""
+JOINED_BYTES: Final = 64 << 20
+"""Files are joined up to this size."""
+JOINING: Final = "slotscope-joining"
+JOINED: Final = "slotscope-joined"
+"""Application ids of the transactions that begin and end a join of files; their version is the time in ms."""
+CLAIM_MS_MAX: Final = 3_600_000
+"""A join that began earlier was killed."""
+
+
+class Part(NamedTuple):
+    """Rows of the table at *place* that meet the SQL condition *where*."""
+
+    place: str
+    where: str
 
 
 def arrow_schema(table: Table) -> pa.Schema:
@@ -65,22 +75,27 @@ def _of_nullable(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def missing(root: str, table: Table) -> str:
-    """That *table* is not there, and what writes it."""
-    from schemas.catalogue import writers
+def as_table(table: Table, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """*rows* by column name in the columns of *table*; missing values are null."""
+    return pa.Table.from_pylist(list(rows), schema=arrow_schema(table))
 
-    jobs = " or ".join(writers(table)) or "the job that writes it"
-    return f"{location(root, table)}: no such table; is --root right, and did {jobs} run?"
+
+def base(root: str) -> str:
+    """*root* as a URI without a slash at its end, or as an absolute path."""
+    return stores.plain(root).rstrip("/") if "://" in root else os.path.abspath(root)
 
 
 def location(root: str, table: Table) -> str:
-    """Where *table* lies; *root* is any URI that who reads or writes it knows, or a path: from here, wherever a JVM was started."""
-    return f"{stores.plain(root).rstrip('/') if '://' in root else os.path.abspath(root)}/{table.name}"
+    """The URI or absolute path of *table* below *root*."""
+    return f"{base(root)}/{table.name}"
 
 
 def exists(root: str, table: Table) -> bool:
     """Whether *table* was ever written under *root*."""
-    place = location(root, table)
+    return is_table(location(root, table))
+
+
+def is_table(place: str) -> bool:
     if "://" not in place:
         return os.path.isdir(f"{place}/_delta_log")
     try:
@@ -89,72 +104,15 @@ def exists(root: str, table: Table) -> bool:
         raise PlaceError(f"{place}: cannot be read: {stores.reason(error)}") from error
 
 
-def append_rows(root: str, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Add *rows* in one commit; the table is created at first use."""
-    append_table(root, table, as_table(table, rows))
+def missing(root: str, table: Table) -> str:
+    """The error message for a table that is not there."""
+    from schemas.catalogue import writers
+
+    jobs = " or ".join(writers(table)) or "the job that writes it"
+    return f"{location(root, table)}: no such table; is --root right, and did {jobs} run?"
 
 
-def append_table(root: str, table: Table, rows: pa.Table) -> None:
-    """Add *rows*, which have the columns of *table*, in one commit that no other one hinders; the table is created at first use.
-
-    They are added once, also where the store took the commit and its answer was lost.
-    """
-    place = location(root, table)
-
-    def add(marked: CommitProperties) -> None:
-        opened = _opened_to_write(place, table)
-        check_room(place, rows.nbytes)
-        _commit(opened, rows.cast(arrow_schema(table)), None, marked)
-
-    add_once(place, add)
-
-
-def add_once(place: str, add: Callable[[CommitProperties], object]) -> None:
-    """Let *add* commit to the table at *place*, with what its commit is known by where its answer is lost."""
-    mark = commit_mark()
-
-    def once() -> None:
-        try:
-            add(CommitProperties(app_transactions=[Transaction(mark, 1, time.time_ns() // 1_000_000)]))
-        except (DeltaError, OSError):
-            if not holds(place, mark):
-                raise
-
-    tried(place, once)
-
-
-def commit_mark() -> str:
-    """What tells one commit from all others, as the application id of a Delta transaction."""
-    return secrets.token_hex(8)
-
-
-def holds(place: str, mark: str) -> bool:
-    """Whether the table at *place* took the commit of *mark*."""
-    return opened_table(place).transaction_version(mark) is not None
-
-
-def replace_rows(root: str, table: Table, rows: Sequence[Mapping[str, Any]], **equal: str) -> None:
-    """Put *rows* in the place of those whose columns equal *equal*, in one commit."""
-    place = location(root, table)
-    tried(place, lambda: _commit(_opened_to_write(place, table), as_table(table, rows), all_equal(equal)))
-
-
-def revise_rows(
-    root: str, table: Table, where: str, revise: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
-) -> int:
-    """Put what *revise* makes of the rows for which *where* holds in their place, in one commit; the version that this made.
-
-    Nobody adds or changes such rows in between: then *revise* is asked again.  It may add rows for which *where* holds.
-    """
-    place = location(root, table)
-
-    def once() -> int:
-        opened = _opened_to_write(place, table)
-        found = _as_rows(_answer(f"SELECT * FROM {_noun(table)} WHERE {where}", {table: opened}, root))
-        same = any_of(table.key[0], (row[table.key[0]] for row in found))
-        return _commit(opened, as_table(table, revise(found)), f"({where}) OR {same}")
-
-    return tried(place, once)
+# -- conditions --------------------------------------------------------------------------------------------------------
 
 
 def all_equal(values: Mapping[str, str]) -> str:
@@ -172,103 +130,168 @@ def _text(value: str) -> str:
     return f"'{value.replace(chr(39), chr(39) * 2)}'"
 
 
-def as_table(table: Table, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """*rows*, by the names of their columns, as *table* has them; what a row lacks is null."""
-    return pa.Table.from_pylist(list(rows), schema=arrow_schema(table))
+# -- writing -----------------------------------------------------------------------------------------------------------
 
 
-def tried(place: str, commit: Callable[[], Done], *conflicts: type[Exception]) -> Done:
-    """What *commit* returns, tried again while other writers come first, as delta-rs or one of *conflicts* says.
+def commit_rows(
+    root: str,
+    table: Table,
+    rows: pa.Table | Callable[[], pa.RecordBatchReader],
+    where: str,
+    claims: Mapping[str, int] | None = None,
+) -> None:
+    """Put *rows* in the place of those that meet *where*, in one commit; the table is created with its first rows.
 
-    Raises `TryAgainError` where they always do, `PlaceError` where *place* cannot be written.
+    Every new row must meet *where*, so a commit that the store took without answering is made again without harm.  *claims* are
+    numbers by transaction id: a table that holds a greater number of one of them was replaced by a later run.  Raises `TryAgainError`
+    for that and where other writers always come first, `PlaceError` where the table cannot be written.
     """
-    known: tuple[type[Exception], ...] = (DeltaError, OSError, *conflicts)
-    for attempt in range(ATTEMPTS_MAX):
+    check_format(root)
+    place = location(root, table)
+    now_ms = time.time_ns() // 1_000_000
+    marks = [Transaction(name, number, now_ms) for name, number in (claims or {}).items()]
+
+    def commit() -> None:
+        opened = _opened(place)
+        for name, number in (claims or {}).items():
+            if opened is not None and (opened.transaction_version(name) or 0) > number:
+                raise TryAgainError(f"{place}: a later run replaced these rows; run this again")
+        new = rows if isinstance(rows, pa.Table) else rows()
+        _write(opened or place, table, new, where, marks)
+
+    retry(place, commit)
+
+
+def replace_rows(root: str, table: Table, rows: Sequence[Mapping[str, Any]], **equal: str) -> None:
+    """Put *rows* in the place of those that equal *equal*, in one commit."""
+    commit_rows(root, table, as_table(table, rows), all_equal(equal))
+
+
+def append_rows(root: str, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Add *rows* in one commit; the table is created at first use."""
+    append_table(location(root, table), table, as_table(table, rows))
+
+
+def append_table(place: str, table: Table, rows: pa.Table) -> None:
+    """Add *rows*, in the columns of *table*, to the table at *place* in one commit: once, also where the store's answer was lost."""
+    mark = secrets.token_hex(8)
+
+    def commit() -> None:
+        opened = _opened(place)
+        if opened is None or opened.transaction_version(mark) is None:
+            _write(opened or place, table, rows, None, [Transaction(mark, 1)])
+
+    def once() -> None:
         try:
-            return commit()
-        except known as error:
-            if not isinstance(error, (CommitFailedError, *conflicts)):
-                raise PlaceError(f"{place}: cannot be written: {stores.reason(error)}") from error
-            time.sleep(random.uniform(1, 2) * PAUSE_S * (1 + 9 * attempt / ATTEMPTS_MAX))
-    raise TryAgainError(f"{place}: other jobs write there all the time: run this again")
+            commit()
+        except (DeltaError, OSError):
+            if not is_table(place) or open_at(place).transaction_version(mark) is None:
+                raise
+
+    retry(place, once)
+
+
+def layout_of(table: Table) -> dict[str, str]:
+    """The properties of a new *table*."""
+    return LAYOUT | (CHANGE_FEED if table.name.startswith("gold/") else {})
 
 
 def create(root: str, table: Table) -> None:
-    """Make *table* without rows, if it is not there: with its words, and a layout that files are skipped by."""
+    """Create *table* without rows where it is not there."""
     place = location(root, table)
-    tried(place, lambda: _opened_to_write(place, table))
+    DeltaTable.create(
+        place, arrow_schema(table), mode="ignore", name=table.name, description=table.about, configuration=layout_of(table),
+        storage_options=stores.storage_options(place),
+    )  # fmt: skip
 
 
-def _opened_to_write(place: str, table: Table) -> DeltaTable:
+def _opened(place: str) -> DeltaTable | None:
     try:
-        opened = opened_table(place)
+        return open_at(place)
     except TableNotFoundError:
-        DeltaTable.create(
-            place,
-            schema=arrow_schema(table),
-            mode="ignore",
-            description=table.about,
-            configuration=dict(LAYOUT),
-            storage_options=stores.storage_options(place),
-        )
-        opened = opened_table(place)
-    _refuse_older(opened, table, place)
-    return opened
+        return None
 
 
-def _commit(opened: DeltaTable, rows: pa.Table, where: str | None, properties: CommitProperties | None = None) -> int:
-    """Add *rows*, or put them in the place of those for which *where* holds; the version that this made."""
-    there = pa.schema(opened.schema())
-    data = rows.cast(pa.schema([there.field(f.name) if f.name in there.names else f for f in rows.schema]))
+def _write(
+    target: DeltaTable | str,
+    table: Table,
+    rows: pa.Table | pa.RecordBatchReader,
+    where: str | None,
+    marks: list[Transaction],
+) -> None:
+    """Commit *rows* to a table, or create it at a path: of two writers that do one fails with `CommitFailedError`."""
+    place = target if isinstance(target, str) else target.table_uri.removeprefix("file://")
+    if isinstance(rows, pa.Table):
+        check_room(place, rows.nbytes)
+    there = pa.schema(target.schema()) if isinstance(target, DeltaTable) else arrow_schema(table)
+    kinds = pa.schema([there.field(f.name) if f.name in there.names else f for f in rows.schema])
     how: dict[str, Any] = {"mode": "append"} if where is None else {"mode": "overwrite", "predicate": where}
-    if not set(rows.schema.names) <= set(there.names):
+    if not set(kinds.names) <= set(there.names):
         how["schema_mode"] = "merge"
-    write_deltalake(opened, data, commit_properties=properties, **how)
-    return int(opened.version())
+    if isinstance(target, DeltaTable):
+        write_deltalake(target, rows.cast(kinds), commit_properties=CommitProperties(app_transactions=marks), **how)
+        return
+    properties = CommitProperties(app_transactions=marks, max_commit_retries=0)
+    try:
+        write_deltalake(
+            target, rows.cast(kinds), mode="error", commit_properties=properties, name=table.name, description=table.about,
+            configuration=layout_of(table), partition_by=list(table.partition_by) or None,
+            storage_options=stores.storage_options(target),
+        )  # fmt: skip
+    except DeltaError as error:
+        if "already exists" not in str(error):
+            raise
+        raise CommitFailedError(str(error)) from error
 
 
-# -- which rows count --------------------------------------------------------------------------------------------------
+def revise_rows(
+    root: str, table: Table, where: str, revise: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
+) -> int:
+    """Put the result of *revise* in the place of the rows that meet *where*, in one commit; return the new version.
 
-_PINNED: ContextVar[dict[tuple[str, str | None], tuple[str, ...]] | None] = ContextVar("pinned", default=None)
-
-
-def counted_runs(root: str, name: str | None = None) -> tuple[str, ...]:
-    """The run ids of the rows that make snapshot, or plan, *name*: of all jobs that wrote one of that name and were finished.
-
-    Without *name*: of all rows that count.
+    Where another writer changes such rows in between, *revise* is called again.  New rows may have other keys.
     """
-    pinned = _PINNED.get()
-    if pinned is not None and (root, name) in pinned:
-        return pinned[root, name]
-    found: tuple[str, ...] = ()
-    if exists(root, RUNS):
-        where = all_equal({"snapshot_id": name}) if name is not None else None
-        rows = read_rows(root, RUNS, columns=("counted",), where=where, state="complete")
-        found = tuple(sorted(run_id for row in rows for run_id in row["counted"]))
-    if pinned is not None:
-        pinned[root, name] = found
-    return found
+    check_format(root)
+    place = location(root, table)
+
+    def once() -> int:
+        opened = _opened(place)
+        rows = [] if opened is None else _as_rows(read_part(table, Part(place, where)).read_all())
+        made = revise(rows)
+        keys = any_of(table.key[0], dict.fromkeys(row[table.key[0]] for row in (*rows, *made)))
+        _write(opened or place, table, as_table(table, made), f"({where}) OR {keys}", [])
+        return int((opened or open_at(place)).version())
+
+    return retry(place, once)
 
 
-def settled(read: Callable[Given, Done]) -> Callable[Given, Done]:
-    """*read*, made again where a job replaced rows that it counted in between: what it returns is no mix of two runs."""
+def delete_rows(root: str, table: Table, where: str) -> int:
+    """Remove the rows of *table* that meet *where*, in one commit, or without one where there are none; return their number."""
+    place = location(root, table)
+    return int(retry(place, lambda: open_at(place).delete(where))["num_deleted_rows"] or 0)
 
-    @wraps(read)
-    def read_settled(*args: Given.args, **kwargs: Given.kwargs) -> Done:
-        if _PINNED.get() is not None:
-            return read(*args, **kwargs)
-        for _ in range(ATTEMPTS_MAX):
-            pinned: dict[tuple[str, str | None], tuple[str, ...]] = {}
-            token = _PINNED.set(pinned)
-            try:
-                found = read(*args, **kwargs)
-            finally:
-                _PINNED.reset(token)
-            if all(counted_runs(root, name) == runs for (root, name), runs in pinned.items()):
-                return found
-        raise TryAgainError("the tables change all the time: run this again")
 
-    return read_settled
+def read_part(table: Table, part: Part) -> pa.RecordBatchReader:
+    """The rows of *part* in the columns of *table*, as a stream."""
+    opened = open_at(part.place)
+    engine = QueryBuilder().register("stored", opened)
+    answer = engine.execute(f"SELECT {_columns(table, opened)} FROM stored WHERE {part.where}")
+    return pa.RecordBatchReader.from_stream(answer)
+
+
+def retry(place: str, commit: Callable[[], Done]) -> Done:
+    """Call *commit* until no other writer comes first.
+
+    Raises `TryAgainError` where one always does, `PlaceError` where *place* cannot be written.
+    """
+    for attempt in range(ATTEMPTS_MAX):
+        try:
+            return commit()
+        except (DeltaError, OSError) as error:
+            if not isinstance(error, CommitFailedError):
+                raise PlaceError(f"{place}: cannot be written: {stores.reason(error)}") from error
+            time.sleep(random.uniform(1, 2) * PAUSE_S * (1 + 9 * attempt / ATTEMPTS_MAX))
+    raise TryAgainError(f"{place}: too many concurrent commits; retry later")
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -282,20 +305,18 @@ def read_rows(
     where: str | None = None,
     order_by: str = "",
     limit: int | None = None,
-    runs: Sequence[str] | None = None,
+    parts: Sequence[Part] | None = None,
     **equal: str,
 ) -> list[dict[str, Any]]:
-    """Rows of *table* whose columns equal *equal* and for which the SQL condition *where* holds: the first *limit* by *order_by*.
+    """Rows of *table* that equal *equal* and meet the SQL condition *where*: the first *limit* by *order_by*.
 
-    A row is a dict of the columns asked for, or of all; null where it was written before a column was added.  Rows of runs count as
-    `counted_runs` says, or are those of *runs*.  Raises `InputError` where the table is not there, or is of a form that is not read.
+    A row is a dict of *columns*, or of all; null where it was written before a column was added.  *parts* are read in place of the
+    table.  A table that no job of the root has had rows for is empty.  Raises `InputError` where the root has no tables.
     """
-    opened = existing_table(root, table)
-    there = {field.name for field in opened.schema().fields}
-    chosen = [f'"{name}"' if name in there else f'NULL AS "{name}"' for name in columns or table.columns]
-    sql = _selection(table, chosen, where, equal) + (f" ORDER BY {order_by}" if order_by else "")
+    sql = _selection(table, [f'"{name}"' for name in columns or table.columns], where, equal)
+    sql += f" ORDER BY {order_by}" if order_by else ""
     sql += f" LIMIT {limit}" if limit is not None else ""
-    return _as_rows(_answer(sql, {table: opened}, root, _runs_of(root, table, equal, runs)))
+    return _as_rows(_answer(root, sql, {table: parts}))
 
 
 def few_rows(
@@ -306,21 +327,23 @@ def few_rows(
     *,
     where: str,
     order_by: str,
-    runs: Sequence[str] | None = None,
+    parts: Sequence[Part] | None = None,
     **equal: str,
 ) -> pa.Table | None:
-    """The SQL expressions *selected* of rows of *table* as `read_rows` chooses them; None where these are more than *count_max*."""
+    """The SQL expressions *selected* of the rows that `read_rows` chooses, or None where these are more than *count_max*."""
     sql = f"{_selection(table, selected, where, equal)} LIMIT {count_max + 1}"
-    opened = {table: existing_table(root, table)}
-    found = _answer(f"SELECT * FROM ({sql}) ORDER BY {order_by}", opened, root, _runs_of(root, table, equal, runs))
-    return None if found.num_rows > count_max else found
+    rows = _answer(root, f"SELECT * FROM ({sql}) ORDER BY {order_by}", {table: parts})
+    return None if rows.num_rows > count_max else rows
 
 
-def _runs_of(root: str, table: Table, equal: Mapping[str, str], runs: Sequence[str] | None) -> Sequence[str] | None:
-    """The ids of the rows that count, where one snapshot or plan is read; None: of all."""
-    if runs is None and table.of_runs and table.named_by in equal:
-        return counted_runs(root, equal[table.named_by])
-    return runs
+def select_rows(root: str, table: Table, selected: Sequence[str], parts: Sequence[Part]) -> list[dict[str, Any]]:
+    """The SQL expressions *selected*, aggregates among them, of the rows of *parts*."""
+    return _as_rows(_answer(root, _selection(table, selected, None, {}), {table: parts}))
+
+
+def query_rows(root: str, sql: str, *tables: Table) -> list[dict[str, Any]]:
+    """The answer to *sql*, which names *tables* without their layers; raises `InputError` as `read_rows` does."""
+    return _as_rows(_answer(root, sql, dict.fromkeys(tables)))
 
 
 def _selection(table: Table, selected: Sequence[str], where: str | None, equal: Mapping[str, str]) -> str:
@@ -330,29 +353,52 @@ def _selection(table: Table, selected: Sequence[str], where: str | None, equal: 
     )
 
 
-def query_rows(root: str, sql: str, *tables: Table) -> list[dict[str, Any]]:
-    """What *sql* says of *tables*, which go by their names without the layer; raises `InputError` as `read_rows` does."""
-    return _as_rows(_answer(sql, {table: existing_table(root, table) for table in tables}, root))
-
-
-def _answer(sql: str, tables: Mapping[Table, DeltaTable], root: str, runs: Sequence[str] | None = None) -> pa.Table:
-    """What *sql* says of the rows of *tables* that count: those of *runs*, or of every run that is complete."""
-    engine = QueryBuilder()
-    counted = COUNTED if runs is None else any_of("run_id", runs)
-    parts = []
+def _answer(root: str, sql: str, tables: Mapping[Table, Sequence[Part] | None]) -> pa.Table:
+    engine, views = QueryBuilder(), []
+    places = ", ".join(location(root, table) for table in tables)
     try:
-        for table, opened in tables.items():
-            engine.register(f"stored_{_noun(table)}" if table.of_runs else _noun(table), opened)
-            if table.of_runs:
-                parts.append(f"{_noun(table)} AS (SELECT * FROM stored_{_noun(table)} WHERE {counted})")
-        if parts and runs is None and RUNS not in tables:
-            engine.register(_noun(RUNS), existing_table(root, RUNS))
+        for table, given in tables.items():
+            parts = [Part(location(root, table), "TRUE")] if given is None else given
+            selects = []
+            for number, part in enumerate(parts):
+                if given is not None or _is_there(root, table):
+                    opened = open_at(part.place)
+                    name = f"{_noun(table)}_{number}"
+                    engine.register(name, opened)
+                    selects.append(f"SELECT {_columns(table, opened)} FROM {name} WHERE {part.where}")
+            views.append(f"{_noun(table)} AS ({' UNION ALL '.join(selects) or _no_rows(table)})")
         own = sql.removeprefix("WITH ")
-        listed = f"WITH {', '.join(parts)}{' ' if own is sql else ', '}" if parts else ""
-        return pa.RecordBatchReader.from_stream(engine.execute(listed + (own if parts else sql))).read_all()
+        listed = f"WITH {', '.join(views)}{' ' if own is sql else ', '}{own}"
+        return pa.RecordBatchReader.from_stream(engine.execute(listed)).read_all()
     except (DeltaError, OSError) as error:
-        places = ", ".join(location(root, table) for table in tables)
         raise PlaceError(f"{places}: cannot be read: {stores.reason(error)}") from error
+
+
+def _columns(table: Table, opened: DeltaTable) -> str:
+    there = {field.name for field in opened.schema().fields}
+    return ", ".join(f'"{f.name}"' if f.name in there else f'{_null(f.type)} AS "{f.name}"' for f in table.schema)
+
+
+def _no_rows(table: Table) -> str:
+    columns = ", ".join(f'{_null(f.type)} AS "{f.name}"' for f in table.schema)
+    return f"SELECT {columns} WHERE FALSE"
+
+
+def _null(kind: pa.DataType) -> str:
+    if pa.types.is_nested(kind):
+        return "NULL"
+    return f"arrow_cast(NULL, '{_DATAFUSION.get(kind, str(kind).capitalize())}')"
+
+
+_DATAFUSION: Final = {
+    pa.string(): "Utf8",
+    pa.binary(): "Binary",
+    pa.bool_(): "Boolean",
+    pa.float64(): "Float64",
+    pa.timestamp("us", tz="UTC"): 'Timestamp(Microsecond, Some("UTC"))',
+    pa.decimal128(20, 0): "Decimal128(20, 0)",
+}
+"""Names of types in DataFusion where they differ from Arrow's, capitalized."""
 
 
 def _as_rows(answer: pa.Table) -> list[dict[str, Any]]:
@@ -364,38 +410,93 @@ def _noun(table: Table) -> str:
     return table.name.rpartition("/")[2]
 
 
-def existing_table(root: str, table: Table) -> DeltaTable:
-    """The table; raises InputError where it is not there, or cannot be read."""
+def open_table(root: str, table: Table) -> DeltaTable | None:
+    """The table, or None where no job of the root has had rows for it; raises `InputError` where the root has no tables."""
     place = location(root, table)
     try:
-        opened = opened_table(place)
-    except TableNotFoundError as error:
-        raise InputError(missing(root, table)) from error
+        return open_at(place) if _is_there(root, table) else None
     except (DeltaError, OSError) as error:
         raise PlaceError(f"{place}: cannot be read: {stores.reason(error)}") from error
-    _refuse_older(opened, table, place)
-    return opened
 
 
-def opened_table(place: str) -> DeltaTable:
-    """The table at *place* (`location`); raises as delta-rs does."""
+def _is_there(root: str, table: Table) -> bool:
+    check_format(root)
+    if exists(root, table):
+        return True
+    if not exists(root, RUNS):
+        raise InputError(missing(root, table))
+    return False
+
+
+def open_at(place: str) -> DeltaTable:
+    """The table at *place*; raises as delta-rs does."""
     return DeltaTable(place, storage_options=stores.storage_options(place))
 
 
-def _refuse_older(opened: DeltaTable, table: Table, where: str) -> None:
-    """Rows that no run stamped, and lists whose elements were once of another kind, are not read; another column may not be there at all."""
-    known = {field.name: field.type for field in opened.schema().fields}
-    if not set(table.labels) <= set(known):
-        raise InputError(OLDER.format(where))
-    for field in table.schema:
-        if pa.types.is_list(field.type) and (found := known.get(field.name)) is not None:
-            element = getattr(found, "element_type", None)
-            if element is None or (element.type == "struct") != pa.types.is_struct(field.type.value_type):
-                raise InputError(OLDER.format(where))
+@cache
+def check_format(root: str) -> None:
+    """Raise `InputError` where the tables of *root* have the form of an older version."""
+    place = location(root, RUNS)
+    if is_table(place) and "format" not in {field.name for field in open_at(place).schema().fields}:
+        raise InputError(f"{root}: tables of an older version; run: slotscope migrate --root {root}")
 
 
-def figures(root: str, table: Table, runs: Sequence[str], **selected: str) -> dict[str, int | None]:
-    """What the SQL aggregates *selected* say of the rows of *table* that *runs* wrote, whether they count or not."""
-    sql = f"SELECT {', '.join(f'{what} AS {name}' for name, what in selected.items())} FROM {_noun(table)}"
-    (row,) = _as_rows(_answer(sql, {table: existing_table(root, table)}, root, runs))
-    return row
+# -- maintenance -------------------------------------------------------------------------------------------------------
+
+
+def compact(root: str, table: Table) -> int:
+    """Join small files; return their number, 0 where another process is joining.
+
+    delta-rs lets two joins of the same files pass, which doubles their rows.  So the first commits a claim: of two transactions of one
+    application at one version one fails, on every root.
+    """
+    place = location(root, table)
+    opened = retry(place, lambda: open_at(place))
+    begun_ms, ended_ms = (opened.transaction_version(mark) for mark in (JOINING, JOINED))
+    now_ms = time.time_ns() // 1_000_000
+    if begun_ms is not None and begun_ms != ended_ms and now_ms - begun_ms < CLAIM_MS_MAX:
+        return 0
+    sizes = pa.table(opened.get_add_actions()).column("size_bytes").to_pylist()
+    if sum(size < JOINED_BYTES for size in sizes) < 2:
+        return 0
+    try:
+        _mark(opened, JOINING, now_ms)
+    except CommitFailedError:
+        return 0
+
+    def join() -> int:
+        claimed = open_at(place)
+        joined = int(claimed.optimize.compact(target_size=JOINED_BYTES)["numFilesRemoved"])
+        claimed.create_checkpoint()
+        return joined
+
+    try:
+        return retry(place, join)
+    finally:
+        retry(place, lambda: _mark(open_at(place), JOINED, now_ms))
+
+
+def _mark(opened: DeltaTable, mark: str, number: int) -> None:
+    properties = CommitProperties(app_transactions=[Transaction(mark, number, number)], max_commit_retries=0)
+    nothing = pa.schema(opened.schema()).empty_table()
+    write_deltalake(opened, nothing, mode="append", commit_properties=properties)
+
+
+def vacuum(root: str, table: Table, retention_h: int) -> tuple[int, int]:
+    """Remove the files that *table* has not held for *retention_h* hours; return their number and that of younger ones."""
+    place = location(root, table)
+
+    def remove() -> tuple[int, int]:
+        opened = open_at(place)
+        gone = opened.vacuum(retention_h, dry_run=False, enforce_retention_duration=False)
+        return len(gone), len(opened.vacuum(0, dry_run=True, enforce_retention_duration=False))
+
+    return retry(place, remove)
+
+
+def set_log_retention(root: str, table: Table, days: int) -> None:
+    """Keep the log of *table*, and with it its history, for so many *days*; no commit where it says so already."""
+    place, words = location(root, table), f"interval {days} days"
+    opened = retry(place, lambda: open_at(place))
+    if opened.metadata().configuration.get("delta.logRetentionDuration") != words:
+        retry(place, lambda: open_at(place).alter.set_table_properties({"delta.logRetentionDuration": words}))

@@ -1,49 +1,55 @@
-"""Runs: all or nothing, for who reads, too.
+"""Runs: a job stages its rows, then replaces those of its snapshot table by table, each in one commit.
 
-A job appends its rows stamped with the id of its run, table by table: appending never conflicts with what other jobs do.  One commit to
-``silver/runs`` then says that the run is complete, and which run ids make the snapshot from now on; every reader counts rows of those
-only.  Rows of the run that was replaced are removed afterwards, and what a killed job leaves by the next run of that name, or by
-``slotscope maintain``.  Who finds at that commit that another run of the same snapshot was first loses: its rows go.
+Rows are staged below ``ROOT/_staging/RUN_ID``, where no reader looks, and checked there.  `Run.close` then commits each table once and
+writes ``silver/runs`` last: an audit, not a condition for readers.  A killed run leaves each table old or new and its row ``running``.
+Of two runs of one snapshot the later one wins: its commits carry the version of ``silver/runs`` at which it began, and a table that
+holds a greater number refuses the earlier run.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import secrets
+import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial as bind
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from schemas.catalogue import WRITTEN_BY
-from schemas.runs import RUNS
+from schemas.runs import FORMAT, RUNS
 from schemas.table import Table
 from slotscope.runtime.errors import InputError, TryAgainError
 from slotscope.runtime.program import LATEST
-from slotscope.runtime.storage import delta_files
-from slotscope.runtime.storage.delta_upkeep import compact, copy_rows, delete_rows
+from slotscope.runtime.storage import delta_files, stores
+from slotscope.runtime.storage.delta_files import Part, all_equal, any_of, arrow_schema, location
 from slotscope.runtime.storage.snapshot_names import fresh_name, recognise
-from slotscope.runtime.storage.stamps import LASTING, Lasting, Stamp
 
-JOINED_EVERY: Final = 50
+COMPACT_EVERY: Final = 50
 """Versions of silver/runs after which the small files of its tables are joined."""
 VERSIONS_OF_RUN: Final = 2
-"""One says that it is at work, one what it came to."""
+"""Versions of silver/runs that a run makes: at its begin and at its end."""
 REASON_CHARS_MAX: Final = 200
-LASTING_MAX: Final = 32
-"""Ids of as many runs become one: a snapshot of any number of runs counts few, and a row changes hands once in a while."""
+HELD_ROWS_MAX: Final = 50_000
+"""Rows of a table that wait in memory; more are staged on disk."""
+COMMIT_THREADS: Final = 4
+"""Tables that are committed at a time: most of a small commit is waiting."""
+STAGING: Final = "_staging"
 
 
 class State(StrEnum):
-    """What became of a run."""
+    """The state of a run; one that stays ``running`` was killed."""
 
     RUNNING = "running"
     COMPLETE = "complete"
@@ -51,11 +57,48 @@ class State(StrEnum):
     FAILED = "failed"
 
 
+class Stage(NamedTuple):
+    """The place of staged rows of one table, which tasks write to; *name* is that of the snapshot or plan."""
+
+    root: str
+    table: Table
+    name: str
+    cluster: str | None
+    run_id: str
+
+    @property
+    def place(self) -> str:
+        """The URI or path of the staged table."""
+        return f"{delta_files.base(self.root)}/{STAGING}/{self.run_id}/{self.table.name}"
+
+    def labelled(self, rows: pa.Table) -> pa.Table:
+        """*rows* with the columns that name snapshot, cluster and run, in the columns of the table."""
+        values = {self.table.named_by: self.name, "cluster": self.cluster, "run_id": self.run_id}
+        for name, value in values.items():
+            label = pa.repeat(pa.scalar(value, pa.string()), len(rows))
+            rows = (rows.drop_columns([name]) if name in rows.column_names else rows).append_column(name, label)
+        return rows.select(self.table.columns).cast(arrow_schema(self.table))
+
+    def add(self, rows: pa.Table) -> None:
+        """Append *rows*, labelled, to the staged table; several processes may do so at the same time."""
+        delta_files.append_table(self.place, self.table, self.labelled(rows))
+
+
+@dataclass(slots=True)
+class _Staged:
+    """Rows of one table that wait for their commit."""
+
+    tail: str
+    held: list[pa.Table] = field(default_factory=list)
+    is_stored: bool = False
+
+
 @dataclass(slots=True)
 class Run:
-    """One run of *job* that writes the snapshot, or plan, *name*; *replaces* are other jobs whose rows of that name go with their own.
+    """One run of *job* that writes the snapshot or plan *name*; rows of that name by the jobs *replaces* are replaced, too.
 
-    *kept* are run ids of earlier runs whose lasting rows stay a part of the snapshot (`keep`).
+    A run that *continues* an earlier one keeps the rows outside of each table's tail (`append`); tables in *last* are committed after
+    all others.
     """
 
     root: str
@@ -64,116 +107,66 @@ class Run:
     cluster: str | None = None
     inputs: Mapping[str, int] = field(default_factory=dict)
     replaces: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
+    last: tuple[Table, ...] = ()
+    continues: bool = False
     data_at: datetime | int | None = None
-    """Latest time that the inputs tell of; a number is microseconds since the epoch."""
+    """Latest time in the inputs; a number is microseconds since the epoch."""
     partial: bool | None = None
     rows: dict[Table, int] = field(default_factory=dict)
     checks: list[dict[str, Any]] = field(default_factory=list)
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     run_id: str = ""
     is_closed: bool = False
-    """Whether its rows are the snapshot: from then on nothing that goes wrong takes them away."""
-    lasts: bool = False
-    """Whether some of its rows are lasting."""
-    _before: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Run ids that made the snapshot when this run began, by job."""
+    _number: int = 0
+    """Version of silver/runs at which this run began."""
     _cluster_before: str | None = None
-    _joined: tuple[str, ...] = ()
-    """Under which ids this run took over lasting rows of earlier ones."""
-    _others: bool = False
-    """Whether there were runs of that name before."""
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    @property
-    def own(self) -> tuple[str, str]:
-        """The run ids of the rows that this run itself writes."""
-        return (self.run_id, f"{self.run_id}{LASTING}")
-
-    @property
-    def counted(self) -> tuple[str, ...]:
-        """The run ids that make the snapshot once this run is complete, as far as its jobs write it."""
-        return (*self.kept, *self._joined, *([f"{self.run_id}{LASTING}"] if self.lasts else []), self.run_id)
-
-    @property
-    def visible(self) -> tuple[str, ...]:
-        """The run ids that this run itself reads of its snapshot: with those of other jobs."""
-        others = (ids for job, ids in self._before.items() if job not in self._jobs)
-        return (*(run_id for ids in others for run_id in ids), *self.counted)
-
-    @property
-    def before(self) -> tuple[str, ...]:
-        """The run ids that made the snapshot when this run began, as far as its job wrote it."""
-        return self._before.get(self.job, ())
-
-    @property
-    def lasting_before(self) -> tuple[str, ...]:
-        """The lasting rows of the snapshot as it was when this run began."""
-        return tuple(run_id for run_id in self.before if run_id.endswith(LASTING))
-
-    def keep(self, run_ids: tuple[str, ...]) -> None:
-        """Let the lasting rows of the earlier runs *run_ids* stay a part of the snapshot; those of many runs become rows of this one."""
-        self.kept = run_ids
-        depth = 1
-        while True:
-            alike = [one for one in self.kept if len(one) - len(one.rstrip(LASTING)) == depth]
-            if len(alike) >= LASTING_MAX:
-                self._take_over(alike, f"{self.run_id}{LASTING * (depth + 1)}")
-            elif not any(len(one) - len(one.rstrip(LASTING)) > depth for one in self.kept):
-                return
-            depth += 1
-
-    def _take_over(self, run_ids: Sequence[str], own: str) -> None:
-        self._joined = (*self._joined, own)
-        for table in self._tables():
-            if delta_files.exists(self.root, table):
-                where = (
-                    f"{delta_files.all_equal({table.named_by: self.name})} AND {delta_files.any_of('run_id', run_ids)}"
-                )
-                copy_rows(self.root, table, where, own)
-        self.kept = tuple(one for one in self.kept if one not in run_ids)
+    _has_earlier: bool = False
+    _complete_before: tuple[str, ...] = ()
+    """Complete runs of the snapshot when this run began."""
+    _staged: dict[Table, _Staged] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
     def _jobs(self) -> tuple[str, ...]:
         return (self.job, *self.replaces)
 
+    # -- begin -------------------------------------------------------------------------------------------------------
+
     def begin(self) -> None:
-        """Write the row that says that this run is at work: nothing is read where that cannot be written.
+        """Write the row that announces this run: a root that cannot be written fails before anything is read.
 
         A snapshot without a name gets one that no other run has.  Raises InputError, also where the snapshot is one of another cluster.
         """
         if self.name == LATEST:
-            raise InputError(f"--snapshot {LATEST}: that is what readers call the newest one: choose another name")
+            raise InputError(f"--snapshot {LATEST}: reserved for the newest snapshot; choose another name")
         is_named = bool(self.name)
         self._announce()
         while not is_named and self._is_taken():
-            self._withdraw()
+            delta_files.delete_rows(self.root, RUNS, all_equal({"run_id": self.run_id}))
+            time.sleep(random.random())
             self.name = ""
             self._announce()
 
     def _announce(self) -> None:
         self.name = self.name or fresh_name(self.root, self.started_at, self.cluster)
         self.run_id = f"{self.job}-{self.started_at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
-        found = (
+        stored = (
             delta_files.read_rows(self.root, RUNS, snapshot_id=self.name) if delta_files.exists(self.root, RUNS) else []
         )
-        for row in found:
+        for row in stored:
             if row["state"] == State.COMPLETE:
-                self._before[row["job"]] = tuple(row["counted"])
                 if row["job"] in self._jobs:
                     self._cluster_before = row["cluster"]
+                    self._complete_before = (*self._complete_before, row["run_id"])
                 self._check_cluster(row["cluster"])
-        self._others = any(row["job"] in self._jobs for row in found)
-        delta_files.append_rows(self.root, RUNS, [self._row(State.RUNNING)])
+        self._has_earlier = any(row["job"] in self._jobs for row in stored)
+        mine = all_equal({"run_id": self.run_id})
+        self._number = delta_files.revise_rows(self.root, RUNS, mine, lambda rows: [self._row(State.RUNNING)])
 
     def _is_taken(self) -> bool:
-        """Whether another run came to the same name; who sees nobody stays with it, since all that come later see that one."""
+        """Whether another run chose the same name."""
         rows = delta_files.read_rows(self.root, RUNS, columns=("run_id", "job"), snapshot_id=self.name)
         return any(row["run_id"] != self.run_id for row in rows if row["job"] in self._jobs)
-
-    def _withdraw(self) -> None:
-        delete_rows(self.root, RUNS, delta_files.all_equal({"run_id": self.run_id}))
-        time.sleep(random.random())
 
     def belongs_to(self, node_ids: Iterable[str]) -> None:
         """Find the cluster by the ids of its nodes, where it was not given; raises InputError where the snapshot is one of another."""
@@ -186,102 +179,176 @@ class Run:
                 f"--snapshot {self.name}: that is one of cluster {known}, not of {self.cluster}: choose another name"
             )
 
-    def stamp(self, table: Table, lasting: Lasting = None) -> Stamp:
-        """What rows of *table* that this run adds are marked with."""
-        self.lasts = self.lasts or lasting is not None
-        return Stamp(table, self.name, self.cluster, self.run_id, lasting)
+    # -- stage -------------------------------------------------------------------------------------------------------
 
-    def append(self, table: Table, rows: Iterable[Mapping[str, Any]] | pa.Table, lasting: Lasting = None) -> None:
-        """Add *rows* to *table*: they count when the run is complete."""
+    def stage(self, table: Table, tail: str = "TRUE") -> Stage:
+        """Where tasks put rows of *table* themselves; `wrote` counts them."""
+        with self._lock:
+            self._staged.setdefault(table, _Staged(tail)).is_stored = True
+        return self._stage(table)
+
+    def _stage(self, table: Table) -> Stage:
+        return Stage(self.root, table, self.name, self.cluster, self.run_id)
+
+    def append(self, table: Table, rows: Iterable[Mapping[str, Any]] | pa.Table, tail: str = "TRUE") -> None:
+        """Stage *rows* of *table*.
+
+        *tail* is the SQL condition of the snapshot's rows that they replace where this run continues an earlier one; all of them else.
+        """
         made = rows if isinstance(rows, pa.Table) else delta_files.as_table(table, rows)
-        delta_files.append_table(self.root, table, self.stamp(table, lasting if len(made) else None).on(made))
-        self.wrote(table, len(made))
+        with self._lock:
+            staged = self._staged.setdefault(table, _Staged(tail))
+            staged.held.append(self._stage(table).labelled(made))
+            self.wrote(table, len(made))
+            if sum(map(len, staged.held)) > HELD_ROWS_MAX:
+                self._store(table, staged)
 
     def wrote(self, table: Table, rows: int) -> None:
-        """Note that so many *rows* of *table* were added."""
+        """Count so many staged *rows* of *table*."""
         with self._lock:
             self.rows[table] = self.rows.get(table, 0) + rows
 
+    def _store(self, table: Table, staged: _Staged) -> None:
+        rows = pa.concat_tables(staged.held)
+        staged.held = []
+        if len(rows):
+            self._stage(table).add(rows)
+            staged.is_stored = True
+
+    def parts(self, table: Table) -> list[Part]:
+        """The rows of *table* that its snapshot will have: staged ones, kept ones, and those of other jobs."""
+        with self._lock:
+            staged = self._staged.get(table)
+            if staged is not None and staged.held:
+                self._store(table, staged)
+            found = []
+            if staged is not None and staged.is_stored and delta_files.is_table(self._stage(table).place):
+                found.append(Part(self._stage(table).place, "TRUE"))
+            if delta_files.exists(self.root, table):
+                same = all_equal({table.named_by: self.name})
+                kept = f"{same} AND NOT ({self._replaced(table, staged)})" if self._writes(table) else same
+                found.append(Part(location(self.root, table), kept))
+            return found
+
+    def own_parts(self, table: Table) -> list[Part]:
+        """The rows of *table* that this run itself has staged."""
+        return [part for part in self.parts(table) if part.place == self._stage(table).place]
+
+    def figures(self, table: Table, **selected: str) -> dict[str, int | None]:
+        """The SQL aggregates *selected* of the rows of *table* that this run has staged."""
+        names = [f"{what} AS {name}" for name, what in selected.items()]
+        (row,) = delta_files.select_rows(self.root, table, names, self.own_parts(table))
+        return row
+
+    def _writes(self, table: Table) -> bool:
+        return table in self._staged or table in self._tables()
+
+    def _replaced(self, table: Table, staged: _Staged | None) -> str:
+        """The SQL condition of the stored rows of *table* that this run replaces."""
+        mine = " OR ".join(f"run_id LIKE '{job}-%'" for job in self._jobs)
+        tail = "TRUE" if not self.continues else staged.tail if staged is not None else "FALSE"
+        return f"{all_equal({table.named_by: self.name})} AND ({mine})" + (f" AND ({tail})" if tail != "TRUE" else "")
+
+    def begin_anew(self) -> None:
+        """Forget everything that was staged, and replace the snapshot as a whole."""
+        drop_stage(self.root, self.run_id)
+        self.rows, self.checks, self._staged, self.continues = {}, [], {}, False
+
     def check(self, name: str, values: Mapping[str, int | None]) -> None:
-        """Note that the figure *name* is the same in all tables, which *values* go by; raises InputError where it is not."""
+        """Record that the figure *name* is equal in all of *values*, by table; raises InputError where it is not."""
         known = {value for value in values.values() if value is not None}
         self.checks += [{"name": name, "of": of, "value": value} for of, value in values.items()]
         if len(known) > 1:
-            told = ", ".join(f"{value:,} by {of}" for of, value in values.items() if value is not None)
-            raise InputError(f"{self.root}: the tables contradict each other, nothing was replaced: {name} are {told}")
+            listed = ", ".join(f"{value:,} by {of}" for of, value in values.items() if value is not None)
+            raise InputError(f"{self.root}: consistency check failed, nothing was replaced: {name}: {listed}")
+
+    # -- commit ------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Make the rows of this run the snapshot, in one commit; then remove what they replace.
+        """Replace the rows of the snapshot, one commit a table, then write silver/runs.
 
-        Raises `TryAgainError` where another run of the snapshot was first.
+        Raises `TryAgainError` where the snapshot was deleted, or another run of it came first.
         """
-        jobs = delta_files.any_of("job", self._jobs)
-        same = f"{delta_files.all_equal({'snapshot_id': self.name})} AND {jobs}"
-        live = delta_files.any_of("state", (State.RUNNING, State.COMPLETE))
-        version_made = delta_files.revise_rows(
-            self.root, RUNS, f"{delta_files.all_equal({'run_id': self.run_id})} OR ({same} AND {live})", self._closed
-        )
+        is_contended = self._is_contended()
+        earlier = self._tables() if is_contended or (self._has_earlier and not self.continues) else []
+        tables = dict.fromkeys((*self._staged, *earlier))
+        with ThreadPoolExecutor(COMMIT_THREADS, "commits") as pool:
+            for done in [pool.submit(self._commit, table, is_contended) for table in tables if table not in self.last]:
+                done.result()
+        for table in self.last:
+            self._commit(table, is_contended)
+        version_made = delta_files.revise_rows(self.root, RUNS, self._same_snapshot(), self._closed)
         self.is_closed = True
-        if self._others:
-            self._sweep()
-        if version_made % JOINED_EVERY < VERSIONS_OF_RUN:
-            self._join()
+        drop_stage(self.root, self.run_id)
+        if version_made % COMPACT_EVERY < VERSIONS_OF_RUN:
+            self._compact()
+
+    def _same_snapshot(self) -> str:
+        live = any_of("state", (State.RUNNING, State.COMPLETE))
+        same = f"{all_equal({'snapshot_id': self.name})} AND {any_of('job', self._jobs)}"
+        return f"run_id = '{self.run_id}' OR ({same} AND {live})"
+
+    def _is_contended(self) -> bool:
+        """Whether another run of the snapshot may be at work: then tables without rows are claimed, too."""
+        rows = delta_files.read_rows(self.root, RUNS, columns=("run_id", "state"), where=self._same_snapshot())
+        self._check_announced(rows)
+        if any(row["state"] == State.COMPLETE and row["run_id"] not in self._complete_before for row in rows):
+            raise self._lose()
+        return any(row["state"] == State.RUNNING and row["run_id"] != self.run_id for row in rows)
+
+    def _check_announced(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        if self.run_id not in {row["run_id"] for row in rows}:
+            raise TryAgainError(f"{self.root}: snapshot {self.name} was deleted during this run; run it again")
+
+    def _lose(self) -> TryAgainError:
+        return TryAgainError(f"{self.root}: another {self.job} replaced {self.name} during this run; run it again")
+
+    def _commit(self, table: Table, is_contended: bool) -> None:
+        staged = self._staged.get(table)
+        where = self._replaced(table, staged)
+        if not self.rows.get(table) and not is_contended:
+            if delta_files.exists(self.root, table):
+                delta_files.delete_rows(self.root, table, where)
+            return
+        parts = self._own_parts_or_none(table)
+        rows = bind(delta_files.read_part, table, parts) if parts is not None else self._held(table)
+        claims = {f"slotscope {job} {self.name}": self._number for job in self._jobs}
+        delta_files.commit_rows(self.root, table, rows, where, claims)
+
+    def _own_parts_or_none(self, table: Table) -> Part | None:
+        staged = self._staged.get(table)
+        return next(iter(self.own_parts(table)), None) if staged is not None and staged.is_stored else None
+
+    def _held(self, table: Table) -> pa.Table:
+        staged = self._staged.get(table)
+        return pa.concat_tables(staged.held) if staged and staged.held else arrow_schema(table).empty_table()
 
     def _closed(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The rows of silver/runs that stand for the snapshot, as they are once this run is complete."""
-        if any(row["run_id"] == self.run_id and row["state"] == State.COMPLETE for row in rows):
-            return rows  # an attempt that seemed to fail
-        before = {row["job"]: tuple(row["counted"]) for row in rows if row["state"] == State.COMPLETE}
-        if self.run_id not in {row["run_id"] for row in rows}:
-            raise TryAgainError(f"{self.root}: {self.name} was forgotten while {self.job} was at work: run this again")
-        if before != {job: ids for job, ids in self._before.items() if job in self._jobs}:
-            raise TryAgainError(
-                f"{self.root}: another {self.job} replaced {self.name} while this one was at work: run this again"
-            )
-        self._others = self._others or len(rows) > 1
+        """The rows of silver/runs about the snapshot once this run is complete."""
+        self._check_announced(rows)
+        if any(row["state"] == State.COMPLETE and (row["began_at"] or 0) > self._number for row in rows):
+            raise self._lose()
         return [self._row(State.COMPLETE), *(_ended(row) for row in rows if row["run_id"] != self.run_id)]
 
     def abandon(self, error: BaseException) -> None:
-        """Say that this run failed, and remove its rows, as far as that can be done now."""
+        """Record that this run failed, and remove its staged rows, as far as the root can be written."""
         words = (str(error).splitlines() or [""])[0] or type(error).__name__
         with suppress(InputError, TryAgainError):
-            mine = delta_files.all_equal({"run_id": self.run_id})
+            mine = all_equal({"run_id": self.run_id})
             failed = self._row(State.FAILED) | {"reason": words[:REASON_CHARS_MAX]}
             delta_files.revise_rows(self.root, RUNS, mine, lambda rows: [failed])
-        for table in self._tables():
-            with suppress(InputError, TryAgainError):
-                self._delete_own(table)
+        drop_stage(self.root, self.run_id)
 
-    def begin_anew(self) -> None:
-        """Remove what this run has written so far."""
-        for table in self._tables():
-            self._delete_own(table)
-        self.rows, self.checks, self.lasts, self._joined = {}, [], False, ()
-
-    def _sweep(self) -> None:
-        """Remove the rows of the snapshot that earlier runs left, and that do not count any more."""
-        stale = " OR ".join(f"starts_with(run_id, '{job}-')" for job in self._jobs)
-        for table in self._tables():
-            with suppress(InputError, TryAgainError):  # they do not count; maintain removes them
-                self._delete(table, f"({stale}) AND NOT {delta_files.any_of('run_id', self.counted)}")
-
-    def _delete_own(self, table: Table) -> None:
-        self._delete(table, delta_files.any_of("run_id", (*self.own, *self._joined)))
-
-    def _delete(self, table: Table, where: str) -> None:
-        if delta_files.exists(self.root, table):
-            delete_rows(self.root, table, f"{delta_files.all_equal({table.named_by: self.name})} AND {where}")
-
-    def _join(self) -> None:
+    def _compact(self) -> None:
         for table in (*self._tables(), RUNS):
             with suppress(InputError, TryAgainError):
                 if delta_files.exists(self.root, table):
-                    compact(self.root, table)
+                    delta_files.compact(self.root, table)
 
     def _tables(self) -> list[Table]:
-        """The tables of runs that its jobs write."""
+        """The tables of snapshots that its jobs write."""
         known = (table for job in self._jobs for table in WRITTEN_BY.get(job, ()))
-        return [table for table in dict.fromkeys((*known, *self.rows)) if table.of_runs]
+        return [table for table in dict.fromkeys(known) if table.of_runs]
 
     def _row(self, state: State) -> dict[str, Any]:
         ended = state is not State.RUNNING
@@ -290,21 +357,21 @@ class Run:
             "version": program_version(), "started_at": self.started_at, "ended_at": datetime.now(UTC) if ended else None,
             "data_at": self.data_at, "partial": self.partial, "inputs": list(self.inputs.items()),
             "rows": sorted((table.name, count) for table, count in self.rows.items()), "checks": self.checks,
-            "counted": self.counted if state is State.COMPLETE else (), "reason": None,
+            "reason": None, "began_at": self._number if ended else None, "format": FORMAT,
         }  # fmt: skip
 
 
-_told: list[Callable[[Run], None]] = []
+_observers: list[Callable[[Run], None]] = []
 
 
-def tell_of_runs(*told: Callable[[Run], None]) -> None:
-    """Let *told*, and nobody else, hear of each run that is complete: a catalog gets its tables so."""
-    _told[:] = told
+def observe_runs(*observers: Callable[[Run], None]) -> None:
+    """Call *observers*, and no others, with each complete run: a catalog registers its tables so."""
+    _observers[:] = observers
 
 
 @contextmanager
 def running(root: str, job: str, name: str | None, **more: Any) -> Iterator[Run]:
-    """A `Run` that is complete when its block ends; one that ends with an error leaves everything as it was.
+    """A `Run` that is committed when its block ends; one that ends with an error before that changes no table.
 
     Without *name* it is called by the time at which it began.
     """
@@ -313,12 +380,25 @@ def running(root: str, job: str, name: str | None, **more: Any) -> Iterator[Run]
     try:
         yield run
         run.close()
-        for told in _told:
-            told(run)
+        for observe in _observers:
+            observe(run)
     finally:
         error = sys.exc_info()[1]
         if not run.is_closed and error is not None:
             run.abandon(error)
+
+
+def drop_stage(root: str, run_id: str) -> None:
+    """Remove the staged rows of a run, as far as the root can be written."""
+    place = f"{delta_files.base(root)}/{STAGING}/{run_id}"
+    if "://" not in root:
+        shutil.rmtree(place, ignore_errors=True)
+        with suppress(OSError):
+            os.rmdir(os.path.dirname(place))
+        return
+    with suppress(OSError, ValueError):
+        system, path = stores.file_system(place)
+        system.delete_dir(path)
 
 
 def program_version() -> str:
@@ -330,7 +410,7 @@ def program_version() -> str:
 
 
 def _ended(row: dict[str, Any]) -> dict[str, Any]:
-    """The row of another run of the snapshot, when one is complete."""
+    """The row of another run of the snapshot once a later one is complete."""
     if row["state"] == State.COMPLETE:
-        return {**row, "state": str(State.REPLACED), "counted": []}
-    return {**row, "state": str(State.FAILED), "reason": "another run of the same name ended first"}
+        return {**row, "state": str(State.REPLACED)}
+    return {**row, "state": str(State.FAILED), "reason": "it did not finish; a later run replaced the snapshot"}

@@ -36,5 +36,7 @@ def check_writable(root: str) -> None:
 
 def check_room(place: str, size_bytes: int) -> None:
     """Raises OSError where a commit of so many bytes would fill the disk of *place*: delta-rs prints pages about it before it says so."""
+    while "://" not in place and not os.path.exists(place):
+        place = os.path.dirname(place)
     if "://" not in place and shutil.disk_usage(place).free < size_bytes + COMMIT_BYTES:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), place)

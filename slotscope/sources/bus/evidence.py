@@ -236,7 +236,6 @@ class CaptureTask:
         if self._links is not None and not self._options.files and not self._messages and self._series is None:
             self._pass_on(self._dispatcher.advance())
         self._flush(SETTLED)
-        self._rows.settle(self._messages)
         facts = self._facts()
         yield blob_row(STATE, SETTLED, self._state(), number=facts["settled_by"])
         yield from self._finish(bitmap_rows)

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial as bind
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
-from slotscope.runtime.storage.stamps import Stamp
+from slotscope.runtime.storage.runs import Stage
 from slotscope.sources.bus.blobs import packed_table
 from slotscope.sources.bus.captured import MESSAGE, NOTES, STORED, blob_row, message_table
 from slotscope.sources.bus.side_threads import SideWork
 
-_ALL: Final = (1 << 63) - 1
 _Columns = dict[str, pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
 class MessageTable:
-    """The table to which a task may add rows: under *root*, in commits of *commit_rows*, where there are more than *few*.
+    """The *stage* to which a task may add rows, in commits of *commit_rows*, where there are more than *few*.
 
-    What *noted* makes of them, given the facts of the task, it returns beside.
+    The task also returns the result of *noted*, given its facts.
     """
 
-    root: str
-    stamp: Stamp
+    stage: Stage
     few: int
     commit_rows: int
     noted: Callable[[dict[str, Any]], Iterator[pa.RecordBatch]]
@@ -40,7 +38,6 @@ class MessageRows:
         self._side = side
         self._waiting: list[_Columns] = []
         self._count = 0
-        self._last_settled = _ALL
         self._is_storing = False
 
     def add(self, columns: _Columns, count: int) -> None:
@@ -51,10 +48,6 @@ class MessageRows:
             self._pack()
         elif self._count >= self._table.commit_rows:
             self._store(self._table)
-
-    def settle(self, messages: int) -> None:
-        """The first so many messages are settled, all others are not."""
-        self._last_settled = messages - 1
 
     def finish(self) -> None:
         """No more come."""
@@ -76,8 +69,7 @@ class MessageRows:
 
     def _store(self, table: MessageTable) -> None:
         if self._waiting:
-            stamp = table.stamp._replace(lasting=("message_id", self._last_settled))
-            self._side.give(bind(_stored, self._waiting, replace(table, stamp=stamp)))
+            self._side.give(bind(_stored, self._waiting, table.stage))
         self._waiting, self._count, self._is_storing = [], 0, True
 
 
@@ -85,10 +77,8 @@ def _packed(columns: _Columns) -> Iterator[pa.RecordBatch]:
     yield blob_row(MESSAGE, 0, packed_table(message_table(columns)))
 
 
-def _stored(waiting: list[_Columns], table: MessageTable) -> Iterator[pa.RecordBatch]:
-    """Add the rows, and say how many they are."""
-    from slotscope.runtime.storage import delta_files  # which takes long to import, and few tasks write
-
+def _stored(waiting: list[_Columns], stage: Stage) -> Iterator[pa.RecordBatch]:
+    """Stage the rows; yield their number."""
     rows = pa.concat_tables([message_table(columns) for columns in waiting])
-    delta_files.append_table(table.root, table.stamp.table, table.stamp.on(rows))
+    stage.add(rows)
     yield blob_row(STORED, 0, b"", number=len(rows))

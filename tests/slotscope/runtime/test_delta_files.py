@@ -1,4 +1,4 @@
-"""Delta tables without Spark: what is asked for is read, and rows count when the run that wrote them is complete."""
+"""Delta tables without Spark: conditions, columns and limits of a read; rows that a commit replaces."""
 
 from __future__ import annotations
 
@@ -7,9 +7,17 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from schemas.runs import RUNS
 from schemas.table import LONG, TEXT, Table, optional, required, several, snapshot_table
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.delta_files import append_rows, query_rows, read_rows, replace_rows
+from slotscope.runtime.storage.delta_files import (
+    append_rows,
+    as_table,
+    commit_rows,
+    query_rows,
+    read_rows,
+    replace_rows,
+)
 from tests.builders.stored_rows import store_rows
 
 LOAD = snapshot_table(
@@ -82,16 +90,26 @@ def test_a_table_that_is_not_there_is_named(tmp_path):
         read_rows(str(tmp_path), LOAD)
 
 
-def test_a_table_of_an_older_form_is_refused_with_what_to_do(root):
-    """Where a list held other elements, or no run stamped the rows: neither read nor written over."""
-    pair = pa.struct([required("word", TEXT, "a word")])
-    words = optional("words", several(pair), "words")
-    newer = replace(LOAD, schema=pa.schema([words if field.name == "words" else field for field in LOAD.schema]))
+def test_a_table_without_rows_is_empty_once_the_root_has_tables(root):
+    other = replace(LOAD, name="gold/other")
 
-    with pytest.raises(InputError, match=r"older version of the program.*another --root"):
-        read_rows(root, newer)
-    with pytest.raises(InputError, match=r"older version of the program.*another --root"):
-        store_rows(root, newer, [{"snapshot_id": "a", "slot": 2, "words": [{"word": "b"}]}])
-    append_rows(root, replace(PLAIN, name="silver/old"), [])
-    with pytest.raises(InputError, match=r"older version of the program.*another --root"):
-        read_rows(root, replace(LOAD, name="silver/old"))
+    assert read_rows(root, other) == []
+    assert query_rows(root, "SELECT count(*) AS n, sum(slot) AS s FROM other", other) == [{"n": 0, "s": None}]
+
+
+def test_rows_that_do_not_meet_the_condition_are_refused(root):
+    """They would be added again each time."""
+    with pytest.raises(InputError, match="cannot be written"):
+        commit_rows(root, LOAD, as_table(LOAD, loads("b", [1])), "snapshot_id = 'a'")
+
+    assert len(read_rows(root, LOAD)) == 4
+
+
+def test_a_root_of_an_older_form_is_refused_with_the_command_that_upgrades_it(tmp_path):
+    old = replace(RUNS, schema=pa.schema([field for field in RUNS.schema if field.name != "format"]))
+    append_rows(str(tmp_path), old, [{"snapshot_id": "a", "run_id": "x", "job": "key-slots", "state": "complete"}])
+
+    with pytest.raises(InputError, match=r"tables of an older version; run: slotscope migrate --root"):
+        read_rows(str(tmp_path), LOAD)
+    with pytest.raises(InputError, match=r"tables of an older version; run: slotscope migrate --root"):
+        store_rows(str(tmp_path), LOAD, loads("a", [1]))

@@ -7,7 +7,7 @@ import pytest
 from schemas.gold import NODE_LOAD
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.run_metrics import metrics_writer
-from slotscope.runtime.storage.runs import running, tell_of_runs
+from slotscope.runtime.storage.runs import observe_runs, running
 
 parser = pytest.importorskip("prometheus_client.parser", reason="prometheus_client is not installed")
 
@@ -15,7 +15,7 @@ parser = pytest.importorskip("prometheus_client.parser", reason="prometheus_clie
 @pytest.fixture(autouse=True)
 def _nobody_hears_afterwards():
     yield
-    tell_of_runs()
+    observe_runs()
 
 
 def figures_of(text: str) -> dict[tuple[str, ...], float]:
@@ -26,7 +26,7 @@ def figures_of(text: str) -> dict[tuple[str, ...], float]:
 
 def test_each_cluster_has_the_figures_of_its_last_complete_run(tmp_path):
     path, root = tmp_path / "slotscope.prom", str(tmp_path / "root")
-    tell_of_runs(metrics_writer(str(path)))
+    observe_runs(metrics_writer(str(path)))
     for cluster, rows in (("a", 1), ("b", 2), ("a", 3)):
         with running(root, "key-slots", cluster, cluster=cluster, inputs={"x.rdb": 40, "y.rdb": 2}) as run:
             run.append(NODE_LOAD, [{"node_id": str(number)} for number in range(rows)])
@@ -43,7 +43,7 @@ def test_each_cluster_has_the_figures_of_its_last_complete_run(tmp_path):
 
 
 def test_a_file_that_cannot_be_written_is_said_and_takes_nothing_away(tmp_path):
-    tell_of_runs(metrics_writer(str(tmp_path / "none" / "slotscope.prom")))
+    observe_runs(metrics_writer(str(tmp_path / "none" / "slotscope.prom")))
 
     refused = pytest.raises(InputError, match="the run is complete, its figures cannot be written: No such file")
     with refused, running(str(tmp_path / "root"), "key-slots", "a") as run:

@@ -1,4 +1,4 @@
-"""Delta tables: a snapshot is replaced as a whole, whatever its name and however often."""
+"""Delta tables in Spark: a snapshot is replaced as a whole, whatever its name and however often."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
-from delta import exceptions
-from py4j.protocol import Py4JNetworkError
-from pyspark.sql import DataFrameWriter
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
@@ -42,10 +39,10 @@ def content(spark, root):
     return sorted((row.snapshot_id, row.slot) for row in tables.read(spark, LOAD, root).collect())
 
 
-@pytest.mark.parametrize("small_rows_max", [tables.SMALL_ROWS_MAX, pytest.param(-1, marks=pytest.mark.slow)])
-def test_a_snapshot_is_replaced_and_its_neighbours_stay(spark, tmp_path, monkeypatch, small_rows_max):
-    """A job that runs twice leaves the same rows; so does one that finds fewer; by Spark's writer, too."""
-    monkeypatch.setattr(tables, "SMALL_ROWS_MAX", small_rows_max)
+@pytest.mark.parametrize("held_rows_max", [tables.HELD_ROWS_MAX, pytest.param(-1, marks=pytest.mark.slow)])
+def test_a_snapshot_is_replaced_and_its_neighbours_stay(spark, tmp_path, monkeypatch, held_rows_max):
+    """A job that runs twice leaves the same rows; so does one that finds fewer; also where tasks stage them."""
+    monkeypatch.setattr(tables, "HELD_ROWS_MAX", held_rows_max)
     root = str(tmp_path)
     write(root, "a", rows(spark, [1, 2]))
     write(root, HOSTILE, rows(spark, [3]))
@@ -56,20 +53,18 @@ def test_a_snapshot_is_replaced_and_its_neighbours_stay(spark, tmp_path, monkeyp
     assert [row.slot for row in tables.read_snapshot(spark, LOAD, root, HOSTILE).collect()] == [3]
 
 
-@pytest.mark.parametrize("small_rows_max", [tables.SMALL_ROWS_MAX, pytest.param(-1, marks=pytest.mark.slow)])
-def test_lasting_rows_stay_where_the_next_run_keeps_them(spark, tmp_path, monkeypatch, small_rows_max):
-    """Rows up to the bound last, the others are replaced; a run that keeps nothing replaces all."""
-    monkeypatch.setattr(tables, "SMALL_ROWS_MAX", small_rows_max)
+@pytest.mark.parametrize("held_rows_max", [tables.HELD_ROWS_MAX, pytest.param(-1, marks=pytest.mark.slow)])
+def test_a_run_that_continues_replaces_the_tail(spark, tmp_path, monkeypatch, held_rows_max):
+    """It reads what its snapshot will hold before it is committed."""
+    monkeypatch.setattr(tables, "HELD_ROWS_MAX", held_rows_max)
     root = str(tmp_path)
-    write(root, "a", rows(spark, [1, 5, 6]), lasting=("slot", 4))
-    with running(root, "test", "a") as run:
-        run.keep(run.lasting_before)
-        tables.apply_change(Change(rows(spark, [7, 8]), LOAD, lasting=("slot", 7)), run)
-        assert tables.read_snapshot(spark, LOAD, root, "a", run.visible).count() == 3
+    write(root, "a", rows(spark, [1, 5, 6]))
+    with running(root, "test", "a", continues=True) as run:
+        tables.apply_change(Change(rows(spark, [7, 8]), LOAD, tail="slot > 4"), run)
+        during = tables.read_parts(spark, LOAD, run.parts(LOAD)).select("slot").collect()
 
+    assert sorted(row.slot for row in during) == [1, 7, 8]
     assert content(spark, root) == [("a", 1), ("a", 7), ("a", 8)]
-    assert spark.read.format("delta").load(f"{root}/{LOAD.name}").count() == 3
-
     write(root, "a", rows(spark, [9]))
     assert content(spark, root) == [("a", 9)]
 
@@ -99,30 +94,15 @@ def test_an_empty_frame_empties_its_snapshot(spark, tmp_path):
 
 def test_a_table_that_is_not_there_is_named(spark, tmp_path):
     """With what to look at."""
-    assert not tables.exists(spark, LOAD, str(tmp_path))
     with pytest.raises(InputError, match=r"silver/test_load: no such table; is --root right"):
         tables.read(spark, LOAD, str(tmp_path))
 
 
-def test_a_table_of_an_older_form_is_refused_with_what_to_do(spark, tmp_path):
-    """Where an array held other elements."""
-    from dataclasses import replace
-
-    root = str(tmp_path)
-    write(root, "a", rows(spark, [1]))
-    pair = pa.struct([required("word", pa.string(), "a word")])
-    words = optional("words", several(pair), "words")
-    newer = replace(LOAD, schema=pa.schema([words if field.name == "words" else field for field in LOAD.schema]))
-
-    with pytest.raises(InputError, match=r"older version of the program.*another --root"):
-        tables.read(spark, newer, root)
-
-
 @pytest.mark.slow
 def test_writers_of_many_rows_beside_each_other_all_end_right(spark, tmp_path, monkeypatch):
-    """More rows than the driver commits itself: Spark's own writer against itself, in two sessions, in an empty root and in one that is not."""
+    """Rows that tasks stage, in two sessions, in an empty root and in one that is not."""
     many, root = 3, str(tmp_path)
-    monkeypatch.setattr(tables, "SMALL_ROWS_MAX", many - 1)
+    monkeypatch.setattr(tables, "HELD_ROWS_MAX", many - 1)
 
     def job(number):
         session = spark.newSession()
@@ -139,22 +119,3 @@ def test_writers_of_many_rows_beside_each_other_all_end_right(spark, tmp_path, m
     assert sorted(map(tuple, found)) == [(f"s{number}", many, many) for number in range(4)]
     written = {row["snapshot_id"]: row["rows"] for row in delta_files.read_rows(root, RUNS, state="complete")}
     assert written == {f"s{number}": {LOAD.name: many} for number in range(4)}
-
-
-@pytest.mark.parametrize("error", [exceptions.ConcurrentAppendException("who knows"), Py4JNetworkError("gone")])
-def test_rows_whose_commit_was_taken_and_whose_answer_was_lost_are_there_once(spark, tmp_path, monkeypatch, error):
-    """By Spark's writer, too."""
-    monkeypatch.setattr(tables, "SMALL_ROWS_MAX", -1)
-    root, real, saved = str(tmp_path), DataFrameWriter.save, []
-
-    def lose(writer, *arguments, **more):
-        real(writer, *arguments, **more)
-        saved.append(1)
-        if len(saved) == 1:
-            raise error
-
-    monkeypatch.setattr(DataFrameWriter, "save", lose)
-    write(root, "a", rows(spark, [1, 2, 3]))
-
-    assert content(spark, root) == [("a", 1), ("a", 2), ("a", 3)]
-    assert [run["rows"] for run in delta_files.read_rows(root, RUNS)] == [{LOAD.name: 3}]

@@ -1,4 +1,4 @@
-"""A catalog of Spark names the tables where they lie: all rows, and those that count."""
+"""A catalog of Spark names the tables as external tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schemas.runs import RUNS
 from schemas.silver import SLOT_LOAD
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import read_rows
-from slotscope.runtime.storage.runs import Run, tell_of_runs
+from slotscope.runtime.storage.runs import Run, observe_runs
 from slotscope.sql.catalog import check_catalog, register_tables
 from tests.benches.program import slotscope
 from tests.builders.stored_rows import store
@@ -25,7 +25,7 @@ DUMP = DATA / "valkey-9.1" / "before" / "node-7003.rdb"
 def schema(spark) -> Iterator[str]:
     """A schema of Spark's own catalog, for one test."""
     yield "of_a_test"
-    tell_of_runs()
+    observe_runs()
     spark.sql("DROP SCHEMA IF EXISTS of_a_test CASCADE")
 
 
@@ -36,13 +36,13 @@ def test_what_a_job_wrote_is_there_by_name(spark, tmp_path, schema, capsys):
     assert slotscope(*words, "--snapshot", "b") == 0
     assert slotscope("key-slots", "--rdb", DUMP, "--root", tmp_path / "other", "--catalog", schema) == 2
 
-    assert f"{schema}.runs is that of another root" in capsys.readouterr().err
+    assert f"{schema}.runs is a table of another root" in capsys.readouterr().err
     found = spark.sql(f"SELECT snapshot_id, sum(keys) AS keys FROM {schema}.slot_load GROUP BY 1 ORDER BY 1").collect()
     assert [tuple(row) for row in found] == [("a", 1346), ("b", 1346)]
     assert read_rows(str(tmp_path), SLOT_LOAD, snapshot_id="a")
 
 
-def test_a_view_has_the_rows_that_count_and_the_table_below_it_all(spark, tmp_path, schema):
+def test_a_table_of_a_catalog_has_the_rows_of_complete_runs(spark, tmp_path, schema):
     root = str(tmp_path)
     store(root, "a", {SLOT_LOAD: [{"slot": 1, "keys": 1}]}, job="key-slots")
     killed = Run(root, "key-slots", "b")
@@ -53,7 +53,6 @@ def test_a_view_has_the_rows_that_count_and_the_table_below_it_all(spark, tmp_pa
     register_tables(spark, root, schema, [SLOT_LOAD, RUNS])
 
     assert [row.slot for row in spark.table(f"{schema}.slot_load").collect()] == [1]
-    assert spark.table(f"{schema}.stored_slot_load").count() == 2
     assert spark.table(f"{schema}.runs").count() == 2
 
 
@@ -77,7 +76,7 @@ def test_a_schema_that_has_the_tables_of_another_root_is_refused(spark, tmp_path
     register_tables(spark, str(tmp_path / "one"), schema, [SLOT_LOAD])
 
     with pytest.raises(
-        InputError, match=r"of_a_test\.runs is that of another root: .*/one/silver/runs: choose another"
+        InputError, match=r"of_a_test\.runs is a table of another root: .*/one/silver/runs: choose another"
     ):
         register_tables(spark, str(tmp_path / "two"), schema, [SLOT_LOAD])
 
@@ -92,7 +91,7 @@ READER = """import sys
 from slotscope.runtime.spark.session import spark_session
 spark = spark_session("reader", conf=dict(word.split("=", 1) for word in sys.argv[1:]))
 ((keys,),) = spark.sql("SELECT sum(keys) FROM fleet.slot_load").collect()
-(about,) = [row.data_type for row in spark.sql("DESCRIBE EXTENDED fleet.stored_slot_load").collect() if row.col_name == "Type"]
+(about,) = [row.data_type for row in spark.sql("DESCRIBE EXTENDED fleet.slot_load").collect() if row.col_name == "Type"]
 print(keys, about, spark.catalog.getDatabase("fleet").locationUri)
 """
 
