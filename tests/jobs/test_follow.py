@@ -204,9 +204,35 @@ def test_a_stream_goes_on_only_with_the_options_and_the_states_that_it_began_wit
 
     with pytest.raises(InputError, match="followed with other options"):
         follow(spark, tmp_path / "root", tmp_path / "landing", node_timeout_ms=2000)
-    DeltaTable(tmp_path / "root" / history.REPLAY_STATE.name).update({"version": "1"})
-    with pytest.raises(InputError, match="followed by another version"):
-        follow(spark, tmp_path / "root", tmp_path / "landing")
+
+
+def test_a_state_of_another_version_makes_the_follower_read_the_landing_again(spark, tmp_path) -> None:
+    """All of it where its files are there; else the follower says what is lost, and goes on from the first file that is."""
+    files = landing_files(tmp_path / "landing", seconds=3, aligned=True, packets_max=1200)
+    ends = sorted({file.ended_ns for file in files})
+    early = [file for file in files if file.ended_ns == ends[0]]
+    late = [file for file in files if file.ended_ns > ends[0]]
+    texts, counts = [], []
+    for name, is_gone in (("kept", False), ("lost", True)):
+        root = tmp_path / name
+        put(early)
+        follow(spark, root, tmp_path / "landing")
+        DeltaTable(root / history.REPLAY_STATE.name).update({"version": "1"})
+        for file in early if is_gone else ():
+            file.path.unlink()
+        put(late)
+        follow(spark, root, tmp_path / "landing")
+        (replay,) = read_rows(str(root), history.REPLAYS)
+        texts += [warning["text"] for warning in replay["warnings"] if warning["code"] == "state"]
+        counts.append(len(read_rows(str(root), history.BUS_MESSAGES)))
+        for file in late:
+            file.path.unlink()
+
+    put(files)
+    follow(spark, tmp_path / "whole", tmp_path / "landing")
+    assert 0 < counts[1] < counts[0] == len(read_rows(str(tmp_path / "whole"), history.BUS_MESSAGES))
+    assert texts[0].endswith("read again; nothing is lost")
+    assert texts[1].endswith("is lost: its files are gone")
 
 
 class Process:

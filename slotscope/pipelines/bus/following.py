@@ -7,10 +7,11 @@ a batch that is carried out again, because the follower was killed before Spark 
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -19,7 +20,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cluster_core.errors import ClusterCoreError
+from cluster_core.instants import write_instant
 from cluster_core.kinds import Severity
+from schemas.caveats import Caveat, Code
+from schemas.history import REPLAYS
 from slotscope.pipelines.bus.history import HistoryReplay
 from slotscope.pipelines.bus.incident_news import Hooks, spread_news
 from slotscope.pipelines.bus.inputs import Inputs
@@ -28,11 +32,14 @@ from slotscope.pipelines.bus.states import Batch
 from slotscope.pipelines.bus.strays import Strays
 from slotscope.runtime.errors import InputError, PlaceError, TryAgainError
 from slotscope.runtime.failure import TRY_AGAIN, complaint, describe
+from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.runtime.text import plural
 from slotscope.sources.bus.point_series import RecordedInput, recorded_inputs
+from slotscope.sources.files import expand
 
 if TYPE_CHECKING:
     from slotscope.requests.follow import Request
+    from slotscope.requests.history import Request as ReplayRequest
 
 CHECKPOINT: Final = "checkpoints/follow"
 """Under the root: what Spark remembers of the landing."""
@@ -156,21 +163,46 @@ class Follower:
 
     def _fold(self, cluster: str, files: Iterable[RecordedInput], number: int) -> None:
         started = time.monotonic()
-        inputs = Inputs.of_landing(list(files), self._request.log_node)
-        replay = HistoryReplay(
-            self._spark,
-            self._request.replay(cluster),
-            inputs,
-            batch=Batch(self._stream_id, number),
-            lateness_ns=int(self._request.lateness.total_seconds() * 1e9),
-        )
+        request, taken = self._request.replay(cluster), list(files)
+        replay = self._replay(request, taken, number)
+        if replay.has_unreadable_state:
+            taken = self._landed(cluster)
+            replay = self._replay(dataclasses.replace(request, restart=True), taken, number, self._lost(cluster, taken))
         if not replay.is_done:
             outcome = replay.run()
-            self._told(Followed(cluster, number, len(inputs.recorded), time.monotonic() - started, outcome))
+            self._told(Followed(cluster, number, len(taken), time.monotonic() - started, outcome))
         news = sys.stderr if self._request.json else sys.stdout  # which then holds JSON only
         for line in spread_news(self._request.root, cluster, self._hooks):
             news.write(f"{line}\n")
             news.flush()
+
+    def _replay(
+        self, request: ReplayRequest, files: Sequence[RecordedInput], number: int, *warnings: Caveat
+    ) -> HistoryReplay:
+        return HistoryReplay(
+            self._spark,
+            request,
+            Inputs.of_landing(files, self._request.log_node),
+            batch=Batch(self._stream_id, number),
+            lateness_ns=int(self._request.lateness.total_seconds() * 1e9),
+            warnings=warnings,
+        )
+
+    def _landed(self, cluster: str) -> list[RecordedInput]:
+        """All files of *cluster* that the landing still holds."""
+        files = expand([f"{self._request.landing.rstrip('/')}/{cluster}/*/*/*.gz"])
+        return recorded_inputs((file.path, file.size) for file in files)
+
+    def _lost(self, cluster: str, files: Sequence[RecordedInput]) -> Caveat:
+        """What is lost where the state of another version cannot be read."""
+        first_ns = min(file.place.file.from_ns for file in files)
+        rows = read_rows(self._request.root, REPLAYS, columns=("first_ns",), snapshot_id=cluster)
+        known_ns = min((row["first_ns"] for row in rows if row["first_ns"]), default=first_ns)
+        words = f"the follower's state was written by another version: {plural(len(files), 'file')} of the landing read again"
+        if first_ns <= known_ns:
+            return Caveat(Severity.NOTE, Code.STATE, f"{words}; nothing is lost")
+        since = write_instant(first_ns)
+        return Caveat(Severity.WARNING, Code.STATE, f"{words}; history before {since} is lost: its files are gone")
 
 
 def _has_ended(query: StreamingQuery) -> bool:

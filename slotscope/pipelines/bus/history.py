@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -98,11 +98,13 @@ class HistoryReplay:
         *,
         batch: Batch | None = None,
         lateness_ns: int = LATENESS_NS,
+        warnings: Sequence[Caveat] = (),
     ) -> None:
         self._batch = batch
         self._kept: list[DataFrame] = []
         self._lateness_ns = lateness_ns
         self._states = States(request, inputs, batch, lateness_ns)
+        self._states.warnings.extend(warnings)
         self._spark = spark
         self._request = request
         self._inputs = inputs
@@ -112,6 +114,11 @@ class HistoryReplay:
         """Whether the rows of this batch are there: it was carried out, and its stream was killed before it took note of that."""
         state = self._states.last(str(self._request.snapshot))
         return state is not None and self._batch is not None and self._batch <= Batch(*state.options["batch"])
+
+    @property
+    def has_unreadable_state(self) -> bool:
+        """Whether an older version, or a newer one, left the state of this snapshot: it must be replayed from all of its files."""
+        return self._states.is_of_other_version(str(self._request.snapshot))
 
     def run(self) -> Outcome:
         """Read, replay, write; raises DecodeError for bad input in strict mode."""

@@ -83,10 +83,6 @@ class States:
         if row is None:
             return None
         if row["version"] != STATE_VERSION:
-            if self._batch is not None:  # the stream names new files only, and would go on from nothing
-                raise InputError(
-                    f"{root}: {name} was followed by another version, whose states this one cannot read; use another --root"
-                )
             self.warnings.append(UNREADABLE)
             return None
         state = State(json.loads(row["options"]), bytes(row["state"]), row["settled_by"], row["messages"])
@@ -95,6 +91,14 @@ class States:
             self._check_stream(state, has_same_options)
             return state
         return state if has_same_options and self._continues(state) else None
+
+    def is_of_other_version(self, name: str) -> bool:
+        """Whether the last fold of *name* left a state that this version cannot read."""
+        root = self._request.root
+        if not exists(root, history.REPLAY_STATE):
+            return False
+        rows = read_rows(root, history.REPLAY_STATE, columns=("version",), snapshot_id=name, part=CAPTURE_PART)
+        return any(row["version"] != STATE_VERSION for row in rows)
 
     def _check_stream(self, state: State, has_same_options: bool) -> None:
         """Raise InputError where a stream cannot go on from *state*."""
