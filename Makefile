@@ -39,7 +39,7 @@ setup: $(SET_UP) $(VENV)/.compiled ## create .venv with pinned packages, fetch t
 # Bytecode is made as modules are first used: a quarter of them ever is.
 $(VENV)/.packages: pyproject.toml constraints.txt
 	$(CHECK_MACHINE)
-	@echo "setting up $(VENV) with $(PYTHON): some minutes and about 500 MB the first time"
+	@echo "setting up $(VENV) with $(PYTHON): some minutes and about 1.3 GB the first time"
 	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
 	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]'
 	@touch $@

@@ -50,6 +50,7 @@ def _look_at_cluster(address: str, request: Request) -> int:
 
     from slotscope.reports.survey.figures import overview, overview_json
     from slotscope.reports.survey.terminal import print_survey
+    from slotscope.runtime.progress import progress
     from slotscope.runtime.settings import read_settings
     from slotscope.servers.cluster import parse_address
     from slotscope.servers.survey import survey
@@ -58,11 +59,9 @@ def _look_at_cluster(address: str, request: Request) -> int:
         raise InputError(f"--seconds must be above 0 and up to {SECONDS_MAX:g}, --rate from 1 to {RATE_MAX:g}")
     settings = read_settings(separators=request.separators, prefix_depth=request.prefix_depth)
     access = request.access.with_password(request.access.password())
-    found = overview(
-        survey(parse_address(address), access, seconds=request.seconds, rate=request.rate),
-        separators=settings.separators,
-        prefix_depth=settings.prefix_depth,
-    )
+    with progress(f"measuring {address}"):
+        measured = survey(parse_address(address), access, seconds=request.seconds, rate=request.rate)
+    found = overview(measured, separators=settings.separators, prefix_depth=settings.prefix_depth)
     if request.json:
         sys.stdout.write(overview_json(found))
     else:
@@ -122,10 +121,11 @@ def _look_at_files(targets: Sequence[str], request: Request) -> int:
         raise InputError("none of these files can be read by itself: `slotscope --help` names what commands read")
     codes = []
     for job in jobs:
-        sys.stdout.write(f"\n$ {printable(shlex.join(['slotscope', job.job, *job.words]), COMMAND_CHARS_MAX)}\n")
+        words = [job.job, *job.words, "--mode", request.mode]
+        sys.stdout.write(f"\n$ {printable(shlex.join(['slotscope', *words]), COMMAND_CHARS_MAX)}\n")
         sys.stdout.flush()
         if not request.dry_run:
-            codes.append(run([job.job, *job.words], debug=request.debug))
+            codes.append(run(words, debug=request.debug))
     if cli.OK in codes or cli.PARTIAL in codes:
         sys.stdout.write(f"\ntables and pages are in {printable(request.root)}: slotscope snapshots lists them\n")
     return max(codes, default=cli.OK)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 from pyspark.sql import SparkSession
 
+from slotscope.runtime.compiled_code import compiling_notice
 from slotscope.runtime.spark.session import ship_code
 from slotscope.sources.aof.data_source import AofDataSource
 from slotscope.sources.bus.data_source import ClusterBusDataSource
@@ -16,6 +19,7 @@ def register(spark: SparkSession) -> None:
 
     Executors need the packages that this project stands on (numpy, numba, pyarrow), as they do for any Python that Spark runs.
     """
+    sys.stderr.write(compiling_notice())
     ship_code(spark)
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     for source in (PushingRdbDataSource, AofDataSource, ClusterBusDataSource, RespStreamDataSource):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from slotscope.requests.options import BYTES_PER_SECOND, NO_OPTIONS, AccessOptions, Flag, TableOptions, options
 
 
@@ -26,6 +28,8 @@ class Request(TableOptions):
     from_master: Flag = False
     """With --psync: also of a master that has no replica; it forks for it."""
     access: AccessOptions = NO_OPTIONS
+    mode: Literal["strict", "permissive"] = "permissive"
+    """Files: set bad records aside in bronze/bad_records and go on (permissive, exit code 3), or stop the command that reads them (strict)."""
     dry_run: Flag = False
     """Files: print the commands that read them and run none."""
     snapshot: str = "look"

@@ -60,6 +60,18 @@ def compiled_since(unix_time: float) -> str:
         return ""
 
 
+def compiling_notice() -> str:
+    """A line for users whose first read will compile, empty where code was kept before: Spark shows nothing of what its workers do."""
+    try:
+        kept = any(_CODE_FOLDER.search(folder.name) for folder in os.scandir(_own_folder()))
+    except OSError:
+        kept = False
+    notice = (
+        "slotscope: the first read compiles native code for a minute or two, once; `slotscope setup` does it in advance"
+    )
+    return "" if kept else f"{notice}\n"
+
+
 def wait_turn(path: str) -> Callable[[], object]:
     """Wait until no other process of this machine compiles what is kept at *path*; call what it returns when that is there."""
     try:

@@ -35,7 +35,7 @@ LINE_CHARS_MAX = 1000
 
 SEE_HELP = " (see --help)"
 OF_SPARK = frozenset(["pyspark", "py4j", "delta", "pandas"])
-NEEDS_SPARK = 'this needs Spark: pip install "slotscope[spark]"'
+NEEDS_SPARK = 'this needs Spark: install the extra "spark": pip install ".[spark]" in the clone'
 """Everything else runs without these packages: what imports one of them does so when its command runs, and this is its error."""
 
 _OURS = re.compile(

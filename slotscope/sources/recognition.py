@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -33,6 +33,8 @@ KEY_LINES_SHARE: Final = 0.8
 """A text of which so many lines are one word is taken for a list of keys."""
 LOG_LINES_SHARE: Final = 0.1
 """A text with more lines of servers than this is a log of servers: other programs write into the same export."""
+JSON_LINES_SHARE: Final = 0.2
+"""A text of which so many lines are of one kind is taken for that kind: polls of several commands often share a file."""
 KEY_COLUMNS: Final = frozenset(("key", "key_base64"))
 SHOWN_BYTES: Final = 12
 
@@ -85,14 +87,17 @@ class Beginning(NamedTuple):
         return lines if self.whole or len(lines) < 2 else lines[:-1]
 
     @property
+    def objects(self) -> list[dict[str, Any]]:
+        """The first lines as JSON objects, empty ones for lines that are none; nothing where the first line is none."""
+        if self.data.lstrip()[:1] != b"{":
+            return []
+        objects = [_object(line) for line in self.lines if line.strip()]
+        return objects if objects and objects[0] else []
+
+    @property
     def members(self) -> dict[str, Any]:
         """The first line as a JSON object, empty if it is none."""
-        if self.data.lstrip()[:1] != b"{":
-            return {}
-        with suppress(ValueError, RecursionError):
-            told = json.loads(next((line for line in self.lines if line.strip()), b""))
-            return told if isinstance(told, dict) else {}
-        return {}
+        return next(iter(self.objects), {})
 
 
 _MAGIC_CAPTURES: Final = (
@@ -121,8 +126,11 @@ def _is_capture_with(*words: bytes) -> Callable[[Beginning], bool]:
     return test
 
 
-def _has(*names: str) -> Callable[[Beginning], bool]:
-    return lambda file: any(name in file.members for name in names)
+def _object(line: bytes) -> dict[str, Any]:
+    with suppress(ValueError, RecursionError):
+        value = json.loads(line)
+        return value if isinstance(value, dict) else {}
+    return {}
 
 
 def _is_manifest(file: Beginning) -> bool:
@@ -134,12 +142,7 @@ def _is_manifest(file: Beginning) -> bool:
     return False
 
 
-def _is_bus_lines(file: Beginning) -> bool:
-    return file.members.get("row") in ("message", "connection", "gap", "unknown")
-
-
-def _is_polls(file: Beginning) -> bool:
-    members = file.members
+def _is_poll(members: dict[str, Any]) -> bool:
     text = next((members[name] for name in TEXT_NAMES if name in members), None)
     return isinstance(text, str) and any(name in members for name in TIME_NAMES)
 
@@ -148,12 +151,33 @@ def _is_metrics(file: Beginning) -> bool:
     return file.data.lstrip()[:1] in (b"{", b"[") and _METRIC.search(file.data) is not None
 
 
-def _is_sentinel_polls(file: Beginning) -> bool:
-    return file.members.get("kind") == "sentinel" and "masters" in file.members
+JSON_SIGNS: Final[Mapping[FileKind, Callable[[dict[str, Any]], bool]]] = {
+    FileKind.BUS_LINES: lambda members: members.get("row") in ("message", "connection", "gap", "unknown"),
+    FileKind.NODE_POLLS: _is_poll,
+    FileKind.SENTINEL_POLLS: lambda members: members.get("kind") == "sentinel" and "masters" in members,
+    FileKind.INFO: lambda members: any(isinstance(members.get(name), str) for name in INFO_NAMES),
+    FileKind.KEYS_JSONL: lambda members: not KEY_COLUMNS.isdisjoint(members),
+}
+"""Each kind of JSON lines with the test of one line."""
 
 
-def _is_info(file: Beginning) -> bool:
-    return bool(_INFO.match(file.data)) or any(isinstance(file.members.get(name), str) for name in INFO_NAMES)
+def _are_lines_of(kind: FileKind) -> Callable[[Beginning], bool]:
+    """Whether enough of the first lines are of *kind*: one line alone, the first or another, decides nothing."""
+
+    def test(file: Beginning) -> bool:
+        objects = file.objects
+        return bool(objects) and sum(map(JSON_SIGNS[kind], objects)) >= JSON_LINES_SHARE * len(objects)
+
+    return test
+
+
+def _other_lines(file: Beginning, kind: FileKind) -> str:
+    """How many of the first lines of JSON are not of *kind*, in words; empty for none."""
+    if kind not in JSON_SIGNS:
+        return ""
+    objects = file.objects
+    others = len(objects) - sum(map(JSON_SIGNS[kind], objects))
+    return f"{others} of the first {len(objects)} lines are something else" if objects and others else ""
 
 
 def _log_rows(file: Beginning) -> list[LogRow]:
@@ -215,12 +239,12 @@ SIGNS: Final[tuple[tuple[FileKind, Callable[[Beginning], bool]], ...]] = (
     (FileKind.OTHER_CAPTURE, lambda file: file.data.startswith(_MAGIC_CAPTURES)),
     (FileKind.AOF_MANIFEST, _is_manifest),
     (FileKind.AOF, lambda file: bool(_COMMAND.match(file.data))),
-    (FileKind.BUS_LINES, _is_bus_lines),
+    (FileKind.BUS_LINES, _are_lines_of(FileKind.BUS_LINES)),
     (FileKind.METRICS, _is_metrics),
-    (FileKind.NODE_POLLS, _is_polls),
-    (FileKind.SENTINEL_POLLS, _is_sentinel_polls),
-    (FileKind.INFO, _is_info),
-    (FileKind.KEYS_JSONL, _has(*KEY_COLUMNS)),
+    (FileKind.NODE_POLLS, _are_lines_of(FileKind.NODE_POLLS)),
+    (FileKind.SENTINEL_POLLS, _are_lines_of(FileKind.SENTINEL_POLLS)),
+    (FileKind.INFO, lambda file: bool(_INFO.match(file.data)) or _are_lines_of(FileKind.INFO)(file)),
+    (FileKind.KEYS_JSONL, _are_lines_of(FileKind.KEYS_JSONL)),
     (FileKind.SENTINEL_LOG, lambda file: any(row.role == "X" for row in _log_rows(file))),
     (FileKind.SERVER_LOG, lambda file: bool(_log_rows(file))),
     (FileKind.TOPOLOGY, _is_topology),
@@ -280,7 +304,9 @@ def recognise(path: str) -> Recognised:
         kind = next((kind for kind, test in SIGNS if test(file)), FileKind.UNKNOWN)
     except DecodeError as error:  # further on it is damaged
         return Recognised(path, FileKind.UNKNOWN, error.reason)
-    return Recognised(path, kind, compression if kind is not FileKind.UNKNOWN else _looks(file))
+    if kind is FileKind.UNKNOWN:
+        return Recognised(path, kind, _looks(file))
+    return Recognised(path, kind, ", ".join(filter(None, (compression, _other_lines(file, kind)))))
 
 
 def _looks(file: Beginning) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from jobs.main import ABOUT, COMMANDS, main
+from slotscope.runtime import progress
 from slotscope.runtime.cli import application
 from slotscope.servers import measuring, slot_counts, values, visits
 from tests.benches.clusters import Cluster, running_cluster
@@ -288,6 +289,60 @@ def test_files_that_nothing_reads_are_said_in_a_line_each(tmp_path, capsys):
         "not known: empty",
     ]
     assert "none of these files" in err
+
+
+def test_a_survey_that_takes_long_says_what_goes_on(redis_server, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.0)
+
+    assert run(f"127.0.0.1:{redis_server.port}") == 0
+
+    assert f"slotscope: measuring 127.0.0.1:{redis_server.port}, 0 s so far" in capsys.readouterr().err
+
+
+def polls(*kinds: str) -> str:
+    """Lines of a recording in which several commands share a file: *nodes* lines are polls, others are of no kind that is known."""
+    node = "07c37dfeb235213a872192d90877d0cd55635b91 127.0.0.1:7000@17000 myself,master - 0 0 1 connected 0-16383"
+    lines = {"nodes": {"t": 1795254729.5, "nodes": node}, "start": {"kind": "start", "t": 1795254729}}
+    return "".join(json.dumps(lines[kind]) + "\n" for kind in kinds)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "says"),
+    [
+        (["start", "nodes", "nodes"], "polls of CLUSTER NODES (collect) (1 of the first 3 lines are something else)"),
+        (["nodes"], "polls of CLUSTER NODES (collect)"),
+        (["nodes", *["start"] * 9], "not known: JSON lines with t, nodes"),
+    ],
+)
+def test_json_lines_are_classified_by_more_than_one_line(kinds, says, tmp_path, capsys):
+    """What the first line is decides nothing."""
+    (tmp_path / "some.jsonl").write_text(polls(*kinds))
+
+    run(str(tmp_path / "some.jsonl"), "--dry-run")
+
+    assert capsys.readouterr().out.splitlines()[0] == f"{tmp_path}/some.jsonl: {says}"
+
+
+def test_commands_on_a_folder_set_bad_records_aside_unless_they_are_to_be_strict(tmp_path, capsys):
+    """One foreign line or file does not cost the rest."""
+    (tmp_path / "some.jsonl").write_text(polls("nodes", "start"))
+
+    assert [run(str(tmp_path), "--dry-run", *words) for words in ([], ["--mode", "strict"])] == [0, 0]
+
+    commands = [line for line in capsys.readouterr().out.splitlines() if line.startswith("$ slotscope history")]
+    assert [line.rpartition("--mode ")[2] for line in commands] == ["permissive", "strict"]
+
+
+@pytest.mark.spark
+def test_a_foreign_line_of_a_folder_is_set_aside_and_the_rest_is_read(spark, tmp_path, capsys):
+    (tmp_path / "some.jsonl").write_text(polls("start", "nodes", "nodes"))
+
+    code = run(str(tmp_path / "some.jsonl"), "--root", str(tmp_path / "root"))
+
+    printed = capsys.readouterr()
+    assert code == 3, printed.err
+    assert (tmp_path / "root" / "bronze" / "bad_records").is_dir()
+    assert f"tables and pages are in {tmp_path}/root" in printed.out
 
 
 @pytest.mark.spark

@@ -63,3 +63,13 @@ def test_code_that_came_since_a_time_is_seen_whoever_compiled_it(tmp_path, monke
     assert (before, jars) == ("", "")
     assert compiled_code.compiled_since(kept.stat().st_mtime - 1) == compiled_code.COMPILING
     assert compiled_code.compiled_since(kept.stat().st_mtime + 1) == ""
+
+
+def test_a_first_read_is_announced_until_there_is_compiled_code(monkeypatch, tmp_path):
+    """In a notebook nothing else shows why it takes a minute."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    before = compiled_code.compiling_notice()
+    (tmp_path / "slotscope" / f"kernel-{'0' * 32}").mkdir(parents=True)
+
+    assert before.startswith("slotscope: the first read compiles")
+    assert compiled_code.compiling_notice() == ""
