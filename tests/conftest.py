@@ -202,7 +202,7 @@ class Walk(NamedTuple):
     @property
     def root(self) -> Path:
         """The tables."""
-        return self.folder / "slotscope"
+        return self.folder / "slotscope-data"
 
 
 @pytest.fixture(scope="session")
