@@ -13,10 +13,10 @@ from slotscope.runtime.failure import PROMISE_BROKEN
 def command(cluster: str, /, *, request: Request = Request()) -> int:
     """Balance a live cluster: weigh its slots, plan which should move, show that, and with --apply do it and audit the result.
 
-    Without --apply nothing is changed.  Weights are counts of keys, and memory as CLUSTER SLOT-STATS tells it or as a sample of keys
-    says.  A plan that was begun and not ended is gone on with.  Tables and page are those of rebalance-plan, execute-plan and audit-plan.
-    Exit codes: 0 in place, nothing to do, or a dry run; 2 refused; 11 in place and a promise broken; 12 paused; 13 limits that cannot
-    be met together.
+    Without --apply nothing is changed.  Weights are counts of keys, and memory as CLUSTER SLOT-STATS or MEMORY USAGE of all keys tells it.
+    An unfinished plan is resumed.  Tables and page are those of rebalance-plan, execute-plan and audit-plan.
+    Exit codes: 0 in place, nothing to do, or a dry run; 2 refused; 10 a plan to carry out (--if-needed); 11 in place and a promise broken;
+    12 paused; 13 limits that cannot be met together.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def command(cluster: str, /, *, request: Request = Request()) -> int:
     """
     from rich.console import Console
 
-    from cluster_core.rebalance.audit import is_kept
+    from cluster_core.rebalance.audit import Finding, is_kept
     from slotscope.pipelines.rebalance.execution import tell
     from slotscope.pipelines.rebalance.live import carry_out_chosen, choose_plan
     from slotscope.reports.delivery import deliver
@@ -37,14 +37,20 @@ def command(cluster: str, /, *, request: Request = Request()) -> int:
     said = None if request.json or not is_new else sys.stdout
     report = replace(load_rebalance_report(request.root, stored.plan_id), asked=(cluster, *request.access.words()))
     page = deliver(report, root=request.root, html=request.html, stream=said)
-    executed, findings = carry_out_chosen(cluster, request, stored) if stored.plan.moves else (None, [])
+    only_asked = request.if_needed and not request.apply
+    executed = None
+    findings: list[Finding] = []
+    if stored.plan.moves and not only_asked:
+        executed, findings = carry_out_chosen(cluster, request, stored)
     if request.json:
         told = executed.told if executed is not None else None
         write_json({"page": page, "report": report, "execution": told, "audit": findings}, sys.stdout)
-    elif executed is None:
+    elif not stored.plan.moves:
         sys.stdout.write("nothing to do\n")
     elif findings:
         print_audit(stored, findings, Console(file=sys.stdout))
+    if only_asked and stored.plan.moves:
+        return cli.NEW_PLAN
     if executed is not None and executed.code != cli.OK:
         return executed.code
     if not is_kept(findings):

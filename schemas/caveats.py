@@ -49,6 +49,7 @@ class Code(StrEnum):
     OPS_ESTIMATED = "ops-estimated"
     MEMORY_SAMPLED = "memory-sampled"
     MEMORY_MIXED = "memory-mixed"
+    TOLERANCE_RAISED = "tolerance-raised"
     CAPACITY_NOT_KEPT = "capacity-not-kept"
     CAPACITY_OF_SERVERS = "capacity-of-servers"
     EVICTION = "eviction"

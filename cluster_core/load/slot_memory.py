@@ -10,19 +10,19 @@ A huge key says nothing of keys that were not drawn: where so large ones were dr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import heapq
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
-from cluster_core.load.sampling import HITS_MIN, Draw, Part, estimate_all
-from cluster_core.slots.key_slot import key_slot
+from cluster_core.load.sampling import HITS_MIN, Draw, Part, estimate_all, estimate_groups
+from cluster_core.slots.key_slot import hash_tag, key_slot
 
 HUGE: Final = 50
 """A key of so many times the mean is counted by itself."""
 TRUSTED: Final = (0.8, 1.25)
 """Between these shares of the others' ratio a server's own figure for its data corrects the estimate; beyond, it counts other things."""
-
-
+PARTS_OF_A_SLOT: Final = 10
 DATASET_BYTES_MIN: Final = 64 << 20
 """Of less data, what a server keeps beside its keys is a part that is felt."""
 
@@ -76,6 +76,37 @@ def _counted(part: Part) -> Mapping[int, int]:
         slot = key_slot(draw.key)
         sizes[slot] = sizes.get(slot, 0) + draw.memory_bytes
     return sizes
+
+
+class SlotPart(NamedTuple):
+    """A hash tag with all its keys, or one key, in a slot; a hash tag that was sampled has estimated figures."""
+
+    hash_tag: bytes | None
+    key: bytes | None
+    keys: int
+    memory_bytes: int
+
+
+def parts_of_slots(parts: Sequence[Part], slots: Collection[int]) -> dict[int, list[SlotPart]]:
+    """The heaviest hash tags and keys of *slots*, the heaviest first, as far as their keys were measured."""
+
+    def tags(draw: Draw) -> list[tuple[int, bytes]]:
+        slot, tag = key_slot(draw.key), hash_tag(draw.key)
+        return [(slot, tag)] if tag is not None and slot in slots else []
+
+    found: dict[int, list[SlotPart]] = {slot: [] for slot in slots}
+    for (slot, tag), group in estimate_groups(parts, tags).items():
+        if group.hits > 1:
+            found[slot].append(SlotPart(tag, None, round(group.keys.value), round(group.memory_bytes.value)))
+    for part in parts:
+        for draw in (*part.large, *part.draws):
+            if (slot := key_slot(draw.key)) in slots:
+                found[slot].append(SlotPart(hash_tag(draw.key), draw.key, 1, draw.memory_bytes))
+    return {
+        slot: heapq.nsmallest(PARTS_OF_A_SLOT, set(some), key=lambda part: (-part.memory_bytes, part.key or b""))
+        for slot, some in found.items()
+        if some
+    }
 
 
 def fit_shares(estimates: Sequence[SlotMemory], datasets: Sequence[int]) -> list[SlotMemory] | None:

@@ -90,7 +90,9 @@ class HeavyRow(NamedTuple):
     hash_tag: Annotated[Name | None, "hash tag of the part; null where it has none, or none is known"] = None
     key: Annotated[Name | None, "the key, where one key is the part"] = None
     keys: Annotated[int | None, "keys of the part"] = None
-    bytes: Annotated[int | None, "bytes of the part"] = None
+    bytes: Annotated[
+        int | None, "bytes of the part: in memory where memory is too much or nothing else is known, else of the dump"
+    ] = None
     share: Annotated[float | None, "of the slot's load, 0 to 1"] = None
     part_pieces: Annotated[Small | None, "into how many pieces the tag must be split"] = None
 

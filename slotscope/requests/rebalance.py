@@ -19,7 +19,7 @@ class Request(TableOptions, GoalOptions, MoveOptions):
     """Id of a stored plan to carry out, or the beginning of it, or latest. Default: the one that was begun and not ended, else a new one; with --rollback the one whose slots moved last."""
     new: Flag = False
     """Make a new plan, whatever was begun."""
-    seconds: float = 20.0
+    seconds: float = 600.0
     """Time for measuring keys, at most, where the servers do not count memory by slot; all keys are measured where that is enough, else a sample."""
     rate: float | None = None
     """Commands a second to a node, at most, until slots move. Default: as many as take a quarter of a server's time."""

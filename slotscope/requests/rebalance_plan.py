@@ -8,8 +8,8 @@ from cyclopts import Parameter
 from slotscope.requests.options import Common, Flag, Paths, options
 from slotscope.runtime.program import LATEST
 
-GAIN_MIN_IF_NEEDED = 0.005
-"""A scheduled report leaves alone what would bring less than this of a fair share."""
+GAIN_MIN = 0.005
+"""A plan that would lower the heaviest master by less than this of a fair share is not proposed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,9 @@ class GoalOptions:
     placement: str | None = None
     """TOML or JSON file with weights, capacities, zones, pinned slots, nodes that drain, join or are left out."""
     gain_min: float | None = None
-    """Leave masters alone that are over by less than this share of a fair share. Default: 0, with --if-needed 0.005."""
+    """Propose no plan that lowers the heaviest master by less than this share of a fair share. Default: 0.005, or the error of the loads, if that is more."""
+    if_needed: Flag = False
+    """Exit with 0 where no slot has to move, with 10 where there is a plan to carry out."""
     headroom: float = 0.25
     """Part of the tolerance that a plan leaves free below the limits, so that the first write does not break them; 0 to 1. Where memory is
     estimated, as much as that may be off, up to half."""
@@ -60,7 +62,7 @@ class GoalOptions:
     @property
     def least_gain(self) -> float:
         """The share of a fair share below which a master is left alone."""
-        return self.gain_min or 0.0
+        return GAIN_MIN if self.gain_min is None else self.gain_min
 
 
 @options
@@ -85,8 +87,6 @@ class Request(Common, GoalOptions):
     """Weight of a new window for ewma."""
     window: float = 60.0
     """Seconds of one window of MONITOR."""
-    if_needed: Flag = False
-    """End with 0 where nothing has to move, with 10 where there is a plan to carry out."""
     allow_partial: Flag = False
     """Plan although some of the snapshot's inputs could not be read; the plan, and all that is done with it, says so. Ends with 3."""
 
@@ -104,8 +104,3 @@ class Request(Common, GoalOptions):
     def can_do_without_snapshot(self) -> bool:
         """Whether polls say enough where there is no snapshot."""
         return not self.snapshot and bool(self.slot_stats)
-
-    @property
-    def least_gain(self) -> float:
-        """The share of a fair share below which a master is left alone."""
-        return self.gain_min if self.gain_min is not None else GAIN_MIN_IF_NEEDED if self.if_needed else 0.0

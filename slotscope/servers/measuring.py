@@ -36,6 +36,7 @@ VALUES_SHARE: Final = 0.3
 """Part of the time for values, where they are read."""
 PILOT_SHARE: Final = 0.2
 """Part of the time after which it is decided whether all keys can be measured."""
+PILOT_S_MAX: Final = 5.0
 SEARCH_SHARE: Final = 0.4
 """Part of the time that is left for large collections, where not all keys are measured."""
 OVERTIME: Final = 1.3
@@ -249,7 +250,12 @@ def _scan_all(nodes: _Nodes, keys: int, tally: _Tally, progress: Progress, until
                 seen.update(named)
         took_s, left_s = time.monotonic() - begun_s, until_s - begun_s
         most_s = left_s * (OVERTIME + progress.share)
-        if not is_last and progress.done and took_s >= left_s * PILOT_SHARE and progress.expected_s(took_s) > most_s:
+        if (
+            not is_last
+            and progress.done
+            and took_s >= min(left_s * PILOT_SHARE, PILOT_S_MAX)
+            and progress.expected_s(took_s) > most_s
+        ):
             return False
     return True
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from cluster_core.load.sampling import Part
 from cluster_core.load.slot_memory import SlotMemory, estimate_slot_memory, fit_shares
 from cluster_core.rebalance.execution.cluster_now import read_server
 from cluster_core.rebalance.execution.refusals import VERSIONS
@@ -44,6 +45,8 @@ class SlotWeights:
     """Whether all servers move slots by jobs of their own; else they go key by key."""
     counted_masters: int = 0
     """Masters that told the memory of their slots."""
+    parts: Sequence[Part] = ()
+    """Keys that were measured."""
 
     @property
     def memory_error(self) -> float | None:
@@ -72,9 +75,11 @@ def weigh_slots(
             if memory and any(count.memory_bytes is None for count in held.values())
         ]
         jobs = jobs_of([(master, _sampled(master, visits)) for master, _ in uncounted])
-        estimates = hold_all(
-            (job.measured, _memory(job, held, until_s)) for job, (_, held) in zip(jobs, uncounted, strict=True)
-        )
+        measured = hold_all((job.measured, _measured(job, until_s)) for job in jobs)
+        estimates = [
+            estimate_slot_memory(parts, {slot: count.keys for slot, count in held.items()})
+            for parts, (_, held) in zip(measured, uncounted, strict=True)
+        ]
     except LinkError as error:
         raise InputError(access.safe(error)) from error
     finally:
@@ -105,7 +110,7 @@ def weigh_slots(
     infos = {visit.me.id: visit.checkup.info for visit in visits if visit.me is not None and visit.me.is_master}
     return SlotWeights(
         _with_zones(topology, visits), loads, estimates, fitted is not None, memory_limits(infos, held), _moves_by_jobs(visits),
-        len(masters) - len(estimates) if memory else 0,
+        len(masters) - len(estimates) if memory else 0, [part for parts in measured for part in parts],
     )  # fmt: skip
 
 
@@ -181,10 +186,10 @@ def _sampled(master: Visit, visits: Sequence[Visit]) -> Visit:
     return sampled
 
 
-def _memory(job: Job, counts: Mapping[int, SlotCount], until_s: float) -> Conversation[SlotMemory]:
+def _measured(job: Job, until_s: float) -> Conversation[list[Part]]:
     parts, why, _ = yield from measure_parts(job, until_s)
     if why:
         raise InputError(
             f"{job.measured.address}: keys cannot be measured: {why}; --resources keys balances by their number alone"
         )
-    return estimate_slot_memory(parts, {slot: count.keys for slot, count in counts.items()})
+    return parts

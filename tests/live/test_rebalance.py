@@ -18,7 +18,7 @@ from redis.cluster import RedisCluster
 from cluster_core.slots.key_slot import key_slot
 from jobs import main as program
 from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS, REBALANCE_LOAD, REBALANCE_PLANS
-from slotscope.runtime.failure import BAD_INPUT, OK, PAUSED, PROMISE_BROKEN
+from slotscope.runtime.failure import BAD_INPUT, NEW_PLAN, OK, PAUSED, PROMISE_BROKEN
 from slotscope.runtime.storage.delta_files import exists, read_rows
 from tests.benches.clusters import Cluster, knows, running_cluster, topology_of
 from tests.benches.live_runs import REPOSITORY, carry_out_until_closing, open_hours, wait_for_commits
@@ -34,6 +34,7 @@ from tests.benches.moving_cluster import (
 )
 from tests.benches.program import without_progress
 from tests.benches.servers import redis_62_binary, redis_binary, running, valkey_binary, wait_for
+from tests.benches.skewed_load import load_hot_tag
 
 KEYS = 6_000
 """So few that each is measured."""
@@ -189,6 +190,45 @@ def test_servers_that_are_all_full_are_named_with_their_figures_and_a_plan_made_
     assert "impossible: the data is " in line
     assert re.search(r"3 masters use [\d,]+ bytes of [\d,]+ of maxmemory, and may use 95% of it", line)
     assert line.endswith("raise maxmemory or add masters")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("binary", [redis_binary, valkey_binary])
+def test_an_idle_cluster_comes_to_rest_though_one_tag_is_heavier_than_a_master(binary, tmp_path, capsys):
+    """The tag is named, what moves is what was measured, and from the second of five runs on nothing moves."""
+    server = binary()
+    if server is None:
+        pytest.skip("the server is not installed")
+    with running_cluster(server, masters=6) as cluster:
+        load_hot_tag(cluster, 60_000, tagged=14_000, sorted_sets=12, members=4_000)
+        ids = [node.call("CLUSTER", "MYID").decode() for node in cluster.masters]
+        said, owners = [], []
+        for _ in range(5):
+            assert rebalance(tmp_path, cluster, "--apply") == OK
+            said.append(" ".join(capsys.readouterr().out.split()))
+            owners.append(owners_of(cluster.masters[0]))
+        truth = measure(cluster)
+        before = dict(zip(ids, map(cluster.slots_of, range(6)), strict=True))
+
+    audit = {row["aspect"]: row for row in read_rows(str(tmp_path), PLAN_AUDITS) if row["aspect"] == "moved"}
+    moved = sum(
+        size
+        for slot, size in enumerate(truth.bytes)
+        if not before[owners[0][slot]][0] <= slot <= before[owners[0][slot]][1]
+    )
+    assert "No move can balance this cluster: {tenant:acme} (slot 1612) alone is " in said[0]
+    assert "The plan kept what it promised." in said[0]
+    assert audit["moved"]["measured"] == pytest.approx(moved, rel=0.01)
+    assert owners[1:] == owners[:-1]
+    assert all("Balanced as far as possible: {tenant:acme} (slot 1612) alone is " in words for words in said[1:])
+
+
+@pytest.mark.slow
+def test_whether_a_live_cluster_needs_a_plan_is_asked_without_a_dry_run(redis7, tmp_path, capsys):
+    """10 where there is a plan to carry out, and nothing about how it would be; 0 where there is none."""
+    assert rebalance(tmp_path, redis7, "--if-needed", "--tolerance", "0.001") == NEW_PLAN
+    assert "SETSLOT" not in capsys.readouterr().out
+    assert rebalance(tmp_path, redis7, "--if-needed", "--tolerance", "5") == OK
 
 
 @pytest.mark.slow

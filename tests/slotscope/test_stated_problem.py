@@ -41,3 +41,27 @@ def test_an_error_matters_by_the_tolerance_of_memory_and_only_where_memory_is_ba
 def test_who_wants_no_headroom_gets_none_and_who_wants_more_gets_that() -> None:
     assert headroom(0.009, headroom=0.0) == 0.0
     assert headroom(0.009, headroom=0.8) == 0.8
+
+
+def stated(memory_error: float | None, **wishes: object) -> tuple[float, float, list[str]]:
+    """Tolerance of memory, least gain and what is said, where memory may be off by *memory_error*."""
+    request = Request(**wishes)  # type: ignore[arg-type]
+    found = state_problem(request, Inputs(read_nodes(NODES.encode()), LOADS, memory_error=memory_error))
+    said = [caveat.text for caveat in found.warnings if caveat.code == "tolerance-raised"]
+    return found.problem.tolerance["memory_bytes"], float(found.problem.gain_min), said  # type: ignore[index]
+
+
+def test_the_tolerance_is_raised_to_the_error_of_memory_and_that_is_said() -> None:
+    """±57 % allow no promise of 2 %; an error that is small beside the tolerance changes nothing."""
+    assert stated(0.57)[:2] == (0.57, 0.57)
+    assert "so no plan can promise a tolerance of 2.0%: it is raised to 57.0%" in stated(0.57)[2][0]
+    assert stated(0.004) == (0.02, 0.005, [])
+    assert stated(0.57, resources=("memory",), tolerance=("0.6",))[0] == 0.6
+
+
+def test_a_plan_must_gain_more_than_loads_may_be_off() -> None:
+    """At least half a per cent of a fair share, unless another least gain is asked for."""
+    assert stated(0.0)[1] == 0.005
+    assert stated(0.015)[1] == 0.015
+    assert "only where it lowers the heaviest master by more" in stated(0.015)[2][0]
+    assert stated(None, gain_min=0.0)[1] == 0.0

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from cluster_core.load.sampling import Part
 from cluster_core.load.unread import WHOLE, FileUnread, Unread, together
 from cluster_core.memory.basis import Exactness, MemoryBasis
 from cluster_core.rebalance.goal.outlook import Growth
@@ -19,7 +20,7 @@ from cluster_core.topology.node import Topology
 from cluster_core.topology.reader import read_topology
 from schemas.activity import SLOT_ACTIVITY
 from schemas.bronze import BAD_RECORDS
-from schemas.caveats import Caveat
+from schemas.caveats import Caveat, Code
 from slotscope.pipelines.rebalance.input_caveats import (
     estimated_load,
     foreign_load,
@@ -61,6 +62,8 @@ ACTIVITIES = ("ops", "cpu_usec")
 """Measures of operations; the first that is known is balanced unless the user says otherwise."""
 SETSLOT_COST = 0.05
 """Slot ranges that one more moved slot weighs where slots move key by key: each takes commands to every master."""
+ERROR_SHARE_MAX = 1 / 3
+"""Part of a tolerance that the error of loads may reach before the tolerance is raised to the error."""
 ERROR_HEADROOM_MAX = 0.5
 """Part of the tolerance that is left free at most because memory is an estimate."""
 SHORT = {"bytes": "serialized_bytes", "memory": "memory_bytes", "cpu": "cpu_usec"}
@@ -70,7 +73,7 @@ _SHARE = re.compile(r"(\d+(?:\.\d*)?(?:e-?\d+)?|\.\d+)(%?)")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A problem, who its masters are, and what was noticed on the way: *unread* of its inputs; *others* are loads that are known, too."""
+    """A problem, who its masters are, and what was noticed on the way: *unread* of its inputs; *others* are loads that are known, too; *parts* are keys measured at live servers."""
 
     problem: Problem
     nodes: list[PlannedNode]
@@ -87,6 +90,7 @@ class Found:
     growth: Growth | None = None
     memory_error: float | None = None
     replica_zones: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    parts: Sequence[Part] = ()
 
     def write(self, root: str) -> None:
         """Write what the files about slots said, and what in them could not be read."""
@@ -103,7 +107,7 @@ class Inputs:
     """What is known of a cluster, whoever told it: its topology, *loads* by resource and what *memory* of them rests on.
 
     *capacity* are limits by node id and resource that servers told of themselves; a placement comes before them.  *memory_error* is the
-    share by which the memory of a master may be off where keys of live servers were measured.
+    share by which the memory of a master may be off where keys of live servers were measured; *parts* are these keys.
     """
 
     topology: Topology
@@ -117,6 +121,7 @@ class Inputs:
     growth: Growth | None = None
     capacity: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     memory_error: float | None = None
+    parts: Sequence[Part] = ()
 
 
 def find_inputs(request: Request, spark: SparkSession | None) -> Found:
@@ -177,14 +182,16 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
     cost = _cost(goal, resources)
     others = {name: list(load) for name, load in loads.items() if name not in resources and any(load)}
     tolerance = read_tolerance(goal.tolerance, [*resources, *others])
+    error = (inputs.memory_error or 0.0) if "memory_bytes" in resources else 0.0
+    raised = _raised_tolerance(tolerance, error)
     memory_tolerance = tolerance["memory_bytes"] if "memory_bytes" in resources else 0.0
     masters, nodes = masters_of(inputs.topology, placement, resources, inputs.capacity)
     owners = owners_of(inputs.topology)
     problem = Problem(
         {name: loads[name] for name in resources}, owners, masters, cost=cost,
         tolerance={name: tolerance[name] for name in resources}, pinned=placement.pinned,
-        headroom=_headroom(goal.headroom, inputs.memory_error or 0.0, memory_tolerance), bytes_budget=_share(goal.bytes_budget, "--bytes-budget"), slot_cost=SETSLOT_COST if goal.path == "setslot" else 0,
-        gain_min=goal.least_gain, zone_share_max=placement.zone_share_max,
+        headroom=_headroom(goal.headroom, error, memory_tolerance), bytes_budget=_share(goal.bytes_budget, "--bytes-budget"), slot_cost=SETSLOT_COST if goal.path == "setslot" else 0,
+        gain_min=max(goal.least_gain, error), zone_share_max=placement.zone_share_max,
         zone_masters_max=placement.zone_masters_max, iterations=goal.iterations,
     )  # fmt: skip
     if goal.seed is not None:
@@ -193,7 +200,7 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
         TimeModel() if goal.bytes_per_s is None else TimeModel(bytes_per_s=_positive(goal.bytes_per_s, "--bytes-per-s"))
     )
     warnings = [
-        *memory_basis(inputs.memory, resources), *estimated_load(resources), *inputs.warnings,
+        *raised, *memory_basis(inputs.memory, resources), *estimated_load(resources), *inputs.warnings,
         *left_out(inputs.activity, inputs.topology, nodes), *unchecked_capacity(capped, resources, loads),
     ]  # fmt: skip
     return Found(
@@ -201,7 +208,7 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
         TOLERANCES if compared is None else compared, inputs.snapshot_id, inputs.activity, inputs.combined, inputs.unread,
         others, {name: tolerance[name] for name in others}, warnings,
         None if goal.time_limit is None else _positive(goal.time_limit, "--time-limit"), inputs.growth,
-        inputs.memory_error, replica_zones(inputs.topology),
+        inputs.memory_error, replica_zones(inputs.topology), inputs.parts,
     )  # fmt: skip
 
 
@@ -327,6 +334,20 @@ def _headroom(value: float, memory_error: float, tolerance: float) -> float:
     if not 0 <= value <= 1:
         raise InputError(f"--headroom {value}: must be from 0 to 1")
     return max(value, min(memory_error / tolerance, ERROR_HEADROOM_MAX)) if value and tolerance else value
+
+
+def _raised_tolerance(tolerance: dict[str, float], error: float) -> list[Caveat]:
+    """Raise the tolerance of memory in *tolerance* where its *error* leaves no room for a promise; return what to say about that."""
+    asked = tolerance.get("memory_bytes", 0.0)
+    if error <= asked * ERROR_SHARE_MAX:
+        return []
+    known = f"memory of a master is known to ±{error:.1%}"
+    if error <= asked:
+        words = f"{known}: a plan is proposed only where it lowers the heaviest master by more"
+        return [Caveat.note(Code.TOLERANCE_RAISED, words, "memory_bytes")]
+    tolerance["memory_bytes"] = error
+    words = f"{known}, so no plan can promise a tolerance of {asked:.1%}: it is raised to {error:.1%}; more --seconds measure more keys"
+    return [Caveat.warning(Code.TOLERANCE_RAISED, words, "memory_bytes")]
 
 
 def _positive(value: float, option: str) -> float:

@@ -82,6 +82,7 @@ def choose_plan(cluster: str, request: Request) -> Chosen:
             weights.topology, weights.loads, snapshot_id=LIVE, growth=growth, memory_error=weights.memory_error,
             warnings=[*memory_caveats(weights), *memory_limit_caveats(weights.limits), *of_growth],
             capacity={node: {"memory_bytes": size} for node, size in weights.limits.capacity.items()},
+            parts=weights.parts,
         )  # fmt: skip
         goal = request if weights.moves_by_jobs or request.path != "auto" else replace(request, path="setslot")
         asked_ms = time.time_ns() // 10**6

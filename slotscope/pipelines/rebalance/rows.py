@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from cluster_core.load.sampling import Part
+from cluster_core.load.slot_memory import parts_of_slots
 from cluster_core.rebalance.goal.outlook import Growth, look_ahead
 from cluster_core.rebalance.goal.problem import Scaled, exact
-from cluster_core.rebalance.goal.targets import HeavySlot, Targets, rehost
+from cluster_core.rebalance.goal.targets import Targets, rehost
 from cluster_core.rebalance.plan import Plan, count_ranges, slot_ranges
 from cluster_core.rebalance.planner import pieces_of_tag
 from cluster_core.rebalance.search.account import never
@@ -60,7 +62,8 @@ def store_plan(root: str, found: Found, *, join_ranges: bool, now_ms: int | None
     )  # fmt: skip
     made = made.created_first(_created_at_ms(root, made.stored.plan_id))
     found.write(root)
-    parts = heavy_parts(root, found.snapshot_id, made.stored.plan.heavy)
+    heavy_slots = {heavy.slot for heavy in made.stored.plan.heavy}
+    parts = measured_parts(found.parts, heavy_slots) or heavy_parts(root, found.snapshot_id, heavy_slots)
     warnings = [
         *find_partial(found.unread),
         *found.warnings,
@@ -282,23 +285,28 @@ def _tolerance_rows(made: MadePlan) -> list[ToleranceRow]:
     return [row(other.tolerance, other.plan, other.estimated_s) for other in made.alternatives]
 
 
-def heavy_parts(root: str, snapshot_id: str, heavy: Sequence[HeavySlot]) -> dict[int, list[Row]]:
-    """Return the heaviest hash tags and keys of the slots of *heavy*, as the snapshot's tables list them, heaviest first."""
-    slots = {h.slot for h in heavy}
+def heavy_parts(root: str, snapshot_id: str, slots: Collection[int]) -> dict[int, list[Row]]:
+    """Return the hash tags and keys of *slots* that the snapshot's tables list."""
     if not slots or not snapshot_id or not delta_files.exists(root, HASH_TAGS):
         return {}
     parts: dict[int, list[Row]] = {}
     for row in read_rows(root, HASH_TAGS, snapshot_id=snapshot_id):
         if row["slot"] in slots and row["keys"] > 1:
-            part = {"hash_tag": row["hash_tag"], "key": None, "keys": row["keys"], "bytes": row["serialized_bytes"]}
-            parts.setdefault(row["slot"], []).append(part)
+            parts.setdefault(row["slot"], []).append({**_part(row), "key": None, "keys": row["keys"]})
     for row in read_rows(root, BIG_KEYS, snapshot_id=snapshot_id, scope="slot"):
         if row["slot"] in slots:
-            part = {"hash_tag": row["hash_tag"], "key": row["key"], "keys": 1, "bytes": row["serialized_bytes"]}
-            parts.setdefault(row["slot"], []).append(part)
-    for listed in parts.values():
-        listed.sort(key=lambda part: (-(part["bytes"] or 0), -part["keys"], part["key"] or b""))
+            parts.setdefault(row["slot"], []).append({**_part(row), "key": row["key"], "keys": 1})
     return parts
+
+
+def _part(row: Row) -> Row:
+    return {name: row[name] for name in ("hash_tag", *BYTES)}
+
+
+def measured_parts(parts: Sequence[Part], slots: Collection[int]) -> dict[int, list[Row]]:
+    """Return the hash tags and keys of *slots* among keys that were measured at live servers."""
+    found = parts_of_slots(parts, slots) if slots else {}
+    return {slot: [{**part._asdict(), "serialized_bytes": None} for part in some] for slot, some in found.items()}
 
 
 def _heavy_rows(made: MadePlan, parts: Mapping[int, Sequence[Row]]) -> list[Row]:
@@ -311,13 +319,16 @@ def _heavy_rows(made: MadePlan, parts: Mapping[int, Sequence[Row]]) -> list[Row]
         load = float(problem.loads[heavy.resource][heavy.slot])
         target = (1 + scaled.tolerance[r]) * targets.fair[n][r] / scaled.units[r]
         head = HeavyRow(heavy.slot, scaled.masters[n].id, heavy.resource, float(heavy.ratio), heavy.pieces)
-        listed = parts.get(heavy.slot, [])[:PARTS_LISTED]
+        name = heavy.resource
+        known = sorted(parts.get(heavy.slot, ()), key=lambda part: (-(part.get(name) or 0), -part["keys"], part["key"] or b""))  # fmt: skip
+        listed = known[:PARTS_LISTED]
         rows += [head._asdict()] if not listed else []
         for rank, part in enumerate(listed, 1):
-            weight = part["keys"] if heavy.resource == "keys" else part["bytes"] if heavy.resource in BYTES else None
-            share = weight / load if weight is not None and load else None
+            weight = part.get(name)
+            share = min(weight / load, 1.0) if weight is not None and load else None
             pieces = pieces_of_tag(weight, target) if weight is not None and target and part["key"] is None else None
-            texts = {f"{name}_text": key_text(part[name]) for name in ("hash_tag", "key") if part.get(name) is not None}
-            told = {"rank": rank, "share": share, "part_pieces": pieces}
-            rows.append({**head._asdict(), **part, **texts, **told})
+            texts = {f"{one}_text": key_text(part[one]) for one in ("hash_tag", "key") if part.get(one) is not None}
+            size = part["memory_bytes"] if name == "memory_bytes" or part["serialized_bytes"] is None else part["serialized_bytes"]  # fmt: skip
+            row = {"hash_tag": part["hash_tag"], "key": part["key"], "keys": part["keys"], "bytes": size}
+            rows.append({**head._asdict(), **row, **texts, "rank": rank, "share": share, "part_pieces": pieces})
     return rows

@@ -99,7 +99,9 @@ def render_rebalance_html(report: RebalanceReport) -> str:
         "batches_shown": BATCHES_SHOWN,
         "targets_shown": TARGETS_SHOWN,
         "ticket": ticket(report),
+        "seconds": say.seconds(report),
         "by_hand_words": say.by_hand_words(report),
+        "bound_words": say.bound_words(report),
         "no_parts_words": no_parts_words(report.meant) if report.meant else "",
         "ranges": lambda transfer: say.ranges_text(transfer.ranges, RANGES_SHOWN),
         **{

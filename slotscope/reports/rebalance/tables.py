@@ -14,6 +14,7 @@ from cluster_core.rebalance.stored_plan import StoredPlan
 from schemas import rebalance
 from schemas.caveats import Caveat, Code
 from schemas.table import Table
+from slotscope.plans.growth import LIVE
 from slotscope.plans.stored_plans import epoch_ms, find_plan, plan_rows, read_stored_plan
 from slotscope.reports.rebalance import report as said
 from slotscope.reports.rebalance.conflicts import limit_warnings
@@ -23,6 +24,7 @@ from slotscope.runtime import text
 from slotscope.runtime.storage.delta_files import exists, read_rows
 
 Row = Mapping[str, Any]
+SLOTS_NAMED = 5
 RECOMMENDED = "recommended"
 """What the plan itself is called among the budgets."""
 
@@ -60,6 +62,7 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> said.RebalanceR
         host_cases=_host_cases(plan),
         history=_history(root, own_id, row["created_at"]),
         meant=load_consequences(root, stored) if plan.moves else None,
+        key_by_key=stored.problem.slot_cost > 0 if stored.snapshot_id == LIVE else None,
     )
 
 
@@ -72,9 +75,12 @@ def _warnings(stored: StoredPlan) -> list[Caveat]:
     plan = stored.plan
     found = limit_warnings(stored)
     if plan.heavy:
-        slots = len({heavy.slot for heavy in plan.heavy})
-        verb = "is" if slots == 1 else "are"
-        words = f"{text.plural(slots, 'slot')} that cannot be divided {verb} heavier than a master may be; see the heavy slots."
+        slots = sorted({heavy.slot for heavy in plan.heavy})
+        verb = "is" if len(slots) == 1 else "are each"
+        named = ", ".join(map(str, slots[:SLOTS_NAMED])) + (", …" if len(slots) > SLOTS_NAMED else "")
+        words = (
+            f"{text.plural(len(slots), 'slot')} ({named}) {verb} heavier than a master may be and cannot be divided."
+        )
         found.append(Caveat.note(Code.HEAVY_SLOTS, words))
     return found
 

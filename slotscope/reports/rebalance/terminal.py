@@ -7,7 +7,6 @@ import heapq
 from rich.console import Console
 from rich.text import Text
 
-from cluster_core.rebalance.plan import PlanVerdict
 from slotscope.reports.ink import Cell, Ink
 from slotscope.reports.rebalance import words as say
 from slotscope.reports.rebalance.report import HeavyPart, PlanNode, RebalanceReport
@@ -46,9 +45,7 @@ def _print_verdict(report: RebalanceReport, ink: Ink) -> None:
     ink.title(f"plan {report.plan_id}", f" · snapshot {report.snapshot_id}" if report.snapshot_id else "")
     ink.line(ink.words(say.headline(report), "bold"))
     ink.line(ink.words(say.reason(report), "dim"))
-    reached = "" if report.verdict in (PlanVerdict.MOVE, PlanVerdict.BALANCED) else " to come as close"
-    of = " (of what was read)" if report.is_partial else ""
-    figures = [f"at least {say.amount(report.cost, report.bound)} must move{reached}, proven{of}"]
+    figures = [say.bound_words(report)]
     if report.acts:
         figures = [
             *figures,
@@ -80,8 +77,8 @@ def _print_balance(report: RebalanceReport, ink: Ink) -> None:
     for reach in [*report.reaches, *report.watched]:
         over = "red" if reach.before > reach.limit else ""
         ends = "bold" if reach.balanced else "yellow" if reach.after > min(reach.limit, reach.before) else ""
-        why = " relaxed to the floor" if reach.relaxed else ""
-        words = f"tolerance {say.share_text(reach.tolerance)}{why}" if reach.balanced else "known, not balanced"
+        why = ", raised" if reach.relaxed else ""
+        words = f"tolerance {say.share_text(reach.tolerance)}{why}" if reach.balanced else "not balanced"
         limit = say.factor(reach.limit) if reach.balanced else text.NOTHING
         before, after = ink.words(say.factor(reach.before), over), ink.words(say.factor(reach.after), ends)
         rows.append([say.resource_words(reach.resource), before, "→", after, limit, ink.words(words, "dim")])

@@ -68,7 +68,7 @@ def ticket(report: RebalanceReport) -> str:
         say.headline(report),
         say.reason(report),
         "",
-        f"proven minimum   {say.amount(report.cost, report.bound)}" + (f"; the plan is {say.share_text(report.gap)} above" if report.gap is not None else ""),
+        f"minimum          {say.bound_words(report)}" + (f"; the plan is {say.share_text(report.gap)} above" if report.gap is not None else ""),
         f"slots that move  {text.count(report.moved_slots)}",
         f"slot ranges      {text.count(report.ranges_before)} before, {text.count(report.ranges_after)} after",
         f"time             about {say.time_words(report)}, in {text.plural(report.batches, 'batch', 'batches')}",

@@ -77,15 +77,21 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
+def seconds(report: RebalanceReport) -> float:
+    """What the plan takes by its model on the path of this cluster; as jobs of the servers where nobody asked them."""
+    by_hand = report.meant.seconds_by_path.get(BY_HAND) if report.meant is not None else None
+    return by_hand if report.key_by_key and by_hand is not None else report.estimated_s
+
+
 def time_words(report: RebalanceReport) -> str:
-    """What the plan takes by its model, where servers move slots themselves and where it is done for them: ``0.4 s, key by key 1.2 s``."""
-    return ", ".join([duration(report.estimated_s), *by_hand_words(report)])
+    """The time that the plan takes, and the other path's where it is unknown which this cluster has: ``0.4 s, key by key 1.2 s``."""
+    return ", ".join([duration(seconds(report)), *by_hand_words(report)])
 
 
 def by_hand_words(report: RebalanceReport) -> list[str]:
-    """What it takes key by key, nothing where nothing is known to move: ``key by key 1.2 s``."""
+    """The time key by key where it is unknown whether servers move slots by jobs: ``key by key 1.2 s``."""
     by_hand = report.meant.seconds_by_path.get(BY_HAND) if report.meant is not None else None
-    return [] if by_hand is None else [f"key by key {duration(by_hand)}"]
+    return [] if by_hand is None or report.key_by_key is not None else [f"key by key {duration(by_hand)}"]
 
 
 def ranges_text(ranges: Sequence[tuple[int, int]], limit: int) -> str:
@@ -109,24 +115,68 @@ def caveats(report: RebalanceReport) -> list[str]:
     ]
 
 
+SHARE_OF_CAUSE = 0.5
+"""A hash tag or key with so much of a slot is what makes it heavy."""
+SHORT_NAMES = {"memory_bytes": "memory"}
+
+
+def cause(line: HeavyLine) -> str:
+    """What makes a slot heavy: ``{tenant:acme} (slot 1612)``, or the slot alone."""
+    part = next((part for part in line.parts if (part.share or 0.0) >= SHARE_OF_CAUSE), None)
+    if part is None:
+        return f"slot {line.slot}"
+    name = text.shown(part.key, 40) if part.key is not None else f"{{{text.shown(part.hash_tag or b'', 40)}}}"
+    return f"{name} (slot {line.slot})"
+
+
+def _bound_by(line: HeavyLine) -> str:
+    resource = SHORT_NAMES.get(line.resource, resource_words(line.resource))
+    return f"{cause(line)} alone is {line.ratio:.2f}× a fair share of {resource}"
+
+
 def _verdict(report: RebalanceReport) -> str:
+    share = share_text(report.moved / report.total if report.total else None, digits=1)
+    moves = f"Move {text.plural(report.moved_slots, 'slot')}, {amount(report.cost, report.moved)} ({share} of all)"
+    line = report.binding
+    if line is not None and report.verdict == PlanVerdict.MOVE:
+        reach = next(one for one in report.reaches if one.resource == line.resource)
+        best = "Best possible" if reach.after <= reach.limit else "Best found"
+        return (
+            f"No move can balance this cluster: {_bound_by(line)}. {best}: {reach.before:.2f}× → {reach.after:.2f}×, "
+            f"moves {amount(report.cost, report.moved)}."
+        )
+    if line is not None and report.verdict in (PlanVerdict.BALANCED, PlanVerdict.TOO_SMALL):
+        return f"Balanced as far as possible: {_bound_by(line)}."
     if report.verdict == PlanVerdict.BALANCED:
         return "Nothing to do: every master is within its limits."
     if report.verdict == PlanVerdict.TOO_SMALL:
-        return "Nothing to do: limits are broken, but too little would be gained."
+        return "Balanced as far as possible: no plan lowers the heaviest master by enough."
     if report.verdict == PlanVerdict.CLOSER and not report.acts:
         return "Nothing moves: not every master is within its limits, and nothing better was found."
     if report.verdict == PlanVerdict.IMPOSSIBLE and not report.acts:
         return "These limits cannot be met together, and nothing that moves would bring masters closer to them."
-    share = share_text(report.moved / report.total if report.total else None, digits=1)
-    moves = f"Move {text.plural(report.moved_slots, 'slot')}, {amount(report.cost, report.moved)} ({share} of all)"
+    raised = [reach for reach in report.reaches if reach.relaxed]
+    limits = "; ".join(
+        f"{resource_words(one.resource)} up to {factor(one.limit)}, since slots cannot be divided" for one in raised
+    )
     if report.verdict == PlanVerdict.MOVE:
-        return f"{moves}: every master ends within its limits."
+        return f"{moves}: every master ends within its limits{f' ({limits})' if limits else ''}."
     if report.verdict == PlanVerdict.CLOSER:
         return f"{moves}: masters come closer to their limits, not all reach them."
     if report.verdict == PlanVerdict.IMPOSSIBLE:
         return f"These limits cannot be met together. {moves}: the best found under the least that has to give way."
     return f"{text.printable(report.verdict, 60)}."
+
+
+def bound_words(report: RebalanceReport) -> str:
+    """What has to move, and what that is about: loads as measured, or as estimated."""
+    least = amount(report.cost, report.bound)
+    reached = "" if report.verdict in (PlanVerdict.MOVE, PlanVerdict.BALANCED) else " to come as close"
+    if report.memory_error and is_bytes(report.cost):
+        error = share_text(report.memory_error, digits=1)
+        return f"about {least} must move{reached}, for the loads as estimated (±{error})"
+    of = " (of what was read)" if report.is_partial else ""
+    return f"at least {least} must move{reached}, proven{of}"
 
 
 def reason(report: RebalanceReport) -> str:
@@ -138,15 +188,8 @@ def reason(report: RebalanceReport) -> str:
     if report.verdict == PlanVerdict.BALANCED:
         return f"Closest to its limit: {now}, {factor(worst.limit)} are allowed. Planned again, it stays so until loads change."
     if report.verdict == PlanVerdict.TOO_SMALL:
-        least = (
-            f"{share_text(report.gain_min)} of a fair share (gain_min)"
-            if report.gain_min
-            else "a twentieth of what is over"
-        )
-        return (
-            f"{now}, {factor(worst.limit)} are allowed; the best plan found would lower it by less than {least},"
-            " so slots stay where they are and the report does not churn."
-        )
+        least = f"{share_text(report.gain_min)} of a fair share" if report.gain_min else "a twentieth of what is over"
+        return f"{now}, {factor(worst.limit)} are allowed; the best plan found lowers it by less than {least} (--gain-min)."
     if not report.acts:
         return f"Furthest from its limit: {now}, {factor(worst.limit)} are allowed."
     drained = [node for node in report.nodes if node.role == "drained" and node.slots_before]
@@ -303,7 +346,7 @@ def remedy(line: HeavyLine) -> str:
             "One key: no hash tag divides it. Split its value over several keys, let replicas or a client cache serve its reads,"
             " or leave it a master of its own."
         )
-    return f"Its keys must be spread over {text.plural(line.pieces, 'slot')}; which they are is not known: give dumps or key lists."
+    return f"Spread its keys over {text.plural(line.pieces, 'slot')}. Unknown which keys: plan from dumps, or measure memory."
 
 
 def shell_word(word: str) -> str:

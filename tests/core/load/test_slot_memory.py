@@ -7,7 +7,14 @@ import random
 import pytest
 
 from cluster_core.load.sampling import Draw, Part
-from cluster_core.load.slot_memory import DATASET_BYTES_MIN, SlotMemory, estimate_slot_memory, fit_shares
+from cluster_core.load.slot_memory import (
+    DATASET_BYTES_MIN,
+    SlotMemory,
+    SlotPart,
+    estimate_slot_memory,
+    fit_shares,
+    parts_of_slots,
+)
 from cluster_core.slots.key_slot import key_slot
 
 TAGS = [b"{%d}" % number for number in range(50)]
@@ -69,6 +76,21 @@ def test_one_huge_key_is_counted_once():
 
 def test_without_a_draw_nothing_is_known():
     assert estimate_slot_memory([], {5: 0}) == SlotMemory({5: 0}, 0.0, 0, 0)
+
+
+def test_the_parts_of_a_slot_are_its_tags_and_keys_the_heaviest_first():
+    """Keys of other slots are left out; a tag of one key is that key."""
+    keys = [Draw(b"{a}:%d" % n, 100) for n in range(9)] + [Draw(b"{a}:big", 5000), Draw(b"{b}:1", 70)]
+    slot = key_slot(b"{a}")
+
+    found = parts_of_slots([Part("m", "m", len(keys), keys, whole=True)], {slot})
+
+    assert found[slot][:3] == [
+        SlotPart(b"a", None, 10, 5900),
+        SlotPart(b"a", b"{a}:big", 1, 5000),
+        SlotPart(b"a", b"{a}:0", 1, 100),
+    ]
+    assert list(found) == [slot]
 
 
 def test_masters_get_the_shares_that_their_servers_tell():

@@ -109,7 +109,7 @@ def test_a_master_to_be_emptied_comes_before_all_others() -> None:
     ("verdict", "words"),
     [
         (PlanVerdict.BALANCED, "Nothing to do: every master is within its limits."),
-        (PlanVerdict.TOO_SMALL, "less than 1 % of a fair share (gain_min)"),
+        (PlanVerdict.TOO_SMALL, "less than 1 % of a fair share (--gain-min)"),
     ],
 )
 def test_nothing_to_do_is_said_with_its_reason(verdict: str, words: str) -> None:

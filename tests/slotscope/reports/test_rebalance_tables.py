@@ -12,7 +12,7 @@ import pytest
 
 from cluster_core.kinds import Severity
 from cluster_core.rebalance.bound.hosts import HostProof
-from cluster_core.rebalance.goal.problem import Master
+from cluster_core.rebalance.goal.problem import Master, Problem
 from cluster_core.rebalance.plan import CurvePoint, PlanVerdict
 from cluster_core.rebalance.stored_plan import PlannedNode
 from schemas.caveats import Caveat, Code
@@ -22,7 +22,7 @@ from slotscope.pipelines.rebalance.rows import write_plan
 from slotscope.reports.delivery import deliver
 from slotscope.reports.rebalance.html import render_rebalance_html
 from slotscope.reports.rebalance.tables import _curve, _host_cases, load_rebalance_report
-from slotscope.reports.rebalance.words import budget_words
+from slotscope.reports.rebalance.words import budget_words, headline
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import append_rows, read_rows
 from tests.builders.rebalance_problems import random_problem
@@ -52,7 +52,7 @@ def made() -> MadePlan:
 @pytest.fixture
 def root(tmp_path: Path, made: MadePlan) -> str:
     """Tables that hold it."""
-    parts = [{"hash_tag": b"cart:42", "keys": 900, "bytes": 10_000, "share": 0.9, "part_pieces": 3}]
+    parts = [{"hash_tag": b"cart:42", "key": None, "keys": 900, "serialized_bytes": 10_000, "memory_bytes": 40_000}]
     write_plan(str(tmp_path), made, bad_records=2, parts={17: parts})
     return str(tmp_path)
 
@@ -152,6 +152,32 @@ def test_a_heavy_slot_comes_with_what_makes_it_heavy(root: str) -> None:
     assert heavy.ratio > 1.02
     assert [part.hash_tag for part in heavy.parts] == [b"cart:42"]
     assert "heavy-slots" in [warning.code for warning in report.warnings]
+
+
+def test_parts_of_a_heavy_slot_count_in_the_resource_that_is_too_much(tmp_path: Path) -> None:
+    """A tag with all memory of its slot is 100 % of it, however few bytes of the dump it has, and comes before one with more of these."""
+    loads = [100] * 12
+    loads[5] = 3_000
+    problem = Problem(
+        {"memory_bytes": loads}, ["a"] * 12, [Master("a"), Master("b")], cost="memory_bytes", iterations=1000
+    )
+    nodes = [PlannedNode(name, f"10.0.0.{name}:6379", "", 1) for name in "ab"]
+    made = make_plan(problem, nodes, snapshot_id="s", schedule=Schedule(), created_at_ms=1, tolerances=())
+    parts = [
+        {"hash_tag": b"light", "key": None, "keys": 9, "serialized_bytes": 900, "memory_bytes": 1},
+        {"hash_tag": b"acme", "key": None, "keys": 60, "serialized_bytes": 250, "memory_bytes": 2_999},
+    ]
+    write_plan(str(tmp_path), made, parts={5: parts})
+
+    report = load_rebalance_report(str(tmp_path))
+    (line,) = report.heavy
+
+    assert [(part.hash_tag, round(part.share or 0, 3)) for part in line.parts] == [(b"acme", 1.0), (b"light", 0.0)]
+    assert line.parts[0].size_bytes == 2_999
+    assert line.parts[0].pieces == line.pieces > 1
+    assert headline(report).startswith(
+        "No move can balance this cluster: {acme} (slot 5) alone is 1.46× a fair share of memory. Best possible: 2.00× → 1.46×, moves "
+    )
 
 
 @pytest.mark.long
