@@ -25,6 +25,7 @@ NAMES = (
     "export",
     "bus",
     "follow",
+    "logs",
     "rebalance",
     "beside",
     "simulation",
