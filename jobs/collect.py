@@ -1,12 +1,16 @@
-"""What does every node of a live cluster believe, second by second?  Asks with read-only commands and writes JSON lines, which
-``history --polls`` reads.
+"""Ask every node of a live cluster what it believes, again and again; read-only commands, one connection a node.
+
+The answers are finished files of a landing, or one file of JSON lines; `slotscope history --polls` reads both.
 """
 
 from __future__ import annotations
 
 import math
 import sys
+import threading
 import time
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slotscope.requests.collect import Request
 from slotscope.runtime import cli
@@ -14,28 +18,85 @@ from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import printable
 from slotscope.runtime.signals import caught_signals
 
+if TYPE_CHECKING:
+    from slotscope.servers.node_link import Address
+
 INTERVAL_S_MIN = 0.05
+FILE_BYTES = 64 << 20
+"""Compressed bytes after which a file is finished."""
 
 
 def command(request: Request) -> None:
-    """Ask every node of a live cluster what it believes, again and again, and append the answers to a file.
+    """Ask every node of a live cluster what it believes, again and again, and keep the answers.
 
-    Sends CLUSTER NODES, CLUSTER INFO and, when asked, CLUSTER SLOT-STATS, INFO and CONFIG GET, never a command that writes.  Ctrl-C ends it; what was answered until then is
-    in the file.
+    Sends CLUSTER NODES, CLUSTER INFO, INFO and CONFIG GET save and, when asked, CLUSTER SLOT-STATS, never a command that writes.
+    Ctrl-C ends it; all answers until then are kept.
     """
-    from slotscope.servers.cluster import Schedule, parse_address
-    from slotscope.servers.collection import Collection, LineFile, collect
+    from slotscope.servers.cluster import parse_address
 
     if not INTERVAL_S_MIN <= request.interval < math.inf or (
         request.duration is not None and not 0 < request.duration < math.inf
     ):
         raise InputError(f"--interval must be {INTERVAL_S_MIN} or more, --duration more than 0")
+    if request.every.total_seconds() < 1 or request.info_every.total_seconds() < 0 or request.keep_bytes < FILE_BYTES:
+        raise InputError(f"--every must be 1s or more, --info-every 0s or more, --keep-bytes {FILE_BYTES} or more")
     first = parse_address(request.address)
+    if request.out is None:
+        _to_landing(request, first)
+    else:
+        _to_file(request, first, request.out)
+
+
+def _to_landing(request: Request, first: Address) -> None:
+    """Keep the answers as finished files."""
+    from cluster_core.formats.landing import Kind, source_of
+    from slotscope.recording.bus import CaptureOptions
+    from slotscope.recording.point import Point, checked_name
+    from slotscope.recording.recorder import Recorder, Status, Wanted
+    from slotscope.recording.retention import Bounds
+    from slotscope.recording.series import Rotation
+    from slotscope.servers.cluster import NodePoll, Refused, Schedule
+
+    access = request.access.with_password(request.access.password())
+    poll = NodePoll(first, access, Schedule(request.interval))
+    answer = poll.ask()
+    poll.close()
+    if isinstance(answer, Refused):
+        raise InputError(f"{first}: {answer.reason}")
+    cluster = checked_name(request.cluster or source_of(str(first)), "--cluster")
+    folder = Path(request.landing) / cluster / checked_name(request.point, "--point")
+    rotation = Rotation(int(request.every.total_seconds() * 1e9), FILE_BYTES)
+    point = Point(folder, rotation, Bounds(request.keep_bytes), _tell)
+    info_s = 0.0 if request.persistence else request.info_every.total_seconds() or None
+    kinds = frozenset((Kind.POLLS, Kind.SLOT_STATS) if request.slot_stats else (Kind.POLLS,))
+    schedule = Schedule(request.interval, 0.0 if request.slot_stats else None, info_s)
+    wanted = Wanted(kinds, [first], access, schedule, CaptureOptions("", "", 0), whole_cluster=True)
+
+    def report(status: Status) -> None:
+        _tell(f"{folder}: {status.answers} answers, {status.files} files finished, {status.bytes_kept} bytes kept")
+
+    point.open(time.time_ns())
+    stop = threading.Event()
+    try:
+        with caught_signals(lambda _: stop.set()):
+            _tell(f"collecting to {folder}, every node each {request.interval:g} s; Ctrl-C ends")
+            until_s = math.inf if request.duration is None else time.monotonic() + request.duration
+            status = Recorder(point, wanted, stop, lambda status: None).run(until_s)
+    finally:
+        point.close(time.time_ns())
+    report(status)
+
+
+def _to_file(request: Request, first: Address, out: str) -> None:
+    """Append the answers to one file."""
+    from slotscope.servers.cluster import Schedule
+    from slotscope.servers.collection import Collection, LineFile, collect
+
     collection = Collection(
         request.access.with_password(request.access.password()),
         Schedule(request.interval, 0.0 if request.slot_stats else None, 0.0 if request.persistence else None),
     )
-    file = LineFile(request.out)
+    file = LineFile(out)
     try:
         with caught_signals(lambda _: collection.stop.set()):
             collection.start(first)
@@ -45,7 +106,7 @@ def command(request: Request) -> None:
     finally:
         collection.finish()
         file.close()
-    _tell(f"{answers} answers in {request.out}, {failures} questions without one")
+    _tell(f"{answers} answers in {out}, {failures} questions without one")
 
 
 def _tell(line: str) -> None:

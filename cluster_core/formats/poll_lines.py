@@ -8,7 +8,8 @@ Each line is an object::
 by their size, fractions allowed), or ISO 8601 with an offset (UTC without one).  *asked*, in the same forms, may be
 missing.  *node* is the node that was asked: ip:port, a port or an id; it may be missing, because the line of *text*
 that is marked ``myself`` names it too, and is believed where both are given.  *text* is the reply of CLUSTER NODES as
-it came (R128).  Other members are ignored.
+it came (R128).  A poll with ``"same": true`` instead has the text of the last poll of that *node* before it in the file,
+which ping and pong times may differ from.  Other members are ignored.
 """
 
 from __future__ import annotations
@@ -64,9 +65,39 @@ def read_object(raw: bytes, *, line: int, source: str) -> dict[str, Any]:
     return told
 
 
-def read_poll(raw: bytes, *, line: int, source: str = "<polls>") -> Poll:
-    """Read one line; raises DecodeError whose offset is *line* (lines count from 1)."""
+def without_times(text: str) -> str:
+    """CLUSTER NODES without ping and pong times: they change at every answer and say nothing of beliefs."""
+    lines = []
+    for line in text.splitlines():
+        words = line.split(" ")
+        if len(words) > 6:
+            words[4] = words[5] = "0"
+        lines.append(" ".join(words))
+    return "\n".join(lines)
+
+
+def read_poll(raw: bytes, *, line: int, source: str = "<polls>", before: dict[str, Poll] | None = None) -> Poll:
+    """Read one line; raises DecodeError whose offset is *line* (lines count from 1).
+
+    *before* holds the last poll of each node of the file, by the name that the file gives the node; it is kept up to date.
+    """
     told = read_object(raw, line=line, source=source)
+    node = str(_member(told, NODE_NAMES))[:300]
+    if told.get("same") is True and before is not None and node in before:
+        ts_ns, asked_ns = time_ns(_member(told, TIME_NAMES)), time_ns(told.get("asked"))
+        if ts_ns is None:
+            raise DecodeError("no time that is understood", offset=line, source=source)
+        return before[node]._replace(
+            line=line, ts_ns=ts_ns, asked_ns=asked_ns, master_offset=_master_offset(told), version=_version(told)
+        )
+    poll = _read_whole(told, line, source)
+    if before is not None:
+        before[node] = poll
+    return poll
+
+
+def _read_whole(told: dict[str, Any], line: int, source: str) -> Poll:
+    """A poll with its own text."""
     text = _member(told, TEXT_NAMES)
     if not isinstance(text, str):
         raise DecodeError("no text of CLUSTER NODES", offset=line, source=source)

@@ -52,6 +52,8 @@ class PollRecorder:
     """Whether no given node answered at the first try."""
     answered_ns: dict[Address, int] = field(default_factory=dict)
     _begun_ns: int = field(default_factory=time.time_ns)
+    _written: dict[Address, tuple[str, tuple[str, str]]] = field(default_factory=dict)
+    """File and content of the last answer of each node: one that says the same, in the same file, is written in short."""
 
     def ports(self) -> frozenset[int]:
         """The bus ports of the nodes of this host; where no node answers, those that the given ones have by default; none until one was asked."""
@@ -114,7 +116,12 @@ class PollRecorder:
             gap = Gap(kind, answer.ts_ns, None, Reason.REFUSED, str(answer.address), answer.refused)
             self.gaps.hold(gap, True, now_ns)
         if self.polls is not None:
-            self.polls.add(answer._replace(slot_stats=None).line().encode("ascii"), now_ns, answer.ts_ns)
+            self.polls.begin(now_ns)
+            written = (self.polls.partial, answer.belief())
+            is_same = self._written.get(answer.address) == written
+            self._written[answer.address] = written
+            line = answer._replace(slot_stats=None).line(is_same=is_same)
+            self.polls.add(line.encode("ascii"), now_ns, answer.ts_ns)
         if self.slot_stats is not None and answer.slot_stats is not None:
             line = answer._replace(persistence=None, save=None).line()
             self.slot_stats.add(line.encode("ascii"), now_ns, answer.ts_ns)

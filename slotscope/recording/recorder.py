@@ -41,6 +41,8 @@ class Wanted(NamedTuple):
     schedule: Schedule
     capture: CaptureOptions
     logs: Sequence[str] = ()
+    whole_cluster: bool = False
+    """Ask all nodes of the cluster, not only those of this host."""
 
 
 class Status(NamedTuple):
@@ -120,7 +122,7 @@ class Recorder:
         collection = Collection(
             wanted.access,
             wanted.schedule,
-            lambda address: address in given or is_of_this_host(address.host),
+            lambda address: wanted.whole_cluster or address in given or is_of_this_host(address.host),
             stop=self.stop,
         )
         series = {kind: point.series(kind) for kind in wanted.kinds}

@@ -9,6 +9,7 @@ import json
 import time
 from typing import Any, Final, NamedTuple
 
+from cluster_core.formats.poll_lines import without_times
 from cluster_core.node.settings import BUS_PORT_STEP
 from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.topology.node import Topology
@@ -46,20 +47,23 @@ class Answer(NamedTuple):
     refused: str = ""
     """Questions that it does not answer, and why; they are not asked again."""
 
-    def line(self) -> str:
-        """One line of JSON (`cluster_core.formats.poll_lines`), with CLUSTER INFO and what else was asked as further members."""
-        told: dict[str, Any] = {
-            "time": self.ts_ns,
-            "asked": self.asked_ns,
-            "node": str(self.address),
-            "text": self.nodes,
-            "info": self.info,
-        }
+    def line(self, *, is_same: bool = False) -> str:
+        """One line of JSON (`cluster_core.formats.poll_lines`), with CLUSTER INFO and what else was asked as further members.
+
+        With *is_same* CLUSTER NODES and CLUSTER INFO are left out: the answer before, in the same file, said the same.
+        """
+        told: dict[str, Any] = {"time": self.ts_ns, "asked": self.asked_ns, "node": str(self.address)}
+        told |= {"same": True} if is_same else {"text": self.nodes, "info": self.info}
         if self.slot_stats is not None:
             told["slot_stats"] = self.slot_stats
         if self.persistence is not None:
             told |= {"persistence": self.persistence, "save": self.save}
         return json.dumps(told, separators=(",", ":")) + "\n"
+
+    def belief(self) -> tuple[str, str]:
+        """What the answer says, without times and counters, which change with every answer."""
+        state = next((line for line in self.info.splitlines() if line.startswith("cluster_state:")), "")
+        return without_times(self.nodes), state
 
 
 class Refused(NamedTuple):

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from typing import Final
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.poll_lines import LINE_BYTES_MAX, NodeInfo, Poll, read_node_info, read_poll
 from cluster_core.topology.node import Topology
 from slotscope.sources.files import read_lines
 
-LAST_LINES: Final = 2
-"""Lines at the end of which one is whole, even if the collector was killed while it wrote."""
-
 
 def newest_topology(paths: Sequence[str]) -> Topology | None:
     """The topology of the newest poll of *paths*, each of which grows in order of time; None where none has a poll."""
     newest: Poll | None = None
     for path in paths:
-        last = deque(read_lines(path, LINE_BYTES_MAX), LAST_LINES)
-        for line, raw in reversed(last):
-            with suppress(DecodeError):
-                poll = read_poll(raw, line=line, source=path)
-                newest = poll if newest is None or poll.ts_ns > newest.ts_ns else newest
-                break
+        for poll in PollFile(path, permissive=True):
+            newest = poll if newest is None or poll.ts_ns > newest.ts_ns else newest
     return newest.topology if newest is not None else None
 
 
@@ -61,10 +52,11 @@ class PollFile:
 
     def __iter__(self) -> Iterator[Poll]:
         lines = read_lines(self.path, LINE_BYTES_MAX)
+        before: dict[str, Poll] = {}
         while True:
             try:
                 line, raw = next(lines)
-                poll = read_poll(raw, line=line, source=self.path)
+                poll = read_poll(raw, line=line, source=self.path, before=before)
             except StopIteration:
                 return
             except DecodeError as error:

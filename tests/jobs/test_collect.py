@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -83,6 +84,28 @@ def test_every_node_is_found_and_asked_with_commands_that_only_read(cluster, tmp
     assert all(before_ns < poll.asked_ns <= poll.ts_ns < time.time_ns() for poll in polls)
     assert "cluster_state:ok" in json.loads(out.read_text().splitlines()[0])["info"]
     assert "0 questions without one" in capsys.readouterr().err
+
+
+def test_answers_go_to_finished_files_of_a_landing_in_short_where_nothing_changed(cluster, tmp_path, capsys):
+    """By default: one whole answer a node and file, INFO each minute, and all polls come back whole."""
+    address = f"127.0.0.1:{cluster.nodes[0].port}"
+    for node in cluster.nodes:
+        node.call("CONFIG", "RESETSTAT")
+
+    code = run(address, "--landing", str(tmp_path), "--interval", "0.1", "--every", "1s", "--duration", "2.2")
+    folder = tmp_path / f"127.0.0.1_{cluster.nodes[0].port}" / "collect" / "polls"
+    files = sorted(folder.glob("*.jsonl.gz"))
+    lines = [json.loads(line) for path in files for line in gzip.decompress(path.read_bytes()).splitlines()]
+    polls = [poll for path in files for poll in PollFile(str(path))]
+
+    assert (code, list(folder.glob(".*"))) == (0, [])
+    assert len(files) >= 2
+    assert sum("text" not in line for line in lines) > len(lines) / 2
+    assert len(polls) == len(lines) >= 30
+    assert {poll.observer for poll in polls} == {node.call("CLUSTER", "MYID").decode() for node in cluster.nodes}
+    assert all(poll.asked_ns <= poll.ts_ns and len(poll.topology.nodes) == 3 for poll in polls)
+    assert sum("persistence" in line for line in lines) == 3
+    assert "files finished" in capsys.readouterr().err
 
 
 def test_slot_statistics_are_asked_when_the_user_wants_them(cluster, tmp_path):

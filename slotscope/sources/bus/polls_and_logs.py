@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.poll_lines import Poll
+from cluster_core.formats.poll_lines import Poll, without_times
 from cluster_core.formats.prometheus_answer import MetricSample, without_repeats
 from cluster_core.replay.dispatch import Statement
 from cluster_core.replay.evidence import Endpoint
@@ -125,7 +125,7 @@ def _add_poll(told: Told, path: str, poll: Poll) -> None:
         told.versions.append((poll.observer, poll.version))
         said = f"{STARTED} {poll.version}".encode("utf-8", "replace")
         told.statements.append(Statement(ts_ns, "log", poll.observer, address, said))
-    nodes = _without_times(poll.text)
+    nodes = without_times(poll.text)
     asked_ns = ts_ns if poll.asked_ns is None else min(poll.asked_ns - told.ahead_ns, ts_ns)
     answer = f"{asked_ns}\n{nodes}".encode("utf-8", "surrogatepass")
     told.statements.append(Statement(ts_ns, "poll", poll.observer, address, answer))
@@ -141,17 +141,6 @@ def _add_poll(told: Told, path: str, poll: Poll) -> None:
             "master_offset": poll.master_offset,
         }
     )
-
-
-def _without_times(text: str) -> str:
-    """CLUSTER NODES without ping and pong times: they change at every answer and say nothing of beliefs."""
-    lines = []
-    for line in text.splitlines():
-        words = line.split(" ")
-        if len(words) > 6:
-            words[4] = words[5] = "0"
-        lines.append(" ".join(words))
-    return "\n".join(lines)
 
 
 def _add_line(told: Told, path: str, line: LogLine) -> None:

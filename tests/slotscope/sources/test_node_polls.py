@@ -181,6 +181,36 @@ def test_a_strict_file_stops_and_a_permissive_one_goes_on(tmp_path):
     assert [error.offset for error in permissive.bad] == [3, 5]
 
 
+def test_a_poll_that_says_the_same_has_the_text_of_the_one_before(tmp_path):
+    """Of the same node in the same file; one without such a poll before it is bad."""
+    first, other = (
+        Answer(Address("10.0.0.1", 7000), NS - 5, NS, TEXT, ""),
+        Answer(Address("10.0.0.2", 7000), NS, NS, TEXT, ""),
+    )
+    again = first._replace(asked_ns=NS + 5, ts_ns=NS + 9)
+    path = tmp_path / "polls.jsonl"
+    path.write_text(first.line() + again.line(is_same=True) + other.line(is_same=True))
+
+    polls = PollFile(str(path), permissive=True)
+    whole, short = polls
+
+    assert short == whole._replace(line=2, asked_ns=NS + 5, ts_ns=NS + 9)
+    assert [error.offset for error in polls.bad] == [3]
+
+
+def test_answers_that_differ_in_times_alone_say_the_same():
+    """Ping and pong times, message counters; not the state of the cluster."""
+    later = TEXT.replace(" 0 0 1 ", " 17 18 1 ")
+    one, two, down = (
+        Answer(
+            Address("10.0.0.1", 7000), 1, 2, text, f"cluster_state:{state}\r\ncluster_stats_messages_sent:{count}\r\n"
+        ).belief()
+        for text, state, count in ((TEXT, "ok", 1), (later, "ok", 2), (TEXT, "fail", 1))
+    )
+
+    assert one == two != down
+
+
 @pytest.mark.parametrize(
     ("info", "version"),
     [
