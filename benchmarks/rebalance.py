@@ -13,16 +13,14 @@ from numpy.typing import NDArray
 from benchmarks.fake_cluster import simulate_rebalance
 from benchmarks.measure import RunError
 from benchmarks.options import Options
+from benchmarks.rebalance_cases import RANK_CORRELATION, SLOTS, hot_tag_loads, ordinary_loads, zipf_loads
 from benchmarks.result import Bar, Cell, Result, Table
-from cluster_core.rebalance.bound.check import check_plan
+from cluster_core.rebalance.check import check_plan
 from cluster_core.rebalance.goal.problem import Master, Problem
 from cluster_core.rebalance.plan import Plan
-from cluster_core.rebalance.planner import plan
+from cluster_core.rebalance.planner import make_plan
 
 NAME = "rebalance"
-SLOTS = 16384
-MEANS = {"serialized_bytes": 1_000_000, "keys": 2_000, "ops": 50_000}
-RANK_CORRELATION = 0.8
 SEEDS = (1, 2, 3)
 SECONDS = ((6, 7.5), (100, 12.0), (SLOTS, 30.0))
 """Time that a plan may take up to so many masters, with its search for few ranges."""
@@ -102,7 +100,7 @@ def run(options: Options | None = None) -> Result:
         "answers what it asks (`benchmarks/fake_cluster.py`); it sees slot counts, and takes the lowest slots of each source.",
         tables=[],
     )
-    plan(replace(zipf_problem(CASES[0], 1), iterations=20_480))  # compiles
+    make_plan(replace(zipf_problem(CASES[0], 1)))  # compiles
     rows: list[dict[str, Cell]] = []
     for case in CASES[:2] if quick else CASES:
         gaps, times = [], []
@@ -132,38 +130,10 @@ def zipf_problem(case: Case, seed: int) -> Problem:
     return _problem(loads, [slot * old // SLOTS for slot in range(SLOTS)], case.masters, tolerance=case.tolerance)
 
 
-def zipf_loads(zipf: float, chance: np.random.Generator) -> dict[str, list[int]]:
-    """Loads of three resources, weights rank**-zipf in correlated random order."""
-    latent = chance.normal(size=SLOTS)
-    loads = {}
-    for name, mean in MEANS.items():
-        own = np.sqrt(1 - RANK_CORRELATION**2) * chance.normal(size=SLOTS)
-        noise = latent if name == "serialized_bytes" else RANK_CORRELATION * latent + own
-        rank = np.empty(SLOTS, np.int64)
-        rank[np.argsort(-noise)] = np.arange(SLOTS)
-        weight = (rank + 1.0) ** -zipf
-        loads[name] = np.maximum(1, np.rint(weight / weight.mean() * mean)).astype(np.int64).tolist()
-    return loads
-
-
 def hot_tags(masters: int, tags: int, seed: int) -> Problem:
     """Three resources of even loads, and *tags* slots that weigh a tenth to six tenths of a master's share more, in each resource on its own."""
-    chance = np.random.default_rng(seed)
-    hot = chance.choice(SLOTS, tags, replace=False)
-    loads = {}
-    for name, mean in MEANS.items():
-        row = chance.uniform(0.5, 1.5, SLOTS) * mean
-        row[hot] += row.sum() / masters * chance.uniform(0.1, 0.6, tags)
-        loads[name] = np.maximum(1, np.rint(row)).astype(np.int64).tolist()
+    loads = hot_tag_loads(masters, tags, np.random.default_rng(seed))
     return _problem(loads, [slot * masters // SLOTS for slot in range(SLOTS)], masters, tolerance=0.02)
-
-
-def ordinary_loads(chance: np.random.Generator) -> dict[str, list[int]]:
-    """Keys a slot Pareto(1.6) × 5 and at most 400, sizes of keys lognormal(5, 1.1)."""
-    keys = np.minimum(400, (chance.pareto(1.6, SLOTS) + 1) * 5).astype(np.int64)
-    sizes = chance.lognormal(5, 1.1, int(keys.sum())).astype(np.int64)
-    held = np.bincount(np.repeat(np.arange(SLOTS), keys), sizes, SLOTS).astype(np.int64)
-    return {"serialized_bytes": held.tolist(), "keys": keys.tolist()}
 
 
 def range_problem(case: RangeCase, seed: int) -> Problem:
@@ -210,7 +180,7 @@ def _problem(
 
 def _row(title: str, seed: int, problem: Problem) -> tuple[dict[str, Cell], float, float]:
     start, used = time.perf_counter(), time.process_time()
-    found = plan(problem)
+    found = make_plan(problem)
     wall, seconds = time.perf_counter() - start, time.process_time() - used
     wrong = check_plan(problem, found)
     if wrong:

@@ -1,4 +1,4 @@
-"""Does a plan hold?  Bound, limits and sums of a stored plan once more, in exact arithmetic, from the tables alone; writes none."""
+"""Check the bound, the limits and the sums of a stored plan in exact arithmetic, from the tables alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def command(request: Request = Request()) -> int | None:
 
     Ends with 0 if everything holds, with 1 and a line for each thing that does not.
     """
-    from cluster_core.rebalance.bound.check import check_plan
+    from cluster_core.rebalance.check import check_plan
     from slotscope.plans.stored_moves import compare_tables
     from slotscope.plans.stored_plans import read_stored_plan
     from slotscope.reports.rebalance.words import resource_words
@@ -26,13 +26,8 @@ def command(request: Request = Request()) -> int | None:
     with progress("checking"):
         wrong = [*compare_tables(request.root, stored), *check_plan(stored.problem, stored.plan)]
     found = stored.plan
-    moved, least, proofs = found.moved // found.unit, -(-found.bound // found.unit), len(found.certificates)
-    further = (
-        (found.fees, "fees of all masters together"),
-        (found.joint, "prices for all masters together"),
-        (found.hosts, "sums for every host of the heavy slot"),
-    )
-    shown = [words for proof, words in further if proof is not None and proof.value == found.bound]
+    moved, least = found.moved // found.unit, -(-found.bound // found.unit)
+    priced = len({*found.prices.masters, *found.prices.staying})
     told = {
         "plan_id": stored.plan_id,
         "holds": not wrong,
@@ -43,7 +38,7 @@ def command(request: Request = Request()) -> int | None:
         "cost": found.cost,
         "moved": moved,
         "bound": least,
-        "certificates": proofs,
+        "priced": priced,
     }
 
     def lines() -> list[str]:
@@ -53,7 +48,8 @@ def command(request: Request = Request()) -> int | None:
         return [
             *partial_lines(stored.unread),
             f"plan {stored.plan_id} holds: {found.verdict}, {plural(len(found.moves), 'slot')}; {moved:,} {resource_words(found.cost)} move, "
-            f"at least {least:,} have to, proven by {shown[0] if shown else plural(proofs, 'certificate')}",
+            f"at least {least:,} have to, proven by the prices of {plural(priced, 'master')}"
+            + (f" and {plural(len(found.prices.zones), 'zone')}" if found.prices.zones else ""),
         ]
 
     print_records(told, lines, as_json=request.json, stream=sys.stdout)

@@ -58,6 +58,7 @@ class Code(StrEnum):
     WINDOWS_LEFT_OUT = "windows-left-out"
     LIMITS_AT_ODDS = "limits-at-odds"
     LIMITS_NOT_REACHED = "limits-not-reached"
+    GOAL_GIVEN_UP = "goal-given-up"
     NO_ROOM = "no-room"
     ZONE_MAJORITY = "zone-majority"
     ZONE_COPIES = "zone-copies"

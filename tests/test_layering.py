@@ -39,7 +39,7 @@ GROUPS = {
 KERNEL_LIBRARIES = {"numpy", "numba", "llvmlite", "pyarrow", "highspy"}
 """llvmlite is what numba itself compiles with: it comes with it.  highspy (HiGHS) solves linear programs in `kernels.linear_program`: it
 touches no file, no clock and no chance, and what it says is proven by whole numbers elsewhere."""
-COMPILED = ("cluster_core.kernels", "cluster_core.rebalance.search")
+COMPILED = ("cluster_core.kernels", "cluster_core.rebalance.search", "cluster_core.rebalance.prices")
 """Where numba compiles."""
 WORLD = {
     "socket",

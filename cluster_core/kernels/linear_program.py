@@ -25,6 +25,7 @@ OPTIONS: dict[str, bool | int | str] = {
     "presolve": "off",
 }
 """A program that is solved again and again, warm, gains nothing from presolve."""
+WHOLE_OPTIONS: dict[str, bool | int | str] = {"presolve": "on", "mip_max_stall_nodes": 40, "mip_detect_symmetry": False}
 GROWING = {"simplex_strategy": 4}
 
 
@@ -84,6 +85,17 @@ class LinearProgram:
         self.steps += max(0, info.simplex_iteration_count)
         known = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
         return Solution(info.objective_function_value, np.array(solution.col_value), np.array(solution.row_dual), known)
+
+    def solve_whole(self, columns: Indices, nodes_max: int, gap: float) -> Solution:
+        """Return a solution in which *columns* are whole numbers, with all else as in `solve`: within *gap* of the best, or after *nodes_max* nodes."""
+        kind = [highspy.HighsVarType.kInteger] * len(columns)
+        self._highs.changeColsIntegrality(len(columns), _indices(columns), np.array(kind))
+        for name, value in {**WHOLE_OPTIONS, "mip_max_nodes": nodes_max, "mip_rel_gap": gap}.items():
+            self._highs.setOptionValue(name, value)
+        self._highs.run()
+        info, solution = self._highs.getInfo(), self._highs.getSolution()
+        known = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+        return Solution(info.objective_function_value, np.array(solution.col_value), np.zeros(0), known)
 
     def basis(self) -> Any:
         """Return where the last solution stands, for `restart`."""

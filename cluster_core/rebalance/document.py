@@ -23,7 +23,7 @@ from cluster_core.rebalance.ordering import Batch, Job, TimeModel
 from cluster_core.rebalance.plan import Move, Plan
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
 
-VERSION = 2
+VERSION = 3
 ID_DIGITS = 12
 _BY_SLOT = ("loads", "owners")
 _WHERE_ASKED = ("zone_masters_max",)

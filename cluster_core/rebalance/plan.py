@@ -9,12 +9,9 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
-from cluster_core.rebalance.bound.certificates import Certificate
-from cluster_core.rebalance.bound.conflict import Conflict
-from cluster_core.rebalance.bound.fees import FeeProof
-from cluster_core.rebalance.bound.hosts import HostProof
-from cluster_core.rebalance.bound.joint_proof import JointProof
+from cluster_core.rebalance.conflict import Conflict
 from cluster_core.rebalance.goal.targets import Floor, HeavySlot
+from cluster_core.rebalance.prices import FREE, Prices
 
 
 class PlanVerdict(StrEnum):
@@ -27,7 +24,7 @@ class PlanVerdict(StrEnum):
     MOVE = "move"
     """The moves bring every master within its limits."""
     CLOSER = "move, not all limits reached"
-    """The moves, if any, bring masters closer to their limits, which the search did not reach; whether they can be is not known."""
+    """The moves, if any, bring masters closer to their limits, which no plan was found to keep; whether one exists is unknown."""
     IMPOSSIBLE = "these limits cannot be met together"
     """It is proven that no placement keeps all limits; the moves, if any, are the best found under the least that gives way."""
 
@@ -65,12 +62,11 @@ class CurvePoint(NamedTuple):
 class Plan:
     """What to do, what it brings, and the proof.
 
-    *moved* and *bound* count the resource *cost* in 1/*unit*; the bound is what the *certificates* of masters add up to, or what the
-    *joint* proof or that of *fees* or *hosts* says, if that is more (else there is none); *hosts_max* is how many masters may become hosts of heavy slots, whose
-    figures the bound leaves out.  It is about placements that keep the limits of *tolerance* (one a resource: what was asked, or the
-    least that *conflicts* leave); where the plan misses one, about those that leave no master more than the plan does.  So it is
-    never above what moves.  No placement within these limits has less than *ranges_bound* slot ranges; *curve* is what other budgets
-    would give than *budget*, the one that was asked for.  *held_back* are slots that would move if a master had room for both copies.
+    *moved* and *bound* count the resource *cost* in 1/*unit*; *prices* prove the bound.  It is about placements that keep the limits of
+    *tolerance* (one a resource: what was asked, or the least that *conflicts* leave); where the plan misses one, about those that leave no
+    master more than the plan does.  So it is never above what moves.  No placement within these limits has less than *ranges_bound* slot
+    ranges; *curve* is what other budgets would give than *budget*, the share of the bound that may move above it.  *held_back* are slots that
+    would move if a master had room for both copies, *given_up* soft goals that no plan was found to keep.
     """
 
     verdict: PlanVerdict
@@ -79,8 +75,6 @@ class Plan:
     moves: tuple[Move, ...]
     moved: int
     bound: int
-    certificates: tuple[Certificate, ...]
-    hosts_max: int
     reach: tuple[WorstLoad, ...]
     floors: tuple[Floor, ...]
     heavy: tuple[HeavySlot, ...]
@@ -89,15 +83,14 @@ class Plan:
     ranges_before: int
     ranges_after: int
     owners_after: tuple[str, ...]
-    joint: JointProof | None = None
+    prices: Prices = FREE
     conflicts: tuple[Conflict, ...] = ()
     tolerance: tuple[Fraction, ...] = ()
     held_back: tuple[int, ...] = ()
-    fees: FeeProof | None = None
-    hosts: HostProof | None = None
     ranges_bound: int = 1
     budget: Fraction = Fraction(0)
     curve: tuple[CurvePoint, ...] = ()
+    given_up: tuple[str, ...] = ()
 
     @property
     def gap(self) -> Fraction | None:

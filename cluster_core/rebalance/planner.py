@@ -1,263 +1,213 @@
-"""Which slots should move: from a problem to a plan with its proof.
+"""Which slots should move where: from a problem to a plan with its proof.
 
-How this works.
+How a plan is made.
 
-1. `validate` puts the problem into whole units, `find_targets` says what every master may hold, with proven floors.
-   `find_conflicts` proves which limits cannot be kept together; then the planner goes on with the least tolerance that may work.
-2. Nobody over a limit and nobody to drain: the plan is empty.  This is what makes a plan that was carried out quiet.
-3. `certify` bounds, master by master, what has to leave, and names slots that would do.  Where masters have many slots, `Branching`
-   (few masters) or `Holdings` decide where the heavy ones go, and prove a bound for all masters together.
-4. `improve` tries placements (`completion`, `starts`, `walk`); the best within all limits wins: bytes first, as far as they are above
-   the bound by more than a slack, then few slots and ranges.  `keep_capacities` mends what is still above a capacity.
-5. `RangeBudget` spends what may move above the bound on fewer slot ranges: whole windows of slots instead of single ones.
-6. Sums and limits are computed again in whole numbers.  Where the search did not bring all masters within their limits, the planner
-   plans again from where it came to until a round gains less than a fifth: so that the result, planned again, stays.
+1. `validate` puts the problem into whole units, `find_targets` says what every master may hold.  Limits that contradict each other are named
+   with a proof (`conflict`), and the plan is made for the least tolerance that may work.
+2. Where no master is over a limit and none is to drain, nothing moves.
+3. `search.search.Search` finds owners within the limits, first with the headroom taken off the tolerance, then without.
+4. Everything is summed up again in whole numbers (`outcome`), with the bound that prices prove.
+5. Where limits are missed, the planner plans again from where it came to, until a round takes less than a fifth off what is over, so that the
+   result, planned again, stays.  A soft goal that no plan was found to keep is given up.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
 from cluster_core.errors import PlanError
-from cluster_core.rebalance.bound.certificates import add_up
-from cluster_core.rebalance.bound.conflict import Conflict, ConflictKind, at_tolerance
-from cluster_core.rebalance.bound.dive import SLOTS_MAX
-from cluster_core.rebalance.goal.capacity import keep_capacities
-from cluster_core.rebalance.goal.limits import excess, keeps, kept, must_drain, overload
-from cluster_core.rebalance.goal.problem import Number, Problem, Scaled, exact, validate
-from cluster_core.rebalance.goal.targets import Targets, find_targets, rehost
-from cluster_core.rebalance.outcome import Outcome, Proposal, certify_masters, conclude, hosts_max, prove, ratios
-from cluster_core.rebalance.plan import Plan, count_ranges
-from cluster_core.rebalance.range_budget import RangeBudget
-from cluster_core.rebalance.search.account import Account, never
-from cluster_core.rebalance.search.arrays import MANY, ProblemArrays
-from cluster_core.rebalance.search.branching import WORK_MAX as BRANCHING_WORK
-from cluster_core.rebalance.search.branching import Branching, is_few
-from cluster_core.rebalance.search.conflicts import at_odds, find_conflicts
-from cluster_core.rebalance.search.dice import CHUNK
-from cluster_core.rebalance.search.fees import FeeSearch
-from cluster_core.rebalance.search.holdings import Holdings
-from cluster_core.rebalance.search.improvement import improve, usual_steps
-from cluster_core.rebalance.search.layout import Layout
+from cluster_core.rebalance.conflict import (
+    Conflict,
+    ConflictKind,
+    at_tolerance,
+    least_tolerance,
+    limits_at,
+    limits_of,
+    plain_conflicts,
+)
+from cluster_core.rebalance.goal.limits import above_capacity, excess, keeps, must_drain, overload
+from cluster_core.rebalance.goal.problem import Number, Problem, Scaled, exact, validate, with_tolerance, without_goals
+from cluster_core.rebalance.goal.targets import find_targets
+from cluster_core.rebalance.outcome import Outcome, conclude, ratios
+from cluster_core.rebalance.plan import Plan, PlanVerdict, count_ranges
+from cluster_core.rebalance.search.contradiction import find_contradiction
+from cluster_core.rebalance.search.search import Badness, Result, Search, badness
+from cluster_core.rebalance.search.walks import never
 
-ROUNDS_MAX = 6
+ROUNDS_MAX = 4
 ROUND_GAIN_MIN = Fraction(1, 5)
 SLACKS = (Fraction(1, 200), Fraction(1, 20))
 """By how much more than the least tolerance limits are raised, until a plan keeps them: slots are whole."""
-WORK_MAX = 11e9
-"""Work of all searches of a plan together; see `Account`."""
-CONFLICTS_PART, LEAST_PART, RANGES_PART, RANGES_RESERVE = 0.42, 0.75, 0.4, 0.33
-"""Most parts of it for what contradicts itself, for the placement that moves least, and for fewer slot ranges, and what is kept for these.
-Where that placement misses limits, it is looked for once more from what has fewer ranges, to see that this stays."""
-FEES_FROM = 40
-"""Limits from which on fees may prove more than cases solved by ways."""
-WORK_OF_STEP = 120
-"""Work of the branching that one iteration of a problem allows."""
 
 
-def plan(problem: Problem, stop: Callable[[], bool] = never) -> Plan:
+def make_plan(problem: Problem, stop: Callable[[], bool] = never) -> Plan:
     """Return the plan for *problem*; the same problem gives the same plan.  PlanError for bad or impossible input.
 
-    *stop* is asked now and then whether to end with the best so far; then the plan depends on when.
+    Where no plan keeps all limits, soft goals are given up one after the other, the least important first.  *stop* is asked now and then
+    whether to end with the best so far; then the plan depends on when.
     """
-    account = Account(WORK_MAX, stop)
-    return conclude(_with_few_ranges(_find_owners(problem, account), account))
+    found = conclude(_find(validate(problem), stop))
+    for first in range(len(problem.soft) - 1, -1, -1):
+        if found.verdict not in (PlanVerdict.CLOSER, PlanVerdict.IMPOSSIBLE):
+            break
+        other = conclude(_find(validate(without_goals(problem, problem.soft[first:])), stop))
+        if other.verdict in (PlanVerdict.MOVE, PlanVerdict.BALANCED):
+            found = _as_asked(problem, replace(other, given_up=tuple(problem.soft[first:])))
+    return found
 
 
-def _find_owners(
-    problem: Problem, account: Account, start: Sequence[int] | None = None, known: Sequence[Conflict] = ()
-) -> Outcome:
-    """Return the best owners found for limits that are not proven to contradict each other, from *start* on (None: from nothing known).
-
-    *known* is what contradicts itself with tolerances that are no looser.
-    """
-    scaled = validate(problem)
-    before = account.left
-    conflicts = find_conflicts(scaled, find_targets(scaled), known, account.part(CONFLICTS_PART))
-    if conflicts and math.isfinite(before):  # what is planned then has other limits, and as much work as any
-        account.spend(account.left - before)
-    return _search(scaled, conflicts, account, start, RANGES_RESERVE)
+def _as_asked(problem: Problem, found: Plan) -> Plan:
+    """Return *found* with the limits of goals given up as they were asked for."""
+    asked = find_targets(validate(problem)).relaxed
+    reach = tuple(
+        one._replace(limit=most) if one.resource in found.given_up else one
+        for one, most in zip(found.reach, asked, strict=True)
+    )
+    return replace(found, reach=reach)
 
 
-def _search(
-    scaled: Scaled,
-    conflicts: tuple[Conflict, ...],
-    account: Account,
-    start: Sequence[int] | None = None,
-    reserve: float = 0.0,
-) -> Outcome:
-    """Return the best owners found, with one part of the work for all proposals; the share in *reserve* is for what comes after."""
-    account = account.part(LEAST_PART, reserve)
-    least, efforts = _least(conflicts), _efforts(scaled)
-    aims = _aims(scaled, account) if least is None else [at_tolerance(scaled, least + slack) for slack in SLACKS]
-    limits = find_targets(scaled)
-    found: list[tuple[Number, int, Outcome]] = []
-    for aim in aims:
-        asked = scaled if least is None else aim
-        outcome = Outcome(scaled, conflicts, aim, *_rounds(asked, aim, efforts, account, start))
-        found.append((overload(scaled, limits, outcome.owner), len(found), outcome))
-        if excess(asked, find_targets(asked), outcome.owner) == 0:
-            return outcome
-    return min(found)[2]
+def _find(scaled: Scaled, stop: Callable[[], bool], effort: float = 1.0, known: Sequence[int] | None = None) -> Outcome:
+    """Return the best owners found for *scaled*, with limits that are proven impossible raised; *known* are owners to begin at, too."""
+    conflicts = find_conflicts(scaled)
+    now, first, forgone = scaled, None, False
+    for _ in range(ROUNDS_MAX):
+        if not _is_over(now, conflicts):
+            break
+        found = _round(now, conflicts, stop, effort, known)
+        gain = _gain(now, found)
+        if not gain:
+            forgone = gain is False
+            break
+        first = found if first is None else found._replace(curve=())
+        now = replace(now, owner=found.owner)
+        if keeps(found.raised, find_targets(found.raised), found.owner) or stop():
+            break
+    if first is None:
+        return Outcome(scaled, conflicts, _asked(scaled, conflicts), scaled.owner, forgone=forgone)
+    return first._replace(scaled=scaled, conflicts=conflicts)
 
 
-def _efforts(scaled: Scaled) -> Iterator[int]:
-    """Yield the iterations of one proposal after the other: as many as the problem has, then half of those before each time."""
-    yield scaled.problem.iterations
-    steps = scaled.problem.iterations or _usual(scaled.problem)
-    while True:
-        steps = max(CHUNK, steps // 2)
-        yield steps
+def find_conflicts(scaled: Scaled) -> tuple[Conflict, ...]:
+    """Return limits that are proven to contradict each other."""
+    targets = find_targets(scaled)
+    plain = plain_conflicts(scaled, targets)
+    is_odd = scaled.fixed or targets.heavy or any(m.capacity for m in scaled.masters)
+    if plain or not (is_odd or targets.zone_share is not None) or find_contradiction(scaled, targets) is None:
+        return plain
+    hard = find_contradiction(scaled, limits_at(scaled, None))
+    if hard is not None:
+        capped = tuple(m.id for m in scaled.masters if m.capacity)
+        return (Conflict(ConflictKind.CAPACITY, scaled.resources, capped, prices=hard, limits=limits_of(scaled)),)
+    least = least_tolerance(
+        lambda t: find_contradiction(scaled, find_targets(at_tolerance(scaled, t))) is not None, scaled
+    )
+    if least is None:
+        return ()
+    prices = find_contradiction(scaled, find_targets(at_tolerance(scaled, least)))
+    if prices is None:
+        return ()
+    capped = tuple(m.id for m in scaled.masters if m.capacity and m.id in prices.masters)
+    slots = tuple(dict.fromkeys(h.slot for h in targets.heavy))
+    names = tuple(name for r, name in enumerate(scaled.resources) if any(row[r] for row in prices.masters.values()))
+    return (Conflict(ConflictKind.TOGETHER, names, capped, slots, least, prices=prices),)
 
 
-def _usual(problem: Problem) -> int:
-    takers = sum(1 for m in problem.masters if not m.drained and not m.excluded)
-    return usual_steps(len(problem.owners) / max(takers, 1), growing=False)
+def _asked(scaled: Scaled, conflicts: Sequence[Conflict]) -> Scaled:
+    """Return the problem with the least tolerance that is not proven impossible."""
+    least = next((c.least for c in conflicts if c.kind is ConflictKind.TOGETHER), None)
+    return scaled if least is None else at_tolerance(scaled, least + SLACKS[-1])
 
 
-def _least(conflicts: Sequence[Conflict]) -> Fraction | None:
-    """Return the least tolerance that is not proven impossible; None where that asked is not."""
-    return next((c.least for c in conflicts if c.kind is ConflictKind.TOGETHER), None)
-
-
-def _aims(scaled: Scaled, account: Account) -> list[Scaled]:
-    """Return the problem with its headroom taken off the tolerance, where that is not proven impossible, and as it is."""
+def _aims(scaled: Scaled, conflicts: Sequence[Conflict]) -> list[Scaled]:
+    """Return the problems that are tried one after the other: with headroom and without, or with tolerance above one proven impossible."""
+    least = next((c.least for c in conflicts if c.kind is ConflictKind.TOGETHER), None)
+    if least is not None:
+        return [at_tolerance(scaled, least + slack) for slack in SLACKS]
     part = 1 - exact(scaled.problem.headroom, "headroom")
-    tight = replace(scaled, tolerance=tuple(own * part for own in scaled.tolerance))
-    if part == 1 or at_odds(tight, account):
-        return [scaled]
-    return [tight, scaled]
+    return [scaled] if part == 1 else [replace(scaled, tolerance=tuple(own * part for own in scaled.tolerance)), scaled]
 
 
-def _rounds(
-    scaled: Scaled, aim: Scaled, efforts: Iterator[int], account: Account, start: Sequence[int] | None = None
-) -> tuple[Proposal | None, tuple[int, ...], bool]:
-    """Return the first round, owners found round by round, each as the plan for a cluster with these owners would, and if some were forgone.
+def _is_over(scaled: Scaled, conflicts: Sequence[Conflict]) -> bool:
+    asked = _asked(scaled, conflicts)
+    targets = find_targets(asked)
+    over = excess(asked, targets, asked.owner) or overload(asked, targets, asked.owner)
+    return bool(over) or must_drain(asked, asked.owner)
 
-    The limits of *scaled* say whether anything is to be done, those of *aim* what is aimed at; the first round may begin at *start*.
-    """
-    now = scaled
+
+def _round(
+    scaled: Scaled, conflicts: tuple[Conflict, ...], stop: Callable[[], bool], effort: float, known: Sequence[int] | None
+) -> Outcome:  # fmt: skip
+    """Return what one search an aim finds, as far as limits are kept."""
+    tried: list[tuple[Badness, int, Outcome]] = []
+    asked = find_targets(scaled)
+    for aim in _aims(scaled, conflicts):
+        result = Search(aim, stop, effort).run(known, curve=effort == 1)
+        owner = _turned_back(aim, result.owner)
+        result = result if owner == result.owner else Result(owner, result.prices, result.budget)
+        found = Outcome(scaled, conflicts, aim, owner, result.prices, result.budget, result.curve)
+        targets = find_targets(aim)
+        if not any(badness(aim, targets, owner)):
+            return found
+        tried.append((badness(scaled, asked, owner), len(tried), found))
+        known = owner if known is None else known
+        if stop():
+            break
+    return min(tried)[2]
+
+
+def _turned_back(scaled: Scaled, owner: tuple[int, ...]) -> tuple[int, ...]:
+    """Return *owner* without what moves into masters that end above their capacity."""
+    targets, at = find_targets(scaled), list(owner)
+    over = above_capacity(targets, scaled.totals(at))
+    while moved := [s for s, n in enumerate(at) if n in over and scaled.owner[s] != n]:
+        for s in moved:
+            at[s] = scaled.owner[s]
+        over = above_capacity(targets, scaled.totals(at))
+    return tuple(at)
+
+
+def _gain(scaled: Scaled, found: Outcome) -> bool | None:
+    """Return whether what was *found* is worth moving for; False where it is better by too little, None where it is no better."""
+    limits = find_targets(found.raised if found.conflicts else scaled)
+    asked = found.raised if found.conflicts else scaled
+    before, after = (badness(asked, limits, owner) for owner in (scaled.owner, found.owner))
+    if after.loses_last or after[:3] > before[:3] or (after.keeps_drained and found.owner == scaled.owner):
+        return None
+    gain = before.above_limits - after.above_limits
     gain_min = exact(scaled.problem.gain_min, "gain_min")
-    first: Proposal | None = None
-    forgone = False
-    for _ in range(ROUNDS_MAX):
-        limits = find_targets(now)
-        worst, over = excess(now, limits, now.owner), overload(now, limits, now.owner)
-        if not must_drain(now, now.owner) and worst == over == 0:
-            break
-        aimed = replace(now, tolerance=aim.tolerance, problem=replace(now.problem, iterations=next(efforts)))
-        targets = find_targets(aimed)
-        proposal = _propose(aimed, targets, account, None if first else start)
-        proposal = proposal._replace(
-            after=keep_capacities(aimed, rehost(aimed, targets, proposal.after), proposal.after)
-        )
-        first = first or proposal
-        gain, relief = worst - excess(now, limits, proposal.after), over - overload(now, limits, proposal.after)
-        drains = must_drain(now, now.owner) and not must_drain(now, proposal.after)
-        if relief < 0 or not (drains or relief or gain > max(gain_min, worst * ROUND_GAIN_MIN)):
-            forgone = gain > 0 and not over
-            break
-        now = replace(now, owner=tuple(proposal.after))
-        if account.is_over():
-            break
-    return first, now.owner, forgone
-
-
-def _with_few_ranges(found: Outcome, account: Account, *, quick: bool = False) -> Outcome:
-    """Return what was found with the budget of bytes spent on fewer slot ranges, where a plan after that would move nothing either; else what plans after it lead to."""
-    if found.owner == found.scaled.owner:
-        return found
-    asked = find_targets(found.scaled)
-    over = bool(excess(found.scaled, asked, found.owner) or overload(found.scaled, asked, found.owner))
-    aim, limits = found.raised, find_targets(found.raised)
-    targets = kept(aim, limits, found.owner)
-    part = account.part(RANGES_PART, 0.0 if keeps(aim, limits, found.owner) else LEAST_PART)
-    spent = RangeBudget(aim, targets, found.owner, prove(found).bound, part).spend(quick=quick)
-    again = _again(found, spent.owner, account) if over and not account.is_over() else spent.owner
-    if again != spent.owner:
-        return found._replace(owner=_at_rest(found, again if spent.owner == found.owner else found.owner, account))
-    return found._replace(owner=spent.owner, curve=spent.curve)
-
-
-def _again(found: Outcome, owner: tuple[int, ...], account: Account) -> tuple[int, ...]:
-    """Return what the owners become when they are planned again from *owner*, that of a plan that misses limits."""
-    return _search(replace(found.scaled, owner=owner), found.conflicts, account).owner
-
-
-def _at_rest(found: Outcome, owner: tuple[int, ...], account: Account) -> tuple[int, ...]:
-    """Return the owners that plan after plan leads to from *owner*, as far as there is work left to tell."""
-    for _ in range(ROUNDS_MAX):
-        before, owner = owner, _again(found, owner, account)
-        if owner == before or account.is_over():
-            break
-    return owner
+    if after[:3] < before[:3] or gain > max(gain_min, before.above_limits * ROUND_GAIN_MIN):
+        return True
+    return False if gain > 0 else None
 
 
 def hold_back(problem: Problem, plan: Plan, slots: Collection[int]) -> Plan:
     """Return *plan* without the moves of *slots*, for which no master has room while both copies exist; all its claims anew."""
-    scaled = validate(problem)
+    scaled = validate(without_goals(problem, plan.given_up))
     raised = replace(scaled, tolerance=plan.tolerance or scaled.tolerance)
     places = scaled.places(plan.owners_after)
     after = tuple(scaled.owner[s] if s in slots else n for s, n in enumerate(places))
-    said = conclude(Outcome(scaled, plan.conflicts, raised, None, after))
-    return replace(said, held_back=tuple(sorted({*plan.held_back, *slots})))
-
-
-def _propose(now: Scaled, targets: Targets, account: Account, start: Sequence[int] | None = None) -> Proposal:
-    """Return what is proven for a cluster and the best placement found, by nothing but what the cluster is now, and *start* where one is given."""
-    certificates, evicted = certify_masters(now, targets, account=account)
-    least = add_up(certificates, hosts_max(targets))
-    heavy, joint, fees = None, None, None
-    leaving = dict.fromkeys(evicted, -1)
-    arrays = ProblemArrays(now, targets, least, account)
-    many_slots = arrays.per_master > MANY and len(arrays.takers) > 1
-    few = many_slots and is_few(arrays)
-    fees_may_help = not many_slots or (few and len(arrays.takers) * arrays.size > FEES_FROM)
-    if arrays.per_master > SLOTS_MAX and len(arrays.takers) > 1 and fees_may_help:
-        search = FeeSearch(now, targets, account)
-        if search.proof is not None:
-            leaving = search.leaving()
-            fees = search.proof if search.proof.value > least else None
-            least = max(least, search.proof.value)
-    if many_slots:
-        layout = Layout(arrays)
-        work = now.problem.iterations * WORK_OF_STEP
-        work = min(max(work, BRANCHING_WORK // 22), BRANCHING_WORK) if work else BRANCHING_WORK
-        heavy = Branching(layout, work) if few else Holdings(layout)
-        joint = heavy.proof()
-        joint = joint if joint and joint.value > least else None
-        least, fees = (joint.value, None) if joint else (least, fees)
-        better = heavy.fees() if isinstance(heavy, Holdings) else None
-        if better and better.value > least:
-            least, joint, fees = better.value, None, better
-        at = list(now.owner)
-        for s, n in heavy.decided().items():
-            at[layout.slots[s]] = arrays.takers[n]
-        targets = rehost(now, targets, at)
-    arrays = ProblemArrays(now, targets, least, account)
-    return Proposal(certificates, joint, fees, improve(arrays, now.owner, certificates, leaving, heavy, start))
+    said = conclude(Outcome(scaled, plan.conflicts, raised, after, plan.prices))
+    said = replace(said, held_back=tuple(sorted({*plan.held_back, *slots})), given_up=plan.given_up)
+    return _as_asked(problem, said) if plan.given_up else said
 
 
 def defragment(problem: Problem, stop: Callable[[], bool] = never) -> Plan:
     """Return the plan of fewest slot ranges, whatever moves, in which no heaviest master is heavier than before, or than it may be."""
-    account = Account(WORK_MAX, stop)
-    found = _find_owners(problem, account)
+    found = _find(validate(problem), stop)
     scaled = found.scaled
-    asked = find_targets(scaled)
-    if found.owner == scaled.owner and not excess(scaled, asked, scaled.owner):
-        worst = ratios(scaled, asked, scaled.owner)
+    if found.owner == scaled.owner and not found.conflicts:
+        worst = ratios(scaled, find_targets(scaled), scaled.owner)
         tolerance = tuple(min(own, max(w - 1, Fraction(0))) for own, w in zip(scaled.tolerance, worst, strict=True))
         found = found._replace(raised=replace(scaled, tolerance=tolerance))
-    targets = kept(found.raised, find_targets(found.raised), found.owner)
-    budget = RangeBudget(found.raised, targets, found.owner, prove(found).bound, account)
-    joined = budget.unbound()
-    if count_ranges(joined) >= count_ranges(scaled.owner):
-        return plan(problem, stop)
-    return conclude(found._replace(owner=joined))
+    search = Search(found.raised, stop)
+    joined = search.unbounded()
+    if joined is None or count_ranges(joined) >= count_ranges(scaled.owner):
+        return make_plan(problem, stop)
+    return conclude(found._replace(owner=joined, prices=search.prices, curve=()))
 
 
 def tolerance_table(
@@ -269,21 +219,16 @@ def tolerance_table(
     *effort* is the part of the usual search that each gets; each begins with the owners of the one next to it, the first with those of the
     *known* plan, that for the problem's own tolerance.  No tolerance costs more than a tighter one: its plan would do as well.
     """
-    exact(effort, "effort")
-    if not problem.iterations and effort != 1:
-        problem = replace(problem, iterations=max(CHUNK, int(_usual(problem) * effort)))
     wanted = sorted({exact(t, "tolerance") for t in tolerances})
     scaled = validate(problem)
     asked = max(scaled.tolerance) if known is not None else Fraction(0)
     first = scaled.places(known.owners_after) if known is not None else None
-    conflicts = known.conflicts if known is not None else ()
     found: dict[Fraction, Outcome] = {}
     for some in ([t for t in wanted if t >= asked], [t for t in wanted[::-1] if t < asked]):
         start: Sequence[int] | None = first
         for tolerance in some:
-            each = replace(problem, tolerance=tolerance)
-            account = Account(WORK_MAX * exact(effort, "effort"), stop)
-            found[tolerance] = _with_few_ranges(_find_owners(each, account, start, conflicts), account, quick=True)
+            each = validate(with_tolerance(problem, tolerance))
+            found[tolerance] = _find(each, stop, float(exact(effort, "effort")), start)
             start = found[tolerance].owner
     for tight, loose in pairwise(wanted):
         if _moved(found[tight]) < _moved(found[loose]):

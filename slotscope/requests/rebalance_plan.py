@@ -23,9 +23,16 @@ class GoalOptions:
     cost: str | None = None
     """Resource of which as little as possible moves. Default: bytes or memory, as is balanced, else keys."""
     tolerance: Paths = ()
-    """How far above its fair share a master may be: 0.02, 2%, or by resource: keys=0.05. Default: 0.02."""
+    """How far above its fair share a master may be: 0.02, 2%, or by resource: keys=0.05. Default: 0.02; for keys beside memory or bytes 0.2."""
+    soft: Paths = ()
+    """Resources whose limit is given up where no plan keeps all limits, the most important first; none for no resource. Default: keys beside
+    memory or bytes, unless keys have a capacity or a tolerance of their own."""
     placement: str | None = None
-    """TOML or JSON file with weights, capacities, zones, pinned slots, nodes that drain, join or are left out."""
+    """TOML or JSON file with goals, weights, capacities, zones, pinned slots, nodes that drain, join or are left out."""
+    weight: Annotated[Paths, Parameter(show_default=False)] = ()
+    """Share of a node relative to the others: NODE=WEIGHT, by id or HOST:PORT. Default: 1, or that of --placement."""
+    drain: Annotated[Paths, Parameter(show_default=False)] = ()
+    """Nodes that are to end empty, by id or HOST:PORT."""
     gain_min: float | None = None
     """Propose no plan that lowers the heaviest master by less than this share of a fair share. Default: 0.005, or the error of the loads, if that is more."""
     if_needed: Flag = False
@@ -33,17 +40,17 @@ class GoalOptions:
     headroom: float = 0.25
     """Part of the tolerance that a plan leaves free below the limits, so that the first write does not break them; 0 to 1. Where memory is
     estimated, as much as that may be off, up to half."""
-    bytes_budget: str = "5%"
-    """How much more than the proven least may move so that masters end with fewer slot ranges: 0.05 or 5%; 0 for the fewest bytes. Where
-    nothing was found within it, it counts from the fewest bytes that were."""
+    bytes_budget: str | None = None
+    """Bytes above the proven minimum that may move for fewer slot ranges, as a share of that minimum: 0.05 or 5%; 0 for the fewest bytes.
+    Where no plan within it was found, it counts from the fewest bytes that were found. Default: 5%."""
+    data_budget: str | None = None
+    """The same as a share of all data, used where more than two slot ranges a master would remain. Default: 1%, with --bytes-budget 0."""
     path: Literal["auto", "setslot", "migrateslots", "migration-import"] = "auto"
     """How slots move: by jobs of the servers, where one more slot in a range is free, or by setslot, where each is dear. Default: jobs."""
     defragment: Flag = False
     """Repair a shredded cluster: the fewest slot ranges at no worse balance, whatever moves."""
     seed: int | None = None
     """Which way the search takes; the same seed gives the same plan."""
-    iterations: int = 0
-    """Steps of the search. Default: by size."""
     time_limit: float | None = None
     """Seconds after which the search ends with its best so far; another run may then find another plan. Default: none, steps end it."""
     compare_tolerances: Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, show_default=False)] = None

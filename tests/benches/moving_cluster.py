@@ -107,7 +107,6 @@ def store_balance(
     cluster: Cluster,
     *,
     tolerance: float = 0.02,
-    iterations: int = 200_000,
     ago_s: float = 0,
     **how: int,
 ) -> StoredPlan:
@@ -116,9 +115,7 @@ def store_balance(
     nodes = planned_nodes(topology_of(cluster.masters[0]))
     loads = {"memory_bytes": weights.bytes, "keys": weights.keys}
     masters = [Master(node.id) for node in nodes]
-    problem = Problem(
-        loads, owners_of(cluster.masters[0]), masters, cost="memory_bytes", tolerance=tolerance, iterations=iterations
-    )
+    problem = Problem(loads, owners_of(cluster.masters[0]), masters, cost="memory_bytes", tolerance=tolerance)
     made = make_plan(
         problem,
         nodes,
@@ -158,7 +155,6 @@ def store_moves(
         [Master(node.id, drained=node.id in [ids[n] for n in drained]) for node in nodes],
         cost="memory_bytes",
         tolerance=1,
-        iterations=1,
     )
     made = make_plan(problem, nodes, snapshot_id="live", schedule=Schedule(), created_at_ms=0, tolerances=())
     rows = tuple(Move(s, ids[a], ids[b], (weights.bytes[s], weights.keys[s])) for s, a, b in sorted(moves))

@@ -90,7 +90,7 @@ def stored_plan(cluster: Planned, moves: Sequence[tuple[int, str, str]], **how: 
     held = {name: (10.0 * owners.count(name),) for name in names}
     rooms = {name: Room(held[name], {}, owners.count(name), stays=name in after) for name in names}
     plan = Plan(
-        "move", "serialized_bytes", 1, rows, 10 * len(rows), 0, (), 0, (), (), (), None, False,
+        "move", "serialized_bytes", 1, rows, 10 * len(rows), 0, (), (), (), None, False,
         count_ranges(owners), count_ranges(after), tuple(after),
     )  # fmt: skip
     epochs = cluster.epochs()

@@ -12,6 +12,7 @@ from slotscope.reports.rebalance.report import (
     HeavyPart,
     NodeShare,
     PlanNode,
+    Proof,
     ProofLine,
     RangeLine,
     RebalanceReport,
@@ -56,20 +57,20 @@ def rebalance_report(masters: int = 6, *, hostile: bool = False) -> RebalanceRep
         for at, source in enumerate(sources)
         if targets
     ]
-    proof = [
-        ProofLine(
-            source.node_id,
-            "search" if at % 2 else "prices",
-            {"serialized_bytes": 290_000_000.0, "keys": 12_345.0},
-            {"serialized_bytes": 0.997, "keys": 85.25},
-            0.997 * 290_000_000 + 85.25 * 12_345,
-            182_411.25,
-            290_000_000 + 1_000 * at,
-            250 if at % 2 else 0,
-        )
-        for at, source in enumerate(sources)
-    ]
-    moved, bound = sum(one.moved_bytes or 0 for one in transfers), sum(line.least for line in proof)
+    bound = 290_000_000 * len(sources)
+    proof = Proof(
+        9_000_000_000.0,
+        9_000_000_000.0 - bound,
+        [
+            ProofLine(
+                source.node_id,
+                {"serialized_bytes": 290_000_000.0, "keys": 12_345.0},
+                {"serialized_bytes": 0.997, "keys": 85.25},
+            )
+            for source in sources
+        ],
+    )
+    moved = sum(one.moved_bytes or 0 for one in transfers)
     report = RebalanceReport(
         plan_id="0123456789ab",
         snapshot_id="2026-11-20",
@@ -152,7 +153,7 @@ def quiet_report(verdict: str = PlanVerdict.BALANCED) -> RebalanceReport:
         transfers=[],
         curve=[],
         heavy=[],
-        proof=[] if verdict == PlanVerdict.BALANCED else report.proof[:1],
+        proof=None if verdict == PlanVerdict.BALANCED else report.proof,
     )
 
 
@@ -203,7 +204,7 @@ def _hostile(report: RebalanceReport) -> RebalanceReport:
             replace(line, node_id=evil, resource=evil, parts=[HeavyPart(raw, None, 1, 1, 0.5, 2), HeavyPart(None, raw, 1, 1, 0.5)])
             for line in report.heavy
         ],
-        proof=[replace(line, over={evil: 1.0}, prices={evil: 1.0}) for line in report.proof],
+        proof=Proof(2.0, 1.0, [ProofLine(evil, {evil: 1.0}, {evil: 1.0}), ProofLine(evil, {}, {evil: 1.0}, is_zone=True)]),
         history=[
             replace(one, plan_id=evil, verdict=everything, promised={evil: 1.0}, executed=HOSTILE[2]) for one in report.history
         ],

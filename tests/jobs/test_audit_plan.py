@@ -89,9 +89,7 @@ def problem_of(cluster: Cluster, **more: Any) -> Problem:
     loads = [keys[slot] for slot in range(SLOT_COUNT)]
     resources = {"serialized_bytes": [100 * count for count in loads], "keys": loads} | more
     masters = [Master(name) for name in sorted(set(owners))]
-    return Problem(
-        resources, owners, masters, tolerance=0.1, headroom=0.3, iterations=200_000
-    )  # keys differ by some bytes
+    return Problem(resources, owners, masters, tolerance=0.1, headroom=0.3)  # keys differ by some bytes
 
 
 def carry_out(cluster: Cluster, stored: StoredPlan) -> None:
@@ -280,7 +278,6 @@ PROBLEM = Problem(
     [A if slot < 60 or slot >= 8192 else B for slot in range(SLOT_COUNT)],
     [Master(A), Master(B)],
     tolerance={"serialized_bytes": 0.1, "keys": 0.5, "ops": 0.5},
-    iterations=100_000,
 )
 
 

@@ -20,7 +20,7 @@ THIRDS = [slot * 3 // 16384 for slot in range(16384)]
 HOT = dict.fromkeys(range(60), 60000)
 CUT = FileUnread("dumps/node-7002.rdb", "rdb", 55_000, 0, 1607, 874, is_cut=True)
 SHARE = "dumps/node-7002.rdb: at least 54 % of its keys (874 of 1,607) were not read"
-QUICK = ("--iterations", 200_000, "--compare-tolerances", "none")
+QUICK = ("--compare-tolerances", "none")
 
 
 @pytest.mark.long
@@ -66,13 +66,9 @@ def test_a_plan_from_a_partial_snapshot_says_so_to_everybody(tmp_path, capsys):
 def test_what_was_not_read_is_part_of_the_plans_id(tmp_path, capsys):
     """Struck from the document, the plan is no longer the one that was made."""
     write_snapshot(tmp_path, THIRDS, HOT, unread=CUT)
-    made = run(
-        Request(
-            root=str(tmp_path), snapshot=("current",), iterations=200_000, compare_tolerances=(), allow_partial=True
-        )
-    ).made
+    made = run(Request(root=str(tmp_path), snapshot=("current",), compare_tolerances=(), allow_partial=True)).made
     write_snapshot(tmp_path, THIRDS, HOT)
-    whole = run(Request(root=str(tmp_path), snapshot=("current",), iterations=200_000, compare_tolerances=())).made
+    whole = run(Request(root=str(tmp_path), snapshot=("current",), compare_tolerances=())).made
 
     assert "unread" in json.loads(made.document)
     assert "unread" not in json.loads(whole.document)
@@ -85,7 +81,7 @@ def test_a_whole_snapshot_needs_no_leave_and_its_plan_has_no_such_word(tmp_path,
     """All tables of the plan say that nothing is missing."""
     write_snapshot(tmp_path, THIRDS, HOT)
 
-    assert slotscope("rebalance-plan", "--root", tmp_path, "--iterations", 200_000, "--compare-tolerances", 0.05) == OK
+    assert slotscope("rebalance-plan", "--root", tmp_path, "--compare-tolerances", 0.05) == OK
 
     assert "artial" not in capsys.readouterr().out
     for table in (REBALANCE_PLANS, REBALANCE_LOAD, REBALANCE_MOVES, REBALANCE_TOLERANCES):
@@ -101,7 +97,7 @@ def test_memory_that_is_known_is_balanced_without_being_asked_for(tmp_path):
     """And dump sizes, which only stand for it, are told."""
     write_snapshot(tmp_path, THIRDS, {}, memory_by_slot=LOPSIDED)
 
-    made = run(Request(root=str(tmp_path), snapshot=("current",), iterations=200_000, compare_tolerances=())).made
+    made = run(Request(root=str(tmp_path), snapshot=("current",), compare_tolerances=())).made
 
     head = read_rows(str(tmp_path), REBALANCE_PLANS)[0]
     assert list(made.stored.problem.loads) == ["memory_bytes", "keys"]
@@ -137,11 +133,7 @@ def test_a_load_that_only_gets_worse_is_a_warning_even_within_its_tolerance(tmp_
     """Even memory before, keys moved, a little of it with them."""
     write_snapshot(tmp_path, THIRDS, HOT, memory_by_slot={})
 
-    run(
-        Request(
-            root=str(tmp_path), snapshot=("current",), iterations=200_000, compare_tolerances=(), resources=("keys",)
-        )
-    )
+    run(Request(root=str(tmp_path), snapshot=("current",), compare_tolerances=(), resources=("keys",)))
 
     head = read_rows(str(tmp_path), REBALANCE_PLANS)[0]
     assert head["watched_after"]["memory_bytes"] > head["watched_before"]["memory_bytes"]
@@ -169,7 +161,7 @@ def test_a_capacity_of_what_is_balanced_does_not_bind_what_is_only_told(tmp_path
     write_snapshot(tmp_path, THIRDS, {}, memory_by_slot={})
     (tmp_path / "placement.toml").write_text(f'[[nodes]]\nnode = "{node_id(1)}"\ncapacity = {{ keys = 40000 }}\n')
     asked = Request(
-        root=str(tmp_path), snapshot=("current",), iterations=200_000, compare_tolerances=(), resources=("keys",),
+        root=str(tmp_path), snapshot=("current",), compare_tolerances=(), resources=("keys",),
         placement=str(tmp_path / "placement.toml"),
     )  # fmt: skip
 

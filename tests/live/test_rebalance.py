@@ -49,8 +49,6 @@ def words_of(root: Path, cluster: Cluster, *more: object) -> list[str]:
         str(root),
         "--rate",
         "20000",
-        "--iterations",
-        "40000",
         *map(str, more),
     ]
 
@@ -99,7 +97,7 @@ def test_the_plan_knows_the_maxmemory_of_the_servers_and_when_they_reach_it(redi
 
     Before the tests that balance these servers: where nothing moves, no target has a headroom to show.
     """
-    store_balance(tmp_path, redis7, ago_s=10 * 86_400, iterations=1)
+    store_balance(tmp_path, redis7, ago_s=10 * 86_400)
     client = RedisCluster(host="127.0.0.1", port=redis7.masters[0].port)
     grown = [f"grown:{n}" for n in range(250)]
     for key in grown:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from cluster_core.errors import PlanError
+from cluster_core.rebalance.goal.problem import Problem
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.topology.nodes_text import read_nodes
 from slotscope.pipelines.rebalance.inputs import Inputs, state_problem
 from slotscope.requests.rebalance import Request
+from slotscope.runtime.errors import InputError
 
 NODES = (
     f"{'a' * 40} 127.0.0.1:7000@17000 myself,master - 0 0 1 connected 0-8191\n"
@@ -43,7 +48,7 @@ def test_who_wants_no_headroom_gets_none_and_who_wants_more_gets_that() -> None:
     assert headroom(0.009, headroom=0.8) == 0.8
 
 
-def stated(memory_error: float | None, **wishes: object) -> tuple[float, float, list[str]]:
+def raised(memory_error: float | None, **wishes: object) -> tuple[float, float, list[str]]:
     """Tolerance of memory, least gain and what is said, where memory may be off by *memory_error*."""
     request = Request(**wishes)  # type: ignore[arg-type]
     found = state_problem(request, Inputs(read_nodes(NODES.encode()), LOADS, memory_error=memory_error))
@@ -53,15 +58,67 @@ def stated(memory_error: float | None, **wishes: object) -> tuple[float, float, 
 
 def test_the_tolerance_is_raised_to_the_error_of_memory_and_that_is_said() -> None:
     """±57 % allow no promise of 2 %; an error that is small beside the tolerance changes nothing."""
-    assert stated(0.57)[:2] == (0.57, 0.57)
-    assert "so no plan can promise a tolerance of 2.0%: it is raised to 57.0%" in stated(0.57)[2][0]
-    assert stated(0.004) == (0.02, 0.005, [])
-    assert stated(0.57, resources=("memory",), tolerance=("0.6",))[0] == 0.6
+    assert raised(0.57)[:2] == (0.57, 0.57)
+    assert "so no plan can promise a tolerance of 2.0%: it is raised to 57.0%" in raised(0.57)[2][0]
+    assert raised(0.004) == (0.02, 0.005, [])
+    assert raised(0.57, resources=("memory",), tolerance=("0.6",))[0] == 0.6
 
 
 def test_a_plan_must_gain_more_than_loads_may_be_off() -> None:
     """At least half a per cent of a fair share, unless another least gain is asked for."""
-    assert stated(0.0)[1] == 0.005
-    assert stated(0.015)[1] == 0.015
-    assert "only where it lowers the heaviest master by more" in stated(0.015)[2][0]
-    assert stated(None, gain_min=0.0)[1] == 0.0
+    assert raised(0.0)[1] == 0.005
+    assert raised(0.015)[1] == 0.015
+    assert "only where it lowers the heaviest master by more" in raised(0.015)[2][0]
+    assert raised(None, gain_min=0.0)[1] == 0.0
+
+
+def stated(**wishes: object) -> Problem:
+    """The problem of memory and keys that a request states."""
+    return state_problem(Request(**wishes), Inputs(read_nodes(NODES.encode()), LOADS)).problem  # type: ignore[arg-type]
+
+
+def test_keys_are_a_soft_goal_beside_memory() -> None:
+    """Memory is what servers run out of; keys are balanced to 20 % where that is possible."""
+    usual, own = stated(), stated(tolerance=("keys=0.05",))
+
+    assert (usual.soft, usual.tolerance) == (["keys"], {"memory_bytes": 0.02, "keys": 0.2})
+    assert (own.soft, own.tolerance) == ([], {"memory_bytes": 0.02, "keys": 0.05})
+    assert stated(resources=("keys",)).tolerance == {"keys": 0.02}
+    assert stated(soft=("keys", "memory")).soft == ["keys", "memory_bytes"]
+    assert stated(soft=("none",)).soft == []
+
+
+def test_goals_of_the_placement_file_have_priorities_and_the_command_line_comes_first(tmp_path: Path) -> None:
+    """The goal of the largest number is given up first."""
+    file = tmp_path / "goals.toml"
+    file.write_text(
+        "[goals.memory_bytes]\nsoft = true\npriority = 2\n[goals.keys]\nsoft = true\npriority = 1\ntolerance = 0.1\n"
+    )
+    from_file = stated(placement=str(file))
+
+    assert (from_file.soft, from_file.tolerance) == (["keys", "memory_bytes"], {"memory_bytes": 0.02, "keys": 0.1})
+    assert stated(placement=str(file), tolerance=("keys=0.3",)).tolerance == {"memory_bytes": 0.02, "keys": 0.3}
+    assert stated(placement=str(file), soft=("keys",)).soft == ["keys"]
+
+
+def test_weights_and_drains_are_named_on_the_command_line() -> None:
+    """As redis-cli takes --cluster-weight: no file for one node."""
+    first, second = stated(weight=("127.0.0.1:7000=2",), drain=("bbbbbbbb",)).masters
+
+    assert (first.weight, first.drained) == (2, False)
+    assert (second.weight, second.drained) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "said"),
+    [
+        ({"weight": ("127.0.0.1:7000",)}, "--weight 127.0.0.1:7000: write NODE=WEIGHT"),
+        ({"weight": ("127.0.0.1:7000=-1",)}, "must be more than 0"),
+        ({"drain": ("10.9.9.9:1",)}, "--drain 10.9.9.9:1: 10.9.9.9:1 is not in the cluster"),
+        ({"soft": ("ops",)}, "--soft ops: not balanced"),
+    ],
+)
+def test_a_wrong_word_about_a_node_or_goal_is_named(wishes: dict[str, object], said: str) -> None:
+    """One line, with the option."""
+    with pytest.raises((InputError, PlanError), match=said):
+        stated(**wishes)

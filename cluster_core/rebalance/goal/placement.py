@@ -6,6 +6,11 @@ A small TOML or JSON file::
     zone_masters_max = 0.4           # nor of the masters
     pinned_slots = ["0-99", 866]     # stay where they are
 
+    [goals.keys]                     # a resource to balance
+    tolerance = 0.2                  # above the fair share
+    soft = true                      # given up where no plan keeps all limits; a hard goal never is
+    priority = 2                     # of soft goals, the one with the largest number is given up first
+
     [defaults]                       # of every node
     zone = "a"
 
@@ -27,8 +32,9 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from cluster_core.errors import DecodeError, PlanError
@@ -41,7 +47,8 @@ from cluster_core.topology.node import Node, Topology
 
 NODES_MAX = 16384
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)")
-_TOP = ("zone_share_max", "zone_masters_max", "pinned_slots", "defaults", "nodes")
+_TOP = ("zone_share_max", "zone_masters_max", "pinned_slots", "goals", "defaults", "nodes")
+_GOAL = ("tolerance", "soft", "priority")
 _NODE = ("node", "weight", "zone", "maxmemory", "capacity", "drain", "exclude", "add")
 
 
@@ -60,8 +67,26 @@ class NodeWish:
 
 
 @dataclass(frozen=True, slots=True)
+class Goal:
+    """How well a resource is to be balanced; None where nothing is said.  Of soft goals, the one with the largest *priority* goes first."""
+
+    tolerance: float | None = None
+    soft: bool | None = None
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOption:
+    """A node named on the command line by *option*, with its weight, or None to empty it."""
+
+    option: str
+    node: str
+    weight: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Placement:
-    """A whole file; without one every node is alike."""
+    """A whole file, and the nodes named on the command line; without them every node is alike."""
 
     located: Located
     nodes: tuple[NodeWish, ...] = ()
@@ -71,6 +96,8 @@ class Placement:
     weight: int | float = 1
     capacity: Mapping[str, int | float] = field(default_factory=dict)
     zone_masters_max: int | float | None = None
+    goals: Mapping[str, Goal] = field(default_factory=dict)
+    options: tuple[NodeOption, ...] = ()
 
 
 NOTHING = Placement(Located("", {}, {}))
@@ -96,9 +123,25 @@ def read_placement(text: str, source: str = "<placement>") -> Placement:
         _weight(located, ("defaults", "weight"), defaults.get("weight", 1)),
         _capacity(located, ("defaults",), defaults),
         masters,
+        _goals(located),
     )
-    wishes = tuple(_wish(general, number, entry) for number, entry in enumerate(listed))
-    return Placement(located, wishes, general.pinned, share, general.zone, general.weight, general.capacity, masters)
+    return replace(general, nodes=tuple(_wish(general, number, entry) for number, entry in enumerate(listed)))
+
+
+def _goals(located: Located) -> dict[str, Goal]:
+    goals = {}
+    for name, entry in _table(located, ("goals",), located.values.get("goals", {})).items():
+        path: Path = ("goals", name)
+        values = _table(located, path, entry)
+        _known(located, path, values, _GOAL)
+        tolerance, priority = values.get("tolerance"), values.get("priority", 0)
+        if tolerance is not None and _number(located, (*path, "tolerance"), tolerance) < 0:
+            raise located.fault((*path, "tolerance"), f"tolerance must not be negative, not {tolerance}")
+        if isinstance(priority, bool) or not isinstance(priority, int):
+            raise located.fault((*path, "priority"), f"priority must be a whole number, not {priority!r}")
+        soft = _flag(located, (*path, "soft"), values["soft"]) if "soft" in values else None
+        goals[name] = Goal(tolerance, soft, priority)
+    return goals
 
 
 def _share(located: Located, name: str) -> int | float | None:
@@ -228,13 +271,16 @@ def masters_of(
     wishes: dict[str, NodeWish] = {}
     added: list[NodeWish] = []
     for wish in placement.nodes:
-        node = _find(placement.located, wish, topology)
+        fault = partial(placement.located.fault, (*wish.path, "node"))
+        node = _find(wish.node, topology, fault, may_join=wish.added)
         name = wish.node if node is None else node.id
         if name in wishes:
             raise placement.located.fault(wish.path, f"{wish.node} is named twice")
         wishes[name] = wish
         if node is None:
             added.append(wish)
+    for option in placement.options:
+        _apply(option, placement, topology, wishes)
     masters, nodes = [], []
     for node in topology.masters():
         if node.is_gone and node.id not in wishes:
@@ -269,8 +315,21 @@ def _master(
     return Master(name, wish.weight, chosen, held, drained=wish.drained, excluded=wish.excluded)
 
 
-def _find(located: Located, wish: NodeWish, topology: Topology) -> Node | None:
-    name = wish.node
+def _apply(option: NodeOption, placement: Placement, topology: Topology, wishes: dict[str, NodeWish]) -> None:
+    """Let the command line say the weight or the drain of a node, whatever the file says of it."""
+    node = _find(option.node, topology, lambda reason: PlanError(f"{option.option} {option.node}: {reason}"))
+    assert node is not None
+    wish = wishes.get(node.id) or NodeWish(node.id, (), placement.weight, capacity=placement.capacity)
+    if option.weight is None:
+        wishes[node.id] = replace(wish, drained=True, excluded=False)
+    else:
+        wishes[node.id] = replace(wish, weight=option.weight, drained=False)
+
+
+def _find(
+    name: str, topology: Topology, fault: Callable[[str], PlanError], *, may_join: bool = False
+) -> Node | None:  # fmt: skip
+    """Return the master that is called *name*, None for one that may join; raises what *fault* makes of the reason."""
     found = [
         node
         for node in topology.nodes
@@ -278,13 +337,13 @@ def _find(located: Located, wish: NodeWish, topology: Topology) -> Node | None:
         or (len(name) >= 8 and node.id.startswith(name))
     ]
     if len(found) > 1:
-        raise located.fault((*wish.path, "node"), f"{name} could be {len(found)} nodes of the cluster")
+        raise fault(f"{name} could be {len(found)} nodes of the cluster")
     if not found:
-        if wish.added:
+        if may_join:
             return None
-        raise located.fault((*wish.path, "node"), f"{name} is not in the cluster; add = true if it is to join")
+        raise fault(f"{name} is not in the cluster; add = true in a placement file if it is to join")
     if not found[0].is_master:
-        raise located.fault((*wish.path, "node"), f"{name} is a replica of {found[0].master_id}: name its master")
+        raise fault(f"{name} is a replica of {found[0].master_id}: name its master")
     return found[0]
 
 

@@ -7,10 +7,10 @@ fraction with a power of two below), so that sums, shares and limits are exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import cast
+from typing import Any, cast
 
 from cluster_core.errors import NoRoomError, PlanError
 
@@ -18,9 +18,13 @@ Number = int | float | Fraction
 
 MASTERS_MAX = 16384
 RESOURCES_MAX = 16
-ITERATIONS_MAX = 1 << 32
 BYTES_BUDGET = 0.05
-"""What a plan may move above the bound for fewer slot ranges."""
+"""Bytes that a plan may move above the bound for fewer slot ranges, as a share of the bound."""
+DATA_BUDGET = 0.01
+"""The same as a share of all data, used where the share of the bound leaves more than `RANGES_A_MASTER`: small corrections keep long ranges."""
+RANGES_A_MASTER = 2
+BYTES = "serialized_bytes"
+"""Resource of loads that are given as one array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +46,13 @@ class Master:
 class Problem:
     """A request: *loads* by resource, one number a slot; *owners*, one master id a slot.
 
-    *cost* names the resource of which as little as possible moves.  *tolerance* is one number or one a resource; *headroom* is
-    the part of it that a plan leaves free.  *bytes_budget*: so much more of the cost than is proven to move may move for fewer slot ranges, of
-    which a moved slot weighs *slot_cost*.  *gain_min*: a worst load that would fall by less of its fair share is left alone.  *zone_share_max*: no zone holds more than this share of any resource,
-    *zone_masters_max*: nor of the masters that may hold slots, which a plan keeps or not whatever it moves.  *iterations* bounds the search (0: chosen by size), *seed* picks its course.
+    *loads* given as one sequence are those of `BYTES`.  *cost* names the resource of which as little as possible moves.  *tolerance* is one
+    number or one a resource; *headroom* is the part of it that a plan leaves free.  *soft* names resources that may stay above their limits
+    where no plan keeps all limits, the most important first.  *bytes_budget*: share of the bound that may move above it for fewer slot ranges;
+    *data_budget*: share of all data that may, where many ranges would remain (None: `DATA_BUDGET` unless *bytes_budget* is given).  A moved
+    slot weighs *slot_cost* ranges.  *gain_min*: a worst load that would fall by less of its fair share is left alone.  *zone_share_max*: no
+    zone holds more than this share of any resource, *zone_masters_max*: nor of the masters that may hold slots, which a plan keeps or not
+    whatever it moves.  *seed* picks the course of the search.
     """
 
     loads: Mapping[str, Sequence[Number]]
@@ -55,13 +62,23 @@ class Problem:
     tolerance: Number | Mapping[str, Number] = 0.02
     pinned: Sequence[int] = ()
     headroom: Number = 0
-    bytes_budget: Number = BYTES_BUDGET
+    bytes_budget: Number | None = None
     slot_cost: Number = 0
     gain_min: Number = 0
     zone_share_max: Number | None = None
-    iterations: int = 0
     seed: int = 20240601
     zone_masters_max: Number | None = None
+    soft: Sequence[str] = ()
+    data_budget: Number | None = None
+
+    def __post_init__(self) -> None:
+        """Turn arrays into lists of Python numbers, and one sequence of loads into those of `BYTES`."""
+        loads = self.loads if isinstance(self.loads, Mapping) else {BYTES: self.loads}
+        object.__setattr__(self, "loads", {name: _plain(load) for name, load in loads.items()})
+
+
+def _plain(load: Any) -> Sequence[Number]:
+    return cast("Sequence[Number]", load.tolist() if hasattr(load, "tolist") else load)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +99,14 @@ class Scaled:
     def masters(self) -> Sequence[Master]:
         """The masters, by index."""
         return self.problem.masters
+
+    @property
+    def budgets(self) -> tuple[Fraction, Fraction]:
+        """The bytes that may move above the bound: as a share of it, and as a share of all data where many ranges would remain."""
+        of_bound, of_data = self.problem.bytes_budget, self.problem.data_budget
+        if of_data is None:
+            of_data = DATA_BUDGET if of_bound is None else 0
+        return exact(BYTES_BUDGET if of_bound is None else of_bound, "bytes_budget"), exact(of_data, "data_budget")
 
     def places(self, ids: Sequence[str]) -> tuple[int, ...]:
         """Return the indices of the masters *ids*; KeyError for one that is unknown."""
@@ -110,6 +135,21 @@ class Scaled:
         return [list(row) for row in zip(*columns, strict=True)]
 
 
+def with_tolerance(problem: Problem, tolerance: Number) -> Problem:
+    """Return *problem* with another tolerance of its hard goals; that of its soft ones is no tighter than it was."""
+    own, soft = problem.tolerance, set(problem.soft)
+    given = own if isinstance(own, Mapping) else dict.fromkeys(problem.loads, own)
+    return replace(problem, tolerance={n: max(given[n], tolerance) if n in soft else tolerance for n in problem.loads})
+
+
+def without_goals(problem: Problem, names: Collection[str]) -> Problem:
+    """Return *problem* with the soft goals *names* given up: no load of these resources is too much for a master."""
+    own = problem.tolerance
+    given = own if isinstance(own, Mapping) else dict.fromkeys(problem.loads, own)
+    kept = tuple(name for name in problem.soft if name not in names)
+    return replace(problem, soft=kept, tolerance={n: MASTERS_MAX if n in names else t for n, t in given.items()})
+
+
 def exact(value: Number, what: str) -> Fraction:
     """Return *value* as a fraction, a float as its shortest decimal; PlanError for NaN, infinite or negative ones."""
     if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
@@ -135,12 +175,14 @@ def validate(problem: Problem) -> Scaled:
         raise PlanError(f"a plan balances 1 to {RESOURCES_MAX} resources, not {len(resources)}")
     if problem.cost not in resources:
         raise PlanError(f"what moves is measured in {problem.cost}, of which no loads are given")
-    if not 0 <= problem.iterations <= ITERATIONS_MAX:
-        raise PlanError(f"iterations must be 0 to {ITERATIONS_MAX}")
     if exact(problem.headroom, "headroom") > 1:
         raise PlanError(f"headroom is {problem.headroom}: a part of the tolerance, at most 1")
-    exact(problem.bytes_budget, "bytes_budget")
+    exact(problem.bytes_budget or 0, "bytes_budget")
+    exact(problem.data_budget or 0, "data_budget")
     exact(problem.slot_cost, "slot_cost")
+    foreign = next((name for name in problem.soft if name not in resources), None)
+    if foreign is not None:
+        raise PlanError(f"{foreign} is a soft goal, of which no loads are given")
     unknown = next((master.id for master in problem.masters if not master.zone), None)
     if problem.zone_masters_max is not None and unknown is not None:
         raise PlanError(f"zone_masters_max: the zone of {unknown} is not known: name it in the placement")

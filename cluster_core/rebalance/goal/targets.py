@@ -1,6 +1,7 @@
 """How much each master may hold: fair shares under capacities, tolerance, and the floor where slots cannot be divided.
 
-Capacities come first: whoever cannot take its share holds what it can, and the others take the rest by weight (`share_out`).
+Capacities come first: a master that cannot take its share of one resource takes the same smaller share of all resources, and the others
+take the rest by weight (`fair_shares`).
 Slots are indivisible: of the k·N + 1 heaviest slots one of N masters holds k + 1, so no placement has a heaviest load below the
 sum of the k + 1 lightest of them (pigeonhole).  Where that floor is above the tolerance, the limit is relaxed to it and no further.
 A slot that alone is heavier than the common limit gets a master of its own: its host may hold that slot, and nothing else of that
@@ -45,7 +46,8 @@ class HeavySlot:
 class Targets:
     """Limits in whole units: *common* [n][r] for masters without a heavy slot, *caps* [n][r] with their hosts'.
 
-    *capacity* [n][r] is hard, None where none is given; only pinned slots raise a limit above it.
+    *capacity* [n][r] is hard, None where none is given; only pinned slots raise a limit above it, and the lightest slot of the masters in
+    *small*, which must keep a slot and whose limits none fits.
     """
 
     fair: tuple[tuple[Fraction, ...], ...]
@@ -58,21 +60,18 @@ class Targets:
     hosts: tuple[tuple[int, int], ...]
     zone_share: Fraction | None
     zone_relaxed: bool
+    small: tuple[int, ...] = ()
 
 
 def find_targets(scaled: Scaled) -> Targets:
     """Return what each master may hold.  Pure function of loads, masters and (for hosts of heavy slots) owners."""
     takers = scaled.takers()
-    fair = [[Fraction(0)] * len(scaled.resources) for _ in scaled.masters]
     capacity = [_capacity(scaled, n) for n in range(len(scaled.masters))]
     free = [s for s, n in enumerate(scaled.owner) if not scaled.masters[n].excluded]
+    fair = fair_shares(scaled, capacity, [sum(load[s] for s in free) for load in scaled.loads])
     floors, relaxed, heavy = [], [], []
     for r, name in enumerate(scaled.resources):
         load = scaled.loads[r]
-        total = sum(load[s] for s in free)
-        parts = share_out(total, [(scaled.weights[n], capacity[n][r]) for n in takers])
-        for n, part in zip(takers, parts, strict=True):
-            fair[n][r] = part
         order = sorted((load[s] for s in free), reverse=True)
         shares = sorted((fair[n][r] for n in takers if fair[n][r]), reverse=True) or [Fraction(0)]
         whole = find_floor(name, order, shares, least=1)
@@ -89,7 +88,9 @@ def find_targets(scaled: Scaled) -> Targets:
         relaxed.append(ratio)
         target = (1 + scaled.tolerance[r]) * shares[0]
         heavy += [HeavySlot(s, name, load[s] / shares[0], int(-(-load[s] // target)) if target else 1) for s in giants]
-    common = _limits(scaled, fair, capacity, relaxed, takers)
+    limits = _limits(scaled, fair, capacity, relaxed, takers)
+    small = [] if heavy else too_small(scaled, limits)
+    common = _with_least(scaled, limits, small)
     hosts = _host(scaled, capacity, common, heavy, takers)
     share, forced = _zone_share(scaled, common, heavy, takers)
     return Targets(
@@ -103,6 +104,7 @@ def find_targets(scaled: Scaled) -> Targets:
         tuple(sorted(hosts.items())),
         share,
         forced,
+        tuple(small),
     )
 
 
@@ -160,7 +162,33 @@ def find_floor(name: str, order: Sequence[int], shares: Sequence[Fraction], *, l
     return best
 
 
-def share_out(total: int, masters: Sequence[tuple[Fraction, int | None]]) -> list[Fraction]:
+def fair_shares(
+    scaled: Scaled, capacity: Sequence[Sequence[int | None]], totals: Sequence[int]
+) -> list[list[Fraction]]:  # fmt: skip
+    """Return the fair share of every master and resource: one part of all data in all resources, at most what its capacities allow.
+
+    Where these parts do not add up to all data (one master is short of memory, another of keys), each resource is divided on its own.
+    """
+    takers = scaled.takers()
+    fair = [[Fraction(0)] * len(totals) for _ in scaled.masters]
+    most = {n: _largest_part(capacity[n], totals) for n in takers}
+    parts = share_out(1, [(scaled.weights[n], most[n]) for n in takers])
+    whole = sum(parts, Fraction(0)) == 1
+    for r, total in enumerate(totals):
+        if not whole:
+            parts = share_out(total, [(scaled.weights[n], capacity[n][r]) for n in takers])
+        for n, part in zip(takers, parts, strict=True):
+            fair[n][r] = part * total if whole else part
+    return fair
+
+
+def _largest_part(capacity: Sequence[int | None], totals: Sequence[int]) -> Fraction | None:
+    """Return the largest part of all data that fits every capacity of a master; None where it has none."""
+    parts = [Fraction(most, total) for most, total in zip(capacity, totals, strict=True) if most is not None and total]
+    return min(parts, default=None)
+
+
+def share_out(total: int, masters: Sequence[tuple[Fraction, Fraction | int | None]]) -> list[Fraction]:
     """Return what each of *masters* (weight, capacity or None) holds of *total*: by weight, nobody above its capacity.
 
     Where all capacity together is less than *total*, everyone holds what it can.
@@ -194,14 +222,39 @@ def _limits(
     scaled: Scaled, fair: list[list[Fraction]], capacity: list[tuple[int | None, ...]], relaxed: list[Fraction],
     takers: list[int],
 ) -> list[list[int]]:  # fmt: skip
-    """Whole-unit limits: relaxed fair shares, within capacity, but never below what is pinned."""
+    """Return limits in whole units: relaxed fair shares within capacity."""
     limits = [[0] * len(scaled.resources) for _ in scaled.masters]
     for n in takers:
         for r, most in enumerate(capacity[n]):
             limits[n][r] = int(relaxed[r] * fair[n][r])
             if most is not None:
                 limits[n][r] = min(limits[n][r], most)
-    return [[max(a, b) for a, b in zip(x, y, strict=True)] for x, y in zip(limits, pinned_loads(scaled), strict=True)]
+    return limits
+
+
+def _with_least(scaled: Scaled, limits: list[list[int]], small: Sequence[int]) -> list[list[int]]:
+    """Return *limits* raised to what masters cannot give away: pinned slots, and for those too *small* for any slot the lightest they hold."""
+    kept = pinned_loads(scaled)
+    for n in small:
+        kept[n] = [load[_lightest(scaled, n)] for load in scaled.loads]
+    return [[max(a, b) for a, b in zip(x, y, strict=True)] for x, y in zip(limits, kept, strict=True)]
+
+
+def too_small(scaled: Scaled, limits: Sequence[Sequence[int]]) -> list[int]:
+    """Return the masters that must keep a slot, since a master without slots becomes a replica, and whose *limits* no slot fits."""
+    least = [min(load) for load in scaled.loads]
+    pinned = {scaled.owner[s] for s in scaled.fixed}
+    stay = [n for n in sorted(set(scaled.owner) - pinned) if not scaled.masters[n].drained]
+    return [n for n in stay if any(most < weight for most, weight in zip(limits[n], least, strict=True))]
+
+
+def _lightest(scaled: Scaled, n: int) -> int:
+    """Return the slot of master *n* that is the least part of all load, in its heaviest resource."""
+    totals = [sum(load) or 1 for load in scaled.loads]
+    return min(
+        (s for s, owner in enumerate(scaled.owner) if owner == n),
+        key=lambda s: max(Fraction(load[s], total) for load, total in zip(scaled.loads, totals, strict=True)),
+    )
 
 
 def pinned_loads(scaled: Scaled) -> list[list[int]]:
@@ -216,16 +269,6 @@ def pinned_loads(scaled: Scaled) -> list[list[int]]:
 def fillers(scaled: Scaled, targets: Targets) -> list[tuple[int, int]]:
     """Return the slots that fill their host, with the resource in which they do."""
     return [(h.slot, scaled.resources.index(h.resource)) for h in targets.heavy]
-
-
-def loads_on(scaled: Scaled, targets: Targets, n: int) -> list[Sequence[int]]:
-    """Return what slots weigh on master *n* [resource][slot]: one that is too heavy for its limit, as much as fills it."""
-    loads: list[Sequence[int]] = list(scaled.loads)
-    for s, r in fillers(scaled, targets):
-        row = list(loads[r])
-        row[s] = min(row[s], targets.common[n][r])
-        loads[r] = row
-    return loads
 
 
 def rehost(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Targets:

@@ -1,1 +1,1 @@
-"""What should move: starts, walks and improvements over arrays, compiled."""
+"""The search for a plan: a relaxation, a program for heavy slots, and one walk over windows of slots."""

@@ -1,126 +1,91 @@
-"""A problem as arrays, and how placements compare: the part of the planner between whole numbers and the compiled loops."""
+"""A problem in floats: loads and limits in their own units for walks, and in mean slots for linear programs; whole numbers decide afterwards."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cluster_core.rebalance.goal.problem import Scaled
-from cluster_core.rebalance.goal.targets import Targets
-from cluster_core.rebalance.plan import count_ranges
-from cluster_core.rebalance.search.account import Account
-from cluster_core.rebalance.search.anneal import KEEPS_ONE, MAY_END_EMPTY, TAKES_NOTHING, Board
+from cluster_core.rebalance.goal.targets import Targets, fillers
 
-SLOT_COST = 0.02
-"""Mean slots that one more moved slot weighs: what made plans of few slots at hardly any cost in bytes where it was measured."""
-RANGE_SLOTS = 20
-"""Moved slots that one more slot range weighs, among placements of as few bytes."""
-MANY, SOME = 400, 40
-"""Slots a master from which it has many, or some; below it has few."""
-SLACKS = ((MANY, 0.0004, 0.003), (SOME, 0.003, 0.006), (0, 0.006, 0.03))
-"""From so many slots a master: how far above the bound bytes count as the least there are; when masters are empty or drained, and when not."""
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+FLOAT_BITS = 1000
+"""Whole numbers of more bits are cut to so many."""
+EXACT = 2.0**53
+CLOSE = 1e-12
+"""Limits above `EXACT` are this much of themselves smaller, so that rounding breaks none."""
 
 
-class Rank(NamedTuple):
-    """How good a placement is, smaller is better: load over limits, cost above what counts as least, slots and ranges."""
+class Arrays:
+    """Loads [slot, resource], cost [slot], and limits [master, resource].
 
-    over: float
-    cost: float
-    scattered: float
-
-
-class ProblemArrays:
-    """A problem as arrays; limits in zones that have one are cut down evenly.
-
-    *least* is the proven bound on what moves, in units of the cost; all searches for placements draw on the *account*.
+    *raw* and *caps* are in the units of the problem, *caps* with those of the hosts of heavy slots; *loads*, *cost* and *limits* in mean slots,
+    and a slot heavier than every limit counts as much as fills one.
     """
 
-    def __init__(self, scaled: Scaled, targets: Targets, least: int = 0, account: Account | None = None) -> None:
-        self.scaled, self.targets, self.account = scaled, targets, account or Account()
-        self.size = len(scaled.resources)
-        slots = len(scaled.owner)
-        self.shares = [[float(load) for load in row] for row in scaled.loads]
-        totals = [sum(row) for row in self.shares]
-        self.mean_cost = totals[scaled.cost] / slots or 1.0
-        self.scale = [self.mean_cost * slots / total if total else 0.0 for total in totals]
-        self.caps = _caps(scaled, targets)
-        extra = 0.0 if slots <= MANY * len(scaled.masters) else SLOT_COST * self.mean_cost
-        self.cost = [load + extra for load in self.shares[scaled.cost]]
-        held = [0] * len(scaled.masters)
-        for n in scaled.owner:
-            held[n] += 1
-        takes = [not m.drained and not m.excluded for m in scaled.masters]
-        self.takers = [n for n, take in enumerate(takes) if take]
-        self.keeps = [
-            (KEEPS_ONE if held[n] else MAY_END_EMPTY) if take else TAKES_NOTHING for n, take in enumerate(takes)
-        ]
-        self.held = held
-        self.growing = any(not held[n] for n in self.takers) or any(m.drained for m in scaled.masters)
-        self.per_master = slots / len(self.takers)
-        slack = next(row[1 if self.growing else 2] for row in SLACKS if self.per_master > row[0])
-        self.enough = least * (1 + slack)
-
-    def loads_of(self, at: Sequence[int]) -> list[float]:
-        """Return the loads ``[n * size + r]`` of a placement."""
-        load = [0.0] * (len(self.held) * self.size)
-        for r, row in enumerate(self.shares):
-            for s, n in enumerate(at):
-                load[n * self.size + r] += row[s]
-        return load
-
-    def board(self, at: Sequence[int], sources: Sequence[int], limits: Sequence[float] | None = None) -> Board:
-        """Return where a walk from the placement *at* begins, where the *sources* have to give something away; all prices are 0.
-
-        *limits* [master * R + resource] take the place of the problem's.
-        """
-        now, owner, masters = np.array(at), np.array(self.scaled.owner), len(self.held)
-        movable = np.array([s not in self.scaled.fixed for s in range(len(owner))])
-        changed = np.flatnonzero(now != owner)
-        moved, place = np.zeros(len(owner), np.int64), np.full(len(owner), -1)
-        moved[: len(changed)] = changed
-        place[changed] = np.arange(len(changed))
-        loads = np.array(self.shares).T
-        by_owner = np.lexsort((-(loads * self.scale).max(1), owner))
-        load, caps = np.array(self.loads_of(at)), np.array(self.caps if limits is None else limits)
-        first = np.cumsum([0, *self.held[:-1]])
-        lists = np.zeros((masters, 3), np.int64)
-        lists[: len(self.takers), 0] = self.takers
-        lists[: len(sources), 1] = sources
-        columns = [self.keeps, np.bincount(now, minlength=masters), first, self.held, *lists.T]
-        return Board(
-            np.stack([owner, now, movable, place, by_owner]),
-            np.column_stack([loads, self.cost]),
-            np.stack([caps, load, np.zeros(len(caps)), np.tile(self.scale, masters)], axis=1),
-            np.stack([np.array(column) for column in columns], axis=1),
-            moved,
-            np.array([len(changed), int((load > caps).sum()), 0, 0, len(self.takers), len(sources), 0]),
+    def __init__(self, scaled: Scaled, targets: Targets) -> None:
+        self.scaled, self.targets = scaled, targets
+        self.raw: Floats = np.stack([_floats(load) for load in scaled.loads], axis=1)
+        slots, masters = len(scaled.owner), len(scaled.masters)
+        mean = self.raw.sum(0) / slots
+        self.mean: Floats = np.where(mean > 0, mean, 1.0)
+        shifts = [_shift(load) for load in scaled.loads]
+        self.caps = _limits(targets.caps, shifts)
+        self.loads: Floats = self.raw / self.mean
+        self.cost: Floats = self.loads[:, scaled.cost].copy()
+        self.limits: Floats = _limits(targets.common, shifts) / self.mean
+        self.capacity: Floats = (
+            np.array(
+                [
+                    [np.inf if most is None else float(most >> shift) for most, shift in zip(row, shifts, strict=True)]
+                    for row in targets.capacity
+                ]
+            )
+            / self.mean
         )
+        self.owner: Integers = np.array(scaled.owner, np.int64)
+        self.takes = np.array([not m.drained and not m.excluded for m in scaled.masters])
+        self.takers: Integers = np.flatnonzero(self.takes)
+        self.fixed = np.zeros(slots, bool)
+        self.fixed[sorted(scaled.fixed)] = True
+        self.must = np.array([m.drained for m in scaled.masters])[self.owner]
+        self.keeps_one = (np.bincount(self.owner, minlength=masters) > 0) & self.takes
+        for s, r in fillers(scaled, targets):
+            self.loads[s, r] = min(self.loads[s, r], float(self.limits[self.takers, r].max()))
+        self.zone_names = list(dict.fromkeys(m.zone for m in scaled.masters)) if targets.zone_share is not None else []
+        places = {name: z for z, name in enumerate(self.zone_names)}
+        self.zones: Integers = np.array([places.get(m.zone, 0) for m in scaled.masters], np.int64)
+        share = float(targets.zone_share or 1) * (1 - CLOSE)
+        self.zone_caps: Floats = np.tile(self.raw.sum(0) * share, (len(self.zone_names), 1))
+        self.zone_limits: Floats = self.zone_caps / self.mean
 
-    def judge(self, at: Sequence[int]) -> Rank:
-        """Return how good a placement is."""
-        over = 0.0
-        for i, load in enumerate(self.loads_of(at)):
-            if load > self.caps[i] and self.keeps[i // self.size]:
-                over += (load - self.caps[i]) * self.scale[i % self.size] / self.mean_cost
-        hold = set(at)
-        over += sum(1.0 for n, keep in enumerate(self.keeps) if keep == KEEPS_ONE and n not in hold)
-        row = self.shares[self.scaled.cost]
-        moved, ranges = [row[s] for s, n in enumerate(self.scaled.owner) if at[s] != n], count_ranges(at)
-        return Rank(over, max(sum(moved), self.enough), len(moved) + RANGE_SLOTS * ranges)
+    def held(self, at: Integers, loads: Floats) -> Floats:
+        """Return the sums [master, resource] of *loads* [slot, resource] where slots are on the masters *at*."""
+        size = len(self.scaled.masters)
+        return np.stack([np.bincount(at, loads[:, r], size) for r in range(loads.shape[1])], axis=1)
+
+    def moved(self, at: Integers) -> float:
+        """Return what moves to *at*, in mean slots' cost."""
+        return float(self.cost[at != self.owner].sum())
+
+    def excess(self, at: Integers) -> float:
+        """Return the load above limits where slots are on *at*, in mean slots."""
+        over = np.maximum(self.held(at, self.raw) - self.caps, 0.0)[self.takes] / self.mean
+        return float(over.sum())
 
 
-def _caps(scaled: Scaled, targets: Targets) -> list[float]:
-    caps = [[float(c) for c in row] for row in targets.caps]
-    if targets.zone_share is not None:
-        for r in range(len(scaled.resources)):
-            zones: dict[str, float] = {}
-            for n, master in enumerate(scaled.masters):
-                zones[master.zone] = zones.get(master.zone, 0.0) + caps[n][r]
-            room = float(targets.zone_share * sum(scaled.loads[r]))
-            for n, master in enumerate(scaled.masters):
-                if zones[master.zone] > room:
-                    caps[n][r] = math.floor(caps[n][r] * room / zones[master.zone])
-    return [cap if cap < 2.0**53 else cap * (1 - 1e-12) for row in caps for cap in row]
+def _shift(load: Sequence[int]) -> int:
+    return max(0, max(load).bit_length() - FLOAT_BITS)
+
+
+def _floats(load: Sequence[int]) -> Floats:
+    shift = _shift(load)
+    return np.array([float(value >> shift) for value in load])
+
+
+def _limits(limits: Sequence[Sequence[int]], shifts: Sequence[int]) -> Floats:
+    rows = np.array([[float(most >> shift) for most, shift in zip(row, shifts, strict=True)] for row in limits])
+    return np.where(rows < EXACT, rows, rows * (1 - CLOSE))

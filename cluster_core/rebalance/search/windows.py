@@ -14,17 +14,28 @@ walk on every machine.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from cluster_core.kernels.compiled import njit
-from cluster_core.rebalance.search.anneal import KEEPS_ONE, TAKES_NOTHING
-from cluster_core.rebalance.search.dice import CHUNK, DICE, DRAWS, Floats, Integers, step
+
+Floats = Any
+Integers = Any
+"""Arrays of float64 and int64."""
+
+CHUNK = 1024
+"""Steps of a walk between two looks at its temperature and prices."""
+DRAWS = 1024
+DICE = np.array([round(-math.log((i + 0.5) / DRAWS), 6) for i in range(DRAWS)])
+"""-log of evenly spaced chances."""
+MAY_END_EMPTY, KEEPS_ONE, TAKES_NOTHING = range(3)
+"""What a master may do: give away all it has, all but one slot, or take nothing."""
 
 BLOCK_BITS = 6
 BLOCK = 1 << BLOCK_BITS
 """Slots whose borders are counted together, so that the next one is found soon."""
-COST_WEIGHT = 0.002
-"""Ranges that a mean slot's cost weighs, so that of two placements with as many ranges the cheaper one wins."""
 WEIGHT_MIN = 0.1
 NONE_FOUND = 1e300
 
@@ -78,17 +89,27 @@ class Row(NamedTuple):
 
 
 class Goal(NamedTuple):
-    """What a walk is after: cost at most *budget*; *slot_cost* ranges a moved slot; *mean_cost* of a slot; factors of heat and price a chunk;
-    of a weight while its limit is broken, and while it is kept."""
+    """What a walk minimises: *ranges* a range, *slot* a moved slot and *cost* a mean slot's cost, the cost being at most *budget*; factors of
+    heat and price a chunk; of a weight while its limit is broken, and while it is kept."""
 
     budget: float
-    slot_cost: float
-    mean_cost: float
+    ranges: float
+    slot: float
+    cost: float
     cool: float
     rise: float
     learn: float
     forget: float
     loose: float
+
+
+@njit()
+def step(x: int) -> int:
+    """Return the number after *x* of a 32-bit xorshift sequence (Marsaglia 2003)."""
+    x ^= (x << 13) & 0xFFFFFFFF
+    x ^= x >> 17
+    x ^= (x << 5) & 0xFFFFFFFF
+    return x
 
 
 @njit()
@@ -346,7 +367,7 @@ def weigh(row: Row, goal: Goal) -> None:
 def note(row: Row, goal: Goal, best: Integers) -> None:
     """Keep the placement, which is within all limits and the budget, where it is the best so far."""
     tally, course = row.tally, row.course
-    value = tally[BORDER_COUNT] + goal.slot_cost * tally[MOVED] + COST_WEIGHT * course[COST] / goal.mean_cost
+    value = goal.ranges * tally[BORDER_COUNT] + goal.slot * tally[MOVED] + goal.cost * course[COST]
     if value < course[LEAST]:
         course[LEAST] = value
         best[:] = row.slots[AT, : len(best)]
@@ -356,13 +377,13 @@ def note(row: Row, goal: Goal, best: Integers) -> None:
 def walk(row: Row, goal: Goal, chunks: int, best: Integers) -> None:
     """Walk *chunks* further; the best placement within limits and budget is left in *best*."""
     slots, sums, limits, masters, blocks, tally, course, lengths, sides = row
-    budget, slot_cost, cost_weight = goal.budget, goal.slot_cost, COST_WEIGHT / goal.mean_cost
+    budget = goal.budget
     if tally[BROKEN] == 0 and course[COST] <= budget:
         note(row, goal, best)
     for _ in range(chunks):
         weigh(row, goal)
         price = course[PRICE]
-        cost_price = price * course[COST_PRICE] / goal.mean_cost
+        cost_price = price * course[COST_PRICE]
         heat = course[HEAT]
         for _ in range(CHUNK):
             x = step(tally[DIE])
@@ -382,16 +403,16 @@ def walk(row: Row, goal: Goal, chunks: int, best: Integers) -> None:
                 if found[1] > 0 and not is_kept(slots, masters, found[0], found[1], found[3]):
                     other = found
             first2, end2, a2, b2 = other
-            d = borders_of(slots, first, end, b)
+            borders = borders_of(slots, first, end, b)
             more, moved = away_of(slots, sums, first, end, a, b)
             if end2 > 0:
-                d += borders_of(slots, first2, end2, b2)
+                borders += borders_of(slots, first2, end2, b2)
                 more2, moved2 = away_of(slots, sums, first2, end2, a2, b2)
                 more, moved = more + more2, moved + moved2
-            d += price * excess_of(sums, limits, one, other)
+            d = goal.ranges * borders + price * excess_of(sums, limits, one, other)
             over = course[COST] - budget
             d += cost_price * (max(over + more, 0.0) - max(over, 0.0))
-            d += slot_cost * moved + cost_weight * more
+            d += goal.slot * moved + goal.cost * more
             if d < allowed:
                 shift_window(row, first, end, b)
                 if end2 > 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from cluster_core.load.sampling import Part
 from cluster_core.load.unread import WHOLE, FileUnread, Unread, together
 from cluster_core.memory.basis import Exactness, MemoryBasis
 from cluster_core.rebalance.goal.outlook import Growth
-from cluster_core.rebalance.goal.placement import NOTHING, masters_of, owners_of, read_placement
+from cluster_core.rebalance.goal.placement import NOTHING, NodeOption, Placement, masters_of, owners_of, read_placement
 from cluster_core.rebalance.goal.problem import Problem
 from cluster_core.rebalance.ordering import TimeModel
 from cluster_core.rebalance.stored_plan import PlannedNode
@@ -56,6 +56,8 @@ NO_SNAPSHOT = "none"
 """What plans and activity are filed under that no snapshot of the key distribution belongs to."""
 PLACEMENT_BYTES_MAX = 16 << 20
 TOLERANCE = "0.02"
+KEYS_TOLERANCE = 0.2
+"""Tolerance of keys where the size of data is balanced, too."""
 SIZES = ("memory_bytes", "serialized_bytes")
 """What a master's data takes; the first that is known is balanced unless the user says otherwise."""
 ACTIVITIES = ("ops", "cpu_usec")
@@ -175,13 +177,14 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
     """Return the problem that *goal* poses for the cluster of *inputs*; raises DecodeError, PlanError and InputError in one line each."""
     compared = read_shares(goal.compare_tolerances)
     placement = NOTHING if goal.placement is None else read_placement(_text(goal.placement), goal.placement)
+    placement = replace(placement, options=_node_options(goal))
     loads = inputs.loads
     limits = (placement.capacity, *(wish.capacity for wish in placement.nodes), *inputs.capacity.values())
     capped = sorted({name for capacity in limits for name in capacity})
     resources = _resources(goal, loads, inputs.memory, capped)
     cost = _cost(goal, resources)
     others = {name: list(load) for name, load in loads.items() if name not in resources and any(load)}
-    tolerance = read_tolerance(goal.tolerance, [*resources, *others])
+    tolerance, soft = read_goals(goal, placement, resources, others, capped)
     error = (inputs.memory_error or 0.0) if "memory_bytes" in resources else 0.0
     raised = _raised_tolerance(tolerance, error)
     memory_tolerance = tolerance["memory_bytes"] if "memory_bytes" in resources else 0.0
@@ -190,9 +193,11 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
     problem = Problem(
         {name: loads[name] for name in resources}, owners, masters, cost=cost,
         tolerance={name: tolerance[name] for name in resources}, pinned=placement.pinned,
-        headroom=_headroom(goal.headroom, error, memory_tolerance), bytes_budget=_share(goal.bytes_budget, "--bytes-budget"), slot_cost=SETSLOT_COST if goal.path == "setslot" else 0,
+        headroom=_headroom(goal.headroom, error, memory_tolerance), bytes_budget=_budget(goal.bytes_budget, "--bytes-budget"),
+        data_budget=_budget(goal.data_budget, "--data-budget"), soft=[name for name in soft if name in resources],
+        slot_cost=SETSLOT_COST if goal.path == "setslot" else 0,
         gain_min=max(goal.least_gain, error), zone_share_max=placement.zone_share_max,
-        zone_masters_max=placement.zone_masters_max, iterations=goal.iterations,
+        zone_masters_max=placement.zone_masters_max,
     )  # fmt: skip
     if goal.seed is not None:
         problem = replace(problem, seed=goal.seed)
@@ -295,20 +300,60 @@ def _cost(goal: GoalOptions, resources: Sequence[str]) -> str:
     return next((name for name in (*BYTES, "keys") if name in resources), resources[0])
 
 
-def read_tolerance(words: Sequence[str], resources: Sequence[str]) -> dict[str, float]:
-    """Return the tolerance of every resource from ``0.02``, ``2%`` and ``keys=0.05``; InputError for other words."""
-    given = dict.fromkeys(resources, _share(TOLERANCE, "--tolerance"))
-    for word in (part for entry in words for part in entry.split(",") if part):
-        name, sign, value = word.rpartition("=")
-        if not sign:
-            given |= dict.fromkeys(resources, _share(value, "--tolerance"))
-    for word in (part for entry in words for part in entry.split(",") if "=" in part):
+def read_goals(
+    goal: GoalOptions, placement: Placement, balanced: Sequence[str], watched: Iterable[str], capped: Sequence[str]
+) -> tuple[dict[str, float], list[str]]:  # fmt: skip
+    """Return the tolerance of every resource, *balanced* or only *watched*, and the soft goals, the most important first: from the command
+    line, else from the file.
+
+    Keys beside a resource of size are soft at `KEYS_TOLERANCE`, unless they have a capacity or a tolerance of their own.
+    """
+    resources = [*balanced, *watched]
+    words = [part for entry in goal.tolerance for part in entry.split(",") if part]
+    general = [_share(word, "--tolerance") for word in words if "=" not in word]
+    tolerance = dict.fromkeys(resources, general[-1] if general else _share(TOLERANCE, "--tolerance"))
+    own = {name: one.tolerance for name, one in placement.goals.items() if one.tolerance is not None}
+    for word in (word for word in words if "=" in word):
         name, _, value = word.rpartition("=")
         name = SHORT.get(name, name)
-        if name not in given:
+        if name not in tolerance:
             raise InputError(f"--tolerance {word}: {name} is not balanced; {', '.join(resources)} are")
-        given[name] = _share(value, "--tolerance")
-    return given
+        own[name] = _share(value, "--tolerance")
+    strange = next((name for name in placement.goals if name not in resources), None)
+    if strange is not None:
+        raise placement.located.fault(("goals", strange), f"{strange} is not balanced; {', '.join(resources)} are")
+    loose = "keys" in balanced and "keys" not in {*own, *capped} and any(name in balanced for name in SIZES)
+    if loose:
+        tolerance["keys"] = max(tolerance["keys"], KEYS_TOLERANCE)
+    said = {name: one.soft for name, one in placement.goals.items() if one.soft is not None}
+    soft = [name for name in resources if said.get(name, loose and name == "keys")]
+    soft.sort(key=lambda name: placement.goals[name].priority if name in placement.goals else 0)
+    if goal.soft:
+        soft = [SHORT.get(word, word) for entry in goal.soft for word in entry.split(",") if word not in ("", "none")]
+        unknown = next((name for name in soft if name not in resources), None)
+        if unknown is not None:
+            raise InputError(f"--soft {unknown}: not balanced; {', '.join(resources)} are")
+    return tolerance | own, list(dict.fromkeys(soft))
+
+
+def _node_options(goal: GoalOptions) -> tuple[NodeOption, ...]:
+    """Return the weights and drains of the command line."""
+    weights = []
+    for word in (part for entry in goal.weight for part in entry.split(",") if part):
+        node, _, value = word.rpartition("=")
+        try:
+            weight = _positive(float(value), f"--weight {node}")
+        except ValueError as error:
+            raise InputError(f"--weight {word}: write NODE=WEIGHT, as 10.0.0.1:6379=2") from error
+        if not node:
+            raise InputError(f"--weight {word}: write NODE=WEIGHT, as 10.0.0.1:6379=2")
+        weights.append(NodeOption("--weight", node, weight))
+    drains = [NodeOption("--drain", part) for entry in goal.drain for part in entry.split(",") if part]
+    return (*weights, *drains)
+
+
+def _budget(word: str | None, option: str) -> float | None:
+    return None if word is None else _share(word, option)
 
 
 def read_shares(words: Sequence[str] | None) -> list[float] | None:

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from cluster_core.load.unread import WHOLE, Unread
+from cluster_core.rebalance import planner
 from cluster_core.rebalance.document import SlotRow, identify, slot_rows, write_document
 from cluster_core.rebalance.execution.commands import Path
 from cluster_core.rebalance.execution.remaining import seconds_of
@@ -19,8 +20,8 @@ from cluster_core.rebalance.goal.targets import Targets, find_targets, rehost
 from cluster_core.rebalance.goal.watched import Watched, watch
 from cluster_core.rebalance.ordering import Batch, Room, TimeModel, order_moves
 from cluster_core.rebalance.plan import Plan, PlanVerdict
-from cluster_core.rebalance.planner import defragment, hold_back, plan, tolerance_table
-from cluster_core.rebalance.search.account import never
+from cluster_core.rebalance.planner import defragment, hold_back, tolerance_table
+from cluster_core.rebalance.search.walks import never
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
 from slotscope.runtime.progress import progress
 
@@ -96,7 +97,7 @@ def make_plan(
     scaled = validate(problem)
     targets = find_targets(scaled)
     with progress("planning"):
-        found = defragment(problem, stop) if join_ranges else plan(problem, stop)
+        found = defragment(problem, stop) if join_ranges else planner.make_plan(problem, stop)
     with progress("ordering the moves"):
         rooms = _rooms(scaled, rehost(scaled, targets, scaled.places(found.owners_after)), nodes)
         found, batches = _ordered(problem, found, rooms, schedule)

@@ -15,7 +15,7 @@ from cluster_core.rebalance.goal.problem import Scaled, exact
 from cluster_core.rebalance.goal.targets import Targets, rehost
 from cluster_core.rebalance.plan import Plan, count_ranges, slot_ranges
 from cluster_core.rebalance.planner import pieces_of_tag
-from cluster_core.rebalance.search.account import never
+from cluster_core.rebalance.search.walks import never
 from cluster_core.rebalance.table_rows import CurveRow, HeavyRow, LoadRow, MoveRow, SlotRow, ToleranceRow
 from schemas import rebalance
 from schemas.caveats import Caveat

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from cluster_core.rebalance.bound.conflict import Conflict, ConflictKind, LimitKind, limits_of
+from cluster_core.rebalance.conflict import Conflict, ConflictKind, LimitKind, limits_of
 from cluster_core.rebalance.goal.limits import keeps
 from cluster_core.rebalance.goal.problem import validate
 from cluster_core.rebalance.goal.targets import find_targets
@@ -27,8 +27,12 @@ def limit_warnings(stored: StoredPlan) -> list[Caveat]:
     if plan.verdict == PlanVerdict.CLOSER:
         over = [f"{resource_words(r.resource)} {float(r.after):.3f}× (limit {float(r.limit):.3f}×)" for r in plan.reach if r.after > r.limit]  # fmt: skip
         where = f": {', '.join(over)}" if over else ""
-        words = f"The search did not bring every master within its limits{where}. Whether any plan can is not known: none was found, and no proof against it."
+        words = f"The search found no plan that keeps all limits{where}. Whether one exists is unknown."
         found.append(Caveat.warning(Code.LIMITS_NOT_REACHED, words))
+    if plan.given_up:
+        names = _listed([resource_words(name) for name in plan.given_up])
+        words = f"Soft goal given up: no plan was found that keeps all limits, so {names} may stay above the limit."
+        found.append(Caveat.warning(Code.GOAL_GIVEN_UP, words))
     if plan.held_back:
         slots = text.plural(len(plan.held_back), "slot")
         words = f"{slots} that would move stay: no master has room for both copies while they do. Plan again when this plan is carried out."
@@ -44,6 +48,11 @@ def conflict_words(stored: StoredPlan, one: Conflict) -> str:
     if one.kind is ConflictKind.PINNED:
         helps = "no tolerance helps" if one.least is None else f"it would take a tolerance of {_percent(one.least)}"
         return f"These limits cannot be met together, proven: pinned slots alone bring {names} above its limit of {what}; {helps}."
+    if one.kind is ConflictKind.SMALL:
+        return (
+            f"Impossible limit: {names} stays and must keep a slot, but its limit of {what} is below the lightest slot."
+            " Raise its weight or capacity, or drain it."
+        )
     if one.kind is ConflictKind.SLOT:
         verb = "is" if len(one.slots) == 1 else "are each"
         return f"These limits cannot be met together, proven: slot {slots} {verb} larger than the capacity in {what} of any master{_besides(stored, one)}, and cannot be divided."
@@ -72,7 +81,7 @@ def conflict_words(stored: StoredPlan, one: Conflict) -> str:
         )
     limits = [f"the capacity of {names}"] if one.nodes else []
     limits += [f"slot {slots}, which cannot be divided"] if one.slots else []
-    limits += ["the zones' share"] if any(proof.by_zone for proof in one.proofs) else []
+    limits += ["the zones' share"] if one.prices is not None and one.prices.zones else []
     limits.append(f"the tolerance in {what}")
     words = f"These limits cannot be met together, proven: {_listed(limits)}."
     if one.least is None:

@@ -66,7 +66,6 @@ def render_rebalance_html(report: RebalanceReport) -> str:
     """Return *report* as one page, to be written as UTF-8; the same report gives the same text."""
     nodes = sorted(report.nodes, key=lambda node: (-node.worst, node.node_id))
     shown = max(CELLS_SHOWN // max(len(report.resources), 1), 20)
-    stay = [line for line in report.proof if line.kind != "drained"]
     context = {
         "report": report,
         "names": report.names,
@@ -87,10 +86,7 @@ def render_rebalance_html(report: RebalanceReport) -> str:
         "heavy_shown": HEAVY_SHOWN,
         "parts_shown": PARTS_SHOWN,
         "proofs_shown": PROOFS_SHOWN,
-        "proof_sum": sum(line.least for line in report.proof),
-        "proof_hidden": sum(line.least for line in report.proof[PROOFS_SHOWN:]),
-        "hosts_least": sum(sorted((line.least for line in stay), reverse=True)[: report.hosts_max]),
-        "terms": lambda line: proof_terms(report.cost, line),
+        "terms": proof_terms,
         "plans_shown": PLANS_SHOWN,
         "commands": say.next_commands(report),
         "clients": client_words(report.meant) if report.meant else "",
@@ -263,11 +259,14 @@ def _tolerance_words(report: RebalanceReport) -> str:
 # -- proof -------------------------------------------------------------------------------------------------------------
 
 
-def proof_terms(cost: str, line: ProofLine) -> list[tuple[str, str, str]]:
-    """By how much a master is over, and the price of one unit: (resource, amount, price) of what counts."""
-    terms = []
-    for resource, over in line.over.items():
-        price = line.prices.get(resource, 0.0)
-        if price or line.kind == "drained":
-            terms.append((say.resource_words(resource), exactly(over), f"{price:.6g}" if price else ""))
-    return terms
+def proof_terms(line: ProofLine) -> list[tuple[str, str, str]]:
+    """Each resource that has a price or is too much: (resource, amount over the limit, price of one unit)."""
+    names = list(dict.fromkeys([*line.prices, *(line.over if line.is_drained else ())]))
+    return [
+        (
+            say.resource_words(name),
+            exactly(line.over[name]) if name in line.over else "",
+            f"{line.prices[name]:.6g}" if name in line.prices else "",
+        )
+        for name in names
+    ]

@@ -151,40 +151,22 @@ class HeavyLine:
 
 @dataclass(frozen=True, slots=True)
 class ProofLine:
-    """Why one master must give away at least *least* of the cost.
+    """A master or zone whose load has a price: by resource, in cost for one unit of load, and by how much it is over its limit."""
 
-    *over* and *prices* go by resource, *priced* is the sum of their products, *rebate* what is taken off because some slots pay more
-    than they weigh; *least* is above *priced* less *rebate* where more was proven by a search of *nodes* nodes (*kind* ``search``), or by
-    prices of several cases (``cases``).
-    """
-
-    node_id: str
-    kind: str
+    name: str
     over: Mapping[str, float]
     prices: Mapping[str, float]
-    priced: float
-    rebate: float
-    least: int
-    nodes: int = 0
+    is_zone: bool = False
+    is_drained: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class JointProof:
-    """That all masters together must move *least* of the cost: by *lists* lists of prices, for each of *cases* placements of *slots*."""
+class Proof:
+    """The bound as a sum: all slots pay at least *paid*, all limits cost *limits*."""
 
-    least: int
-    lists: int
-    cases: int
-    slots: int
-
-
-@dataclass(frozen=True, slots=True)
-class FeeProof:
-    """That all masters together must move *least* of the cost, by fees of their own for *slots* slots that fit hardly anywhere; *room*: all others have fees, too, what room costs."""
-
-    least: int
-    slots: int
-    room: bool
+    paid: float
+    limits: float
+    lines: Sequence[ProofLine] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +189,7 @@ class EarlierPlan:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceReport:
-    """One plan.  *moved* and *bound* count the resource *cost*; *hosts_max* figures of the proof are left out of the bound, unless it is proven for each
-    of *host_cases* masters as the host of the one heavy slot."""
+    """One plan.  *moved* and *bound* count the resource *cost*."""
 
     plan_id: str
     snapshot_id: str
@@ -228,7 +209,6 @@ class RebalanceReport:
     asked: Sequence[str] = ()
     """The node that `rebalance` was given and how to connect, as words of its command line; nothing of other plans."""
     gain_min: float = 0.0
-    hosts_max: int = 0
     bad_records: int = 0
     warnings: Sequence[Caveat] = ()
     is_partial: bool = False
@@ -241,10 +221,7 @@ class RebalanceReport:
     curve: Sequence[RangeLine] = ()
     tolerances: Sequence[ToleranceLine] = ()
     heavy: Sequence[HeavyLine] = ()
-    proof: Sequence[ProofLine] = ()
-    joint: JointProof | None = None
-    fees: FeeProof | None = None
-    host_cases: int = 0
+    proof: Proof | None = None
     capacity_due_s: Mapping[str, float] | None = None
     balance_due_s: Mapping[str, float] | None = None
     growth_s: float | None = None

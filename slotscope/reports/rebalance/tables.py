@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
+from fractions import Fraction
 from typing import Any
 
-from cluster_core.rebalance.bound.certificates import add_up
-from cluster_core.rebalance.bound.proof import Argument, explain_bound
 from cluster_core.rebalance.execution.journal import StepKind
+from cluster_core.rebalance.goal.limits import kept
+from cluster_core.rebalance.goal.problem import Scaled, validate, without_goals
+from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.plan import Plan
+from cluster_core.rebalance.prices import explain
 from cluster_core.rebalance.stored_plan import StoredPlan
 from schemas import rebalance
 from schemas.caveats import Caveat, Code
@@ -46,7 +50,6 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> said.RebalanceR
         bound=row["lower_bound_bytes"],
         root=root,
         gain_min=float(stored.problem.gain_min),
-        hosts_max=plan.hosts_max,
         is_partial=bool(stored.unread),
         warnings=[*(Caveat.of(**warning) for warning in row.get("warnings") or ()), *_warnings(stored)],
         reaches=_reaches(row, [reach.resource for reach in plan.reach]),
@@ -56,10 +59,7 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> said.RebalanceR
         curve=_curve(_rows(root, rebalance.REBALANCE_CURVE, own_id)),
         tolerances=_tolerances(_rows(root, rebalance.REBALANCE_TOLERANCES, own_id)),
         heavy=_heavy(_rows(root, rebalance.REBALANCE_HEAVY, own_id)),
-        proof=[_proof_line(argument) for argument in explain_bound(stored.problem, plan)],
-        joint=_joint(plan),
-        fees=_fees(plan),
-        host_cases=_host_cases(plan),
+        proof=_proof(stored),
         history=_history(root, own_id, row["created_at"]),
         meant=load_consequences(root, stored) if plan.moves else None,
         key_by_key=stored.problem.slot_cost > 0 if stored.snapshot_id == LIVE else None,
@@ -169,43 +169,44 @@ def _heavy(rows: Sequence[Row]) -> list[said.HeavyLine]:
     return sorted(lines, key=lambda line: (-line.ratio, line.slot, line.resource))
 
 
-def _joint(plan: Plan) -> said.JointProof | None:
-    if plan.joint is None:
+def _proof(stored: StoredPlan) -> said.Proof | None:
+    """The sum of the bound, with the prices of masters and zones, the dearest first; None where nothing has to move."""
+    plan, problem = stored.plan, without_goals(stored.problem, stored.plan.given_up)
+    if not plan.bound:
         return None
-    tree = plan.joint.tree
-    return said.JointProof(
-        plan.joint.value // plan.unit,
-        len(plan.joint.prices),
-        sum(1 for entry in tree if entry < 0),
-        len({entry for entry in tree if entry >= 0}),
-    )
+    scaled = validate(problem)
+    owner = scaled.places(plan.owners_after)
+    limits = kept(scaled, find_targets(replace(scaled, tolerance=plan.tolerance or scaled.tolerance)), owner)
+    paid, cost = explain(scaled, limits, plan.prices, set(owner))
+    held = scaled.totals(scaled.owner)
+    lines = []
+    for n, master in enumerate(scaled.masters):
+        own = [rows[master.id] for rows in (plan.prices.masters, plan.prices.staying) if master.id in rows]
+        prices = _by_resource(scaled, plan, [sum(row) for row in zip(*own, strict=True)])
+        if not prices and not (master.drained and any(held[n])):
+            continue
+        over = {
+            name: (load - (0 if master.drained else most)) / unit
+            for name, load, most, unit in zip(scaled.resources, held[n], limits.common[n], scaled.units, strict=True)
+            if load > most
+        }
+        lines.append(said.ProofLine(master.id, over, prices, is_drained=master.drained))
+    lines += [
+        said.ProofLine(zone, {}, _by_resource(scaled, plan, row), is_zone=True)
+        for zone, row in plan.prices.zones.items()
+    ]
+    lines.sort(key=lambda line: (-max(line.prices.values(), default=0.0), line.name))
+    return said.Proof(float(paid), float(cost), lines)
 
 
-def _host_cases(plan: Plan) -> int:
-    if plan.hosts is None or not add_up(plan.certificates, plan.hosts_max) < plan.bound == plan.hosts.value:
-        return 0
-    return len(plan.hosts.certificates)
-
-
-def _fees(plan: Plan) -> said.FeeProof | None:
-    if plan.fees is None:
-        return None
-    return said.FeeProof(
-        plan.fees.value // plan.unit, sum(1 for _, fee in plan.fees.fees if fee), bool(plan.fees.prices)
-    )
-
-
-def _proof_line(argument: Argument) -> said.ProofLine:
-    return said.ProofLine(
-        argument.node,
-        argument.kind,
-        {name: float(value) for name, value in argument.over.items()},
-        {name: float(value) for name, value in argument.prices.items()},
-        float(argument.priced),
-        float(argument.rebate),
-        int(argument.least),
-        argument.nodes,
-    )
+def _by_resource(scaled: Scaled, plan: Plan, row: Sequence[int]) -> dict[str, float]:
+    """Prices that are not 0, in cost for one unit of load as it was given."""
+    whole = scaled.units[scaled.cost] << plan.prices.bits
+    return {
+        name: float(Fraction(price * unit, whole))
+        for name, price, unit in zip(scaled.resources, row, scaled.units, strict=bool(row))
+        if price
+    }
 
 
 def _history(root: str, own_id: str, created_at: datetime) -> list[said.EarlierPlan]:

@@ -10,18 +10,18 @@ from functools import cache
 import pytest
 
 from cluster_core.errors import PlanError
-from cluster_core.rebalance.bound.check import check_plan
-from cluster_core.rebalance.bound.joint_proof import JointProof
+from cluster_core.rebalance.check import check_plan
 from cluster_core.rebalance.document import identify, read_document, slot_rows, write_document
 from cluster_core.rebalance.ordering import Batch, Job, Room, TimeModel, order_moves
-from cluster_core.rebalance.planner import plan
+from cluster_core.rebalance.planner import make_plan
+from cluster_core.rebalance.prices import Prices
 from cluster_core.rebalance.stored_plan import PlannedNode
 from tests.builders.rebalance_problems import random_problem
 
 MASTERS = 4
 PROBLEM = replace(
     random_problem(7, MASTERS, 300, skew=0.9), pinned=(3, 5), tolerance={"serialized_bytes": 0.02, "keys": 0.05, "ops": Fraction(1, 3)},
-    slot_cost=Fraction(1, 7), headroom=0.25, iterations=50_000,
+    slot_cost=Fraction(1, 7), headroom=0.25,
 )  # fmt: skip
 NODES = [PlannedNode(master.id, f"h:{n}", "z", n) for n, master in enumerate(PROBLEM.masters)]
 
@@ -29,7 +29,7 @@ NODES = [PlannedNode(master.id, f"h:{n}", "z", n) for n, master in enumerate(PRO
 @cache
 def planned():
     """One plan for all tests."""
-    return plan(PROBLEM)
+    return make_plan(PROBLEM)
 
 
 def stored(problem, found, batches):
@@ -57,12 +57,12 @@ def test_a_plan_comes_back_as_it_was():
     assert identify(document, slot_rows(back.problem, back.plan)) == back.plan_id
 
 
-def test_a_joint_proof_comes_back_as_it_was():
-    """Its numbers are larger than a float holds."""
-    joint = JointProof(12345, ((1 << 61, 0, 7), (3, 5, 1 << 90)), (4, -1, -2, -1, -1))
-    back, _, _ = stored(PROBLEM, replace(planned(), joint=joint), [])
+def test_prices_come_back_as_they_were():
+    """Their numbers are larger than a float holds."""
+    prices = Prices(90, {"n0000": (1 << 61, 0, 7)}, {"a": (3, 5, 1 << 90)})
+    back, _, _ = stored(PROBLEM, replace(planned(), prices=prices), [])
 
-    assert back.plan.joint == joint
+    assert back.plan.prices == prices
 
 
 @pytest.mark.long

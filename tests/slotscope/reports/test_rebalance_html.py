@@ -10,7 +10,7 @@ import pytest
 
 from cluster_core.rebalance.plan import PlanVerdict
 from slotscope.reports.rebalance.html import render_rebalance_html
-from slotscope.reports.rebalance.report import HeavyLine, HeavyPart, JointProof, RebalanceReport
+from slotscope.reports.rebalance.report import HeavyLine, HeavyPart, RebalanceReport
 from slotscope.reports.rebalance.words import amount, duration, factor, headline, remedy, share_text
 from tests.builders.rebalance_report import HOSTILE, quiet_report, rebalance_report
 
@@ -50,7 +50,7 @@ def test_a_page_of_any_size_is_below_two_megabytes_and_says_what_it_leaves_out(m
     report = rebalance_report(masters)
     page = render_rebalance_html(report)
     read = _Reader(page)
-    shown = sum(tag == "tr" and "data-node" in attrs for tag, attrs in read.tags) - min(len(report.proof), 100)
+    shown = sum(tag == "tr" and "data-node" in attrs for tag, attrs in read.tags) - min(len(report.proof.lines), 100)
 
     assert len(page.encode()) < BYTES_MAX
     assert shown == min(masters, 200)
@@ -123,29 +123,16 @@ def test_nothing_to_do_is_said_with_its_reason(verdict: str, words: str) -> None
 
 
 def test_the_proof_adds_up_in_one_paragraph() -> None:
-    """Sum of the certificates, what hosts leave out, the bound, the plan, the gap."""
+    """What slots pay, what limits cost, the bound, the plan, the gap."""
     report = rebalance_report(7)
-    left_out = max(line.least for line in report.proof)
-    report = replace(report, hosts_max=1, bound=report.bound - left_out)
     text = _Reader(render_rebalance_html(report)).text
-    paragraph = text[text.index("3 masters are over a limit") : text.index("repeats all of it in whole numbers")]
+    paragraph = text[text.index("Let load on a master cost") : text.index("adds everything up in whole numbers")]
     digits = re.sub(r"(?<=\d)\s(?=\d{3})", "", paragraph)
 
-    for figure in (sum(line.least for line in report.proof), left_out, report.bound, report.moved):
-        assert str(figure) in digits
+    assert report.proof is not None
+    for figure in (report.proof.paid, report.proof.limits, report.bound, report.moved):
+        assert str(round(figure)) in digits
     assert share_text(report.gap) in paragraph
-
-
-def test_a_joint_proof_says_what_heavy_slots_weigh_in_it() -> None:
-    """Where none is too heavy for a limit, nothing of the kind."""
-    report = replace(rebalance_report(7), host_cases=0, fees=None)
-    joint = JointProof(report.bound, 3, 9, 2)
-
-    with_heavy = _Reader(render_rebalance_html(replace(report, joint=joint, hosts_max=2))).text
-    without = _Reader(render_rebalance_html(replace(report, joint=joint, hosts_max=0))).text
-
-    assert "weighs as much as fills its host, whichever that is. Done for each of 9 ways" in with_heavy
-    assert "cheapest on its own. Done for each of 9 ways" in without
 
 
 def test_plans_that_reach_not_all_limits_do_not_claim_it() -> None:

@@ -33,7 +33,7 @@ def test_the_page_says_what_the_report_holds(page: Page) -> None:
     assert len(page.texts("#master-table tbody tr")) == len(REPORT.nodes)
     assert len(page.texts("#move-table tbody tr")) == len(REPORT.transfers)
     assert len(page.texts("#tolerance-table tbody tr")) == len(REPORT.tolerances)
-    assert len(page.texts("#proof-table tbody tr")) == len(REPORT.proof)
+    assert len(page.texts("#proof-table tbody tr")) == len(REPORT.proof.lines)
     kept = page.run(
         "return [...document.querySelectorAll('#history-table [data-kept]')].map((one) => one.dataset.kept)"
     )

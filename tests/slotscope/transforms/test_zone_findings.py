@@ -8,7 +8,7 @@ import pytest
 
 from cluster_core.kinds import Severity
 from cluster_core.rebalance.goal.problem import Master, Problem
-from cluster_core.rebalance.planner import plan
+from cluster_core.rebalance.planner import make_plan
 from cluster_core.topology.nodes_text import read_nodes
 from schemas.caveats import Caveat, Code
 from slotscope.transforms.zone_findings import find_zones, replica_zones
@@ -30,7 +30,9 @@ def found(
 ) -> list[Caveat]:
     """Caveats of one kind; without *replicas* every master has one in each zone."""
     everywhere = {master.id: ALL_ZONES for master in problem.masters}
-    told = find_zones(problem, plan(problem), {"n0": "10.0.0.1:7000"}, everywhere if replicas is None else replicas)
+    told = find_zones(
+        problem, make_plan(problem), {"n0": "10.0.0.1:7000"}, everywhere if replicas is None else replicas
+    )
     return [one for one in told if one.code == code]
 
 

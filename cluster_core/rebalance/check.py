@@ -6,16 +6,13 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
 
-from cluster_core.rebalance.bound import conflict
-from cluster_core.rebalance.bound.certificates import ProofKind, add_up, needs, prove
-from cluster_core.rebalance.bound.fees import prove_fees
-from cluster_core.rebalance.bound.hosts import prove_hosts
-from cluster_core.rebalance.bound.joint_proof import prove_joint
-from cluster_core.rebalance.bound.range_bound import least_ranges
+from cluster_core.rebalance import conflict
 from cluster_core.rebalance.goal.limits import above_capacity, kept
-from cluster_core.rebalance.goal.problem import Problem, Scaled, validate
+from cluster_core.rebalance.goal.problem import Problem, Scaled, validate, without_goals
 from cluster_core.rebalance.goal.targets import Shares, Targets, find_targets, rehost
 from cluster_core.rebalance.plan import Plan, PlanVerdict, count_ranges
+from cluster_core.rebalance.prices import is_valid, least_moved
+from cluster_core.rebalance.range_bound import least_ranges
 
 
 def check_plan(problem: Problem, plan: Plan) -> list[str]:
@@ -23,7 +20,9 @@ def check_plan(problem: Problem, plan: Plan) -> list[str]:
 
     Raises PlanError when the problem itself is not valid.
     """
-    scaled = validate(problem)
+    if set(plan.given_up) != set(problem.soft[len(problem.soft) - len(plan.given_up) :]):
+        return ["a goal is given up that is not soft, or more important than one that is kept"]
+    scaled = validate(without_goals(problem, plan.given_up))
     targets = find_targets(scaled)
     wrong = _check_moves(scaled, plan)
     if wrong:
@@ -172,33 +171,12 @@ def _check_capacity(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[i
 
 
 def _check_bound(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, ...]) -> list[str]:
-    index = {master.id: n for n, master in enumerate(scaled.masters)}
-    held = scaled.held()
-    wrong, seen = [], set()
-    for certificate in plan.certificates:
-        n = index.get(certificate.node, -1)
-        if (
-            n < 0
-            or n in seen
-            or scaled.masters[n].excluded
-            or scaled.masters[n].drained != (certificate.kind == ProofKind.DRAINED)
-            or (scaled.masters[n].drained and n in owner)
-        ):
-            wrong.append(f"{certificate.node} cannot have this certificate")
-            continue
-        seen.add(n)
-        if not prove(scaled, held[n], needs(scaled, targets, n, held[n]), certificate):
-            wrong.append(f"{certificate.node} need not give away {certificate.value}")
-    hosts = len({h.slot for h in targets.heavy})
-    if plan.joint is not None and not prove_joint(scaled, targets, plan.joint):
-        wrong.append(f"the joint proof does not show that {plan.joint.value} moves")
-    if plan.fees is not None and not prove_fees(scaled, targets, plan.fees):
-        wrong.append(f"the proof by fees does not show that {plan.fees.value} moves")
-    if plan.hosts is not None and not prove_hosts(scaled, targets, plan.certificates, plan.hosts):
-        wrong.append(f"the proof by hosts of the heavy slot does not show that {plan.hosts.value} moves")
-    others = [proof.value for proof in (plan.joint, plan.fees, plan.hosts) if proof is not None]
-    if hosts != plan.hosts_max or max(add_up(plan.certificates, hosts), *others, 0) != plan.bound:
-        wrong.append(f"the certificates and the other proofs do not show that {plan.bound} moves")
+    """The prices prove the bound, and no more moves than there is."""
+    wrong = []
+    if not is_valid(scaled, plan.prices):
+        return ["a price is negative, or of a master or zone that takes no slots"]
+    if least_moved(scaled, targets, plan.prices, set(owner)) != plan.bound:
+        wrong.append(f"the prices do not prove that {plan.bound} moves")
     if not 0 <= plan.bound <= plan.moved <= sum(scaled.loads[scaled.cost]):
         wrong.append(
             f"at least {plan.bound} of {plan.moved} that move, of {sum(scaled.loads[scaled.cost])} in all, cannot be"

@@ -1,12 +1,7 @@
 """Limits that no placement can keep together, and how anyone can check that.
 
-What is pinned, slots above every capacity and zones are sums.  For the rest (a capacity against tolerances, loads around a heavy slot): let
-load on a master cost p[r] >= 0 a unit of resource r.  Wherever a slot goes, it costs at least what it costs where it is cheapest; if
-that adds up to more than all room at these prices, the room does not suffice (Farkas).  Masters with the same room are one *bin*: its
-room is their sum.  A heavy slot fills its host in its resource, and is put on one master of each kind in turn (`host_cases`).
-A slot counts only where it fits some master of a bin alone.  Where slots are whole and large, prices may not do: then the next slot of a list is
-put on one master of each kind of room in turn, and each of these cases has its own prices, or the next slot.
-Prices are a witness (`search.conflicts` finds them); `prove` repeats the argument in whole numbers.
+What is pinned, masters too small for any slot, slots above every capacity, and zones are sums.  For all other limits prices prove it
+(`prices.contradicts`): load paid where it is cheapest comes to more than all limits at these prices.
 """
 
 from __future__ import annotations
@@ -18,10 +13,10 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import NamedTuple
 
-from cluster_core.rebalance.bound.room import cases_of, host_cases, make_bins, suffices
 from cluster_core.rebalance.goal.problem import Scaled, exact
 from cluster_core.rebalance.goal.targets import Targets, find_targets, fits, pinned_loads
 from cluster_core.rebalance.goal.zone_masters import crowded_zones, may_hold
+from cluster_core.rebalance.prices import Prices, contradicts, is_valid
 
 NEAR_ENOUGH = Fraction(1, 2000)
 """The least tolerance is looked for until it is known as well as this."""
@@ -40,6 +35,7 @@ class ConflictKind(StrEnum):
 
     PINNED = "pinned slots"
     SLOT = "slots above every capacity"
+    SMALL = "limits below the lightest slot"
     PLACES = "more large slots than places for them"
     ZONES = "zones"
     MASTERS = "masters in one zone"
@@ -64,25 +60,12 @@ class Limit(NamedTuple):
     name: str = ""
 
 
-class Proof(NamedTuple):
-    """Prices that prove it with every tolerance at least *tolerance* (None: by capacities and zones alone).
-
-    A list a case, in it a price a bin (zones, *by_zone*) and resource; an empty one stands for the cases that the next slot of *placed* makes of
-    it, which come at once.
-    """
-
-    tolerance: Fraction | None
-    by_zone: bool
-    prices: tuple[tuple[int, ...], ...]
-    placed: tuple[int, ...] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class Conflict:
     """Limits that cannot be kept together: of *resources*, on *nodes*, for *slots*.
 
-    No tolerance below *least* helps, None: none at all; *share* is the least zone share.  Limits together have *proofs*, one for what is
-    asked, one for the least tolerance; capacities have one.
+    No tolerance up to *least* helps, None: none at all; *share* is the least zone share.  Limits together have *prices*, which prove it at
+    that tolerance.
     """
 
     kind: ConflictKind
@@ -91,7 +74,7 @@ class Conflict:
     slots: tuple[int, ...] = ()
     least: Fraction | None = None
     share: Fraction | None = None
-    proofs: tuple[Proof, ...] = ()
+    prices: Prices | None = None
     limits: tuple[Limit, ...] = ()
 
 
@@ -164,7 +147,7 @@ def limits_at(scaled: Scaled, tolerance: Fraction | None) -> Targets:
 
 def plain_conflicts(scaled: Scaled, targets: Targets) -> tuple[Conflict, ...]:
     """Return the conflicts that are mere sums."""
-    found = _pinned(scaled, targets)
+    found = [*_pinned(scaled, targets), *_small(scaled, targets)]
     for sums in (_too_large, _too_many):
         found += _with_least(scaled, targets, sums)
     if targets.zone_relaxed:
@@ -218,6 +201,20 @@ def _pinned(scaled: Scaled, targets: Targets) -> list[Conflict]:
         if over:
             slots = tuple(sorted(s for s in scaled.fixed if scaled.owner[s] == n))
             found.append(Conflict(ConflictKind.PINNED, tuple(over), (master.id,), slots, None if least < 0 else least))
+    return found
+
+
+def _small(scaled: Scaled, targets: Targets) -> list[Conflict]:
+    """Masters that stay must keep a slot, and none is within the limits of some."""
+    found = []
+    for n in targets.small:
+        own = [r for r, load in enumerate(scaled.loads) if int(targets.relaxed[r] * targets.fair[n][r]) < min(load)]
+        capped = [r for r, most in enumerate(targets.capacity[n]) if most is not None and most < min(scaled.loads[r])]
+        over = sorted({*own, *capped})
+        hopeless = bool(capped) or any(not targets.fair[n][r] for r in over)
+        least = None if hopeless else max(min(scaled.loads[r]) / targets.fair[n][r] - 1 for r in over)
+        names = tuple(scaled.resources[r] for r in over)
+        found.append(Conflict(ConflictKind.SMALL, names, (scaled.masters[n].id,), least=least))
     return found
 
 
@@ -278,38 +275,10 @@ def least_tolerance(impossible: Callable[[Fraction], bool], scaled: Scaled) -> F
 
 def prove(scaled: Scaled, conflict: Conflict) -> bool:
     """Return whether *conflict* is one, in whole numbers."""
-    told = [proof.tolerance for proof in conflict.proofs]
-    if conflict.kind is ConflictKind.CAPACITY:
-        scaled = only_limits(scaled, conflict.limits) if conflict.limits else scaled
-        return told == [None] and conflict.least is None and all(_holds(scaled, proof) for proof in conflict.proofs)
-    if conflict.kind is not ConflictKind.TOGETHER:
+    if conflict.kind not in (ConflictKind.TOGETHER, ConflictKind.CAPACITY):
         return conflict in plain_conflicts(scaled, find_targets(scaled))
-    least = Fraction(TOLERANCE_MAX) if conflict.least is None else conflict.least
-    return told == [0, least] and all(_holds(scaled, proof) for proof in conflict.proofs)
-
-
-def _holds(scaled: Scaled, proof: Proof) -> bool:
-    if proof.tolerance is not None:
-        scaled = at_tolerance(scaled, proof.tolerance)
-    targets = limits_at(scaled, proof.tolerance)
-    cases = host_cases(scaled, targets)
-    zoned = targets.zone_share is not None and not targets.heavy
-    free = [s for s in proof.placed if 0 <= s < len(scaled.owner) and s not in scaled.fixed]
-    if (
-        cases is None
-        or (proof.by_zone and not zoned)
-        or (targets.heavy and proof.placed)
-        or len(set(free)) < len(proof.placed)
-    ):
+    if conflict.prices is None or not is_valid(scaled, conflict.prices):
         return False
-    rows = iter(proof.prices)
-    cases.reverse()
-    while cases:
-        hosts, row = cases.pop(), next(rows, None)
-        if row is None or (not row and len(hosts) >= len(free)):
-            return False
-        if not row:
-            cases += cases_of(scaled, targets, hosts, free[len(hosts)])[::-1]
-        elif not suffices(scaled, hosts, make_bins(scaled, targets, hosts, by_zone=proof.by_zone), row):
-            return False
-    return next(rows, None) is None
+    if (conflict.least is None) != (conflict.kind is ConflictKind.CAPACITY):
+        return False
+    return contradicts(scaled, limits_at(scaled, conflict.least), conflict.prices)

@@ -1,0 +1,87 @@
+"""Prices which prove that limits contradict each other, by cutting planes.
+
+Masters with the same limits and pinned loads, in one zone where zones count, are one bin.  At given prices the cheapest bin of each slot is a placement of all
+load; prices prove a contradiction where that placement costs more than all limits.  A small linear program finds the prices for which the
+dearest of the placements so far is cheapest by as much as can be, and its prices lead to the next placement.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cluster_core.kernels.linear_program import INFINITE, LinearProgram
+from cluster_core.rebalance.goal.problem import Scaled
+from cluster_core.rebalance.goal.targets import Targets, pinned_loads
+from cluster_core.rebalance.prices import Prices, contradicts, whole_prices
+from cluster_core.rebalance.search.arrays import Arrays, Floats
+
+CUTS_MAX = 80
+STEPS_MAX = 20_000
+NEAR = 1e-9
+BINS_MAX = 200
+
+
+def find_contradiction(scaled: Scaled, targets: Targets) -> Prices | None:
+    """Return prices that prove that no placement keeps *targets*; None where none were found."""
+    arrays = Arrays(scaled, targets)
+    pinned = pinned_loads(scaled)
+    kinds = [(*targets.common[n], *pinned[n], arrays.zones[n]) for n in arrays.takers]
+    distinct = list(dict.fromkeys(kinds))
+    if len(distinct) > BINS_MAX:
+        return None
+    bin_of = np.array([distinct.index(kind) for kind in kinds])
+    bins, size, zones = len(distinct), arrays.limits.shape[1], len(arrays.zone_names)
+    one = np.array([arrays.takers[int(np.argmax(bin_of == b))] for b in range(bins)])
+    limits = np.concatenate(
+        [(arrays.limits[one] * np.bincount(bin_of, minlength=bins)[:, None]).ravel(), arrays.zone_limits.ravel()]
+    )
+    program = LinearProgram()
+    count = len(limits)
+    program.add_rows(np.ones(1), np.ones(1))
+    program.add_columns(
+        np.concatenate([np.zeros(count), [-1.0]]),
+        np.full(count + 1, INFINITE),
+        np.arange(count + 1),
+        np.zeros(count + 1, int),
+        np.concatenate([np.maximum(limits, 1e-12), [0.0]]),
+    )
+    program.bound([count], np.array([-INFINITE]), np.array([INFINITE]))
+    prices = np.maximum(limits, 1e-12) ** -1.0 / count
+    for _ in range(CUTS_MAX):
+        paid = _cheapest_load(arrays, one, bin_of, prices, zones)
+        if paid @ prices - limits @ prices > NEAR:
+            rows = np.zeros_like(arrays.limits)
+            rows[arrays.takers] = prices[: bins * size].reshape(bins, size)[bin_of]
+            by_zone = dict(zip(arrays.zone_names, prices[bins * size :].reshape(zones, size), strict=True))
+            proof = whole_prices(scaled, rows, by_zone)
+            if contradicts(scaled, targets, proof):
+                return proof
+        entries = np.concatenate([paid - limits, [-1.0]])
+        program.add_rows(np.zeros(1), np.full(1, INFINITE), np.zeros(1), np.arange(count + 1), entries)
+        found = program.solve(program.steps + STEPS_MAX)
+        if not found.known or -found.cost < NEAR:
+            return None
+        prices = found.values[:count]
+    return None
+
+
+def _cheapest_load(arrays: Arrays, one: Floats, bin_of: Floats, prices: Floats, zones: int) -> Floats:
+    """Return the load of bins and zones where every slot is where it pays least."""
+    bins, size = len(one), arrays.limits.shape[1]
+    rows, by_zone = prices[: bins * size].reshape(bins, size), prices[bins * size :].reshape(zones, size)
+    paid = arrays.loads @ rows.T
+    if zones:
+        paid += (arrays.raw / arrays.mean) @ by_zone[arrays.zones[one]].T
+    at = paid.argmin(1)
+    home = np.full(len(arrays.takes), -1)
+    home[arrays.takers] = bin_of
+    at[arrays.fixed] = home[arrays.owner[arrays.fixed]]
+    inside = at >= 0
+    held = [np.bincount(at[inside], arrays.loads[inside, r], bins) for r in range(size)]
+    found = [np.stack(held, axis=1).ravel()]
+    if zones:
+        zone = np.where(inside, arrays.zones[one][np.maximum(at, 0)], arrays.zones[arrays.owner])
+        found.append(
+            np.stack([np.bincount(zone, arrays.raw[:, r] / arrays.mean[r], zones) for r in range(size)], axis=1).ravel()
+        )
+    return np.concatenate(found)

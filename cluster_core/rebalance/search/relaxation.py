@@ -1,0 +1,210 @@
+"""The relaxation of a plan, in which slots can be divided: its prices prove what must move, its solution says where slots go.
+
+`cover_prices` looks at each master over a limit on its own: the cheapest slots that bring it within, whoever takes them.  That proves nearly
+all there is to prove on ordinary loads.  `solve` looks at all moves at once, by column generation: it begins with few moves (slot to master),
+and adds those that are cheaper at the prices of the program so far, until there are none.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cluster_core.kernels.linear_program import INFINITE, LinearProgram
+from cluster_core.rebalance.search.arrays import Arrays, Floats, Integers
+
+ROUNDS_MAX = 40
+COLUMNS_A_ROUND = 6000
+STEPS_MAX = 60_000
+"""Simplex steps of all rounds together."""
+NEAR = 1e-3
+"""Rounds end where the prices prove all but this part of the program's value."""
+SLACK_COST = 50.0
+"""Cost of a mean slot above a limit: more than any move saves."""
+FIRST_TAKERS = 4
+NONE = np.zeros(0)
+
+
+class Relaxation:
+    """Linear programs for *arrays*; *prices* [master or zone, resource] are the best of all load that were found, *staying* [master, resource]
+    those of load that stays, in cost for a mean slot of load.
+    """
+
+    def __init__(self, arrays: Arrays) -> None:
+        self.arrays = arrays
+        self.zone_count = len(arrays.zone_names)
+        self.prices = self._cover_prices()
+        self.staying = self.prices[: len(arrays.limits)].copy()
+        self.bound, self._cheapest, _ = self._evaluate(self.prices)
+        self.parts: dict[int, list[tuple[float, int]]] = {}
+        """By slot that the solution moves: parts of it, and masters."""
+
+    def _cover_prices(self) -> Floats:
+        arrays = self.arrays
+        masters, size = arrays.limits.shape
+        prices = np.zeros((masters + self.zone_count, size))
+        over = arrays.held(arrays.owner, arrays.loads) - arrays.limits
+        for n in arrays.takers:
+            short = np.flatnonzero(over[n] > 1e-12)
+            own = np.flatnonzero((arrays.owner == n) & ~arrays.fixed)
+            if not len(short) or not len(own):
+                continue
+            program = LinearProgram()
+            k, m = len(short), len(own)
+            program.add_rows(over[n, short], np.full(k, INFINITE))
+            program.add_columns(
+                arrays.cost[own],
+                np.ones(m),
+                np.arange(m) * k,
+                np.tile(np.arange(k), m),
+                arrays.loads[own][:, short].ravel(),
+            )
+            prices[n, short] = np.maximum(0.0, program.solve(STEPS_MAX).prices)
+        return prices
+
+    def _effective(self, prices: Floats) -> Floats:
+        """Return prices [master, resource] with those of zones."""
+        masters = len(self.arrays.limits)
+        return prices[:masters] + (prices[masters:][self.arrays.zones] if self.zone_count else 0.0)
+
+    def _evaluate(self, prices: Floats) -> tuple[float, Integers, Floats]:
+        """Return what *prices* prove (`prices.least_moved`), by slot its cheapest other master, and what moving there costs more than staying."""
+        arrays = self.arrays
+        masters = len(arrays.limits)
+        paid = arrays.loads @ self._effective(prices)[arrays.takers].T
+        place = np.full(masters, -1)
+        place[arrays.takers] = np.arange(len(arrays.takers))
+        own = place[arrays.owner]
+        mine = np.flatnonzero(own >= 0)
+        stay = np.full(len(own), np.inf)
+        stay[mine] = paid[mine, own[mine]]
+        paid[mine, own[mine]] = np.inf
+        best = paid.argmin(1)
+        go = paid[np.arange(len(own)), best] + arrays.cost
+        go[arrays.fixed] = np.inf
+        stay[arrays.fixed & (own < 0)] = 0.0
+        value = np.minimum(stay, go).sum() - (prices[:masters] * arrays.limits)[arrays.takers].sum()
+        if self.zone_count:
+            value -= (prices[masters:] * arrays.zone_limits).sum()
+        return float(value), arrays.takers[best], go - stay
+
+    def solve(self) -> None:
+        """Solve the program of all moves; better prices replace those there are."""
+        arrays = self.arrays
+        size = arrays.limits.shape[1]
+        rows = len(arrays.takers) * size + self.zone_count * size
+        program = LinearProgram(growing=True)
+        held = arrays.held(arrays.owner, arrays.loads)
+        room = [(arrays.limits - held)[arrays.takers].ravel()]
+        if self.zone_count:
+            in_zones = np.stack([held[arrays.zones == z].sum(0) for z in range(self.zone_count)])
+            room.append((arrays.zone_limits - in_zones).ravel())
+        program.add_rows(np.full(rows, -INFINITE), np.concatenate(room))
+        dear = SLACK_COST * max(1.0, float(np.quantile(arrays.cost / np.maximum(arrays.loads.max(1), 1e-9), 0.99)))
+        program.add_columns(
+            np.full(rows, dear), np.full(rows, INFINITE), np.arange(rows), np.arange(rows), -np.ones(rows)
+        )
+        columns = _Columns(self, program, rows)
+        columns.add(self._first_moves(held))
+        for _ in range(ROUNDS_MAX):
+            found = program.solve(STEPS_MAX - program.steps)
+            raw = np.zeros_like(self.prices)
+            raw[arrays.takers] = -found.prices[: len(arrays.takers) * size].reshape(-1, size)
+            if self.zone_count:
+                raw[len(arrays.limits) :] = -found.prices[len(arrays.takers) * size : rows].reshape(-1, size)
+            raw = np.maximum(raw, 0.0)
+            new: list[tuple[int, int]] = []
+            for tried in (raw, (raw + self.prices) / 2):
+                value, to, _ = self._evaluate(tried)
+                new += columns.cheaper(to, self._effective(raw), found.prices)
+                if value > self.bound:
+                    self.bound, self.prices, self._cheapest = value, tried, to
+            fresh = list(dict.fromkeys(new))
+            is_near = found.cost - self.bound <= NEAR * max(abs(found.cost), 1e-9)
+            if is_near or not fresh or program.steps >= STEPS_MAX:
+                break
+            columns.add(fresh)
+        self.parts = columns.parts(found.values[rows:])
+
+    def _first_moves(self, held: Floats) -> list[tuple[int, int]]:
+        """Return moves to begin with: what must leave, and what nearly pays for moving, to the cheapest master and to those with most room."""
+        arrays = self.arrays
+        room = np.where(arrays.takes, (arrays.limits - held).min(1), -np.inf)
+        first = np.argsort(-room, kind="stable")[: min(FIRST_TAKERS, len(arrays.takers))]
+        _, to, gain = self._evaluate(self.prices)
+        hit = np.flatnonzero(((gain < 0.2 * arrays.cost) | arrays.must) & ~arrays.fixed)
+        return [
+            (int(s), n)
+            for i, s in enumerate(hit)
+            for n in dict.fromkeys((int(first[i % len(first)]), int(to[s])))
+            if n != arrays.owner[s]
+        ]
+
+
+class _Columns:
+    """The moves of a program, in the order of its columns behind those of slack."""
+
+    def __init__(self, relaxation: Relaxation, program: LinearProgram, rows: int) -> None:
+        self._relaxation, self._program, self._rows = relaxation, program, rows
+        arrays = relaxation.arrays
+        self._row_of = np.full(len(arrays.owner), -1)
+        self._place = np.full(len(arrays.limits), -1)
+        self._place[arrays.takers] = np.arange(len(arrays.takers))
+        self._moves: list[tuple[int, int]] = []
+        self._seen: set[tuple[int, int]] = set()
+
+    def add(self, moves: list[tuple[int, int]]) -> None:
+        """Append *moves*; a slot that is in none yet gets a row: it moves at most once, from a drained master just once."""
+        arrays, size = self._relaxation.arrays, self._relaxation.arrays.limits.shape[1]
+        new = [s for s in dict.fromkeys(s for s, _ in moves) if self._row_of[s] < 0]
+        if new:
+            used = self._rows + int((self._row_of >= 0).sum())
+            self._row_of[new] = used + np.arange(len(new))
+            self._program.add_rows(np.where(arrays.must[new], 1.0, -INFINITE), np.ones(len(new)))
+        starts: list[int] = []
+        rows: list[int] = []
+        values: list[float] = []
+        zones_from = len(arrays.takers) * size
+        for s, n in moves:
+            starts.append(len(rows))
+            owner = arrays.owner[s]
+            for r in range(size):
+                load = arrays.loads[s, r]
+                rows.append(self._place[n] * size + r)
+                values.append(load)
+                if self._place[owner] >= 0:
+                    rows.append(self._place[owner] * size + r)
+                    values.append(-load)
+                if self._relaxation.zone_count and arrays.zones[owner] != arrays.zones[n]:
+                    rows += [zones_from + arrays.zones[n] * size + r, zones_from + arrays.zones[owner] * size + r]
+                    values += [load, -load]
+            rows.append(self._row_of[s])
+            values.append(1.0)
+        self._moves += moves
+        self._seen.update(moves)
+        if moves:
+            slots = [s for s, _ in moves]
+            self._program.add_columns(
+                arrays.cost[slots],
+                np.full(len(moves), INFINITE),
+                np.array(starts),
+                np.array(rows),
+                np.array(values, float),
+            )
+
+    def cheaper(self, to: Integers, effective: Floats, prices: Floats) -> list[tuple[int, int]]:
+        """Return the moves of every slot to master *to* that would make the program cheaper, the best first."""
+        arrays = self._relaxation.arrays
+        of_slot = np.where(self._row_of >= 0, prices[np.maximum(self._row_of, 0)], 0.0)
+        at_home = np.where(arrays.takes[arrays.owner][:, None], effective[arrays.owner], 0.0)
+        reduced = arrays.cost + (arrays.loads * (effective[to] - at_home)).sum(1) - of_slot
+        hit = np.flatnonzero((reduced < -1e-7) & ~arrays.fixed)
+        hit = hit[np.argsort(reduced[hit], kind="stable")][:COLUMNS_A_ROUND]
+        return [(int(s), int(to[s])) for s in hit if (int(s), int(to[s])) not in self._seen]
+
+    def parts(self, values: Floats) -> dict[int, list[tuple[float, int]]]:
+        """Return by slot the parts of it that move, and where to."""
+        found: dict[int, list[tuple[float, int]]] = {}
+        for (s, n), part in zip(self._moves, values.tolist(), strict=True):
+            if part > 1e-7:
+                found.setdefault(s, []).append((part, n))
+        return found

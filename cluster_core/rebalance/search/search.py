@@ -1,0 +1,235 @@
+"""One search for a placement within limits: few slot ranges where few bytes above the bound may move, and what moves least where that is hard.
+
+1. Prices of a linear program for each master over a limit prove a bound on what moves.
+2. Walks from where slots are look for few ranges within a budget above the bound.  On ordinary loads that is all.
+3. Where they find nothing, a program of all moves gives better prices and a start, another places heavy slots whole, and walks from there look
+   for what moves least.  The budget then counts from that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from cluster_core.rebalance.goal.limits import excess, must_drain, overload
+from cluster_core.rebalance.goal.problem import RANGES_A_MASTER, Scaled
+from cluster_core.rebalance.goal.targets import Targets, find_targets
+from cluster_core.rebalance.plan import CurvePoint, count_ranges
+from cluster_core.rebalance.prices import Prices, least_moved, whole_prices
+from cluster_core.rebalance.range_bound import least_ranges
+from cluster_core.rebalance.search.arrays import Arrays, Integers
+from cluster_core.rebalance.search.heavy import place_heavy
+from cluster_core.rebalance.search.relaxation import Relaxation
+from cluster_core.rebalance.search.walks import (
+    BYTES_FIRST,
+    COOL,
+    FEW_MASTERS,
+    FROM_HEAVY,
+    FROM_OWNERS,
+    FROM_OWNERS_OF_MANY,
+    FROM_ROUNDED,
+    SETTLE,
+    WARM,
+    Walks,
+    cut_runs,
+    never,
+)
+
+PROGRAM_MASTERS_MAX = 20
+"""With more masters that take slots, the program of all moves and that of heavy slots take too long for what they bring."""
+UNBOUNDED = float("inf")
+
+Owners = tuple[int, ...]
+
+
+class Result(NamedTuple):
+    """The best owners found, whether they keep the limits, prices for the bound, the budget above the bound and what others would give."""
+
+    owner: Owners
+    prices: Prices
+    budget: Fraction
+    curve: tuple[CurvePoint, ...] = ()
+
+
+class Badness(NamedTuple):
+    """How far owners are from keeping limits: smaller is better."""
+
+    keeps_drained: bool
+    loses_last: bool
+    above_capacity: Fraction
+    above_limits: Fraction
+
+
+class Search:
+    """A search within the limits of *scaled*; *effort* is the part of the usual steps, *stop* says when time is up."""
+
+    def __init__(self, scaled: Scaled, stop: Callable[[], bool] = never, effort: float = 1.0) -> None:
+        self.scaled, self.targets = scaled, find_targets(scaled)
+        self._arrays = Arrays(scaled, self.targets)
+        self._relaxation = Relaxation(self._arrays)
+        self._walks = Walks(self._arrays, stop, effort)
+        self._fewest = least_ranges(scaled, self.targets)
+        self._cost = scaled.loads[scaled.cost]
+        self.prices, self.bound = self._prove()
+        if self._arrays.zone_names and len(self._arrays.takers) <= PROGRAM_MASTERS_MAX:
+            self._relax()
+
+    def run(self, known: Sequence[int] | None = None, *, curve: bool = True) -> Result:
+        """Return the best placement found; *known* owners are another place to begin at."""
+        of_bound, of_data = self.scaled.budgets
+        base = self.bound
+        best = self._within(base * (1 + of_bound), known)
+        if best is None:
+            least, near = self._fewest_bytes(known)
+            if least is None:
+                return Result(_tuple(near), self.prices, of_bound)
+            if self.moved(least) > self.bound * (1 + of_bound):  # above the bound already: half of the budget is left
+                base, of_bound = self.moved(least), of_bound / 2
+            best = self._within(base * (1 + of_bound), least, once=True) or _tuple(least)
+        budget = of_bound
+        more = Fraction(int(of_data * sum(self._cost)), base) if base else Fraction(0)
+        if more > budget and count_ranges(best) > RANGES_A_MASTER * len(self._arrays.takers):
+            wider = self._within(base * (1 + more), best)
+            if wider is not None and count_ranges(wider) < count_ranges(best):
+                best, budget = wider, more
+        if not curve:
+            return Result(best, self.prices, budget)
+        least, joined = self._fewer_bytes(best), self._fewer_ranges(best)
+        best = min((at for at in (best, least, joined) if self.moved(at) <= base * (1 + budget)), key=self._rank)
+        points = [
+            (Fraction(0), min(least, best, key=self.moved)),
+            (budget, best),
+            (None, min(joined, best, key=self._rank)),
+        ]
+        return Result(
+            best, self.prices, budget, tuple(self._point(part, at) for part, at in points if part != 0 or budget)
+        )
+
+    def unbounded(self) -> Owners | None:
+        """Return the placement of fewest ranges found, whatever moves."""
+        return self._within(UNBOUNDED, None)
+
+    def moved(self, at: Sequence[int]) -> int:
+        """Return what moves to *at*."""
+        return sum(load for load, n, owner in zip(self._cost, at, self.scaled.owner, strict=True) if n != owner)
+
+    def _in_means(self, most: Fraction | float) -> float:
+        """Return a cost in mean slots' cost."""
+        if most == UNBOUNDED:
+            return UNBOUNDED
+        return float(Fraction(most) * len(self._cost) / (sum(self._cost) or 1))
+
+    def badness(self, at: Sequence[int]) -> Badness:
+        """Return how far *at* is from keeping the limits."""
+        return badness(self.scaled, self.targets, at)
+
+    def _prove(self) -> tuple[Prices, int]:
+        """Return the prices that prove most, and what they prove."""
+        relaxation, arrays = self._relaxation, self._arrays
+        masters = len(arrays.limits)
+        zones = dict(zip(arrays.zone_names, relaxation.prices[masters:], strict=True))
+        tried = [
+            whole_prices(self.scaled, relaxation.staying, staying=True),
+            whole_prices(self.scaled, relaxation.prices[:masters], zones),
+        ]
+        proven = [least_moved(self.scaled, self.targets, prices) for prices in tried]
+        best = proven.index(max(proven))
+        return tried[best], proven[best]
+
+    def _relax(self) -> None:
+        self._relaxation.solve()
+        prices, bound = self._prove()
+        if bound > self.bound:
+            self.prices, self.bound = prices, bound
+
+    def _start(self) -> Integers:
+        few = len(self._arrays.takers) <= FEW_MASTERS and not self.targets.heavy
+        return self._arrays.owner.copy() if few else cut_runs(self._arrays)
+
+    def _keeps(self, at: Sequence[int]) -> bool:
+        return not any(self.badness(at))
+
+    def _within(self, most: Fraction | float, known: Sequence[int] | None, *, once: bool = False) -> Owners | None:
+        """Return the placement of fewest ranges found that moves at most *most*, None for none; *once*: with no second search."""
+        walks, limit = self._walks, self._in_means(most)
+        found: list[Owners] = [] if known is None else [_tuple(known)]
+        few = RANGES_A_MASTER * len(self._arrays.takers)
+        for courses in walks.thorough:
+            best, _ = walks.find(self._start(), limit, courses, walks.ranges_first, self._fewest)
+            found += [] if best is None else [_tuple(best)]
+            if best is None or count_ranges(found[-1]) <= few or once or walks.is_quick:
+                break
+        if known is not None and min(map(count_ranges, found)) > self._fewest:
+            best, _ = walks.find(np.array(known, np.int64), limit, (WARM, SETTLE), walks.ranges_first, self._fewest)
+            found += [] if best is None else [_tuple(best)]
+        found = [at for at in found if self.moved(at) <= most and self._keeps(at)]
+        return min(found, key=self._rank, default=None)
+
+    def _rank(self, at: Owners) -> tuple[float, int]:
+        slots = sum(n != owner for n, owner in zip(at, self.scaled.owner, strict=True))
+        return count_ranges(at) + self._walks.ranges_first.slot * slots, self.moved(at)
+
+    def _fewest_bytes(self, known: Sequence[int] | None) -> tuple[Owners | None, Owners]:
+        """Return the placement that moves least among those found within the limits, None for none, and the nearest to the limits."""
+        arrays, walks = self._arrays, self._walks
+        small = len(arrays.takers) <= PROGRAM_MASTERS_MAX
+        first = cut_runs(arrays) if self.targets.heavy else arrays.owner.copy()
+        starts = [(first, FROM_OWNERS if small else FROM_OWNERS_OF_MANY)]
+        if small:
+            self._relax()
+            placed = place_heavy(arrays, self._relaxation)
+            starts += [] if placed is None else [(placed, FROM_HEAVY)]
+        if self._relaxation.parts:
+            starts.append((self._rounded(), FROM_ROUNDED))
+        if known is not None:
+            starts.append((np.array(known, np.int64), FROM_ROUNDED))
+        ends: list[Owners] = []
+        for start, courses in starts:
+            best, last = walks.find(start, UNBOUNDED, courses, BYTES_FIRST)
+            ends += [_tuple(start), _tuple(last)] + ([] if best is None else [_tuple(best)])
+        within = [at for at in ends if self._keeps(at)]
+        least = min(within, key=self.moved, default=None)
+        near = min(ends, key=lambda at: (self.badness(at), self.moved(at)))
+        return least, near
+
+    def _rounded(self) -> Integers:
+        """Return the solution of the relaxation, each slot where most of it is."""
+        at = self._arrays.owner.copy()
+        for s, parts in self._relaxation.parts.items():
+            most, n = max(parts)
+            if self._arrays.must[s] or most >= 1 - sum(part for part, _ in parts):
+                at[s] = n
+        return at
+
+    def _fewer_bytes(self, best: Owners) -> Owners:
+        """Return the placement of fewest bytes near *best*."""
+        limit = self._in_means(self.moved(best))
+        found, _ = self._walks.find(np.array(best, np.int64), limit, (COOL,), BYTES_FIRST)
+        near = best if found is None else _tuple(found)
+        return near if self._keeps(near) and self.moved(near) < self.moved(best) else best
+
+    def _fewer_ranges(self, best: Owners) -> Owners:
+        """Return the placement of fewest ranges near *best*, whatever moves."""
+        walks = self._walks
+        found, _ = walks.find(np.array(best, np.int64), UNBOUNDED, (WARM, SETTLE), walks.ranges_first, self._fewest)
+        near = best if found is None else _tuple(found)
+        return near if self._keeps(near) and self._rank(near) < self._rank(best) else best
+
+    def _point(self, budget: Fraction | None, at: Owners) -> CurvePoint:
+        slots = sum(n != owner for n, owner in zip(at, self.scaled.owner, strict=True))
+        return CurvePoint(budget, self.moved(at), count_ranges(at), slots)
+
+
+def badness(scaled: Scaled, targets: Targets, at: Sequence[int]) -> Badness:
+    """Return how far *at* is from keeping the limits of *scaled*, which are *targets*."""
+    stay = {n for n in set(scaled.owner) if not scaled.masters[n].drained}
+    return Badness(
+        must_drain(scaled, at), not stay <= set(at), overload(scaled, targets, at), excess(scaled, targets, at)
+    )
+
+
+def _tuple(at: Sequence[int] | Integers) -> Owners:
+    return tuple(at.tolist() if isinstance(at, np.ndarray) else at)

@@ -1,0 +1,315 @@
+"""Placements found by walks over windows of slots: those of few slot ranges, and those that move little.
+
+Slots without load join their neighbours (`Walks.glued`), so that no range begins at one.  A search is a few walks one after the other: hot
+ones from where the slots are, then cooler ones from the best placement so far.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from cluster_core.rebalance.plan import count_ranges
+from cluster_core.rebalance.search.arrays import Arrays, Floats, Integers
+from cluster_core.rebalance.search.windows import (
+    AT,
+    BLOCK,
+    BORDERS,
+    CAP,
+    CHUNK,
+    COST_PRICE,
+    DIE,
+    DRAWS,
+    FIXED,
+    HEAT,
+    KEEPS,
+    KEEPS_ONE,
+    LEAST,
+    MAY_END_EMPTY,
+    NONE_FOUND,
+    OWNER_END,
+    PLACE,
+    PRICE,
+    SCALE,
+    SIDES,
+    TAKER_COUNT,
+    TAKERS,
+    TAKES_NOTHING,
+    WEIGHT,
+    Goal,
+    Row,
+    begin,
+    walk,
+)
+
+STEPS_A_SLOT = 1_000
+"""Steps of a walk for every slot with load, at most."""
+SLICE = 256
+"""Chunks between two looks at whether time is up."""
+FORGET = 0.25
+"""How much slower the price of a limit falls than it rises."""
+LENGTH_MIN = 4
+FEW_MASTERS = 8
+"""Up to so many masters walks may begin hot, with limits cheap: with more they end far from keeping them."""
+NEARLY = 1 - 1e-9
+"""Part of a budget that counts in floats, so that rounding does not exceed it."""
+RANGE_COST = 0.002
+"""Ranges that a mean slot's cost weighs where ranges are to be few, so that of two placements with as many the cheaper one wins."""
+
+
+class Walk(NamedTuple):
+    """How a walk goes: steps; heat at the start and at the end; price of a mean slot above a limit; by how much the price rises in all, and that of
+    a limit which is broken all the while; whether it begins anew.  Where it *is_scaled*, heat is for six masters and falls with the root of
+    their number, and the price is for one master."""
+
+    steps: int
+    warm: float
+    cold: float
+    price: float
+    rise: float
+    learn: float
+    anew: bool = False
+    is_scaled: bool = True
+
+
+FIRM = Walk(3_000_000, 4.0, 0.1, 1.0, 1.0, 1e5, anew=True)
+LOOSE = FIRM._replace(price=0.2, learn=1e8)
+WARM = Walk(2_000_000, 2.0, 0.1, 3.0, 10.0, 1e3)
+SETTLE = Walk(1_000_000, 0.1, 0.05, 100.0, 1.0, 1.0)
+FEW_RANGES = (FIRM, LOOSE, WARM, SETTLE)
+AGAIN = (LOOSE._replace(steps=5_000_000), FIRM, WARM, SETTLE)
+FEW_RANGES_OF_MANY = (FIRM._replace(steps=8_000_000, price=0.2), WARM._replace(steps=4_000_000), SETTLE)
+AGAIN_OF_MANY = (FIRM._replace(steps=12_000_000, price=0.1), WARM._replace(steps=6_000_000), SETTLE)
+"""With more than `FEW_MASTERS`, ranges go where limits are dear; each search has a second one for where many ranges remain."""
+COOL = Walk(2_000_000, 0.05, 0.004, 20.0, 1.0, 1.0, is_scaled=False)
+FROM_OWNERS = (Walk(12_000_000, 3.0, 0.02, 1.5, 20.0, 1e2, anew=True, is_scaled=False), COOL)
+FROM_OWNERS_OF_MANY = (FROM_OWNERS[0]._replace(steps=24_000_000), COOL)
+FROM_HEAVY = (Walk(6_000_000, 1.0, 0.02, 3.0, 20.0, 1e2, anew=True, is_scaled=False), COOL)
+FROM_ROUNDED = (Walk(6_000_000, 0.3, 0.01, 5.0, 20.0, 1e2, anew=True, is_scaled=False), COOL)
+"""Walks to few bytes, from where slots are, from heavy slots in place, and from the solution of a relaxation."""
+
+
+class Weights(NamedTuple):
+    """What a range, a moved slot and a mean slot's cost weigh."""
+
+    ranges: float
+    slot: float
+    cost: float
+
+
+BYTES_FIRST = Weights(0.02, 0.0, 1.0)
+
+
+def never() -> bool:
+    """Return that there is time."""
+    return False
+
+
+class Walks:
+    """Walks within the limits of *arrays*; *stop* says when time is up, *effort* is the part of the usual steps."""
+
+    def __init__(self, arrays: Arrays, stop: Callable[[], bool] = never, effort: float = 1.0) -> None:
+        self.arrays, self._stop, self._effort = arrays, stop, effort
+        scaled = arrays.scaled
+        self.ranges_first = Weights(1.0, float(scaled.problem.slot_cost), RANGE_COST)
+        self._slots = self._loaded()
+        self._glue = np.setdiff1d(np.arange(len(arrays.owner)), self._slots)
+        self._limits = _zoned(arrays)
+        longest = max(LENGTH_MIN, len(self._slots) / len(arrays.takers))
+        self._lengths = np.array([max(1, int(longest ** ((k + 0.5) / DRAWS))) for k in range(DRAWS)])
+        self._turns = 0
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether these walks have fewer steps than usual."""
+        return self._effort < 1
+
+    def _loaded(self) -> Integers:
+        """Return the slots that a range may begin at: those with load, that must not move, or that are all a master has."""
+        arrays = self.arrays
+        is_in = (arrays.raw > 0).any(1) | arrays.fixed
+        for n in np.flatnonzero(arrays.keeps_one):
+            own = np.flatnonzero(arrays.owner == n)
+            if not is_in[own].any():
+                is_in[own[0]] = True
+        return np.flatnonzero(is_in)
+
+    @property
+    def thorough(self) -> tuple[tuple[Walk, ...], tuple[Walk, ...]]:
+        """The walks of a search for few ranges, and those of the search after it where many remain."""
+        few = len(self.arrays.takers) <= FEW_MASTERS
+        return (FEW_RANGES, AGAIN) if few else (FEW_RANGES_OF_MANY, AGAIN_OF_MANY)
+
+    def find(
+        self, start: Integers, budget: float, walks: Sequence[Walk], weights: Weights, fewest: int = 0,
+        kept: Integers | None = None,
+    ) -> tuple[Integers | None, Integers]:  # fmt: skip
+        """Return the best placement found that is within the limits and moves at most *budget* mean slots' cost, or None; and where walks ended.
+
+        Walks begin at *start*, which may break limits; that end has the least load above limits of all ends.  *kept* slots do not move.
+        There are no fewer ranges than *fewest*.
+        """
+        best: Integers | None = None
+        rank, over = math.inf, math.inf
+        last = self.glued(start[self._slots], start)
+        if len(self.arrays.takers) < 2:
+            return None, last
+        for course in walks:
+            begin_at = start if course.anew else last if best is None else best
+            found, end = self._go(begin_at[self._slots], budget, course, weights, kept)
+            whole = self.glued(end, start)
+            if self.arrays.excess(whole) < over:
+                last, over = whole, self.arrays.excess(whole)
+            if found is not None:
+                whole = self.glued(found, start)
+                value = self._value(whole, weights)
+                if value < rank:
+                    best, rank = whole, value
+            is_least = (
+                best is not None and weights.ranges >= 1 and not weights.slot and count_ranges(best.tolist()) <= fewest
+            )
+            if is_least or self._stop():
+                break
+        return best, last
+
+    def _value(self, at: Integers, weights: Weights) -> float:
+        moved = at != self.arrays.owner
+        return (
+            weights.ranges * count_ranges(at.tolist())
+            + weights.slot * int(moved.sum())
+            + weights.cost * float(self.arrays.cost[moved].sum())
+        )
+
+    def _go(
+        self, at: Integers, budget: float, course: Walk, weights: Weights, kept: Integers | None
+    ) -> tuple[Integers | None, Integers]:  # fmt: skip
+        """Walk once over the slots with load; return the best within limits and budget, and the end."""
+        chunks = max(1, int(min(course.steps, STEPS_A_SLOT * len(at)) * self._effort) // CHUNK)
+        masters = len(self.arrays.takers)
+        warm = max(course.warm * math.sqrt(6 / masters), course.cold) if course.is_scaled else course.warm
+        self._turns += 1
+        row = self._row(at, warm, course, kept)
+        cool, rise, learn = (factor ** (1 / chunks) for factor in (course.cold / warm, course.rise, course.learn))
+        goal = Goal(budget * NEARLY, *weights, cool, rise, learn, learn**-FORGET, 1.0)
+        best = at.copy()
+        begin(row)
+        for done in range(0, chunks, SLICE):
+            walk(row, goal, min(SLICE, chunks - done), best)
+            if self._stop():
+                break
+        return (best if row.course[LEAST] < NONE_FOUND else None), row.slots[AT, :-1].copy()
+
+    def _row(self, at: Integers, warm: float, course: Walk, kept: Integers | None) -> Row:
+        arrays, slots_of = self.arrays, self._slots
+        count, masters = len(at), len(arrays.takes)
+        size = arrays.limits.shape[1]
+        slots = np.zeros((BORDERS + 1, count + 1), np.int64)
+        slots[0, :count], slots[AT, :count] = arrays.owner[slots_of], at
+        slots[OWNER_END], slots[PLACE] = count, -1
+        fixed = arrays.fixed.copy()
+        if kept is not None:
+            fixed[kept] = True
+        slots[FIXED, 1:] = np.cumsum(fixed[slots_of])
+        sums = np.zeros((size + 1, count + 1))
+        sums[:-1, 1:] = np.cumsum(arrays.raw[slots_of].T, axis=1)
+        sums[-1, 1:] = np.cumsum(arrays.cost[slots_of])
+        limits = np.zeros((masters * size, WEIGHT + 1))
+        limits[:, CAP], limits[:, WEIGHT] = self._limits.ravel(), 1.0
+        limits[:, SCALE] = np.tile(1 / arrays.mean, masters)
+        table = np.zeros((masters, 3), np.int64)
+        table[:, KEEPS] = np.where(arrays.takes, np.where(arrays.keeps_one, KEEPS_ONE, MAY_END_EMPTY), TAKES_NOTHING)
+        table[: len(arrays.takers), TAKERS] = arrays.takers
+        tally = np.zeros(DIE + 1, np.int64)
+        tally[TAKER_COUNT] = len(arrays.takers)
+        tally[DIE] = (arrays.scaled.problem.seed + 7919 * self._turns) & 0xFFFFFFFF or 1
+        state = np.zeros(COST_PRICE + 1)
+        state[[HEAT, PRICE, LEAST, COST_PRICE]] = (
+            warm,
+            course.price * (len(arrays.takers) if course.is_scaled else 1),
+            NONE_FOUND,
+            1.0,
+        )
+        blocks, sides = np.zeros(count // BLOCK + 2, np.int64), np.zeros((masters, SIDES), np.int64)
+        return Row(slots, sums, limits, table, blocks, tally, state, self._lengths, sides)
+
+    def glued(self, found: Integers, start: Integers) -> Integers:
+        """Return a placement of all slots: those without load belong to the master of the slot before or behind, as fewest move."""
+        arrays = self.arrays
+        at = start.copy()
+        at[self._slots] = found
+        takes = np.append(arrays.takes, False)
+        sides = np.concatenate([[-1], found, [-1]])
+        sides[~takes[sides]] = -1
+        place = np.searchsorted(self._slots, self._glue)
+        before, behind = sides[place], sides[place + 1]
+        joined = np.where(before < 0, behind, before)
+        at[self._glue[joined >= 0]] = joined[joined >= 0]
+        for gap in np.unique(place[(before >= 0) & (behind >= 0) & (before != behind)]).tolist():
+            first, last = np.searchsorted(place, [gap, gap + 1]).tolist()
+            own = arrays.owner[self._glue[first:last]]
+            stay = np.cumsum((own == sides[gap]).astype(int) - (own == sides[gap + 1]))
+            most = int(stay.argmax())
+            cut = first + most + 1 if stay[most] > 0 else first
+            at[self._glue[cut:last]] = sides[gap + 1]
+        return at
+
+
+def _zoned(arrays: Arrays) -> Floats:
+    """Return the limits of masters, those of one zone cut down evenly where together they are above the zone's."""
+    limits = arrays.caps.copy()
+    for z in range(len(arrays.zone_names)):
+        inside = np.flatnonzero((arrays.zones == z) & arrays.takes)
+        together = limits[inside].sum(0)
+        stays = arrays.held(arrays.owner, arrays.raw * arrays.fixed[:, None])[(arrays.zones == z) & ~arrays.takes].sum(
+            0
+        )
+        room = arrays.zone_caps[z] - stays
+        limits[inside] *= np.minimum(1.0, np.divide(room, together, out=np.ones(len(room)), where=together > 0))
+    return limits
+
+
+def cut_runs(arrays: Arrays) -> Integers:
+    """Return owners in which what is too much leaves in long runs from the ends of masters' slots, to those with most room, run by run.
+
+    Heavy slots go to their hosts, which give away all other load of that resource.
+    """
+    at, limits = arrays.owner.copy(), _zoned(arrays)
+    hosts = dict(arrays.targets.hosts)
+    filled = {h.slot: arrays.scaled.resources.index(h.resource) for h in arrays.targets.heavy}
+    leaving = arrays.must & ~arrays.fixed
+    for s, n in hosts.items():
+        if not arrays.fixed[s]:
+            leaving |= (arrays.owner == n) & (arrays.raw[:, filled[s]] > 0) & ~arrays.fixed
+    for s, n in hosts.items():
+        leaving[s] = False
+        at[s] = n if not arrays.fixed[s] else at[s]
+    held = arrays.held(at, arrays.raw * ~leaving[:, None])
+    for n in arrays.takers:
+        own = np.flatnonzero((at == n) & ~leaving & ~arrays.fixed)
+        keeps = 1 if not leaving[arrays.owner == n].all() else 0
+        if len(own) <= keeps or not (held[n] > limits[n]).any():
+            continue
+        sums = np.cumsum(arrays.raw[own[::-1]], axis=0)
+        enough = (held[n] - sums <= limits[n]).all(1)
+        gone = min(int(enough.argmax()) + 1 if enough.any() else len(own), len(own) - keeps)
+        leaving[own[::-1][:gone]] = True
+        held[n] -= sums[gone - 1]
+    for s in hosts:
+        leaving[s] = False
+    scale = np.maximum(limits[arrays.takers].max(0), 1e-9)
+    target = -1
+    for s in np.flatnonzero(leaving).tolist():
+        load = arrays.raw[s]
+        if target < 0 or (held[target] + load > limits[target]).any():
+            before = int(at[s - 1]) if s else -1
+            if before >= 0 and arrays.takes[before] and (held[before] + load <= limits[before]).all():
+                target = before
+            else:
+                room = ((limits - held) / scale).min(1)
+                target = int(arrays.takers[room[arrays.takers].argmax()])
+        at[s] = target
+        held[target] += load
+    return at

@@ -1,0 +1,153 @@
+"""Plans against those of the planner before this one: bytes, slot ranges and bounds, and limits by sums of our own.
+
+The table has by case and seed the bytes that moved, the bound, the slot ranges and the seconds of one core.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.rebalance_cases import (
+    EXTREME,
+    ORDINARY,
+    SLOTS,
+    balanced_runs,
+    in_runs,
+    ordinary_loads,
+    problem,
+)
+from cluster_core.rebalance import Plan, Problem, check_plan, make_plan
+from cluster_core.rebalance.plan import PlanVerdict
+from tests.builders.rebalance_problems import random_problem
+
+TABLE = json.loads((Path(__file__).parents[2] / "data" / "rebalance_bars.json").read_text())
+BYTES = {
+    "Zipf 0.5, 80 masters become 100": 1.03,
+    "Zipf 0.5, 100 masters": 1.15,
+    "Zipf 0.8, 20 masters": 1.4,
+    "Zipf 1.0, 2 of 12 drained": 1.4,
+    "Zipf 1.0, 3 zones": 1.4,
+    "60 hot tags on 30": 1.7,
+}
+"""So many times the bytes may move where some dozens of slots are large."""
+
+
+def keeps_limits(asked: Problem, found: Plan) -> bool:
+    """Whether the heaviest master of each resource is within its limit, by sums of our own."""
+    index = {master.id: n for n, master in enumerate(asked.masters)}
+    at = np.array([index[name] for name in found.owners_after])
+    weights = np.array([0.0 if m.drained else float(m.weight) for m in asked.masters])
+    for reach, load in zip(found.reach, asked.loads.values(), strict=True):
+        held = np.bincount(at, load, len(index))
+        if (held > float(reach.limit) * sum(load) * weights / weights.sum() + 1).any():
+            return False
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [11, 12, 13])
+@pytest.mark.parametrize("case", ORDINARY)
+def test_plans_for_ordinary_loads_lose_nothing(case: str, seed: int) -> None:
+    """Bytes, ranges and the bound are those of the planner before, but for a few per cent."""
+    asked = ORDINARY[case](seed)
+    found = make_plan(asked)
+    moved, bound, ranges, _ = TABLE[case][str(seed)]
+
+    assert found.verdict is PlanVerdict.MOVE
+    assert check_plan(asked, found) == []
+    assert keeps_limits(asked, found)
+    assert found.moved <= (1.05 if case == "Zipf 1.0, 6 masters" else 1.03) * moved
+    assert found.bound >= 0.985 * bound
+    assert found.ranges_after <= 1.15 * ranges + 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [11, 12, 13])
+@pytest.mark.parametrize("case", EXTREME)
+def test_plans_for_large_slots_move_a_little_more_at_most_or_say_that_limits_are_missed(case: str, seed: int) -> None:
+    """Where some dozens of slots are a good part of a master each."""
+    asked = EXTREME[case](seed)
+    found = make_plan(asked)
+
+    assert check_plan(asked, found) == []
+    assert (found.verdict is PlanVerdict.MOVE) == keeps_limits(asked, found)
+    assert found.moved <= BYTES[case] * TABLE[case][str(seed)][0]
+
+
+@pytest.mark.slow
+def test_three_masters_that_become_six_have_one_range_each() -> None:
+    """One cut in each master that gives."""
+    asked = ORDINARY["3 masters become 6"](1)
+    found = make_plan(asked)
+
+    assert (found.verdict, found.ranges_after) == (PlanVerdict.MOVE, 6)
+    assert keeps_limits(asked, found)
+    assert found.moved <= 1.05 * found.bound
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parts", [(0.4, 0.7), (0.8,), (0.4, 0.7, 0.8)])
+def test_smaller_capacities_of_some_masters_leave_few_ranges(parts: tuple[float, ...]) -> None:
+    """A master that may hold 0.4 of a share of bytes owes no whole share of keys."""
+    loads = ordinary_loads(np.random.default_rng(5))
+    asked = problem(loads, in_runs((1,) * 6), 6)
+    room = [int(sum(loads["serialized_bytes"]) / 6 * part) for part in parts]
+    masters = [
+        replace(master, capacity={"serialized_bytes": room[n]} if n < len(room) else {})
+        for n, master in enumerate(asked.masters)
+    ]
+    asked = replace(asked, masters=masters, bytes_budget=None)
+    found = make_plan(asked)
+
+    assert found.verdict is PlanVerdict.MOVE
+    assert found.ranges_after <= 3 * 6
+    assert check_plan(asked, found) == []
+
+
+@pytest.mark.slow
+def test_weeks_of_drift_never_shred_a_cluster() -> None:
+    """Every week each slot grows or shrinks by up to 10 %, each master by up to 3 %, and a plan is carried out."""
+    chance = np.random.default_rng(4)
+    loads = {name: np.array(load, float) for name, load in ordinary_loads(chance).items()}
+    owner = balanced_runs(loads["serialized_bytes"].astype(int).tolist(), 6)
+    ranges = []
+    for _ in range(5):
+        factor = chance.uniform(0.9, 1.1, SLOTS) * chance.uniform(0.97, 1.03, 6)[owner]
+        loads = {name: load * factor for name, load in loads.items()}
+        whole = {name: np.rint(load).astype(int).tolist() for name, load in loads.items()}
+        found = make_plan(replace(problem(whole, owner, 6), headroom=0.25, bytes_budget=None))
+        owner = np.array([int(name, 16) for name in found.owners_after])
+        ranges.append(found.ranges_after)
+
+    assert max(ranges) <= 2 * 6
+
+
+def test_the_bound_is_a_sum_of_prices_that_anyone_can_add_up() -> None:
+    """What slots pay where they are cheapest, less what limits cost: numpy, and nothing of the planner but the prices."""
+    asked = random_problem(3, 6, 400, skew=0.3, tolerance=0.05)
+    found = make_plan(asked)
+    ids = [master.id for master in asked.masters]
+    loads = np.array([*asked.loads.values()], object)
+    owner = np.array([ids.index(name) for name in asked.owners])
+    prices, staying = (
+        np.array([rows.get(name, (0, 0, 0)) for name in ids], object)
+        for rows in (found.prices.masters, found.prices.staying)
+    )
+    pays = prices @ loads
+    moves = (loads[0] << found.prices.bits) + pays.min(axis=0)
+    stays = ((prices + staying) @ loads)[owner, np.arange(len(owner))]
+    limit = [
+        int(max(1 + Fraction(1, 20), floor.ratio) * sum(row) / 6)
+        for row, floor in zip(loads, found.floors, strict=True)
+    ]
+    paid = np.minimum(stays, moves).sum() - ((prices + staying) * np.array(limit, object)).sum()
+
+    assert found.verdict is PlanVerdict.MOVE
+    assert not found.heavy
+    assert found.bound == -(-paid >> found.prices.bits)
