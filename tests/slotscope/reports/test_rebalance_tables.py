@@ -146,9 +146,7 @@ def test_parts_of_a_heavy_slot_count_in_the_resource_that_is_too_much(tmp_path: 
     """A tag with all memory of its slot is 100 % of it, however few bytes of the dump it has, and comes before one with more of these."""
     loads = [100] * 12
     loads[5] = 3_000
-    problem = Problem(
-        {"memory_bytes": loads}, ["a"] * 12, [Master("a"), Master("b")], cost="memory_bytes", iterations=1000
-    )
+    problem = Problem({"memory_bytes": loads}, ["a"] * 12, [Master("a"), Master("b")], cost="memory_bytes")
     nodes = [PlannedNode(name, f"10.0.0.{name}:6379", "", 1) for name in "ab"]
     made = make_plan(problem, nodes, snapshot_id="s", schedule=Schedule(), created_at_ms=1, tolerances=())
     parts = [
