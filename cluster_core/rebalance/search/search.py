@@ -86,6 +86,7 @@ class Search:
             least, near = self._fewest_bytes(known)
             if least is None:
                 return Result(_tuple(near), self.prices, of_bound)
+            base = self.bound
             if self.moved(least) > self.bound * (1 + of_bound):  # above the bound already: half of the budget is left
                 base, of_bound = self.moved(least), of_bound / 2
             best = self._within(base * (1 + of_bound), least, once=True) or _tuple(least)
