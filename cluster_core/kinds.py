@@ -134,6 +134,8 @@ class EventKind(StrEnum):
     DEMOTED = "demoted"
     EPOCH_RAISED = "epoch-raised"
     QUORUM_SIDE = "quorum-side"
+    REFUSED = "refused"
+    SERVED = "served"
     DOUBTED = "doubted"
 
     # Steps of incidents that sentinels saw.
@@ -180,6 +182,10 @@ class IncidentKind(StrEnum):
     FAILOVER = "failover"
     RESHARDING = "resharding"
     FLAPPING = "flapping"
+    OUTAGE = "outage"
+    RESTART = "restart"
+    RESYNC = "resync"
+    DATA_LOSS = "data-loss"
     TILT = "tilt"
 
 

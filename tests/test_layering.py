@@ -29,7 +29,7 @@ PROGRAM = "slotscope.__main__"
 GROUPS = {
     "cluster_core": (
         "door", "columns", "instants", "kinds", "errors", "rules", "sizes", "slots", "wire", "topology", "routing", "load", "gossip", "node", "formats", "memory", "advice", "aof",
-        "replication", "kernels", "rebalance", "replay", "incidents", "sentinel", "sentinel_history", "sim",
+        "replication", "kernels", "rebalance", "replay", "history", "incidents", "sentinel", "sentinel_history", "sim",
     ),
     "slotscope": (
         "runtime", "sql", "servers", "requests", "live", "sources", "recording", "registration", "plans", "reports", "transforms", "pipelines", "__main__",

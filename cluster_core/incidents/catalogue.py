@@ -19,6 +19,8 @@ from cluster_core.incidents.finders.failures import (
     state_steps,
 )
 from cluster_core.incidents.finders.memberships import find_memberships
+from cluster_core.incidents.finders.outages import find_outages
+from cluster_core.incidents.finders.processes import find_data_losses, find_restarts, find_resyncs
 from cluster_core.incidents.finders.slot_moves import find_slot_moves, slot_incidents
 from cluster_core.incidents.finders.successors import missing_voters, slots_of_failed, successor_steps, unserved_step
 from cluster_core.incidents.finders.troubles import find_collisions, find_flapping, find_partitions, with_first_epochs
@@ -41,6 +43,10 @@ def find_incidents(history: History) -> list[Incident]:
     incidents += find_flapping(history, episodes)
     incidents += slot_incidents(history, moves)
     incidents += find_memberships(history, promotions, episodes, moves.emptied)
+    incidents += find_outages(history)
+    incidents += find_restarts(history, incidents)
+    incidents += find_data_losses(history)
+    incidents += find_resyncs(history, incidents)
     return marked(in_order(with_first_epochs(history, incidents)), history.gaps, history.thresholds)
 
 

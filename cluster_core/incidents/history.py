@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 from cluster_core.gossip.causes import Cause, Mechanism
+from cluster_core.history.processes import Restart, Resync, restarts_of, resyncs_of
+from cluster_core.history.statements import Lines, Sample
 from cluster_core.incidents.gaps import GapSeen
 from cluster_core.incidents.speech import Speech, without_flips
 from cluster_core.incidents.thresholds import Thresholds
+from cluster_core.kinds import Source
 from cluster_core.replay.rows import (
     EpochRow,
     EventRow,
@@ -54,7 +57,8 @@ class OffsetSeen(NamedTuple):
 
 class History:
     """All rows of one replay.  *slots_of* gives the slots (bit s for slot s) behind the numbers in *speech*, *offsets*
-    are what other sources than the bus tell of replication streams, *gaps* what is missing from the captures.
+    are what other sources than the bus tell of replication streams, *gaps* what is missing from the captures.  *lines* are
+    those of server logs, *samples* those of metrics, *polled_ns* the times at which each observer was asked.
     """
 
     def __init__(
@@ -68,7 +72,13 @@ class History:
         last_ns: int,
         offsets: Iterable[OffsetSeen] = (),
         gaps: Iterable[GapSeen] = (),
+        lines: Lines | None = None,
+        samples: Iterable[Sample] = (),
+        polled_ns: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
+        self.lines = lines or Lines(())
+        self.samples = tuple(samples)
+        self.polled_ns = polled_ns or {}
         self.thresholds = Thresholds(node_timeout_ms * 1_000_000)
         self.first_ns, self.last_ns = first_ns, last_ns
         self.slots_of = slots_of
@@ -163,6 +173,32 @@ class History:
                 found.append((old, node, rows[0].valid_from_ns))
         return found
 
+    @cached_property
+    def restarts(self) -> list[Restart]:
+        """Every restart of a process, in order of time."""
+        return restarts_of(self.lines, self.events, self.samples)
+
+    @cached_property
+    def resyncs(self) -> list[Resync]:
+        """Every resynchronisation that logs tell, in order of time."""
+        return resyncs_of(self.lines)
+
+    def slots_owned(self, node: str, ts_ns: int) -> int:
+        """The slots that *node* had as a master then, by its headers, else by its own beliefs, else by those of another; 0 if none are known."""
+        said = self.said_at(node, ts_ns)
+        if said is not None:
+            return self.own_slots(said)
+        own = self.view_at(node, node, ts_ns)
+        if own is not None and (own.slots or own.evidence is not Source.LOG):
+            return slot_bits(own.slots)
+        views = (self.view_at(observer, node, ts_ns) for observer in self.observers)
+        return next((slot_bits(row.slots) for row in views if row is not None and row.slots), 0)
+
+    def is_failing(self, node: str, ts_ns: int) -> bool:
+        """Whether anybody held *node* for failing then."""
+        spells = self.doubts.get(node, ())
+        return any(one.from_ns <= ts_ns and (one.to_ns is None or ts_ns < one.to_ns) for one in spells)
+
     def events_of(self, *kinds: str) -> list[EventRow]:
         """Events of these kinds, in order of time."""
         if len(kinds) == 1:
@@ -242,3 +278,8 @@ def _doubts(observer: str, subject: str, rows: list[NodeViewRow]) -> list[Doubt]
 def slots_text(bits: int) -> str:
     """Slots as CLUSTER NODES prints them."""
     return str(SlotSet.from_wire(bits.to_bytes(2048, "little")))
+
+
+def slot_bits(text: str) -> int:
+    """The opposite: bit s for slot s."""
+    return int.from_bytes(SlotSet.parse(text).to_wire(), "little") if text else 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from cluster_core.kinds import EventKind, FindingCode, IncidentKind, Severity
+from cluster_core.kinds import EventKind, FindingCode, IncidentKind, Severity, Source
 
 INCIDENT_ORDER: Final = tuple(IncidentKind)
 SEVERITY_ORDER: Final = tuple(Severity)
@@ -71,7 +71,8 @@ class Incident:
     Durations in ms: from the last sign of life to the first PFAIL, to FAIL and to the winner (*outage_ms*); from FAIL
     to the first election; of the election; from the win until all observers adopted it.  *loss* is the range of the
     writes that were lost, *votes* all that the winner was given.  *rests_on_gap* if nothing in it was seen but what
-    follows from silence while bytes are missing from the capture.
+    follows from silence while bytes are missing from the capture.  *won_min_ns* is the earliest time of a promotion, whose step has
+    the latest; *sources* show it, with clocks that differ by *skew_ns*.
     """
 
     kind: IncidentKind
@@ -95,6 +96,9 @@ class Incident:
     refusals: int | None = None
     steps: tuple[Step, ...] = ()
     rests_on_gap: bool = False
+    won_min_ns: int | None = None
+    sources: tuple[Source, ...] = ()
+    skew_ns: int = 0
 
     @property
     def offset_gap_bytes(self) -> int | None:

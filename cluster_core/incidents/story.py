@@ -168,7 +168,7 @@ def _unserved(step: Step) -> str:
     slots = plural(step.amount, "slot") + (f" ({step.detail})" if len(step.detail) <= RANGES_MAX else "")
     what = "not served" if step.kind == EventKind.UNSERVED else "out of reach"
     if step.until_ns is None:
-        return f"{slots} {what} from then to the end of the capture"
+        return f"{slots} {what} from then until the evidence ends"
     return f"{slots} {what} for {seconds((step.until_ns - step.ts_ns) // 1_000_000)}"
 
 
@@ -182,6 +182,7 @@ def _listed(words: list[str]) -> str:
 def _failover(one: Incident, names: Names) -> str:
     winner, old = name_of(one.winner, names), name_of(one.subject, names) if one.subject else "an unknown master"
     how = {
+        "unknown": f"{winner} replaced {old} (cause unknown: logs of the two would show it)",
         "automatic": f"{winner} won the election for {old}",
         "manual": f"{winner} took over by order from {old}",
         "forced": f"{winner} took over by order (FORCE) from {old}, which was not asked to stop its writes,",
@@ -222,6 +223,31 @@ def _resharding(one: Incident, names: Names) -> str:
     return text + (f"; {', '.join(gone)} had none left and became a replica" if gone else "")
 
 
+def _outage(one: Incident, names: Names) -> str:
+    who = name_of(one.subject, names) if one.subject else plural(len(one.nodes), "master")
+    slots = plural(one.slot_count, "slot") if one.slot_count is not None else "an unknown number of slots"
+    whole = "The whole cluster was down: " if one.variant == "whole cluster" else ""
+    until = f"for {seconds(one.outage_ms)}" if one.ended_ns is not None else "and was still down when the evidence ends"
+    return f"{whole}{who} refused {slots} (CLUSTERDOWN) {until}"
+
+
+def _restart(one: Incident, names: Names) -> str:
+    if one.variant == "rolling":
+        return f"{plural(len(one.nodes), 'node')} were restarted one after another"
+    return f"{name_of(one.subject, names)} was restarted ({one.variant})"
+
+
+def _resync(one: Incident, names: Names) -> str:
+    master = name_of(one.winner, names) if one.winner else "its master"
+    return f"{name_of(one.subject, names)} took a full copy of the data of {master}"
+
+
+def _data_loss(one: Incident, names: Names) -> str:
+    who, slots = name_of(one.subject, names), f" ({plural(one.slot_count, 'slot')})" if one.slot_count else ""
+    wiped = _listed([name_of(node, names) for node in one.nodes])
+    return f"All data of a shard was lost{slots}: master {who} came back empty and its replica {wiped} copied the empty data set"
+
+
 def _flapping(one: Incident, names: Names) -> str:
     return f"{name_of(one.subject, names)} was doubted {plural(len(one.steps), 'time')} ({one.variant})"
 
@@ -235,15 +261,23 @@ _SUMMARIES: Final[dict[str, Callable[[Incident, Names], str]]] = {
     IncidentKind.FAILOVER: _failover,
     IncidentKind.RESHARDING: _resharding,
     IncidentKind.FLAPPING: _flapping,
+    IncidentKind.OUTAGE: _outage,
+    IncidentKind.RESTART: _restart,
+    IncidentKind.RESYNC: _resync,
+    IncidentKind.DATA_LOSS: _data_loss,
 }
 
 _STEPS: Final[dict[str, str]] = {
     EventKind.LAST_SIGN: "last message of {actor}",
     EventKind.PFAIL: "{actor} holds {subject} to be failing (PFAIL){cause}",
     EventKind.REPORT: "{actor} reports {subject} as failing, to {nodes}",
-    EventKind.PROCESS_ENDED: "the process of {actor} ended: its connections were closed, new ones are refused",
+    EventKind.PROCESS_ENDED: "the process of {actor} ended{how}",
     EventKind.PROCESS_IDLE: "the process of {actor} stands still: connections are accepted, nothing is answered",
-    EventKind.PROCESS_STARTED: "the process of {actor} was started again",
+    EventKind.PROCESS_STARTED: "the process of {actor} was started again{loaded}",
+    EventKind.FULL_RESYNC: "{actor} took a full copy of the data of {subject}{dropped}{copied}",
+    EventKind.MASTER_LINK_UP: "{actor} caught up with {subject} from its backlog",
+    EventKind.REFUSED: "{actor} refuses its slots (CLUSTERDOWN)",
+    EventKind.SERVED: "{actor} serves its slots again",
     EventKind.UNSERVED: "{slots} of {actor} are not served {when}: {detail}",
     EventKind.UNREACHED: "{slots} of {actor} have no master that the others reach, {when}: {detail}",
     EventKind.VOTER_GONE: "{actor}, a voting master, is gone; left: {amount}, {detail}",
@@ -293,7 +327,9 @@ _MANY: Final[dict[str, str]] = {
     EventKind.LAST_SIGN: "last messages of {actors}",
     EventKind.PFAIL: "{actors} hold {subject} to be failing (PFAIL){cause}",
     EventKind.REPORT: "{actors} report {subject} as failing",
-    EventKind.PROCESS_ENDED: "the processes of {actors} ended: their connections were closed, new ones are refused",
+    EventKind.PROCESS_ENDED: "the processes of {actors} ended",
+    EventKind.REFUSED: "{actors} refuse their slots (CLUSTERDOWN)",
+    EventKind.SERVED: "{actors} serve their slots again",
     EventKind.PROCESS_IDLE: "the processes of {actors} stand still: connections are accepted, nothing is answered",
     EventKind.PROCESS_STARTED: "the processes of {actors} were started again",
     EventKind.UNSERVED: "{slots} of {actors} are not served {when}{why}",
@@ -353,6 +389,10 @@ def step_text(step: Step, names: Names) -> str:
         orphaned=", which had no healthy replica" if step.detail == "orphaned" else "",
         forced=", and wants them even if the master is up" if step.detail == "FORCEACK" else "",
         collided=collided,
+        how=f" ({step.detail})" if step.detail else "",
+        loaded="" if step.amount is None else f" and loaded {plural(step.amount, 'key')}",
+        dropped=" after dropping its own" if step.detail == "flushed" else "",
+        copied="" if step.amount is None else f": {plural(step.amount, 'key')}",
     )
 
 
@@ -374,4 +414,4 @@ def _from_to(from_ns: int, to_ns: int | None) -> str:
     'from 22:13:20.000Z to 22:13:21.500Z'
     """
     first, last = (write_instant(ts_ns)[11:23] + "Z" for ts_ns in (from_ns, to_ns or from_ns))
-    return f"from {first} to {last}" if to_ns is not None else f"from {first} to the end of the capture"
+    return f"from {first} to {last}" if to_ns is not None else f"from {first} until the evidence ends"

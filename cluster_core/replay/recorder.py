@@ -30,6 +30,10 @@ UNBOUNDED: Final = frozenset(
 """Causes that show a belief at some time after it began."""
 
 
+OUTSIDE: Final = frozenset((Cause.POLL, Cause.LOG))
+"""Causes that stand for all that they change: the rules by which it follows did not show it."""
+
+
 class Correction(NamedTuple):
     """One difference: which node and field, what the machine had, what another source says."""
 
@@ -103,7 +107,7 @@ class Recorder:
                 self.doubted_ns.setdefault(node_id, now_ns)
             else:
                 self.doubted_ns.pop(node_id, None)
-            self.look(node_id, now_ns, CauseSeen(why, cause.ref))
+            self.look(node_id, now_ns, CauseSeen(cause.cause if cause.cause in OUTSIDE else why, cause.ref))
         self.rows += self.ledger.note_effects(effects, now_ns, cause.ref)
 
     def look(self, node_id: str, ts_ns: int, cause: CauseSeen) -> None:

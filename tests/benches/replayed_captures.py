@@ -16,6 +16,8 @@ from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.replay.rows import ReplayRow
 from cluster_core.slots.slot_set import SlotSet
 from schemas.caveats import Caveat
+from slotscope.pipelines.bus.headers import basis_of
+from slotscope.pipelines.bus.notes import Notes, history_of, logged_line, polled_times
 from tests.reference.bus_folding import Fold, fold
 
 NS_PER_MS = 1_000_000
@@ -41,22 +43,24 @@ class Told:
 
 
 def tell(*captures: Path, **options: Any) -> Told:
-    """Replay *captures* and find their incidents."""
+    """Replay *captures*, and polls and logs if they are given as *statements*, and find their incidents."""
     found = fold(captures, permissive=True, **options)
     rows = [row for row, _ in found.rows]
     facts = found.facts
-    slots_of = {row["bitmap_id"]: _bits(row["slots"]) for row in found.bitmaps}
-    history = History(
-        rows,
-        _speech(found),
-        slots_of,
-        node_timeout_ms=facts["node_timeout_ms"],
-        first_ns=facts["first_ns"],
-        last_ns=facts["last_ns"],
+    notes = Notes(
+        rows=rows,
+        lines=[logged_line(row) for row in found.logs if row["observer"] or row["address"]],
+        polled_ns=polled_times(row for row in found.polls if row["observer"]),
+        speech=list(_speech(found)),
+        breaches=[],
+        costs=[],
+        slots_of={row["bitmap_id"]: _bits(row["slots"]) for row in found.bitmaps},
         gaps=[
             GapSeen(row["source_id"], row["target_id"], row["valid_from_ns"], row["valid_to_ns"]) for row in found.gaps
         ],
+        offsets=[],
     )
+    history = history_of(notes, basis_of(facts))
     return Told(rows, history, find_incidents(history), [Caveat.of(*note) for note in facts["notes"]], facts)
 
 

@@ -19,6 +19,7 @@ from pyspark.sql.types import (
     StructField,
 )
 
+from cluster_core.incidents.finders.failovers import ATTEMPTS
 from cluster_core.incidents.history import OffsetSeen
 from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, NodeViewRow, VoteRow
 from schemas.history import (
@@ -38,7 +39,6 @@ from schemas.replication import REPLICATION_OFFSETS
 from schemas.table import Table
 from slotscope.pipelines.bus.findings import write_gold
 from slotscope.pipelines.bus.headers import Basis, read_headers
-from slotscope.pipelines.bus.notes import LOGGED
 from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.row_tables import table_arrow
@@ -54,6 +54,8 @@ EMPTY = {
     ArrayType: [],
     MapType: {},
 }
+LOGGED = (*ATTEMPTS, "vote-refused", "manual-failover-forced")
+"""Events that only logs tell."""
 SILENCE_MS = 700
 """The longest silence of every pair, but for those with the first node: 10,500 ms."""
 
@@ -106,7 +108,13 @@ def _value(field: StructField, row: dict[str, Any]) -> Any:
 def _asked(seen: OffsetSeen) -> dict[str, Any]:
     """A line of the log of a master that was deposed."""
     text = f"Trying a partial resynchronization (request {'0' * 40}:{seen.offset + 1})."
-    return {"observer": seen.node, "ts_ns": seen.ts_ns, "kind": "resync-asked", "text": text}
+    return {
+        "observer": seen.node,
+        "ts_ns": seen.ts_ns,
+        "kind": "resync-asked",
+        "text": text,
+        "detail": str(seen.offset + 1),
+    }
 
 
 def _polled(seen: OffsetSeen) -> dict[str, Any]:

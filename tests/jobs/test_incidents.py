@@ -126,7 +126,7 @@ def test_one_incident_comes_with_its_steps(spark: SparkSession, root: str) -> No
     (one,) = load_incidents(root, "one", 1)
 
     assert (one.kind, len(one.steps)) == ("failover", one.step_count)
-    with pytest.raises(InputError, match="no incident 9: there are 1"):
+    with pytest.raises(InputError, match="no incident 9: there are 2"):
         load_incidents(root, "one", 9)
 
 

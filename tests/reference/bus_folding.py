@@ -38,6 +38,8 @@ class Fold:
     links: list[dict[str, Any]] = field(default_factory=list)
     gaps: list[dict[str, Any]] = field(default_factory=list)
     unrecorded: list[dict[str, Any]] = field(default_factory=list)
+    polls: list[dict[str, Any]] = field(default_factory=list)
+    logs: list[dict[str, Any]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
     def comparable(self) -> dict[str, Any]:
@@ -70,10 +72,18 @@ class Kept(Gathered):
         self.found[part] = blob
 
 
-def fold(files: Sequence[Path], before: Fold | None = None, *, permissive: bool = False, **options: Any) -> Fold:
-    """Fold *files* into what *before* holds."""
+def fold(
+    files: Sequence[Path],
+    before: Fold | None = None,
+    *,
+    permissive: bool = False,
+    statements: PollsAndLogs | None = None,
+    **options: Any,
+) -> Fold:
+    """Fold *files*, and polls and logs, into what *before* holds."""
     found = survey(find_captures([str(path) for path in files]), alone=before is None)
-    return _folded(CaptureOptions(tuple(found), PollsAndLogs(), permissive=permissive, **options), before)
+    what = CaptureOptions(tuple(found), statements or PollsAndLogs(), permissive=permissive, **options)
+    return _folded(what, before)
 
 
 def fold_recorded(files: Sequence[Path], before: Fold | None = None, **options: Any) -> Fold:
@@ -115,10 +125,10 @@ def _take(after: Fold, blobs: dict[str, list[Piece]], row: dict[str, Any]) -> No
         after.facts = json.loads(blob)
     elif kind == captured.STATE:
         after.capture = blob
-    elif kind not in (captured.POLLS, captured.LOGS, captured.BEGIN, captured.STORED):
+    elif kind not in (captured.BEGIN, captured.STORED):
         rows = unpacked_table(blob).to_pylist()
         lists = {captured.BITMAPS: after.bitmaps, captured.BAD: after.bad, captured.LINK_ROWS: after.links}
-        lists[captured.MESSAGE] = after.messages
+        lists |= {captured.MESSAGE: after.messages, captured.POLLS: after.polls, captured.LOGS: after.logs}
         lists |= {captured.GAP_ROWS: after.gaps, captured.UNRECORDED_ROWS: after.unrecorded}
         lists[kind].extend(rows)
 

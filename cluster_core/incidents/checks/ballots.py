@@ -79,6 +79,8 @@ def _bare_verdicts(history: History) -> list[Finding]:
     window_ns = REPORT_VALIDITY_FACTOR * history.thresholds.timeout_ns
     gone = {old for old, _, _ in history.resets}
     for event in history.events_of(EventKind.FAIL_DECIDED):
+        if event.ref < 0:
+            continue  # a log says so: reports of others show on the bus only
         if event.subject in gone:
             continue  # another id answers at its address: that is FAIL without asking anybody (R58)
         voters = history.voting_masters_at(event.observer, event.ts_ns - 1)

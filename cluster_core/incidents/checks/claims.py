@@ -70,7 +70,7 @@ def _split_claims(history: History) -> list[Finding]:
         for part in run:
             bits |= slots(part.one) & slots(part.other)
         open_end = history.last_ns - to_ns < history.thresholds.silence_ns
-        ending = "to the end of the capture" if open_end else f"for {(to_ns - from_ns) // 1_000_000} ms"
+        ending = "until the evidence ends" if open_end else f"for {(to_ns - from_ns) // 1_000_000} ms"
         found.append(
             Finding(
                 Severity.ERROR if open_end or to_ns - from_ns > history.thresholds.grave_ns else Severity.WARNING,

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from cluster_core.gossip.causes import Mechanism, Refusal
+from cluster_core.gossip.causes import Refusal
+from cluster_core.history.promotions import (
+    Promoted,
+    Sighting,
+    merge_sightings,
+    seen_in_logs,
+    seen_in_metrics,
+    seen_in_views,
+)
 from cluster_core.incidents.finders.failures import Episode, failure_steps, in_story_order, state_steps
 from cluster_core.incidents.finders.lost_writes import loss_of
 from cluster_core.incidents.finders.successors import missing_voters, unserved_step
-from cluster_core.incidents.history import PROMOTIONS, History, slots_text
+from cluster_core.incidents.history import PROMOTIONS, History, slot_bits, slots_text
 from cluster_core.incidents.incident import Incident, Step, milliseconds
 from cluster_core.incidents.thresholds import MANUAL_FAILOVER_NS
-from cluster_core.kinds import EventKind, IncidentKind
+from cluster_core.kinds import EventKind, IncidentKind, Source
 from cluster_core.replay.rows import EpochRow, EventRow, NodeViewRow
 from cluster_core.slots.node_flags import NodeFlags
 
@@ -26,7 +34,7 @@ ORDERS: Final = (
 
 
 class Promotion(NamedTuple):
-    """*winner* became a master in the place of *old* (empty if that is not known)."""
+    """*winner* became a master in the place of *old* (empty if that is not known) at *ts_ns* at the latest, *min_ns* at the earliest."""
 
     winner: str
     old: str
@@ -36,54 +44,99 @@ class Promotion(NamedTuple):
     variant: str
     election: EventRow | None
     offset: int
+    min_ns: int
+    slots: str
+    sources: tuple[Source, ...]
+    skew_ns: int
+    header_ns: int
 
 
 def find_promotions(history: History) -> list[Promotion]:
-    """Every promotion, in order of time."""
-    return [_promotion(history, row) for row in history.epochs if row.mechanism in PROMOTIONS]
+    """Every promotion that any evidence shows, in order of time."""
+    sightings = [
+        *(_on_the_bus(history, row) for row in history.epochs if row.mechanism in PROMOTIONS),
+        *seen_in_views(history.views, history.polled_ns),
+        *seen_in_logs(history.lines),
+        *seen_in_metrics(history.samples),
+    ]
+    return [_promotion(history, one) for one in merge_sightings(sightings)]
 
 
-def _promotion(history: History, row: EpochRow) -> Promotion:
+def _on_the_bus(history: History, row: EpochRow) -> Sighting:
+    """A header with a new epoch shows it: the node was promoted after its last header as a replica."""
+    election = _election(history, row.node_id, row.epoch, row.ts_ns)
     before = history.view_at(row.node_id, row.node_id, row.ts_ns - 1)
-    election = next(
+    old = (before.master_id if before is not None else "") or (election.subject if election is not None else "")
+    said = history.said_at(row.node_id, row.ts_ns - 1)
+    min_ns = max((election.ts_ns if election else 0), (min(said.to_ns, row.ts_ns) if said else 0)) or row.ts_ns
+    no_gap = said is not None and row.ts_ns - said.to_ns <= history.thresholds.silence_ns
+    order = "takeover" if election is None and no_gap else ""
+    return Sighting(row.node_id, old, row.epoch, "", min_ns, row.ts_ns, Source.CAPTURE, True, row.ref, order)
+
+
+def _election(history: History, winner: str, epoch: int, ts_ns: int) -> EventRow | None:
+    """The winner's request for votes."""
+    return next(
         (
             event
             for event in reversed(history.events_of(EventKind.ELECTION_STARTED))
-            if event.observer == row.node_id and event.epoch == row.epoch and event.ts_ns <= row.ts_ns
+            if event.observer == winner and event.epoch == epoch and event.ts_ns <= ts_ns
         ),
         None,
     )
-    old = before.master_id if before is not None else ""
-    old = old or (election.subject if election is not None else "")
-    span = history.said_at(row.node_id, row.ts_ns)
-    variant = _variant(history, row, election, old)
+
+
+def _promotion(history: History, one: Promoted) -> Promotion:
+    election = _election(history, one.winner, one.epoch, one.max_ns)
+    span = history.said_at(one.winner, one.header_ns)
+    variant = _variant(history, one, election)
     return Promotion(
-        row.node_id, old, row.epoch, row.ts_ns, row.ref, variant, election, span.first_offset if span else 0
-    )
+        one.winner, one.old, one.epoch, one.max_ns, one.ref, variant, election, span.first_offset if span else 0,
+        one.min_ns, one.slots, one.sources, one.skew_ns, one.header_ns,
+    )  # fmt: skip
 
 
-def _variant(history: History, row: EpochRow, election: EventRow | None, old: str) -> str:
+def _variant(history: History, one: Promoted, election: EventRow | None) -> str:
     """Who wanted it (R97): "manual" by an order that the old master heard, "forced" by one that it was not asked about.
 
+    "unknown" where only polls or metrics show it and the old master was not failing: they do not tell an order.
     FORCEACK alone does not tell: Valkey 9.1 sets it in automatic elections too (R134), where the old master is FAIL.
     """
-    if row.mechanism is Mechanism.TAKEOVER or election is None:
+    if one.order == "takeover":
         return "takeover"
-    lately = [event for event in history.events_of(*ORDERS) if 0 <= row.ts_ns - event.ts_ns <= MANUAL_FAILOVER_NS]
-    if any(event.kind == EventKind.MANUAL_FAILOVER_FORCED and event.observer == row.node_id for event in lately):
+    lately = [
+        event
+        for event in history.events_of(*ORDERS)
+        if -MANUAL_FAILOVER_NS <= one.max_ns - event.ts_ns <= MANUAL_FAILOVER_NS + (one.max_ns - one.min_ns)
+        and event.ts_ns <= one.max_ns
+    ]
+    if any(event.kind == EventKind.MANUAL_FAILOVER_FORCED and event.observer == one.winner for event in lately):
         return "forced"
     heard = {
-        (row.node_id, EventKind.MANUAL_FAILOVER_REQUESTED),
-        (old, EventKind.MANUAL_FAILOVER_MFSTART),
-        (old, "paused"),
+        (one.winner, EventKind.MANUAL_FAILOVER_REQUESTED),
+        (one.old, EventKind.MANUAL_FAILOVER_MFSTART),
+        (one.old, EventKind.PAUSED),
     }
     if any((event.observer, event.kind) in heard for event in lately):
         return "manual"
-    view = history.view_at(row.node_id, old, election.ts_ns)
+    if election is None:
+        return one.order or _variant_unseen(history, one)
+    view = history.view_at(one.winner, one.old, election.ts_ns)
     failed = view is not None and "fail" in view.flags.split(",")
-    span = history.said_at(row.node_id, election.ts_ns)
+    span = history.said_at(one.winner, election.ts_ns)
     may_force = span is not None and bool(span.flags & NodeFlags.LIGHT_HEADER_MODULE)
     return "forced" if election.detail == FORCED and not (failed and may_force) else "automatic"
+
+
+def _variant_unseen(history: History, one: Promoted) -> str:
+    """The same where no election was seen."""
+    if any(one.winner == vote.candidate and one.epoch == vote.epoch for vote in history.votes):
+        return "automatic"
+    is_failing = any(
+        spell.from_ns <= one.max_ns and (spell.to_ns is None or spell.to_ns > one.min_ns)
+        for spell in history.doubts.get(one.old, [])
+    )
+    return "automatic" if is_failing else "unknown"
 
 
 def failover_of(history: History, promotion: Promotion, episode: Episode | None) -> Incident:
@@ -111,7 +164,7 @@ def failover_of(history: History, promotion: Promotion, episode: Episode | None)
     fail_ns = episode.fail_ns if episode is not None else None
     first = min((step.ts_ns for step in contest if step.kind == EventKind.ELECTION_STARTED), default=None)
     mine = [step for step in contest if step.subject == winner and step.epoch == promotion.epoch]
-    bits = history.own_slots(history.said_at(winner, promotion.ts_ns))
+    bits = history.own_slots(history.said_at(winner, promotion.header_ns)) or slot_bits(promotion.slots)
     if silent_ns is not None and bits:
         steps.append(unserved_step(history, old, bits, silent_ns, promotion.ts_ns, winner))
     return Incident(
@@ -135,6 +188,9 @@ def failover_of(history: History, promotion: Promotion, episode: Episode | None)
         votes=sum(step.kind == EventKind.VOTE for step in mine),
         refusals=sum(step.kind == EventKind.NO_VOTE for step in mine),
         steps=in_story_order(steps),
+        won_min_ns=promotion.min_ns,
+        sources=promotion.sources,
+        skew_ns=promotion.skew_ns,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from cluster_core.history.processes import SAME_NS, Restart, Resync
 from cluster_core.incidents.grouping import grouped
 from cluster_core.incidents.history import Doubt, History
 from cluster_core.incidents.incident import Incident, Step, milliseconds
@@ -68,6 +69,7 @@ def _episode(history: History, subject: str, spells: list[Doubt]) -> Episode:
     ends = [spell.to_ns for spell in spells]
     to_ns = None if any(end is None for end in ends) else max(end for end in ends if end is not None)
     last, back = _silence(history, subject, from_ns)
+    signs_ns = _answers_around(history, subject, from_ns) if not history.speech.get(subject) else (None, None)
     doubters = {spell.observer for spell in spells}
     knowing = [one for one in history.observers if one != subject and history.view_at(one, subject, from_ns)]
     return Episode(
@@ -75,14 +77,29 @@ def _episode(history: History, subject: str, spells: list[Doubt]) -> Episode:
         tuple(spells),
         from_ns,
         to_ns,
-        last.to_ns if last else None,
+        last.to_ns if last else signs_ns[0],
         last.last_ref if last else -1,
-        back.from_ns if back else None,
+        back.from_ns if back else signs_ns[1],
         back.first_ref if back else -1,
         agreed=any(spell.fail_ns is not None for spell in spells),
         by_most=2 * len(doubters) > len(knowing),
         talked=last is None and _talks(history, subject, from_ns, to_ns),
     )
+
+
+def _answers_around(history: History, subject: str, doubt_ns: int) -> tuple[int | None, int | None]:
+    """The last sign of life of a node before a doubt, and the first one after: answers to polls, and lines of its log since then.
+
+    Logs alone do not tell when a node was last well: it may have had nothing to write.
+    """
+    polled_ns = history.polled_ns.get(subject, ())
+    if not polled_ns or polled_ns[0] > doubt_ns:
+        return None, None
+    answered_ns = max(ts_ns for ts_ns in polled_ns if ts_ns <= doubt_ns)
+    lines = [line.ts_ns for line in history.lines.of_node.get(subject, ()) if line.ts_ns > answered_ns]
+    last_ns = max([answered_ns, *(ts_ns for ts_ns in lines if ts_ns <= doubt_ns)])
+    later = [ts_ns for ts_ns in (*polled_ns, *lines) if ts_ns > doubt_ns]
+    return last_ns, min(later, default=None)
 
 
 def _talks(history: History, subject: str, from_ns: int, to_ns: int | None) -> bool:
@@ -166,12 +183,36 @@ PROCESS: Final = (EventKind.PROCESS_ENDED, EventKind.PROCESS_IDLE, EventKind.PRO
 
 
 def _process_steps(history: History, episode: Episode) -> list[Step]:
-    """Why it was silent, as far as connections show it."""
-    return [
+    """Why it was silent, as far as connections or its log show it."""
+    steps = [
         Step(event.ts_ns, event.kind, episode.subject, episode.subject, ref=event.ref)
         for event in history.events_of(*PROCESS)
         if event.observer == episode.subject and episode.covers(event.ts_ns)
     ]
+    for restart in history.restarts:
+        if restart.node != episode.subject or not episode.covers(restart.start_ns):
+            continue
+        if not any(
+            abs(step.ts_ns - restart.start_ns) <= SAME_NS and step.kind == EventKind.PROCESS_STARTED for step in steps
+        ):
+            steps += restart_steps(restart)
+    return steps
+
+
+def restart_steps(one: Restart) -> list[Step]:
+    """The end of a process, where it is known, and the start of the next one."""
+    steps = []
+    if one.how or one.end_min_ns == one.end_max_ns:
+        steps.append(Step(one.end_max_ns, EventKind.PROCESS_ENDED, one.node, one.node, detail=one.how))
+    steps.append(Step(one.start_ns, EventKind.PROCESS_STARTED, one.node, one.node, amount=one.loaded))
+    return steps
+
+
+def resync_steps(one: Resync) -> list[Step]:
+    """One step: what the replica took over."""
+    kind = EventKind.FULL_RESYNC if one.full else EventKind.MASTER_LINK_UP
+    detail = "flushed" if one.flushed else ""
+    return [Step(one.from_ns, kind, one.node, one.master, amount=one.keys, detail=detail, until_ns=one.to_ns)]
 
 
 def has_ended(history: History, episode: Episode) -> bool:

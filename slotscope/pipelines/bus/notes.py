@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from cluster_core.columns import Column, Kind, columns_of
-from cluster_core.incidents import logged_rows
+from cluster_core.history.logs import with_logs
+from cluster_core.history.statements import Lines, LoggedLine
 from cluster_core.incidents.checks.connections import Breach
-from cluster_core.incidents.finders.failovers import ATTEMPTS
 from cluster_core.incidents.gaps import GapSeen
 from cluster_core.incidents.history import History, OffsetSeen
-from cluster_core.incidents.logged_rows import LoggedLine, with_logs
 from cluster_core.incidents.speech import Speech
 from cluster_core.incidents.traffic import Cost
 from cluster_core.kinds import EventKind
@@ -46,17 +44,14 @@ ROWS: tuple[tuple[Table, type], ...] = (
     (FAILURE_REPORTS, FailureReportRow),
 )
 """Tables that are rows of a replay, and the row."""
-LOGGED = (*ATTEMPTS, "vote-refused", "manual-failover-forced")
-"""Lines of logs that tell what the bus does not show."""
-RESYNC_ASKED = "resync-asked"
-_ASKED_OFFSET = re.compile(r":([0-9]{1,18})\)")
 
 
 class Notes(NamedTuple):
-    """All that the core is told of a snapshot; the nodes of *offsets* go by id or by address."""
+    """All that the core is told of a snapshot; the nodes of *offsets* go by id or by address, those of *lines* may lack an id."""
 
     rows: list[ReplayRow]
     lines: list[LoggedLine]
+    polled_ns: dict[str, list[int]]
     speech: list[Speech]
     breaches: list[Breach]
     costs: list[Cost]
@@ -71,25 +66,32 @@ def collect_notes(run: Run, headers: Headers) -> Notes:
     def read(table: Table, *columns: str, where: str | None = None) -> list[dict[str, Any]]:
         return delta_files.read_rows(run.root, table, columns=columns, where=where, parts=run.parts(table))
 
-    logged = read(
-        LOG_EVENTS, "observer", "address", "kind", "subject", "text", "ts_ns", "epoch",
-        where=f"observer IS NOT NULL AND kind IN ({', '.join(repr(str(kind)) for kind in _LOG_KINDS)})",
-    )  # fmt: skip
-    rows = [row for table, kind in ROWS for row in _replay_rows(kind, read(table, *_names(kind)))]
+    lines = [
+        logged_line(row) for row in read(LOG_EVENTS, *LINE_COLUMNS, where="observer IS NOT NULL OR address IS NOT NULL")
+    ]
+    polled = read(NODE_POLLS, "observer", "ts_ns", "asked_ns", "master_offset", where="observer IS NOT NULL")
+    rows = [
+        row
+        for table, kind in ROWS
+        for row in _replay_rows(kind, read(table, *_names(kind), where="source <> 'log'" if table is EVENTS else None))
+    ]
     gaps = read(GAPS, "source_id", "target_id", "valid_from_ns", "valid_to_ns")
     return Notes(
-        rows=[*rows, *(_event(line) for line in logged if line["kind"] in LOGGED)],
-        lines=[_logged_line(line) for line in logged if line["kind"] in logged_rows.KINDS],
+        rows=rows,
+        lines=lines,
+        polled_ns=polled_times(polled),
         speech=headers.spans,
         breaches=sorted(headers.breaches),
         costs=_costs(read(LINKS, "source_id", "messages_by_type", "bytes_by_type")),
         slots_of={row["bitmap_id"]: _slot_bits(row["slots"]) for row in read(SLOT_BITMAPS, "bitmap_id", "slots")},
         gaps=[GapSeen(*row.values()) for row in gaps],
         offsets=[
-            *_asked_in_logs(logged),
-            *(OffsetSeen(*row.values()) for row in read(
-                NODE_POLLS, "observer", "ts_ns", "master_offset", where="master_offset IS NOT NULL AND observer IS NOT NULL"
-            )),
+            *_asked_in_logs(lines),
+            *(
+                OffsetSeen(row["observer"], row["ts_ns"], row["master_offset"])
+                for row in polled
+                if row["master_offset"] is not None
+            ),
             *(OffsetSeen(*row.values()) for row in read(
                 REPLICATION_OFFSETS, "master", "ts_ns", "sent_offset", where="sent_offset IS NOT NULL"
             )),
@@ -100,7 +102,17 @@ def collect_notes(run: Run, headers: Headers) -> Notes:
     )  # fmt: skip
 
 
-_LOG_KINDS = tuple(dict.fromkeys((*LOGGED, *logged_rows.KINDS, RESYNC_ASKED)))
+LINE_COLUMNS = ("observer", "address", "kind", "subject", "text", "ts_ns", "epoch", "peer", "detail", "pid", "role")
+"""What is read of a line of a log."""
+
+
+def polled_times(polls: Iterable[Mapping[str, Any]]) -> dict[str, list[int]]:
+    """When each observer was asked, in order."""
+    found: dict[str, list[int]] = {}
+    for row in polls:
+        asked_ns = row["ts_ns"] if row["asked_ns"] is None else row["asked_ns"]
+        found.setdefault(row["observer"], []).append(asked_ns)
+    return {observer: sorted(times) for observer, times in found.items()}
 
 
 def _names(row: type) -> list[str]:
@@ -126,37 +138,31 @@ def _signed(value: Any) -> int:
     return min(int(value or 0), LARGEST)
 
 
-def _event(line: dict[str, Any]) -> EventRow:
-    """What a log adds to the events."""
-    (event,) = _replay_rows(
-        EventRow, [{**line, "subject": line["subject"] or "", "detail": line["text"], "message_id": None}]
-    )
-    assert isinstance(event, EventRow)
-    return event
-
-
-def _logged_line(line: dict[str, Any]) -> LoggedLine:
-    """What a log tells of a process of which no capture tells."""
-    ip, _, port = (line["address"] or "").rpartition(":")
+def logged_line(row: Mapping[str, Any]) -> LoggedLine:
+    """A row of bronze/log_events as the core has it."""
+    ip, _, port = (row["address"] or "").rpartition(":")
     number = int(port) if port.isdigit() else 0
     return LoggedLine(
-        line["observer"],
+        row["observer"] or "",
         ip,
         number,
-        line["ts_ns"],
-        EventKind(line["kind"]),
-        line["subject"] or "",
-        _signed(line["epoch"]),
-        line["text"] or "",
+        row["ts_ns"],
+        EventKind(row["kind"]),
+        row["subject"] or "",
+        _signed(row["epoch"]),
+        row["text"] or "",
+        row["peer"] or "",
+        row["detail"] or "",
+        row["pid"] or 0,
+        row["role"] or "",
     )
 
 
-def _asked_in_logs(lines: list[dict[str, Any]]) -> Iterator[OffsetSeen]:
+def _asked_in_logs(lines: Iterable[LoggedLine]) -> Iterator[OffsetSeen]:
     """A master that was deposed asks for the byte behind its own stream."""
     for line in lines:
-        asked = _ASKED_OFFSET.search(line["text"] or "") if line["kind"] == RESYNC_ASKED else None
-        if asked:
-            yield OffsetSeen(line["observer"], line["ts_ns"], int(asked[1]) - 1, is_last=True)
+        if line.kind == EventKind.RESYNC_ASKED and line.observer and line.detail.isdigit():
+            yield OffsetSeen(line.observer, line.ts_ns, int(line.detail) - 1, is_last=True)
 
 
 def _costs(links: list[dict[str, Any]]) -> list[Cost]:
@@ -174,8 +180,9 @@ def history_of(notes: Notes, basis: Basis) -> History:
     views = [row for row in notes.rows if isinstance(row, NodeViewRow)]
     times = [] if views else [line.ts_ns for line in notes.lines]
     ids = {f"{view.ip}:{view.port}": view.node_id for view in sorted(views, key=lambda view: view.valid_from_ns)}
+    lines = Lines(_with_ids(notes.lines, ids), {node: address for address, node in ids.items()})
     return History(
-        with_logs(notes.rows, notes.lines),
+        with_logs(notes.rows, lines),
         notes.speech,
         notes.slots_of,
         node_timeout_ms=basis.node_timeout_ms,
@@ -183,7 +190,25 @@ def history_of(notes: Notes, basis: Basis) -> History:
         last_ns=max([basis.last_ns, *times]),
         offsets=[seen._replace(node=ids.get(seen.node, seen.node)) for seen in notes.offsets],
         gaps=notes.gaps,
+        lines=lines,
+        polled_ns=notes.polled_ns,
     )
+
+
+def _with_ids(lines: Iterable[LoggedLine], ids: Mapping[str, str]) -> Iterator[LoggedLine]:
+    """The lines whose node is known; a log that does not name its node has the one that is known at its address."""
+    by_port: dict[int, set[str]] = {}
+    for address, node in ids.items():
+        by_port.setdefault(int(address.rpartition(":")[2]), set()).add(node)
+    for line in lines:
+        same_port = by_port.get(line.port, set())
+        node = (
+            line.observer
+            or ids.get(f"{line.ip}:{line.port}")
+            or ("" if line.ip or len(same_port) != 1 else min(same_port))
+        )
+        if node:
+            yield line._replace(observer=node)
 
 
 def _slot_bits(text: str) -> int:

@@ -30,14 +30,18 @@ class Outcome:
     new_files: int
     known_files: int
     snapshot: str
+    polls: int = 0
+    log_events: int = 0
 
     def lines(self) -> list[str]:
         """What is said at the end."""
         files = f"{self.new_files} new files" + (f", {self.known_files} known" if self.known_files else "")
-        assumed = ", assumed" * any(one.code == Code.NODE_TIMEOUT for one in self.warnings)
-        lines = [
-            f"{self.messages} messages, {self.observers} processes, node timeout {self.node_timeout_ms} ms{assumed} ({files})"
-        ]
+        counts = ((self.messages, "messages"), (self.polls, "polls"), (self.log_events, "log lines"))
+        read = ", ".join(f"{count} {what}" for count, what in counts if count) or "0 messages"
+        timeout = f"{self.node_timeout_ms} ms"
+        if any(one.code == Code.NODE_TIMEOUT for one in self.warnings):
+            timeout = f"{timeout}, assumed" if self.messages else "unknown"
+        lines = [f"{read}, {self.observers} processes, node timeout {timeout} ({files})"]
         if self.bad_records:
             lines.append(f"{self.bad_records} bad records: see bronze/bad_records")
         return [*lines, *(f"{warning.severity}: {warning.text}" for warning in self.warnings)]
@@ -54,7 +58,10 @@ def outcome_of(
     if facts["node_timeout_from"] == "default" and inputs.captures:
         words = "the traffic does not tell the node timeout; the servers' default of 15000 ms is assumed (--node-timeout-ms)"
         warnings.append(Caveat(Severity.WARNING, Code.NODE_TIMEOUT, words))
-    if facts["fitting"] and request.profile is None:
+    if facts["node_timeout_from"] == "default" and not inputs.captures:
+        words = "node timeout: unknown; give --node-timeout-ms. Without it, events up to 30 s apart are taken for one incident"
+        warnings.append(Caveat(Severity.NOTE, Code.NODE_TIMEOUT, words))
+    if facts["fitting"] and request.profile is None and inputs.captures:
         several = "; ".join(facts["fitting"])
         taken = ", ".join(facts["profiles"])
         words = (
@@ -76,6 +83,8 @@ def outcome_of(
         len(inputs.sizes()) - known_files,
         known_files,
         snapshot,
+        facts["polls"],
+        facts["log_events"],
     )
 
 

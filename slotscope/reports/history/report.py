@@ -19,6 +19,8 @@ KIND_WORDS: dict[str, tuple[str, str]] = {
     IncidentKind.SLOTS_ASSIGNED: ("assignment of slots", "assignments of slots"),
     IncidentKind.EPOCH_COLLISION: ("collision of epochs", "collisions of epochs"),
     IncidentKind.FLAPPING: ("flapping node", "flapping nodes"),
+    IncidentKind.RESYNC: ("full resynchronisation", "full resynchronisations"),
+    IncidentKind.DATA_LOSS: ("loss of data", "losses of data"),
 }
 """Kinds whose own name is not what people count."""
 
@@ -136,9 +138,23 @@ class Lane:
     healths: Sequence[HealthSpan]
 
 
+GRAVITY = (
+    IncidentKind.FAILOVER, IncidentKind.FAILURE, IncidentKind.PARTITION, IncidentKind.OUTAGE, IncidentKind.RESTART,
+    IncidentKind.RESHARDING, IncidentKind.FLAPPING, IncidentKind.RESYNC,
+)  # fmt: skip
+"""Of incidents that took as much service the first of these is the gravest."""
+
+
 def gravest_of(incidents: Sequence[IncidentLine]) -> IncidentLine | None:
-    """The incident with the longest time out of service; of equal ones the first."""
-    return max(incidents, key=lambda one: one.figures.get("outage_ms") or 0, default=None)
+    """A loss of data, else the incident that took most service: slots times time; of equal ones the first."""
+
+    def gravity(one: IncidentLine) -> tuple[bool, int, int, int]:
+        outage_ms = one.figures.get("outage_ms") or 0
+        kinds = [str(kind) for kind in GRAVITY]
+        rank = len(kinds) - kinds.index(one.kind) if one.kind in kinds else 0
+        return one.kind == IncidentKind.DATA_LOSS, (one.slot_count or 0) * outage_ms, rank, outage_ms
+
+    return max(incidents, key=gravity, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +170,8 @@ class HistoryReport:
     node_timeout_from: str
     profile: str
     bad_records: int
+    polls: int = 0
+    log_events: int = 0
     warnings: Sequence[Caveat] = ()
     nodes: Sequence[HistoryNode] = ()
     incidents: Sequence[IncidentLine] = ()
@@ -178,6 +196,16 @@ class HistoryReport:
         return [text.plural(count, *KIND_WORDS.get(kind, (kind,))) for kind, count in counts.items()]
 
     @property
+    def seen_by(self) -> str:
+        """The evidence: how many messages, polls and log lines of how many nodes."""
+        parts = [
+            text.plural(count, word)
+            for count, word in ((self.messages, "message"), (self.polls, "poll"), (self.log_events, "log line"))
+            if count
+        ]
+        return f"; evidence: {', '.join(parts)} of {text.plural(self.observers, 'node')}" if parts else ""
+
+    @property
     def gravest(self) -> IncidentLine | None:
         """See `gravest_of`."""
         return gravest_of(self.incidents)
@@ -187,7 +215,7 @@ class HistoryReport:
         """What happened: one sentence, and what else is to be said of the gravest incident."""
         length = seconds(max(self.last_ns - self.first_ns, 0) // 1_000_000)
         if self.gravest is None:
-            return f"Nothing happened in {length}.", ""
+            return f"No change of role, slots, health or process was seen in {length}{self.seen_by}.", ""
         head, _, rest = self.gravest.summary.partition("; ")
         *first, last = self.kinds
         counts = f"{', '.join(first)} and {last}" if first else last

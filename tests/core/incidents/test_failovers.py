@@ -5,6 +5,7 @@ from __future__ import annotations
 from cluster_core.incidents.catalogue import find_incidents
 from cluster_core.incidents.incident import Incident
 from cluster_core.incidents.story import name_all, step_text, summary_of
+from cluster_core.replay.rows import NodeViewRow
 from tests.builders.history_builder import NODES, A, B, C, R, Tale, failover_tale, ns, quiet_tale
 
 
@@ -26,8 +27,9 @@ def test_nothing_is_invented_in_a_quiet_cluster() -> None:
 
 def test_a_failure_and_the_failover_that_ends_it_are_one_incident() -> None:
     """From the time at which the trouble began: the last sign of life."""
-    (one,) = find_incidents(failover_tale().history())
+    one, outage = find_incidents(failover_tale().history())
 
+    assert outage.kind == "outage"
     assert (one.kind, one.variant, one.subject, one.winner) == ("failover", "automatic", A, R)
     assert one.started_ns == ns(9.5)
 
@@ -113,10 +115,14 @@ def test_who_holds_a_node_for_failed_is_told_whatever_showed_it() -> None:
 def test_an_election_that_nobody_won_belongs_to_the_failure() -> None:
     """Why was it not promoted?  The attempts, the votes and what held them up."""
     tale = failover_tale()
-    tale.rows = [row for row in tale.rows if getattr(row, "mechanism", "") != "election"]
+    rows = [row for row in tale.rows if getattr(row, "mechanism", "") != "election"]
+    rows = [row for row in rows if (getattr(row, "node_id", ""), getattr(row, "slots", "")) != (R, "0-99")]
+    stays = [row._replace(valid_to_ns=None) for row in rows if isinstance(row, NodeViewRow) and row.node_id == R]
+    tale.rows = [*stays, *(row for row in rows if not isinstance(row, NodeViewRow) or row.node_id != R)]
+    tale.headers = [one for one in tale.headers if one[2].config_epoch != 4]
     tale.event(R, 13.9, "election-stalled", "", 0, "Waiting for votes")
 
-    (one,) = find_incidents(tale.history())
+    one, _ = find_incidents(tale.history())
 
     assert one.kind == "failure"
     assert steps(one, "election-started", "vote", "election-stalled") == [
@@ -255,4 +261,5 @@ def test_ids_of_incidents_do_not_depend_on_the_order_of_rows() -> None:
     assert find_incidents(turned.history()) == find_incidents(tale.history())
     assert [one.incident_id for one in find_incidents(tale.history())] == [
         f"failover-aaaaaaaa-{ns(9.5)}",
+        f"outage-bbbbbbbb-{ns(12.6)}",
     ]

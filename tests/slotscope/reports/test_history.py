@@ -156,7 +156,7 @@ def test_a_cluster_without_incidents_has_a_page_too() -> None:
     """It says that nothing happened."""
     page = render_history(history_report(quiet=True))
 
-    assert "Nothing happened in 30.00 s." in page
+    assert "No change of role, slots, health or process was seen in 30.00 s" in page
     assert "No invariant was broken" in page
 
 

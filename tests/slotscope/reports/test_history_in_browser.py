@@ -44,7 +44,7 @@ def test_a_page_begins_with_its_verdict_then_figures_then_notes(page: Page) -> N
     order = page.run("return [...document.querySelectorAll('main > section[id]')].map((one) => one.id)")
 
     assert order == ["verdict", "timelines", "incidents", "findings", "silence", "costs", "reading"]
-    assert page.text("#verdict h2").startswith("1 failover in 30.00 s: ")
+    assert page.text("#verdict h2").startswith("1 failover and 1 outage in 30.00 s: ")
 
 
 def test_a_story_has_the_figures_of_its_incident(page: Page) -> None:

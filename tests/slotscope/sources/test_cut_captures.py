@@ -6,13 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster_core.incidents.catalogue import find_incidents
-from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Incident
-from cluster_core.incidents.logged_rows import KINDS, LoggedLine, with_logs
-from cluster_core.replay.rows import EventRow, ReplayRow
 from jobs.main import main
-from slotscope.sources.bus.polls_and_logs import PollsAndLogs, read_polls_and_logs
+from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 from tests.benches.replayed_captures import Told, tell
 from tests.builders.edited_captures import cut_to, packets_of, write
 from tests.conftest import DATA
@@ -37,25 +33,9 @@ def failover(incidents: list[Incident]) -> Incident:
     return found
 
 
-def lines() -> list[LoggedLine]:
-    """The lines of all recorded logs, as the table of log events has them."""
-    told = read_polls_and_logs(PollsAndLogs((), tuple(map(str, sorted(RECORDED.glob("logs/*"))))), permissive=True)
-    return [
-        LoggedLine(
-            row["observer"], row["address"].split(":")[0], int(row["address"].split(":")[1]), row["ts_ns"], row["kind"],
-            row["subject"] or "", int(row["epoch"] or 0), row["text"],
-        )
-        for row in told.logs
-        if row["observer"] and row["kind"] in KINDS
-    ]  # fmt: skip
-
-
-def by_logs(rows: list[ReplayRow]) -> list[Incident]:
-    """The incidents of a history with these rows and the logs."""
-    logged = lines()
-    times = [line.ts_ns for line in logged]
-    history = History(with_logs(rows, logged), [], {}, node_timeout_ms=1000, first_ns=min(times), last_ns=max(times))
-    return find_incidents(history)
+def with_logs(*captures: Path) -> Told:
+    """What captures and the recorded logs tell together."""
+    return tell(*captures, statements=PollsAndLogs((), tuple(map(str, sorted(RECORDED.glob("logs/*"))))))
 
 
 @pytest.mark.long
@@ -82,9 +62,8 @@ def test_what_a_cut_message_says_is_shown(cut: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize("with_capture", [False, True])
 def test_logs_alone_tell_of_the_failure_and_the_failover(whole: Told, cut: Path, with_capture: bool) -> None:
     """Who was held for failing by whom, who decided it, who voted and who won, at the times of the logs."""
-    incidents = by_logs(tell(cut).rows if with_capture else [])
     truth = failover(whole.incidents)
-    found = failover(incidents)
+    found = failover(with_logs(*([cut] if with_capture else [])).incidents)
 
     assert (found.subject, found.winner, found.epoch, found.votes) == (
         truth.subject, truth.winner, truth.epoch, truth.votes,
@@ -98,21 +77,26 @@ def test_logs_alone_tell_of_the_failure_and_the_failover(whole: Told, cut: Path,
 
 
 def test_logs_of_processes_that_a_capture_shows_change_no_belief(whole: Told) -> None:
-    """They only tell when each held the cluster for down: headers miss it where no message was sent meanwhile."""
-    rows = with_logs(whole.rows, lines())
+    """They add events that packets do not show, each once."""
+    both = with_logs(RECORDED / "bus.pcap.gz")
 
-    more = rows[len(whole.rows) :]
-    assert rows[: len(whole.rows)] == whole.rows
-    assert sorted((row.observer, row.ts_ns, row.kind) for row in more if isinstance(row, EventRow)) == sorted(
-        (line.observer, line.ts_ns, line.kind) for line in lines() if line.kind in ("state-ok", "state-fail")
+    assert both.history.views.keys() == whole.history.views.keys()
+    told = [(row.observer, row.kind, row.epoch) for row in both.history.events_of("election-started", "vote")]
+    assert sorted(told) == sorted(
+        (row.observer, row.kind, row.epoch) for row in whole.history.events_of("election-started", "vote")
     )
 
 
 def test_all_nodes_whose_logs_say_that_the_cluster_was_down_are_counted(whole: Told) -> None:
     """R107: with a quick election most of them sent no header in between."""
-    incident = failover(by_logs(whole.rows))
+    both = with_logs(RECORDED / "bus.pcap.gz")
+    incident = failover(both.incidents)
 
     (down,) = [step for step in incident.steps if step.kind == "state-fail"]
     assert down.amount == len(
-        {line.observer for line in lines() if line.kind == "state-fail" and line.ts_ns >= incident.started_ns}
+        {
+            line.observer
+            for line in both.history.lines.all
+            if line.kind == "state-fail" and line.ts_ns >= incident.started_ns
+        }
     )

@@ -1,0 +1,247 @@
+"""What server logs say, as rows of a replay: events and votes of every node, beliefs of nodes that nothing else shows.
+
+A log counts whatever else there is.  An event that packets show too, near in time and about the same, is one event.
+Logs name who was held for failing and when no longer, elections, votes and wins; roles and slots only in part.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from cluster_core.gossip.causes import Cause, Refusal, ReportEnd
+from cluster_core.history.promotions import old_master
+from cluster_core.history.statements import Lines
+from cluster_core.kinds import EventKind, Source
+from cluster_core.replay.rows import EventRow, FailureReportRow, NodeViewRow, ReplayRow, VoteRow
+
+HEALTH: Final = {
+    EventKind.PFAIL: "fail?",
+    EventKind.FAIL_DECIDED: "fail",
+    EventKind.FAIL_LEARNED: "fail",
+    EventKind.FAIL_CLEARED: "noflags",
+}
+EVENTS: Final = (
+    EventKind.FAIL_DECIDED,
+    EventKind.FAIL_LEARNED,
+    EventKind.VOTE,
+    EventKind.VOTE_REFUSED,
+    EventKind.STATE_OK,
+    EventKind.STATE_FAIL,
+    EventKind.ELECTION_STARTED,
+    EventKind.ELECTION_SCHEDULED,
+    EventKind.ELECTION_STALLED,
+    EventKind.ELECTION_RESET,
+    EventKind.MANUAL_FAILOVER_REQUESTED,
+    EventKind.MANUAL_FAILOVER_FORCED,
+    EventKind.MANUAL_FAILOVER_MFSTART,
+    EventKind.MANUAL_FAILOVER_PAUSED,
+    EventKind.MANUAL_FAILOVER_TIMED_OUT,
+)
+"""Lines that are events of the node that wrote them."""
+REPORTS: Final = (EventKind.REPORT_ADDED, EventKind.REPORT_REMOVED)
+SAME_NS: Final = 1_500_000_000
+"""An event that packets show, and the line about it, are this close together unless clocks differ."""
+WITH_EPOCH: Final = (EventKind.VOTE, EventKind.ELECTION_STARTED)
+"""Events that are the same where their epochs are, whatever the clocks say."""
+WITH_SUBJECT: Final = (EventKind.FAIL_DECIDED, EventKind.FAIL_LEARNED)
+"""Events that are the same only where they are about the same node."""
+BEFORE_NS: Final = 1_000_000_000
+"""What a process believed before its log's first line is taken to have held for this long."""
+_REPORTER: Final = re.compile(r"Node ([0-9a-f]{40})\b")
+
+
+def with_logs(rows: Iterable[ReplayRow], lines: Lines) -> list[ReplayRow]:
+    """The *rows* of packets and polls, and what *lines* add to them."""
+    given = list(rows)
+    if not lines.all:
+        return given
+    first_ns: dict[str, int] = {}
+    for row in given:
+        if isinstance(row, NodeViewRow):
+            first_ns[row.observer] = min(row.valid_from_ns, first_ns.get(row.observer, row.valid_from_ns))
+    known = _Known(given)
+    fresh = list(known.fresh(_events(lines)))
+    named = {_key(row) for row in fresh if isinstance(row, EventRow | VoteRow)}
+    kept = [row for row in given if not (_is_nameless(row) and _key(row) in named)]
+    return [*kept, *fresh, *_reports(lines, known), *_beliefs(lines, first_ns)]
+
+
+# -- events -----------------------------------------------------------------------------------------------------------
+
+
+class _Known:
+    """Events that are known without logs."""
+
+    def __init__(self, rows: Sequence[ReplayRow]) -> None:
+        self._events: dict[tuple[str, str, str, int], list[int]] = {}
+        self.reporters = {row.observer for row in rows if isinstance(row, FailureReportRow)}
+        self._votes = {_key(row) for row in rows if isinstance(row, VoteRow) and row.granted and not _is_nameless(row)}
+        for row in rows:
+            if isinstance(row, EventRow) and not _is_nameless(row):
+                self._events.setdefault(_key(row), []).append(row.ts_ns)
+        for times in self._events.values():
+            times.sort()
+
+    def fresh(self, rows: Iterable[ReplayRow]) -> Iterator[ReplayRow]:
+        """Those of *rows* that say something new."""
+        for row in rows:
+            if isinstance(row, VoteRow):
+                if _key(row) not in self._votes:
+                    yield row
+            elif not isinstance(row, EventRow) or not self._has(row):
+                yield row
+
+    def _has(self, row: EventRow) -> bool:
+        times = self._events.get(_key(row), [])
+        if row.kind in WITH_EPOCH:
+            return bool(times)
+        at = bisect_left(times, row.ts_ns - SAME_NS)
+        return at < len(times) and times[at] <= row.ts_ns + SAME_NS
+
+
+def _is_nameless(row: ReplayRow) -> bool:
+    """Whether an election or a vote does not say for whom it is: its message was cut short."""
+    if isinstance(row, VoteRow):
+        return not row.candidate
+    return isinstance(row, EventRow) and row.kind in WITH_EPOCH and not row.subject
+
+
+def _key(row: ReplayRow) -> tuple[str, str, str, int]:
+    """What two rows about one event have in common."""
+    if isinstance(row, VoteRow):
+        return row.voter, "", "", row.epoch
+    assert isinstance(row, EventRow)
+    subject = row.subject if row.kind in WITH_SUBJECT else ""
+    return row.observer, row.kind, subject, row.epoch if row.kind in WITH_EPOCH else 0
+
+
+def _events(lines: Lines) -> Iterator[ReplayRow]:
+    """The events of all logs, and the votes among them."""
+    for line in lines.all:
+        if line.kind not in EVENTS:
+            continue
+        subject, detail = line.subject, line.text
+        if line.kind == EventKind.ELECTION_STARTED:
+            subject, detail = old_master(lines, line.observer, line.ts_ns), ""
+        elif line.kind == EventKind.MANUAL_FAILOVER_PAUSED:
+            detail = line.detail
+        yield EventRow(line.observer, line.ts_ns, line.kind, subject, line.epoch, detail, -1)
+        if line.kind == EventKind.VOTE:
+            yield VoteRow(line.observer, subject, line.epoch, line.ts_ns, line.ts_ns, True, Refusal.NONE, -1)
+
+
+def _reports(lines: Lines, known: _Known) -> Iterator[FailureReportRow]:
+    """Failure reports, as far as the logs' level tells them, of nodes whose reports nothing else shows."""
+    open_ns: dict[tuple[str, str, str], int] = {}
+    for line in lines.of_kinds(0, 1 << 62, *REPORTS):
+        reporter = line.peer or next(iter(_REPORTER.findall(line.text)), "")
+        if not reporter or line.observer in known.reporters:
+            continue
+        key = (line.observer, reporter, line.subject)
+        if line.kind == EventKind.REPORT_ADDED:
+            open_ns.setdefault(key, line.ts_ns)
+        elif key in open_ns:
+            yield FailureReportRow(*key, open_ns.pop(key), line.ts_ns, ReportEnd.LOG, -1)
+    for key, from_ns in open_ns.items():
+        yield FailureReportRow(*key, from_ns, None, ReportEnd.NONE, -1)
+
+
+# -- beliefs ----------------------------------------------------------------------------------------------------------
+
+
+def _beliefs(lines: Lines, first_ns: dict[str, int]) -> Iterator[NodeViewRow]:
+    """What nodes believed by their own logs, up to the time at which packets or polls begin to show it (*first_ns*)."""
+    at = {line.observer: (line.ip, line.port) for line in lines.all if line.port}
+    begin_ns = lines.all[0].ts_ns - BEFORE_NS
+    for node in lines.of_node:
+        ip, port = at.get(node, ("", 0))
+        for row in _own_rows(lines, node, ip, port, begin_ns):
+            yield from _until(row, first_ns.get(node))
+    for observer, subject, flags, from_ns, to_ns in _spells(lines, begin_ns):
+        ip, port = at.get(subject, ("", 0))
+        row = NodeViewRow(
+            observer, subject, ip, port, 0, "", flags, "", 0, "", bool(ip), from_ns, to_ns, Cause.LOG, -1, from_ns, Source.LOG
+        )  # fmt: skip
+        yield from _until(row, first_ns.get(observer))
+
+
+def _until(row: NodeViewRow, limit_ns: int | None) -> Iterator[NodeViewRow]:
+    """The part of a belief before *limit_ns*."""
+    if limit_ns is None:
+        yield row
+    elif row.valid_from_ns < limit_ns:
+        end_ns = limit_ns if row.valid_to_ns is None else min(row.valid_to_ns, limit_ns)
+        yield row._replace(valid_to_ns=end_ns)
+
+
+def _spells(lines: Lines, begin_ns: int) -> Iterator[tuple[str, str, str, int, int | None]]:
+    """Observer, subject, flags, from, to: how each node held each other one, one spell after the other."""
+    changes: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for line in lines.all:
+        if line.kind in HEALTH and line.subject:
+            changes.setdefault((line.observer, line.subject), []).append((line.ts_ns, HEALTH[line.kind]))
+        elif line.kind == EventKind.STARTED:
+            for (observer, _), told in changes.items():
+                if observer == line.observer:
+                    told.append((line.ts_ns, "noflags"))
+    for (observer, subject), told in changes.items():
+        ends: list[int | None] = [ts_ns for ts_ns, _ in told[1:]]
+        yield observer, subject, "noflags", begin_ns, told[0][0]
+        for (from_ns, flags), to_ns in zip(told, [*ends, None], strict=True):
+            if flags == "fail?" and to_ns is None:  # no log says when a doubt ends: with a word of the subject
+                spoke = lines.of_node.get(subject, [])
+                back = next((line.ts_ns for line in spoke if line.ts_ns > from_ns), None)
+                if back is not None:
+                    yield observer, subject, flags, from_ns, back
+                    from_ns, flags = back, "noflags"
+            if to_ns is None or to_ns > from_ns:
+                yield observer, subject, flags, from_ns, to_ns
+
+
+def _own_rows(lines: Lines, node: str, ip: str, port: int, begin_ns: int) -> Iterator[NodeViewRow]:
+    """The roles of a node by its own log: what it followed, when it became a master, with which epoch."""
+
+    def row(flags: str, master: str, epoch: int, from_ns: int, to_ns: int | None) -> NodeViewRow:
+        words = f"myself,{flags}" if flags else "myself"
+        return NodeViewRow(
+            node, node, ip, port, 0, "", words, master, epoch, "", True, from_ns, to_ns, Cause.LOG, -1, from_ns, Source.LOG
+        )  # fmt: skip
+
+    steps = list(_role_steps(lines, node))
+    from_ns, flags, master, epoch = begin_ns, _first_role(lines, node, steps), "", 0
+    if steps and steps[0][1] == "master":
+        flags, master = "slave", old_master(lines, node, steps[0][0])
+    for ts_ns, new_flags, new_master, new_epoch in steps:
+        if (new_flags, new_master) == (flags, master):
+            continue
+        if ts_ns > from_ns:
+            yield row(flags, master, epoch, from_ns, ts_ns)
+        from_ns, flags, master, epoch = ts_ns, new_flags, new_master, new_epoch
+    yield row(flags, master, epoch, from_ns, None)
+
+
+def _first_role(lines: Lines, node: str, steps: Sequence[tuple[int, str, str, int]]) -> str:
+    """The role of a node before the first change, by the role that its lines name; empty if they do not."""
+    until_ns = steps[0][0] if steps else 1 << 62
+    for line in lines.of_node[node]:
+        if line.ts_ns >= until_ns:
+            break
+        if line.role in ("M", "S"):
+            return "master" if line.role == "M" else "slave"
+    return ""
+
+
+def _role_steps(lines: Lines, node: str) -> Iterator[tuple[int, str, str, int]]:
+    """When the log says that the node took another role: time, role, master, epoch."""
+    for line in lines.of_node[node]:
+        if line.kind in (EventKind.ELECTION_WON, EventKind.TAKEOVER):
+            yield line.ts_ns, "master", "", 0
+        elif line.kind == EventKind.BECAME_REPLICA and line.subject:
+            yield line.ts_ns, "slave", line.subject, 0
+        elif line.kind == EventKind.MASTER_CONNECTING and line.role == "S":
+            master = lines.node_at(line.detail)
+            if master and master != node:
+                yield line.ts_ns, "slave", master, 0

@@ -1,0 +1,222 @@
+"""Processes and their replication, as logs and packets show them: restarts, resynchronisations, and data that was lost by both.
+
+A master that comes back without its data makes its replicas drop theirs: they ask for a full resynchronisation, flush what they have
+and load an empty data set (P5, P6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from cluster_core.history.promotions import master_followed
+from cluster_core.history.statements import LINE_NS, Lines, LoggedLine, Sample
+from cluster_core.kinds import EventKind, Source
+from cluster_core.replay.rows import EventRow
+
+S: Final = 1_000_000_000
+LINKED_NS: Final = 60 * S
+"""A replica asks its master for a resynchronisation within this time after the master is back."""
+SAME_NS: Final = 5 * S
+"""Ends and starts of one process that two sources show are this close together."""
+ENDS: Final = (EventKind.STOPPING, EventKind.STOPPED, EventKind.CRASHED)
+
+
+class Restart(NamedTuple):
+    """The process of *node* ended between *end_min_ns* and *end_max_ns*, and another one was started by *start_ns*.
+
+    *ready_ns* is when it accepted connections, *how* stopped, crashed, or empty if nothing says why it ended; *loaded* how many keys it
+    loaded at its start; both None if no line says so.
+    """
+
+    node: str
+    end_min_ns: int
+    end_max_ns: int
+    start_ns: int
+    ready_ns: int | None
+    how: str
+    loaded: int | None
+    source: Source
+
+
+class Resync(NamedTuple):
+    """*node* synchronised with *master* from *from_ns* to *to_ns* (None: no line says that it ended), *full* or from the backlog.
+
+    *flushed* if it dropped its own data for that; *keys* are those that it loaded, None if no line says how many.
+    """
+
+    node: str
+    master: str
+    from_ns: int
+    to_ns: int | None
+    full: bool
+    flushed: bool
+    keys: int | None
+
+
+class DataLoss(NamedTuple):
+    """*master* came back empty after *restart*, and *wiped* are the replicas that took its empty data set over."""
+
+    master: str
+    restart: Restart
+    wiped: tuple[Resync, ...]
+
+
+# -- restarts ---------------------------------------------------------------------------------------------------------
+
+
+def restarts_of(lines: Lines, events: Iterable[EventRow], samples: Iterable[Sample] = ()) -> list[Restart]:
+    """Every restart, in order of time: each once, whatever shows it."""
+    found = [*_in_logs(lines), *_in_packets(events), *_in_metrics(samples)]
+    merged: list[Restart] = []
+    for one in sorted(found, key=lambda one: (one.node, one.start_ns, one.source)):
+        last = merged[-1] if merged else None
+        if last is not None and last.node == one.node and one.end_min_ns <= last.start_ns + SAME_NS:
+            merged[-1] = _both(last, one)
+        else:
+            merged.append(one)
+    return sorted(merged, key=lambda one: (one.end_max_ns, one.node))
+
+
+def _both(one: Restart, other: Restart) -> Restart:
+    """One restart that two sources show: the log's words, and the narrower times."""
+    log, rest = (one, other) if one.source is Source.LOG else (other, one)
+    low, high = max(one.end_min_ns, other.end_min_ns), min(one.end_max_ns, other.end_max_ns)
+    if low > high:
+        low, high = log.end_min_ns, log.end_max_ns
+    return log._replace(end_min_ns=low, end_max_ns=high, ready_ns=log.ready_ns or rest.ready_ns)
+
+
+def _in_logs(lines: Lines) -> Iterator[Restart]:
+    for node, mine in lines.of_node.items():
+        for at, line in enumerate(mine):
+            if line.kind != EventKind.STARTED or at == 0:
+                continue  # what was before the first line is not known
+            before = mine[at - 1]
+            ends = [one for one in _since_start(mine, at) if one.kind in ENDS]
+            how = "crashed" if any(one.kind == EventKind.CRASHED for one in ends) else "stopped" if ends else ""
+            end_ns = ends[-1].ts_ns + LINE_NS if ends else line.ts_ns
+            after = _until_start(mine, at)
+            ready = next((one.ts_ns for one in after if one.kind == EventKind.READY), None)
+            loaded = [
+                int(one.detail)
+                for one in after
+                if one.kind == EventKind.DATA_LOADED and one.detail.isdigit() and (ready is None or one.ts_ns <= ready)
+            ]
+            low_ns = before.ts_ns if not ends else ends[-1].ts_ns
+            yield Restart(node, low_ns, end_ns, line.ts_ns, ready, how, loaded[0] if loaded else None, Source.LOG)
+
+
+def _since_start(mine: Sequence[LoggedLine], at: int) -> Iterator[LoggedLine]:
+    """The lines of the process before the start at *at*, the last one first."""
+    for one in reversed(mine[:at]):
+        yield one
+        if one.kind == EventKind.STARTED:
+            return
+
+
+def _until_start(mine: Sequence[LoggedLine], at: int) -> list[LoggedLine]:
+    """The lines of the process that starts at *at*."""
+    found = []
+    for one in mine[at + 1 :]:
+        if one.kind == EventKind.STARTED:
+            break
+        found.append(one)
+    return found
+
+
+def _in_packets(events: Iterable[EventRow]) -> Iterator[Restart]:
+    """Connections that were refused, and then a header of the same node."""
+    ended_ns: dict[str, int] = {}
+    for event in sorted(events, key=lambda event: event.ts_ns):
+        if event.kind == EventKind.PROCESS_ENDED:
+            ended_ns[event.observer] = event.ts_ns
+        elif event.kind == EventKind.PROCESS_STARTED and event.observer in ended_ns:
+            end_ns = ended_ns.pop(event.observer)
+            yield Restart(event.observer, end_ns, end_ns, event.ts_ns, event.ts_ns, "", None, Source.CAPTURE)
+
+
+def _in_metrics(samples: Iterable[Sample]) -> Iterator[Restart]:
+    """An uptime that is shorter than the time since the last scrape."""
+    last: dict[str, Sample] = {}
+    for one in sorted(samples, key=lambda one: (one.node, one.ts_ns)):
+        before = last.get(one.node)
+        if (
+            before is not None
+            and before.uptime_s is not None
+            and one.uptime_s is not None
+            and one.uptime_s < before.uptime_s
+        ):
+            start_ns = max(before.ts_ns, one.ts_ns - (one.uptime_s + 1) * S)
+            yield Restart(one.node, before.ts_ns, start_ns, start_ns, None, "", None, Source.METRICS)
+        if one.uptime_s is not None:
+            last[one.node] = one
+
+
+# -- resynchronisation ------------------------------------------------------------------------------------------------
+
+
+def resyncs_of(lines: Lines) -> list[Resync]:
+    """Every resynchronisation that the log of a replica tells, in order of time."""
+    found: list[Resync] = []
+    for node, mine in lines.of_node.items():
+        for at, line in enumerate(mine):
+            if line.kind != EventKind.RESYNC_ASKED:
+                continue
+            found += _resync(lines, node, line, mine[at + 1 :])
+    return sorted(found, key=lambda one: (one.from_ns, one.node))
+
+
+def _resync(lines: Lines, node: str, asked: LoggedLine, after: Sequence[LoggedLine]) -> Iterator[Resync]:
+    """What became of a request; nothing while its end is open and nothing was done yet."""
+    full = flushed = False
+    keys: int | None = None
+    for line in after:
+        if line.kind in (EventKind.RESYNC_ASKED, EventKind.STARTED):
+            break
+        if line.kind == EventKind.FULL_RESYNC:
+            full = True
+        elif line.kind == EventKind.DATA_FLUSHED:
+            flushed = True
+        elif line.kind == EventKind.DATA_LOADED and line.detail.isdigit():
+            keys = int(line.detail)
+        elif line.kind == EventKind.MASTER_LINK_UP:
+            yield Resync(node, master_followed(lines, node, asked.ts_ns), asked.ts_ns, line.ts_ns, full, flushed, keys)
+            return
+    if full:
+        yield Resync(node, master_followed(lines, node, asked.ts_ns), asked.ts_ns, None, full, flushed, keys)
+
+
+# -- loss -------------------------------------------------------------------------------------------------------------
+
+
+def data_losses(restarts: Iterable[Restart], resyncs: Sequence[Resync], lines: Lines) -> list[DataLoss]:
+    """Masters that came back without data, and whose replicas then dropped theirs.
+
+    The replica had followed this master before it restarted, and loaded no key afterwards.
+    """
+    found = []
+    for restart in restarts:
+        if restart.loaded:
+            continue
+        wiped = tuple(
+            one
+            for one in resyncs
+            if one.master == restart.node
+            and one.full
+            and one.flushed
+            and one.keys == 0
+            and 0 <= one.from_ns - restart.start_ns <= LINKED_NS
+            and _had_followed(lines, one.node, restart)
+        )
+        if wiped:
+            found.append(DataLoss(restart.node, restart, wiped))
+    return found
+
+
+def _had_followed(lines: Lines, replica: str, restart: Restart) -> bool:
+    """Whether a node was a replica of the restarted one when that one's process ended."""
+    linked = (EventKind.MASTER_LINK_UP, EventKind.MASTER_LINK_LOST)
+    return master_followed(lines, replica, restart.end_max_ns) == restart.node and bool(
+        lines.between(replica, 0, restart.start_ns + LINKED_NS, *linked)
+    )

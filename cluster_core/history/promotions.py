@@ -1,0 +1,362 @@
+"""Promotions: a replica became the master of a shard, wherever that shows.
+
+An election on the bus, ``Failover election won`` in a log, a node's row that turns from ``slave`` to ``master`` with slots
+between two polls, a role that changes in metrics: each is a *sighting* with a time interval.  Sightings of one promotion
+(the same winner, and the same epoch or overlapping times) are merged; its time is the intersection of their intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from cluster_core.history.statements import LINE_NS, Lines, LoggedLine, Sample, is_role
+from cluster_core.kinds import EventKind, Source
+from cluster_core.replay.rows import NodeViewRow
+from cluster_core.slots.slot_set import SlotSet
+
+S: Final = 1_000_000_000
+NEWS_NS: Final = 150_000_000
+"""How long the news of a promotion takes to reach a node that the winner reaches: it tells all at once (R95)."""
+ORDER_NS: Final = 10 * S
+"""An order to fail over comes at most this long before the promotion (R97: 5 s, and some slack)."""
+FOLLOW_NS: Final = 60 * S
+"""The old master and its other replicas follow the winner within this time, if they live."""
+CLOSE_NS: Final = 1_500_000_000
+"""Lines that one promotion writes in the log of its winner are this close together."""
+HOLE: Final = 1.5
+"""A pause between two polls that is longer than usual by this factor may hide that the observer stood still."""
+Views = Mapping[tuple[str, str], Sequence[NodeViewRow]]
+
+
+class Sighting(NamedTuple):
+    """*winner* took the place of *old* at some time after *min_ns* and by *max_ns*, as *source* shows.
+
+    *first_hand* if the winner itself says so.  *slots* as CLUSTER NODES prints them; *epoch* 0, *old* and *slots* empty if not known.
+    """
+
+    winner: str
+    old: str
+    epoch: int
+    slots: str
+    min_ns: int
+    max_ns: int
+    source: Source
+    first_hand: bool
+    ref: int = -1
+    order: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Promoted:
+    """One promotion, and all that shows it; *skew_ns* is how far apart the clocks of its sources must be."""
+
+    winner: str
+    old: str
+    epoch: int
+    slots: str
+    min_ns: int
+    max_ns: int
+    sightings: tuple[Sighting, ...]
+    skew_ns: int = 0
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The kinds of evidence that show it."""
+        return tuple(dict.fromkeys(one.source for one in self.sightings))
+
+    @property
+    def ref(self) -> int:
+        """A message that shows it, -1 for none."""
+        return next((one.ref for one in self.sightings if one.ref >= 0), -1)
+
+    @property
+    def header_ns(self) -> int:
+        """When a header of the winner shows it, the latest time of all if none does."""
+        return next((one.max_ns for one in self.sightings if one.source is Source.CAPTURE), self.max_ns)
+
+    @property
+    def order(self) -> str:
+        """manual, forced or takeover where a log says that it was ordered; automatic where the winner's log says no such thing."""
+        return next((one.order for one in self.sightings if one.order), "")
+
+
+def merge_sightings(sightings: Iterable[Sighting]) -> list[Promoted]:
+    """Put the sightings of each promotion together; promotions are in order of time."""
+    groups: list[list[Sighting]] = []
+    for one in sorted(sightings, key=lambda one: (one.winner, one.max_ns, one.min_ns, one.source)):
+        group = next((group for group in groups if group[0].winner == one.winner and _is_same(group, one)), None)
+        if group is None:
+            groups.append([one])
+        else:
+            group.append(one)
+    return sorted((_merged(group) for group in groups), key=lambda one: (one.max_ns, one.winner))
+
+
+def _is_same(group: Sequence[Sighting], one: Sighting) -> bool:
+    epochs = {other.epoch for other in group if other.epoch}
+    if one.epoch and epochs:
+        return one.epoch in epochs
+    return any(one.min_ns <= other.max_ns + NEWS_NS and other.min_ns <= one.max_ns + NEWS_NS for other in group)
+
+
+TRUST: Final = (Source.CAPTURE, Source.LOG, Source.POLL, Source.METRICS)
+"""Which evidence is believed first where two name different nodes."""
+
+
+def _merged(group: list[Sighting]) -> Promoted:
+    ranked = sorted(group, key=lambda one: (not one.first_hand, TRUST.index(one.source), one.max_ns - one.min_ns))
+    first = [one for one in ranked if one.first_hand] or ranked
+    low, high = max(one.min_ns for one in first), min(one.max_ns for one in first)
+    skew_ns = max(0, low - high)
+    if skew_ns:
+        low, high = first[0].min_ns, first[0].max_ns
+    for one in ranked:
+        if low <= one.max_ns < high:
+            high = one.max_ns
+        if low < one.min_ns <= high:
+            low = one.min_ns
+    return Promoted(
+        ranked[0].winner,
+        next((one.old for one in ranked if one.old), ""),
+        next((one.epoch for one in ranked if one.epoch), 0),
+        next((one.slots for one in ranked if one.slots), ""),
+        low,
+        high,
+        tuple(ranked),
+        skew_ns,
+    )
+
+
+# -- polls ------------------------------------------------------------------------------------------------------------
+
+
+def seen_in_views(views: Views, polled_ns: Mapping[str, Sequence[int]]) -> Iterator[Sighting]:
+    """Rows of one observer about one node that a poll turns from replica to master with the slots of its master.
+
+    What messages alone show of others is not counted: headers of the winner itself tell it better.
+    *polled_ns* are the times at which each observer was asked.
+    """
+    for (observer, node), rows in views.items():
+        for at in range(1, len(rows)):
+            before, after = rows[at - 1], rows[at]
+            if after.evidence is not Source.POLL or (
+                before.valid_to_ns != after.valid_from_ns
+                or not is_role(before, "slave")
+                or not is_role(after, "master")
+            ):
+                continue
+            settled = _settled(rows, at)
+            if not _takes_over(views, observer, before, settled):
+                continue
+            yield Sighting(
+                node,
+                before.master_id,
+                settled.config_epoch,
+                settled.slots,
+                _earliest_ns(views, before, after, polled_ns.get(observer, ())),
+                after.valid_from_ns,
+                Source.POLL,
+                observer == node,
+                after.ref,
+            )
+
+
+def _settled(rows: Sequence[NodeViewRow], at: int) -> NodeViewRow:
+    """The belief about a new master once its slots are known: one message may bring role and slots one after the other."""
+    found = rows[at]
+    for row in rows[at:]:
+        if not is_role(row, "master") or row.valid_from_ns - rows[at].valid_from_ns > S:
+            break
+        found = row
+        if row.slots:
+            break
+    return found
+
+
+def _takes_over(views: Views, observer: str, before: NodeViewRow, after: NodeViewRow) -> bool:
+    """Whether a new master has slots of its old one, or, without any, an epoch greater than all before (R93)."""
+    others = [rows for (who, _), rows in views.items() if who == observer]
+    if after.slots:
+        mine = SlotSet.parse(after.slots)
+        old = views.get((observer, before.master_id), ())
+        held = [row.slots for row in old if row.valid_from_ns < after.valid_from_ns and row.slots]
+        return not held or bool(mine & SlotSet.parse(held[-1]))
+    known = max(
+        (row.config_epoch for rows in others for row in rows if row.valid_from_ns < after.valid_from_ns), default=0
+    )
+    return after.config_epoch > known > 0
+
+
+def _earliest_ns(views: Views, before: NodeViewRow, after: NodeViewRow, polled_ns: Sequence[int]) -> int:
+    """After which time a node was promoted, by what an observer believed of it.
+
+    What the node itself said is certain.  News reaches others within `NEWS_NS`, unless the observer stood still (a hole
+    in its polls) or did not reach the winner (it held it for failing).
+    """
+    latest_ns = after.valid_from_ns if after.valid_from_min_ns is None else after.valid_from_min_ns
+    if before.observer == before.node_id:
+        return latest_ns
+    asked = [ts_ns for ts_ns in polled_ns if ts_ns <= latest_ns]
+    gaps = sorted(second - first for first, second in pairwise(asked))
+    usual = gaps[len(gaps) // 2] if gaps else 0
+    while len(asked) > 1 and asked[-1] - asked[-2] > HOLE * usual:
+        asked.pop()
+    earliest_ns = asked[-1] if asked else latest_ns
+    for row in reversed(views[before.observer, before.node_id]):
+        if row.valid_from_ns <= earliest_ns and "fail" in row.flags.replace("fail?", "fail").split(","):
+            earliest_ns = min(earliest_ns, row.valid_from_min_ns or row.valid_from_ns)
+        elif row.valid_from_ns <= earliest_ns:
+            break
+    return earliest_ns - NEWS_NS
+
+
+# -- logs -------------------------------------------------------------------------------------------------------------
+
+
+def seen_in_logs(lines: Lines) -> Iterator[Sighting]:
+    """Promotions in the logs of winners, and where a winner's log is not there in those of the others."""
+    logged: dict[tuple[str, int], None] = {}
+    for line in lines.of_kinds(0, 1 << 62, EventKind.ELECTION_WON, EventKind.TAKEOVER):
+        one = _of_winner(lines, line)
+        logged[one.winner, one.epoch] = None
+        yield one
+    for one in _of_others(lines):
+        if (one.winner, one.epoch) not in logged or one.source is not Source.LOG:
+            yield one
+
+
+def _of_winner(lines: Lines, line: LoggedLine) -> Sighting:
+    winner, ts_ns = line.observer, line.ts_ns
+    near = (ts_ns - CLOSE_NS, ts_ns + CLOSE_NS)
+    after = [one for one in lines.between(winner, ts_ns, near[1], EventKind.CONFIG_EPOCH) if one.epoch]
+    began = [one for one in lines.between(winner, ts_ns - FOLLOW_NS, ts_ns, EventKind.ELECTION_STARTED) if one.epoch]
+    epoch = after[0].epoch if after else began[-1].epoch if began else 0
+    order = "takeover" if line.kind == EventKind.TAKEOVER else _order(lines, winner, ts_ns)
+    return Sighting(
+        winner, old_master(lines, winner, ts_ns), epoch, "", ts_ns, ts_ns + LINE_NS, Source.LOG, True, order=order
+    )
+
+
+def _order(lines: Lines, winner: str, ts_ns: int) -> str:
+    """Who wanted an election (R97): its log says of an order before it begins."""
+    ended = (EventKind.MANUAL_FAILOVER_TIMED_OUT,)
+    orders = (EventKind.MANUAL_FAILOVER_REQUESTED, EventKind.MANUAL_FAILOVER_FORCED, *ended)
+    lately = lines.between(winner, ts_ns - ORDER_NS, ts_ns, *orders)
+    last = lately[-1].kind if lately else EventKind.NOTHING
+    if last == EventKind.MANUAL_FAILOVER_FORCED:
+        return "forced"
+    return "manual" if last == EventKind.MANUAL_FAILOVER_REQUESTED else "automatic"
+
+
+def old_master(lines: Lines, node: str, ts_ns: int) -> str:
+    """The master that *node* replaced when it was promoted at *ts_ns*, as logs name it; empty if none does.
+
+    In this order: the winner's own words, what it followed before, who was asked to step down, who served its
+    replication, who is named as the loser, whose failure was on when it stood.
+    """
+    named = [one.subject for one in lines.between(node, ts_ns - CLOSE_NS, ts_ns + CLOSE_NS, EventKind.BECAME_MASTER)]
+    followed = master_followed(lines, node, ts_ns)
+    asked = [
+        one.observer
+        for one in lines.of_kinds(ts_ns - ORDER_NS, ts_ns, EventKind.MANUAL_FAILOVER_MFSTART)
+        if one.subject == node
+    ]
+    told = [
+        one.peer
+        for one in lines.of_kinds(ts_ns, ts_ns + FOLLOW_NS, EventKind.FAILOVER_SEEN, EventKind.SLOTS_MOVED)
+        if one.subject == node and one.peer
+    ]
+    served = [
+        one.observer
+        for one in lines.of_kinds(0, ts_ns, EventKind.SYNC_ASKED)
+        if one.observer != node and lines.node_at(one.detail) == node
+    ]
+    for found in (named, [followed] if followed else [], asked, told[:1], served):
+        if found:
+            return found[-1]
+    failing = failing_at(lines, ts_ns)
+    followers = [
+        one.observer
+        for one in lines.of_kinds(ts_ns, ts_ns + FOLLOW_NS, EventKind.BECAME_REPLICA)
+        if one.subject == node and (one.observer in failing or one.role == "M")
+    ]
+    if followers:
+        return followers[0]
+    return next(iter(failing)) if len(failing) == 1 else ""
+
+
+def master_followed(lines: Lines, node: str, ts_ns: int) -> str:
+    """The master that *node* followed last before *ts_ns*, by its own log; empty if the log does not say."""
+    for line in reversed(lines.of_node.get(node, [])):
+        if line.ts_ns > ts_ns:
+            continue
+        if line.kind == EventKind.BECAME_REPLICA and line.subject:
+            return line.subject
+        if line.kind == EventKind.MASTER_CONNECTING:
+            found = lines.node_at(line.detail)
+            if found and found != node:
+                return found
+        if line.kind in (EventKind.ELECTION_WON, EventKind.TAKEOVER, EventKind.RESET_ORDERED) and line.ts_ns < ts_ns:
+            return ""
+    return ""
+
+
+def failing_at(lines: Lines, ts_ns: int) -> list[str]:
+    """Nodes that logs held for failed (FAIL) at *ts_ns*, in order of the verdicts."""
+    failing: dict[str, None] = {}
+    kinds = (EventKind.FAIL_DECIDED, EventKind.FAIL_LEARNED, EventKind.FAIL_CLEARED)
+    for line in lines.of_kinds(0, ts_ns, *kinds):
+        if line.kind == EventKind.FAIL_CLEARED:
+            failing.pop(line.subject, None)
+        else:
+            failing[line.subject] = None
+    return list(failing)
+
+
+def _of_others(lines: Lines) -> Iterator[Sighting]:
+    """What the logs of other nodes say: ``A failover occurred in shard``, or votes for a node that others then follow."""
+    for line in lines.of_kind.get(EventKind.FAILOVER_SEEN, []):
+        if line.subject:
+            voted_ns = [
+                one.ts_ns
+                for one in lines.of_kinds(line.ts_ns - FOLLOW_NS, line.ts_ns, EventKind.VOTE)
+                if (one.subject, one.epoch) == (line.subject, line.epoch)
+            ]
+            low_ns = min(voted_ns, default=line.ts_ns - FOLLOW_NS)
+            yield Sighting(line.subject, line.peer, line.epoch, "", low_ns, line.ts_ns + LINE_NS, Source.LOG, False)
+    votes_for: dict[tuple[str, int], list[LoggedLine]] = {}
+    for line in lines.of_kind.get(EventKind.VOTE, []):
+        votes_for.setdefault((line.subject, line.epoch), []).append(line)
+    for (winner, epoch), votes in votes_for.items():
+        if winner in lines.of_node and _is_covered(lines, winner, votes[0].ts_ns):
+            continue  # its own log would say that it won
+        followers = [
+            one
+            for one in lines.of_kinds(votes[0].ts_ns, votes[0].ts_ns + FOLLOW_NS, EventKind.BECAME_REPLICA)
+            if one.subject == winner
+        ]
+        if followers:
+            high = followers[0].ts_ns + LINE_NS
+            old = old_master(lines, winner, followers[0].ts_ns)
+            yield Sighting(winner, old, epoch, "", votes[0].ts_ns, high, Source.LOG, False)
+
+
+def _is_covered(lines: Lines, node: str, ts_ns: int) -> bool:
+    """Whether the log of *node* begins before *ts_ns* and goes on after it."""
+    mine = lines.of_node[node]
+    return mine[0].ts_ns <= ts_ns <= mine[-1].ts_ns
+
+
+# -- metrics ----------------------------------------------------------------------------------------------------------
+
+
+def seen_in_metrics(samples: Iterable[Sample]) -> Iterator[Sighting]:
+    """Nodes whose role turns from slave to master between two scrapes."""
+    roles: dict[str, str] = {}
+    for one in sorted(samples, key=lambda one: (one.node, one.ts_ns)):
+        if one.role and roles.get(one.node) == "slave" and one.role == "master":
+            yield Sighting(one.node, "", one.epoch or 0, "", one.from_ns, one.ts_ns, Source.METRICS, True)
+        roles[one.node] = one.role or roles.get(one.node, "")

@@ -1,0 +1,101 @@
+"""Statements: what a log line or a sample of metrics says of a node, with its time and its source.
+
+Packets and polls come as rows of belief (`cluster_core.replay.rows`), whose bounds say when a belief can have begun.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from cluster_core.kinds import EventKind
+from cluster_core.replay.rows import NodeViewRow
+
+LINE_NS: Final = 1_000_000
+"""Logs have whole milliseconds, cut off: a line was written within the millisecond that it names."""
+
+
+class LoggedLine(NamedTuple):
+    """A line of the log of *observer*, which listens at *ip* and *port* (empty and 0 if not known)."""
+
+    observer: str
+    ip: str
+    port: int
+    ts_ns: int
+    kind: EventKind
+    subject: str = ""
+    epoch: int = 0
+    text: str = ""
+    peer: str = ""
+    detail: str = ""
+    pid: int = 0
+    role: str = ""
+
+
+class Sample(NamedTuple):
+    """What metrics say of *node* at *ts_ns*; what a scrape does not have is empty or None.
+
+    *from_ns* is the scrape before: a difference between the two began in between.
+    """
+
+    node: str
+    from_ns: int
+    ts_ns: int
+    role: str = ""
+    epoch: int | None = None
+    uptime_s: int | None = None
+    cluster_ok: bool | None = None
+
+
+class Lines:
+    """Log lines of all nodes, by node and kind and in order of time."""
+
+    def __init__(self, lines: Iterable[LoggedLine], addresses: dict[str, str] | None = None) -> None:
+        self.all = sorted(lines, key=lambda line: (line.ts_ns, line.observer))
+        self.of_node: dict[str, list[LoggedLine]] = {}
+        self.of_kind: dict[str, list[LoggedLine]] = {}
+        self._at: dict[str, str] = {}
+        self._by_port: dict[str, set[str]] = {}
+        for line in self.all:
+            self.of_node.setdefault(line.observer, []).append(line)
+            self.of_kind.setdefault(line.kind, []).append(line)
+            if line.port:
+                self._name(f"{line.ip}:{line.port}", line.observer)
+        for node, address in (addresses or {}).items():
+            self._name(address, node)
+
+    def _name(self, address: str, node: str) -> None:
+        host, _, port = address.rpartition(":")
+        if host:
+            self._at[address] = node
+        self._by_port.setdefault(port, set()).add(node)
+
+    def node_at(self, address: str) -> str:
+        """The node that listens at ``ip:port``; by its port alone where no other node has that one; empty if not known."""
+        known = self._at.get(address)
+        if known:
+            return known
+        nodes = self._by_port.get(address.rpartition(":")[2], set())
+        return next(iter(nodes)) if len(nodes) == 1 else ""
+
+    def between(self, node: str, from_ns: int, to_ns: int, *kinds: EventKind) -> Sequence[LoggedLine]:
+        """Lines of *node* of these kinds with times from *from_ns* to *to_ns*, both included."""
+        mine = self.of_node.get(node, [])
+        start = bisect_left(mine, from_ns, key=lambda line: line.ts_ns)
+        end = bisect_right(mine, to_ns, key=lambda line: line.ts_ns)
+        return [line for line in mine[start:end] if line.kind in kinds]
+
+    def of_kinds(self, from_ns: int, to_ns: int, *kinds: EventKind) -> Sequence[LoggedLine]:
+        """Lines of all nodes of these kinds within a time, in order."""
+        found: list[LoggedLine] = []
+        for kind in kinds:
+            mine = self.of_kind.get(kind, [])
+            start = bisect_left(mine, from_ns, key=lambda line: line.ts_ns)
+            found += mine[start : bisect_right(mine, to_ns, key=lambda line: line.ts_ns)]
+        return sorted(found, key=lambda line: (line.ts_ns, line.observer))
+
+
+def is_role(row: NodeViewRow, role: str) -> bool:
+    """Whether a belief holds its node for a ``master`` or a ``slave``."""
+    return role in row.flags.split(",")

@@ -1,0 +1,118 @@
+"""Incidents of processes and their data: restarts one by one or in a row, resynchronisations, masters that came back empty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from cluster_core.history.processes import SAME_NS, DataLoss, Restart, Resync, data_losses
+from cluster_core.incidents.finders.failures import in_story_order, restart_steps, resync_steps
+from cluster_core.incidents.grouping import runs
+from cluster_core.incidents.history import History, slots_text
+from cluster_core.incidents.incident import Incident, Step
+from cluster_core.kinds import EventKind, IncidentKind
+
+ROLLING_MIN: Final = 3
+"""So many nodes that are restarted one after another are a rolling restart."""
+ROLLING_NS: Final = 300_000_000_000
+"""The pause between two restarts of one."""
+
+
+def find_restarts(history: History, told: Iterable[Incident]) -> list[Incident]:
+    """Restarts in a row, and single ones that are no part of *told*."""
+    covered = [one for one in told if one.kind in (IncidentKind.FAILOVER, IncidentKind.FAILURE)]
+    found = []
+    for group in runs(
+        history.restarts, ROLLING_NS, lambda one: one.end_max_ns, lambda one: one.ready_ns or one.start_ns
+    ):
+        nodes = list(dict.fromkeys(one.node for one in group))
+        if len(nodes) >= ROLLING_MIN:
+            found.append(_restart(history, group, "rolling"))
+        else:
+            found += [
+                _restart(history, [one], one.how or "cause unknown") for one in group if not _is_told(one, covered)
+            ]
+    return found
+
+
+def _is_told(restart: Restart, incidents: Iterable[Incident]) -> bool:
+    """Whether the story of a failover or failure has this start as a step."""
+    return any(
+        step.kind == EventKind.PROCESS_STARTED
+        and step.actor == restart.node
+        and abs(step.ts_ns - restart.start_ns) <= SAME_NS
+        for one in incidents
+        for step in one.steps
+    )
+
+
+def _restart(history: History, group: Sequence[Restart], variant: str) -> Incident:
+    steps: list[Step] = []
+    for one in group:
+        steps += restart_steps(one)
+        steps += [step for resync in history.resyncs if _belongs(resync, one) for step in resync_steps(resync)]
+    nodes = tuple(dict.fromkeys(one.node for one in group))
+    ends = [one.ready_ns or one.start_ns for one in group]
+    first = min(group, key=lambda one: one.end_max_ns)
+    return Incident(
+        kind=IncidentKind.RESTART,
+        variant=variant,
+        subject=nodes[0] if len(nodes) == 1 else "",
+        started_ns=min(first.end_max_ns, min(step.ts_ns for step in steps)),
+        ended_ns=max(ends),
+        nodes=nodes,
+        steps=in_story_order(steps),
+    )
+
+
+def _belongs(resync: Resync, restart: Restart) -> bool:
+    """Whether a replica synchronised because itself or its master was restarted."""
+    until_ns = (restart.ready_ns or restart.start_ns) + 60_000_000_000
+    return restart.node in (resync.node, resync.master) and restart.start_ns <= resync.from_ns <= until_ns
+
+
+def find_resyncs(history: History, told: Sequence[Incident]) -> list[Incident]:
+    """Full resynchronisations that no other incident has; partial ones lose nothing and are steps only."""
+    known = {(step.actor, step.ts_ns) for one in told for step in one.steps if step.kind == EventKind.FULL_RESYNC}
+    found = []
+    for one in history.resyncs:
+        is_first = not any(
+            line.ts_ns < one.from_ns and line.kind == EventKind.MASTER_LINK_UP
+            for line in history.lines.of_node.get(one.node, ())
+        )
+        if one.full and not is_first and (one.node, one.from_ns) not in known:
+            steps = resync_steps(one)
+            found.append(
+                Incident(
+                    kind=IncidentKind.RESYNC,
+                    variant="full",
+                    subject=one.node,
+                    winner=one.master,
+                    started_ns=one.from_ns,
+                    ended_ns=one.to_ns,
+                    nodes=(one.node,),
+                    steps=tuple(steps),
+                )
+            )
+    return found
+
+
+def find_data_losses(history: History) -> list[Incident]:
+    """Masters that came back empty and wiped their replicas."""
+    return [_loss(history, one) for one in data_losses(history.restarts, history.resyncs, history.lines)]
+
+
+def _loss(history: History, one: DataLoss) -> Incident:
+    steps = restart_steps(one.restart) + [step for resync in one.wiped for step in resync_steps(resync)]
+    bits = history.slots_owned(one.master, one.restart.start_ns)
+    return Incident(
+        kind=IncidentKind.DATA_LOSS,
+        variant="empty master",
+        subject=one.master,
+        started_ns=min(step.ts_ns for step in steps),
+        ended_ns=max(resync.to_ns or resync.from_ns for resync in one.wiped),
+        nodes=tuple(dict.fromkeys(resync.node for resync in one.wiped)),
+        slots=slots_text(bits) if bits else "",
+        slot_count=bits.bit_count() if bits else None,
+        steps=in_story_order(steps),
+    )

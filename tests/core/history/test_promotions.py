@@ -1,0 +1,192 @@
+"""Promotions from polls, logs and metrics, and from all of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+
+import pytest
+
+from cluster_core.gossip.causes import Cause
+from cluster_core.history.promotions import Sighting, merge_sightings, seen_in_logs, seen_in_metrics, seen_in_views
+from cluster_core.history.statements import Lines, LoggedLine, Sample
+from cluster_core.kinds import EventKind, Source
+from cluster_core.replay.rows import NodeViewRow
+
+S = 1_000_000_000
+OLD, NEW, OTHER, THIRD = ("a" * 40, "b" * 40, "c" * 40, "d" * 40)
+PORTS = {OLD: 7000, NEW: 7001, OTHER: 7002, THIRD: 7003}
+
+
+def row(
+    observer: str, node: str, from_s: float, to_s: float | None, flags: str, *, master: str = "", epoch: int = 1,
+    slots: str = "", min_s: float | None = None,
+) -> NodeViewRow:  # fmt: skip
+    """A belief that polls show."""
+    return NodeViewRow(
+        observer, node, "10.0.0.1", PORTS[node], 0, "", flags, master, epoch, slots, True, round(from_s * S),
+        None if to_s is None else round(to_s * S), Cause.POLL, -1, None if min_s is None else round(min_s * S), Source.POLL,
+    )  # fmt: skip
+
+
+def polled(observer: str, *, by_s: float, after_s: float, epoch: int = 6) -> dict[tuple[str, str], list[NodeViewRow]]:
+    """NEW takes the place of OLD, as *observer* answered."""
+    return {
+        (observer, OLD): [
+            row(observer, OLD, 0, by_s, "master", slots="0-99"),
+            row(observer, OLD, by_s, None, "master,fail"),
+        ],
+        (observer, NEW): [
+            row(observer, NEW, 0, by_s, "slave", master=OLD),
+            row(observer, NEW, by_s, None, "master", epoch=epoch, slots="0-99", min_s=after_s),
+        ],
+        (observer, OTHER): [row(observer, OTHER, 0, None, "master", epoch=5, slots="100-199")],
+    }
+
+
+def line(node: str, at_s: float, kind: str, **told: object) -> LoggedLine:
+    """A line of the log of *node*."""
+    return LoggedLine(node, "10.0.0.1", PORTS[node], round(at_s * S), EventKind(kind), **told)  # type: ignore[arg-type]
+
+
+WON = (
+    line(NEW, 9.9, "election-started", epoch=6),
+    line(OTHER, 9.95, "vote", subject=NEW, epoch=6),
+    line(NEW, 10, "election-won"),
+    line(NEW, 10, "config-epoch", epoch=6, detail="failover"),
+    line(OLD, 12, "became-replica", subject=NEW, role="M"),
+)
+
+
+def seconds(sighting: Sighting) -> tuple[float, float]:
+    """The interval of a sighting."""
+    return sighting.min_ns / S, sighting.max_ns / S
+
+
+def test_a_row_of_its_own_that_turns_from_replica_to_master_is_a_promotion_between_two_polls() -> None:
+    (one,) = seen_in_views(polled(NEW, by_s=10.5, after_s=9.5), {})
+
+    assert (one.winner, one.old, one.epoch, one.slots, one.first_hand) == (NEW, OLD, 6, "0-99", True)
+    assert seconds(one) == (9.5, 10.5)
+
+
+def test_another_node_shows_it_a_little_later_than_it_was() -> None:
+    (one,) = seen_in_views(
+        polled(OTHER, by_s=10.5, after_s=9.5), {OTHER: [round(at * S) for at in (7.5, 8.5, 9.5, 10.5)]}
+    )
+
+    assert seconds(one) == (9.35, 10.5)
+
+
+def test_what_an_observer_missed_while_it_stood_still_may_have_been_any_time_since() -> None:
+    """Its first answer after a hole in the polls still shows what it knew before."""
+    asked = [1, 2, 3, 9.9, 10.5]
+
+    (one,) = seen_in_views(polled(OTHER, by_s=10.5, after_s=9.9), {OTHER: [round(at * S) for at in asked]})
+
+    assert seconds(one) == (2.85, 10.5)
+
+
+def test_a_reset_replica_is_not_promoted() -> None:
+    """It has no slots, and no epoch that is greater than all others (R82)."""
+    views = polled(NEW, by_s=10, after_s=9)
+    views[NEW, NEW][1] = views[NEW, NEW][1]._replace(slots="", config_epoch=4)
+
+    assert list(seen_in_views(views, {})) == []
+
+
+def test_a_replica_of_a_master_without_slots_is_promoted_with_the_greatest_epoch() -> None:
+    views = polled(NEW, by_s=10, after_s=9)
+    views[NEW, NEW][1] = views[NEW, NEW][1]._replace(slots="")
+
+    assert [one.epoch for one in seen_in_views(views, {})] == [6]
+
+
+def test_the_log_of_the_winner_says_when_with_which_epoch_and_that_nobody_ordered_it() -> None:
+    (one,) = seen_in_logs(Lines(WON))
+
+    assert (one.winner, one.old, one.epoch, one.order) == (NEW, OLD, 6, "automatic")
+    assert seconds(one) == (10, 10.001)
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        line(NEW, 10, "became-master", subject=OLD),
+        line(NEW, 1, "became-replica", subject=OLD),
+        line(NEW, 1, "master-connecting", detail="10.0.0.1:7000"),
+        line(OLD, 9, "manual-failover-mfstart", subject=NEW),
+        line(OLD, 1, "sync-asked", detail="10.0.0.1:7001"),
+        line(OTHER, 10.1, "failover-seen", subject=NEW, peer=OLD, epoch=6),
+    ],
+)
+def test_the_old_master_is_named_by_any_log(hint: LoggedLine) -> None:
+    start = (line(OLD, 0, "started"), line(NEW, 0, "started"))
+
+    (one,) = merge_sightings(seen_in_logs(Lines([*start, line(NEW, 10, "election-won"), hint])))
+
+    assert one.old == OLD
+
+
+@pytest.mark.parametrize(
+    ("lines", "order"),
+    [
+        ([line(NEW, 10, "takeover")], "takeover"),
+        ([line(NEW, 9, "manual-failover-requested"), line(NEW, 10, "election-won")], "manual"),
+        ([line(NEW, 9, "manual-failover-forced"), line(NEW, 10, "election-won")], "forced"),
+        (
+            [line(NEW, 4, "manual-failover-requested"), line(NEW, 9, "manual-failover-timed-out"), line(NEW, 10, "election-won")],
+            "automatic",
+        ),
+    ],
+)  # fmt: skip
+def test_the_log_of_the_winner_says_who_wanted_it(lines: list[LoggedLine], order: str) -> None:
+    assert [one.order for one in seen_in_logs(Lines(lines))] == [order]
+
+
+def test_votes_for_a_node_that_others_then_follow_show_its_promotion_without_its_log() -> None:
+    without = [one for one in WON if one.observer != NEW]
+
+    (one,) = seen_in_logs(Lines(without))
+
+    assert (one.winner, one.epoch) == (NEW, 6)
+    assert seconds(one) == (9.95, 12.001)
+
+
+def test_a_role_that_changes_between_two_scrapes_is_a_promotion() -> None:
+    samples = [Sample(NEW, 0, 5 * S, "slave"), Sample(NEW, 5 * S, 20 * S, "master", 6)]
+
+    (one,) = seen_in_metrics(samples)
+
+    assert (one.winner, one.epoch, seconds(one)) == (NEW, 6, (5, 20))
+
+
+KINDS: Mapping[str, list[Sighting]] = {
+    "own polls": list(seen_in_views(polled(NEW, by_s=10.5, after_s=9.5), {})),
+    "polls of another": list(seen_in_views(polled(OTHER, by_s=10.2, after_s=9.2), {})),
+    "logs": list(seen_in_logs(Lines(WON))),
+    "metrics": list(seen_in_metrics([Sample(NEW, 0, 1 * S, "slave"), Sample(NEW, 1 * S, 16 * S, "master")])),
+}
+
+
+@pytest.mark.parametrize("names", [some for count in range(1, 4) for some in combinations(KINDS, count)])
+def test_more_evidence_shows_the_same_promotion_and_narrows_its_time(names: tuple[str, ...]) -> None:
+    (fewer,) = merge_sightings(one for name in names for one in KINDS[name])
+
+    supersets = [(*names, other) for other in KINDS if other not in names]
+    more = [merge_sightings(one for name in some for one in KINDS[name]) for some in supersets]
+    assert [[(one.winner, one.epoch or 6) for one in found] for found in more] == [[(NEW, 6)]] * len(more)
+    assert all(fewer.min_ns <= one.min_ns <= one.max_ns <= fewer.max_ns for (one,) in more)
+
+
+def test_clocks_that_disagree_are_measured_and_the_log_is_believed() -> None:
+    """The poller's clock is three seconds ahead of the server's."""
+    (one,) = merge_sightings([*KINDS["logs"], *seen_in_views(polled(NEW, by_s=13.5, after_s=12.5), {})])
+
+    assert (one.min_ns / S, one.max_ns / S, one.skew_ns / S) == (10, 10.001, 2.499)
+
+
+def test_two_promotions_of_one_node_are_two() -> None:
+    later = [one._replace(ts_ns=one.ts_ns + 60 * S, epoch=one.epoch and one.epoch + 3) for one in WON]
+
+    assert [one.epoch for one in merge_sightings(seen_in_logs(Lines([*WON, *later])))] == [6, 9]
