@@ -24,7 +24,6 @@ from benchmarks.measure import RunError, run_program
 from benchmarks.native_code import compile_program
 from benchmarks.options import Options
 from benchmarks.result import Bar, Cell, Result, Table
-from cluster_core.formats.capture.bus_capture import read_bus
 from cluster_core.formats.capture.pcap import FILE_HEADER_BYTES
 from cluster_core.gossip.events import MessageReceived
 from cluster_core.gossip.node import ClusterNode
@@ -48,11 +47,13 @@ from cluster_core.replay.evidence import Endpoint, Evidence, MessageSeen
 from cluster_core.replay.node_timeout import DEFAULT_NODE_TIMEOUT_MS
 from cluster_core.replay.observer import ObserverReplay
 from cluster_core.wire.bus import decode_message
+from slotscope.sources.bus.blobs import unpack_evidence
 from slotscope.sources.bus.capture_points import PointClocks
+from slotscope.sources.bus.captured import EVIDENCE
 from slotscope.sources.bus.data_source import ClusterBusReader
-from slotscope.sources.bus.files import CaptureFile, read_bundle
-from tests.reference.sightings import read_sightings
-from tests.wire_differential.attribution import Attribution, sort_out
+from slotscope.sources.bus.evidence import CaptureOptions, CaptureTask
+from slotscope.sources.bus.files import CaptureFile, find_captures, read_bundle, survey
+from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 
 NAME = "bus"
 MESSAGES_READ = "messages"
@@ -255,11 +256,13 @@ def _plain_codec(path: Path) -> Way:
 
 def _machine(path: Path, rounds: int) -> list[Way]:
     """The replay of some observers, and their machines with messages that tell nothing new."""
-    sightings = list(read_sightings(row for _, row in read_bus([("", [path.read_bytes()])])))
-    attribution = Attribution()
-    for sighting in sightings:
-        attribution.learn(sighting)
-    streams = sort_out(sightings, attribution)
+    options = CaptureOptions(tuple(survey(find_captures([str(path)]))), PollsAndLogs(), DEFAULT_NODE_TIMEOUT_MS)
+    blobs: dict[str, list[bytes]] = {}
+    for batch in CaptureTask(options).run():
+        for row in batch.to_pylist():
+            if row["row_kind"] == EVIDENCE:
+                blobs.setdefault(row["part"], []).append(row["blob"])
+    streams = {part: list(unpack_evidence(pieces)) for part, pieces in blobs.items()}
     chosen = sorted(streams, key=lambda process: (-len(streams[process]), process))[:OBSERVERS]
 
     def replay() -> int:
@@ -287,9 +290,10 @@ def _machine(path: Path, rounds: int) -> list[Way]:
     return ways
 
 
-def _replayed(process: Endpoint, evidence: list[Evidence]) -> tuple[ClusterNode | None, int]:
+def _replayed(part: str, evidence: list[Evidence]) -> tuple[ClusterNode | None, int]:
     """The machine after all *evidence*, and how many messages that was."""
-    replay = ObserverReplay(process, node_timeout_ms=DEFAULT_NODE_TIMEOUT_MS)
+    ip, _, port = part.rpartition("|")
+    replay = ObserverReplay(Endpoint(ip, int(port)), node_timeout_ms=DEFAULT_NODE_TIMEOUT_MS)
     messages = 0
     for one in evidence:
         replay.feed(one)
@@ -298,9 +302,9 @@ def _replayed(process: Endpoint, evidence: list[Evidence]) -> tuple[ClusterNode 
     return replay.node, messages
 
 
-def _quiet_events(process: Endpoint, evidence: list[Evidence]) -> tuple[Prefilter, list[MessageReceived], int]:
+def _quiet_events(part: str, evidence: list[Evidence]) -> tuple[Prefilter, list[MessageReceived], int]:
     """The machine after all *evidence*, the last messages that would be quiet now, and its time."""
-    node, _ = _replayed(process, evidence)
+    node, _ = _replayed(part, evidence)
     now_ms = evidence[-1].ts_ns // 1_000_000
     if node is None:
         return Prefilter(ClusterNode("", REDIS_7_0, DEFAULT_NODE_TIMEOUT_MS)), [], now_ms
