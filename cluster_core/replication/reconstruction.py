@@ -7,16 +7,17 @@ what it says, what it is sent and what it sends; `forecast` then says what it ha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from cluster_core.formats.capture.bus_capture import ACCEPTOR, CapturedGap, ConnectionEvent, Origin
 from cluster_core.formats.capture.resp_capture import CapturedResp, RespRow
 from cluster_core.replication.conversation import Conversation
-from cluster_core.replication.facts import gather_facts
+from cluster_core.replication.lineage import UNKNOWN_ID
 from cluster_core.replication.link_book import LinkBook
 from cluster_core.replication.observed import ObservedServer
 from cluster_core.replication.psync import AnswerKind
-from cluster_core.replication.rows import LinkSpan, OffsetMark, Outcome, Resync
+from cluster_core.replication.rows import LinkSpan, MasterFacts, OffsetMark, Outcome, Resync
 from cluster_core.sizes import read_bytes
 from cluster_core.wire.info_reply import read_info
 from cluster_core.wire.resp_items import DumpBegun, DumpEnded, Item, Skimmed
@@ -373,3 +374,27 @@ class Reconstruction:
             replica.note_synced(resync.replid, resync.offset)
             replica.note_sent(conversation.sent or resync.offset)
         self.book.move(conversation, ts_ns, "online", is_up=True, cause="in sync")
+
+
+def gather_facts(
+    master: ObservedServer, replica: ObservedServer, conversation: Conversation, book: LinkBook
+) -> MasterFacts:
+    """The state of *master* when the replica of *conversation* asks it.
+
+    A server that followed another and follows nobody any more was promoted: as a replica without a link it would refuse
+    (P3, P5).  So was one that lost its master and then sent its own replicas away.  A server that was never seen to
+    replicate cannot have the history of a replica whose history was.
+    """
+    span = master.span if master.span is not None and master.span.to_ns is None else None
+    if span is not None and span.state == "lost":
+        sent_away = book.was_sent_away(conversation.replica, master.name, span.from_ns)
+        span = None if sent_away else span
+    known = replace(master.lineage) if master.lineage else None
+    if span is None and master.was_following and known is not None:
+        known.promote(UNKNOWN_ID)
+    dual_channel = master.dual_channel
+    if dual_channel is None:  # a replica that tells its version is a Valkey, and so is its master, mostly
+        dual_channel = master.profile.dual_channel or bool(conversation.version)
+    is_link_up = span.is_up if span is not None else False
+    is_stranger = known is None and not master.was_restarted and replica.lineage is not None
+    return MasterFacts(known, master.end, master.backlog_from, span is not None, is_link_up, dual_channel, is_stranger)

@@ -1,12 +1,15 @@
-"""Columns of a batch of logged commands, the value that flows from an append-only log to the tallies and to Arrow."""
+"""Columns of a batch of logged commands: the value that flows from an append-only log to the tallies, and the same as Arrow."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from cluster_core.kernels.columns import key_array, known
 from cluster_core.kernels.keys.batch import KeyBatch
 
 
@@ -35,3 +38,22 @@ class CommandBatch:
     def per_key(self, column: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return *column*, which has a row a command, with a row a key."""
         return np.repeat(column, np.diff(self.first_key))
+
+
+def command_columns(batch: CommandBatch, names: Sequence[bytes]) -> list[pa.Array]:
+    """Return the columns of ``schemas.aof.COMMAND_FIELDS``, in that order, one row a command.
+
+    The time is a timestamp in UTC, null where the log has none; names that are not UTF-8 stand with ``\\xhh``.
+    """
+    texts = pa.array([name.decode("utf-8", "backslashreplace") for name in names], pa.string())
+    offsets = pa.array(batch.first_key)
+    return [
+        pa.array(batch.offset),
+        known(batch.db, pa.int32()),
+        texts.take(pa.array(batch.command)),
+        pa.array(batch.words),
+        pa.array(batch.size),
+        pa.ListArray.from_arrays(offsets, key_array(batch.keys)),
+        pa.ListArray.from_arrays(offsets, pa.array(batch.keys.slot.astype("int32"))),
+        known(batch.time_s, pa.int64()).cast(pa.timestamp("s", "UTC")),
+    ]

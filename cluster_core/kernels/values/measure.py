@@ -1,23 +1,27 @@
-"""Batches of keys with their records, measured under several conditions at once."""
+"""Batches of keys with their records: measured under several conditions at once, and compressed one by one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from cluster_core.advice.compression import UNIT_BITS, VALUE_BYTES_MAX
 from cluster_core.advice.conditions import Condition
+from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.grammar import STREAM
 from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.kernels.keys.batch import KeyBatch
 from cluster_core.kernels.rdb import value_shapes as shapes
 from cluster_core.kernels.rdb.memory_sizes import model_array
+from cluster_core.kernels.rdb.skim import RdbSkimmer
 from cluster_core.kernels.rdb.strings import expand
-from cluster_core.kernels.rdb.tables import grammar_array
+from cluster_core.kernels.rdb.tables import Tables, grammar_array
 from cluster_core.kernels.rdb.value_strings import ACCUMULATED, PARTS
-from cluster_core.kernels.values.streams import measure_streams
+from cluster_core.memory.model import UNMEASURED, MemorySettings
 
 SCRATCH_BYTES_MAX = 256 << 20
 """A packed value that expands to more is not measured."""
@@ -92,3 +96,91 @@ def texts_of(
         out = np.empty(size, np.uint8)
         expand(data, end - packed, end, out, 0, size)
         yield out.data
+
+
+_START = 1
+"""Records without a file's beginning do not begin at 0."""
+
+
+class _OneModelSkimmer(RdbSkimmer):
+    """Skims *count* records of a file whose head is *head*, and measures them by one model, whatever server wrote them."""
+
+    def __init__(self, head: RdbHead, count: int, size: int, tables: Tables) -> None:
+        self._given = tables
+        super().__init__(
+            "", start=_START, end=_START + size, head=head, check_crc=False, batch_keys=count, memory=MemorySettings()
+        )
+
+    def _new_tables(self) -> Tables:
+        return self._given
+
+
+def measure_streams(
+    head: RdbHead,
+    records: NDArray[np.uint8],
+    count: int,
+    grammar: NDArray[np.int64],
+    models: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return int64[count, models]: what each of the *count* streams whose *records* follow each other takes; `UNMEASURED` where one is damaged."""
+    found = np.full((count, len(models)), UNMEASURED, np.int64)
+    for column, model in enumerate(models):
+        skimmer = _OneModelSkimmer(head, count, len(records), Tables(grammar, model, np.empty(0, np.int64)))
+        at = row = 0
+        try:
+            while not skimmer.done:
+                ahead = skimmer.skippable()
+                skimmer.skipped(ahead)
+                at += ahead
+                room = skimmer.room()
+                size = min(len(room), len(records) - at)
+                room[:size] = records[at : at + size].data
+                skimmer.filled(size)
+                at += size
+                for batch in skimmer.batches():
+                    assert batch.memory_bytes is not None
+                    found[row : row + len(batch), column] = batch.memory_bytes
+                    row += len(batch)
+        except DecodeError:
+            found[:] = UNMEASURED
+            break
+    return found
+
+
+SAMPLED_BYTES = 2 << 20
+"""Of a file about so many bytes are compressed, all of a smaller one."""
+
+
+def sample_shifts(places: NDArray[np.int64], size: int = 0) -> NDArray[np.int64]:
+    """Return n for each of *places* in a file of *size* bytes where one value of 2**n is compressed.
+
+    Of a file whose size is not known (0) all at the beginning are, and of each doubling behind it half as many as of the one before.
+    """
+    before = np.full(len(places), size - 1) if size else places
+    digits: NDArray[np.int32] = np.frexp(before // SAMPLED_BYTES)[1]
+    return digits.astype(np.int64)
+
+
+def compressed_sizes(values: Iterable[memoryview]) -> list[int]:
+    """Return the bytes that zstd makes of each of *values*, at its usual level."""
+    codec = pa.Codec("zstd")
+    found = []
+    for value in values:
+        head = value[:VALUE_BYTES_MAX]
+        found.append(len(codec.compress(head, asbytes=True)) * len(value) // max(len(head), 1))
+    return found
+
+
+def sampled_columns(held: NDArray[np.int64], saved: NDArray[np.int64], shifts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the columns of `TextSums` from *sampled* on, a row a compressed value that takes *held* bytes in memory, of which *saved* are saved."""
+    weight = np.where(held < VALUE_BYTES_MAX, 1 << shifts, 1)
+    spread = weight * (weight - 1)
+    saved_units, held_units = saved >> UNIT_BITS, held >> UNIT_BITS
+    columns = (
+        np.ones_like(held),
+        weight * held,
+        weight * saved,
+        spread * saved_units**2,
+        spread * saved_units * held_units,
+    )
+    return np.column_stack((*columns, spread * held_units**2))

@@ -13,15 +13,19 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from cluster_core.kinds import Source
-from cluster_core.sentinel.directory import add_replica, add_sentinel
+from cluster_core.sentinel.directory import add_replica, add_sentinel, move_master, remove_master, remove_sentinel
 from cluster_core.sentinel.discovery import take_hello
+from cluster_core.sentinel.down import is_agreed_down, is_down, silent_ms
+from cluster_core.sentinel.failover_states import STATE_BY_WORD, FailoverState
 from cluster_core.sentinel.hello import Hello, parse_hello
-from cluster_core.sentinel.instance import Address, Flag
+from cluster_core.sentinel.instance import Address, Flag, Instance, new_instance, parse_flags
+from cluster_core.sentinel.numbers import leading_number
 from cluster_core.sentinel.roles import take_info
 from cluster_core.sentinel_history import evidence as seen
-from cluster_core.sentinel_history.beliefs import Span
-from cluster_core.sentinel_history.evidence import CAPTURE, LOG, NOTHING, POLL, Evidence
-from cluster_core.sentinel_history.fold import announced_events, answers, connections, polls, restart, timer
+from cluster_core.sentinel_history.beliefs import Span, family_of
+from cluster_core.sentinel_history.evidence import CAPTURE, LOG, NOTHING, POLL, Evidence, Polled
+from cluster_core.sentinel_history.fold import announced_events, answers, connections
+from cluster_core.sentinel_history.fold.connections import monitor
 from cluster_core.sentinel_history.fold.sent_commands import take_closed, take_sent
 from cluster_core.sentinel_history.fold.state import FoldState
 from cluster_core.sentinel_history.rows import EventRow
@@ -61,7 +65,7 @@ class SentinelFold(FoldState):
         self._run_until(item.ts_ns)
         self.at_time(item.ts_ns)
         if not self.is_running and isinstance(item, seen.Linked | seen.Told | seen.Polled | seen.Sent):
-            restart.begin_again(self)
+            begin_again(self)
         self._touched = set()
         cause, source = self._take(item)
         if cause:
@@ -76,7 +80,7 @@ class SentinelFold(FoldState):
     def _run_until(self, ts_ns: int) -> None:
         if self.is_running:
             for tick_ns in self.ticks.between(self.now_ns, ts_ns):
-                timer.run_timer(self, tick_ns)
+                run_timer(self, tick_ns)
 
     # -- evidence --------------------------------------------------------------------------------------------------
 
@@ -119,7 +123,7 @@ class SentinelFold(FoldState):
             case seen.Started():
                 return self._on_started(item)
             case seen.Polled():
-                polls.take_poll(self, item)
+                take_poll(self, item)
                 connections.adopt_links(self)
                 return "poll", POLL
 
@@ -204,6 +208,145 @@ class SentinelFold(FoldState):
         if item.version:
             self._has_version, self.version = True, item.version
         if self.state.masters:
-            restart.begin_again(self)
+            begin_again(self)
         self.is_running = True
         return "started", LOG
+
+
+ROLE = Flag.MASTER | Flag.REPLICA | Flag.SENTINEL
+
+
+def begin_again(fold: FoldState) -> None:
+    """A process begins: what the configuration file keeps is known, all else begins anew."""
+    fold.is_running = True
+    fold.links.clear()
+    fold.state.connections.clear()
+    fold.state.tilt = False
+    for name, master in list(fold.state.masters.items()):
+        fold.state.masters[name] = _as_loaded(master, fold.state.now_ms)
+
+
+def _as_loaded(master: Instance, now_ms: int) -> Instance:
+    fresh = new_instance(master.flags & ROLE, master.name, master.address, now_ms)
+    for kept in ("quorum", "config_epoch", "leader_epoch", "down_after_ms", "failover_timeout_ms"):
+        setattr(fresh, kept, getattr(master, kept))
+    for name, replica in master.replicas.items():
+        fresh.replicas[name] = new_instance(replica.flags & ROLE, name, replica.address, now_ms, master=fresh)
+    for name, sentinel in master.sentinels.items():
+        one = new_instance(sentinel.flags & ROLE, name, sentinel.address, now_ms, master=fresh)
+        one.runid = sentinel.runid
+        fresh.sentinels[name] = one
+    return fresh
+
+
+RECONNECT_MS: Final = 1000
+
+
+def run_timer(fold: FoldState, tick_ns: int) -> None:
+    """The timer: what others said is forgotten in time; the rest only where no event tells it."""
+    before_ms = fold.state.now_ms
+    fold.at_time(tick_ns)
+    is_told = fold.is_told
+    if not is_told:
+        _check_tilt(fold, before_ms)
+    before = [(one.flags, one.leader) for one in fold.instances()]
+    for master in fold.state.masters.values():
+        if not is_told and not fold.state.tilt:
+            fold.was_untold = True
+            _check_down(fold, master)
+        fold.forget_opinions(master)
+    if before != [(one.flags, one.leader) for one in fold.instances()]:
+        fold.note("time", CAPTURE)
+    fold.take_announced()
+
+
+def _check_tilt(fold: FoldState, before_ms: int) -> None:
+    """A process that did not run for long does nothing but watch for half a minute (S16)."""
+    state, periods = fold.state, fold.state.periods
+    if before_ms and fold.ticks.is_stopped(fold.now_ns - 1) and state.now_ms - before_ms > periods.tilt_trigger_ms:
+        state.tilt, state.tilt_since_ms = True, state.now_ms
+        state.tell("#", "+tilt", "#tilt mode entered")
+    elif state.tilt and state.now_ms - state.tilt_since_ms >= periods.tilt_period_ms:
+        state.tilt = False
+        state.tell("#", "-tilt", "#tilt mode exited")
+
+
+def _check_down(fold: FoldState, master: Instance) -> None:
+    for instance in family_of(master):
+        link = instance.link
+        if link.disconnected and fold.state.now_ms - link.reconnected_ms >= RECONNECT_MS:
+            link.reconnected_ms = fold.state.now_ms
+            link.pending_ping_ms = link.pending_ping_ms or fold.state.now_ms  # it is sent at once (S6)
+        if fold.knows_down_after:
+            fold.mark_down(instance, is_down(instance, fold.state.periods, fold.state.now_ms))
+        elif not silent_ms(instance, fold.state.now_ms):
+            fold.mark_down(instance, False)
+    _, agreeing = is_agreed_down(master)
+    fold.mark_agreed(master, agreeing >= fold.quorum_of(master), agreeing)
+
+
+def take_poll(fold: FoldState, item: Polled) -> None:
+    """What it answered about its instances holds, all of it."""
+    for fields in item.masters:
+        address = Address(fields.get("ip", ""), leading_number(fields.get("port", "")))
+        name = fields.get("name", "")
+        master = fold.state.masters.get(name) or monitor(fold, name, address)
+        if master.address != address:
+            move_master(fold.state, master, address)
+        _take_fields(master, fields)
+    known = {fields.get("name", "") for fields in item.masters}
+    for name in [name for name in fold.state.masters if name not in known]:
+        remove_master(fold.state, fold.state.masters[name])
+    master_polled = fold.state.masters.get(item.master)
+    if master_polled is None:
+        return
+    if item.replicas is not None:
+        _take_replicas(fold, master_polled, item.replicas)
+    if item.sentinels is not None:
+        _take_sentinels(fold, master_polled, item.sentinels)
+
+
+def _take_replicas(fold: FoldState, master: Instance, polled: tuple[dict[str, str], ...]) -> None:
+    names = {fields.get("name", "") for fields in polled}
+    for gone in [one for one in master.replicas.values() if one.name not in names and one.is_announced]:
+        del master.replicas[gone.name]
+    for fields in polled:
+        add_replica(fold.state, master, fields.get("ip", ""), leading_number(fields.get("port", "")))
+        replica = master.replicas.get(fields.get("name", ""))
+        if replica is not None:
+            _take_fields(replica, fields)
+            if replica.flags & Flag.PROMOTED:
+                master.promoted = replica
+
+
+def _take_sentinels(fold: FoldState, master: Instance, polled: tuple[dict[str, str], ...]) -> None:
+    names = {fields.get("name", "") for fields in polled}
+    for gone in [name for name in master.sentinels if name not in names]:
+        remove_sentinel(fold.state, master, gone)
+    for fields in polled:
+        runid = fields.get("name", "")
+        add_sentinel(fold.state, master, fields.get("ip", ""), leading_number(fields.get("port", "")), runid)
+        if runid in master.sentinels:
+            _take_fields(master.sentinels[runid], fields)
+
+
+def _take_fields(one: Instance, fields: dict[str, str]) -> None:
+    words = fields.get("flags", "")
+    one.flags = parse_flags(words) & ((1 << 20) - 1) | one.flags & 7
+    one.link.disconnected = "disconnected" in words.split(",")
+    one.runid = fields.get("runid", one.runid)
+    if "role-reported" in fields:
+        one.role_reported = Flag.MASTER if fields["role-reported"] == "master" else Flag.REPLICA
+    one.failover_state = STATE_BY_WORD.get(fields.get("failover-state", ""), FailoverState.NONE)
+    one.config_epoch = leading_number(fields.get("config-epoch", str(one.config_epoch)))
+    one.quorum = leading_number(fields.get("quorum", str(one.quorum)))
+    one.down_after_ms = leading_number(fields.get("down-after-milliseconds", str(one.down_after_ms)))
+    one.failover_timeout_ms = leading_number(fields.get("failover-timeout", str(one.failover_timeout_ms)))
+    if "master-host" in fields:
+        host = fields["master-host"]
+        one.master_host = "" if host == "?" else host
+        one.master_port = leading_number(fields.get("master-port", ""))
+        one.is_master_link_up = fields.get("master-link-status") == "ok"
+    if "voted-leader" in fields:
+        one.leader = "" if fields["voted-leader"] == "?" else fields["voted-leader"]
+        one.leader_epoch = leading_number(fields.get("voted-leader-epoch", ""))

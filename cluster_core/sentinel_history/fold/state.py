@@ -12,10 +12,10 @@ from cluster_core.sentinel.down import silent_ms
 from cluster_core.sentinel.events import Announced
 from cluster_core.sentinel.instance import Address, Flag, Instance, InstanceLink
 from cluster_core.sentinel.numbers import leading_number
-from cluster_core.sentinel.settings import SentinelSettings
+from cluster_core.sentinel.replica_choice import choice_key, why_not
+from cluster_core.sentinel.settings import Periods, SentinelSettings
 from cluster_core.sentinel.state import SentinelState
 from cluster_core.sentinel_history.beliefs import Belief, BeliefLog, belief_of, family_of, shown_family
-from cluster_core.sentinel_history.choices import explain_choice
 from cluster_core.sentinel_history.evidence import Linked
 from cluster_core.sentinel_history.rows import ChoiceRow, EventRow, OpinionRow, SignRow, VoteRow
 from cluster_core.sentinel_history.ticks import Ticks
@@ -182,3 +182,42 @@ class FoldState:
         elif not agreed and master.flags & Flag.O_DOWN:
             self.state.tell_of("#", "-odown", master)
             master.flags &= ~Flag.O_DOWN
+
+
+def explain_choice(
+    master: Instance, chosen: Instance | None, periods: Periods, now_ms: int
+) -> tuple[str, tuple[str, ...]]:
+    """What decided for *chosen* (None: no replica could be promoted) at *now_ms*, and what spoke against each other one."""
+    against = []
+    fit = []
+    for replica in sorted(master.replicas.values(), key=choice_key):
+        if replica is chosen:
+            continue
+        reason = why_not(replica, master, periods, now_ms)
+        if reason or chosen is None:
+            against.append(f"{replica.address}: {reason or 'it could have been promoted'}")
+        else:
+            fit.append(replica)
+            against.append(f"{replica.address}: {_worse(replica, chosen)}")
+    if chosen is None:
+        return "no replica can be promoted", tuple(against)
+    return _best(chosen, fit), tuple(against)
+
+
+def _best(chosen: Instance, others: list[Instance]) -> str:
+    if not others:
+        return "it is the only one that can be promoted"
+    if all(other.priority > chosen.priority for other in others):
+        return f"it has the lowest priority number, {chosen.priority}"
+    rivals = [other for other in others if other.priority == chosen.priority]
+    if all(other.offset < chosen.offset for other in rivals):
+        return f"it has the most data, offset {chosen.offset}"
+    return f"its run id comes first among those with priority {chosen.priority} and offset {chosen.offset}"
+
+
+def _worse(other: Instance, chosen: Instance) -> str:
+    if other.priority != chosen.priority:
+        return f"priority {other.priority}"
+    if other.offset != chosen.offset:
+        return f"offset {other.offset}"
+    return "a later run id"

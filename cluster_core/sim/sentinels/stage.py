@@ -1,4 +1,4 @@
-"""A world with sentinels, servers, faults, operators, a trace and checkers, in the form that `play` plays."""
+"""A world with sentinels, servers, faults, operators, a trace and checkers, as `play` plays it; the trace names hosts instead of addresses and ids."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from cluster_core.sim.operators import Operators
 from cluster_core.sim.scenario.stage import Stage
 from cluster_core.sim.sentinels.checkers import SentinelChecks, check_agreement
 from cluster_core.sim.sentinels.layout import SentinelLayout, sentinel_config, sentinel_places
-from cluster_core.sim.sentinels.trace import SentinelTrace
 from cluster_core.sim.sentinels.world import SentinelWorld
 from cluster_core.sim.trace import Log
 
@@ -22,6 +21,15 @@ if TYPE_CHECKING:
 
     from cluster_core.sim.host import Host
     from cluster_core.sim.layouts import Place
+import re
+from typing import TYPE_CHECKING, Final
+
+from cluster_core.sentinel.events import Announced
+from cluster_core.sim.trace import Entry, Trace
+
+if TYPE_CHECKING:
+    from cluster_core.sim.host import Host
+    from cluster_core.sim.world import World
 
 
 class SentinelStage(Stage):
@@ -69,3 +77,33 @@ class SentinelStage(Stage):
     def violations(self, *, converges: bool) -> list[Violation]:
         """Everything that should not have been; with *converges* also that views still differ."""
         return [*self.watch.violations, *(self.agreement() if converges else ())]
+
+
+_PLACE: Final = re.compile(r"(?:[0-9a-f]{40} |[0-9.]+:\d+ )?(\d+\.\d+\.\d+\.\d+)[ :](\d+)")
+_ID: Final = re.compile(r"[0-9a-f]{40}")
+
+
+class SentinelTrace(Trace):
+    """Keeps what sentinels announce; an address, with or without the id in front of it, is the name of its host."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.announced: list[tuple[int, str, str, str]] = []
+        """Time, sentinel, channel and text of every event."""
+
+    def on_effect(self, host: Host, effect: Any) -> None:
+        """Keep what is worth a line."""
+        kind = type(effect)
+        if kind is Announced:
+            now_us = self.world.now_us
+            self.announced.append((now_us, host.name, effect.channel, effect.text))
+            self.entries.append(Entry(now_us, host.name, f"{effect.channel} {self.named(effect.text)}"))
+        elif kind is Exit:
+            self.entries.append(Entry(self.world.now_us, host.name, "ends"))
+        else:
+            super().on_effect(host, effect)
+
+    def named(self, text: str) -> str:
+        """*text* with the names of hosts."""
+        places = _PLACE.sub(lambda found: self.world.name_of(f"{found[1]}:{found[2]}"), text)
+        return _ID.sub(lambda found: self.world.name_of(found[0]), places)

@@ -22,9 +22,15 @@ from cluster_core.kernels.rdb import value_shapes as shapes
 from cluster_core.kernels.rdb.key_twins import key_hashes
 from cluster_core.kernels.rdb.memory_sizes import fill_allocations, model_array
 from cluster_core.kernels.rdb.value_strings import fill_entries
-from cluster_core.kernels.values.compression import compressed_sizes, sample_shifts, sampled_columns
 from cluster_core.kernels.values.equal_values import EqualValues
-from cluster_core.kernels.values.measure import Measured, ValueMeasure, texts_of
+from cluster_core.kernels.values.measure import (
+    Measured,
+    ValueMeasure,
+    compressed_sizes,
+    sample_shifts,
+    sampled_columns,
+    texts_of,
+)
 from cluster_core.memory.model import MemoryModel, model_of
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.interim import ADVICE_PARTIAL

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.replication.backlog import first_kept
+from cluster_core.replication.forecast import first_kept
 
 
 def count_blocks(created: int, count: int, size_bytes: int, block_bytes: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster_core.replication.backlog import first_kept
+from cluster_core.replication.forecast import first_kept
 from cluster_core.replication.lineage import Lineage
 from cluster_core.replication.psync import AnswerKind, MasterView, Request, decide_psync
 from tests.benches.psync_client import PsyncClient
