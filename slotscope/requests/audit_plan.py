@@ -16,7 +16,7 @@ class Request(PlanOptions):
     seconds: float = 60.0
     """Time for measuring memory, at most; all keys are measured where that is enough, else a sample; 0 takes the memory that INFO tells."""
     rate: float | None = None
-    """Commands a second to a node, at most, while memory is measured. Default: as many as take a quarter of a server's time."""
+    """Commands a second to a node, at most, while memory is measured. Default: as many as keep a server busy half of the time."""
     sample: int = 20
     """Keys a slot whose DUMP is asked for, where a plan counts serialized bytes; 0 leaves them out."""
     window: float = 0.0

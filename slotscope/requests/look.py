@@ -14,7 +14,7 @@ class Request(TableOptions):
     seconds: float = 20.0
     """Live: time for measuring keys, at most; all of them are measured where that is enough, else a sample."""
     rate: float | None = None
-    """Live: commands a second to a node, at most. Default: as many as take a quarter of a server's time."""
+    """Live: commands a second to a node, at most. Default: as many as keep a server busy half of the time."""
     json: Flag = False
     """Live: write one JSON object."""
     separators: str | None = None

@@ -22,7 +22,7 @@ class Request(TableOptions, GoalOptions, MoveOptions):
     seconds: float = 600.0
     """Time for measuring keys, at most, where the servers do not count memory by slot; all keys are measured where that is enough, else a sample."""
     rate: float | None = None
-    """Commands a second to a node, at most, until slots move. Default: as many as take a quarter of a server's time."""
+    """Commands a second to a node, at most, until slots move. Default: as many as keep a server busy half of the time."""
     window: float = 0.0
     """Seconds over which to measure the processor time of slots (CLUSTER SLOT-STATS), to be balanced, too; 0 leaves it out."""
     compare_tolerances: Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, show_default=False)] = ()

@@ -361,3 +361,34 @@ def test_files_are_read_into_a_root_by_the_commands_that_are_shown(spark, tmp_pa
     assert "$ slotscope key-slots --rdb" in out
     assert (root / "reports" / "look.html").exists()
     assert f"tables and pages are in {root}" in out.splitlines()[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.servers
+@pytest.mark.parametrize("binary", [redis_binary, valkey_binary])
+def test_ranges_of_real_servers_hold_what_all_their_keys_take(binary, capsys):
+    """Few giants, one hot tag, all small, heavy tails: whether all keys are measured or, at a low rate, some of them."""
+    server_binary = binary()
+    if server_binary is None:
+        pytest.skip("the server is not installed")
+    chance = random.Random(11)
+    shapes: dict[str, list[tuple[Any, ...]]] = {
+        "giants": [("SET", f"k:{n}", "v" * chance.randint(10, 400)) for n in range(8000)]
+        + [("ZADD", f"z:{n}", *(word for at in range(3000) for word in (at, f"member:{at}"))) for n in range(5)],
+        "tag": [("SET", f"{{t}}:{n}" if n % 5 == 0 else f"k:{n}", "v" * 300) for n in range(8000)],
+        "small": [("SET", f"k:{n}", "v" * chance.randint(1, 60)) for n in range(8000)],
+        "tails": [("SET", f"k:{n}", "v" * min(int(chance.lognormvariate(5, 2)), 500_000)) for n in range(8000)],
+    }
+    outside = []
+    with running(server_binary) as server:
+        for name, commands in shapes.items():
+            server.call("FLUSHALL")
+            server.ask(commands)
+            keys = list(server.client().scan_iter(count=1000))
+            truth = sum(server.ask([("MEMORY", "USAGE", key, "SAMPLES", 0) for key in keys]))
+            for words in (("--seconds", "20"), ("--seconds", "3", "--rate", "1000")):
+                found = told(capsys, address(server), *words)["memory_bytes"]
+                if abs(found["value"] - truth) > found["error"] + 0.01 * truth:
+                    outside.append((name, words, found, truth))
+
+    assert outside == []

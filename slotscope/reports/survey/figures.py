@@ -282,7 +282,7 @@ def _heaviest(groups: Mapping[bytes, GroupEstimate], survey: Survey) -> list[Gro
 
 def _notes(survey: Survey, masters: Sequence[MasterFigures], *, skewed: bool) -> Iterable[str]:
     parts = survey.parts
-    pace = "a quarter of each server's time" if survey.rate is None else f"{survey.rate:g} commands a second to a node"
+    pace = "half of each server's time" if survey.rate is None else f"{survey.rate:g} commands a second to a node"
     busiest = max(survey.sent.values(), default=0)
     yield f"asked for {survey.seconds:.0f} s with at most {pace}, {busiest:,} commands to the busiest; nothing that writes"
     measured = sum(part.keys if part.is_measured else len(part.draws) + len(part.large) for part in parts)
