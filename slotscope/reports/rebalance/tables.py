@@ -236,9 +236,17 @@ def _earlier(row: Row, audits: Sequence[Row], steps: Sequence[Row]) -> said.Earl
         moved=row["moved_bytes"],
         promised=promised,
         audited=measured,
-        kept=all(audit["kept"] is not False for audit in last) if last else None,
+        kept=_kept(last),
         executed=_executed(steps),
     )
+
+
+def _kept(audits: Sequence[Row]) -> bool | None:
+    """Whether a plan kept its promise; None without an audit, and where one cannot know."""
+    if any(audit["kept"] is False for audit in audits):
+        return False
+    unknown = any(audit["kept"] is None and audit["allowed"] is not None and audit.get("error") for audit in audits)
+    return None if unknown or not audits else True
 
 
 def _executed(steps: Sequence[Row]) -> str | None:

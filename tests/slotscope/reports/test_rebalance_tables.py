@@ -20,7 +20,7 @@ from slotscope.pipelines.rebalance.plan import MadePlan, Schedule, make_plan
 from slotscope.pipelines.rebalance.rows import write_plan
 from slotscope.reports.delivery import deliver
 from slotscope.reports.rebalance.html import render_rebalance_html
-from slotscope.reports.rebalance.tables import _curve, load_rebalance_report
+from slotscope.reports.rebalance.tables import _curve, _kept, load_rebalance_report
 from slotscope.reports.rebalance.words import budget_words, headline
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import append_rows, read_rows
@@ -140,6 +140,19 @@ def test_a_heavy_slot_comes_with_what_makes_it_heavy(root: str) -> None:
     assert heavy.ratio > 1.02
     assert [part.hash_tag for part in heavy.parts] == [b"cart:42"]
     assert "heavy-slots" in [warning.code for warning in report.warnings]
+
+
+def test_a_promise_whose_error_reaches_too_far_is_unknown_in_the_history() -> None:
+    """One that is broken is broken all the same."""
+    known = {"kept": True, "allowed": 1.02, "error": None}
+    vague = {"kept": None, "allowed": 1.02, "error": 0.3}
+
+    assert [_kept(rows) for rows in ([], [known], [known, vague], [vague, {**known, "kept": False}])] == [
+        None,
+        True,
+        None,
+        False,
+    ]
 
 
 def test_parts_of_a_heavy_slot_count_in_the_resource_that_is_too_much(tmp_path: Path) -> None:
