@@ -196,7 +196,7 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
         headroom=_headroom(goal.headroom, error, memory_tolerance), bytes_budget=_budget(goal.bytes_budget, "--bytes-budget"),
         data_budget=_budget(goal.data_budget, "--data-budget"), soft=[name for name in soft if name in resources],
         slot_cost=SETSLOT_COST if goal.path == "setslot" else 0,
-        gain_min=max(goal.least_gain, error), zone_share_max=placement.zone_share_max,
+        gain_min=max(goal.least_gain, error) if error else goal.least_gain, zone_share_max=placement.zone_share_max,
         zone_masters_max=placement.zone_masters_max,
     )  # fmt: skip
     if goal.seed is not None:
