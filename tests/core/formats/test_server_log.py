@@ -252,6 +252,7 @@ WRAPPERS = {
 @pytest.mark.parametrize("zone", [UTC, ZoneInfo("Europe/Berlin")], ids=str)
 def test_a_reader_of_events_finds_the_events_of_a_reader_of_all_lines(wrapper, zone):
     """Most lines of a log are passed over many at a time, wherever the pieces are cut."""
+    assert len(RECORDED) >= 6
     for path in RECORDED[:6]:
         text = gzip.decompress(path.read_bytes()).decode().replace('"', "'").replace("\\", "/")
         data = "\n".join(WRAPPERS[wrapper].format(line) for line in text.splitlines()).encode() + b"\n"
