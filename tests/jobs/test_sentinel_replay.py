@@ -101,7 +101,9 @@ def test_a_clusters_incidents_of_the_snapshot_stay(spark: SparkSession, root: st
 def test_damage_is_noted_and_counted(spark: SparkSession, tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
     """Permissive mode ends with exit code 3 and rows in bronze/bad_records, which the report counts."""
     log, polls, root = tmp_path / "24010.log", tmp_path / "polls.jsonl", str(tmp_path / "root")
-    log.write_bytes(gzip.decompress((FOLDER / "logs" / "24010.log.gz").read_bytes()) + b"7:X 45 Xxx 2026 25:61:00.000 * broken\n")
+    log.write_bytes(
+        gzip.decompress((FOLDER / "logs" / "24010.log.gz").read_bytes()) + b"7:X 45 Xxx 2026 25:61:00.000 * broken\n"
+    )
     polls.write_bytes(b'{"masters": []}\n')
 
     code = cli.run(
