@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from cluster_core.history.promotions import master_followed
-from cluster_core.history.statements import LINE_NS, Lines, LoggedLine, Sample
+from cluster_core.history.statements import LINE_NS, Lines, LoggedLine
 from cluster_core.kinds import EventKind, Source
 from cluster_core.replay.rows import EventRow
 
@@ -65,9 +65,9 @@ class DataLoss(NamedTuple):
 # -- restarts ---------------------------------------------------------------------------------------------------------
 
 
-def restarts_of(lines: Lines, events: Iterable[EventRow], samples: Iterable[Sample] = ()) -> list[Restart]:
+def restarts_of(lines: Lines, events: Iterable[EventRow]) -> list[Restart]:
     """Every restart, in order of time: each once, whatever shows it."""
-    found = [*_in_logs(lines), *_in_packets(events), *_in_metrics(samples)]
+    found = [*_in_logs(lines), *_in_packets(events)]
     merged: list[Restart] = []
     for one in sorted(found, key=lambda one: (one.node, one.start_ns, one.source)):
         last = merged[-1] if merged else None
@@ -134,23 +134,6 @@ def _in_packets(events: Iterable[EventRow]) -> Iterator[Restart]:
         elif event.kind == EventKind.PROCESS_STARTED and event.observer in ended_ns:
             end_ns = ended_ns.pop(event.observer)
             yield Restart(event.observer, end_ns, end_ns, event.ts_ns, event.ts_ns, "", None, Source.CAPTURE)
-
-
-def _in_metrics(samples: Iterable[Sample]) -> Iterator[Restart]:
-    """An uptime that is shorter than the time since the last scrape."""
-    last: dict[str, Sample] = {}
-    for one in sorted(samples, key=lambda one: (one.node, one.ts_ns)):
-        before = last.get(one.node)
-        if (
-            before is not None
-            and before.uptime_s is not None
-            and one.uptime_s is not None
-            and one.uptime_s < before.uptime_s
-        ):
-            start_ns = max(before.ts_ns, one.ts_ns - (one.uptime_s + 1) * S)
-            yield Restart(one.node, before.ts_ns, start_ns, start_ns, None, "", None, Source.METRICS)
-        if one.uptime_s is not None:
-            last[one.node] = one
 
 
 # -- resynchronisation ------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from cluster_core.history.statements import LINE_NS, Lines, LoggedLine, Sample, is_role
+from cluster_core.history.statements import LINE_NS, Lines, LoggedLine, is_role
 from cluster_core.kinds import EventKind, Source
 from cluster_core.replay.rows import NodeViewRow
 from cluster_core.slots.slot_set import SlotSet
@@ -130,11 +130,11 @@ def _merged(group: list[Sighting]) -> Promoted:
     )
 
 
-# -- polls ------------------------------------------------------------------------------------------------------------
+# -- polls and metrics ------------------------------------------------------------------------------------------------
 
 
 def seen_in_views(views: Views, polled_ns: Mapping[str, Sequence[int]]) -> Iterator[Sighting]:
-    """Rows of one observer about one node that a poll turns from replica to master with the slots of its master.
+    """Rows of one observer about one node that a poll, or a scrape, turns from replica to master with the slots of its master.
 
     What messages alone show of others is not counted: headers of the winner itself tell it better.
     *polled_ns* are the times at which each observer was asked.
@@ -142,7 +142,7 @@ def seen_in_views(views: Views, polled_ns: Mapping[str, Sequence[int]]) -> Itera
     for (observer, node), rows in views.items():
         for at in range(1, len(rows)):
             before, after = rows[at - 1], rows[at]
-            if after.evidence is not Source.POLL or (
+            if after.evidence not in (Source.POLL, Source.METRICS) or (
                 before.valid_to_ns != after.valid_from_ns
                 or not is_role(before, "slave")
                 or not is_role(after, "master")
@@ -158,7 +158,7 @@ def seen_in_views(views: Views, polled_ns: Mapping[str, Sequence[int]]) -> Itera
                 settled.slots,
                 _earliest_ns(views, before, after, polled_ns.get(observer, ())),
                 after.valid_from_ns,
-                Source.POLL,
+                after.evidence,
                 observer == node,
                 after.ref,
             )
@@ -187,6 +187,8 @@ def _takes_over(views: Views, observer: str, before: NodeViewRow, after: NodeVie
     known = max(
         (row.config_epoch for rows in others for row in rows if row.valid_from_ns < after.valid_from_ns), default=0
     )
+    if after.evidence is Source.METRICS:  # slots are not among them, and epochs may not be
+        return not after.config_epoch or after.config_epoch > known
     return after.config_epoch > known > 0
 
 
@@ -348,15 +350,3 @@ def _is_covered(lines: Lines, node: str, ts_ns: int) -> bool:
     """Whether the log of *node* begins before *ts_ns* and goes on after it."""
     mine = lines.of_node[node]
     return mine[0].ts_ns <= ts_ns <= mine[-1].ts_ns
-
-
-# -- metrics ----------------------------------------------------------------------------------------------------------
-
-
-def seen_in_metrics(samples: Iterable[Sample]) -> Iterator[Sighting]:
-    """Nodes whose role turns from slave to master between two scrapes."""
-    roles: dict[str, str] = {}
-    for one in sorted(samples, key=lambda one: (one.node, one.ts_ns)):
-        if one.role and roles.get(one.node) == "slave" and one.role == "master":
-            yield Sighting(one.node, "", one.epoch or 0, "", one.from_ns, one.ts_ns, Source.METRICS, True)
-        roles[one.node] = one.role or roles.get(one.node, "")

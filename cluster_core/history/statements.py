@@ -1,6 +1,6 @@
-"""Statements: what a log line or a sample of metrics says of a node, with its time and its source.
+"""Statements: what a log line says of a node, with its time, and the lines of all logs by node and kind.
 
-Packets and polls come as rows of belief (`cluster_core.replay.rows`), whose bounds say when a belief can have begun.
+Packets, polls and metrics come as rows of belief (`cluster_core.replay.rows`), whose bounds say when a belief can have begun.
 """
 
 from __future__ import annotations
@@ -31,21 +31,6 @@ class LoggedLine(NamedTuple):
     detail: str = ""
     pid: int = 0
     role: str = ""
-
-
-class Sample(NamedTuple):
-    """What metrics say of *node* at *ts_ns*; what a scrape does not have is empty or None.
-
-    *from_ns* is the scrape before: a difference between the two began in between.
-    """
-
-    node: str
-    from_ns: int
-    ts_ns: int
-    role: str = ""
-    epoch: int | None = None
-    uptime_s: int | None = None
-    cluster_ok: bool | None = None
 
 
 class Lines:

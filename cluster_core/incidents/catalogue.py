@@ -72,7 +72,8 @@ def _failure(history: History, episode: Episode, others: list[Episode]) -> Incid
     bits = slots_of_failed(history, episode)
     if bits:
         subject = episode.subject
-        unserved = unserved_step(history, subject, bits, episode.started_ns, episode.back_ns, subject)
+        back_ns = episode.to_ns if episode.back_ns is None else episode.back_ns
+        unserved = unserved_step(history, subject, bits, episode.started_ns, back_ns, subject)
         more.append(unserved)
         more += successor_steps(history, episode) + missing_voters(history, episode)
         until_ns = max(end_ns + history.thresholds.timeout_ns, unserved.until_ns or 0)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from cluster_core.gossip.causes import Cause, Mechanism
 from cluster_core.history.processes import Restart, Resync, restarts_of, resyncs_of
-from cluster_core.history.statements import Lines, Sample
+from cluster_core.history.statements import Lines
 from cluster_core.incidents.gaps import GapSeen
 from cluster_core.incidents.speech import Speech, without_flips
 from cluster_core.incidents.thresholds import Thresholds
@@ -58,7 +58,7 @@ class OffsetSeen(NamedTuple):
 class History:
     """All rows of one replay.  *slots_of* gives the slots (bit s for slot s) behind the numbers in *speech*, *offsets*
     are what other sources than the bus tell of replication streams, *gaps* what is missing from the captures.  *lines* are
-    those of server logs, *samples* those of metrics, *polled_ns* the times at which each observer was asked.
+    those of server logs, *polled_ns* the times at which each observer was asked.
     """
 
     def __init__(
@@ -73,11 +73,9 @@ class History:
         offsets: Iterable[OffsetSeen] = (),
         gaps: Iterable[GapSeen] = (),
         lines: Lines | None = None,
-        samples: Iterable[Sample] = (),
         polled_ns: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
         self.lines = lines or Lines(())
-        self.samples = tuple(samples)
         self.polled_ns = polled_ns or {}
         self.thresholds = Thresholds(node_timeout_ms * 1_000_000)
         self.first_ns, self.last_ns = first_ns, last_ns
@@ -176,7 +174,7 @@ class History:
     @cached_property
     def restarts(self) -> list[Restart]:
         """Every restart of a process, in order of time."""
-        return restarts_of(self.lines, self.events, self.samples)
+        return restarts_of(self.lines, self.events)
 
     @cached_property
     def resyncs(self) -> list[Resync]:

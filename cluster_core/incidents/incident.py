@@ -71,8 +71,7 @@ class Incident:
     Durations in ms: from the last sign of life to the first PFAIL, to FAIL and to the winner (*outage_ms*); from FAIL
     to the first election; of the election; from the win until all observers adopted it.  *loss* is the range of the
     writes that were lost, *votes* all that the winner was given.  *rests_on_gap* if nothing in it was seen but what
-    follows from silence while bytes are missing from the capture.  *won_min_ns* is the earliest time of a promotion, whose step has
-    the latest; *sources* show it, with clocks that differ by *skew_ns*.
+    follows from silence while bytes are missing from the capture.  A promotion was after *promoted_min_ns* and by *promoted_max_ns*; *sources* show it, with clocks that differ by *skew_ns*.
     """
 
     kind: IncidentKind
@@ -96,7 +95,8 @@ class Incident:
     refusals: int | None = None
     steps: tuple[Step, ...] = ()
     rests_on_gap: bool = False
-    won_min_ns: int | None = None
+    promoted_min_ns: int | None = None
+    promoted_max_ns: int | None = None
     sources: tuple[Source, ...] = ()
     skew_ns: int = 0
 

@@ -54,6 +54,12 @@ class IncidentRow(NamedTuple):
     rests_on_gap: Annotated[
         bool | None, "whether all of it follows from silence where bytes are missing; null where that is not looked at"
     ]
+    promoted_min_ns: Annotated[int | None, "failover: earliest time of the promotion; ns since the epoch"]
+    promoted_max_ns: Annotated[int | None, "failover: latest time of the promotion; ns since the epoch"]
+    evidence: Annotated[
+        tuple[str, ...], "failover: kinds of evidence that show the promotion: capture, log, poll, metrics"
+    ]
+    clock_skew_ms: Annotated[int | None, "failover: by how much the clocks of that evidence differ at least"]
 
 
 class PartRow(NamedTuple):
@@ -135,6 +141,10 @@ def incident_row(
         summary=summary,
         message_ids=tuple(refs[:MESSAGE_IDS_MAX]),
         rests_on_gap=None if prefix else one.rests_on_gap,
+        promoted_min_ns=one.promoted_min_ns,
+        promoted_max_ns=one.promoted_max_ns,
+        evidence=tuple(str(source) for source in one.sources),
+        clock_skew_ms=one.skew_ns // 1_000_000 if one.sources else None,
     )
 
 

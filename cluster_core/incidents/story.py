@@ -11,7 +11,7 @@ from typing import Final
 from cluster_core.gossip.causes import Cause
 from cluster_core.incidents.incident import Incident, Loss, Part, Step, short
 from cluster_core.instants import write_instant
-from cluster_core.kinds import EventKind, IncidentKind
+from cluster_core.kinds import EventKind, IncidentKind, Source
 
 Names = Mapping[str, str]
 
@@ -193,7 +193,21 @@ def _failover(one: Incident, names: Names) -> str:
     text = f"{how[one.variant]} with epoch {one.epoch}"
     if one.outage_ms is not None:
         text += f", {seconds(one.outage_ms)} after its last sign of life"
-    return "; ".join([text, *_causes(one), loss_text(one.loss)])
+    return "; ".join([text, *_when(one), *_causes(one), loss_text(one.loss)])
+
+
+RANGE_NS: Final = 100_000_000
+"""A promotion whose time is known better than this is told without its bounds."""
+
+
+def _when(one: Incident) -> list[str]:
+    """Between which times the promotion was, where the evidence leaves some."""
+    low_ns, high_ns = one.promoted_min_ns, one.promoted_max_ns
+    if low_ns is None or high_ns is None or high_ns - low_ns < RANGE_NS or Source.CAPTURE in one.sources:
+        return []
+    first, last = (write_instant(ts_ns)[11:23] for ts_ns in (low_ns, high_ns))
+    skew = f", clocks differ by at least {seconds(one.skew_ns // 1_000_000)}" if one.skew_ns else ""
+    return [f"promoted between {first}Z and {last}Z{skew}"]
 
 
 def loss_text(loss: Loss) -> str:

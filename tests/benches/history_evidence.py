@@ -157,7 +157,7 @@ def misses(truth: Sequence[TruePromotion], told: Told) -> Iterator[str]:
             continue
         left.remove(mine)
         won_ns = next(step.ts_ns for step in mine.steps if step.kind in ("won", "took-over", "promoted"))
-        low_ns = mine.won_min_ns or won_ns
+        low_ns = mine.promoted_min_ns or won_ns
         if mine.subject != true.old:
             yield f"OLD {true.winner[:8]}: {mine.subject[:8] or 'unknown'}, not {true.old[:8]}"
         if mine.epoch != true.epoch:

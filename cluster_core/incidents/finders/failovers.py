@@ -10,7 +10,6 @@ from cluster_core.history.promotions import (
     Sighting,
     merge_sightings,
     seen_in_logs,
-    seen_in_metrics,
     seen_in_views,
 )
 from cluster_core.incidents.finders.failures import Episode, failure_steps, in_story_order, state_steps
@@ -57,7 +56,6 @@ def find_promotions(history: History) -> list[Promotion]:
         *(_on_the_bus(history, row) for row in history.epochs if row.mechanism in PROMOTIONS),
         *seen_in_views(history.views, history.polled_ns),
         *seen_in_logs(history.lines),
-        *seen_in_metrics(history.samples),
     ]
     return [_promotion(history, one) for one in merge_sightings(sightings)]
 
@@ -188,7 +186,8 @@ def failover_of(history: History, promotion: Promotion, episode: Episode | None)
         votes=sum(step.kind == EventKind.VOTE for step in mine),
         refusals=sum(step.kind == EventKind.NO_VOTE for step in mine),
         steps=in_story_order(steps),
-        won_min_ns=promotion.min_ns,
+        promoted_min_ns=promotion.min_ns,
+        promoted_max_ns=promotion.ts_ns,
         sources=promotion.sources,
         skew_ns=promotion.skew_ns,
     )

@@ -8,8 +8,8 @@ from itertools import combinations
 import pytest
 
 from cluster_core.gossip.causes import Cause
-from cluster_core.history.promotions import Sighting, merge_sightings, seen_in_logs, seen_in_metrics, seen_in_views
-from cluster_core.history.statements import Lines, LoggedLine, Sample
+from cluster_core.history.promotions import Sighting, merge_sightings, seen_in_logs, seen_in_views
+from cluster_core.history.statements import Lines, LoggedLine
 from cluster_core.kinds import EventKind, Source
 from cluster_core.replay.rows import NodeViewRow
 
@@ -153,19 +153,24 @@ def test_votes_for_a_node_that_others_then_follow_show_its_promotion_without_its
     assert seconds(one) == (9.95, 12.001)
 
 
+def scraped() -> dict[tuple[str, str], list[NodeViewRow]]:
+    """NEW is a master in the scrape after 1 s: its epoch and slots are not among its metrics."""
+    before = row(NEW, NEW, 0, 16, "slave", master=OLD)
+    after = row(NEW, NEW, 16, None, "master", epoch=0, min_s=1)
+    return {(NEW, NEW): [one._replace(evidence=Source.METRICS) for one in (before, after)]}
+
+
 def test_a_role_that_changes_between_two_scrapes_is_a_promotion() -> None:
-    samples = [Sample(NEW, 0, 5 * S, "slave"), Sample(NEW, 5 * S, 20 * S, "master", 6)]
+    (one,) = seen_in_views(scraped(), {})
 
-    (one,) = seen_in_metrics(samples)
-
-    assert (one.winner, one.epoch, seconds(one)) == (NEW, 6, (5, 20))
+    assert (one.winner, one.source, seconds(one)) == (NEW, Source.METRICS, (1, 16))
 
 
 KINDS: Mapping[str, list[Sighting]] = {
     "own polls": list(seen_in_views(polled(NEW, by_s=10.5, after_s=9.5), {})),
     "polls of another": list(seen_in_views(polled(OTHER, by_s=10.2, after_s=9.2), {})),
     "logs": list(seen_in_logs(Lines(WON))),
-    "metrics": list(seen_in_metrics([Sample(NEW, 0, 1 * S, "slave"), Sample(NEW, 1 * S, 16 * S, "master")])),
+    "metrics": list(seen_in_views(scraped(), {})),
 }
 
 

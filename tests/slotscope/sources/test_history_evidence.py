@@ -30,7 +30,7 @@ def failover(name: str, evidence: Evidence) -> Incident:
 def won(one: Incident) -> tuple[int, int]:
     """Between which times it was promoted."""
     won_ns = next(step.ts_ns for step in one.steps if step.kind == "won")
-    return one.won_min_ns or won_ns, won_ns
+    return one.promoted_min_ns or won_ns, won_ns
 
 
 @pytest.mark.parametrize("name", RECORDED)
