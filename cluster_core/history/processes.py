@@ -95,7 +95,7 @@ def _in_logs(lines: Lines) -> Iterator[Restart]:
             before = mine[at - 1]
             ends = [one for one in _since_start(mine, at) if one.kind in ENDS]
             how = "crashed" if any(one.kind == EventKind.CRASHED for one in ends) else "stopped" if ends else ""
-            end_ns = ends[-1].ts_ns + LINE_NS if ends else line.ts_ns
+            end_ns = ends[0].ts_ns + LINE_NS if ends else line.ts_ns
             after = _until_start(mine, at)
             ready = next((one.ts_ns for one in after if one.kind == EventKind.READY), None)
             loaded = [
@@ -103,7 +103,7 @@ def _in_logs(lines: Lines) -> Iterator[Restart]:
                 for one in after
                 if one.kind == EventKind.DATA_LOADED and one.detail.isdigit() and (ready is None or one.ts_ns <= ready)
             ]
-            low_ns = before.ts_ns if not ends else ends[-1].ts_ns
+            low_ns = before.ts_ns if not ends else ends[0].ts_ns
             yield Restart(node, low_ns, end_ns, line.ts_ns, ready, how, loaded[0] if loaded else None, Source.LOG)
 
 

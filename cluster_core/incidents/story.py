@@ -213,18 +213,21 @@ def _when(one: Incident) -> list[str]:
 def loss_text(loss: Loss) -> str:
     """What was lost, as far as it is known.
 
-    >>> loss_text(Loss(0, 0, 0)), loss_text(Loss(3000, 2300, 900))[:30]
-    ('no write was lost', 'at least 3000 bytes of writes ')
+    >>> loss_text(Loss(0, 0, 0)), loss_text(Loss())
+    ('no write was lost', 'lost writes: unknown')
+    >>> loss_text(Loss(3000, 2300, 900))
+    'at least 3000 bytes of writes lost; more: unknown, it could take writes for 2.30 s after its last message'
     """
     if loss.seen_bytes is None:
-        return "how many writes were lost is not known"
+        return "lost writes: unknown"
     if loss.unheard_ms == 0:
         return f"{plural(loss.seen_bytes, 'byte')} of writes lost" if loss.seen_bytes else "no write was lost"
-    text = f"at least {plural(loss.seen_bytes, 'byte')} of writes lost; the old master could take writes"
+    if not loss.seen_bytes:
+        return "lost writes: unknown; the offsets of both matched when the old master was last heard"
+    text = f"at least {plural(loss.seen_bytes, 'byte')} of writes lost; more: unknown, it could take writes"
     if loss.unheard_ms is None:
-        return text + " after its last message as the master, nothing shows for how long: how many is not known"
-    rate = "" if loss.unheard_bytes is None else f" at the rate before about {plural(loss.unheard_bytes, 'byte')},"
-    return f"{text} for about {seconds(loss.unheard_ms)} after its last message as the master,{rate} in a burst far more: how many is not known"
+        return f"{text} for an unknown time after its last message"
+    return f"{text} for {seconds(loss.unheard_ms)} after its last message"
 
 
 def _resharding(one: Incident, names: Names) -> str:

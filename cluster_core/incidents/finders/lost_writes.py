@@ -20,6 +20,22 @@ RESYNC_NS: Final = 60_000_000_000
 """A master that was deposed asks its successor for a resync within this time, if it lives."""
 
 
+PING_BYTES: Final = 14
+"""A PING in a replication stream, ``*1`` and ``$4`` and ``ping`` (P5)."""
+PING_NS: Final = 10_000_000_000
+"""How often a master writes one (repl-ping-replica-period)."""
+
+
+def without_pings(behind: int, after_ns: int) -> int:
+    """The bytes that a winner was *behind*; 0 if they can be the PINGs that the old master wrote up to *after_ns* after the win.
+
+    >>> without_pings(14, 0), without_pings(300, 0)
+    (0, 300)
+    """
+    pings, rest = divmod(behind, PING_BYTES)
+    return 0 if not rest and pings <= 1 + max(after_ns, 0) // PING_NS else behind
+
+
 def loss_of(history: History, old: str, won_ns: int, epoch: int, offset: int) -> Loss:
     """What was lost when another took *old*'s place at *won_ns* with *epoch*, at *offset*."""
     spans = _as_master(history, old, won_ns, epoch)
@@ -40,7 +56,7 @@ def loss_of(history: History, old: str, won_ns: int, epoch: int, offset: int) ->
     for seen in history.offsets.get(old, []):
         if seen.is_last:
             if not ended_ns and 0 <= seen.ts_ns - won_ns <= RESYNC_NS and seen.offset >= best:
-                return Loss(max(0, seen.offset - offset), 0, 0)
+                return Loss(without_pings(max(0, seen.offset - offset), seen.ts_ns - won_ns), 0, 0)
         elif spans[0].from_ns <= seen.ts_ns <= (until_ns or history.last_ns) and seen.offset >= best:
             heard_ns, best = max(heard_ns, seen.ts_ns), seen.offset
     if _was_paused(history, old, won_ns) and offset >= best:
@@ -48,7 +64,8 @@ def loss_of(history: History, old: str, won_ns: int, epoch: int, offset: int) ->
     rate = _rate(spans)
     unheard_ns = None if until_ns is None else max(0, until_ns - heard_ns)
     by_rate = None if rate is None or unheard_ns is None else round(rate * unheard_ns)
-    return Loss(max(0, best - offset), None if unheard_ns is None else -(-unheard_ns // 1_000_000), by_rate)
+    behind = without_pings(max(0, best - offset), heard_ns - won_ns)
+    return Loss(behind, None if unheard_ns is None else -(-unheard_ns // 1_000_000), by_rate)
 
 
 def _as_master(history: History, old: str, won_ns: int, epoch: int) -> list[Speech]:

@@ -1,0 +1,111 @@
+"""Restarts, resynchronisations, and a master that comes back empty and wipes its replica, from logs."""
+
+from __future__ import annotations
+
+from cluster_core.history.processes import data_losses, restarts_of, resyncs_of
+from cluster_core.history.statements import Lines, LoggedLine
+from cluster_core.incidents.catalogue import find_incidents
+from cluster_core.incidents.history import History
+from cluster_core.incidents.story import summary_of
+from cluster_core.kinds import EventKind, Source
+from cluster_core.replay.rows import EventRow
+
+S = 1_000_000_000
+MASTER, REPLICA, THIRD = ("a" * 40, "b" * 40, "c" * 40)
+PORTS = {MASTER: 7000, REPLICA: 7001, THIRD: 7002}
+
+
+def line(node: str, at_s: float, kind: str, detail: str = "", role: str = "M") -> LoggedLine:
+    return LoggedLine(node, "10.0.0.1", PORTS[node], round(at_s * S), EventKind(kind), detail=detail, role=role)
+
+
+def restart(node: str, at_s: float) -> list[LoggedLine]:
+    """Stopped, and started again a second later."""
+    kinds = (("stopping", 0), ("stopped", 0.1), ("started", 1), ("ready", 1.2))
+    return [line(node, 0, "started"), *(line(node, at_s + after, kind) for kind, after in kinds)]
+
+
+def wiped(keys: int) -> list[LoggedLine]:
+    """The master restarts at 10 s; its replica then loads so many keys."""
+    follows = [
+        line(REPLICA, 0, "started"),
+        line(REPLICA, 1, "master-connecting", "10.0.0.1:7000", "S"),
+        line(REPLICA, 2, "master-link-up", role="S"),
+        line(REPLICA, 10.1, "master-link-lost", role="S"),
+        line(REPLICA, 11.5, "resync-asked", "900", "S"),
+        line(REPLICA, 11.6, "full-resync", role="S"),
+        line(REPLICA, 11.7, "data-flushed", role="S"),
+        line(REPLICA, 11.8, "data-loaded", str(keys), "S"),
+        line(REPLICA, 11.9, "master-link-up", role="S"),
+    ]
+    return [*restart(MASTER, 10), *follows]
+
+
+def history(lines: list[LoggedLine]) -> History:
+    times = [one.ts_ns for one in lines]
+    return History([], [], {}, node_timeout_ms=2000, first_ns=min(times), last_ns=max(times), lines=Lines(lines))
+
+
+def test_a_restart_has_the_end_of_the_old_process_and_the_start_of_the_new_one() -> None:
+    (one,) = restarts_of(Lines(restart(MASTER, 10)), ())
+
+    assert (one.node, one.how, one.end_max_ns, one.start_ns, one.ready_ns) == (
+        MASTER, "stopped", 10_101_000_000, 11 * S, 11_200_000_000,
+    )  # fmt: skip
+
+
+def test_a_process_that_was_killed_ended_between_its_last_line_and_the_start_of_the_next() -> None:
+    lines = [line(MASTER, 0, "started"), line(MASTER, 4, "state-ok"), line(MASTER, 9, "started")]
+
+    (one,) = restarts_of(Lines(lines), ())
+
+    assert (one.how, one.end_min_ns, one.end_max_ns) == ("", 4 * S, 9 * S)
+
+
+def test_packets_and_a_log_that_show_one_restart_show_one() -> None:
+    events = [
+        EventRow(MASTER, 10_050_000_000, EventKind.PROCESS_ENDED, MASTER, 0, "", -1),
+        EventRow(MASTER, 11_300_000_000, EventKind.PROCESS_STARTED, MASTER, 0, "", 7),
+    ]
+
+    (one,) = restarts_of(Lines(restart(MASTER, 10)), events)
+
+    assert (one.how, one.source) == ("stopped", Source.LOG)
+
+
+def test_a_master_that_comes_back_empty_and_wipes_its_replica_is_a_loss_of_data() -> None:
+    lines = Lines(wiped(0))
+
+    (one,) = data_losses(restarts_of(lines, ()), resyncs_of(lines), lines)
+
+    assert (one.master, [resync.node for resync in one.wiped]) == (MASTER, [REPLICA])
+
+
+def test_a_replica_that_loads_keys_from_the_restarted_master_lost_nothing() -> None:
+    lines = Lines(wiped(5))
+
+    assert data_losses(restarts_of(lines, ()), resyncs_of(lines), lines) == []
+
+
+def test_a_new_replica_of_an_empty_master_is_no_loss() -> None:
+    """It had not followed that master before."""
+    lines = Lines([one for one in wiped(0) if one.observer != REPLICA or one.ts_ns > 11 * S])
+
+    assert data_losses(restarts_of(lines, ()), resyncs_of(lines), lines) == []
+
+
+def test_the_loss_is_told_as_an_incident_beside_the_restart() -> None:
+    found = find_incidents(history(wiped(0)))
+
+    told = {one.kind: summary_of(one, {}) for one in found}
+    assert set(told) == {"restart", "data-loss"}
+    assert told["data-loss"].startswith("All data of a shard was lost")
+
+
+def test_restarts_one_after_another_are_a_rolling_restart() -> None:
+    lines = [one for at, node in enumerate(PORTS) for one in restart(node, 10 + 20 * at)]
+
+    (one,) = find_incidents(history(lines))
+
+    assert (one.kind, one.variant, one.nodes) == ("restart", "rolling", (MASTER, REPLICA, THIRD))
+    assert [step.kind for step in one.steps] == ["process-ended", "process-started"] * 3
