@@ -80,7 +80,7 @@ def kept_by(cluster, targets, scaled, placed):
     return soft and hard, hard and {n for n in scaled.owner if not cluster.masters[n].drained} <= set(placed)
 
 
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
 @given(clusters())
 def test_what_is_said_of_a_small_cluster_is_true_of_every_placement_there_is(cluster):
     """Bound, verdict and capacities against all placements; the check agrees."""

@@ -20,8 +20,8 @@ from cluster_core.rebalance.prices import Prices
 from tests.builders.rebalance_problems import applied, problem, random_problem
 from tests.examples import examples
 
-SIZES = (1, 2, 3, 4, 7, 12, 250)
-OTHER_SIZES = (5, 6, 8, 9, 10, 11, *range(88, 1000, 76), 1000)
+SIZES = (1, 3, 12)
+OTHER_SIZES = (2, 4, 7, 250, 5, 6, 8, 9, 10, 11, *range(88, 1000, 76), 1000)
 
 
 def even(masters: int, slots: int = 16384) -> Problem:
@@ -64,7 +64,7 @@ def test_a_drained_master_gives_everything_in_one_hop_and_gets_nothing():
 
 
 @pytest.mark.long
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 24), st.integers(0, 8), st.sampled_from([0.0, 0.3, 0.7, 1.0]))
 def test_a_plan_holds_what_it_says_and_comes_to_rest(seed, masters, empty, skew):
     """Every claim again in exact arithmetic; carried out and planned again, nothing moves, unless no plan could meet the limits."""
@@ -101,7 +101,7 @@ def come_to_rest(masters: int) -> None:
     assert make_plan(applied(cluster, found.owners_after)).moves == (), f"{masters} masters"
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.lists(st.integers(0, 9), min_size=3, max_size=6), st.data())
 def test_no_placement_moves_less_than_the_bound(loads, data):
     """The bound against every placement within the limits there is."""

@@ -36,7 +36,7 @@ def starts_of_ranges(found: Plan) -> list[int]:
 
 
 @pytest.mark.long
-@settings(max_examples=examples(15), deadline=None)
+@settings(max_examples=examples(4), deadline=None)
 @given(
     st.integers(0, 10**6), st.integers(2, 9), st.sampled_from([0.0, 0.4, 0.9]), st.sampled_from([0, 0.02, 0.05, 0.3])
 )
@@ -89,7 +89,7 @@ def test_heavy_slots_change_masters_where_that_spares_ranges(seed):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_no_range_begins_at_a_slot_without_load(seed):
     """They go with their neighbours."""
     cluster = sparse(seed, 5, 600)
