@@ -82,7 +82,7 @@ def _find(scaled: Scaled, stop: Callable[[], bool], effort: float = 1.0, known: 
         if not gain:
             forgone = gain is False
             break
-        first = found if first is None else found._replace(curve=())
+        first = found if first is None else found._replace(prices=first.prices, curve=())
         now = replace(now, owner=found.owner)
         if keeps(found.raised, find_targets(found.raised), found.owner) or stop():
             break

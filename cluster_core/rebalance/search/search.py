@@ -31,6 +31,7 @@ from cluster_core.rebalance.search.walks import (
     FROM_OWNERS,
     FROM_OWNERS_OF_MANY,
     FROM_ROUNDED,
+    MEND,
     SETTLE,
     WARM,
     Walks,
@@ -191,6 +192,10 @@ class Search:
         for start, courses in starts:
             best, last = walks.find(start, UNBOUNDED, courses, BYTES_FIRST)
             ends += [_tuple(start), _tuple(last)] + ([] if best is None else [_tuple(best)])
+        if not any(map(self._keeps, ends)):
+            near = np.array(min(ends, key=self.badness), np.int64)
+            best, last = walks.find(near, UNBOUNDED, (MEND,), BYTES_FIRST)
+            ends += [_tuple(last)] + ([] if best is None else [_tuple(best)])
         within = [at for at in ends if self._keeps(at)]
         least = min(within, key=self.moved, default=None)
         near = min(ends, key=lambda at: (self.badness(at), self.moved(at)))

@@ -92,6 +92,10 @@ FROM_ROUNDED = (Walk(6_000_000, 0.3, 0.01, 5.0, 20.0, 1e2, anew=True, is_scaled=
 """Walks to few bytes, from where slots are, from heavy slots in place, and from the solution of a relaxation."""
 
 
+MEND = Walk(6_000_000, 0.3, 0.01, 20.0, 20.0, 1e4, is_scaled=False)
+"""A walk from what nearly keeps the limits, with these dear."""
+
+
 class Weights(NamedTuple):
     """What a range, a moved slot and a mean slot's cost weigh."""
 
