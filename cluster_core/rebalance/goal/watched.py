@@ -35,6 +35,6 @@ def watch(
         return None
     masters = [replace(master, capacity={}) for master in problem.masters]
     like: dict[str, Any] = {"loads": loads, "masters": masters, "cost": next(iter(loads)), "tolerance": tolerance}
-    scaled = validate(replace(problem, **like, zone_share_max=None, gain_min=0))
+    scaled = validate(replace(problem, **like, zone_share_max=None, gain_min=0, soft=()))
     targets = find_targets(scaled)
     return Watched(scaled, targets, reach_of(scaled, targets, scaled.places(owners_after)))

@@ -12,6 +12,7 @@ from cluster_core.errors import PlanError
 from cluster_core.rebalance import Master, Problem, check_plan, make_plan
 from cluster_core.rebalance.goal.problem import validate
 from cluster_core.rebalance.goal.targets import find_targets
+from cluster_core.rebalance.goal.watched import watch
 from cluster_core.rebalance.plan import PlanVerdict
 from tests.builders.rebalance_problems import problem
 
@@ -89,3 +90,12 @@ def test_a_soft_goal_is_given_up_where_no_plan_keeps_all_limits_and_a_hard_one_i
     assert (found.verdict, found.given_up) == (PlanVerdict.BALANCED, ("keys",))
     assert check_plan(soft, found) == []
     assert check_plan(hard, found) != []
+
+
+def test_loads_that_are_only_watched_have_no_soft_goals() -> None:
+    """A plan with keys as a soft goal says where it leaves the operations that it does not balance."""
+    balanced = problem({"serialized_bytes": [1] * 4, "keys": [1] * 4}, "aabb", "ab", soft=["keys"])
+    watched = watch(balanced, {"ops": [4, 0, 0, 0]}, {"ops": 0.02}, "aabb")
+
+    assert watched is not None
+    assert [(reach.resource, reach.after) for reach in watched.reach] == [("ops", 2)]
