@@ -193,8 +193,8 @@ class Search:
             best, last = walks.find(start, UNBOUNDED, courses, BYTES_FIRST)
             ends += [_tuple(start), _tuple(last)] + ([] if best is None else [_tuple(best)])
         if not any(map(self._keeps, ends)):
-            near = np.array(min(ends, key=self.badness), np.int64)
-            best, last = walks.find(near, UNBOUNDED, (MEND,), BYTES_FIRST)
+            nearest = np.array(min(ends, key=self.badness), np.int64)
+            best, last = walks.find(nearest, UNBOUNDED, (MEND,), BYTES_FIRST)
             ends += [_tuple(last)] + ([] if best is None else [_tuple(best)])
         within = [at for at in ends if self._keeps(at)]
         least = min(within, key=self.moved, default=None)
