@@ -41,15 +41,20 @@ def count_slots(master: Visit, until_s: float) -> Conversation[dict[int, SlotCou
 
 
 def count_every_slot(master: Visit) -> Conversation[dict[int, SlotCount]]:
-    """Count the keys of every slot of *master*, however long that takes; raises InputError where it does not let us, LinkError where it is gone."""
-    slots = master.me.slots if master.me is not None else ()
-    found = (yield from slot_stats(master)) or (yield from _key_counts(master, list(slots), math.inf))
-    missing = [slot for slot in slots if slot not in found]
-    if missing:
-        (reply,) = yield Question(master, [("CLUSTER", "COUNTKEYSINSLOT", missing[0])])
-        why = reply.text if isinstance(reply, RespError) else "it says nothing of some slots"
-        raise InputError(f"{master.address}: its keys cannot be counted: {why}")
-    return found
+    """Count the keys of every slot of *master*, without a time limit; raises InputError for a slot without a count, LinkError for a lost connection."""
+    slots = list(master.me.slots) if master.me is not None else []
+    counts = (yield from slot_stats(master)) or (yield from _key_counts(master, slots, math.inf))
+    missing = next((slot for slot in slots if slot not in counts), None)
+    if missing is None:
+        return counts
+    (reply,) = yield Question(master, [("CLUSTER", "COUNTKEYSINSLOT", missing)])
+    if isinstance(reply, RespError):
+        reason = reply.text
+    elif isinstance(reply, int):
+        reason = "the first reply had no count; run this again"
+    else:
+        reason = "the reply is no number"
+    raise InputError(f"{master.address}: cannot count the keys of slot {missing}: {reason}")
 
 
 def slot_stats(master: Visit) -> Conversation[dict[int, SlotCount]]:
@@ -78,11 +83,12 @@ def used_between(before: Mapping[int, SlotCount], now: Mapping[int, SlotCount]) 
 
 
 def _key_counts(master: Visit, slots: Sequence[int], until_s: float) -> Conversation[dict[int, SlotCount]]:
-    found: dict[int, SlotCount] = {}
-    for start in range(0, len(slots), master.together):
-        if time.monotonic() >= until_s:
-            break
-        some = slots[start : start + master.together]
-        replies = yield Question(master, [("CLUSTER", "COUNTKEYSINSLOT", slot) for slot in some])
-        found |= {slot: SlotCount(keys) for slot, keys in zip(some, replies, strict=True) if isinstance(keys, int)}
-    return found
+    """Ask for slot after slot, as many at once as the link allows at that moment; slots with an error as reply are left out."""
+    counts: dict[int, SlotCount] = {}
+    start = 0
+    while start < len(slots) and time.monotonic() < until_s:
+        batch = slots[start : start + master.together]
+        replies = yield Question(master, [("CLUSTER", "COUNTKEYSINSLOT", slot) for slot in batch])
+        counts |= {slot: SlotCount(keys) for slot, keys in zip(batch, replies, strict=True) if isinstance(keys, int)}
+        start += len(batch)
+    return counts
