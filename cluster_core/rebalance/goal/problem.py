@@ -180,6 +180,7 @@ def validate(problem: Problem) -> Scaled:
     exact(problem.bytes_budget or 0, "bytes_budget")
     exact(problem.data_budget or 0, "data_budget")
     exact(problem.slot_cost, "slot_cost")
+    exact(problem.gain_min, "gain_min")
     foreign = next((name for name in problem.soft if name not in resources), None)
     if foreign is not None:
         raise PlanError(f"{foreign} is a soft goal, of which no loads are given")
