@@ -46,7 +46,7 @@ class GoalOptions:
     data_budget: str | None = None
     """The same as a share of all data, used where more than two slot ranges a master would remain. Default: 1%, with --bytes-budget 0."""
     path: Literal["auto", "setslot", "migrateslots", "migration-import"] = "auto"
-    """How slots move: by jobs of the servers, where one more slot in a range is free, or by setslot, where each is dear. Default: jobs."""
+    """Cost model of moves: native migration (each range costs) or setslot (each slot costs)."""
     defragment: Flag = False
     """Repair a shredded cluster: the fewest slot ranges at no worse balance, whatever moves."""
     seed: int | None = None

@@ -13,6 +13,7 @@ from schemas import history
 from schemas.caveats import Caveat, Code
 from slotscope.pipelines.bus.inputs import Inputs
 from slotscope.runtime.storage.delta_files import as_table
+from slotscope.runtime.text import plural
 
 if TYPE_CHECKING:
     from slotscope.requests.history import Request
@@ -35,7 +36,7 @@ class Outcome:
 
     def lines(self) -> list[str]:
         """What is said at the end."""
-        files = f"{self.new_files} new files" + (f", {self.known_files} known" if self.known_files else "")
+        files = plural(self.new_files, "new file") + (f", {self.known_files} known" if self.known_files else "")
         counts = ((self.messages, "messages"), (self.polls, "polls"), (self.log_events, "log lines"))
         read = ", ".join(f"{count} {what}" for count, what in counts if count) or "0 messages"
         timeout = f"{self.node_timeout_ms} ms"
