@@ -101,14 +101,10 @@ class Search:
             return Result(best, self.prices, budget)
         least, joined = self._fewer_bytes(best), self._fewer_ranges(best)
         best = min((at for at in (best, least, joined) if self.moved(at) <= base * (1 + budget)), key=self._rank)
-        points = [
-            (Fraction(0), min(least, best, key=self.moved)),
-            (budget, best),
-            (None, min(joined, best, key=self._rank)),
-        ]
-        return Result(
-            best, self.prices, budget, tuple(self._point(part, at) for part, at in points if part != 0 or budget)
-        )
+        points = [(budget, best), (None, min(joined, best, key=self._rank))]
+        if budget:
+            points.insert(0, (Fraction(0), min(least, best, key=self.moved)))
+        return Result(best, self.prices, budget, tuple(self._point(part, at) for part, at in points))
 
     def unbounded(self) -> Owners | None:
         """Return the placement of fewest ranges found, whatever moves."""

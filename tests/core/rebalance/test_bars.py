@@ -26,7 +26,7 @@ from cluster_core.rebalance import Plan, Problem, check_plan, make_plan
 from cluster_core.rebalance.plan import PlanVerdict
 from tests.builders.rebalance_problems import random_problem
 
-TABLE = json.loads((Path(__file__).parents[2] / "data" / "rebalance_bars.json").read_text())
+TABLE = json.loads((Path(__file__).with_name("bars.json")).read_text())
 BYTES = {
     "Zipf 0.5, 80 masters become 100": 1.03,
     "Zipf 0.5, 100 masters": 1.15,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cluster_core.formats.capture.packet import Packet
-from cluster_core.incidents.story import step_text, summary_of
+from cluster_core.incidents.story import summary_of
 from schemas.caveats import Code
 from tests.benches.replayed_captures import Told, tell
 from tests.builders.edited_captures import packets_of, ports_of, with_loss, write
@@ -29,10 +29,10 @@ def whole(packets: list[Packet], tmp_path_factory: pytest.TempPathFactory) -> To
 def test_packets_lost_at_random_leave_the_story_as_it_is(
     packets: list[Packet], whole: Told, tmp_path: Path, share: float, seed: int
 ) -> None:
-    """No FORGET, no second failure, no clock that was set back."""
+    """No FORGET, no second failure, no clock that was set back; an outage may be shown by fewer nodes."""
     told = tell(write(tmp_path / "bus.pcap", with_loss(packets, share, seed)))
 
-    assert told.stories() == whole.stories()
+    assert without_outages(told) == without_outages(whole)
     assert told.facts["clock_steps"] == 0
     assert any(note.code is Code.GAPS for note in told.notes)
 
@@ -45,6 +45,11 @@ def test_gaps_of_one_connection_leave_the_story_as_it_is(packets: list[Packet], 
     kept = [packet for at, packet in enumerate(packets) if ends[at] != busiest or at % 3]
 
     assert tell(write(tmp_path / "bus.pcap", kept)).stories() == whole.stories()
+
+
+def without_outages(told: Told) -> list[tuple[str, str, str, str]]:
+    """The stories but for outages, which rest on single packets."""
+    return [story for story in told.stories() if story[0] != "outage"]
 
 
 def between(packets: list[Packet], low: float, high: float) -> list[Packet]:
@@ -60,16 +65,16 @@ def test_a_capture_that_begins_in_the_middle_tells_what_it_shows(
     """The failover; nobody met the cluster, and no byte is missing from connections that were there before."""
     told = tell(write(tmp_path / "bus.pcap", between(packets, share, 2)))
 
-    assert told.stories() == [story for story in whole.stories() if story[0] == "failover"]
+    assert without_outages(told) == [story for story in whole.stories() if story[0] == "failover"]
     assert told.facts["clock_steps"] == 0
     assert not any(note.code is Code.GAPS for note in told.notes)
 
 
 @pytest.mark.long
-def test_a_failover_in_a_part_that_is_missing_is_uncertain_in_row_and_sentence(
+def test_a_failover_in_a_part_that_is_missing_has_an_unknown_cause(
     packets: list[Packet], whole: Told, tmp_path: Path
 ) -> None:
-    """How the new master came to be is not in the capture: it is not said to have seized the place."""
+    """The election is not in the capture: no takeover is claimed, and the time of the promotion is a range that holds the true one."""
     kept = [*between(packets, 0, 0.4), *between(packets, 0.73, 2)]
 
     told = tell(write(tmp_path / "bus.pcap", kept))
@@ -77,13 +82,10 @@ def test_a_failover_in_a_part_that_is_missing_is_uncertain_in_row_and_sentence(
     (found,) = [one for one in told.incidents if one.kind == "failover"]
     (truth,) = [one for one in whole.incidents if one.kind == "failover"]
     assert (found.winner, found.subject, found.epoch) == (truth.winner, truth.subject, truth.epoch)
-    assert found.rests_on_gap
-    assert summary_of(found, {}).startswith("uncertain, bytes are missing from the capture: ")
+    assert found.variant == "unknown"
     assert "TAKEOVER" not in summary_of(found, {})
-    (step,) = [step for step in found.steps if step.kind == "took-over"]
-    assert step.rests_on_gap
-    assert step_text(step, {}).endswith("(uncertain: bytes are missing from the capture then)")
-    assert not any(one.rests_on_gap for one in whole.incidents)
+    assert found.promoted_min_ns <= truth.promoted_max_ns
+    assert truth.promoted_min_ns <= found.promoted_max_ns
 
 
 @pytest.mark.long
