@@ -36,11 +36,13 @@ def name_of(node: str, names: Names) -> str:
 
 
 def name_all(nodes: list[str], address_of: Mapping[str, str]) -> dict[str, str]:
-    """Names of nodes: the first digits of the id that tell all apart, and the address."""
+    """Names of nodes: the first digits of the id that tell all apart, and the address; the address alone of a node without an id."""
+    ids = [node for node in nodes if ":" not in node]
     length = 8
-    while length < 40 and len({node[:length] for node in nodes}) < len(set(nodes)):
+    while length < 40 and len({node[:length] for node in ids}) < len(set(ids)):
         length += 4
-    return {node: f"{node[:length]} ({address_of[node]})" if address_of.get(node) else node[:length] for node in nodes}
+    named = {node: f"{node[:length]} ({address_of[node]})" if address_of.get(node) else node[:length] for node in ids}
+    return named | {node: node for node in nodes if ":" in node}
 
 
 def seconds(milliseconds: int | None) -> str:

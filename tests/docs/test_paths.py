@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 PLACES = (ROOT, ROOT / "cluster_core", ROOT / "slotscope", ROOT / "docs")
 """From where the pages name modules."""
 PATH = re.compile(r"`([a-z_]+(?:/\w+)+(?:\.py)?)`")
-TABLES = ("bronze/", "silver/", "gold/")
+TABLES = ("bronze/", "silver/", "gold/", "build/")
 
 
 def test_every_module_that_a_page_names_exists() -> None:
