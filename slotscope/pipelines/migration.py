@@ -44,9 +44,8 @@ def migrate(root: str) -> Answer:
 
 
 def _remove_uncounted(root: str, table: Table, counted: set[str]) -> int:
-    part = Part(location(root, table), "TRUE")
-    rows = delta_files.read_part(table, part).read_all().select(["run_id"])
-    dead = sorted(set(rows["run_id"].unique().to_pylist()) - counted)
+    rows = delta_files.select_rows(root, table, ["DISTINCT run_id"], [Part(location(root, table), "TRUE")])
+    dead = sorted({row["run_id"] for row in rows} - counted)
     return delta_files.delete_rows(root, table, any_of("run_id", dead)) if dead else 0
 
 

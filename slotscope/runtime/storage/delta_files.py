@@ -1,6 +1,6 @@
 """Delta tables without Spark: the one writer of every table, and the reader of commands that need no JVM.
 
-A commit replaces rows by predicate (`replace_rows`), so a retry never adds rows twice, and each version of a table is complete for
+A commit replaces rows by predicate (`commit_rows`), so a retry never adds rows twice, and each version of a table is complete for
 any reader.  delta-rs makes all commits: of two writers one wins on every root, on object stores by conditional put.  Reads are SQL of
 DataFusion, which comes with delta-rs: columns, conditions and limits go into the files.
 """
@@ -96,6 +96,7 @@ def exists(root: str, table: Table) -> bool:
 
 
 def is_table(place: str) -> bool:
+    """Whether there is a Delta table at *place*."""
     if "://" not in place:
         return os.path.isdir(f"{place}/_delta_log")
     try:
@@ -147,15 +148,14 @@ def commit_rows(
     for that and where other writers always come first, `PlaceError` where the table cannot be written.
     """
     check_format(root)
-    place = location(root, table)
+    place, numbers = location(root, table), dict(claims or {})
     now_ms = time.time_ns() // 1_000_000
-    marks = [Transaction(name, number, now_ms) for name, number in (claims or {}).items()]
+    marks = [Transaction(name, number, now_ms) for name, number in numbers.items()]
 
     def commit() -> None:
         opened = _opened(place)
-        for name, number in (claims or {}).items():
-            if opened is not None and (opened.transaction_version(name) or 0) > number:
-                raise TryAgainError(f"{place}: a later run replaced these rows; run this again")
+        if opened is not None and any((opened.transaction_version(name) or 0) > no for name, no in numbers.items()):
+            raise TryAgainError(f"{place}: a later run replaced these rows; run this again")
         new = rows if isinstance(rows, pa.Table) else rows()
         _write(opened or place, table, new, where, marks)
 
@@ -361,7 +361,7 @@ def _answer(root: str, sql: str, tables: Mapping[Table, Sequence[Part] | None]) 
             parts = [Part(location(root, table), "TRUE")] if given is None else given
             selects = []
             for number, part in enumerate(parts):
-                if given is not None or _is_there(root, table):
+                if given is not None or is_written(root, table):
                     opened = open_at(part.place)
                     name = f"{_noun(table)}_{number}"
                     engine.register(name, opened)
@@ -414,12 +414,13 @@ def open_table(root: str, table: Table) -> DeltaTable | None:
     """The table, or None where no job of the root has had rows for it; raises `InputError` where the root has no tables."""
     place = location(root, table)
     try:
-        return open_at(place) if _is_there(root, table) else None
+        return open_at(place) if is_written(root, table) else None
     except (DeltaError, OSError) as error:
         raise PlaceError(f"{place}: cannot be read: {stores.reason(error)}") from error
 
 
-def _is_there(root: str, table: Table) -> bool:
+def is_written(root: str, table: Table) -> bool:
+    """Whether a job of the root has had rows for *table*; raises `InputError` where the root has no tables."""
     check_format(root)
     if exists(root, table):
         return True

@@ -209,8 +209,7 @@ class Run:
             self.rows[table] = self.rows.get(table, 0) + rows
 
     def _store(self, table: Table, staged: _Staged) -> None:
-        rows = pa.concat_tables(staged.held)
-        staged.held = []
+        rows, staged.held = pa.concat_tables(staged.held), []
         if len(rows):
             self._stage(table).add(rows)
             staged.is_stored = True
@@ -310,18 +309,11 @@ class Run:
             if delta_files.exists(self.root, table):
                 delta_files.delete_rows(self.root, table, where)
             return
-        parts = self._own_parts_or_none(table)
-        rows = bind(delta_files.read_part, table, parts) if parts is not None else self._held(table)
+        held = staged.held if staged is not None else []
+        parts = self.own_parts(table) if staged is not None and staged.is_stored else []
+        rows = bind(delta_files.read_part, table, parts[0]) if parts else _joined(table, held)
         claims = {f"slotscope {job} {self.name}": self._number for job in self._jobs}
         delta_files.commit_rows(self.root, table, rows, where, claims)
-
-    def _own_parts_or_none(self, table: Table) -> Part | None:
-        staged = self._staged.get(table)
-        return next(iter(self.own_parts(table)), None) if staged is not None and staged.is_stored else None
-
-    def _held(self, table: Table) -> pa.Table:
-        staged = self._staged.get(table)
-        return pa.concat_tables(staged.held) if staged and staged.held else arrow_schema(table).empty_table()
 
     def _closed(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The rows of silver/runs about the snapshot once this run is complete."""
@@ -407,6 +399,10 @@ def program_version() -> str:
         return version("slotscope")
     except PackageNotFoundError:  # the code came in a zip
         return "unknown (not installed)"
+
+
+def _joined(table: Table, rows: Sequence[pa.Table]) -> pa.Table:
+    return pa.concat_tables(rows) if rows else arrow_schema(table).empty_table()
 
 
 def _ended(row: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial as bind
+from functools import reduce
 from itertools import chain
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from schemas.table import Table
 from slotscope.runtime.spark.session import is_one_process, running_session
 from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage import stores
-from slotscope.runtime.storage.delta_files import Part, location, open_table
+from slotscope.runtime.storage.delta_files import Part, is_written, location
 from slotscope.runtime.storage.row_tables import table_arrow
 from slotscope.runtime.storage.runs import HELD_ROWS_MAX, Run, Stage
 
@@ -40,10 +41,7 @@ def read(spark: SparkSession, table: Table, root: str) -> DataFrame:
 
     Raises `InputError` where the root has no tables.
     """
-    there = open_table(root, table)
-    if there is None:
-        return spark.createDataFrame([], spark_schema(table.schema))
-    return read_parts(spark, table, [Part(location(root, table), "TRUE")])
+    return read_parts(spark, table, [Part(location(root, table), "TRUE")] if is_written(root, table) else [])
 
 
 def read_snapshot(spark: SparkSession, table: Table, root: str, name: str) -> DataFrame:
@@ -54,15 +52,13 @@ def read_snapshot(spark: SparkSession, table: Table, root: str, name: str) -> Da
 def read_parts(spark: SparkSession, table: Table, parts: Sequence[Part]) -> DataFrame:
     """The rows of several *parts*, see `Run.parts`."""
     fields = spark_schema(table.schema).fields
-    rows = spark.createDataFrame([], spark_schema(table.schema))
-    for number, part in enumerate(parts):
+    frames = []
+    for part in parts:
         stored = spark.read.format("delta").load(stores.spark_uri(part.place)).where(_in_spark(part.where))
         known = set(stored.columns)
-        mine = stored.select(
-            *(F.col(f.name) if f.name in known else F.lit(None).cast(f.dataType).alias(f.name) for f in fields)
-        )
-        rows = rows.unionByName(mine) if number else mine
-    return rows
+        columns = (F.col(f.name) if f.name in known else F.lit(None).cast(f.dataType).alias(f.name) for f in fields)
+        frames.append(stored.select(*columns))
+    return reduce(DataFrame.unionByName, frames) if frames else spark.createDataFrame([], spark_schema(table.schema))
 
 
 def _in_spark(where: str) -> str:
