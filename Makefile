@@ -57,8 +57,8 @@ $(VENV)/.compiled: $(SET_UP)
 	-@$(BIN)/slotscope setup >/dev/null
 	@touch $@
 
-lint: $(SET_UP) ## ruff: rules and format
-	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --check --quiet . && echo "ruff: nothing to say"
+lint: $(SET_UP) ## ruff (rules and format) and codespell
+	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --check --quiet . && $(BIN)/codespell && echo "lint: no findings"
 
 types: $(SET_UP) ## mypy
 	@$(BIN)/mypy
