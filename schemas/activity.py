@@ -1,4 +1,4 @@
-"""What slots do over time, as servers and clients tell it: the table, and the samples that tasks pass on."""
+"""Activity of slots over time: the table, and the rows of samples that tasks return."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from schemas.table import DOUBLE, INTEGER, LONG, TEXT, optional, required, snaps
 
 SLOT_ACTIVITY = snapshot_table(
     "silver/slot_activity",
-    "Operations, CPU time, traffic and counts of every slot, several windows combined into one figure.",
+    "Operations, CPU time, traffic and counts of every slot, combined over several windows.",
     [
         required("metric", TEXT, "ops, cpu_usec, network_bytes_in or _out (a second), keys, memory_bytes"),
         required("slot", INTEGER, "0 to 16383"),
         required("value", DOUBLE, "combined over the windows"),
-        required("windows", INTEGER, "windows that it was measured in"),
-        required("restarted", INTEGER, "windows left out because the slot's counter began again at 0"),
+        required("windows", INTEGER, "windows with a measurement"),
+        required("restarted", INTEGER, "windows left out because the counter restarted at 0"),
         optional("combined", TEXT, "last, mean, p95 or ewma"),
     ],
     key=("metric", "slot"),
@@ -36,4 +36,4 @@ SLOT_SAMPLES = pa.schema(
         pa.field("reason", TEXT),
     ]
 )
-"""What a task reads from a file; not a table on disk.  *ts_ns* of a file without times is the number of the file."""
+"""Arrow schema of the samples of one file, no table on disk.  *ts_ns* of a file without times is its number."""

@@ -46,10 +46,10 @@ WRITTEN_BY: Final[dict[str, tuple[Table, ...]]] = {
     "replication-replay": (replication.RESYNCS, replication.REPLICATION_LINKS, replication.REPLICATION_OFFSETS, bronze.BAD_RECORDS),
     "simulate": (simulation.SIMULATED_QUANTILES, simulation.SIMULATED_RUNS, simulation.SIMULATED_SHARDS),
 }  # fmt: skip
-"""What each job writes, the tables that are its own before those that it shares with jobs above it."""
+"""Tables by job, its own ones before those shared with jobs above it."""
 
 OF_ALL: Final = (runs.RUNS, runs.CLUSTERS)
-"""What every job writes."""
+"""Tables that every job writes."""
 
 TABLES: Final[tuple[Table, ...]] = (
     *dict.fromkeys(table for tables in WRITTEN_BY.values() for table in tables),
@@ -59,7 +59,7 @@ TABLES: Final[tuple[Table, ...]] = (
 
 
 def writers(table: Table) -> list[str]:
-    """The jobs that write *table*."""
+    """Return the jobs that write *table*, its main writer first."""
     if table in OF_ALL:
         return list(WRITTEN_BY)
     return [job for job, tables in WRITTEN_BY.items() if table in tables]

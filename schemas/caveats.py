@@ -1,4 +1,4 @@
-"""What a person must know before trusting figures, as tables keep it: severity, code, words, and what it is about."""
+"""Warnings in tables: severity, code, text and subject."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schemas.table import fields_of, optional, required, several
 
 
 class Code(StrEnum):
-    """Which caveat it is."""
+    """Code of a warning."""
 
     # of the key space
     BAD_RECORDS = "bad_records"
@@ -83,35 +83,35 @@ class Code(StrEnum):
 
 
 class Caveat(NamedTuple):
-    """One of them; *subject* is the file, node or load that it is about, None for all."""
+    """A warning; *subject* is a file, node or load, None for all."""
 
     severity: Annotated[Severity, "error, warning or note"]
-    code: Annotated[Code, "which warning it is"]
-    text: Annotated[str, "the warning in words"]
-    subject: Annotated[str | None, "the file, node or load that it is about; null: all of them"] = None
+    code: Annotated[Code, "warning code"]
+    text: Annotated[str, "text"]
+    subject: Annotated[str | None, "file, node or load; null: all"] = None
 
     @classmethod
     def of(cls, severity: str, code: str, text: str, subject: str | None = None) -> Caveat:
-        """A caveat from the columns of a row."""
+        """Build a caveat from the columns of a row."""
         return cls(Severity(severity), Code(code), text, subject)
 
     @classmethod
     def error(cls, code: Code, text: str, subject: str | None = None) -> Caveat:
-        """What makes figures wrong."""
+        """Build an error: figures are wrong."""
         return cls(Severity.ERROR, code, text, subject)
 
     @classmethod
     def warning(cls, code: Code, text: str, subject: str | None = None) -> Caveat:
-        """What may make figures wrong."""
+        """Build a warning: figures may be wrong."""
         return cls(Severity.WARNING, code, text, subject)
 
     @classmethod
     def note(cls, code: Code, text: str, subject: str | None = None) -> Caveat:
-        """What is worth knowing."""
+        """Build a note."""
         return cls(Severity.NOTE, code, text, subject)
 
     def columns(self) -> tuple[str, str, str, str | None]:
-        """The columns of its row."""
+        """Return the columns of its row."""
         return self.severity.value, self.code.value, self.text, self.subject
 
 
@@ -119,5 +119,5 @@ CAVEAT = pa.struct(fields_of(Caveat))
 
 
 def caveats(about: str, *, always: bool = True) -> pa.Field:
-    """The column of caveats of a table."""
+    """Return the column `warnings` of a table."""
     return (required if always else optional)("warnings", several(CAVEAT), about)

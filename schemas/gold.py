@@ -1,4 +1,4 @@
-"""Tables that answer a question."""
+"""Gold tables of key spaces: load per master, big keys, hash tags, prefixes, types, sizes, expiry, access."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ NODE_LOAD = snapshot_table(
     "gold/node_load",
     "Load of every master and its share of the whole.",
     [
-        optional("node_id", TEXT, "master; null if no topology was given"),
+        optional("node_id", TEXT, "master; null without a topology"),
         optional("address", TEXT, "host:port"),
         required("slots", INTEGER, "slots the node owns"),
         required("keys", LONG, "keys it holds"),
-        optional("serialized_bytes", LONG, "bytes in the dumps"),
-        optional("memory_bytes", LONG, "estimated bytes in memory"),
-        optional("expires", LONG, "keys with a time to live"),
-        optional("ops", LONG, "operations, if a key list has them"),
-        required("keys_share", DOUBLE, "of all keys, 0 to 1"),
-        optional("bytes_share", DOUBLE, "of all bytes, 0 to 1"),
-        required("keys_over_mean", DOUBLE, "keys divided by the mean of the masters"),
-        optional("bytes_over_mean", DOUBLE, "bytes divided by the mean of the masters"),
+        optional("serialized_bytes", LONG, "dump bytes"),
+        optional("memory_bytes", LONG, "estimated memory"),
+        optional("expires", LONG, "keys with an expiry"),
+        optional("ops", LONG, "operations, if a key list counts them"),
+        required("keys_share", DOUBLE, "share of all keys"),
+        optional("bytes_share", DOUBLE, "share of all dump bytes"),
+        required("keys_over_mean", DOUBLE, "keys over the mean of all masters"),
+        optional("bytes_over_mean", DOUBLE, "dump bytes over the mean of all masters"),
         PARTIAL,
-        optional("unread_share", DOUBLE, "of its own inputs that could not be read, 0 to 1; null if not known"),
+        optional("unread_share", DOUBLE, "unread share of its own inputs; null if unknown"),
     ],
     key=("node_id",),
 )
 
 BIG_KEYS = snapshot_table(
     "gold/big_keys",
-    "The largest keys of the cluster, of each node, slot and type: by memory, or by bytes of the dump where memory is not known.",
+    "Largest keys of the cluster, of each node, slot and type, by memory (without a model by dump bytes).",
     [
         required("scope", TEXT, "cluster, node, slot or type"),
         required("scope_value", TEXT, "node id, slot number or type; empty for the cluster"),
         required("rank", INTEGER, "1 is the largest in its scope"),
-        optional("node_id", TEXT, "master that holds the key"),
+        optional("node_id", TEXT, "master of the key"),
         *with_texts(KEY_FIELDS),
-        required("source", TEXT, "file the key was read from"),
+        required("source", TEXT, "file of the key"),
         PARTIAL,
     ],
     key=("scope", "scope_value", "rank"),
@@ -45,23 +45,23 @@ BIG_KEYS = snapshot_table(
 _GROUP = [
     required("keys", LONG, "keys counted"),
     optional("serialized_bytes", LONG, "bytes counted"),
-    optional("memory_bytes", LONG, "estimated bytes in memory of those that a model knows"),
-    optional("expires", LONG, "keys with a time to live among them"),
-    required("keys_error", LONG, "the true number is at most this much higher"),
-    required("bytes_error", LONG, "the true bytes are at most this much higher"),
-    optional("memory_error", LONG, "the true bytes in memory are at most this much higher"),
+    optional("memory_bytes", LONG, "estimated memory of keys with a model"),
+    optional("expires", LONG, "keys with an expiry"),
+    required("keys_error", LONG, "upper bound of the undercount"),
+    required("bytes_error", LONG, "upper bound of the undercounted dump bytes"),
+    optional("memory_error", LONG, "upper bound of the undercounted memory"),
 ]
 
 HASH_TAGS = snapshot_table(
     "gold/hash_tags",
-    "The heaviest hash tags, by keys and by memory, or bytes where memory is not known.",
+    "Heaviest hash tags, by keys and by memory (without a model by dump bytes).",
     [
         *with_texts([required("hash_tag", BYTES, "bytes between the braces")]),
         required("slot", INTEGER, "slot of all its keys"),
         optional("node_id", TEXT, "owner of the slot"),
         *_GROUP,
-        required("rank_keys", INTEGER, "1 has the most keys"),
-        required("rank_bytes", INTEGER, "1 has the most bytes in memory, or of the dump where memory is not known"),
+        required("rank_keys", INTEGER, "rank by keys; 1 has most"),
+        required("rank_bytes", INTEGER, "rank by memory, without a model by dump bytes; 1 is the heaviest"),
         PARTIAL,
     ],
     key=("hash_tag",),
@@ -71,13 +71,13 @@ KEY_PREFIXES = snapshot_table(
     "gold/key_prefixes",
     "Keys and bytes below each prefix that ends in a separator, heaviest first.",
     [
-        *with_texts([required("prefix", BYTES, "beginning of the keys, with its last separator")]),
-        required("depth", INTEGER, "number of separators in it"),
+        *with_texts([required("prefix", BYTES, "prefix, including its last separator")]),
+        required("depth", INTEGER, "number of separators"),
         *_GROUP,
         required(
             "rank_bytes",
             INTEGER,
-            "1 has the most bytes within its depth: in memory, or of the dump where memory is not known",
+            "rank within its depth by memory, without a model by dump bytes",
         ),
         PARTIAL,
     ],
@@ -86,14 +86,14 @@ KEY_PREFIXES = snapshot_table(
 
 KEY_TYPES = snapshot_table(
     "gold/key_types",
-    "How many keys of each type every master holds, and what they weigh.",
+    "Keys and bytes by type and master.",
     [
-        optional("node_id", TEXT, "master that holds the keys"),
-        optional("type", TEXT, "as TYPE replies; null for keys of lists that do not say"),
-        required("keys", LONG, "keys of the type, all of them"),
-        optional("serialized_bytes", LONG, "bytes of these keys in the dumps"),
-        optional("memory_bytes", LONG, "estimated bytes in memory of those that a model knows"),
-        optional("expires", LONG, "keys with a time to live among them"),
+        optional("node_id", TEXT, "master of the keys"),
+        optional("type", TEXT, "type as in TYPE; null for key lists without one"),
+        required("keys", LONG, "keys"),
+        optional("serialized_bytes", LONG, "dump bytes"),
+        optional("memory_bytes", LONG, "estimated memory of keys with a model"),
+        optional("expires", LONG, "keys with an expiry"),
         PARTIAL,
     ],
     key=("node_id", "type"),
@@ -101,18 +101,18 @@ KEY_TYPES = snapshot_table(
 
 KEY_SIZES = snapshot_table(
     "gold/key_sizes",
-    "Keys of each type and master by size and by elements, in ranges each of which is twice as wide as the one before.",
+    "Keys by type and master in ranges of size or elements that double.",
     [
-        optional("node_id", TEXT, "master that holds the keys"),
-        optional("type", TEXT, "as TYPE replies; null for keys of lists that do not say"),
+        optional("node_id", TEXT, "master of the keys"),
+        optional("type", TEXT, "type as in TYPE; null for key lists without one"),
         required(
             "measure",
             TEXT,
-            "memory_bytes, serialized_bytes where no model knows the memory, or elements, which strings have none of",
+            "memory_bytes (without a model serialized_bytes), or elements of collections",
         ),
-        required("at_least", LONG, "0, 1, 2, 4, 8 …: the least of the range"),
-        required("keys", LONG, "keys from there to below the double of it"),
-        required("total", LONG, "what they have of the measure together"),
+        required("at_least", LONG, "lower end of the range: 0, 1, 2, 4, 8 …"),
+        required("keys", LONG, "keys in the range"),
+        required("total", LONG, "sum of the measure"),
         PARTIAL,
     ],
     key=("node_id", "type", "measure", "at_least"),
@@ -120,13 +120,13 @@ KEY_SIZES = snapshot_table(
 
 TTL_BUCKETS = snapshot_table(
     "gold/ttl_buckets",
-    "Keys by remaining time to live, counted from the clock of the dump they are in.",
+    "Keys by remaining time to live at the time of their dump.",
     [
-        optional("node_id", TEXT, "master that holds the keys"),
+        optional("node_id", TEXT, "master of the keys"),
         required("bucket", INTEGER, "order of the bucket"),
         required("label", TEXT, "e.g. 1 h to 1 d"),
-        required("keys", LONG, "keys in it"),
-        optional("serialized_bytes", LONG, "bytes of these keys"),
+        required("keys", LONG, "keys"),
+        optional("serialized_bytes", LONG, "dump bytes"),
         PARTIAL,
     ],
     key=("node_id", "bucket"),
@@ -134,7 +134,7 @@ TTL_BUCKETS = snapshot_table(
 
 KEY_USE = snapshot_table(
     "gold/key_use",
-    "Hot, cold and doomed: how often keys are used, memory that nobody touched, memory that expires; of the cluster, each node, slot and prefix.",
+    "Access and expiry: access rate, idle memory, expiring memory by cluster, node, slot and prefix.",
     [
         required("scope", TEXT, "cluster, node, slot or prefix"),
         required("scope_value", BYTES, "node id, slot number or prefix; empty for the cluster"),
@@ -143,31 +143,29 @@ KEY_USE = snapshot_table(
         optional(
             "weight_bytes",
             LONG,
-            "their bytes in memory, or of the dump where memory is not known; so are all bytes of this table",
+            "memory, or dump bytes without a model, like all bytes of this table",
         ),
-        optional(
-            "expires", LONG, "keys with a time to live among them; null, as what follows, where no input knows it"
-        ),
+        optional("expires", LONG, "keys with an expiry; null if no input records it, like the columns below"),
         optional(
             "untouched_1d_bytes",
             LONG,
-            "of keys that nobody touched for a day; null: not recorded (maxmemory-policy is not LRU)",
+            "bytes of keys idle for a day; null without an LRU policy",
         ),
-        optional("untouched_7d_bytes", LONG, "for 7 days"),
-        optional("untouched_30d_bytes", LONG, "for 30 days"),
-        optional("expiring_1h_bytes", LONG, "of keys that expire within an hour of the dump"),
-        optional("expiring_1d_bytes", LONG, "within a day"),
-        optional("expiring_7d_bytes", LONG, "within 7 days"),
-        optional("expiring_bytes", LONG, "of all keys with a time to live"),
+        optional("untouched_7d_bytes", LONG, "bytes of keys idle for 7 days"),
+        optional("untouched_30d_bytes", LONG, "bytes of keys idle for 30 days"),
+        optional("expiring_1h_bytes", LONG, "bytes of keys that expire within an hour of the dump"),
+        optional("expiring_1d_bytes", LONG, "bytes of keys that expire within a day"),
+        optional("expiring_7d_bytes", LONG, "bytes of keys that expire within 7 days"),
+        optional("expiring_bytes", LONG, "bytes of all keys with an expiry"),
         optional(
             "ops_per_s",
             DOUBLE,
-            "accesses a second, estimated from LFU counters; null: not recorded (maxmemory-policy is not LFU)",
+            "accesses a second, estimated from LFU counters; null without an LFU policy",
         ),
         optional(
             "ops_per_s_error",
             DOUBLE,
-            "they are at most this much more by counters that say only so; null: ops_per_s is the least there may be (lfu-decay-time is 2 or more)",
+            "upper bound of the underestimate; null: ops_per_s is a lower bound (lfu-decay-time of 2 or more)",
         ),
         PARTIAL,
     ],

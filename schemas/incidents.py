@@ -1,6 +1,6 @@
-"""Tables of what happened to a cluster: incidents, their steps, findings.
+"""Tables of incidents, their steps, findings, and the states that `follow` reported.
 
-Times stand twice, as in `schemas.history`: as timestamp (UTC, microseconds) and as ``*_ns`` since the epoch.
+Times have two columns, as in `schemas.history`.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ INCIDENTS = snapshot_table(
 
 INCIDENT_STEPS = snapshot_table(
     "gold/incident_steps",
-    "What happened in each incident, one row a step, in order.",
+    "Steps of each incident, in order.",
     fields_of(StepRow),
     key=("incident", "step"),
 )
 
 FINDINGS = snapshot_table(
     "gold/findings",
-    "What should not be, or is worth knowing: broken invariants, contradictions, risks of the layout, costs.",
+    "Broken invariants, contradictions, layout risks and costs.",
     fields_of(FindingRow),
     key=("finding",),
 )
 
 INCIDENT_STATES = snapshot_table(
     "gold/incident_states",
-    "What follow last said of each incident: that it is open, closed, or was withdrawn because later files showed something else.",
+    "Last reported state of each incident in `follow`: open, closed or withdrawn.",
     [
-        required("incident_id", TEXT, "the incident, as in gold/incidents"),
+        required("incident_id", TEXT, "incident, as in gold/incidents"),
         required("state", TEXT, "open, closed or withdrawn"),
-        required("summary", TEXT, "the whole in one sentence, as it was said"),
-        required("page", TEXT, "its page"),
-        *instant("told", "when it was said, by the clock of the follower"),
+        required("summary", TEXT, "summary in one sentence"),
+        required("page", TEXT, "page of the incident"),
+        *instant("told", "time of the report, by the follower's clock"),
         optional(
             "failure",
             TEXT,
-            "why the command or the webhook did not take its closing; null if they did, or there are none",
+            "why the command or webhook failed; null if delivered or not configured",
         ),
-        required("attempts", INTEGER, "how often its closing was told"),
+        required("attempts", INTEGER, "delivery attempts of the closing"),
     ],
     key=("incident_id",),
 )

@@ -1,4 +1,4 @@
-"""Tables of rebalancing plans: what was planned with, what is to move, what it brings, what stands in the way, and what came of it."""
+"""Tables of rebalance plans: inputs, moves, loads before and after, alternatives, execution journal, audits."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from schemas.table import (
     with_texts,
 )
 
-PLAN_ID = required("plan_id", TEXT, "digest of what was planned with and of the plan")
+PLAN_ID = required("plan_id", TEXT, "digest of the plan and its inputs")
 
 
 def _plan_table(name: str, about: str, columns: Iterable[pa.Field], key: tuple[str, ...]) -> Table:
     return Table(name, about, pa.schema([PLAN_ID, CLUSTER, RUN_ID, *columns, PARTIAL]), ("plan_id", *key))
 
 
-def _told(name: str, about: str) -> pa.Field:
+def _optional_by_resource(name: str, about: str) -> pa.Field:
     return optional(name, by_name(DOUBLE), f"{about}, by resource")
 
 
@@ -52,103 +52,103 @@ def _by_resource(name: str, about: str) -> pa.Field:
 
 REBALANCE_PLANS = Table(
     "gold/rebalance_plans",
-    "One row a plan.",
+    "Plans.",
     pa.schema(
         [
             PLAN_ID,
             CLUSTER,
             RUN_ID,
-            required("snapshot_id", TEXT, "newest snapshot that it was made from; none if there was none"),
-            required("created_at", TIME, "when it was first made, UTC"),
+            required("snapshot_id", TEXT, "newest snapshot of its inputs; none without one"),
+            required("created_at", TIME, "creation time"),
             required("verdict", TEXT, "balanced, gain too small, move, or move with not all limits reached"),
-            required("cost", TEXT, "resource of which as little as possible moves"),
-            required("moved_bytes", LONG, "what moves, in the resource of cost"),
-            required("lower_bound_bytes", LONG, "what has to move at least, proven"),
-            optional("gap", DOUBLE, "moved over the bound, less 1; null where nothing has to move"),
+            required("cost", TEXT, "resource to minimize in moves"),
+            required("moved_bytes", LONG, "moved amount of the cost resource"),
+            required("lower_bound_bytes", LONG, "proven minimum"),
+            optional("gap", DOUBLE, "moved over the bound, minus 1; null if nothing has to move"),
             _by_resource("tolerance", "asked for"),
             _by_resource("max_over_mean_before", "heaviest master over its fair share before"),
             _by_resource("max_over_mean_after", "heaviest master over its fair share afterwards"),
-            _by_resource("limits", "what the heaviest master may hold over its fair share"),
-            _by_resource("floors", "proven least that the heaviest master can hold over its fair share"),
-            required("moved_slots", INTEGER, "slots that move"),
+            _by_resource("limits", "limit of the heaviest master over its fair share"),
+            _by_resource("floors", "proven minimum of the heaviest master over its fair share"),
+            required("moved_slots", INTEGER, "moved slots"),
             required("ranges_before", INTEGER, "slot ranges of all masters before"),
             required("ranges_after", INTEGER, "slot ranges of all masters afterwards"),
-            optional("ranges_bound", INTEGER, "slot ranges that there are at least within the limits, proven"),
+            optional("ranges_bound", INTEGER, "proven minimum of slot ranges within the limits"),
             optional(
                 "bytes_budget",
                 DOUBLE,
-                "bytes above the bound that were allowed for fewer slot ranges, as a share of it",
+                "allowed share of bytes above the bound for fewer slot ranges",
             ),
-            required("batches", INTEGER, "batches in which it runs"),
-            required("estimated_s", DOUBLE, "seconds it should take by the model in the document"),
-            required("state_hash", TEXT, "digest of the owners and config epochs it was made for"),
-            required("bad_records", LONG, "records of its inputs that could not be read"),
-            required("document", TEXT, "JSON: everything else that checking and executing it need"),
-            _told("watched_before", "heaviest master over its fair share before, of loads that were not balanced"),
-            _told("watched_after", "the same afterwards"),
-            _told("watched_limits", "the same that they would be allowed, if they were balanced"),
-            _told(
+            required("batches", INTEGER, "batches"),
+            required("estimated_s", DOUBLE, "estimated duration, s, by the model in the document"),
+            required("state_hash", TEXT, "digest of owners and config epochs at planning"),
+            required("bad_records", LONG, "unreadable records of its inputs"),
+            required("document", TEXT, "JSON for checking and execution"),
+            _optional_by_resource(
+                "watched_before", "heaviest master over its fair share before, of resources that were not balanced"
+            ),
+            _optional_by_resource("watched_after", "the same afterwards"),
+            _optional_by_resource("watched_limits", "limits that would apply if balanced"),
+            _optional_by_resource(
                 "capacity_due_s",
-                "seconds after the newest measurement until the first master reaches its capacity if loads grow on as in growth_s (not there: none does; null: not known, no earlier measurement with a date)",
+                "seconds until the first master reaches its capacity at the growth of growth_s; missing: never; null: unknown",
             ),
-            _told("balance_due_s", "the same until the first master is out of balance again"),
-            optional(
-                "growth_s", DOUBLE, "seconds between the two measurements that tell how loads grow; null: not known"
-            ),
-            optional("growth_since", TEXT, "the earlier one: a snapshot, or a plan"),
-            optional("growth_of", several(TEXT), "resources whose growth they tell"),
+            _optional_by_resource("balance_due_s", "seconds until the first master is out of balance again"),
+            optional("growth_s", DOUBLE, "seconds between the two measurements of growth; null: unknown"),
+            optional("growth_since", TEXT, "earlier measurement: snapshot or plan"),
+            optional("growth_of", several(TEXT), "resources with a growth rate"),
             optional(
                 "memory_error",
                 DOUBLE,
-                "share by which memory_bytes of a master may be off (95 of 100 times) where keys of live servers were measured; null: where not",
+                "95 % error share of a master's sampled memory; null if not sampled",
             ),
-            caveats("what to know before trusting it, the gravest first", always=False),
+            caveats("warnings, most severe first", always=False),
             PARTIAL,
         ]
     ),
     key=("plan_id",),
 )
 
-REBALANCE_MOVES = _plan_table("gold/rebalance_moves", "One row a slot that moves.", fields_of(MoveRow), ("slot",))
+REBALANCE_MOVES = _plan_table("gold/rebalance_moves", "Moved slots.", fields_of(MoveRow), ("slot",))
 
 REBALANCE_LOAD = _plan_table(
     "gold/rebalance_load",
-    "Load of every master before and after, one row a resource.",
+    "Load of every master before and after, by resource.",
     fields_of(LoadRow),
     ("node_id", "resource"),
 )
 
 REBALANCE_SLOTS = _plan_table(
     "gold/rebalance_slots",
-    "What was planned with, one row a slot: with the plan's document, all that checking it needs.",
+    "Inputs of the plan by slot; with the document, everything that a check needs.",
     fields_of(SlotRow),
     ("slot",),
 )
 
 REBALANCE_TOLERANCES = _plan_table(
     "gold/rebalance_tolerances",
-    "What other tolerances would cost: balance against bytes, slots, ranges and time.",
+    "Cost of other tolerances in bytes, slots, ranges and time.",
     fields_of(ToleranceRow),
     ("tolerance",),
 )
 
 REBALANCE_CURVE = _plan_table(
     "gold/rebalance_curve",
-    "What other budgets of bytes would give: bytes against slot ranges and slots.",
+    "Slot ranges and slots at other byte budgets.",
     fields_of(CurveRow),
     ("number",),
 )
 
 REBALANCE_HEAVY = _plan_table(
     "gold/rebalance_heavy",
-    "Slots that alone are over a limit, with the hash tags and keys that make them so.",
+    "Slots above a limit on their own, with their heavy hash tags and keys.",
     with_texts(fields_of(HeavyRow)),
     ("slot", "resource", "rank"),
 )
 
 PLAN_STEPS = Table(
     "silver/plan_steps",
-    "Journal of executions: what was about to be done, and what came of it.",
+    "Journal of executions: intended steps and results.",
     pa.schema(fields_of(PlanStepRow)),
     key=("plan_id", "run_id", "seq"),
     of_runs=False,
@@ -156,7 +156,7 @@ PLAN_STEPS = Table(
 
 PLAN_AUDITS = Table(
     "gold/plan_audits",
-    "One row an aspect of an audit, for loads one a resource; an audit of the same plan and source replaces the one before.",
+    "Audits by aspect and resource; a new audit of the same plan and source replaces the old one.",
     pa.schema(fields_of(PlanAuditRow)),
     key=("plan_id", "source", "aspect", "resource"),
     of_runs=False,

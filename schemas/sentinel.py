@@ -1,6 +1,6 @@
-"""Tables of sentinels: what each believed, what it announced, whom it voted for.
+"""Tables of sentinels: views, events, votes.
 
-Times stand twice, as in `schemas.history`: ``*_ns`` are nanoseconds since the epoch, the other column is a timestamp.
+Times have two columns, as in `schemas.history`.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from schemas.table import fields_of, snapshot_table
 
 SENTINEL_VIEWS = snapshot_table(
     "silver/sentinel_views",
-    "What every sentinel believed about every master, replica and other sentinel, and for how long (SCD type 2).",
+    "State of masters, replicas and sentinels in the view of every sentinel, with validity (SCD type 2).",
     fields_of(SentinelViewRow),
     key=("observer", "kind", "master", "name", "valid_from_ns"),
 )
 
 SENTINEL_EVENTS = snapshot_table(
     "silver/sentinel_events",
-    "Every event of every sentinel, as on its own channel.",
+    "Events of sentinels, as on their own channels.",
     fields_of(SentinelEventRow),
     key=("event_id",),
 )
 
 SENTINEL_VOTES = snapshot_table(
     "silver/sentinel_votes",
-    "Who was asked for a vote by whom, and for whom it voted.",
+    "Vote requests and votes of sentinels.",
     fields_of(SentinelVoteRow),
     key=("vote_id",),
 )

@@ -1,4 +1,4 @@
-"""Tables of facts per slot, per file and per snapshot."""
+"""Silver tables of key spaces: load per slot, input files, snapshots."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ SLOT_LOAD = snapshot_table(
     "Load of every slot on every node that owns it or holds keys of it.",
     [
         required("slot", INTEGER, "0 to 16383"),
-        optional("node_id", TEXT, "master that holds the keys; null if no topology was given"),
-        required("keys", LONG, "number of keys"),
-        optional("serialized_bytes", LONG, "bytes in the dump; null if no source knows sizes"),
-        optional(
-            "memory_bytes", LONG, "estimated bytes in memory of the keys that a model knows; null where none applies"
-        ),
-        optional("expires", LONG, "keys with a time to live; null if no source knows"),
-        optional("ops", LONG, "operations, if a key list has them"),
-        optional("owner_id", TEXT, "master that owns the slot in the topology"),
+        optional("node_id", TEXT, "master of the keys; null without a topology"),
+        required("keys", LONG, "keys"),
+        optional("serialized_bytes", LONG, "dump bytes; null if no source has sizes"),
+        optional("memory_bytes", LONG, "estimated memory of keys with a model; null without one"),
+        optional("expires", LONG, "keys with an expiry; null if no source records it"),
+        optional("ops", LONG, "operations, if a key list counts them"),
+        optional("owner_id", TEXT, "owner of the slot in the topology"),
         PARTIAL,
     ],
     key=("slot", "node_id"),
@@ -28,46 +26,46 @@ SLOT_LOAD = snapshot_table(
 
 SOURCES = snapshot_table(
     "silver/sources",
-    "One row an input file: what it is, whose it is, what was found in it.",
+    "Input files: kind, node, content.",
     [
-        required("source", TEXT, "path or address of the file"),
+        required("source", TEXT, "path or URI of the file"),
         required("kind", TEXT, "rdb, text, csv, jsonl, parquet, delta"),
-        optional("node_id", TEXT, "master whose data it holds, null if not known"),
+        optional("node_id", TEXT, "master of the file; null if unknown"),
         required("keys", LONG, "keys read"),
-        required("file_bytes", LONG, "bytes of the file as stored"),
+        required("file_bytes", LONG, "stored bytes of the file"),
         required("facts", pa.map_(TEXT, TEXT), "aux fields, version, checks"),
         PARTIAL,
-        optional("bad_records", LONG, "places of the file that could not be read"),
-        optional("unread_bytes", LONG, "bytes of the file, as stored, that were not read; null if not known"),
-        optional("records", LONG, "keys, or rows, that the file says it holds; null if it does not say"),
-        optional("unread_records", LONG, "of these the ones that could not be read; null if not known"),
-        optional("unread_share", DOUBLE, "of the file that could not be read, 0 to 1; null if not known"),
+        optional("bad_records", LONG, "unreadable places"),
+        optional("unread_bytes", LONG, "stored bytes that were not read; null if unknown"),
+        optional("records", LONG, "keys or rows that the file declares; null if it does not"),
+        optional("unread_records", LONG, "declared records that could not be read; null if unknown"),
+        optional("unread_share", DOUBLE, "unread share of the file; null if unknown"),
     ],
     key=("source",),
 )
 
 SNAPSHOTS = snapshot_table(
     "silver/snapshots",
-    "One row a finished snapshot.",
+    "Finished snapshots.",
     [
-        optional("taken_at", TIME, "latest ctime of the dumps, UTC"),
+        optional("taken_at", TIME, "latest ctime of the dumps"),
         required("keys", LONG, "keys in all inputs"),
-        optional("serialized_bytes", LONG, "bytes of all keys"),
+        optional("serialized_bytes", LONG, "dump bytes of all keys"),
         required("bad_records", LONG, "rows in bronze/bad_records"),
-        caveats("what to know before trusting the figures"),
-        optional("topology", TEXT, "the topology as CLUSTER NODES text, null if none was given"),
-        optional("memory_model", TEXT, "models that memory_bytes is estimated by: redis 7.0, jemalloc-16; null: none"),
+        caveats("warnings about the figures"),
+        optional("topology", TEXT, "topology as CLUSTER NODES text; null without one"),
+        optional("memory_model", TEXT, "memory models, as redis 7.0, jemalloc-16; null without one"),
         optional(
             "memory_exactness",
             TEXT,
-            "model (of the servers that wrote the dumps), named (by --server), nearest (some server has no model: that of the "
-            "nearest version, error not known), partial (some keys are in no figure of memory); null without memory",
+            "model (writers' versions), named (--server), nearest (nearest known version, error unknown) or partial (some "
+            "keys without an estimate); null without a model",
         ),
-        optional("unmeasured_keys", LONG, "keys that no figure of memory holds; null without memory"),
+        optional("unmeasured_keys", LONG, "keys without a memory estimate; null without a model"),
         PARTIAL,
-        optional("file_bytes", LONG, "bytes of all inputs as stored"),
-        optional("unread_bytes", LONG, "of these the ones that were not read; null if not known"),
-        optional("unread_share", DOUBLE, "of all inputs that could not be read, 0 to 1; null if not known"),
-        optional("written_at", TIME, "when this row was written, UTC: by the clock of the job"),
+        optional("file_bytes", LONG, "stored bytes of all inputs"),
+        optional("unread_bytes", LONG, "stored bytes that were not read; null if unknown"),
+        optional("unread_share", DOUBLE, "unread share of all inputs; null if unknown"),
+        optional("written_at", TIME, "time of this row, by the clock of the job"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Tables of simulations: what came of every run, of every shard that lost its master, and how the runs are distributed."""
+"""Tables of simulations: runs, shards that lost their master, and distributions over runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cluster_core.sim.experiment.table_rows import Outcome, ShardOutcome
 from schemas.table import DOUBLE, INTEGER, LONG, TEXT, fields_of, optional, required, snapshot_table
 
 PARAMETERS: list[pa.Field] = [
-    required("profile", TEXT, "server version whose rules the nodes follow"),
+    required("profile", TEXT, "server version of the nodes"),
     required("node_timeout_ms", LONG, "cluster-node-timeout"),
     required("shards", INTEGER, "masters with slots"),
     required("replicas", INTEGER, "replicas of each master; of a recorded cluster on average, rounded"),
@@ -16,20 +16,20 @@ PARAMETERS: list[pa.Field] = [
     required("validity_factor", INTEGER, "cluster-replica-validity-factor"),
     required("migration_barrier", INTEGER, "cluster-migration-barrier"),
     required("fault", TEXT, "crash, power, freeze, zone, partition or none"),
-    required("hit", TEXT, "how many masters, or which zone; empty for a zone by chance"),
+    required("hit", TEXT, "number of masters, or the zone; empty for a random zone"),
     required("delay_ms", DOUBLE, "network delay, one way"),
-    required("clients", INTEGER, "clients that wrote"),
+    required("clients", INTEGER, "writing clients"),
 ]
-"""What a run was made with; equal in the runs of one row of gold/simulated_quantiles."""
+"""Parameters of a run; equal for the runs of one row of gold/simulated_quantiles."""
 
 OUTCOMES: list[pa.Field] = [field for field in fields_of(Outcome) if field.name != "failed_shards"]
 
 SIMULATED_RUNS = snapshot_table(
     "gold/simulated_runs",
-    "One row a simulated run: its parameters, its seed, and what came of it.",
+    "Simulated runs: parameters, seed, results.",
     [
         required("run", LONG, "0, 1, 2 … in the order of the grid"),
-        required("seed", LONG, "with the parameters it gives the run again, event by event"),
+        required("seed", LONG, "seed; with the parameters it repeats the run exactly"),
         *PARAMETERS,
         *OUTCOMES,
     ],
@@ -38,7 +38,7 @@ SIMULATED_RUNS = snapshot_table(
 
 SIMULATED_SHARDS = snapshot_table(
     "gold/simulated_shards",
-    "One row a shard that lost its master in a run.",
+    "Shards that lost their master in a run.",
     [
         required("run", LONG, "row of gold/simulated_runs"),
         *fields_of(ShardOutcome),
@@ -48,19 +48,19 @@ SIMULATED_SHARDS = snapshot_table(
 
 SIMULATED_QUANTILES = snapshot_table(
     "gold/simulated_quantiles",
-    "How a figure is distributed over the runs of equal parameters; runs in which it never came count as known < runs.",
+    "Distribution of a figure over the runs of equal parameters; known < runs where some runs lack it.",
     [
-        required("case", INTEGER, "0, 1, 2 …: the combination of parameters, in the order of the grid"),
+        required("case", INTEGER, "number of the parameter combination, in the order of the grid"),
         *PARAMETERS,
         required("figure", TEXT, "detected_ms, elected_ms, converged_ms, lost, unavailable, bus_bytes or elections"),
         required("runs", LONG, "runs of the case"),
-        required("known", LONG, "runs in which there is a figure"),
-        optional("mean", DOUBLE, "mean over these"),
-        optional("p10", DOUBLE, "a tenth of them is not above"),
-        optional("p50", DOUBLE, "half of them is not above"),
-        optional("p90", DOUBLE, "nine tenths of them are not above"),
-        optional("p99", DOUBLE, "99 of 100 are not above"),
-        optional("worst", DOUBLE, "the greatest"),
+        required("known", LONG, "runs with the figure"),
+        optional("mean", DOUBLE, "mean"),
+        optional("p10", DOUBLE, "10th percentile"),
+        optional("p50", DOUBLE, "median"),
+        optional("p90", DOUBLE, "90th percentile"),
+        optional("p99", DOUBLE, "99th percentile"),
+        optional("worst", DOUBLE, "maximum"),
     ],
     key=("case", "figure"),
 )

@@ -1,4 +1,4 @@
-"""`Table`: everything that is fixed about a Delta table."""
+"""Declaration of Delta tables and their columns.  A column comment is a noun phrase with its unit."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ LONG: Final = pa.int64()
 DOUBLE: Final = pa.float64()
 TIME: Final = pa.timestamp("us", tz="UTC")
 UNSIGNED: Final = pa.decimal128(20, 0)
-"""An unsigned number of 64 bits, as epochs, offsets and module ids are on the wire."""
+"""Unsigned 64-bit number: epochs, offsets and module ids on the wire."""
 _BY_KIND: Final[dict[Kind, pa.DataType]] = {Kind.SMALL: INTEGER, Kind.UNSIGNED: UNSIGNED}
 _BY_TYPE: Final[dict[type, pa.DataType]] = {bool: FLAG, int: LONG, float: DOUBLE, bytes: BYTES, datetime: TIME}
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A Delta table at ``ROOT/<name>``; *name* is ``layer/table``, *key* identifies a row, *about* is its one sentence.
+    """A Delta table at ``ROOT/<name>`` with *name* ``layer/table``, one sentence *about* it, and the *key* of a row.
 
-    Rows *of_runs* belong to a snapshot or plan, whose rows a run replaces in one commit.  Tables with a row a key or message are
-    partitioned.
+    A table *of_runs* has rows of snapshots or plans, which a run replaces in one commit.  Tables with a row a key or
+    message are partitioned by the columns *partition_by*.
     """
 
     name: str
@@ -42,63 +42,66 @@ class Table:
 
     @property
     def named_by(self) -> str:
-        """The column that says what its rows belong to: a snapshot, or a plan."""
+        """First column: id of the snapshot or plan."""
         return str(self.schema.names[0])
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The columns that the run stamps which writes a row."""
+        """Columns that a run fills in for every row."""
         return (self.named_by, "cluster", "run_id") if self.of_runs else ()
 
     @property
     def columns(self) -> list[str]:
-        """Column names in their order."""
+        """Column names, in order."""
         return list(self.schema.names)
 
 
 def several(kind: pa.DataType) -> pa.DataType:
-    """A list of values."""
+    """Return the type of a list without nulls."""
     return pa.list_(pa.field("element", kind, nullable=False))
 
 
 def by_name(kind: pa.DataType) -> pa.DataType:
-    """Values by name."""
+    """Return the type of a map from names to values without nulls."""
     return pa.map_(TEXT, pa.field("value", kind, nullable=False))
 
 
 def required(name: str, kind: pa.DataType, about: str) -> pa.Field:
-    """A column that always has a value; *about* is its comment."""
+    """Return a column that is never null, with the comment *about*."""
     return pa.field(name, kind, nullable=False, metadata={"comment": about})
 
 
 def optional(name: str, kind: pa.DataType, about: str) -> pa.Field:
-    """A column that is null where no source knows the value; *about* is its comment."""
+    """Return a nullable column with the comment *about*."""
     return pa.field(name, kind, nullable=True, metadata={"comment": about})
 
 
 def snapshot_table(
     name: str, about: str, columns: Iterable[pa.Field], key: tuple[str, ...] = (), *, is_large: bool = False
 ) -> Table:
-    """A table in which every snapshot has rows of its own, identified by *key*; a *large* one is partitioned by snapshot."""
+    """Return a table with rows per snapshot, identified by *key* within it; a large one is partitioned by snapshot."""
     partition_by = ("snapshot_id",) if is_large else ()
     schema = pa.schema([SNAPSHOT_ID, CLUSTER, RUN_ID, *columns])
     return Table(name, about, schema, ("snapshot_id", *key), partition_by=partition_by)
 
 
 def instant(name: str, about: str, *, always: bool = True, name_ns: str = "") -> list[pa.Field]:
-    """A time as timestamp *name* and as nanoseconds, called *name*_ns where *name_ns* does not say otherwise."""
+    """Return a timestamp column *name* and a column of nanoseconds, named *name_ns* or else *name* with ``_ns``."""
     field = required if always else optional
     ns = field(name_ns or f"{name}_ns", LONG, f"{about}; ns since the epoch")
     return [field(name, TIME, about), ns]
 
 
 def fields_of(row: type) -> list[pa.Field]:
-    """The columns that a row of the core declares (`cluster_core.columns`); a time in two forms, see `instant`."""
+    """Return the columns of a row type of the core (`cluster_core.columns`), times twice as in `instant`."""
     return [field for column in columns_of(row) for field in _fields(column)]
 
 
 def side_by_side(rows: Iterable[type]) -> list[pa.Field]:
-    """The columns of all *rows*, each once and nullable, times as nanoseconds only: what a task returns that makes rows of several."""
+    """Return the union of the columns of several row types, nullable, times as nanoseconds only.
+
+    Tasks that return rows of several types use it as their schema.
+    """
     found: dict[str, pa.Field] = {}
     for field in (field for row in rows for field in fields_of(row) if field.type != TIME):
         found.setdefault(field.name, pa.field(field.name, field.type))
@@ -124,20 +127,20 @@ def _data_type(kind: Any) -> pa.DataType:
 
 
 SNAPSHOT_ID = required("snapshot_id", TEXT, "name of the snapshot")
-CLUSTER = optional("cluster", TEXT, "cluster that it is of; null where none was named, and no node id was known")
-RUN_ID = required("run_id", TEXT, "run that wrote it, see silver/runs")
+CLUSTER = optional("cluster", TEXT, "cluster of the row; null without a name and known node ids")
+RUN_ID = required("run_id", TEXT, "run that wrote the row, see silver/runs")
 PARTIAL = optional(
     "partial",
     FLAG,
-    "whether something of the snapshot's inputs could not be read: sums are then too small, ranks and shares may be wrong",
+    "some input was unreadable: sums are too small, ranks and shares may be wrong",
 )
 
 
 def with_texts(fields: Iterable[pa.Field]) -> list[pa.Field]:
-    """*fields* with a text column behind each that holds bytes: ``NAME_text``, escaped as reports show it (`slotscope.runtime.text.shown`)."""
+    """Return *fields* with a text column ``NAME_text`` after each column of bytes, escaped by `slotscope.runtime.text.shown`."""
     found: list[pa.Field] = []
     for field in fields:
         found.append(field)
         if field.type == BYTES:
-            found.append(optional(f"{field.name}_text", TEXT, f"{field.name} as text, escaped as in the reports"))
+            found.append(optional(f"{field.name}_text", TEXT, f"{field.name} as escaped text"))
     return found

@@ -9,9 +9,9 @@ from slotscope.sql.view import View
 HISTORY_VIEWS: Final = (
     View(
         "node_addresses",
-        "The last address at which each node was known to anybody.",
+        "Last known address of each node.",
         ("node_views",),
-        {"snapshot_id": "", "node_id": "", "address": "ip:port, the last that any observer believed"},
+        {"snapshot_id": "", "node_id": "", "address": "ip:port, last one in any view"},
         """
 SELECT snapshot_id, node_id, max_by(concat(ip, ':', CAST(port AS STRING)), valid_from_ns) AS address
 FROM node_views
@@ -21,7 +21,7 @@ GROUP BY snapshot_id, node_id
     ),
     View(
         "node_views_at",
-        "What every observer believed about every node at one moment: what CLUSTER NODES would have said.",
+        "State of every node in the view of every observer at one moment, as in CLUSTER NODES.",
         ("node_views",),
         dict.fromkeys(
             (
@@ -51,7 +51,7 @@ WHERE valid_from <= moment AND (valid_to IS NULL OR valid_to > moment)
     ),
     View(
         "slot_owners_at",
-        "Who owned which slots at one moment: as each observer believed, and, with an empty observer, as all agreed.",
+        "Slot owners at one moment, in the view of each observer and (empty observer) where all agreed.",
         ("slot_owners",),
         dict.fromkeys(
             ("snapshot_id", "observer", "first_slot", "last_slot", "owner", "owners", "valid_from", "valid_to"), ""
@@ -65,13 +65,13 @@ WHERE valid_from <= moment AND (valid_to IS NULL OR valid_to > moment)
     ),
     View(
         "outages",
-        "When slots, or a master that sentinels watch, were out of service: each failover once, and each failure that none ended.",
+        "Outages of slots, or of masters under Sentinel: each failover, and each failure without one.",
         ("incidents",),
         {
             **dict.fromkeys(("snapshot_id", "incident", "kind", "variant", "subject", "subject_address"), ""),
             **dict.fromkeys(("winner_address", "slot_count", "slots", "started_at"), ""),
-            "outage_ms": "from the last sign of life to the new master's win, or to the return; null if the capture ends before",
-            "is_over": "whether somebody served again before the capture ends",
+            "outage_ms": "ms from the last sign of life to the promotion or return; null if the capture ends before",
+            "is_over": "whether service returned before the capture ends",
             "rests_on_gap": "",
             "summary": "",
         },
@@ -85,14 +85,14 @@ WHERE kind IN ('failure', 'failover') AND (slot_count > 0 OR incident_id LIKE 's
     ),
     View(
         "why_no_failover",
-        "Failures that no failover ended, one row for each thing that kept a replica from taking over.",
+        "Failures without a failover, one row a reason.",
         ("incidents", "incident_steps"),
         {
             **dict.fromkeys(("snapshot_id", "incident", "subject", "subject_address", "slot_count", "started_at"), ""),
-            "hindrance": "kind of the step: no-replica, barred, voter-gone, election-stalled, none-chosen ...; null: none is known",
-            "actor": "node that it holds for",
-            "at_ms": "since the incident began",
-            "why": "the step in plain words; null where the evidence does not tell",
+            "hindrance": "reason: no-replica, barred, voter-gone, election-stalled, none-chosen …; null if unknown",
+            "actor": "node with this reason",
+            "at_ms": "ms since the start of the incident",
+            "why": "explanation; null if unknown",
         },
         """
 SELECT
@@ -109,15 +109,15 @@ WHERE failed.kind = 'failure' AND (failed.slot_count > 0 OR failed.incident_id L
     ),
     View(
         "election_votes",
-        "How every voting master answered each request for its vote; replicas, which have none, are left out.",
+        "Answers of voting masters to vote requests; replicas have no vote and are left out.",
         ("votes", "node_addresses"),
         {
             **dict.fromkeys(("snapshot_id", "epoch", "candidate"), ""),
-            "candidate_address": "its ip:port; null if nobody knew it",
+            "candidate_address": "its ip:port; null if unknown",
             "voter": "",
-            "voter_address": "its ip:port; null if nobody knew it",
+            "voter_address": "its ip:port; null if unknown",
             **dict.fromkeys(("asked", "answered", "granted"), ""),
-            "refusal": "why it gave no vote; null where it gave one",
+            "refusal": "reason of a refusal; null for a vote",
         },
         """
 SELECT

@@ -1,4 +1,4 @@
-"""Views of what keys weigh and where they lie."""
+"""Views of the key space: load per master, big keys, hash tags, prefixes, growth."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Final
 
 from slotscope.sql.view import View
 
-_NEW_SNAPSHOT = {"snapshot_id": "the newest snapshot of a cluster"}
-_GROWN = "; null where it is not among the listed of one of them"
+_NEW_SNAPSHOT = {"snapshot_id": "newest snapshot of the cluster"}
+_GROWN = "; null where one snapshot does not list the prefix"
 
 LOAD_VIEWS: Final = (
     View(
         "snapshot_order",
-        "Finished snapshots of the key space, oldest first, each cluster by itself.",
+        "Finished snapshots in order of time, per cluster.",
         ("snapshots",),
         {
-            "place": "1 is the oldest of its cluster: by time of the dumps, then by when the snapshot was written",
-            "is_newest": "whether it is the last of its cluster",
+            "place": "position in its cluster, 1 is the oldest: by time of the dumps, then time of writing",
+            "is_newest": "whether it is the newest of its cluster",
             **dict.fromkeys(
                 ("snapshot_id", "cluster", "taken_at", "written_at", "keys", "serialized_bytes", "partial"), ""
             ),
@@ -44,7 +44,7 @@ FROM (
                 ("taken_at", "node_id", "address", "slots", "keys", "serialized_bytes", "memory_bytes"), ""
             ),
             **dict.fromkeys(("expires", "ops", "keys_share", "bytes_share", "keys_over_mean", "bytes_over_mean"), ""),
-            "memory_over_mean": "memory divided by the mean of the masters; null where it is not known",
+            "memory_over_mean": "memory over the mean of all masters; null without a model",
             "partial": "",
         },
         """
@@ -60,12 +60,12 @@ JOIN snapshot_order AS newest ON newest.snapshot_id = loads.snapshot_id AND newe
     ),
     View(
         "key_types_now",
-        "How many keys of each type the newest snapshot has, and what they weigh.",
+        "Keys and bytes by type in the newest snapshot.",
         ("key_types", "snapshot_order"),
         {
             **_NEW_SNAPSHOT,
             **dict.fromkeys(("type", "keys", "serialized_bytes", "memory_bytes", "expires"), ""),
-            "keys_share": "of all keys of the snapshot, 0 to 1",
+            "keys_share": "share of all keys of the snapshot",
         },
         """
 SELECT
@@ -79,15 +79,15 @@ GROUP BY types.snapshot_id, type
     ),
     View(
         "prefix_types",
-        "How many keys of each type lie below each prefix, exactly; of snapshots that were made with --keep-keys.",
+        "Exact numbers of keys by prefix and type, of snapshots with --keep-keys.",
         ("keys",),
         {
             "snapshot_id": "",
-            "prefix_text": "beginning of the keys up to their first colon, as text; empty for keys without one",
+            "prefix_text": "prefix up to the first colon, as text; empty for keys without one",
             "type": "",
-            "keys": "keys of that type below it",
-            "serialized_bytes": "bytes of these keys",
-            "memory_bytes": "estimated bytes in memory of those that a model knows",
+            "keys": "keys of the type below the prefix",
+            "serialized_bytes": "dump bytes",
+            "memory_bytes": "estimated memory of keys with a model",
         },
         """
 SELECT
@@ -99,11 +99,11 @@ GROUP BY snapshot_id, regexp_extract(key_text, '^([^:]*:)', 1), type
     ),
     View(
         "biggest_keys",
-        "The biggest keys of the newest snapshot, among those that gold/big_keys lists: by memory, where it is known.",
+        "Biggest keys of the newest snapshot in gold/big_keys.",
         ("big_keys", "snapshot_order"),
         {
             **_NEW_SNAPSHOT,
-            "rank": "1 is the biggest: by memory, where no model knows it by bytes in the dump",
+            "rank": "rank by memory, without a model by dump bytes; 1 is the biggest",
             **dict.fromkeys(
                 ("db", "key_text", "key", "type", "encoding", "elements", "memory_bytes", "serialized_bytes"), ""
             ),
@@ -127,7 +127,7 @@ FROM (
     ),
     View(
         "heaviest_hash_tags",
-        "The hash tags of the newest snapshot with most memory, or bytes: each ties all its keys to one slot.",
+        "Heaviest hash tags of the newest snapshot; all keys of a tag share one slot.",
         ("hash_tags", "snapshot_order"),
         {
             **_NEW_SNAPSHOT,
@@ -138,7 +138,7 @@ FROM (
                 ),
                 "",
             ),
-            "keys_share": "of all keys of the snapshot, 0 to 1",
+            "keys_share": "share of all keys of the snapshot",
             "rank_bytes": "",
             "partial": "",
         },
@@ -154,24 +154,24 @@ JOIN snapshot_order AS newest ON newest.snapshot_id = tags.snapshot_id AND newes
     ),
     View(
         "prefix_growth",
-        "How keys and bytes below each listed prefix grew from one snapshot to any later one.",
+        "Growth of keys and bytes below each listed prefix between two snapshots.",
         ("key_prefixes", "snapshot_order"),
         {
-            "snapshot_before": "the earlier snapshot",
-            "snapshot_after": "the later one",
-            "snapshots_apart": "1: the very next",
+            "snapshot_before": "earlier snapshot",
+            "snapshot_after": "later snapshot",
+            "snapshots_apart": "distance in snapshots; 1: adjacent",
             **dict.fromkeys(("prefix_text", "prefix", "depth"), ""),
-            "keys_before": "keys in the earlier snapshot; null where the prefix is not among its listed ones",
-            "keys_after": "keys in the later snapshot; null where the prefix is not among its listed ones",
-            "keys_grown": f"keys after less keys before{_GROWN}",
-            "bytes_before": "bytes in the earlier snapshot; null where the prefix is not among its listed ones",
-            "bytes_after": "bytes in the later snapshot; null where the prefix is not among its listed ones",
-            "bytes_grown": f"bytes after less bytes before{_GROWN}",
-            "memory_before": "bytes in memory in the earlier snapshot; null where the prefix is not among its listed ones, or memory is not known",
-            "memory_after": "bytes in memory in the later snapshot; null where the prefix is not among its listed ones, or memory is not known",
-            "memory_grown": f"bytes in memory after less those before{_GROWN}, or memory is not known",
-            "keys_error": "the true growth is at most this much more or less",
-            "bytes_error": "the true growth is at most this much more or less",
+            "keys_before": "keys in the earlier snapshot; null if not listed there",
+            "keys_after": "keys in the later snapshot; null if not listed there",
+            "keys_grown": f"growth of keys{_GROWN}",
+            "bytes_before": "dump bytes in the earlier snapshot; null if not listed there",
+            "bytes_after": "dump bytes in the later snapshot; null if not listed there",
+            "bytes_grown": f"growth of dump bytes{_GROWN}",
+            "memory_before": "memory in the earlier snapshot; null if not listed there or without a model",
+            "memory_after": "memory in the later snapshot; null if not listed there or without a model",
+            "memory_grown": f"growth of memory{_GROWN} or without a model",
+            "keys_error": "bound of the error of the growth",
+            "bytes_error": "bound of the error of the growth",
         },
         """
 WITH pairs AS (

@@ -9,15 +9,15 @@ from slotscope.sql.view import View
 PLAN_VIEWS: Final = (
     View(
         "plan_promises",
-        "What each plan promises of each load, what was measured after it was carried out, and what it costs.",
+        "Promised and measured balance of each plan by resource, with its cost.",
         ("rebalance_plans", "rebalance_load", "plan_audits"),
         {
             **dict.fromkeys(("plan_id", "created_at", "snapshot_id", "verdict", "resource", "balanced"), ""),
             "over_fair_before": "heaviest master over its fair share before",
-            "over_fair_promised": "the same afterwards, as planned",
-            "over_fair_measured": "the same as audit-plan measured it; null if it did not",
+            "over_fair_promised": "heaviest master over its fair share afterwards, as planned",
+            "over_fair_measured": "heaviest master over its fair share afterwards, as measured by audit-plan; null without an audit",
             "kept": "",
-            "audited_by": "what was measured: cluster HOST:PORT or snapshot NAME; null if nothing was",
+            "audited_by": "source of the audit: cluster HOST:PORT or snapshot NAME; null without an audit",
             **dict.fromkeys(
                 ("cost", "moved_bytes", "lower_bound_bytes", "moved_slots", "ranges_before", "ranges_after"), ""
             ),
@@ -41,18 +41,18 @@ LEFT JOIN plan_audits AS audits ON audits.plan_id = plans.plan_id AND audits.asp
     ),
     View(
         "plan_moves",
-        "What each plan moves from whom to whom: one row for each run of neighbouring slots of a batch.",
+        "Moves of each plan, one row a run of adjacent slots in a batch.",
         ("rebalance_moves", "rebalance_load"),
         {
             "plan_id": "",
             "batch": "",
-            "source_address": "host:port of the master that gives them away",
-            "target_address": "host:port of the master that gets them",
+            "source_address": "host:port of the source master",
+            "target_address": "host:port of the target master",
             "first_slot": "first slot of the run",
             "last_slot": "last slot of the run",
-            "slots": "slots in it",
-            "keys": "keys that move; null where no source counts keys",
-            "bytes": "bytes that move; null where no source knows sizes",
+            "slots": "slots in the run",
+            "keys": "moved keys; null if no source counts keys",
+            "bytes": "moved bytes; null if no source has sizes",
             "source": "",
             "target": "",
         },

@@ -1,12 +1,11 @@
-"""`docs/tables.md`: every table and view with its columns, made from what the schemas and views say; `python -m slotscope.sql.reference`."""
+"""The page `docs/tables.md`, generated from schemas and views: ``python -m slotscope.sql.reference``."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from textwrap import fill
 from typing import Final
-
-import pyarrow as pa
 
 from schemas.catalogue import OF_ALL, TABLES, WRITTEN_BY, writers
 from schemas.table import Table
@@ -14,52 +13,50 @@ from slotscope.runtime.answer import Answer
 from slotscope.runtime.spark.spark_schema import spark_type
 from slotscope.runtime.storage.delta_files import exists
 from slotscope.sql.view import View
-from slotscope.sql.views import VIEWS, column_comments, sql_name
+from slotscope.sql.views import VIEWS, sql_name
 
 _INTRODUCTION: Final = """\
 # Tables and views
 
-Made by `make docs` from `schemas/` and `slotscope/sql/`. [cookbook.md](cookbook.md) shows how to ask them.
+Made by `make docs` from `schemas/` and `slotscope/sql/`. The [cookbook](cookbook.md) has queries.
 
-Tables are Delta tables at `ROOT/LAYER/NAME`: bronze is what was read, silver what follows from it, gold what answers a question. In SQL a
-table goes by its last name; a table that never had rows is not there.
-
-**Any Delta reader can trust a table.** A job replaces the rows of its snapshot (or plan) in one commit a table: at every version of every
-table the rows of one `snapshot_id` are those of one complete run. While a cluster is followed, or a replay is continued, a commit adds final
-rows and replaces open ones. To pin several tables to one run, join them on `run_id`. `silver/runs` is written last: an audit of jobs, versions,
-inputs, rows and checks; a run that was killed stays `running` there, and the next run of that snapshot, or `slotscope maintain`, ends it.
+Delta tables lie at `ROOT/LAYER/NAME`: bronze holds raw records, silver facts derived from them,
+gold answers. In SQL a table has its last name. A table is created with its first rows.
 
 ```sql
--- DuckDB; in Spark: spark.read.format("delta").load("ROOT/gold/node_load"), in polars: polars.read_delta(...)
+-- DuckDB; in Spark: spark.read.format("delta").load("ROOT/gold/node_load"); polars: read_delta(...)
 SELECT snapshot_id, sum(keys) AS keys FROM delta_scan('ROOT/gold/node_load') GROUP BY ALL
 ```
 
-Tables keep 30 days of history (`slotscope maintain --log-retention-days N`; `DESCRIBE HISTORY`, time travel as far as replaced files are
-still there, `--retention-hours`). Gold tables have a change data feed: a downstream `spark.readStream.format("delta")` reads it with
-`.option("readChangeFeed", "true")`; without the feed, `.option("skipChangeCommits", "true")` survives rewrites and leaves them out. delta-rs
-makes all commits, by conditional put on object stores, so any number of jobs may write to one root. Tables with a row a key or message are
-partitioned by `snapshot_id`; the files of others hold neighbouring snapshots, which readers skip by statistics.
+**Any Delta reader sees whole snapshots.** A job replaces the rows of its snapshot (or plan) in one
+commit a table. `follow` and continued replays add final rows and replace open ones. To pin several
+tables to one run, join them on `run_id`. `silver/runs` is the audit of jobs and is written last. A
+killed run stays `running` there until the next run of that snapshot, or `slotscope maintain`.
 
-Times are UTC;
-columns with `_ns` have the same time in nanoseconds. Names of keys, prefixes and hash tags are bytes; the column behind each, with
-`_text`, is the same as text, with what is no text escaped.
+Tables keep 30 days of history for time travel (`slotscope maintain --log-retention-days N`). Gold
+tables have a change data feed (`readChangeFeed`); readers without it set `skipChangeCommits`. Any
+number of jobs may write one root: delta-rs commits by conditional put. Tables with a row a key or
+message are partitioned by `snapshot_id`.
+
+Not listed below:
+
+- Every table with snapshots starts with `snapshot_id` (plans: `plan_id`), `cluster` and `run_id`.
+- `partial` marks rows of inputs that could not be read in full: sums are too small.
+- Names of keys, prefixes and hash tags are bytes. `NAME_text` beside each is escaped text.
+- Times are UTC. `NAME_ns` beside a timestamp `NAME` is nanoseconds since the epoch.
+
+Names end in their unit: `_bytes`, `_ms`, `_ns`, `_s`, `_share` (0 to 1), `_over_mean` (a ratio).
 """
-_UNITS: Final = (
-    ("_bytes", "bytes"), ("_ms", "ms"), ("_ns", "ns"), ("_s", "s"), ("_seconds", "s"), ("_share", "0 to 1"), ("_over_mean", "×"), ("_grown", ""),
-)  # fmt: skip
-_WHOLE_NAMES: Final = {"bytes": "bytes", "seconds": "s", "share": "0 to 1", "gap": "ratio", "ratio": "×"}
-
-
-def unit(column: str) -> str:
-    """The unit that the name of a column says, empty if it says none."""
-    return _WHOLE_NAMES.get(column) or next((words for end, words in _UNITS if column.endswith(end)), "")
+_IN_INTRODUCTION: Final = {"cluster", "partial", "run_id", "snapshot_id", "plan_id"}
+_WIDTH: Final = 100
 
 
 def as_markdown() -> str:
     """The page."""
     parts = [
         _INTRODUCTION,
-        "## Views\n\nTemporary: `slotscope.register_views(spark, root)` or `slotscope.connect(root)` makes them.\n",
+        "## Views\n\n`slotscope.register_views(spark, root)` or `slotscope.connect(root)` creates them.\n"
+        "A column without a comment is that of the first table.\n",
     ]
     parts += map(_view_section, VIEWS)
     for job, tables in WRITTEN_BY.items():
@@ -80,38 +77,41 @@ def contents(root: str) -> Answer:
 
 
 def _view_section(view: View) -> str:
-    rows = ((name, unit(name), words) for name, words in column_comments(view).items())
     uses = ", ".join(f"`{name}`" for name in view.uses)
-    given = (
-        f" A function: `SELECT * FROM {view.name}({view.parameter[1]} '2026-01-01 00:00:00')`."
-        if view.parameter
-        else ""
-    )
-    return f"### {view.name}\n\n{view.about}{given} Made of {uses}.\n\n{_lines(('column', 'unit', 'what'), rows)}"
+    call = f" Call it as `{view.name}({view.parameter[1]} '2026-01-01 00:00:00')`." if view.parameter else ""
+    own = [f"`{name}`: {comment}" for name, comment in view.columns.items() if comment]
+    inherited = ", ".join(f"`{name}`" for name, comment in view.columns.items() if not comment)
+    items = [*own, inherited] if inherited else own
+    return f"### {view.name}\n\n{_wrapped(f'{view.about} From {uses}.{call}')}\n\n{_listed(items)}"
 
 
 def _table_section(table: Table) -> str:
+    key = ", ".join(f"`{name}`" for name in table.key if name not in _IN_INTRODUCTION)
     others = writers(table)[1:]
-    facts = [f"One row: {', '.join(f'`{name}`' for name in table.key)}."]
-    if others:
-        facts.append(f"Also written by {', '.join(others)}.")
-    rows = _lines(("column", "type", "unit", "what"), map(_column, table.schema))
-    return f"### {table.name}\n\n{table.about} {' '.join(facts)}\n\n{rows}"
+    facts = [table.about, *([f"Key: {key}."] if key else []), *([f"Also by {', '.join(others)}."] if others else [])]
+    names = set(table.schema.names)
+    items = [
+        f"`{field.name}` {spark_type(field.type).simpleString()}: {field.metadata[b'comment'].decode()}"
+        for field in table.schema
+        if field.name not in _IN_INTRODUCTION
+        and not any(field.name == f"{name}{end}" for end in ("_text", "_ns") for name in names)
+    ]
+    return f"### {table.name}\n\n{_wrapped(' '.join(facts))}\n\n{_listed(items)}"
 
 
-def _column(field: pa.Field) -> tuple[str, ...]:
-    kind = spark_type(field.type).simpleString() + ("" if field.nullable else ", not null")
-    return field.name, kind, unit(field.name), field.metadata[b"comment"].decode()
+def _listed(items: Iterable[str]) -> str:
+    return "".join(f"{_wrapped(item.replace('<', '&lt;'), '- ')}\n" for item in items)
 
 
-def _lines(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    def cells() -> Iterator[tuple[str, ...]]:
-        yield heads
-        yield ("---",) * len(heads)
-        for name, *more in rows:
-            yield f"`{name}`", *(words.replace("|", "\\|").replace("<", "&lt;") for words in more)
-
-    return "".join(f"| {' | '.join(line)} |\n" for line in cells())
+def _wrapped(text: str, mark: str = "") -> str:
+    return fill(
+        text,
+        _WIDTH,
+        initial_indent=mark,
+        subsequent_indent=" " * len(mark),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from schemas.catalogue import TABLES
-from slotscope.sql.reference import as_markdown, unit
+from slotscope.sql.reference import as_markdown
 from slotscope.sql.views import VIEWS
 
 PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
@@ -19,9 +19,3 @@ def test_every_table_and_view_has_its_section() -> None:
     headings = [line.removeprefix("### ") for line in PAGE.read_text().splitlines() if line.startswith("### ")]
 
     assert sorted(headings) == sorted([*(table.name for table in TABLES), *(view.name for view in VIEWS)])
-
-
-def test_the_name_of_a_column_says_its_unit() -> None:
-    columns = ("serialized_bytes", "ts_ns", "ping_sent_s", "keys_over_mean", "keys", "bytes", "slots")
-
-    assert [unit(name) for name in columns] == ["bytes", "ns", "s", "×", "", "bytes", ""]
