@@ -81,7 +81,7 @@ demo: $(SET_UP) ## all of it on two recorded clusters: slotscope demo
 compat: ## demo and quick Spark tests with other versions of Python, PySpark and Delta, each in an environment of its own
 	@"$(PYTHON)" tests/compat.py $(COMBINATION)
 
-bench: $(SET_UP) ## measure, and write the sections of docs/performance.md
+bench: $(SET_UP) ## measure, and write the sections of benchmarks/results.md
 	@$(BIN)/python -m benchmarks
 
 docs: $(SET_UP) ## the pages that are made from code, then the site, checked for dead links: build/site

@@ -1,4 +1,4 @@
-"""Run the benchmarks and write their sections of ``docs/performance.md``: ``python -m benchmarks [--quick] [NAME …]``.
+"""Run the benchmarks and write their sections of ``benchmarks/results.md``: ``python -m benchmarks [--quick] [NAME …]``.
 
 A benchmark replaces its own section and leaves those of the others as they are, so that one can be run alone.
 """
@@ -33,7 +33,7 @@ NAMES = (
     "first_use",
     "root_growth",
 )
-PAGE = Path("docs/performance.md")
+PAGE = Path("benchmarks/results.md")
 
 
 def main(arguments: list[str] | None = None) -> int:

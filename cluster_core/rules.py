@@ -1,4 +1,4 @@
-"""The rules of the protocol that the code cites: id, one sentence, where servers decide it, which versions it holds for.
+"""Rules of the protocol: id, one sentence, deciding server function, first version.
 
 R are the cluster bus, P replication, S Sentinel.  Function names are those of Valkey's and Redis's sources (`cluster_legacy.c`,
 `replication.c`, `sentinel.c`); T is cluster-node-timeout.  `docs/rules.md` is this table, made by `as_markdown`; a test holds
@@ -8,11 +8,12 @@ that every rule the code cites is here and that every rule is cited or marked `C
 from __future__ import annotations
 
 import re
+from textwrap import fill
 from typing import Final, NamedTuple
 
 
 class Rule(NamedTuple):
-    """One rule: what holds, which server function decides it, since which version (empty: all that are read)."""
+    """One rule; *decided_in* is a server function, *versions* the first version (empty: all)."""
 
     id: str
     text: str
@@ -240,15 +241,18 @@ def cited(text: str) -> list[str]:
 
 
 def as_markdown() -> str:
-    """The page `docs/rules.md`."""
+    """Return the page `docs/rules.md`."""
     parts = [
-        "# Rules\n\nThe rules of the servers that the code cites; made from `cluster_core/rules.py`. T is cluster-node-timeout.\n"
+        "# Rules of the servers\n\nMade from `cluster_core/rules.py`. T is cluster-node-timeout. In brackets: the server function that\n"
+        "decides, and the first version.\n"
     ]
     for title, letter in (("The cluster bus", "R"), ("Replication", "P"), ("Sentinel", "S")):
-        parts.append(f"\n## {title}\n\n| rule | what holds | server function | since |\n|---|---|---|---|\n")
-        parts += (
-            f"| {rule.id} | {rule.text} | `{rule.decided_in}` | {rule.versions or 'all'} |\n"
-            for rule in RULES.values()
-            if rule.id.startswith(letter)
-        )
+        parts.append(f"\n## {title}\n\n")
+        parts += (f"{_item(rule)}\n" for rule in RULES.values() if rule.id.startswith(letter))
     return "".join(parts)
+
+
+def _item(rule: Rule) -> str:
+    place = ", ".join(part for part in (f"`{rule.decided_in}`" if rule.decided_in else "", rule.versions) if part)
+    text = f"**{rule.id}** {rule.text}{f' [{place}]' if place else ''}"
+    return fill(text, 100, initial_indent="- ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from cluster_core import rules
@@ -26,8 +28,9 @@ DOCS = Path(__file__).parent
 API_INTRODUCTION = """# Python interface
 
 <!-- made by make docs -->
-`import slotscope` offers what a notebook or a job of your own needs; the packages of `cluster_core` are pure Python without any input or
-output: bytes, times and chance go in, decisions and effects come out. What a package offers is its `__all__`.
+`import slotscope` is the interface for notebooks and jobs. The packages of `cluster_core` are pure
+Python without IO: bytes, times and randomness go in, decisions and effects come out. A package
+exports the names in its `__all__`; `help(name)` shows arguments, units and errors.
 
 ```python
 import slotscope
@@ -37,6 +40,12 @@ slotscope.register(spark)  # redis-rdb, redis-aof, cluster-bus, resp-stream as d
 slotscope.register_views(spark, "ROOT")  # tables and views by name
 slotscope.connect("ROOT")  # the same in DuckDB
 ```"""
+DETAILED = "slotscope"
+"""The package with full docstrings on the page; of others the page has the first sentence a name."""
+WIDTH = 100
+SHARED_FROM = 4
+"""An option with the same text in so many commands is described once."""
+OPTION = re.compile(r"^\* (`(--[\w-]+).*)$", re.MULTILINE)
 FROM_SILENCE = ("R53", "R51", "R54", "R84", "R90", "R93")
 
 
@@ -46,27 +55,72 @@ def commands() -> str:
     made = app.generate_docs(output_format="markdown", recursive=True, heading_level=1)
     for former in cli.FORMER_NAMES:
         made = made.replace(f", {former} ", " ")
-    return f"<!-- made by make docs -->\n{made.rstrip()}\n"
+    made = re.sub(r"\n {2,}(?=\S)", " ", made)
+    made = re.sub(r"## Table of Contents\n.*?\n(?=\*\*)", "", made, flags=re.DOTALL)
+    head, *sections = re.split(r"^(?=## )", made.rstrip(), flags=re.MULTILINE)
+    described_once = shared_options(sections)
+    listed = "\n".join(_wrapped_item(text) for _, text in sorted(described_once.items()))
+    sections = [_section(section, described_once) for section in sections]
+    about = "Options with the same meaning in several commands; each command names those that it takes."
+    parts = [head, f"## Shared options\n\n{about}\n\n{listed}\n\n", *sections]
+    return f"<!-- made by make docs -->\n{''.join(parts).rstrip()}\n"
+
+
+def shared_options(sections: list[str]) -> dict[str, str]:
+    """The options that `SHARED_FROM` or more of *sections* describe, by name, each with its most frequent text."""
+    texts = Counter((name, text) for section in sections for text, name in set(OPTION.findall(section)))
+    return {name: text for (name, text), times in reversed(texts.most_common()) if times >= SHARED_FROM}
+
+
+def _section(section: str, described_once: dict[str, str]) -> str:
+    here = [name for text, name in OPTION.findall(section) if described_once.get(name) == text]
+    own = OPTION.sub(lambda found: "" if described_once.get(found[2]) == found[1] else _wrapped_item(found[1]), section)
+    own = re.sub(r"\*\*[^*\n]+\*\*:\n+(?=\*\*|\Z)", "", re.sub(r"\n{3,}", "\n\n", own).rstrip() + "\n")
+    own = (
+        own.replace("**Parameters**:", "Options:")
+        .replace("**Common options**:", "")
+        .replace("**Arguments**:", "Arguments:")
+    )
+    names = fill(f"Shared: {', '.join(f'`{name}`' for name in here)}.", WIDTH, break_on_hyphens=False) if here else ""
+    own = (
+        re.sub(r"\n{2,}(?=\* )", "\n", own)
+        .replace("Options:\n", "Options:\n\n")
+        .replace("Arguments:\n", "Arguments:\n\n")
+    )
+    return re.sub(r"\n{3,}", "\n\n", f"{own.rstrip()}\n\n{names}\n\n")
+
+
+def _wrapped_item(text: str) -> str:
+    marks = {"initial_indent": "* ", "subsequent_indent": "  "}
+    return fill(text, WIDTH, break_long_words=False, break_on_hyphens=False, **marks)
 
 
 def api() -> str:
-    """What the doors of the packages offer, from their docstrings."""
+    """What the packages export, from their docstrings."""
     root = DOCS.parent
     doors = sorted(root.glob("slotscope/**/__init__.pyi")) + sorted(root.glob("cluster_core/**/__init__.pyi"))
     text = [API_INTRODUCTION]
     for door in doors:
-        homes = read_stub(door.read_bytes())
-        text.append(f"## {'.'.join(door.parent.relative_to(root).parts)}")
-        text += [_entry(name, home) for name, home in sorted(homes.items())]
+        package = ".".join(door.parent.relative_to(root).parts)
+        homes = sorted(read_stub(door.read_bytes()).items())
+        text.append(f"## {package}")
+        if package == DETAILED:
+            text += [_entry(name, home) for name, home in homes]
+        else:
+            text.append("\n".join(_wrapped_item(f"`{name}`: {_first_sentence(name, home)}") for name, home in homes))
     return "\n\n".join(text) + "\n"
 
 
 def _entry(name: str, home: str) -> str:
     value = getattr(import_module(home), name)
+    return f"### {name}\n\n```python\n{_signature(name, value)}\n```\n\n{inspect.getdoc(value)}"
+
+
+def _first_sentence(name: str, home: str) -> str:
+    value = getattr(import_module(home), name)
     about = inspect.getdoc(value) if inspect.isclass(value) or inspect.isroutine(value) else None
-    title = f"### {name}\n\n" + (f"```python\n{_signature(name, value)}\n```\n\n" if callable(value) else "")
-    lines = (about or f"A value of `{home}`.").splitlines()
-    return title + "\n".join(lines).replace("\n    ", "\n  ") + f"\n\n`{home.replace('.', '/')}`"
+    first = " ".join((about or "a constant").split("\n\n")[0].split())
+    return re.split(r"(?<=[^.]{3})[.;](?= |$)", first)[0].replace("<", "&lt;") + f" (`{home.replace('.', '/')}`)"
 
 
 def _signature(name: str, value: Any) -> str:

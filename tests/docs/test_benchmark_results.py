@@ -1,4 +1,4 @@
-"""`python -m benchmarks NAME` changes its own section of ``docs/performance.md`` and no other."""
+"""`python -m benchmarks NAME` changes its own section of ``benchmarks/results.md`` and no other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.__main__ import NAMES
 from benchmarks.page import command, with_section
 from benchmarks.result import Bar, Result, Table, result_markdown
 
-PAGE = (Path(__file__).parents[2] / "docs" / "performance.md").read_text()
+PAGE = (Path(__file__).parents[2] / "benchmarks" / "results.md").read_text()
 MEASURED = re.findall(r"`python -m benchmarks (\w+)`\.", PAGE)
 ORDER = ("one", "two", "three")
 
