@@ -1,6 +1,6 @@
-"""Writes what the documentation takes from the code; ``make docs`` runs it before it builds the site.
+"""Generate pages of the documentation from code; ``make docs`` runs it before it builds the site.
 
-`tables.md`, `commands.md`, `api.md` and `rules.md` whole, and the diagrams of `concepts.md` between their marks.
+Generated pages are `tables.md`, `commands.md`, `errors.md`, `api.md`, `rules.md`, and the diagrams of `concepts.md`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from typing import Any
 
 from cluster_core import rules
 from cluster_core.door import read_stub
-from cluster_core.formats.rdb.grammar import ENCODINGS, KEY_TYPES, L_UNREAD, NO_NUMBER, VALUE_TYPES
 from cluster_core.sentinel.failover_states import TRANSITIONS
 from jobs.main import ABOUT, COMMANDS
-from slotscope.runtime import cli
+from slotscope.runtime import cli, failure
 from slotscope.sql.reference import as_markdown as tables_as_markdown
 from tests.test_layering import ORDER
 
@@ -40,6 +39,16 @@ slotscope.register(spark)  # redis-rdb, redis-aof, cluster-bus, resp-stream as d
 slotscope.register_views(spark, "ROOT")  # tables and views by name
 slotscope.connect("ROOT")  # the same in DuckDB
 ```"""
+ERRORS_INTRODUCTION = """# Errors and exit codes
+
+<!-- made by make docs -->
+An error is one line on standard error: `slotscope: PLACE: reason`. The place is a file with an
+offset or line, an option, a table or a server. `--debug` adds the trace.
+
+Strict mode stops at the first bad record. `--mode permissive` records it in `bronze/bad_records`
+(`source`, `offset`, `reason`, `skipped_bytes`), marks dependent rows `partial` and continues.
+A failed or killed job leaves the earlier rows of its tables.
+"""
 DETAILED = "slotscope"
 """The package with full docstrings on the page; of others the page has the first sentence a name."""
 WIDTH = 100
@@ -153,18 +162,31 @@ def sentinel() -> str:
     return _mermaid("stateDiagram-v2", ["direction TB", *lines])
 
 
-def rdb() -> str:
-    """The value types of an RDB file."""
-    rows = [
-        f"| `{one.name}` | {_number(one.redis)} | {_number(one.valkey)} | {KEY_TYPES[one.key_type]} |"
-        f" {ENCODINGS[one.encoding]} | {one.since} | {one.meaning or ('not read' if one.layout == L_UNREAD else '')} |"
-        for one in VALUE_TYPES
-    ]
-    heads = ("type", "Redis", "Valkey", "key type", "encoding", "since RDB version", "")
-    return "\n".join([f"| {' | '.join(heads)} |", "|---|---:|---:|---|---|---:|---|", *rows])
+EXIT_CODES = {
+    "OK": ("complete", "none"),
+    "UNEXPECTED": ("unexpected failure, or a full disk", "retry; `--debug` shows the trace"),
+    "BAD_INPUT": ("wrong option, unreadable input, refused root", "fix the named file or option"),
+    "PARTIAL": ("complete, but some input was left out", "read the warnings and `bronze/bad_records`"),
+    "NEW_PLAN": ("a plan is needed (`--if-needed`)", "read the plan, then apply it"),
+    "PROMISE_BROKEN": ("an audit found a broken promise", "read the audit, plan again"),
+    "PAUSED": ("an execution paused", "read the reason, then run the same command again"),
+    "IMPOSSIBLE": ("limits of a plan contradict each other", "change a limit, capacity or placement"),
+    "TRY_AGAIN": ("another run was first, or a store is unreachable", "run it again"),
+    "INTERRUPTED": ("Ctrl-C or SIGTERM", "run it again"),
+    "READER_GONE": ("the reader of the output closed it", "none"),
+}
+"""Meaning and action by the names of the codes in `slotscope.runtime.failure`."""
 
 
-DIAGRAMS: dict[str, Callable[[], str]] = {"layers": layers, "verdict": verdict, "sentinel": sentinel, "rdb": rdb}
+def errors() -> str:
+    """The exit codes, and the form of messages."""
+    codes = {name: code for name, code in vars(failure).items() if name in EXIT_CODES and isinstance(code, int)}
+    assert codes.keys() == EXIT_CODES.keys()
+    rows = [f"| {code} | {' | '.join(EXIT_CODES[name])} |" for name, code in codes.items()]
+    return "\n".join([ERRORS_INTRODUCTION, "| exit code | meaning | action |", "|---:|---|---|", *rows, ""])
+
+
+DIAGRAMS: dict[str, Callable[[], str]] = {"layers": layers, "verdict": verdict, "sentinel": sentinel}
 
 
 def concepts(page: str) -> str:
@@ -181,6 +203,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "rules.md": rules.as_markdown,
     "commands.md": commands,
     "api.md": api,
+    "errors.md": errors,
     "concepts.md": lambda: concepts((DOCS / "concepts.md").read_text(encoding="utf-8")),
 }
 """How each page is made, by its name."""
@@ -192,10 +215,6 @@ def _mermaid(kind: str, lines: list[str]) -> str:
 
 def _wrapped(words: str) -> str:
     return re.sub(r"(.{30,}?) ", r"\1<br>", words).replace('"', "'")
-
-
-def _number(number: int) -> str:
-    return "" if number == NO_NUMBER else str(number)
 
 
 if __name__ == "__main__":

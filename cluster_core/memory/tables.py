@@ -1,7 +1,7 @@
 """Hash tables at their growth: how large a table is that elements were inserted into one by one.
 
 A dump does not hold table sizes.  These are the sizes right after the last insertion; whoever reads afterwards moves an unfinished
-rehash on, and a server that has loaded the dump has made its tables in one go (see docs/memory.md).  A table is *presized* where
+rehash on, and a server that has loaded the dump has made its tables in one go (see docs/design/memory-model.md).  A table is *presized* where
 the server knew how many elements would come: it converts a packed value, or is told all members by one command.
 """
 

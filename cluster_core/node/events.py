@@ -1,4 +1,4 @@
-"""What a driver tells a node, and what a node wants of its driver; docs/node.md is the contract.
+"""What a driver tells a node, and what a node wants of its driver; docs/design/node.md is the contract.
 
 Messages and accepted or closed links are the events of `cluster_core.gossip.events`; what the node believes comes out as
 the effects there.

@@ -1,4 +1,4 @@
-"""The whole node: events in, effects out, nothing else (docs/node.md is the contract with its driver).
+"""The whole node: events in, effects out, nothing else (docs/design/node.md is the contract with its driver).
 
 `Node` gives messages to the gossip machine, which believes; what follows from a changed belief, from time, from a client
 or from replication is in the functions beside it.  It owns no clock, no socket, no file and no chance of its own.

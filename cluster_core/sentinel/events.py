@@ -1,4 +1,4 @@
-"""What a driver tells a sentinel, and what a sentinel wants of its driver; docs/sentinel.md is the contract."""
+"""What a driver tells a sentinel, and what a sentinel wants of its driver; docs/design/sentinel.md is the contract."""
 
 from __future__ import annotations
 

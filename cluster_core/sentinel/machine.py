@@ -1,4 +1,4 @@
-"""The whole sentinel: events in, effects out, nothing else (docs/sentinel.md is the contract with its driver).
+"""The whole sentinel: events in, effects out, nothing else (docs/design/sentinel.md is the contract with its driver).
 
 It owns no clock, no socket, no file and no chance of its own.
 """

@@ -1,4 +1,4 @@
-"""The world of a simulation: virtual time, hosts, and the driver that keeps the contract of docs/node.md.
+"""The world of a simulation: virtual time, hosts, and the driver that keeps the contract of docs/design/node.md.
 
 Everything that happens is an entry of the heap of `Clock`: the same seed gives the same run, event by event, anywhere.  Chance comes from generators that the caller makes (*make_rng* of a text), one for
 each host and for each part of the world, so that a fault more does not change what another part draws.

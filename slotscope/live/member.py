@@ -1,6 +1,6 @@
 """One node of the core, alive: carries out its effects with sockets, a clock and a file, and tells it what happens.
 
-Everything that is decided is decided by `cluster_core.node.machine.Node`; this is its driver (docs/node.md).
+Everything that is decided is decided by `cluster_core.node.machine.Node`; this is its driver (docs/design/node.md).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One sentinel of the core, alive: carries out its effects with sockets, a clock and a file, and tells it what happens.
 
-Everything that is decided is decided by `cluster_core.sentinel.machine.Sentinel`; this is its driver (docs/sentinel.md).
+Everything that is decided is decided by `cluster_core.sentinel.machine.Sentinel`; this is its driver (docs/design/sentinel.md).
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from tests.conftest import Walk
 
 FIRST = ("README.md", "docs/tutorial.md")
 QUICK = ("docs/bus-dump.md", "docs/replication.md")
-REST = ("docs/aof.md", "docs/memory.md", "docs/rdb-writing.md", "docs/rebalancing.md", "docs/simulator.md")
+REST = ("docs/aof.md", "docs/rdb-writing.md", "docs/rebalancing.md", "docs/simulator.md")
 PAGES = (*FIRST, *QUICK, *REST)
 
 

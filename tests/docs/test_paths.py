@@ -13,7 +13,7 @@ TABLES = ("bronze/", "silver/", "gold/", "build/")
 
 
 def test_every_module_that_a_page_names_exists() -> None:
-    pages = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
     named = {(page.name, path) for page in pages for path in PATH.findall(page.read_text("utf-8"))}
     modules = {(page, path) for page, path in named if not path.startswith(TABLES) and "NAME" not in path}
 

@@ -48,7 +48,7 @@ class Scenario:
     special: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Settings of single nodes that differ, by name."""
     sentinels: SentinelLayout | None = None
-    """Who watches the masters, where these are no cluster (docs/sentinel.md)."""
+    """Who watches the masters, where these are no cluster (docs/design/simulator.md)."""
     path: Path = field(default_factory=Path)
     seed: int = 1
     hidden: tuple[str, ...] = ()

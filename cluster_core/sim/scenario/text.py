@@ -1,4 +1,4 @@
-"""Reads and writes scenario files; `docs/simulator.md` has their words.
+"""Reads and writes scenario files; `docs/design/simulator.md` has their words.
 
 A line is a heading (`title`, `rules`, `cluster`, `sentinels`, `settings`, `network`, `seed`, `hide`, `converges`, `breaks`), a step
 (``at``, ``by``, ``until`` and a time, or ``then``), ``end`` and a time, or, behind that, ``expect``.  What stands below a line of ``---``

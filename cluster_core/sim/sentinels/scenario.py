@@ -1,4 +1,4 @@
-"""The words of a scenario of sentinels: its heading, what may be done, what may be expected (docs/sentinel.md)."""
+"""The words of a scenario of sentinels: its heading, what may be done, what may be expected (docs/design/simulator.md)."""
 
 from __future__ import annotations
 

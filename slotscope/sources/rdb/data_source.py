@@ -13,7 +13,7 @@ Values: ``values`` (``false``; ``true`` adds column ``value``, a struct with a f
 ``sample``, as ``slotscope export`` takes them; after `slotscope.register` conditions of SQL on ``key``, ``type`` and numbers are handed to the
 skim as well. No value of another key is looked at.
 
-What the server's memory holds (columns ``memory_bytes`` and ``estimate``, docs/memory.md): ``memory`` (``true``), ``allocator`` (``auto``,
+What the server's memory holds (columns ``memory_bytes`` and ``estimate``, docs/design/memory-model.md): ``memory`` (``true``), ``allocator`` (``auto``,
 ``jemalloc``, ``jemalloc-16``, ``libc``), ``cluster`` (``false``: whether the server ran in cluster mode), ``loaded`` (``false``: whether its keys are as it loaded them from a
 file), ``list-compress-depth`` (default 0), ``server`` (``redis-8.0``: whose layout, whatever the dump says).
 """
