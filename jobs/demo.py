@@ -13,7 +13,7 @@ from jobs.main import run
 from slotscope.requests.demo import Request
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.writable import check_writable
+from slotscope.runtime.storage.stores import check_writable
 
 TOLERANCES = ("--tolerance", "memory_bytes=0.05", "keys=0.5", "--compare-tolerances", "none")
 """One slot of the recorded cluster takes most of a master's memory and hardly a key: keys must give way, else single slots fill what is left.  Other tolerances, which take as long as the plan, are left out here."""

@@ -48,7 +48,7 @@ def command(request: Request) -> None:
     landing = stores.plain(stores.folder_of(request.landing))
     is_remote = "://" in landing
     if is_remote:
-        stores.try_writing(landing)
+        stores.check_writable(landing)
     point = Point(
         Path(request.spool if is_remote else landing) / cluster / name,
         Rotation(_ns(request.every.total_seconds()), request.file_bytes),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, get_args, get_origin
@@ -21,6 +21,8 @@ DOUBLE: Final = pa.float64()
 TIME: Final = pa.timestamp("us", tz="UTC")
 UNSIGNED: Final = pa.decimal128(20, 0)
 """Unsigned 64-bit number: epochs, offsets and module ids on the wire."""
+UNSIGNED_MAX: Final = 10**20 - 1
+SMALL_MAX: Final = 2**31 - 1
 _BY_KIND: Final[dict[Kind, pa.DataType]] = {Kind.SMALL: INTEGER, Kind.UNSIGNED: UNSIGNED}
 _BY_TYPE: Final[dict[type, pa.DataType]] = {bool: FLAG, int: LONG, float: DOUBLE, bytes: BYTES, datetime: TIME}
 
@@ -54,6 +56,27 @@ class Table:
     def columns(self) -> list[str]:
         """Column names, in order."""
         return list(self.schema.names)
+
+    @property
+    def unlabelled(self) -> pa.Schema:
+        """The columns without those that the run stamps."""
+        return pa.schema([field for field in self.schema if field.name not in self.labels])
+
+    @property
+    def stored(self) -> pa.Schema:
+        """The columns with their comments as Delta stores them: each may be null."""
+        return pa.schema([_nullable(field) for field in self.schema])
+
+
+def _nullable(field: pa.Field) -> pa.Field:
+    kind = field.type
+    if pa.types.is_list(kind):
+        kind = pa.list_(_nullable(kind.value_field).type)
+    elif pa.types.is_map(kind):
+        kind = pa.map_(kind.key_type, _nullable(kind.item_field).type)
+    elif pa.types.is_struct(kind):
+        kind = pa.struct([_nullable(inner) for inner in kind])
+    return pa.field(field.name, kind, metadata=field.metadata)
 
 
 def several(kind: pa.DataType) -> pa.DataType:
@@ -95,6 +118,26 @@ def instant(name: str, about: str, *, always: bool = True, name_ns: str = "") ->
 def fields_of(row: type) -> list[pa.Field]:
     """Return the columns of a row type of the core (`cluster_core.columns`), times twice as in `instant`."""
     return [field for column in columns_of(row) for field in _fields(column)]
+
+
+def rows_table(rows: Sequence[tuple[Any, ...]], row: type, table: Table) -> pa.Table:
+    """*rows* of the NamedTuple *row* in the `Table.unlabelled` columns of *table*; numbers out of range become the nearest in range."""
+    values: dict[str, list[Any]] = {}
+    for place, column in enumerate(columns_of(row)):
+        fitted = values[column.name] = [_fitting(each[place], column) for each in rows]
+        if column.timestamp:
+            values[column.timestamp] = [None if ts_ns is None else ts_ns // 1000 for ts_ns in fitted]
+    return pa.Table.from_arrays([pa.array(values[f.name], f.type) for f in table.unlabelled], schema=table.unlabelled)
+
+
+def _fitting(value: Any, column: Column) -> Any:
+    if value is None or (column.kind is Kind.MESSAGE and value < 0):
+        return None
+    if column.kind is Kind.UNSIGNED:
+        return max(0, min(value, UNSIGNED_MAX))
+    if isinstance(value, tuple) and value and hasattr(value[0], "_asdict"):
+        return [item._asdict() for item in value]
+    return max(-SMALL_MAX - 1, min(value, SMALL_MAX)) if column.kind is Kind.SMALL else value
 
 
 def side_by_side(rows: Iterable[type]) -> list[pa.Field]:

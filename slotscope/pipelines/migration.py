@@ -44,7 +44,8 @@ def migrate(root: str) -> Answer:
 
 
 def _remove_uncounted(root: str, table: Table, counted: set[str]) -> int:
-    rows = delta_files.select_rows(root, table, ["DISTINCT run_id"], [Part(location(root, table), "TRUE")])
+    sql = f"SELECT DISTINCT run_id FROM {table.name.rpartition('/')[2]}"
+    rows = delta_files.query_rows(root, sql, table, parts=[Part(location(root, table), "TRUE")])
     dead = sorted({row["run_id"] for row in rows} - counted)
     return delta_files.delete_rows(root, table, any_of("run_id", dead)) if dead else 0
 

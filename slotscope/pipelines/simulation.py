@@ -23,7 +23,6 @@ from cluster_core.sim.layouts import Place
 from schemas.simulation import PARAMETERS, SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
 from schemas.table import fields_of, several
 from slotscope.runtime.spark.spark_schema import spark_schema
-from slotscope.runtime.storage.row_tables import table_arrow
 from slotscope.runtime.storage.runs import HELD_ROWS_MAX, Run
 from slotscope.runtime.storage.tables import Change, apply_changes
 from slotscope.transforms.pieces import stepped
@@ -33,7 +32,7 @@ FIGURES = ("detected_ms", "elected_ms", "converged_ms", "lost", "unavailable", "
 _SHARD = pa.struct(fields_of(ShardOutcome))
 _RUN = pa.schema(
     [
-        *(field for field in table_arrow(SIMULATED_RUNS)),
+        *(field for field in SIMULATED_RUNS.unlabelled),
         pa.field("case", SIMULATED_QUANTILES.schema.field("case").type, nullable=False),
         pa.field("failed_shards", several(_SHARD), nullable=False),
     ]
@@ -122,7 +121,7 @@ def quantiles(runs: pa.Table) -> pa.Table:
         for figure in sorted(FIGURES):
             values = np.asarray(mine[figure].drop_null(), np.float64)
             rows.append({**key, "figure": figure, "runs": len(mine), "known": len(values), **_spread(values)})
-    return pa.Table.from_pylist(rows, table_arrow(SIMULATED_QUANTILES))
+    return pa.Table.from_pylist(rows, SIMULATED_QUANTILES.unlabelled)
 
 
 def _spread(values: NDArray[np.float64]) -> dict[str, float]:

@@ -19,10 +19,11 @@ from slotscope.runtime.storage.delta_files import (
     compact,
     delete_rows,
     exists,
+    location,
+    open_at,
     read_rows,
+    retry,
     revise_rows,
-    set_log_retention,
-    vacuum,
 )
 from slotscope.runtime.storage.runs import State, drop_stage
 from slotscope.runtime.text import plural
@@ -96,9 +97,9 @@ def maintain(request: MaintainRequest, *, now: datetime | None = None) -> Answer
         if exists(request.root, table):
             with progress(f"tidying {table.name}"):
                 if request.log_retention_days is not None:
-                    set_log_retention(request.root, table, request.log_retention_days)
+                    _keep_log(location(request.root, table), request.log_retention_days)
                 joined = compact(request.root, table)
-                gone, waiting = vacuum(request.root, table, request.retention_hours)
+                gone, waiting = _vacuum(location(request.root, table), request.retention_hours)
             note = f"{plural(waiting, 'file')} younger than {request.retention_hours} h kept" if waiting else ""
             rows.append((table.name, joined, gone, note))
     if not rows:
@@ -110,6 +111,20 @@ def maintain(request: MaintainRequest, *, now: datetime | None = None) -> Answer
         if row[-1] in (State.RUNNING, State.FAILED)
     ]
     return Answer(("table", "files_joined", "files_removed", "note"), rows)
+
+
+def _keep_log(place: str, days: int) -> None:
+    """Keep the log of a table, and with it its history, for so many *days*; no commit where it says so already."""
+    name, value = "delta.logRetentionDuration", f"interval {days} days"
+    if retry(place, lambda: open_at(place).metadata()).configuration.get(name) != value:
+        retry(place, lambda: open_at(place).alter.set_table_properties({name: value}))
+
+
+def _vacuum(place: str, retention_h: int) -> tuple[int, int]:
+    """Remove the files that a table has not held for *retention_h* hours; return their number and that of younger ones."""
+    gone = retry(place, lambda: open_at(place).vacuum(retention_h, dry_run=False, enforce_retention_duration=False))
+    young = retry(place, lambda: open_at(place).vacuum(0, dry_run=True, enforce_retention_duration=False))
+    return len(gone), len(young)
 
 
 def _mark_killed(root: str, before: datetime) -> None:

@@ -13,7 +13,7 @@ from cyclopts import Group, Parameter
 
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.program import LATEST, ROOT_VARIABLE, default_root
-from slotscope.runtime.storage.stores import folder_of, is_s3, take_conf
+from slotscope.runtime.storage.stores import check_conf, folder_of, is_s3
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,16 +117,18 @@ class Common:
     """Show the trace of an error, and Spark's own messages."""
 
     def __post_init__(self) -> None:
-        """Refuse a root on a file system that is not supported; settings of S3 go to the environment, for inputs and reports, too."""
+        """Refuse a root on a file system that is not supported, and settings that are not Spark's."""
         object.__setattr__(self, "root", folder_of(self.root))
         self.spark_conf()
 
     def spark_conf(self) -> dict[str, str]:
-        """The settings of Spark that were given here, without those of S3, which go to the environment; raises InputError for words that are none."""
+        """The settings of Spark that were given here; raises InputError for others, and for the credentials of S3."""
         for words in self.conf:
             if not words.startswith("spark.") or "=" not in words:
                 raise InputError(f"--conf {words.partition('=')[0]}: write KEY=VALUE, the key of a setting of Spark")
-        return take_conf({key: value for key, _, value in (words.partition("=") for words in self.conf)})
+        conf = {key: value for key, _, value in (words.partition("=") for words in self.conf)}
+        check_conf(conf)
+        return conf
 
     @property
     def permissive(self) -> bool:
@@ -140,10 +142,10 @@ class Common:
 
     def session(self, app: str) -> "SparkSession":
         """Start the Spark session that the options ask for; raises InputError where the root cannot be written."""
+        from slotscope.runtime.run_metrics import metrics_writer
         from slotscope.runtime.spark.session import spark_session
-        from slotscope.runtime.storage.run_metrics import metrics_writer
         from slotscope.runtime.storage.runs import observe_runs
-        from slotscope.runtime.storage.writable import check_writable
+        from slotscope.runtime.storage.stores import check_writable
         from slotscope.sql.catalog import check_catalog, register_tables
 
         schema = None if self.catalog is None else check_catalog(self.catalog)

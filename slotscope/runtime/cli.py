@@ -159,7 +159,7 @@ def run(program: App | Callable[..., int | None], argv: Sequence[str] | None = N
             if "--quiet" in flags:
                 muted.enter_context(redirect_stdout(muted.enter_context(open(os.devnull, "w", encoding="utf-8"))))
                 muted.enter_context(progress.silence())
-            app, words = _app(program), stores.plain_words(arguments)
+            app, words = _app(program), arguments
             _name_former_root(app, words)
             outcome = app(words, exit_on_error=False, print_error=False, result_action="return_value")
             sys.stdout.flush()
@@ -189,7 +189,7 @@ def read_options(kind: Callable[[], Asked], words: Sequence[str]) -> Asked:
 
     command.__annotations__["request"] = kind
     try:
-        _, bound, _ = _app(command).parse_args(stores.plain_words(words), exit_on_error=False, print_error=False)
+        _, bound, _ = _app(command).parse_args(list(words), exit_on_error=False, print_error=False)
     except CycloptsError as error:
         raise InputError(describe(error).line.removesuffix(SEE_HELP)) from error
     return cast("Asked", bound.arguments.get("request", nothing))

@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 import sys
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 NAME = "slotscope"
@@ -25,6 +26,14 @@ def program_name() -> str:
     if os.path.basename(started) != NAME or shutil.which(NAME) is not None:
         return NAME
     return shlex.quote(started)
+
+
+def program_version() -> str:
+    """The version of this program."""
+    try:
+        return version(NAME)
+    except PackageNotFoundError:  # the code came in a zip
+        return "unknown (not installed)"
 
 
 def default_root() -> str:

@@ -32,7 +32,6 @@ from slotscope.runtime.storage.delta_files import (
     append_rows,
     as_table,
     compact,
-    create,
     exists,
     location,
     open_at,
@@ -120,7 +119,8 @@ class Lease:
 
     def __init__(self, root: str) -> None:
         self._place = location(root, PLAN_STEPS)
-        create(root, PLAN_STEPS)
+        if not exists(root, PLAN_STEPS):
+            append_rows(root, PLAN_STEPS, [])
         self._table = open_at(self._place)
         self._is_lost = False
         self._end_ms = self._table.transaction_version(LEASE) or 0

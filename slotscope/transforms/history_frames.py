@@ -16,7 +16,6 @@ from schemas import history
 from schemas.caveats import Caveat, Code
 from schemas.table import Table
 from slotscope.runtime.spark.spark_schema import spark_schema, spark_type
-from slotscope.runtime.storage.row_tables import table_arrow
 from slotscope.runtime.storage.runs import HELD_ROWS_MAX
 from slotscope.runtime.storage.tables import Made
 from slotscope.sources.bus.blobs import unpacked_table
@@ -95,7 +94,7 @@ def unpacked(read: Rows, kind: int, table: Table) -> Any:
     """The rows of the blobs of one kind."""
     if isinstance(read, pa.Table):
         batches = _unpack(iter(of_kind(read, kind).select(["blob"]).to_batches()), table)
-        return with_times(pa.Table.from_batches(batches, table_arrow(table)), table)
+        return with_times(pa.Table.from_batches(batches, table.unlabelled), table)
     return with_times(packed(read, kind, table).frame(table), table)
 
 
@@ -105,7 +104,7 @@ def packed(read: DataFrame, kind: int, table: Table) -> Made:
 
 
 def _unpack(batches: Iterator[pa.RecordBatch], table: Table) -> Iterator[pa.RecordBatch]:
-    schema = table_arrow(table)
+    schema = table.unlabelled
     for batch in batches:
         for blob in batch.column(0):
             yield from unpacked_table(blob.as_py()).cast(schema).to_batches()

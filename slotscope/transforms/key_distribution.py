@@ -19,7 +19,6 @@ from pyspark.sql import functions as F
 from schemas.gold import NODE_LOAD
 from schemas.interim import BAD, FLAW, LOG_SLOT, OWNER
 from schemas.table import INTEGER, LONG
-from slotscope.runtime.storage.row_tables import table_arrow
 from slotscope.transforms.arrow_sums import LOADS, constant, replaced, sums, with_node
 from slotscope.transforms.findings import LISTED_MAX, Foreign, SlotInDump, SuspiciousSlot
 
@@ -76,7 +75,7 @@ def node_load(slots: pa.Table, addresses: Mapping[str, str], unread: Mapping[str
         row |= {"address": addresses.get(row["node_id"]), "unread_share": unread.get(row["node_id"], 0.0)}
         row |= {"keys_share": of_keys or 0.0, "keys_over_mean": (of_keys or 0.0) * masters}
         row |= {"bytes_share": of_bytes, "bytes_over_mean": None if of_bytes is None else of_bytes * masters}
-    columns = [field for field in table_arrow(NODE_LOAD) if field.name != "partial"]
+    columns = [field for field in NODE_LOAD.unlabelled if field.name != "partial"]
     return pa.Table.from_pylist(rows, pa.schema(columns))
 
 

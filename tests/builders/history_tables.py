@@ -41,7 +41,6 @@ from slotscope.pipelines.bus.findings import write_gold
 from slotscope.pipelines.bus.headers import Basis, read_headers
 from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage import tables
-from slotscope.runtime.storage.row_tables import table_arrow
 from slotscope.runtime.storage.runs import running
 from tests.builders.history_builder import NODES, T0, TIMEOUT_MS, Tale, bits, ns
 
@@ -89,7 +88,7 @@ def write_tale(spark: SparkSession, root: str, snapshot_id: str, tale: Tale) -> 
 
 def _frame(spark: SparkSession, table: Table, rows: list[dict[str, Any]]) -> DataFrame:
     """Rows with what they lack: times from their ns, and nothing of the right type."""
-    declared = spark_schema(table_arrow(table))
+    declared = spark_schema(table.unlabelled)
     filled = [tuple(_value(field, row) for field in declared) for row in rows]
     return spark.createDataFrame(filled, declared)
 

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 from cluster_core.columns import Instant, InstantAt, Kind, MessageRef, Small, Unsigned, columns_of
-from schemas.table import TIME, UNSIGNED, Table, fields_of, side_by_side
-from slotscope.runtime.storage.row_tables import rows_table
+from schemas.table import TIME, UNSIGNED, Table, fields_of, rows_table, side_by_side
 
 
 class Colour(StrEnum):

@@ -19,7 +19,7 @@ from slotscope.pipelines.bus.following import Followed, Follower
 from slotscope.requests.follow import Request
 from slotscope.requests.history import Request as Replay
 from slotscope.runtime.errors import TryAgainError
-from slotscope.runtime.storage import delta_files, stores
+from slotscope.runtime.storage import delta_files
 from tests.benches.object_store import object_store
 from tests.benches.unreliable_store import failing_store
 from tests.builders.landings import CLUSTER, landing_files
@@ -116,7 +116,6 @@ def test_a_store_that_fails_one_request_in_ten_costs_time_and_no_row(spark, repl
     with object_store("lake") as store:
         for name, value in store.environment().items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setattr(stores, "_told", {})
         with failing_store(store, every=10) as failing:
             for half in (files[::2], files[1::2]):
                 for file in half:

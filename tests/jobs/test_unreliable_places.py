@@ -9,7 +9,7 @@ import pytest
 
 from schemas.gold import NODE_LOAD
 from schemas.runs import RUNS
-from slotscope.runtime.storage import stores, writable
+from slotscope.runtime.storage import stores
 from slotscope.runtime.storage.delta_files import read_rows
 from tests.benches.object_store import object_store
 from tests.benches.program import slotscope, without_progress
@@ -35,7 +35,7 @@ def test_on_a_disk_that_is_full_a_snapshot_stays_and_comes_anew_when_there_is_ro
     spark, recorded_root, tmp_path, monkeypatch, capfd
 ):
     """Whether it is full at the door, or only when some tables are written."""
-    monkeypatch.setattr(writable, "PROBE_BYTES", 4096)
+    monkeypatch.setattr(stores, "PROBE_BYTES", 4096)
     words = ["key-slots", "--snapshot", "night", "--topology", NODES]
     before, after = loads(recorded_root, "before"), loads(recorded_root, "after")
     with mounted(tmp_path / "disk", 8 << 10) as disk:
@@ -64,7 +64,6 @@ def test_a_store_that_fails_one_request_in_ten_gives_a_job_the_same_rows_once(
 ):
     pytest.importorskip("moto", reason="moto is not installed")
     with object_store("lake") as store, failing_store(store, every=10) as failing:
-        monkeypatch.setattr(stores, "_told", {})
         for name, value in failing.environment().items():
             monkeypatch.setenv(name, value)
         for name in ("before", "after"):

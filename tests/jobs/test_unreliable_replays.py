@@ -10,7 +10,7 @@ from jobs import history as history_job
 from schemas.history import NODE_VIEWS
 from schemas.runs import RUNS
 from slotscope.requests.history import Request as Replay
-from slotscope.runtime.storage import stores, writable
+from slotscope.runtime.storage import stores
 from slotscope.runtime.storage.delta_files import exists, read_rows
 from tests.benches.object_store import object_store
 from tests.benches.program import slotscope, without_progress
@@ -42,7 +42,7 @@ def test_a_full_disk_takes_nothing_away_and_what_had_no_room_comes_when_there_is
     spark, replayed, tmp_path, monkeypatch, capfd, job
 ) -> None:
     """Whether it is full at the door, where Spark notes what it has seen, or only when some tables are written."""
-    monkeypatch.setattr(writable, "PROBE_BYTES", 4096)
+    monkeypatch.setattr(stores, "PROBE_BYTES", 4096)
     landing, files = tmp_path / "landing", landing_files(tmp_path / "landing", packets_max=PACKETS)
     with mounted(tmp_path / "disk", 16 << 10) as disk:
         root = disk / "root"
@@ -82,7 +82,6 @@ def test_a_store_that_fails_one_request_in_ten_gives_a_replay_the_same_rows_once
 ) -> None:
     pytest.importorskip("moto", reason="moto is not installed")
     with object_store("lake") as store, failing_store(store, every=10) as failing:
-        monkeypatch.setattr(stores, "_told", {})
         for name, value in failing.environment().items():
             monkeypatch.setenv(name, value)
         files = landing_files(tmp_path, packets_max=PACKETS)

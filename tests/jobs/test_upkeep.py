@@ -144,7 +144,7 @@ def test_maintain_joins_small_files_frees_space_and_names_what_was_never_finishe
 def test_maintain_marks_a_killed_run_as_failed_and_removes_its_staged_rows(root):
     """Not before the time: the job may be at work."""
     staged = Path(root) / "_staging"
-    run = Run(root, "key-slots", "killed", started_at=NOW - timedelta(hours=1))
+    run = Run(root, "key-slots", "dead", started_at=NOW - timedelta(hours=1))
     run.begin()
     run.append(SLOT_LOAD, [{"slot": 1, "keys": 1}])
     run.parts(SLOT_LOAD)
@@ -154,9 +154,9 @@ def test_maintain_marks_a_killed_run_as_failed_and_removes_its_staged_rows(root)
 
     assert stays
     assert not staged.exists()
-    notes = [[row[-1] for row in answer.rows if row[0] == "snapshot killed"] for answer in (early, late)]
+    notes = [[row[-1] for row in answer.rows if row[0] == "snapshot dead"] for answer in (early, late)]
     assert [note[0].partition(":")[0] for note in notes] == ["running", "failed"]
-    dead = read_rows(root, RUNS, snapshot_id="killed")
+    dead = read_rows(root, RUNS, run_id=run.run_id)
     assert {(row["state"], row["reason"]) for row in dead} == {("failed", "killed: it did not end")}
 
 

@@ -23,11 +23,11 @@ from cluster_core.incidents.rows import (
 from cluster_core.incidents.story import name_all, step_text, summary_of
 from schemas.history import BUS_MESSAGES
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
+from schemas.table import rows_table
 from slotscope.pipelines.bus.headers import Basis, Headers
 from slotscope.pipelines.bus.metric_notes import with_metrics
 from slotscope.pipelines.bus.notes import collect_notes, history_of
 from slotscope.runtime.storage import tables
-from slotscope.runtime.storage.row_tables import rows_table
 from slotscope.runtime.storage.runs import Run
 
 

@@ -38,7 +38,6 @@ from slotscope.runtime.spark.session import how_far
 from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import as_table, read_rows
-from slotscope.runtime.storage.row_tables import table_arrow
 from slotscope.runtime.storage.runs import Run, running
 from slotscope.runtime.storage.stores import is_live
 from slotscope.runtime.storage.tables import Change
@@ -187,7 +186,7 @@ class KeySnapshot:
         polls = [
             {"job": JOB, "source": bad.source, "offset": bad.offset, "reason": bad.reason} for bad in self.bad_polls
         ]
-        told = pa.Table.from_pylist(polls, schema=table_arrow(BAD_RECORDS))
+        told = pa.Table.from_pylist(polls, schema=BAD_RECORDS.unlabelled)
         if self.bad_count == len(polls):
             return told
         rows = key_distribution.bad_records(self.partial.frame(spark, None, BAD), JOB)

@@ -23,7 +23,6 @@ from schemas.runs import RUNS
 from schemas.table import Table
 from slotscope.runtime.errors import InputError, PlaceError, TryAgainError
 from slotscope.runtime.storage import stores
-from slotscope.runtime.storage.writable import check_room
 
 Done = TypeVar("Done")
 
@@ -37,16 +36,22 @@ LAYOUT: Final = {
     "delta.deletedFileRetentionDuration": "interval 7 days",
     "delta.setTransactionRetentionDuration": "interval 7 days",
 }
-"""Properties of a new table; ``slotscope maintain --log-retention`` changes the log retention."""
+"""Properties of a new table; ``slotscope maintain --log-retention-days`` changes the log retention."""
 CHANGE_FEED: Final = {"delta.enableChangeDataFeed": "true"}
 """Of gold tables: consumers read what changed between two versions."""
 JOINED_BYTES: Final = 64 << 20
 """Files are joined up to this size."""
 JOINING: Final = "slotscope-joining"
-JOINED: Final = "slotscope-joined"
-"""Application ids of the transactions that begin and end a join of files; their version is the time in ms."""
-CLAIM_MS_MAX: Final = 3_600_000
-"""A join that began earlier was killed."""
+"""Application id of the transactions that claim a table for a join of files; their version is the end of the claim in ms."""
+CLAIM_MS: Final = 3_600_000
+"""A claim of a process that was killed ends after this time."""
+_DATAFUSION: Final = {
+    pa.string(): "Utf8",
+    pa.bool_(): "Boolean",
+    pa.float64(): "Float64",
+    pa.timestamp("us", tz="UTC"): 'Timestamp(Microsecond, Some("UTC"))',
+}
+"""Names of types in DataFusion where they are not Arrow's, capitalized."""
 
 
 class Part(NamedTuple):
@@ -56,28 +61,9 @@ class Part(NamedTuple):
     where: str
 
 
-def arrow_schema(table: Table) -> pa.Schema:
-    """The Arrow schema of *table*, with the comments of its columns; each may be null, as in all Delta tables that Spark makes."""
-    return pa.schema([_nullable(field) for field in table.schema])
-
-
-def _nullable(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, _of_nullable(field.type), metadata=field.metadata)
-
-
-def _of_nullable(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_list(kind):
-        return pa.list_(_of_nullable(kind.value_type))
-    if pa.types.is_map(kind):
-        return pa.map_(_of_nullable(kind.key_type), _of_nullable(kind.item_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([_nullable(field) for field in kind])
-    return kind
-
-
 def as_table(table: Table, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     """*rows* by column name in the columns of *table*; missing values are null."""
-    return pa.Table.from_pylist(list(rows), schema=arrow_schema(table))
+    return pa.Table.from_pylist(list(rows), schema=table.stored)
 
 
 def base(root: str) -> str:
@@ -100,35 +86,62 @@ def is_table(place: str) -> bool:
     if "://" not in place:
         return os.path.isdir(f"{place}/_delta_log")
     try:
-        return bool(DeltaTable.is_deltatable(place, stores.storage_options(place)))
+        return DeltaTable.is_deltatable(place, stores.storage_options(place))
     except OSError as error:
         raise PlaceError(f"{place}: cannot be read: {stores.reason(error)}") from error
 
 
-def missing(root: str, table: Table) -> str:
-    """The error message for a table that is not there."""
-    from schemas.catalogue import writers
+def is_written(root: str, table: Table) -> bool:
+    """Whether a job of the root has had rows for *table*; raises `InputError` where the root has no tables."""
+    check_format(root)
+    if exists(root, table):
+        return True
+    if not exists(root, RUNS):
+        from schemas.catalogue import writers
 
-    jobs = " or ".join(writers(table)) or "the job that writes it"
-    return f"{location(root, table)}: no such table; is --root right, and did {jobs} run?"
+        jobs = " or ".join(writers(table)) or "the job that writes it"
+        raise InputError(f"{location(root, table)}: no such table; is --root right, and did {jobs} run?")
+    return False
 
 
-# -- conditions --------------------------------------------------------------------------------------------------------
+@cache
+def check_format(root: str) -> None:
+    """Raise `InputError` where the tables of *root* have the form of an older version."""
+    opened = _opened(location(root, RUNS))
+    if opened is not None and "format" not in {field.name for field in opened.schema().fields}:
+        raise InputError(f"{root}: tables of an older version; run: slotscope migrate --root {root}")
+
+
+def open_table(root: str, table: Table) -> DeltaTable | None:
+    """The table, or None where no job of the root has had rows for it; raises `InputError` where the root has no tables."""
+    place = location(root, table)
+    try:
+        return open_at(place) if is_written(root, table) else None
+    except (DeltaError, OSError) as error:
+        raise PlaceError(f"{place}: cannot be read: {stores.reason(error)}") from error
+
+
+def open_at(place: str) -> DeltaTable:
+    """The table at *place*; raises as delta-rs does."""
+    return DeltaTable(place, storage_options=stores.storage_options(place))
+
+
+def _opened(place: str) -> DeltaTable | None:
+    try:
+        return open_at(place)
+    except TableNotFoundError:
+        return None
 
 
 def all_equal(values: Mapping[str, str]) -> str:
     """The SQL condition that columns have these *values*."""
-    return " AND ".join(f"{name} = {_text(value)}" for name, value in values.items())
+    return " AND ".join(any_of(name, [value]) for name, value in values.items())
 
 
 def any_of(column: str, values: Iterable[str]) -> str:
     """The SQL condition that *column* has one of *values*."""
-    texts = ", ".join(_text(value) for value in values)
-    return f"{column} IN ({texts})" if texts else "FALSE"
-
-
-def _text(value: str) -> str:
-    return f"'{value.replace(chr(39), chr(39) * 2)}'"
+    texts = ["'" + value.replace("'", "''") + "'" for value in values]
+    return f"{column} IN ({', '.join(texts)})" if len(texts) > 1 else f"{column} = {texts[0]}" if texts else "FALSE"
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -137,27 +150,28 @@ def _text(value: str) -> str:
 def commit_rows(
     root: str,
     table: Table,
-    rows: pa.Table | Callable[[], pa.RecordBatchReader],
+    rows: pa.Table | Callable[[], pa.RecordBatchReader] | None,
     where: str,
     claims: Mapping[str, int] | None = None,
 ) -> None:
-    """Put *rows* in the place of those that meet *where*, in one commit; the table is created with its first rows.
+    """Put *rows* in the place of those that meet *where*, in one commit; the first commit creates the table.
 
-    Every new row must meet *where*, so a commit that the store took without answering is made again without harm.  *claims* are
-    numbers by transaction id: a table that holds a greater number of one of them was replaced by a later run.  Raises `TryAgainError`
-    for that and where other writers always come first, `PlaceError` where the table cannot be written.
+    Without *rows* it only deletes, and makes no commit where there is nothing to delete.  Every new row must meet *where*, so a commit
+    that the store took without answering is made again without harm.  *claims* are numbers by transaction id: a table that holds a
+    greater number of one of them was replaced by a later run.  Raises `TryAgainError` for that and where other writers always come
+    first, `PlaceError` where the table cannot be written.
     """
     check_format(root)
     place, numbers = location(root, table), dict(claims or {})
-    now_ms = time.time_ns() // 1_000_000
-    marks = [Transaction(name, number, now_ms) for name, number in numbers.items()]
 
     def commit() -> None:
         opened = _opened(place)
         if opened is not None and any((opened.transaction_version(name) or 0) > no for name, no in numbers.items()):
             raise TryAgainError(f"{place}: a later run replaced these rows; run this again")
-        new = rows if isinstance(rows, pa.Table) else rows()
-        _write(opened or place, table, new, where, marks)
+        if rows is not None:
+            _write(opened or place, table, rows() if callable(rows) else rows, where, numbers)
+        elif opened is not None:
+            opened.delete(where)
 
     retry(place, commit)
 
@@ -173,75 +187,15 @@ def append_rows(root: str, table: Table, rows: Iterable[Mapping[str, Any]]) -> N
 
 
 def append_table(place: str, table: Table, rows: pa.Table) -> None:
-    """Add *rows*, in the columns of *table*, to the table at *place* in one commit: once, also where the store's answer was lost."""
+    """Add *rows*, in the columns of *table*, to the table at *place* in one commit; once, also where other writers interfere."""
     mark = secrets.token_hex(8)
 
     def commit() -> None:
         opened = _opened(place)
         if opened is None or opened.transaction_version(mark) is None:
-            _write(opened or place, table, rows, None, [Transaction(mark, 1)])
+            _write(opened or place, table, rows, None, {mark: 1})
 
-    def once() -> None:
-        try:
-            commit()
-        except (DeltaError, OSError):
-            if not is_table(place) or open_at(place).transaction_version(mark) is None:
-                raise
-
-    retry(place, once)
-
-
-def layout_of(table: Table) -> dict[str, str]:
-    """The properties of a new *table*."""
-    return LAYOUT | (CHANGE_FEED if table.name.startswith("gold/") else {})
-
-
-def create(root: str, table: Table) -> None:
-    """Create *table* without rows where it is not there."""
-    place = location(root, table)
-    DeltaTable.create(
-        place, arrow_schema(table), mode="ignore", name=table.name, description=table.about, configuration=layout_of(table),
-        storage_options=stores.storage_options(place),
-    )  # fmt: skip
-
-
-def _opened(place: str) -> DeltaTable | None:
-    try:
-        return open_at(place)
-    except TableNotFoundError:
-        return None
-
-
-def _write(
-    target: DeltaTable | str,
-    table: Table,
-    rows: pa.Table | pa.RecordBatchReader,
-    where: str | None,
-    marks: list[Transaction],
-) -> None:
-    """Commit *rows* to a table, or create it at a path: of two writers that do one fails with `CommitFailedError`."""
-    place = target if isinstance(target, str) else target.table_uri.removeprefix("file://")
-    if isinstance(rows, pa.Table):
-        check_room(place, rows.nbytes)
-    there = pa.schema(target.schema()) if isinstance(target, DeltaTable) else arrow_schema(table)
-    kinds = pa.schema([there.field(f.name) if f.name in there.names else f for f in rows.schema])
-    how: dict[str, Any] = {"mode": "append"} if where is None else {"mode": "overwrite", "predicate": where}
-    if not set(kinds.names) <= set(there.names):
-        how["schema_mode"] = "merge"
-    if isinstance(target, DeltaTable):
-        write_deltalake(target, rows.cast(kinds), commit_properties=CommitProperties(app_transactions=marks), **how)
-        return
-    properties = CommitProperties(app_transactions=marks, max_commit_retries=0)
-    try:
-        write_deltalake(
-            target, rows.cast(kinds), mode="error", commit_properties=properties, name=table.name, description=table.about,
-            configuration=layout_of(table), partition_by=list(table.partition_by) or None,
-            storage_options=stores.storage_options(target),
-        )  # fmt: skip
-    except DeltaError as error:
-        if "already exists" not in str(error):
-            raise
-        raise CommitFailedError(str(error)) from error
+    retry(place, commit)
 
 
 def revise_rows(
@@ -254,15 +208,15 @@ def revise_rows(
     check_format(root)
     place = location(root, table)
 
-    def once() -> int:
+    def commit() -> int:
         opened = _opened(place)
-        rows = [] if opened is None else _as_rows(read_part(table, Part(place, where)).read_all())
+        rows = [] if opened is None else _as_rows(_stored_rows(table, opened, where).read_all())
         made = revise(rows)
         keys = any_of(table.key[0], dict.fromkeys(row[table.key[0]] for row in (*rows, *made)))
-        _write(opened or place, table, as_table(table, made), f"({where}) OR {keys}", [])
+        _write(opened or place, table, as_table(table, made), f"({where}) OR {keys}", {})
         return int((opened or open_at(place)).version())
 
-    return retry(place, once)
+    return retry(place, commit)
 
 
 def delete_rows(root: str, table: Table, where: str) -> int:
@@ -271,12 +225,38 @@ def delete_rows(root: str, table: Table, where: str) -> int:
     return int(retry(place, lambda: open_at(place).delete(where))["num_deleted_rows"] or 0)
 
 
-def read_part(table: Table, part: Part) -> pa.RecordBatchReader:
-    """The rows of *part* in the columns of *table*, as a stream."""
-    opened = open_at(part.place)
-    engine = QueryBuilder().register("stored", opened)
-    answer = engine.execute(f"SELECT {_columns(table, opened)} FROM stored WHERE {part.where}")
-    return pa.RecordBatchReader.from_stream(answer)
+def layout_of(table: Table) -> dict[str, str]:
+    """The properties of a new *table*."""
+    return LAYOUT | (CHANGE_FEED if table.name.startswith("gold/") else {})
+
+
+def _write(
+    target: DeltaTable | str,
+    table: Table,
+    rows: pa.Table | pa.RecordBatchReader,
+    where: str | None,
+    numbers: Mapping[str, int],
+) -> None:
+    """Commit *rows* to an open table, or create it at a path; of two writers that create it one fails with `CommitFailedError`."""
+    if isinstance(rows, pa.Table):
+        stores.check_room(target if isinstance(target, str) else target.table_uri.removeprefix("file://"), rows.nbytes)
+    how: dict[str, Any] = {"mode": "append"} if where is None else {"mode": "overwrite", "predicate": where}
+    if isinstance(target, str):
+        how = {
+            "mode": "error", "name": table.name, "description": table.about, "configuration": layout_of(table),
+            "partition_by": list(table.partition_by) or None, "storage_options": stores.storage_options(target),
+        }  # fmt: skip
+    there = table.stored if isinstance(target, str) else pa.schema(target.schema())
+    kinds = pa.schema([there.field(f.name) if f.name in there.names else f for f in rows.schema])
+    if not set(kinds.names) <= set(there.names):
+        how["schema_mode"] = "merge"
+    now_ms = time.time_ns() // 1_000_000
+    marks = [Transaction(name, number, now_ms) for name, number in numbers.items()]
+    properties = CommitProperties(app_transactions=marks, max_commit_retries=0 if isinstance(target, str) else None)
+    try:
+        write_deltalake(target, rows.cast(kinds), commit_properties=properties, **how)
+    except DeltaError as error:
+        raise CommitFailedError(str(error)) if "already exists" in str(error) else error from None
 
 
 def retry(place: str, commit: Callable[[], Done]) -> Done:
@@ -287,11 +267,45 @@ def retry(place: str, commit: Callable[[], Done]) -> Done:
     for attempt in range(ATTEMPTS_MAX):
         try:
             return commit()
-        except (DeltaError, OSError) as error:
-            if not isinstance(error, CommitFailedError):
-                raise PlaceError(f"{place}: cannot be written: {stores.reason(error)}") from error
+        except CommitFailedError:
             time.sleep(random.uniform(1, 2) * PAUSE_S * (1 + 9 * attempt / ATTEMPTS_MAX))
+        except (DeltaError, OSError) as error:
+            raise PlaceError(f"{place}: cannot be written: {stores.reason(error)}") from error
     raise TryAgainError(f"{place}: too many concurrent commits; retry later")
+
+
+def compact(root: str, table: Table) -> int:
+    """Join small files; return their number, 0 where another process is joining.
+
+    delta-rs lets two joins of the same files pass, which doubles their rows.  So a join claims the table first: of two transactions of
+    one application at one version one fails, on every root.
+    """
+    place = location(root, table)
+    opened = retry(place, lambda: open_at(place))
+    now_ms = time.time_ns() // 1_000_000
+    sizes = pa.table(opened.get_add_actions()).column("size_bytes").to_pylist()
+    if (opened.transaction_version(JOINING) or 0) > now_ms or sum(size < JOINED_BYTES for size in sizes) < 2:
+        return 0
+    try:
+        _claim(opened, now_ms + CLAIM_MS)
+    except CommitFailedError:
+        return 0
+
+    def join() -> int:
+        claimed = open_at(place)
+        joined = int(claimed.optimize.compact(target_size=JOINED_BYTES)["numFilesRemoved"])
+        claimed.create_checkpoint()
+        return joined
+
+    try:
+        return retry(place, join)
+    finally:
+        retry(place, lambda: _claim(open_at(place), now_ms))
+
+
+def _claim(opened: DeltaTable, until_ms: int) -> None:
+    properties = CommitProperties(app_transactions=[Transaction(JOINING, until_ms)], max_commit_retries=0)
+    opened.create_write_transaction([], "append", opened.schema(), commit_properties=properties)
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -336,69 +350,57 @@ def few_rows(
     return None if rows.num_rows > count_max else rows
 
 
-def select_rows(root: str, table: Table, selected: Sequence[str], parts: Sequence[Part]) -> list[dict[str, Any]]:
-    """The SQL expressions *selected*, aggregates among them, of the rows of *parts*."""
-    return _as_rows(_answer(root, _selection(table, selected, None, {}), {table: parts}))
+def query_rows(root: str, sql: str, *tables: Table, parts: Sequence[Part] | None = None) -> list[dict[str, Any]]:
+    """The answer to *sql*, which names *tables* without their layers; *parts* are read in place of one; raises as `read_rows` does."""
+    return _as_rows(_answer(root, sql, dict.fromkeys(tables, parts)))
 
 
-def query_rows(root: str, sql: str, *tables: Table) -> list[dict[str, Any]]:
-    """The answer to *sql*, which names *tables* without their layers; raises `InputError` as `read_rows` does."""
-    return _as_rows(_answer(root, sql, dict.fromkeys(tables)))
+def read_part(table: Table, part: Part) -> pa.RecordBatchReader:
+    """The rows of *part* in the columns of *table*, as a stream."""
+    return _stored_rows(table, open_at(part.place), part.where)
+
+
+def _stored_rows(table: Table, opened: DeltaTable, where: str) -> pa.RecordBatchReader:
+    answer = QueryBuilder().register("stored", opened).execute(_part_rows(table, opened, f"stored WHERE {where}"))
+    return pa.RecordBatchReader.from_stream(answer)
 
 
 def _selection(table: Table, selected: Sequence[str], where: str | None, equal: Mapping[str, str]) -> str:
     conditions = [*([all_equal(equal)] if equal else []), *([f"({where})"] if where else [])]
-    return f"SELECT {', '.join(selected)} FROM {_noun(table)}" + (
-        f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    )
+    return f"SELECT {', '.join(selected)} FROM {_noun(table)} WHERE {' AND '.join(conditions) or 'TRUE'}"
 
 
 def _answer(root: str, sql: str, tables: Mapping[Table, Sequence[Part] | None]) -> pa.Table:
     engine, views = QueryBuilder(), []
-    places = ", ".join(location(root, table) for table in tables)
     try:
         for table, given in tables.items():
-            parts = [Part(location(root, table), "TRUE")] if given is None else given
+            whole = [Part(location(root, table), "TRUE")] if given is None and is_written(root, table) else []
             selects = []
-            for number, part in enumerate(parts):
-                if given is not None or is_written(root, table):
-                    opened = open_at(part.place)
-                    name = f"{_noun(table)}_{number}"
-                    engine.register(name, opened)
-                    selects.append(f"SELECT {_columns(table, opened)} FROM {name} WHERE {part.where}")
-            views.append(f"{_noun(table)} AS ({' UNION ALL '.join(selects) or _no_rows(table)})")
+            for number, part in enumerate(whole if given is None else given):
+                opened, name = open_at(part.place), f"{_noun(table)}_{number}"
+                engine.register(name, opened)
+                selects.append(_part_rows(table, opened, f"{name} WHERE {part.where}"))
+            rows = " UNION ALL ".join(selects) or _part_rows(table, None, "(SELECT 1) WHERE FALSE")
+            views.append(f"{_noun(table)} AS ({rows})")
         own = sql.removeprefix("WITH ")
         listed = f"WITH {', '.join(views)}{' ' if own is sql else ', '}{own}"
         return pa.RecordBatchReader.from_stream(engine.execute(listed)).read_all()
     except (DeltaError, OSError) as error:
+        places = ", ".join(location(root, table) for table in tables)
         raise PlaceError(f"{places}: cannot be read: {stores.reason(error)}") from error
 
 
-def _columns(table: Table, opened: DeltaTable) -> str:
-    there = {field.name for field in opened.schema().fields}
-    return ", ".join(f'"{f.name}"' if f.name in there else f'{_null(f.type)} AS "{f.name}"' for f in table.schema)
-
-
-def _no_rows(table: Table) -> str:
-    columns = ", ".join(f'{_null(f.type)} AS "{f.name}"' for f in table.schema)
-    return f"SELECT {columns} WHERE FALSE"
+def _part_rows(table: Table, opened: DeltaTable | None, source: str) -> str:
+    """The SQL that selects all columns of *table* from *source*; null where the open table has none yet."""
+    there = {field.name for field in opened.schema().fields} if opened is not None else set()
+    columns = [f'"{f.name}"' if f.name in there else f'{_null(f.type)} AS "{f.name}"' for f in table.schema]
+    return f"SELECT {', '.join(columns)} FROM {source}"
 
 
 def _null(kind: pa.DataType) -> str:
     if pa.types.is_nested(kind):
         return "NULL"
-    return f"arrow_cast(NULL, '{_DATAFUSION.get(kind, str(kind).capitalize())}')"
-
-
-_DATAFUSION: Final = {
-    pa.string(): "Utf8",
-    pa.binary(): "Binary",
-    pa.bool_(): "Boolean",
-    pa.float64(): "Float64",
-    pa.timestamp("us", tz="UTC"): 'Timestamp(Microsecond, Some("UTC"))',
-    pa.decimal128(20, 0): "Decimal128(20, 0)",
-}
-"""Names of types in DataFusion where they differ from Arrow's, capitalized."""
+    return f"arrow_cast(NULL, '{_DATAFUSION.get(kind) or str(kind).capitalize()}')"
 
 
 def _as_rows(answer: pa.Table) -> list[dict[str, Any]]:
@@ -408,96 +410,3 @@ def _as_rows(answer: pa.Table) -> list[dict[str, Any]]:
 
 def _noun(table: Table) -> str:
     return table.name.rpartition("/")[2]
-
-
-def open_table(root: str, table: Table) -> DeltaTable | None:
-    """The table, or None where no job of the root has had rows for it; raises `InputError` where the root has no tables."""
-    place = location(root, table)
-    try:
-        return open_at(place) if is_written(root, table) else None
-    except (DeltaError, OSError) as error:
-        raise PlaceError(f"{place}: cannot be read: {stores.reason(error)}") from error
-
-
-def is_written(root: str, table: Table) -> bool:
-    """Whether a job of the root has had rows for *table*; raises `InputError` where the root has no tables."""
-    check_format(root)
-    if exists(root, table):
-        return True
-    if not exists(root, RUNS):
-        raise InputError(missing(root, table))
-    return False
-
-
-def open_at(place: str) -> DeltaTable:
-    """The table at *place*; raises as delta-rs does."""
-    return DeltaTable(place, storage_options=stores.storage_options(place))
-
-
-@cache
-def check_format(root: str) -> None:
-    """Raise `InputError` where the tables of *root* have the form of an older version."""
-    place = location(root, RUNS)
-    if is_table(place) and "format" not in {field.name for field in open_at(place).schema().fields}:
-        raise InputError(f"{root}: tables of an older version; run: slotscope migrate --root {root}")
-
-
-# -- maintenance -------------------------------------------------------------------------------------------------------
-
-
-def compact(root: str, table: Table) -> int:
-    """Join small files; return their number, 0 where another process is joining.
-
-    delta-rs lets two joins of the same files pass, which doubles their rows.  So the first commits a claim: of two transactions of one
-    application at one version one fails, on every root.
-    """
-    place = location(root, table)
-    opened = retry(place, lambda: open_at(place))
-    begun_ms, ended_ms = (opened.transaction_version(mark) for mark in (JOINING, JOINED))
-    now_ms = time.time_ns() // 1_000_000
-    if begun_ms is not None and begun_ms != ended_ms and now_ms - begun_ms < CLAIM_MS_MAX:
-        return 0
-    sizes = pa.table(opened.get_add_actions()).column("size_bytes").to_pylist()
-    if sum(size < JOINED_BYTES for size in sizes) < 2:
-        return 0
-    try:
-        _mark(opened, JOINING, now_ms)
-    except CommitFailedError:
-        return 0
-
-    def join() -> int:
-        claimed = open_at(place)
-        joined = int(claimed.optimize.compact(target_size=JOINED_BYTES)["numFilesRemoved"])
-        claimed.create_checkpoint()
-        return joined
-
-    try:
-        return retry(place, join)
-    finally:
-        retry(place, lambda: _mark(open_at(place), JOINED, now_ms))
-
-
-def _mark(opened: DeltaTable, mark: str, number: int) -> None:
-    properties = CommitProperties(app_transactions=[Transaction(mark, number, number)], max_commit_retries=0)
-    nothing = pa.schema(opened.schema()).empty_table()
-    write_deltalake(opened, nothing, mode="append", commit_properties=properties)
-
-
-def vacuum(root: str, table: Table, retention_h: int) -> tuple[int, int]:
-    """Remove the files that *table* has not held for *retention_h* hours; return their number and that of younger ones."""
-    place = location(root, table)
-
-    def remove() -> tuple[int, int]:
-        opened = open_at(place)
-        gone = opened.vacuum(retention_h, dry_run=False, enforce_retention_duration=False)
-        return len(gone), len(opened.vacuum(0, dry_run=True, enforce_retention_duration=False))
-
-    return retry(place, remove)
-
-
-def set_log_retention(root: str, table: Table, days: int) -> None:
-    """Keep the log of *table*, and with it its history, for so many *days*; no commit where it says so already."""
-    place, words = location(root, table), f"interval {days} days"
-    opened = retry(place, lambda: open_at(place))
-    if opened.metadata().configuration.get("delta.logRetentionDuration") != words:
-        retry(place, lambda: open_at(place).alter.set_table_properties({"delta.logRetentionDuration": words}))

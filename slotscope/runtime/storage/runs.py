@@ -2,27 +2,24 @@
 
 Rows are staged below ``ROOT/_staging/RUN_ID``, where no reader looks, and checked there.  `Run.close` then commits each table once and
 writes ``silver/runs`` last: an audit, not a condition for readers.  A killed run leaves each table old or new and its row ``running``.
-Of two runs of one snapshot the later one wins: its commits carry the version of ``silver/runs`` at which it began, and a table that
-holds a greater number refuses the earlier run.
+Of two runs of one snapshot the one that began last wins: it marks the other as failed when it begins.  Commits carry the version of
+``silver/runs`` at which their run began; a table with a greater number refuses the earlier run, which may not have seen its mark yet.
 """
 
 from __future__ import annotations
 
 import os
-import random
 import secrets
 import shutil
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial as bind
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -31,10 +28,10 @@ from schemas.catalogue import WRITTEN_BY
 from schemas.runs import FORMAT, RUNS
 from schemas.table import Table
 from slotscope.runtime.errors import InputError, TryAgainError
-from slotscope.runtime.program import LATEST
+from slotscope.runtime.program import LATEST, program_version
 from slotscope.runtime.storage import delta_files, stores
-from slotscope.runtime.storage.delta_files import Part, all_equal, any_of, arrow_schema, location
-from slotscope.runtime.storage.snapshot_names import fresh_name, recognise
+from slotscope.runtime.storage.delta_files import Part, all_equal, any_of, location
+from slotscope.runtime.storage.snapshot_names import fresh_name, recognise, time_name
 
 COMPACT_EVERY: Final = 50
 """Versions of silver/runs after which the small files of its tables are joined."""
@@ -71,13 +68,18 @@ class Stage(NamedTuple):
         """The URI or path of the staged table."""
         return f"{delta_files.base(self.root)}/{STAGING}/{self.run_id}/{self.table.name}"
 
+    @property
+    def parts(self) -> list[Part]:
+        """The staged rows."""
+        return [Part(self.place, "TRUE")] if delta_files.is_table(self.place) else []
+
     def labelled(self, rows: pa.Table) -> pa.Table:
         """*rows* with the columns that name snapshot, cluster and run, in the columns of the table."""
         values = {self.table.named_by: self.name, "cluster": self.cluster, "run_id": self.run_id}
         for name, value in values.items():
             label = pa.repeat(pa.scalar(value, pa.string()), len(rows))
             rows = (rows.drop_columns([name]) if name in rows.column_names else rows).append_column(name, label)
-        return rows.select(self.table.columns).cast(arrow_schema(self.table))
+        return rows.select(self.table.columns).cast(self.table.stored)
 
     def add(self, rows: pa.Table) -> None:
         """Append *rows*, labelled, to the staged table; several processes may do so at the same time."""
@@ -86,11 +88,11 @@ class Stage(NamedTuple):
 
 @dataclass(slots=True)
 class _Staged:
-    """Rows of one table that wait for their commit."""
+    """Rows of one table that wait for their commit: *held* in memory, or on disk."""
 
     tail: str
     held: list[pa.Table] = field(default_factory=list)
-    is_stored: bool = False
+    is_on_disk: bool = False
 
 
 @dataclass(slots=True)
@@ -120,15 +122,22 @@ class Run:
     _number: int = 0
     """Version of silver/runs at which this run began."""
     _cluster_before: str | None = None
-    _has_earlier: bool = False
-    _complete_before: tuple[str, ...] = ()
-    """Complete runs of the snapshot when this run began."""
+    _is_contended: bool = False
+    """Whether another run of the snapshot may be at work: then tables without rows are claimed, too."""
     _staged: dict[Table, _Staged] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
     def _jobs(self) -> tuple[str, ...]:
         return (self.job, *self.replaces)
+
+    @property
+    def _mine(self) -> str:
+        return all_equal({"run_id": self.run_id})
+
+    def _same_snapshot(self) -> str:
+        """The SQL condition of the rows of silver/runs about complete and unfinished runs of the snapshot."""
+        return f"{all_equal({'snapshot_id': self.name})} AND {any_of('state', (State.RUNNING, State.COMPLETE))}"
 
     # -- begin -------------------------------------------------------------------------------------------------------
 
@@ -139,34 +148,32 @@ class Run:
         """
         if self.name == LATEST:
             raise InputError(f"--snapshot {LATEST}: reserved for the newest snapshot; choose another name")
-        is_named = bool(self.name)
-        self._announce()
-        while not is_named and self._is_taken():
-            delta_files.delete_rows(self.root, RUNS, all_equal({"run_id": self.run_id}))
-            time.sleep(random.random())
-            self.name = ""
-            self._announce()
-
-    def _announce(self) -> None:
-        self.name = self.name or fresh_name(self.root, self.started_at, self.cluster)
         self.run_id = f"{self.job}-{self.started_at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
-        stored = (
-            delta_files.read_rows(self.root, RUNS, snapshot_id=self.name) if delta_files.exists(self.root, RUNS) else []
-        )
-        for row in stored:
-            if row["state"] == State.COMPLETE:
-                if row["job"] in self._jobs:
-                    self._cluster_before = row["cluster"]
-                    self._complete_before = (*self._complete_before, row["run_id"])
-                self._check_cluster(row["cluster"])
-        self._has_earlier = any(row["job"] in self._jobs for row in stored)
-        mine = all_equal({"run_id": self.run_id})
-        self._number = delta_files.revise_rows(self.root, RUNS, mine, lambda rows: [self._row(State.RUNNING)])
+        given, moment = self.name, time_name(self.started_at)
 
-    def _is_taken(self) -> bool:
-        """Whether another run chose the same name."""
-        rows = delta_files.read_rows(self.root, RUNS, columns=("run_id", "job"), snapshot_id=self.name)
-        return any(row["run_id"] != self.run_id for row in rows if row["job"] in self._jobs)
+        def announce(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+            self.name = given or fresh_name(moment, self.cluster, {row["snapshot_id"] for row in rows})
+            for row in rows:
+                if row["snapshot_id"] == self.name and row["state"] == State.COMPLETE:
+                    self._check_cluster(row["cluster"])
+                    self._cluster_before = row["cluster"] if row["job"] in self._jobs else self._cluster_before
+            others = [row for row in rows if row["run_id"] != self.run_id]
+            overtaken = list(map(self._overtaken, others))
+            self._is_contended = overtaken != others
+            return [*overtaken, self._row(State.RUNNING)]
+
+        same = self._same_snapshot() if given else f"snapshot_id >= '{moment}' AND snapshot_id < '{moment}~'"
+        self._number = delta_files.revise_rows(self.root, RUNS, same, announce)
+
+    def _overtaken(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The row of another run once this one has begun."""
+        if row["snapshot_id"] != self.name or row["job"] not in self._jobs or row["state"] != State.RUNNING:
+            return row
+        return {
+            **row,
+            "state": str(State.FAILED),
+            "reason": "it did not finish before a later run of the snapshot began",
+        }
 
     def belongs_to(self, node_ids: Iterable[str]) -> None:
         """Find the cluster by the ids of its nodes, where it was not given; raises InputError where the snapshot is one of another."""
@@ -184,7 +191,7 @@ class Run:
     def stage(self, table: Table, tail: str = "TRUE") -> Stage:
         """Where tasks put rows of *table* themselves; `wrote` counts them."""
         with self._lock:
-            self._staged.setdefault(table, _Staged(tail)).is_stored = True
+            self._staged.setdefault(table, _Staged(tail)).is_on_disk = True
         return self._stage(table)
 
     def _stage(self, table: Table) -> Stage:
@@ -201,52 +208,44 @@ class Run:
             staged.held.append(self._stage(table).labelled(made))
             self.wrote(table, len(made))
             if sum(map(len, staged.held)) > HELD_ROWS_MAX:
-                self._store(table, staged)
+                self._own_parts(table)
 
     def wrote(self, table: Table, rows: int) -> None:
         """Count so many staged *rows* of *table*."""
         with self._lock:
             self.rows[table] = self.rows.get(table, 0) + rows
 
-    def _store(self, table: Table, staged: _Staged) -> None:
-        rows, staged.held = pa.concat_tables(staged.held), []
-        if len(rows):
-            self._stage(table).add(rows)
-            staged.is_stored = True
+    def _own_parts(self, table: Table) -> list[Part]:
+        """The rows of *table* that this run has staged, now on disk."""
+        with self._lock:
+            staged = self._staged.get(table, _Staged("TRUE"))
+            if any(map(len, staged.held)):
+                self._stage(table).add(pa.concat_tables(staged.held))
+                staged.held, staged.is_on_disk = [], True
+            return self._stage(table).parts if staged.is_on_disk else []
 
     def parts(self, table: Table) -> list[Part]:
         """The rows of *table* that its snapshot will have: staged ones, kept ones, and those of other jobs."""
-        with self._lock:
-            staged = self._staged.get(table)
-            if staged is not None and staged.held:
-                self._store(table, staged)
-            found = []
-            if staged is not None and staged.is_stored and delta_files.is_table(self._stage(table).place):
-                found.append(Part(self._stage(table).place, "TRUE"))
-            if delta_files.exists(self.root, table):
-                same = all_equal({table.named_by: self.name})
-                kept = f"{same} AND NOT ({self._replaced(table, staged)})" if self._writes(table) else same
-                found.append(Part(location(self.root, table), kept))
-            return found
-
-    def own_parts(self, table: Table) -> list[Part]:
-        """The rows of *table* that this run itself has staged."""
-        return [part for part in self.parts(table) if part.place == self._stage(table).place]
+        parts = self._own_parts(table)
+        if delta_files.exists(self.root, table):
+            is_written = table in self._staged or table in self._tables()
+            kept = f" AND NOT ({self._replaced(table)})" if is_written else ""
+            parts.append(Part(location(self.root, table), all_equal({table.named_by: self.name}) + kept))
+        return parts
 
     def figures(self, table: Table, **selected: str) -> dict[str, int | None]:
         """The SQL aggregates *selected* of the rows of *table* that this run has staged."""
-        names = [f"{what} AS {name}" for name, what in selected.items()]
-        (row,) = delta_files.select_rows(self.root, table, names, self.own_parts(table))
+        columns = ", ".join(f"{what} AS {name}" for name, what in selected.items())
+        sql = f"SELECT {columns} FROM {table.name.rpartition('/')[2]}"
+        (row,) = delta_files.query_rows(self.root, sql, table, parts=self._own_parts(table))
         return row
 
-    def _writes(self, table: Table) -> bool:
-        return table in self._staged or table in self._tables()
-
-    def _replaced(self, table: Table, staged: _Staged | None) -> str:
+    def _replaced(self, table: Table) -> str:
         """The SQL condition of the stored rows of *table* that this run replaces."""
-        mine = " OR ".join(f"run_id LIKE '{job}-%'" for job in self._jobs)
+        staged = self._staged.get(table)
         tail = "TRUE" if not self.continues else staged.tail if staged is not None else "FALSE"
-        return f"{all_equal({table.named_by: self.name})} AND ({mine})" + (f" AND ({tail})" if tail != "TRUE" else "")
+        jobs = " OR ".join(f"run_id LIKE '{job}-%'" for job in self._jobs)
+        return f"{all_equal({table.named_by: self.name})} AND ({jobs}) AND ({tail})"
 
     def begin_anew(self) -> None:
         """Forget everything that was staged, and replace the snapshot as a whole."""
@@ -266,76 +265,64 @@ class Run:
     def close(self) -> None:
         """Replace the rows of the snapshot, one commit a table, then write silver/runs.
 
-        Raises `TryAgainError` where the snapshot was deleted, or another run of it came first.
+        Raises `TryAgainError` where the snapshot was deleted, or a later run of it began.
         """
-        is_contended = self._is_contended()
-        earlier = self._tables() if is_contended or (self._has_earlier and not self.continues) else []
+        self._check_owned(delta_files.read_rows(self.root, RUNS, where=self._mine))
+        earlier = self._tables() if self._is_contended or not self.continues else []
         tables = dict.fromkeys((*self._staged, *earlier))
         with ThreadPoolExecutor(COMMIT_THREADS, "commits") as pool:
-            for done in [pool.submit(self._commit, table, is_contended) for table in tables if table not in self.last]:
+            for done in [pool.submit(self._commit, table) for table in tables if table not in self.last]:
                 done.result()
         for table in self.last:
-            self._commit(table, is_contended)
-        version_made = delta_files.revise_rows(self.root, RUNS, self._same_snapshot(), self._closed)
+            self._commit(table)
+        same = f"{self._mine} OR ({self._same_snapshot()})"
+        version_made = delta_files.revise_rows(self.root, RUNS, same, self._closed)
         self.is_closed = True
         drop_stage(self.root, self.run_id)
         if version_made % COMPACT_EVERY < VERSIONS_OF_RUN:
-            self._compact()
+            for table in (*self._tables(), RUNS):
+                with suppress(InputError, TryAgainError):
+                    delta_files.compact(self.root, table)
 
-    def _same_snapshot(self) -> str:
-        live = any_of("state", (State.RUNNING, State.COMPLETE))
-        same = f"{all_equal({'snapshot_id': self.name})} AND {any_of('job', self._jobs)}"
-        return f"run_id = '{self.run_id}' OR ({same} AND {live})"
-
-    def _is_contended(self) -> bool:
-        """Whether another run of the snapshot may be at work: then tables without rows are claimed, too."""
-        rows = delta_files.read_rows(self.root, RUNS, columns=("run_id", "state"), where=self._same_snapshot())
-        self._check_announced(rows)
-        if any(row["state"] == State.COMPLETE and row["run_id"] not in self._complete_before for row in rows):
-            raise self._lose()
-        return any(row["state"] == State.RUNNING and row["run_id"] != self.run_id for row in rows)
-
-    def _check_announced(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        if self.run_id not in {row["run_id"] for row in rows}:
+    def _check_owned(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        state = next((row["state"] for row in rows if row["run_id"] == self.run_id), None)
+        if state is None:
             raise TryAgainError(f"{self.root}: snapshot {self.name} was deleted during this run; run it again")
+        if state not in (
+            State.RUNNING,
+            State.COMPLETE,
+        ):  # complete already where the answer to the last commit was lost
+            raise TryAgainError(f"{self.root}: another {self.job} of {self.name} began during this run; run it again")
 
-    def _lose(self) -> TryAgainError:
-        return TryAgainError(f"{self.root}: another {self.job} replaced {self.name} during this run; run it again")
-
-    def _commit(self, table: Table, is_contended: bool) -> None:
-        staged = self._staged.get(table)
-        where = self._replaced(table, staged)
-        if not self.rows.get(table) and not is_contended:
-            if delta_files.exists(self.root, table):
-                delta_files.delete_rows(self.root, table, where)
-            return
-        held = staged.held if staged is not None else []
-        parts = self.own_parts(table) if staged is not None and staged.is_stored else []
-        rows = bind(delta_files.read_part, table, parts[0]) if parts else _joined(table, held)
+    def _commit(self, table: Table) -> None:
+        staged = self._staged.get(table, _Staged("TRUE"))
+        rows: pa.Table | Callable[[], pa.RecordBatchReader] | None = None
+        if staged.is_on_disk and self.rows.get(table):
+            rows = bind(delta_files.read_part, table, self._own_parts(table)[0])
+        elif self.rows.get(table) or self._is_contended:
+            rows = pa.concat_tables([table.stored.empty_table(), *staged.held])
         claims = {f"slotscope {job} {self.name}": self._number for job in self._jobs}
-        delta_files.commit_rows(self.root, table, rows, where, claims)
+        delta_files.commit_rows(self.root, table, rows, self._replaced(table), claims)
 
     def _closed(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The rows of silver/runs about the snapshot once this run is complete."""
-        self._check_announced(rows)
-        if any(row["state"] == State.COMPLETE and (row["began_at"] or 0) > self._number for row in rows):
-            raise self._lose()
-        return [self._row(State.COMPLETE), *(_ended(row) for row in rows if row["run_id"] != self.run_id)]
+        self._check_owned(rows)
+        replaced = [
+            {**row, "state": str(State.REPLACED)}
+            if row["job"] in self._jobs and row["state"] == State.COMPLETE
+            else row
+            for row in rows
+            if row["run_id"] != self.run_id
+        ]
+        return [self._row(State.COMPLETE), *replaced]
 
     def abandon(self, error: BaseException) -> None:
         """Record that this run failed, and remove its staged rows, as far as the root can be written."""
-        words = (str(error).splitlines() or [""])[0] or type(error).__name__
+        reason = (str(error).splitlines() or [""])[0] or type(error).__name__
+        failed = self._row(State.FAILED) | {"reason": reason[:REASON_CHARS_MAX]}
         with suppress(InputError, TryAgainError):
-            mine = all_equal({"run_id": self.run_id})
-            failed = self._row(State.FAILED) | {"reason": words[:REASON_CHARS_MAX]}
-            delta_files.revise_rows(self.root, RUNS, mine, lambda rows: [failed])
+            delta_files.revise_rows(self.root, RUNS, self._mine, lambda rows: [failed])
         drop_stage(self.root, self.run_id)
-
-    def _compact(self) -> None:
-        for table in (*self._tables(), RUNS):
-            with suppress(InputError, TryAgainError):
-                if delta_files.exists(self.root, table):
-                    delta_files.compact(self.root, table)
 
     def _tables(self) -> list[Table]:
         """The tables of snapshots that its jobs write."""
@@ -391,22 +378,3 @@ def drop_stage(root: str, run_id: str) -> None:
     with suppress(OSError, ValueError):
         system, path = stores.file_system(place)
         system.delete_dir(path)
-
-
-def program_version() -> str:
-    """The version of this program."""
-    try:
-        return version("slotscope")
-    except PackageNotFoundError:  # the code came in a zip
-        return "unknown (not installed)"
-
-
-def _joined(table: Table, rows: Sequence[pa.Table]) -> pa.Table:
-    return pa.concat_tables(rows) if rows else arrow_schema(table).empty_table()
-
-
-def _ended(row: dict[str, Any]) -> dict[str, Any]:
-    """The row of another run of the snapshot once a later one is complete."""
-    if row["state"] == State.COMPLETE:
-        return {**row, "state": str(State.REPLACED)}
-    return {**row, "state": str(State.FAILED), "reason": "it did not finish; a later run replaced the snapshot"}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import chain, count
 from typing import Any, Final
 
 from schemas.runs import CLUSTERS, RUNS
@@ -21,14 +22,15 @@ ID_DIGITS: Final = 8
 """Of a node id, in the name of a cluster that nobody named."""
 
 
-def fresh_name(root: str, started_at: datetime, cluster: str | None) -> str:
-    """A name that no run has: the time, ``2026-11-23T020000Z``, with the name of the cluster where one was given."""
-    name = f"{started_at.astimezone(UTC):%Y-%m-%dT%H%M%SZ}" + (f"-{cluster}" if cluster else "")
-    where = f"starts_with(snapshot_id, '{name[:18]}')"  # the time; the rest is the user's
-    rows = read_rows(root, RUNS, columns=("snapshot_id",), where=where) if exists(root, RUNS) else []
-    taken = {row["snapshot_id"] for row in rows}
-    tries = (name, *(f"{name}-{number}" for number in range(2, len(taken) + 3)))
-    return next(one for one in tries if one not in taken)
+def time_name(started_at: datetime) -> str:
+    """The name of a snapshot without one: the time, ``2026-11-23T020000Z``."""
+    return f"{started_at.astimezone(UTC):%Y-%m-%dT%H%M%SZ}"
+
+
+def fresh_name(moment: str, cluster: str | None, taken: Container[str]) -> str:
+    """A name that is not *taken*: *moment*, with the name of the cluster where one was given, and a number where that is needed."""
+    name = moment + (f"-{cluster}" if cluster else "")
+    return next(tried for tried in chain([name], (f"{name}-{number}" for number in count(2))) if tried not in taken)
 
 
 def find_name(root: str, name: str, jobs: Sequence[str], cluster: str | None = None) -> str:

@@ -1,22 +1,23 @@
 """Object stores: how inputs, tables and reports get to ``s3://``, ``gs://`` and ``abfss://``, decided here for pyarrow, delta-rs and Spark alike.
 
-``s3a://`` and ``s3n://`` mean ``s3://``.  Endpoint, region and credentials come from the environment (``AWS_ENDPOINT_URL``,
-``AWS_REGION``, ``AWS_ACCESS_KEY_ID`` …, ``AWS_PROFILE``).  What a URI says of them in pyarrow's way (``s3://KEY:SECRET@bucket/path?endpoint_override=HOST:PORT&
-scheme=http&region=…``), and what ``--conf spark.hadoop.fs.s3a.…`` says, is moved there: later processes find it, and no message, table or
-page holds it.  Commits are conditional puts of delta-rs, so that writers of one table do not overwrite each other's.
+Endpoint, region and credentials come from the environment alone (``AWS_ENDPOINT_URL``, ``AWS_REGION``, ``AWS_ACCESS_KEY_ID`` …,
+``AWS_PROFILE``), so no URI, message, table or page holds a secret.  Commits are conditional puts of delta-rs.
 """
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
+import shutil
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from typing import IO, TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import unquote
 
 from slotscope.runtime.errors import InputError, PlaceError
 
@@ -41,6 +42,10 @@ READ_BYTES: Final = 1 << 20
 """What is asked of a store at least: a request costs as much as so many bytes."""
 PROBE: Final = ".slotscope-may-write"
 """Object that is put and removed to see whether a root takes tables."""
+PROBE_BYTES: Final = 1 << 20
+"""Room that even the smallest snapshot takes."""
+COMMIT_BYTES: Final = 128 << 10
+"""Room that a commit to a table takes beside its rows."""
 REASON_CHARS_MAX: Final = 200
 DEFAULT_REGION: Final = "us-east-1"
 """Of a store with an endpoint of its own, which seldom has regions."""
@@ -53,18 +58,9 @@ ENDPOINT, REGION, KEY, SECRET, TOKEN = (
     "AWS_SESSION_TOKEN",
 )
 _SENT: Final = (ENDPOINT, "AWS_ENDPOINT_URL_S3", REGION, "AWS_DEFAULT_REGION", KEY, SECRET, TOKEN, "AWS_PROFILE")
-_CONF: Final = {
-    "spark.hadoop.fs.s3a.endpoint": ENDPOINT,
-    "spark.hadoop.fs.s3a.endpoint.region": REGION,
-    "spark.hadoop.fs.s3a.access.key": KEY,
-    "spark.hadoop.fs.s3a.secret.key": SECRET,
-    "spark.hadoop.fs.s3a.session.token": TOKEN,
-}
-"""Spark's names of the same."""
-_SSL: Final = "spark.hadoop.fs.s3a.connection.ssl.enabled"
-_QUERY: Final = re.compile(r"\?(?=[a-z_]+=)")
-"""Where a query begins; a question mark before anything else is one of a glob."""
-_QUERY_NAMES: Final = frozenset(("endpoint_override", "scheme", "region", "access_key", "secret_key", "session_token"))
+_S3_CONF: Final = re.compile(r"spark\.hadoop\.fs\.s3a\.(endpoint|access\.key|secret\.key|session\.token)")
+_OPTIONS: Final = re.compile(r"\?[a-z_]+=")
+"""A query; a question mark before anything else is one of a glob."""
 _NOT_ANSWERING: Final = "the store at {} does not answer: is AWS_ENDPOINT_URL right?"
 _REASONS: Final = (
     (re.compile(r"NO_SUCH_BUCKET|NoSuchBucket|bucket does not exist", re.I), "no such bucket"),
@@ -84,8 +80,6 @@ _REASONS: Final = (
 )
 _OF_A_STORE: Final = re.compile(r"\bAWS\b|\bS3\b|\bGCS\b|azure|google", re.I)
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
-_told: dict[str, str] = {}
-"""What URIs and ``--conf`` have said, by the name in the environment."""
 
 
 def is_store(path: str) -> bool:
@@ -132,60 +126,25 @@ def is_live(path: str) -> bool:
 
 
 def plain(path: str) -> str:
-    """*path* in one spelling, without what it says of endpoint and credentials, which goes to the environment.
+    """*path* in one spelling: ``s3a://`` and ``s3n://`` mean ``s3://``.
 
-    Anything but a URI of S3 stays as it is.  Raises InputError, which repeats no secret, for an option that is not known and where one
-    command is told of two endpoints or two users.
+    Raises InputError, which repeats no secret, for a URI with credentials or options.
     """
     if not is_s3(path):
         return path
-    rest = path.partition("://")[2]
-    mark = _QUERY.search(rest)
-    rest, query = (rest[: mark.start()], rest[mark.end() :]) if mark else (rest, "")
-    host, slash, inside = rest.partition("/")
-    user, at, bucket = host.rpartition("@")
-    shown = f"s3://{bucket}{slash}{inside}"
-    options = dict(parse_qsl(query))
-    unknown = sorted(set(options) - _QUERY_NAMES)
-    if unknown:
-        raise InputError(f"{shown}: unknown option {unknown[0]!r}; there are {', '.join(sorted(_QUERY_NAMES))}")
-    if at:
-        key, _, secret = user.partition(":")
-        options |= {"access_key": unquote(key), "secret_key": unquote(secret)}
-    if "endpoint_override" in options:
-        _tell(ENDPOINT, _with_scheme(options["endpoint_override"], options.get("scheme", "https")), shown)
-    for name, variable in (("region", REGION), ("access_key", KEY), ("secret_key", SECRET), ("session_token", TOKEN)):
-        if options.get(name):
-            _tell(variable, options[name], shown)
-    return shown
+    bucket, slash, inside = path.partition("://")[2].partition("/")
+    if "@" in bucket or _OPTIONS.search(inside):
+        raise InputError(
+            f"s3://{bucket.rpartition('@')[2]}: a URI holds no credentials and no options; set {ENDPOINT}, {REGION}, {KEY} and {SECRET}"
+        )
+    return f"s3://{bucket}{slash}{inside}"
 
 
-def plain_words(words: Sequence[str]) -> list[str]:
-    """The words of a command line with their URIs `plain`."""
-    return [
-        f"{name}={plain(value)}" if name.startswith("--") and "://" in value else plain(word)
-        for word in words
-        for name, _, value in (word.partition("="),)
-    ]
-
-
-def take_conf(conf: Mapping[str, str]) -> dict[str, str]:
-    """Move what Spark's settings *conf* say of S3 to the environment; the others."""
-    plain_scheme = "http" if conf.get(_SSL, "true").lower() == "false" else "https"
-    for name, variable in _CONF.items():
-        if name in conf:
-            _tell(variable, _with_scheme(conf[name], plain_scheme) if variable == ENDPOINT else conf[name], name)
-    return {name: value for name, value in conf.items() if name not in _CONF}
-
-
-def _with_scheme(endpoint: str, scheme: str) -> str:
-    return endpoint if "://" in endpoint else f"{scheme}://{endpoint}"
-
-
-def _tell(variable: str, value: str, by: str) -> None:
-    if _told.setdefault(variable, value) != value:
-        raise InputError(f"{by}: another {variable} than was named before: one command has one")
-    os.environ[variable] = value
+def check_conf(conf: Mapping[str, str]) -> None:
+    """Raise InputError where settings of Spark name the endpoint or the credentials of S3, which only Spark would use."""
+    for name in conf:
+        if _S3_CONF.match(name):
+            raise InputError(f"--conf {name}: set {ENDPOINT}, {REGION}, {KEY} and {SECRET}, which Spark gets, too")
 
 
 def hide(text: str) -> str:
@@ -377,14 +336,28 @@ def reason(error: Exception) -> str:
     return hide(getattr(error, "strerror", None) or first)[:REASON_CHARS_MAX]
 
 
-def try_writing(root: str) -> None:
-    """Refuse a *root* that takes no objects: a bucket that is not there, a store that does not answer, no right to write; raises InputError."""
-    uri = f"{plain(root).rstrip('/')}/{PROBE}"
+def check_writable(root: str) -> None:
+    """Write a file below *root*, which is made, or a small object, that goes again; raises InputError where that fails."""
+    place = plain(root)
     try:
-        system, path = file_system(uri)
-        with system.open_output_stream(path) as probe:
-            probe.write(b"slotscope may write here\n")
+        if is_store(root):
+            system, path = file_system(f"{place.rstrip('/')}/{PROBE}")
+            with system.open_output_stream(path) as probe:
+                probe.write(b"slotscope may write here\n")
+            with suppress(OSError):  # who may write need not be allowed to delete
+                system.delete_file(path)
+        else:
+            os.makedirs(place, exist_ok=True)
+            with tempfile.TemporaryFile(dir=place) as file:
+                file.write(bytes(PROBE_BYTES))
+                file.flush()
     except (OSError, ValueError) as error:
-        raise InputError(f"{plain(root)}: cannot be written: {reason(error)}") from error
-    with suppress(OSError):  # who may write need not be allowed to delete
-        system.delete_file(path)
+        raise InputError(f"{place}: cannot be written: {reason(error)}") from error
+
+
+def check_room(place: str, size_bytes: int) -> None:
+    """Raise OSError where a commit of so many bytes would fill the disk of *place*: delta-rs reports that in pages of panics."""
+    while "://" not in place and not os.path.exists(place):
+        place = os.path.dirname(place)
+    if "://" not in place and shutil.disk_usage(place).free < size_bytes + COMMIT_BYTES:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), place)

@@ -22,7 +22,6 @@ from slotscope.runtime.spark.session import is_one_process, running_session
 from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage import stores
 from slotscope.runtime.storage.delta_files import Part, is_written, location
-from slotscope.runtime.storage.row_tables import table_arrow
 from slotscope.runtime.storage.runs import HELD_ROWS_MAX, Run, Stage
 
 WRITE_THREADS = 3
@@ -74,7 +73,7 @@ class Made(NamedTuple):
 
     def frame(self, table: Table) -> DataFrame:
         """The rows, in the columns of *table* without the labels of a run."""
-        return self.source.mapInArrow(self.by, spark_schema(table_arrow(table)))
+        return self.source.mapInArrow(self.by, spark_schema(table.unlabelled))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,5 +133,5 @@ def apply_changes(changes: Iterable[Change], run: Run) -> None:
 
 def _as_declared(df: DataFrame, table: Table) -> DataFrame:
     """The columns of *table* that *df* has, in their order and types, without the labels of a run."""
-    fields = spark_schema(table_arrow(table)).fields
+    fields = spark_schema(table.unlabelled).fields
     return df.select(*(F.col(field.name).cast(field.dataType.simpleString()).alias(field.name) for field in fields))

@@ -12,7 +12,6 @@ from cluster_core.kernels.bus.packet_order import OFFSET_BITS
 from cluster_core.replay.link_meter import LinkMeter
 from schemas.history import BUS_MESSAGES
 from schemas.table import BYTES, INTEGER, LONG, TEXT
-from slotscope.runtime.storage.row_tables import table_arrow
 from slotscope.sources.bus.clues import Place
 from slotscope.sources.bus.polls_and_logs import times
 from slotscope.sources.keys.text import key_texts
@@ -34,7 +33,7 @@ CAPTURED = pa.schema(
     ]
 )
 """What the task returns: blobs of rows of every kind."""
-_MESSAGES = table_arrow(BUS_MESSAGES)
+_MESSAGES = BUS_MESSAGES.unlabelled
 
 
 def link_rows(links: LinkMeter, end_ns: int) -> list[dict[str, Any]]:

@@ -37,7 +37,6 @@ from schemas.caveats import Caveat
 from schemas.history import GAPS, GOSSIP_FIELDS, LINKS, LOG_EVENTS, METRIC_SAMPLES, NODE_POLLS, SLOT_BITMAPS, UNRECORDED
 from schemas.table import Table
 from slotscope.runtime.priority import step_back
-from slotscope.runtime.storage.row_tables import table_arrow
 from slotscope.sources.bus.blobs import packed_table
 from slotscope.sources.bus.capture_points import PointClocks
 from slotscope.sources.bus.captured import (
@@ -507,7 +506,7 @@ class CaptureTask:
         }
 
     def _table(self, kind: int, table: Table, rows: list[dict[str, Any]]) -> pa.RecordBatch:
-        return blob_row(kind, SETTLED, packed_table(pa.Table.from_pylist(rows, schema=table_arrow(table))))
+        return blob_row(kind, SETTLED, packed_table(pa.Table.from_pylist(rows, schema=table.unlabelled)))
 
 
 def start_of(first_ns: int) -> int:

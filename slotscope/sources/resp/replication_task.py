@@ -18,7 +18,7 @@ from cluster_core.replication.table_rows import LinkRow, OffsetRow, ResyncRow
 from cluster_core.routing.command_table import table_of
 from schemas.bronze import BAD_RECORDS
 from schemas.replication import REPLICATION_LINKS, REPLICATION_OFFSETS, RESYNCS
-from slotscope.runtime.storage.row_tables import rows_table, table_arrow
+from schemas.table import rows_table
 from slotscope.sources.bus.blobs import packed_table
 from slotscope.sources.bus.files import CaptureFile
 from slotscope.sources.resp.rows import BadRecords, resp_rows
@@ -51,7 +51,7 @@ def replication_task(batches: Iterator[pa.RecordBatch], options: ReplicationOpti
     yield from table_blobs(OFFSETS, rows_table(offset_rows(replayed.marks), OffsetRow, REPLICATION_OFFSETS))
     yield from table_blobs(ASKED, rows_table([resync_row(one) for one in replayed.resyncs], ResyncRow, RESYNCS))
     listed = [{"job": JOB, **row} for row in bad.listed]
-    yield from table_blobs(BAD, pa.Table.from_pylist(listed, schema=table_arrow(BAD_RECORDS)))
+    yield from table_blobs(BAD, pa.Table.from_pylist(listed, schema=BAD_RECORDS.unlabelled))
     yield told_blob(COUNTS, f"{values} {bad.count}".encode())
 
 

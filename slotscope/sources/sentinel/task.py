@@ -21,7 +21,7 @@ from cluster_core.sentinel_history.table_rows import SentinelEventRow, SentinelV
 from schemas.bronze import BAD_RECORDS
 from schemas.incidents import INCIDENT_STEPS, INCIDENTS
 from schemas.sentinel import SENTINEL_EVENTS, SENTINEL_VIEWS, SENTINEL_VOTES
-from slotscope.runtime.storage.row_tables import rows_table, table_arrow
+from schemas.table import rows_table
 from slotscope.sources.resp.replication_task import REPLAYED, table_blobs, told_blob
 from slotscope.sources.resp.rows import BadRecords
 from slotscope.sources.sentinel.evidence import SentinelEvidence, SentinelFiles, read_evidence
@@ -70,7 +70,7 @@ def sentinel_task(batches: Iterator[pa.RecordBatch], options: SentinelOptions) -
     yield from table_blobs(STORIES, rows_table(told, IncidentRow, INCIDENTS))
     yield from table_blobs(STEPS, rows_table(steps, StepRow, INCIDENT_STEPS))
     listed = [{"job": JOB, **row} for row in bad.listed]
-    yield from table_blobs(BAD, pa.Table.from_pylist(listed, schema=table_arrow(BAD_RECORDS)))
+    yield from table_blobs(BAD, pa.Table.from_pylist(listed, schema=BAD_RECORDS.unlabelled))
     yield told_blob(FACTS, json.dumps(_facts(evidence, history, bad)).encode())
 
 

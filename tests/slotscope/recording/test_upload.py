@@ -21,7 +21,6 @@ from slotscope.recording.point import Point
 from slotscope.recording.retention import Bounds
 from slotscope.recording.series import Rotation
 from slotscope.recording.upload import Uploader
-from slotscope.runtime.storage import stores
 from tests.benches.object_store import ObjectStore, object_store
 from tests.benches.program import without_progress
 from tests.benches.servers import free_port, wait_for
@@ -43,7 +42,6 @@ def server() -> Iterator[ObjectStore]:
 @pytest.fixture
 def store(server, monkeypatch):
     """As the environment names it, empty."""
-    monkeypatch.setattr(stores, "_told", {})
     for name, value in server.environment().items():
         monkeypatch.setenv(name, value)
     for name in server.names("landing"):

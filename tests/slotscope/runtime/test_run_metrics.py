@@ -6,7 +6,7 @@ import pytest
 
 from schemas.gold import NODE_LOAD
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.run_metrics import metrics_writer
+from slotscope.runtime.run_metrics import metrics_writer
 from slotscope.runtime.storage.runs import observe_runs, running
 
 parser = pytest.importorskip("prometheus_client.parser", reason="prometheus_client is not installed")

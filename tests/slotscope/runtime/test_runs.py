@@ -156,7 +156,7 @@ def test_a_killed_run_leaves_the_tables_as_they_were_and_is_marked_unfinished(tm
     write(tmp_path, "a", 2)
     assert seen(tmp_path, "a") == [[2]] * 3
     (ended,) = read_rows(str(tmp_path), RUNS, run_id=killed.run_id)
-    assert (ended["state"], ended["reason"]) == ("failed", "it did not finish; a later run replaced the snapshot")
+    assert (ended["state"], ended["reason"]) == ("failed", "it did not finish before a later run of the snapshot began")
 
 
 def fold(root, number, *, continues=True):
@@ -267,7 +267,7 @@ def test_a_table_that_a_later_run_replaced_refuses_the_earlier_one(tmp_path, mon
     early.append(SLOT_LOAD, [{"slot": 1, "keys": 1}])
     early.append(NODE_LOAD, [{"node_id": "n", "keys": 1}])
     write(tmp_path, "a", 2)
-    monkeypatch.setattr(Run, "_is_contended", lambda run: True)
+    monkeypatch.setattr(Run, "_check_owned", lambda run, rows: None)
 
     with pytest.raises(TryAgainError, match="a later run replaced these rows"):
         early.close()
@@ -342,9 +342,9 @@ def test_processes_that_join_files_at_once_leave_each_row_once(tmp_path):
 def test_a_join_that_was_killed_keeps_others_away_for_an_hour(tmp_path, monkeypatch):
     for number in range(3):
         write(tmp_path, f"s{number}", number)
-    claim = delta_files.time.time_ns()
+    claim, begin = delta_files.time.time_ns(), delta_files._claim
     with monkeypatch.context() as killed:
-        killed.setattr(delta_files, "JOINED", delta_files.JOINING + "-never")
+        killed.setattr(delta_files, "_claim", lambda table, until_ms: begin(table, claim // 1_000_000 + 3_600_000))
         compact(str(tmp_path), SLOT_LOAD)
     write(tmp_path, "s3", 3)
 

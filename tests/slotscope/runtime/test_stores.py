@@ -1,4 +1,4 @@
-"""What a URI and ``--conf`` say of an object store, and roots that take no tables."""
+"""URIs of object stores, settings of Spark about them, and roots that take no tables."""
 
 from __future__ import annotations
 
@@ -9,15 +9,6 @@ from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage import stores
 
 
-@pytest.fixture(autouse=True)
-def nothing_told(monkeypatch):
-    """Each test says it for the first time, and takes it back."""
-    monkeypatch.setattr(stores, "_told", {})
-    for name in stores.environment():
-        monkeypatch.delenv(name)
-    monkeypatch.setattr(stores.os, "environ", dict(stores.os.environ))
-
-
 @pytest.mark.parametrize(
     ("uri", "same"),
     [
@@ -25,35 +16,37 @@ def nothing_told(monkeypatch):
         ("s3n://b/x", "s3://b/x"),
         ("S3://b/x", "s3://b/x"),
         ("s3://b/node-?.rdb", "s3://b/node-?.rdb"),
-        ("s3://key:se%2Fcret@b/x?region=eu-west-1", "s3://b/x"),
         ("abfss://container@account.dfs.core.windows.net/x", "abfss://container@account.dfs.core.windows.net/x"),
         ("dumps/x.rdb", "dumps/x.rdb"),
     ],
 )
-def test_a_uri_has_one_spelling_without_secrets(uri, same):
+def test_a_uri_has_one_spelling(uri, same):
     assert stores.plain(uri) == same
 
 
-def test_what_a_uri_says_goes_to_the_environment():
-    stores.plain("s3://key:se%2Fcret@b/x?endpoint_override=h:9&scheme=http&region=r")
+@pytest.mark.parametrize("uri", ["s3://key:se%2Fcret@b/x", "s3a://b/x/*.rdb?access_key=key&secret_key=se%2Fcret"])
+def test_credentials_in_a_uri_are_refused_and_not_repeated(uri):
+    with pytest.raises(InputError, match="a URI holds no credentials and no options; set AWS_ENDPOINT_URL") as refused:
+        stores.plain(uri)
 
-    assert stores.environment() == {
-        "AWS_ENDPOINT_URL": "http://h:9",
-        "AWS_REGION": "r",
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "se/cret",
-    }
+    assert "cret" not in str(refused.value)
+
+
+def test_credentials_of_the_environment_are_in_no_text_and_no_setting(monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://h:9")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "se/cret")
+
+    assert stores.environment()["AWS_SECRET_ACCESS_KEY"] == "se/cret"
     assert stores.hide("of se/cret things") == "of *** things"
     assert "se/cret" not in str(stores.spark_settings())
 
 
-def test_settings_of_spark_say_the_same_and_the_others_are_sparks():
-    request = Request(
-        conf=("spark.hadoop.fs.s3a.endpoint=https://h", "spark.hadoop.fs.s3a.secret.key=a=b", "spark.x=1=2")
-    )
+def test_settings_of_spark_are_taken_but_for_those_of_s3():
+    assert Request(conf=("spark.x=1=2",)).spark_conf() == {"spark.x": "1=2"}
+    with pytest.raises(InputError, match=r"--conf spark.hadoop.fs.s3a.secret.key: set AWS_ENDPOINT_URL") as refused:
+        Request(conf=("spark.hadoop.fs.s3a.secret.key=a=b",))
 
-    assert request.spark_conf() == {"spark.x": "1=2"}
-    assert stores.environment() == {"AWS_ENDPOINT_URL": "https://h", "AWS_SECRET_ACCESS_KEY": "a=b"}
+    assert "a=b" not in str(refused.value)
 
 
 @pytest.mark.parametrize("words", ["spark.x", "x=1"])

@@ -17,7 +17,6 @@ pytest.importorskip("flask_cors", reason="flask-cors is not installed")
 
 from cluster_core.rebalance.execution.journal import Step, StepKind
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage import stores
 from slotscope.servers import plan_journal
 from slotscope.servers.plan_journal import PlanJournal, executing
 from tests.benches.object_store import object_store
@@ -44,7 +43,6 @@ def server():
 @pytest.fixture
 def store(server, monkeypatch, request):
     """A root of its own in the store, which the environment names."""
-    monkeypatch.setattr(stores, "_told", {})
     for name, value in server.environment().items():
         monkeypatch.setenv(name, value)
     return f"s3://lake/{request.node.name.partition('[')[0]}"

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from schemas import history
 from schemas.caveats import Code
 from slotscope.pipelines.simulation import FIGURES, PARAMETERS, quantiles
-from slotscope.runtime.storage.row_tables import table_arrow
 from slotscope.sources.bus import captured
 from slotscope.sources.bus.blobs import packed_table
 from slotscope.transforms.history_frames import clock_warnings, logged_events, unpacked, with_times
@@ -25,10 +24,10 @@ TOLD = "observer string, ts_ns bigint, kind string, subject string, epoch bigint
 def test_times_come_from_nanoseconds(spark):
     """Rounded down to microseconds; a time that is not known stays null."""
     table = history.VOTES
-    names = table_arrow(table).names
+    names = table.unlabelled.names
     rows = frame(
         spark,
-        table_arrow(table),
+        table.unlabelled,
         {"voter": "a", "epoch": Decimal(7), "asked_ns": T0_NS},
         {"voter": "b", "epoch": Decimal(7), "answered_ns": -1},
     )
@@ -48,7 +47,7 @@ def test_few_rows_without_spark_have_the_times_that_spark_gives_them(spark):
     """To the microsecond, rounded down: a double of so many ns would round some of them up."""
     table = history.VOTES
     told = [1_795_277_182_283_936_943, T0_NS, -1, 0]
-    rows = frame(spark, table_arrow(table), *({"voter": str(ns), "epoch": Decimal(7), "asked_ns": ns} for ns in told))
+    rows = frame(spark, table.unlabelled, *({"voter": str(ns), "epoch": Decimal(7), "asked_ns": ns} for ns in told))
     bare = rows.drop(*(name for name in table.columns if f"{name}_ns" in table.columns))
 
     found = with_times(bare, table).toArrow()
@@ -59,9 +58,9 @@ def test_few_rows_without_spark_have_the_times_that_spark_gives_them(spark):
 
 def test_no_rows_have_the_columns_of_their_table_all_the_same(spark):
     table = history.VOTES
-    bare = frame(spark, table_arrow(table)).drop("asked", "answered")
+    bare = frame(spark, table.unlabelled).drop("asked", "answered")
 
-    assert_rows(with_times(bare, table), table_arrow(table))
+    assert_rows(with_times(bare, table), table.unlabelled)
 
 
 BLOBS = "row_kind int, blob binary"
@@ -82,7 +81,7 @@ def logs(*lines):
         }
         for n, line in enumerate(lines, 1)
     ]
-    return bytearray(packed_table(pa.Table.from_pylist(rows, schema=table_arrow(history.LOG_EVENTS))))
+    return bytearray(packed_table(pa.Table.from_pylist(rows, schema=history.LOG_EVENTS.unlabelled)))
 
 
 def test_blobs_of_one_kind_become_the_rows_of_their_table(spark):
@@ -99,7 +98,7 @@ def test_blobs_of_one_kind_become_the_rows_of_their_table(spark):
 
     found = unpacked(read, captured.LOGS, history.LOG_EVENTS)
 
-    assert found.columns == table_arrow(history.LOG_EVENTS).names
+    assert found.columns == history.LOG_EVENTS.unlabelled.names
     assert_rows(
         found, LOGGED,
         ("a.log", 1, "a", "vote", "b", Decimal(2**64 - 1), ""),
@@ -111,7 +110,7 @@ def test_blobs_of_one_kind_become_the_rows_of_their_table(spark):
 def test_blobs_without_rows_and_no_blobs_have_the_columns_of_their_table(spark):
     for blobs in ([], [(captured.LOGS, logs())], [(OTHER_KIND, bytearray(b"?"))]):
         assert_rows(
-            unpacked(frame(spark, BLOBS, *blobs), captured.LOGS, history.LOG_EVENTS), table_arrow(history.LOG_EVENTS)
+            unpacked(frame(spark, BLOBS, *blobs), captured.LOGS, history.LOG_EVENTS), history.LOG_EVENTS.unlabelled
         )
 
 
@@ -134,7 +133,7 @@ def test_lines_of_logs_are_events_where_packets_would_have_told_the_same(spark):
 
     found = logged_events(unpacked(read, captured.LOGS, history.LOG_EVENTS))
 
-    assert set(found.columns) == set(table_arrow(history.EVENTS).names)
+    assert set(found.columns) == set(history.EVENTS.unlabelled.names)
     assert_rows(
         found,
         "observer string, ts_ns bigint, kind string, subject string, epoch decimal(20,0), detail string,"
@@ -143,7 +142,7 @@ def test_lines_of_logs_are_events_where_packets_would_have_told_the_same(spark):
         ("a", T0_NS, "state-fail", "", Decimal(0), "", "log", None, None),
         ("b", T0_NS, "manual-failover-timeout", "", Decimal(0), "<b>", "log", None, None),
     )
-    assert_rows(logged_events(unpacked(read.limit(0), captured.LOGS, history.LOG_EVENTS)), table_arrow(history.EVENTS))
+    assert_rows(logged_events(unpacked(read.limit(0), captured.LOGS, history.LOG_EVENTS)), history.EVENTS.unlabelled)
 
 
 def told(observer, at_s, kind="election-won", epoch=1):
