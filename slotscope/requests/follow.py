@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Annotated, Literal
 
 from slotscope.requests.history import Request as Replay
-from slotscope.requests.options import SHARED, Flag, LogOptions, options
+from slotscope.requests.options import SHARED, Flag, LogOptions, Text, options
 
 
 @options
@@ -23,11 +23,11 @@ class Request(LogOptions):
     """How much older than the newest recorded moment what a file tells may be when it comes; what is older is left out, and said. More than recorders
     take for a file (record's --every) and the way here.
     """
-    on_incident: str = ""
+    on_incident: Text = ""
     """Command that is run when an incident has closed, without a shell: it gets the incident as JSON on its input, and SLOTSCOPE_CLUSTER,
     SLOTSCOPE_INCIDENT_ID, SLOTSCOPE_KIND and SLOTSCOPE_PAGE. Default: none.
     """
-    webhook: str = ""
+    webhook: Text = ""
     """http(s) address to which the same JSON is posted. Default: none."""
     node_timeout_ms: int | None = None
     """cluster-node-timeout of the servers. Default: read off the traffic."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from slotscope.requests.options import Flag, LogOptions, Paths, options
+from slotscope.requests.options import Flag, LogOptions, Paths, Text, options
 
 
 @options
@@ -27,7 +27,7 @@ class Request(LogOptions):
     """Prometheus to ask for these metrics, as http://HOST:9090; the answers are kept in ROOT/evidence. Needs --from and --to.
     Credentials: environment variables SLOTSCOPE_PROMETHEUS_TOKEN, or SLOTSCOPE_PROMETHEUS_USER and SLOTSCOPE_PROMETHEUS_PASSWORD.
     """
-    prometheus_match: str = ""
+    prometheus_match: Text = ""
     """Labels that select the cluster's series: namespace="prod",job="redis"."""
     from_: Annotated[str | None, Parameter(name="--from")] = None
     """Begin of the time to ask Prometheus for, as 2026-11-23T02:00:00Z."""

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 Paths = Annotated[tuple[str, ...], Parameter(consume_multiple=1, show_default=False)]
 """Several values after one flag, or the flag several times, or both."""
 
+Text = Annotated[str, Parameter(show_default=False)]
+"""Text that is empty by default."""
 Numbers = Annotated[tuple[int, ...], Parameter(consume_multiple=1)]
 Fractions = Annotated[tuple[float, ...], Parameter(consume_multiple=1)]
 

@@ -25,8 +25,9 @@ from slotscope.runtime.failure import BAD_INPUT, OK, PAUSED
 from slotscope.runtime.storage.delta_files import read_rows, replace_rows
 from slotscope.servers.cluster import Access
 from slotscope.servers.moves import open_nodes
-from slotscope.servers.plan_journal import LOCK, PlanJournal, locked
+from slotscope.servers.plan_journal import LOCK, PlanJournal, executing, locked
 from tests.benches.fake_servers import free_ports, serving
+from tests.benches.object_store import object_store
 from tests.benches.simulated_cluster import SimulatedCluster
 from tests.builders.cluster_sights import stored_plan, thirds
 
@@ -38,7 +39,7 @@ def redis84() -> SimulatedCluster:
     return SimulatedCluster(thirds(IDS), IDS, profile="redis-8", ports=free_ports(3))
 
 
-def store(root: Path, cluster: SimulatedCluster) -> StoredPlan:
+def store(root: Path | str, cluster: SimulatedCluster) -> StoredPlan:
     """A plan in the tables: two batches, ranges and single slots."""
     a, b, c = IDS
     moves = [(slot, a, b) for slot in (1, 2, 3, 9)] + [(slot, a, c) for slot in (20, 21)]
@@ -53,7 +54,7 @@ def store(root: Path, cluster: SimulatedCluster) -> StoredPlan:
     return stored
 
 
-def execute(root: Path, port: int, *more: object) -> int:
+def execute(root: Path | str, port: int, *more: object) -> int:
     words = ["execute-plan", "--root", root, "--cluster", f"127.0.0.1:{port}", *more]
     return cli.run(cli.application(program.ABOUT, program.COMMANDS), [str(word) for word in words])
 
@@ -100,6 +101,27 @@ def test_an_import_that_goes_on_trying_is_cancelled(tmp_path, capsys, failures, 
     if code == PAUSED:
         assert "Connection lost; 0 of " in capsys.readouterr().err
         assert cluster.owners() == list(stored.problem.owners)
+
+
+@pytest.mark.processes
+def test_a_plan_in_an_object_store_is_executed_by_one_command_at_a_time(monkeypatch, capsys):
+    """The second is refused in one line and moves nothing; it may begin at once when the first has ended."""
+    pytest.importorskip("moto", reason="moto is not installed")
+    cluster, root = redis84(), "s3://lake/root"
+    before = cluster.owners()
+    with object_store("lake") as lake, serving(cluster) as servers:
+        for name, value in lake.environment().items():
+            monkeypatch.setenv(name, value)
+        stored = store(root, cluster)
+        port = servers[IDS[0]].server_address[1]
+        with executing(root, stored.plan_id):
+            assert execute(root, port, "--apply") == BAD_INPUT
+            assert cluster.owners() == before
+        (line,) = capsys.readouterr().err.splitlines()
+        assert execute(root, port, "--apply") == OK
+
+    assert line.startswith(f"slotscope: {root}: another execute-plan is at work (process ")
+    assert cluster.owners() == list(stored.plan.owners_after)
 
 
 def change_document(root: Path, plan_id: str, change) -> None:

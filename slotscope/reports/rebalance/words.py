@@ -12,8 +12,6 @@ from slotscope.reports.rebalance.report import HeavyLine, RangeLine, RebalanceRe
 from slotscope.runtime import text
 from slotscope.runtime.program import program_name
 
-HOURS_SHOWN = 100
-"""Longer times are told in days."""
 _UNITS = ("", "k", "M", "G", "T", "P")
 
 
@@ -72,8 +70,6 @@ def duration(seconds: float) -> str:
     hours, minutes = divmod(minutes, 60)
     if hours >= HOURS_MAX:
         return f"{round(hours / 24)} days"
-    if hours >= HOURS_SHOWN:
-        return text.plural(round(hours / 24), "day")
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 

@@ -19,7 +19,7 @@ def render_simulation_terminal(report: SimulationReport, console: Console, *, ht
     ink = Ink(console)
     ink.title(text.printable(report.title, 200), f" · {text.plural(report.runs, 'run')}")
     ink.line(ink.words(text.printable(report.verdict, 600)))
-    ink.note(f"  {report.start}; {report.fixed()}")
+    ink.note(f"{report.start}; {report.fixed()}")
     for case in report.cases[:CASES_SHOWN]:
         ink.heading(report.words(case))
         for name, words in FIGURE_WORDS.items():
