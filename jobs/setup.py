@@ -26,19 +26,19 @@ def command(request: Request = Request()) -> int:
     from slotscope.runtime.installation import check_installation
     from slotscope.runtime.progress import progress, silence
     from slotscope.runtime.spark import class_archive
-    from slotscope.runtime.spark.jars import provide_jars, provide_store_jars
+    from slotscope.runtime.spark.jars import delta_jars, provide_jars, s3_jars
     from slotscope.runtime.spark.java import find_java_home
 
     check_installation()
     has_spark = find_spec("pyspark") is not None
     if has_spark:
-        jars = provide_jars(request.jars, request.ivy_settings)
+        jars = provide_jars(delta_jars())
         sys.stdout.write(f"Java      {find_java_home()}\n")
         sys.stdout.write(f"jars      {Path(jars[0]).parent}: {', '.join(Path(path).name for path in jars)}\n")
     else:
         sys.stdout.write(f"Spark     not here: {NEEDS_SPARK.partition(': ')[2]}\n")
     if request.store:
-        store_jars = provide_store_jars(request.ivy_settings)
+        store_jars = provide_jars(s3_jars())
         sys.stdout.write(f"{request.store}        {Path(store_jars[0]).parent}: {len(store_jars)} jars\n")
     start = time.monotonic()
     os.environ[class_archive.WANTED] = "1"

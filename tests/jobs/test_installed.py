@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from slotscope.runtime.failure import BAD_INPUT, NEEDS_SPARK
-from slotscope.runtime.spark.jars import FOLDER_VARIABLE, find_jars
+from slotscope.runtime.spark.jars import FOLDER_VARIABLE, delta_jars, find_jars
 from tests.benches.program import without_progress
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.spark]
@@ -23,7 +23,7 @@ def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run *command* as a shell does in which nothing was activated; jars come from a folder, as on a machine without network."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYSPARK", "SPARK"))}
     plain |= {
-        FOLDER_VARIABLE: str(Path(find_jars()[0]).parent),
+        FOLDER_VARIABLE: str(Path(find_jars(delta_jars())[0]).parent),
         "PIP_CONSTRAINT": str(CHECKOUT / "constraints.txt"),
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     }

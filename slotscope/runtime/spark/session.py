@@ -33,7 +33,7 @@ from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import name_steps
 from slotscope.runtime.spark import class_archive, code_zip
 from slotscope.runtime.spark.executors.readiness import check_executors
-from slotscope.runtime.spark.jars import find_jars, provide_jars, provide_store_jars
+from slotscope.runtime.spark.jars import Jars, delta_jars, find_jars, provide_jars, s3_jars
 from slotscope.runtime.spark.java import find_java_home
 from slotscope.runtime.storage import stores
 
@@ -154,8 +154,8 @@ def _start(app: str, master: str, verbose: bool, given: Mapping[str, str], *, on
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", LAUNCHER_OPTIONS)
     scratch = _scratch()
-    jars = provide_jars()
-    store_jars = provide_store_jars() if on_s3 else []
+    jars = provide_jars(delta_jars())
+    store_jars = provide_jars(s3_jars()) if on_s3 else []
     shipped = store_jars if is_one_process(master) else [*jars, *store_jars]
     settings = _settings(app, master, [])
     kept, fresh, sharing = class_archive.archive_of(os.environ["JAVA_HOME"], jars), scratch / "classes.jsa", ""
@@ -200,13 +200,13 @@ def _join_submitted(app: str, master: str | None, given: Mapping[str, str], *, o
     chosen = master or conf.get("spark.master", None) or MASTER_DEFAULT
     if master:
         conf.set("spark.master", master)
-    settings = _settings(app, chosen, find_jars()) | (stores.spark_settings() if on_s3 else {})
+    settings = _settings(app, chosen, find_jars(delta_jars())) | (stores.spark_settings() if on_s3 else {})
     for name, value in settings.items():
         conf.setIfMissing(name, value)
     conf.setAll(list(given.items()))
-    _load(conf, DELTA_CLASS, provide_jars)
+    _load(conf, DELTA_CLASS, delta_jars())
     if on_s3:
-        _load(conf, S3A_CLASS, provide_store_jars)
+        _load(conf, S3A_CLASS, s3_jars())
     conf.setIfMissing("spark.sql.warehouse.dir", str(_scratch() / "warehouse"))
     session = _build(conf, launch_kwargs={})
     atexit.register(session.stop)  # else a local-cluster starts executors anew while the JVM ends
@@ -225,7 +225,7 @@ def _build(conf: SparkConf, launch_kwargs: dict[str, Any]) -> SparkSession:
     return SparkSession.builder.getOrCreate()
 
 
-def _load(conf: SparkConf, name: str, provide: Callable[[], list[str]]) -> None:
+def _load(conf: SparkConf, name: str, jars: Jars) -> None:
     """Bring jars with the class *name* to driver and executors of spark-submit where its ``--jars`` or ``--packages`` did not.
 
     ``spark.jars`` set this late reaches executors only, so the driver's class loader is told as well.
@@ -239,7 +239,7 @@ def _load(conf: SparkConf, name: str, provide: Callable[[], list[str]]) -> None:
         pass  # not on the class path yet
     if not loader.getClass().getName().endswith("URLClassLoader"):
         raise InputError(f"no jar with {name} is on the class path: give spark-submit --packages (docs/clusters.md)")
-    found = provide()
+    found = provide_jars(jars)
     for path in found:
         loader.addURL(jvm.java.io.File(path).toURI().toURL())
     known = [path for path in conf.get("spark.jars", "").split(",") if path]
