@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight, sight_of
 from cluster_core.rebalance.execution.commands import Path
-from cluster_core.rebalance.execution.effects import Ask, Clock, Look, Note
+from cluster_core.rebalance.execution.effects import Ask, Clock, Look, Lost, Note
 from cluster_core.rebalance.execution.journal import Step, StepKind, read_journal
 from cluster_core.rebalance.execution.machine import Execution, Outcome, Verdict, foresee
 from cluster_core.rebalance.execution.reshard import Refused, Send
@@ -159,14 +159,16 @@ def test_the_journal_is_written_with_the_ids_of_the_plan():
     sight = failed_over(a_is_back=False, held=held)
 
     execution = Execution(plan_of(), [*done, Step(StepKind.STARTED)], settings=Settings(rollback=True, patience_s=0))
-    outcome, written = run_refused(execution, sight)
+    outcome, written = drive(execution, lambda: sight, lambda: Refused("NOPERM"))
 
     assert outcome.verdict is Verdict.PAUSED
     assert {(step.source, step.target) for step in written if step.step == StepKind.INTENT} == {("b", "a")}
 
 
-def run_refused(execution: Execution, sight: ClusterSight) -> tuple[Outcome, list[Step]]:
-    """Run against nodes that always say *sight* and refuse every command; return the outcome and the journal."""
+def drive(
+    execution: Execution, look: Callable[[], ClusterSight], reply: Callable[[], Refused | Lost]
+) -> tuple[Outcome, list[Step]]:
+    """Run against nodes that show *look* and answer every command with *reply*; return the outcome and the journal."""
     written: list[Step] = []
     steps, answer = execution.run(), None
     while True:
@@ -176,12 +178,32 @@ def run_refused(execution: Execution, sight: ClusterSight) -> tuple[Outcome, lis
             return end.value, written
         answer = 0.0
         if isinstance(effect, Look):
-            there = {name: sight.nodes[name] for name in effect.nodes if name in sight.nodes}
-            answer = ClusterSight(there, {name: "gone" for name in effect.nodes if name not in there})
+            sight = look()
+            nodes = {name: sight.nodes[name] for name in effect.nodes if name in sight.nodes}
+            answer = ClusterSight(nodes, {name: "gone" for name in effect.nodes if name not in nodes})
         elif isinstance(effect, Note):
             written += effect.steps
         elif isinstance(effect, Ask):
-            answer = [Refused("NOPERM")] * len(effect.commands)
+            answer = [reply() for _ in effect.commands]
+
+
+def test_a_run_waits_for_the_promotion_and_pauses_with_the_name_of_the_replica():
+    """A master is lost with the first command; some looks later its replica owns its slots."""
+    healthy = SeenCluster(thirds()).look("abc")
+    without_a = ClusterSight({name: healthy.nodes[name] for name in "bc"}, {"a": "gone"})
+    sights = [healthy]
+
+    def reply() -> Lost:
+        if sights == [healthy]:
+            sights[:] = [without_a, without_a, without_a, failed_over(a_is_back=False)]
+        return Lost("timeout")
+
+    outcome, written = drive(Execution(plan_of()), lambda: sights.pop(0) if len(sights) > 1 else sights[0], reply)
+
+    assert len(sights) == 1
+    assert outcome.verdict is Verdict.PAUSED
+    assert "paused: z:1 (z) was promoted in place of a:1 (a); 0 of 4 slots are in place" in outcome.sentences[0]
+    assert written[-1].step == StepKind.PAUSED
 
 
 def test_a_failed_master_without_slots_counts_neither_for_a_plan_nor_against_it():
