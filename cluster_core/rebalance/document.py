@@ -87,11 +87,14 @@ def identify(document: str, rows: Sequence[SlotRow]) -> str:
 def read_document(
     document: str, rows: Sequence[SlotRow], *, plan_id: str, snapshot_id: str, state_hash: str, created_at_ms: int
 ) -> StoredPlan:
-    """Return the stored plan; PlanError for a document that is damaged, or one of a newer program."""
+    """Return the stored plan; PlanError for a damaged document and for one of another version."""
     try:
         told = json.loads(document)
         if told["version"] != VERSION:
-            raise PlanError(f"plan {plan_id} has a document of version {told['version']}, not {VERSION}")
+            age = "a later" if told["version"] > VERSION else "an earlier"
+            raise PlanError(
+                f"plan {plan_id} was made by {age} version and cannot be read: make a new plan (slotscope rebalance HOST:PORT --new, or slotscope rebalance-plan)"
+            )
         names = list(told["resources"])
         loads = {name: [row.loads[name] for row in rows] for name in names}
         problem = Problem(loads=loads, owners=[row.owner for row in rows], **_fields(Problem, told["problem"]))

@@ -146,6 +146,7 @@ def port_of(node: Server, slot: int) -> int:
     return owner.port if owner else 0
 
 
+@pytest.mark.slow
 def test_a_failover_inside_a_group_ends_the_run_with_nothing_open_and_the_next_one_goes_on(tmp_path):
     """The run waits for the promotion, finishes the open slots with the promoted replica, and pauses."""
     with bench("redis", "setslot", tmp_path) as there:

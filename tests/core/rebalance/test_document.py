@@ -89,7 +89,6 @@ def test_another_load_or_owner_is_another_plan():
     "spoil",
     [
         lambda told: told.pop("plan"),
-        lambda told: told.update(version=1),
         lambda told: told["plan"].update(bogus=1),
         lambda told: told["plan"].update(reach=[["x"]]),
         lambda told: told["problem"].update(tolerance="1/0"),
@@ -108,3 +107,17 @@ def test_a_damaged_document_is_refused(spoil):
         read_document(
             json.dumps(told), slot_rows(PROBLEM, planned()), plan_id="p", snapshot_id="", state_hash="", created_at_ms=0
         )
+
+
+@pytest.mark.parametrize(("version", "age"), [(2, "an earlier"), (99, "a later")])
+def test_a_plan_of_another_version_is_refused_with_what_to_do(version, age):
+    """One line that names the command for a new plan."""
+    told = {"version": version, "plan": {}}
+
+    with pytest.raises(PlanError) as refused:
+        read_document(json.dumps(told), [], plan_id="4f2a", snapshot_id="", state_hash="", created_at_ms=0)
+
+    assert str(refused.value) == (
+        f"plan 4f2a was made by {age} version and cannot be read: make a new plan "
+        "(slotscope rebalance HOST:PORT --new, or slotscope rebalance-plan)"
+    )
