@@ -1,4 +1,4 @@
-"""Linear programs, solved by HiGHS: rows and columns are added, bounds change, and each solution starts from the last one.
+"""Linear programs, solved by HiGHS: rows and columns are added, and each solution starts from the last one.
 
 Whoever proves something by a solution must not trust it: values and prices are floats, near enough to be good advice.  Results are the
 same on every run: one thread, a fixed seed, and limits in simplex steps, never in seconds.
@@ -61,21 +61,9 @@ class LinearProgram:
         lower = np.zeros(len(cost))
         self._highs.addCols(len(cost), cost, lower, upper, len(rows), _indices(starts), _indices(rows), values)
 
-    def drop(self, first: int, most: int) -> Indices:
-        """Remove the columns from *first* on that cost most in the last solution, until *most* are left; return which are, counted from *first*."""
-        dear = np.array(self._highs.getSolution().col_dual)[first:]
-        order = np.argsort(dear, kind="stable")
-        gone = first + np.sort(order[most:])
-        self._highs.deleteCols(len(gone), _indices(gone))
-        return np.sort(order[:most])
-
     def bound(self, columns: Indices | Sequence[int], lower: Floats, upper: Floats) -> None:
         """Change the bounds of *columns*."""
         self._highs.changeColsBounds(len(columns), _indices(columns), lower, upper)
-
-    def price(self, columns: Indices | Sequence[int], cost: Floats) -> None:
-        """Change what *columns* cost."""
-        self._highs.changeColsCost(len(columns), _indices(columns), cost)
 
     def solve(self, steps_max: int) -> Solution:
         """Return the best solution that *steps_max* simplex steps from where the program stands lead to."""
@@ -96,14 +84,6 @@ class LinearProgram:
         info, solution = self._highs.getInfo(), self._highs.getSolution()
         known = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
         return Solution(info.objective_function_value, np.array(solution.col_value), np.zeros(0), known)
-
-    def basis(self) -> Any:
-        """Return where the last solution stands, for `restart`."""
-        return self._highs.getBasis()
-
-    def restart(self, basis: Any) -> None:
-        """Go on from *basis*; columns and rows that were added since count as not in it."""
-        self._highs.setBasis(basis)
 
 
 def _indices(values: Any) -> NDArray[np.int32]:

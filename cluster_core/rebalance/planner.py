@@ -40,6 +40,8 @@ from cluster_core.rebalance.search.walks import never
 
 ROUNDS_MAX = 4
 ROUND_GAIN_MIN = Fraction(1, 5)
+LATER_EFFORT = 0.25
+"""Part of the usual search that each round after the first gets."""
 SLACKS = (Fraction(1, 200), Fraction(1, 20))
 """By how much more than the least tolerance limits are raised, until a plan keeps them: slots are whole."""
 
@@ -74,10 +76,10 @@ def _find(scaled: Scaled, stop: Callable[[], bool], effort: float = 1.0, known: 
     """Return the best owners found for *scaled*, with limits that are proven impossible raised; *known* are owners to begin at, too."""
     conflicts = find_conflicts(scaled)
     now, first, forgone = scaled, None, False
-    for _ in range(ROUNDS_MAX):
+    for number in range(ROUNDS_MAX):
         if not _is_over(now, conflicts):
             break
-        found = _round(now, conflicts, stop, effort, known)
+        found = _round(now, conflicts, stop, effort * LATER_EFFORT if number else effort, known)
         gain = _gain(now, found)
         if not gain:
             forgone = gain is False

@@ -17,7 +17,7 @@ from cluster_core.errors import DecodeError
 from cluster_core.formats import monitor_log, slot_stats
 from cluster_core.formats.monitor_log import MonitorLine, read_monitor_line, read_plain_line
 from cluster_core.formats.slot_stats import COUNTERS, read_count_line, read_slot_stats, read_slot_stats_line
-from cluster_core.rebalance.goal.loads import Reading, combine, counter_deltas, rates
+from cluster_core.load.windows import Reading, combine, counter_deltas, rates
 from cluster_core.routing.command_table import TABLES, CommandTable, KeySpec, table_of
 from cluster_core.routing.key_positions import key_positions
 from cluster_core.slots.key_slot import key_slot

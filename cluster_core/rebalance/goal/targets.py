@@ -222,13 +222,14 @@ def _limits(
     scaled: Scaled, fair: list[list[Fraction]], capacity: list[tuple[int | None, ...]], relaxed: list[Fraction],
     takers: list[int],
 ) -> list[list[int]]:  # fmt: skip
-    """Return limits in whole units: relaxed fair shares within capacity."""
+    """Return limits in whole units: relaxed fair shares within capacity, down to what slots can add up to."""
     limits = [[0] * len(scaled.resources) for _ in scaled.masters]
+    grains = [math.gcd(*load) or 1 for load in scaled.loads]
     for n in takers:
         for r, most in enumerate(capacity[n]):
-            limits[n][r] = int(relaxed[r] * fair[n][r])
-            if most is not None:
-                limits[n][r] = min(limits[n][r], most)
+            limit = int(relaxed[r] * fair[n][r])
+            limit = limit if most is None else min(limit, most)
+            limits[n][r] = limit - limit % grains[r]
     return limits
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,14 +63,17 @@ class Arrays:
         self.zone_caps: Floats = np.tile(self.raw.sum(0) * share, (len(self.zone_names), 1))
         self.zone_limits: Floats = self.zone_caps / self.mean
 
+    def pinned(self, slots: Integers, at: Integers) -> Arrays:
+        """Return the same problem with *slots* on the masters *at*, where they stay."""
+        other = copy(self)
+        other.owner, other.fixed, other.must = self.owner.copy(), self.fixed.copy(), self.must.copy()
+        other.owner[slots], other.fixed[slots], other.must[slots] = at, True, False
+        return other
+
     def held(self, at: Integers, loads: Floats) -> Floats:
         """Return the sums [master, resource] of *loads* [slot, resource] where slots are on the masters *at*."""
         size = len(self.scaled.masters)
         return np.stack([np.bincount(at, loads[:, r], size) for r in range(loads.shape[1])], axis=1)
-
-    def moved(self, at: Integers) -> float:
-        """Return what moves to *at*, in mean slots' cost."""
-        return float(self.cost[at != self.owner].sum())
 
     def excess(self, at: Integers) -> float:
         """Return the load above limits where slots are on *at*, in mean slots."""

@@ -26,7 +26,9 @@ CAPACITY_COST = 100.0
 
 
 def place_heavy(arrays: Arrays, relaxation: Relaxation) -> Integers | None:
-    """Return owners in which heavy slots are where the program puts them, and all others where they were; None where there are none."""
+    """Return owners in which heavy slots are where the program puts them, and all others where a relaxation with these in place does; None where
+    there are none.
+    """
     whole = _whole_slots(arrays)
     if not len(whole):
         return None
@@ -57,9 +59,9 @@ def place_heavy(arrays: Arrays, relaxation: Relaxation) -> Integers | None:
     if not found.known:
         return None
     chosen = found.values[: len(whole) * len(takers)].reshape(len(whole), len(takers)).argmax(1)
-    at = arrays.owner.copy()
-    at[whole] = takers[chosen]
-    return at
+    around = Relaxation(arrays.pinned(whole, takers[chosen]))
+    around.solve()
+    return around.rounded()
 
 
 def _add_slack(program: LinearProgram, arrays: Arrays, rows: int, dear: float) -> None:

@@ -34,7 +34,7 @@ class Relaxation:
         self.zone_count = len(arrays.zone_names)
         self.prices = self._cover_prices()
         self.staying = self.prices[: len(arrays.limits)].copy()
-        self.bound, self._cheapest, _ = self._evaluate(self.prices)
+        self.bound = self._evaluate(self.prices)[0]
         self.parts: dict[int, list[tuple[float, int]]] = {}
         """By slot that the solution moves: parts of it, and masters."""
 
@@ -117,13 +117,22 @@ class Relaxation:
                 value, to, _ = self._evaluate(tried)
                 new += columns.cheaper(to, self._effective(raw), found.prices)
                 if value > self.bound:
-                    self.bound, self.prices, self._cheapest = value, tried, to
+                    self.bound, self.prices = value, tried
             fresh = list(dict.fromkeys(new))
             is_near = found.cost - self.bound <= NEAR * max(abs(found.cost), 1e-9)
             if is_near or not fresh or program.steps >= STEPS_MAX:
                 break
             columns.add(fresh)
         self.parts = columns.parts(found.values[rows:])
+
+    def rounded(self) -> Integers:
+        """Return the solution, each slot where most of it is."""
+        at = self.arrays.owner.copy()
+        for s, parts in self.parts.items():
+            most, n = max(parts)
+            if self.arrays.must[s] or most >= 1 - sum(part for part, _ in parts):
+                at[s] = n
+        return at
 
     def _first_moves(self, held: Floats) -> list[tuple[int, int]]:
         """Return moves to begin with: what must leave, and what nearly pays for moving, to the cheapest master and to those with most room."""

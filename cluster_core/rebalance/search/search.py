@@ -27,7 +27,6 @@ from cluster_core.rebalance.search.walks import (
     BYTES_FIRST,
     COOL,
     FEW_MASTERS,
-    FROM_HEAVY,
     FROM_OWNERS,
     FROM_OWNERS_OF_MANY,
     FROM_ROUNDED,
@@ -41,6 +40,8 @@ from cluster_core.rebalance.search.walks import (
 
 PROGRAM_MASTERS_MAX = 20
 """With more masters that take slots, the program of all moves and that of heavy slots take too long for what they bring."""
+FAR_PART = 0.01
+"""Part of all load above limits at the end of walks from where a second search is not worth its time."""
 UNBOUNDED = float("inf")
 
 Owners = tuple[int, ...]
@@ -156,9 +157,10 @@ class Search:
         found: list[Owners] = [] if known is None else [_tuple(known)]
         few = RANGES_A_MASTER * len(self._arrays.takers)
         for courses in walks.thorough:
-            best, _ = walks.find(self._start(), limit, courses, walks.ranges_first, self._fewest)
+            best, last = walks.find(self._start(), limit, courses, walks.ranges_first, self._fewest)
             found += [] if best is None else [_tuple(best)]
-            if best is None or count_ranges(found[-1]) <= few or once or walks.is_quick:
+            is_far = best is None and self._arrays.excess(last) > FAR_PART * len(self._cost)
+            if is_far or once or walks.is_quick or (best is not None and count_ranges(found[-1]) <= few):
                 break
         if known is not None and min(map(count_ranges, found)) > self._fewest:
             best, _ = walks.find(np.array(known, np.int64), limit, (WARM, SETTLE), walks.ranges_first, self._fewest)
@@ -179,9 +181,9 @@ class Search:
         if small:
             self._relax()
             placed = place_heavy(arrays, self._relaxation)
-            starts += [] if placed is None else [(placed, FROM_HEAVY)]
+            starts += [] if placed is None else [(placed, FROM_ROUNDED)]
         if self._relaxation.parts:
-            starts.append((self._rounded(), FROM_ROUNDED))
+            starts.append((self._relaxation.rounded(), FROM_ROUNDED))
         if known is not None:
             starts.append((np.array(known, np.int64), FROM_ROUNDED))
         ends: list[Owners] = []
@@ -197,15 +199,6 @@ class Search:
         near = min(ends, key=lambda at: (self.badness(at), self.moved(at)))
         return least, near
 
-    def _rounded(self) -> Integers:
-        """Return the solution of the relaxation, each slot where most of it is."""
-        at = self._arrays.owner.copy()
-        for s, parts in self._relaxation.parts.items():
-            most, n = max(parts)
-            if self._arrays.must[s] or most >= 1 - sum(part for part, _ in parts):
-                at[s] = n
-        return at
-
     def _fewer_bytes(self, best: Owners) -> Owners:
         """Return the placement of fewest bytes near *best*."""
         limit = self._in_means(self.moved(best))
@@ -215,6 +208,8 @@ class Search:
 
     def _fewer_ranges(self, best: Owners) -> Owners:
         """Return the placement of fewest ranges near *best*, whatever moves."""
+        if count_ranges(best) <= self._fewest:
+            return best
         walks = self._walks
         found, _ = walks.find(np.array(best, np.int64), UNBOUNDED, (WARM, SETTLE), walks.ranges_first, self._fewest)
         near = best if found is None else _tuple(found)

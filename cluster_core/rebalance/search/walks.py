@@ -61,9 +61,13 @@ RANGE_COST = 0.002
 
 
 class Walk(NamedTuple):
-    """How a walk goes: steps; heat at the start and at the end; price of a mean slot above a limit; by how much the price rises in all, and that of
-    a limit which is broken all the while; whether it begins anew.  Where it *is_scaled*, heat is for six masters and falls with the root of
-    their number, and the price is for one master."""
+    """How a walk goes.
+
+    *steps*; heat, *warm* at the start and *cold* at the end; the *price* of a mean slot above a limit, and by how much it rises in all; how much
+    dearer a limit gets that is broken all the while (*learn*); whether the walk begins *anew* or at the best so far; what limits weigh at
+    the start (*loose*: little, so that heavy slots change masters while it is hot).  Where it *is_scaled*, heat is for six masters and falls
+    with the root of their number, and the price is for one master.
+    """
 
     steps: int
     warm: float
@@ -73,23 +77,26 @@ class Walk(NamedTuple):
     learn: float
     anew: bool = False
     is_scaled: bool = True
+    loose: float = 1.0
 
 
 FIRM = Walk(3_000_000, 4.0, 0.1, 1.0, 1.0, 1e5, anew=True)
-LOOSE = FIRM._replace(price=0.2, learn=1e8)
+LOOSE = FIRM._replace(steps=5_000_000, price=0.2, learn=1e8, loose=0.05)
+LOOSER = LOOSE._replace(warm=8.0, price=0.1, loose=0.01)
 WARM = Walk(2_000_000, 2.0, 0.1, 3.0, 10.0, 1e3)
 SETTLE = Walk(1_000_000, 0.1, 0.05, 100.0, 1.0, 1.0)
 FEW_RANGES = (FIRM, LOOSE, WARM, SETTLE)
-AGAIN = (LOOSE._replace(steps=5_000_000), FIRM, WARM, SETTLE)
-FEW_RANGES_OF_MANY = (FIRM._replace(steps=8_000_000, price=0.2), WARM._replace(steps=4_000_000), SETTLE)
-AGAIN_OF_MANY = (FIRM._replace(steps=12_000_000, price=0.1), WARM._replace(steps=6_000_000), SETTLE)
+AGAIN = (LOOSER, LOOSER, FIRM, WARM, SETTLE)
+FIRM_OF_MANY = FIRM._replace(steps=8_000_000, price=0.2)
+LOOSE_OF_MANY = FIRM._replace(steps=12_000_000, price=0.1, loose=0.3)
+FEW_RANGES_OF_MANY = (FIRM_OF_MANY, WARM._replace(steps=4_000_000), SETTLE)
+AGAIN_OF_MANY = (LOOSE_OF_MANY, WARM._replace(steps=6_000_000), SETTLE)
 """With more than `FEW_MASTERS`, ranges go where limits are dear; each search has a second one for where many ranges remain."""
 COOL = Walk(2_000_000, 0.05, 0.004, 20.0, 1.0, 1.0, is_scaled=False)
 FROM_OWNERS = (Walk(12_000_000, 3.0, 0.02, 1.5, 20.0, 1e2, anew=True, is_scaled=False), COOL)
 FROM_OWNERS_OF_MANY = (FROM_OWNERS[0]._replace(steps=24_000_000), COOL)
-FROM_HEAVY = (Walk(6_000_000, 1.0, 0.02, 3.0, 20.0, 1e2, anew=True, is_scaled=False), COOL)
 FROM_ROUNDED = (Walk(6_000_000, 0.3, 0.01, 5.0, 20.0, 1e2, anew=True, is_scaled=False), COOL)
-"""Walks to few bytes, from where slots are, from heavy slots in place, and from the solution of a relaxation."""
+"""Walks to few bytes, from where slots are, and from the solution of a relaxation."""
 
 
 MEND = Walk(6_000_000, 0.3, 0.01, 20.0, 20.0, 1e4, is_scaled=False)
@@ -148,13 +155,12 @@ class Walks:
         return (FEW_RANGES, AGAIN) if few else (FEW_RANGES_OF_MANY, AGAIN_OF_MANY)
 
     def find(
-        self, start: Integers, budget: float, walks: Sequence[Walk], weights: Weights, fewest: int = 0,
-        kept: Integers | None = None,
+        self, start: Integers, budget: float, walks: Sequence[Walk], weights: Weights, fewest: int = 0
     ) -> tuple[Integers | None, Integers]:  # fmt: skip
         """Return the best placement found that is within the limits and moves at most *budget* mean slots' cost, or None; and where walks ended.
 
-        Walks begin at *start*, which may break limits; that end has the least load above limits of all ends.  *kept* slots do not move.
-        There are no fewer ranges than *fewest*.
+        Walks begin at *start*, which may break limits; that end has the least load above limits of all ends.  There are no fewer ranges than
+        *fewest*.
         """
         best: Integers | None = None
         rank, over = math.inf, math.inf
@@ -163,7 +169,7 @@ class Walks:
             return None, last
         for course in walks:
             begin_at = start if course.anew else last if best is None else best
-            found, end = self._go(begin_at[self._slots], budget, course, weights, kept)
+            found, end = self._go(begin_at[self._slots], budget, course, weights)
             whole = self.glued(end, start)
             if self.arrays.excess(whole) < over:
                 last, over = whole, self.arrays.excess(whole)
@@ -188,16 +194,16 @@ class Walks:
         )
 
     def _go(
-        self, at: Integers, budget: float, course: Walk, weights: Weights, kept: Integers | None
+        self, at: Integers, budget: float, course: Walk, weights: Weights
     ) -> tuple[Integers | None, Integers]:  # fmt: skip
         """Walk once over the slots with load; return the best within limits and budget, and the end."""
         chunks = max(1, int(min(course.steps, STEPS_A_SLOT * len(at)) * self._effort) // CHUNK)
         masters = len(self.arrays.takers)
         warm = max(course.warm * math.sqrt(6 / masters), course.cold) if course.is_scaled else course.warm
         self._turns += 1
-        row = self._row(at, warm, course, kept)
+        row = self._row(at, warm, course)
         cool, rise, learn = (factor ** (1 / chunks) for factor in (course.cold / warm, course.rise, course.learn))
-        goal = Goal(budget * NEARLY, *weights, cool, rise, learn, learn**-FORGET, 1.0)
+        goal = Goal(budget * NEARLY, *weights, cool, rise, learn, learn**-FORGET, course.loose)
         best = at.copy()
         begin(row)
         for done in range(0, chunks, SLICE):
@@ -206,22 +212,19 @@ class Walks:
                 break
         return (best if row.course[LEAST] < NONE_FOUND else None), row.slots[AT, :-1].copy()
 
-    def _row(self, at: Integers, warm: float, course: Walk, kept: Integers | None) -> Row:
+    def _row(self, at: Integers, warm: float, course: Walk) -> Row:
         arrays, slots_of = self.arrays, self._slots
         count, masters = len(at), len(arrays.takes)
         size = arrays.limits.shape[1]
         slots = np.zeros((BORDERS + 1, count + 1), np.int64)
         slots[0, :count], slots[AT, :count] = arrays.owner[slots_of], at
         slots[OWNER_END], slots[PLACE] = count, -1
-        fixed = arrays.fixed.copy()
-        if kept is not None:
-            fixed[kept] = True
-        slots[FIXED, 1:] = np.cumsum(fixed[slots_of])
+        slots[FIXED, 1:] = np.cumsum(arrays.fixed[slots_of])
         sums = np.zeros((size + 1, count + 1))
         sums[:-1, 1:] = np.cumsum(arrays.raw[slots_of].T, axis=1)
         sums[-1, 1:] = np.cumsum(arrays.cost[slots_of])
         limits = np.zeros((masters * size, WEIGHT + 1))
-        limits[:, CAP], limits[:, WEIGHT] = self._limits.ravel(), 1.0
+        limits[:, CAP], limits[:, WEIGHT] = self._limits.ravel(), course.loose
         limits[:, SCALE] = np.tile(1 / arrays.mean, masters)
         table = np.zeros((masters, 3), np.int64)
         table[:, KEEPS] = np.where(arrays.takes, np.where(arrays.keeps_one, KEEPS_ONE, MAY_END_EMPTY), TAKES_NOTHING)

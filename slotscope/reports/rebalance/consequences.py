@@ -1,4 +1,4 @@
-"""What a plan means for clients, targets, other tools and the size of the cluster, as a report shows it; and the plan in a block of text."""
+"""When batches run, how fast earlier plans moved slots, and which heavy keys move."""
 
 from __future__ import annotations
 
@@ -6,17 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cluster_core.rebalance.consequences import (
-    Lopsided,
-    OtherCount,
-    Peak,
-    SlotCountMoves,
-    batch_peaks,
-    lopsided_slots,
-    moves_by_slot_count,
-    other_counts,
-    slots_reply,
-)
 from cluster_core.rebalance.execution.commands import Path
 from cluster_core.rebalance.execution.journal import StepKind
 from cluster_core.rebalance.execution.remaining import seconds_of
@@ -72,52 +61,22 @@ class MovingPart:
 
 @dataclass(frozen=True, slots=True)
 class Consequences:
-    """All of it.  *reply_before* and *reply_after* are bytes of CLUSTER SLOTS; *by_count* is what a tool that counts slots makes of either, *parts*
-    None where no snapshot lists keys."""
+    """*parts* are None where no snapshot lists keys."""
 
-    reply_before: int
-    reply_after: int
-    by_count_before: SlotCountMoves
-    by_count_after: SlotCountMoves
-    peaks: Sequence[Peak]
     batches: Sequence[BatchTime]
     seconds_by_path: Mapping[str, float]
     speed: MeasuredSpeed | None
-    others: Sequence[OtherCount]
     parts: Sequence[MovingPart] | None
-    lopsided: Sequence[Lopsided] = ()
 
 
 def load_consequences(root: str, stored: StoredPlan) -> Consequences:
-    """Return what *stored* means; of the tables under *root* it reads what earlier plans took, and the heavy keys of the snapshot."""
-    before, after = stored.problem.owners, stored.plan.owners_after
-    masters = [node.id for node in stored.nodes]
+    """Return what *stored* means, with the speed of earlier plans and the heavy keys of the snapshot from the tables under *root*."""
     return Consequences(
-        len(slots_reply(stored, before)),
-        len(slots_reply(stored, after)),
-        moves_by_slot_count(before, masters),
-        moves_by_slot_count(after, masters),
-        fullest(batch_peaks(stored)),
         batch_times(stored),
         {words: sum(seconds_of(stored, stored.batches, path)) for path, words in PATH_WORDS.items()},
         measured_speed(root, stored.plan_id),
-        other_counts(stored),
         moving_parts(root, stored),
-        lopsided_slots(stored),
     )
-
-
-def fullest(peaks: Sequence[Peak]) -> list[Peak]:
-    """Return for every target with a capacity the moment at which it is closest to it, the closest first."""
-    worst: dict[str, Peak] = {}
-    for one in peaks:
-        if one.capacity and one.peak / one.capacity > _filled(worst.get(one.target)):
-            worst[one.target] = one
-    return sorted(worst.values(), key=lambda one: (-_filled(one), one.target))
-
-
-def _filled(one: Peak | None) -> float:
-    return one.peak / one.capacity if one is not None and one.capacity else 0.0
 
 
 def batch_times(stored: StoredPlan) -> list[BatchTime]:

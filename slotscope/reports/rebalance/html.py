@@ -10,7 +10,7 @@ from slotscope.reports.page import render_page
 from slotscope.reports.rebalance import words as say
 from slotscope.reports.rebalance.charts import Curve, Profile, curve, profile
 from slotscope.reports.rebalance.report import PlanNode, ProofLine, RebalanceReport, WorstLoad
-from slotscope.reports.rebalance.ticket import client_words, counting_words, no_parts_words, other_words, ticket
+from slotscope.reports.rebalance.ticket import no_parts_words, ticket
 from slotscope.reports.severities import count_by_severity
 from slotscope.runtime import text
 
@@ -26,7 +26,6 @@ PROOFS_SHOWN = 100
 PLANS_SHOWN = 40
 WARNINGS_SHOWN = 200
 BATCHES_SHOWN = 60
-TARGETS_SHOWN = 60
 
 _PER_CENT = 100
 
@@ -89,11 +88,7 @@ def render_rebalance_html(report: RebalanceReport) -> str:
         "terms": proof_terms,
         "plans_shown": PLANS_SHOWN,
         "commands": say.next_commands(report),
-        "clients": client_words(report.meant) if report.meant else "",
-        "counting": counting_words(report.meant) if report.meant else "",
-        "others": [other_words(report, one) for one in report.meant.others] if report.meant else [],
         "batches_shown": BATCHES_SHOWN,
-        "targets_shown": TARGETS_SHOWN,
         "ticket": ticket(report),
         "seconds": say.seconds(report),
         "by_hand_words": say.by_hand_words(report),

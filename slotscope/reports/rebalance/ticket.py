@@ -1,8 +1,7 @@
-"""What a plan means in sentences, and the plan as a block of plain text for a ticket."""
+"""A plan as a block of plain text for a ticket."""
 
 from __future__ import annotations
 
-from cluster_core.rebalance.consequences import OtherCount
 from slotscope.reports.rebalance import words as say
 from slotscope.reports.rebalance.consequences import Consequences
 from slotscope.reports.rebalance.report import RebalanceReport
@@ -11,47 +10,6 @@ from slotscope.runtime import text
 MASTERS_LISTED = 12
 WARNINGS_LISTED = 10
 LINE_LENGTH_MAX = 2000
-
-
-def client_words(meant: Consequences) -> str:
-    """What clients see of the plan."""
-    return (
-        f"A client that asks for CLUSTER SLOTS, as each does when it connects and when slots have moved, gets {text.size(meant.reply_before)} "
-        f"before and {text.size(meant.reply_after)} after (replicas not counted)."
-    )
-
-
-def counting_words(meant: Consequences) -> str:
-    """What a tool makes of the result that balances by number of slots."""
-    found = meant.by_count_after
-    if not found.slots:
-        return "redis-cli --cluster rebalance finds nothing to do in the result: it would not undo the plan."
-    before = (
-        f"{text.plural(meant.by_count_before.slots, 'slot')} before" if meant.by_count_before.slots else "none before"
-    )
-    return (
-        f"redis-cli --cluster rebalance counts slots, not load: in the result, where masters own {text.count(found.fewest)} to "
-        f"{text.count(found.most)}, it would move {text.plural(found.slots, 'slot')} ({before}) and undo some of the plan. "
-        "Do not run it afterwards, and switch off rebalancing in an operator's controller."
-    )
-
-
-def other_words(report: RebalanceReport, one: OtherCount) -> str:
-    """What one master more or fewer would change."""
-    share = ", ".join(f"{say.amount(name, value)} {say.resource_words(name)}" for name, value in one.fair.items())
-    if one.short:
-        short = " and ".join(say.resource_words(name) for name in one.short)
-        return (
-            f"With {one.masters} masters, one fewer: not possible, their capacity in {short} does not hold everything."
-        )
-    least = (
-        "how much must move is not known, for heavy slots"
-        if one.least is None
-        else f"at least {say.amount(report.cost, one.least)} would move again"
-    )
-    leaves = f" ({text.printable(report.names.get(one.leaves, one.leaves), 40)} would go)" if one.leaves else ""
-    which = "one fewer" if one.leaves else "one more"
-    return f"With {one.masters} masters, {which}{leaves}: {share} each in the mean; {least}."
 
 
 def no_parts_words(meant: Consequences) -> str:
@@ -83,8 +41,6 @@ def ticket(report: RebalanceReport) -> str:
         lines.append(f"and {text.plural(len(report.nodes) - MASTERS_LISTED, 'more master')}")
     ranges = say.range_words(report)
     lines += ["", *ranges] if ranges else []
-    if report.meant is not None:
-        lines += ["", client_words(report.meant), counting_words(report.meant)]
     if report.warnings:
         lines += ["", *(f"{one.severity}: {one.text}" for one in report.warnings[:WARNINGS_LISTED])]
     lines += ["", *(f"{command}  # {what}" for command, what in say.next_commands(report))]

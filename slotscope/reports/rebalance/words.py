@@ -270,15 +270,6 @@ def why_many_ranges(report: RebalanceReport) -> list[str]:
         f"That is more than {RANGES_A_MASTER_MAX} a master: within this budget no windows of neighbouring slots were found that keep every "
         f"limit ({limits}), so single slots fill what is left."
     )
-    lopsided = report.meant.lopsided if report.meant else ()
-    if lopsided:
-        one = lopsided[0]
-        more = f" ({text.plural(len(lopsided) - 1, 'slot')} more like it)" if len(lopsided) > 1 else ""
-        found.append(
-            f"Slot {one.slot} alone takes {one.share:.2f} of a fair share of {resource_words(one.resource)} and {one.beside:.2f} of "
-            f"{resource_words(one.other)}{more}: what stands beside it must be the other way round, slot by slot. A wider tolerance in "
-            f"{resource_words(one.other)} lets whole windows do."
-        )
     fewer = [line for line in report.curve if line.ranges < report.ranges_after]
     looser = [line for line in report.tolerances if line.ranges < report.ranges_after and not line.missed]
     ways = [

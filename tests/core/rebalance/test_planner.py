@@ -125,7 +125,7 @@ def test_no_placement_moves_less_than_the_bound(loads, data):
 @pytest.mark.long
 def test_the_same_request_gives_the_same_bytes():
     """No clock, no hash order, a seed in the request."""
-    cluster = random_problem(5, 12, 512, skew=0.6)
+    cluster = random_problem(5, 4, 200, skew=0.9, tolerance=0.1)
 
     assert make_plan(cluster) == make_plan(cluster)
 
@@ -189,16 +189,6 @@ def test_capacity_and_weight_are_kept():
     assert max(held("a"), held("c")) <= 10  # 1.2 of the 8.5 that b leaves them
 
 
-@pytest.mark.long
-def test_scale_out_moves_long_runs():
-    """Slots of even weight: as many ranges as masters, or nearly."""
-    cluster = random_problem(3, 6, 1200, empty=3, skew=0.0, tolerance=0.05)
-    found = make_plan(cluster)
-
-    assert found.verdict == PlanVerdict.MOVE
-    assert found.ranges_after <= 12
-
-
 def test_a_shredded_cluster_is_joined_again():
     """Alternating owners become fewer ranges, within all limits."""
     cluster = problem([10] * 60, "abc" * 20, "abc", tolerance=0.1)
@@ -207,15 +197,6 @@ def test_a_shredded_cluster_is_joined_again():
     assert found.ranges_after < found.ranges_before
     assert found.reach[0].after <= found.reach[0].limit
     assert check_plan(cluster, found) == []
-
-
-@pytest.mark.long
-def test_a_looser_balance_moves_less():
-    """The table of tolerances is what a user chooses from."""
-    table = tolerance_table(random_problem(1, 6, 600, skew=0.5), [0.02, 0.2, 0.5])
-    moved = [found.moved for _, found in table]
-
-    assert moved == sorted(moved, reverse=True)
 
 
 @pytest.mark.long

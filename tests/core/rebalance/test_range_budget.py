@@ -72,23 +72,6 @@ def test_a_scale_out_of_ordinary_loads_takes_one_cut_a_donor():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.slow), 1])
-def test_heavy_slots_change_masters_where_that_spares_ranges(seed):
-    """Three masters become six, a few slots are as heavy as a third of a master, and each resource has others: few ranges all the same."""
-    chance = random.Random(seed)
-    loads = {}
-    for name in ("serialized_bytes", "keys", "ops"):
-        weights = [1_000_000 // rank for rank in range(1, 2001)]
-        chance.shuffle(weights)
-        loads[name] = weights
-    cluster = problem(loads, ["abc"[s * 3 // 2000] for s in range(2000)], "abcdef", tolerance=0.03)
-    found = make_plan(replace(cluster, bytes_budget=0.05))
-
-    assert check_plan(cluster, found) == []
-    assert found.ranges_after <= 25
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_no_range_begins_at_a_slot_without_load(seed):
     """They go with their neighbours."""
@@ -147,16 +130,6 @@ def test_headroom_is_left_below_the_limit_and_a_master_within_the_limit_is_left_
     assert found.reach[0].after <= Fraction(1015, 1000)
     assert check_plan(cluster, found) == []
     assert make_plan(within).moves == ()
-
-
-@pytest.mark.long
-def test_slots_that_are_dear_to_move_are_left():
-    """Key by key every slot costs; as jobs of the servers they do not."""
-    cluster = sparse(7, 4, 800)
-    jobs, by_hand = make_plan(cluster), make_plan(replace(cluster, slot_cost=0.5))
-
-    assert len(by_hand.moves) <= len(jobs.moves)
-    assert check_plan(cluster, by_hand) == []
 
 
 @pytest.mark.long

@@ -42,19 +42,6 @@ def test_a_node_is_read_from_three_answers():
     assert seen.addresses[B] == "10.0.0.2:7000"
 
 
-def test_a_redis_is_told_from_a_valkey():
-    """Valkey says redis_version, too."""
-    seen = read_node(A, NODES, b"cluster_state:fail\r\n", b"redis_version:8.4.1\r\n")
-
-    assert (seen.server, seen.cluster_ok, seen.slots_ok) == ("redis 8.4.1", False, 0)
-
-
-def test_an_answer_of_another_node_is_no_answer():
-    """An address may have changed hands."""
-    with pytest.raises(DecodeError, match="the answer of a"):
-        read_node(B, NODES, STATE, INFO)
-
-
 def test_jobs_of_valkey_and_tasks_of_redis_are_one_kind_of_value():
     """GETSLOTMIGRATIONS of Valkey 9.1 as recorded; MIGRATION STATUS of Redis 8.4 as its documentation has it."""
     valkey = [b"name", b"j1", b"operation", b"EXPORT", b"slot_ranges", b"0-10 20-30", b"target_node", B.encode(),

@@ -95,3 +95,10 @@ def test_no_placement_keeps_a_zone_share_below_the_relaxed_one(loads, zones, ask
     assert targets.zone_share >= asked
     if targets.zone_relaxed and shares and not targets.heavy:
         assert targets.zone_share <= Fraction(min(shares), sum(loads))
+
+
+def test_limits_are_what_whole_slots_can_add_up_to():
+    """Twelve slots of 1000 on three masters, 30 % above the share: five slots, not 5200."""
+    targets = find_targets(validate(problem([1000] * 12, "a" * 12, "abc", tolerance=Fraction(3, 10))))
+
+    assert targets.caps == ((5000,),) * 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cluster_core.errors import PlanError
-from cluster_core.rebalance.goal.loads import Growth, Reading, combine, combine_windows, counter_deltas, rates
+from cluster_core.load.windows import Growth, Reading, combine, combine_windows, counter_deltas, rates
 
 S = 1_000_000_000
 
