@@ -59,8 +59,9 @@ class Arrays:
         self.zone_names = list(dict.fromkeys(m.zone for m in scaled.masters)) if targets.zone_share is not None else []
         places = {name: z for z, name in enumerate(self.zone_names)}
         self.zones: Integers = np.array([places.get(m.zone, 0) for m in scaled.masters], np.int64)
-        share = float(targets.zone_share or 1) * (1 - CLOSE)
-        self.zone_caps: Floats = np.tile(self.raw.sum(0) * share, (len(self.zone_names), 1))
+        share = targets.zone_share or 1
+        zone_cap = _limits([[int(share * sum(load)) for load in scaled.loads]], shifts)
+        self.zone_caps: Floats = np.tile(zone_cap, (len(self.zone_names), 1))
         self.zone_limits: Floats = self.zone_caps / self.mean
 
     def pinned(self, slots: Integers, at: Integers) -> Arrays:

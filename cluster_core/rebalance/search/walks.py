@@ -56,6 +56,8 @@ FEW_MASTERS = 8
 """Up to so many masters walks may begin hot, with limits cheap: with more they end far from keeping them."""
 NEARLY = 1 - 1e-9
 """Part of a budget that counts in floats, so that rounding does not exceed it."""
+WHOLE_DIGITS = 6
+"""Digits after the point that count when a product of limits, which are whole numbers, is made whole again."""
 RANGE_COST = 0.002
 """Ranges that a mean slot's cost weighs where ranges are to be few, so that of two placements with as many the cheaper one wins."""
 
@@ -274,7 +276,8 @@ def _zoned(arrays: Arrays) -> Floats:
             0
         )
         room = arrays.zone_caps[z] - stays
-        limits[inside] *= np.minimum(1.0, np.divide(room, together, out=np.ones(len(room)), where=together > 0))
+        part = np.minimum(1.0, np.divide(room, together, out=np.ones(len(room)), where=together > 0))
+        limits[inside] = np.floor(np.round(limits[inside] * part, WHOLE_DIGITS))
     return limits
 
 
