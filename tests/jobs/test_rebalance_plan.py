@@ -269,7 +269,7 @@ def test_a_cluster_of_one_has_nothing_to_move(tmp_path):
     assert run(request(root=str(tmp_path), snapshot=("current",))).made.stored.plan.verdict == "balanced"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_zones_that_make_it_impossible_say_the_smallest_share_that_works(tmp_path):
     """Two zones cannot both hold less than half."""
     write_snapshot(tmp_path, THIRDS, {})
