@@ -15,7 +15,7 @@ from typing import Any
 PARTS = ("start of Spark", "commits", "reads", "report", "the rest")
 _DOORS = {
     "start of Spark": (("slotscope.runtime.spark.session", "spark_session"),),
-    "commits": (("slotscope.runtime.storage.delta_files", "_commit"),),
+    "commits": (("slotscope.runtime.storage.delta_files", "_write"),),
     "reads": (("slotscope.runtime.storage.delta_files", "_answer"),),
     "report": (("slotscope.reports.delivery", "deliver"),),
 }
