@@ -225,7 +225,7 @@ def test_an_export_loads_nothing_that_it_does_not_need(tmp_path):
         "assert cli.run(command, sys.argv[1:]) == 0\n"
         "print(sorted({'pyspark', 'pyarrow', 'pandas', 'rich.console', 'numpy.ma', 'duckdb'} & set(sys.modules)))"
     )
-    words = ["--rdb", DATA / "redis-7.0" / "dump.rdb", "--to", "json", "--out", tmp_path / "keys.json"]
+    words = ["--rdb", DATA / "redis-7.0" / "dump.rdb", "--to", "json", "--out", tmp_path / "keys.json", "--quiet"]
     root = Path(__file__).parents[3]
     done = subprocess.run(
         [sys.executable, "-c", script, *map(str, words)], cwd=root, capture_output=True, text=True, check=True
