@@ -23,6 +23,13 @@ UNSIGNED: Final = pa.decimal128(20, 0)
 """Unsigned 64-bit number: epochs, offsets and module ids on the wire."""
 UNSIGNED_MAX: Final = 10**20 - 1
 SMALL_MAX: Final = 2**31 - 1
+LAYOUT: Final = {
+    "delta.checkpointInterval": "20",
+    "delta.logRetentionDuration": "interval 30 days",
+    "delta.deletedFileRetentionDuration": "interval 7 days",
+    "delta.setTransactionRetentionDuration": "interval 7 days",
+}
+"""Properties of every new table; ``slotscope maintain --log-retention-days`` changes the log retention."""
 _BY_KIND: Final[dict[Kind, pa.DataType]] = {Kind.SMALL: INTEGER, Kind.UNSIGNED: UNSIGNED}
 _BY_TYPE: Final[dict[type, pa.DataType]] = {bool: FLAG, int: LONG, float: DOUBLE, bytes: BYTES, datetime: TIME}
 
@@ -56,6 +63,11 @@ class Table:
     def columns(self) -> list[str]:
         """Column names, in order."""
         return list(self.schema.names)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The Delta properties of a new table; consumers of gold tables can read what changed between two versions."""
+        return LAYOUT | ({"delta.enableChangeDataFeed": "true"} if self.name.startswith("gold/") else {})
 
     @property
     def unlabelled(self) -> pa.Schema:

@@ -53,7 +53,7 @@ def _remove_uncounted(root: str, table: Table, counted: set[str]) -> int:
 def _set_layout(root: str, table: Table) -> None:
     """Give *table* the properties of new tables, and rows that outlived their run the plain id of that run."""
     place = location(root, table)
-    layout = delta_files.layout_of(table)
+    layout = table.properties
     opened = delta_files.open_at(place)
     known = opened.metadata().configuration
     if any(known.get(name) != value for name, value in layout.items()):

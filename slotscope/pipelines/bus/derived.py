@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from schemas.history import MEMBERSHIPS, NODE_VIEWS, SLOT_OWNERS
 from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.runtime.storage import tables
-from slotscope.runtime.storage.delta_files import few_rows
+from slotscope.runtime.storage.delta_files import query_table
 from slotscope.runtime.storage.runs import HELD_ROWS_MAX, Run
 from slotscope.runtime.storage.tables import Change
 from slotscope.transforms.history_frames import Rows, forget, of_kind, with_times
@@ -29,20 +29,13 @@ def write_derived(spark: SparkSession, run: Run) -> None:
 
 
 def _derived(spark: SparkSession, run: Run) -> Rows:
-    views = few_rows(
-        run.root,
-        NODE_VIEWS,
-        VIEW_COLUMNS,
-        HELD_ROWS_MAX,
-        where="TRUE",
-        order_by="valid_from_ns",
-        parts=run.parts(NODE_VIEWS),
-    )
-    if views is not None and len(views) > FEW_VIEWS and tables.writes_in_tasks(spark):
+    sql = f"SELECT {', '.join(VIEW_COLUMNS)} FROM node_views ORDER BY valid_from_ns LIMIT {HELD_ROWS_MAX + 1}"
+    views = query_table(run.root, sql, NODE_VIEWS, parts=run.parts(NODE_VIEWS))
+    if FEW_VIEWS < len(views) <= HELD_ROWS_MAX and tables.writes_in_tasks(spark):
         known = views.cast(pa.schema([NODE_VIEWS.schema.field(name) for name in VIEW_COLUMNS]))
         rows = spark_frame(spark, known).coalesce(1).mapInArrow(derive_task, spark_schema(DERIVED))
         return rows.toArrow()
-    if views is not None:
+    if len(views) <= HELD_ROWS_MAX:
         return pa.Table.from_batches(derive_task(iter(views.to_batches())), DERIVED)
     many = tables.read_parts(spark, NODE_VIEWS, run.parts(NODE_VIEWS))
     rows = many.select(*VIEW_COLUMNS).coalesce(1).mapInArrow(derive_task, spark_schema(DERIVED))

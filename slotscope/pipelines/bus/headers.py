@@ -153,16 +153,11 @@ def _stored_notes(
     root: str, parts: Sequence[Part], basis: Basis, states: HeaderStates
 ) -> Iterator[pa.RecordBatch] | None:
     """What the headers of a snapshot came to, read without Spark; None where they are many."""
-    headers = delta_files.few_rows(
-        root,
-        BUS_MESSAGES,
-        [_dictionary(column) if at in _TEXTS else column for at, column in enumerate(HEADERS)],
-        HERE_MAX,
-        where=f"{IS_WHOLE} AND message_id >= {states.first_id}",
-        order_by="sender, ref",
-        parts=parts,
-    )
-    return None if headers is None else fold_nodes(iter(headers.to_batches()), basis, states)
+    columns = ", ".join(_dictionary(column) if at in _TEXTS else column for at, column in enumerate(HEADERS))
+    where = f"{IS_WHOLE} AND message_id >= {states.first_id}"
+    sql = f"SELECT * FROM (SELECT {columns} FROM bus_messages WHERE {where} LIMIT {HERE_MAX + 1}) ORDER BY sender, ref"
+    headers = delta_files.query_table(root, sql, BUS_MESSAGES, parts=parts)
+    return None if len(headers) > HERE_MAX else fold_nodes(iter(headers.to_batches()), basis, states)
 
 
 def _dictionary(column: str) -> str:

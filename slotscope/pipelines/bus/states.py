@@ -16,7 +16,7 @@ from slotscope.pipelines.bus.headers import NO_STATES, HeaderStates
 from slotscope.pipelines.bus.inputs import Inputs
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.spark.spark_schema import spark_frame
-from slotscope.runtime.storage.delta_files import as_table, exists, few_rows, read_rows
+from slotscope.runtime.storage.delta_files import all_equal, as_table, exists, query_table, read_rows
 from slotscope.runtime.storage.runs import Run
 from slotscope.runtime.storage.tables import read_snapshot
 from slotscope.sources.bus import captured
@@ -147,10 +147,10 @@ class States:
         return dict(zip(few.column("part").to_pylist(), few.column("blob").to_pylist(), strict=True))
 
     def _few(self, run: Run) -> pa.Table | None:
-        return few_rows(
-            run.root, history.REPLAY_STATE, PIECE, PROCESSES_HERE_MAX,
-            where=IS_PROCESS, order_by="part", snapshot_id=run.name,
-        )  # fmt: skip
+        where = f"{IS_PROCESS} AND {all_equal({'snapshot_id': run.name})}"
+        sql = f"SELECT {', '.join(PIECE)} FROM replay_state WHERE {where} ORDER BY part LIMIT {PROCESSES_HERE_MAX + 1}"
+        rows = query_table(run.root, sql, history.REPLAY_STATE)
+        return None if len(rows) > PROCESSES_HERE_MAX else rows
 
     def of_headers(self, run: Run, state: State | None) -> HeaderStates:
         """What headers came to before this fold; nothing was kept of them while the node timeout was not certain."""

@@ -30,15 +30,6 @@ ATTEMPTS_MAX: Final = 30
 """Attempts at a commit: jobs of a whole fleet may end in the same second."""
 PAUSE_S: Final = 0.02
 """First pause between attempts; random, and ten times as long at the end."""
-LAYOUT: Final = {
-    "delta.checkpointInterval": "20",
-    "delta.logRetentionDuration": "interval 30 days",
-    "delta.deletedFileRetentionDuration": "interval 7 days",
-    "delta.setTransactionRetentionDuration": "interval 7 days",
-}
-"""Properties of a new table; ``slotscope maintain --log-retention-days`` changes the log retention."""
-CHANGE_FEED: Final = {"delta.enableChangeDataFeed": "true"}
-"""Of gold tables: consumers read what changed between two versions."""
 JOINED_BYTES: Final = 64 << 20
 """Files are joined up to this size."""
 JOINING: Final = "slotscope-joining"
@@ -225,11 +216,6 @@ def delete_rows(root: str, table: Table, where: str) -> int:
     return int(retry(place, lambda: open_at(place).delete(where))["num_deleted_rows"] or 0)
 
 
-def layout_of(table: Table) -> dict[str, str]:
-    """The properties of a new *table*."""
-    return LAYOUT | (CHANGE_FEED if table.name.startswith("gold/") else {})
-
-
 def _write(
     target: DeltaTable | str,
     table: Table,
@@ -243,7 +229,7 @@ def _write(
     how: dict[str, Any] = {"mode": "append"} if where is None else {"mode": "overwrite", "predicate": where}
     if isinstance(target, str):
         how = {
-            "mode": "error", "name": table.name, "description": table.about, "configuration": layout_of(table),
+            "mode": "error", "name": table.name, "description": table.about, "configuration": table.properties,
             "partition_by": list(table.partition_by) or None, "storage_options": stores.storage_options(target),
         }  # fmt: skip
     there = table.stored if isinstance(target, str) else pa.schema(target.schema())
@@ -327,32 +313,22 @@ def read_rows(
     A row is a dict of *columns*, or of all; null where it was written before a column was added.  *parts* are read in place of the
     table.  A table that no job of the root has had rows for is empty.  Raises `InputError` where the root has no tables.
     """
-    sql = _selection(table, [f'"{name}"' for name in columns or table.columns], where, equal)
+    names = ", ".join(f'"{name}"' for name in columns or table.columns)
+    conditions = [*([all_equal(equal)] if equal else []), f"({where or 'TRUE'})"]
+    sql = f"SELECT {names} FROM {_noun(table)} WHERE {' AND '.join(conditions)}"
     sql += f" ORDER BY {order_by}" if order_by else ""
     sql += f" LIMIT {limit}" if limit is not None else ""
     return _as_rows(_answer(root, sql, {table: parts}))
 
 
-def few_rows(
-    root: str,
-    table: Table,
-    selected: Sequence[str],
-    count_max: int,
-    *,
-    where: str,
-    order_by: str,
-    parts: Sequence[Part] | None = None,
-    **equal: str,
-) -> pa.Table | None:
-    """The SQL expressions *selected* of the rows that `read_rows` chooses, or None where these are more than *count_max*."""
-    sql = f"{_selection(table, selected, where, equal)} LIMIT {count_max + 1}"
-    rows = _answer(root, f"SELECT * FROM ({sql}) ORDER BY {order_by}", {table: parts})
-    return None if rows.num_rows > count_max else rows
-
-
 def query_rows(root: str, sql: str, *tables: Table, parts: Sequence[Part] | None = None) -> list[dict[str, Any]]:
+    """The answer to *sql* as `query_table` gives it, as dicts."""
+    return _as_rows(query_table(root, sql, *tables, parts=parts))
+
+
+def query_table(root: str, sql: str, *tables: Table, parts: Sequence[Part] | None = None) -> pa.Table:
     """The answer to *sql*, which names *tables* without their layers; *parts* are read in place of one; raises as `read_rows` does."""
-    return _as_rows(_answer(root, sql, dict.fromkeys(tables, parts)))
+    return _answer(root, sql, dict.fromkeys(tables, parts))
 
 
 def read_part(table: Table, part: Part) -> pa.RecordBatchReader:
@@ -363,11 +339,6 @@ def read_part(table: Table, part: Part) -> pa.RecordBatchReader:
 def _stored_rows(table: Table, opened: DeltaTable, where: str) -> pa.RecordBatchReader:
     answer = QueryBuilder().register("stored", opened).execute(_part_rows(table, opened, f"stored WHERE {where}"))
     return pa.RecordBatchReader.from_stream(answer)
-
-
-def _selection(table: Table, selected: Sequence[str], where: str | None, equal: Mapping[str, str]) -> str:
-    conditions = [*([all_equal(equal)] if equal else []), *([f"({where})"] if where else [])]
-    return f"SELECT {', '.join(selected)} FROM {_noun(table)} WHERE {' AND '.join(conditions) or 'TRUE'}"
 
 
 def _answer(root: str, sql: str, tables: Mapping[Table, Sequence[Part] | None]) -> pa.Table:
