@@ -267,8 +267,10 @@ class Run:
 
         Raises `TryAgainError` where the snapshot was deleted, or a later run of it began.
         """
-        self._check_owned(delta_files.read_rows(self.root, RUNS, where=self._mine))
-        earlier = self._tables() if self._is_contended or not self.continues else []
+        runs = delta_files.read_rows(self.root, RUNS, columns=("run_id", "job", "state"), snapshot_id=self.name)
+        self._check_owned(runs)
+        has_earlier = any(row["job"] in self._jobs for row in runs if row["run_id"] != self.run_id)
+        earlier = self._tables() if self._is_contended or (has_earlier and not self.continues) else []
         tables = dict.fromkeys((*self._staged, *earlier))
         with ThreadPoolExecutor(COMMIT_THREADS, "commits") as pool:
             for done in [pool.submit(self._commit, table) for table in tables if table not in self.last]:
