@@ -1,4 +1,4 @@
-"""What Redis Cluster and Valkey do, as pure functions and state machines: no IO, no clock, no randomness of its own."""
+"""Protocol rules of Redis Cluster and Valkey as pure functions and state machines: no IO, clock or randomness."""
 
 from cluster_core.door import open_door
 

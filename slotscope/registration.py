@@ -1,4 +1,4 @@
-"""The Data Sources of this project in a session that anybody has made."""
+"""Registration of the data sources in a Spark session."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from slotscope.sources.resp.data_source import RespStreamDataSource
 
 
 def register(spark: SparkSession) -> None:
-    """Let *spark* read ``redis-rdb``, ``redis-aof``, ``cluster-bus`` and ``resp-stream``; its executors get the code.
+    """Register the sources ``redis-rdb``, ``redis-aof``, ``cluster-bus`` and ``resp-stream``; ship the code to executors.
 
-    Executors need the packages that this project stands on (numpy, numba, pyarrow), as they do for any Python that Spark runs.
+    Executors need numpy, numba, pandas and pyarrow.  The first read compiles native code for about a minute.
     """
     sys.stderr.write(compiling_notice())
     ship_code(spark)

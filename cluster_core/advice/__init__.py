@@ -1,1 +1,1 @@
-"""What would save memory: the memory model under other conditions, changes ranked by what they save, none of them counted twice."""
+"""Memory savings: the memory model under other conditions, and ranked changes that never count bytes twice."""

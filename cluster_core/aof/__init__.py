@@ -1,1 +1,1 @@
-"""What an append-only log means: which keys its commands write, and what they leave of the key space."""
+"""Append-only logs: keys of commands, replay to the living keys, savings of a rewrite, loss in a crash."""

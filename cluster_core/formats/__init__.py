@@ -1,1 +1,1 @@
-"""Bytes at rest to rows."""
+"""Readers and writers of files: RDB, append-only logs, captures, server logs, landings."""

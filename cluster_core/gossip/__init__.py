@@ -1,4 +1,4 @@
-"""What one cluster node believes, driven by messages and time: a sans-IO machine and the decisions beside it."""
+"""Cluster state in the view of one node, updated by bus messages and time."""
 
 from cluster_core.door import open_door
 

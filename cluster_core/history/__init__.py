@@ -1,1 +1,1 @@
-"""Evidence of every kind, reconciled: what logs, polls, metrics and packets show together of promotions, processes and service."""
+"""Reconciliation of logs, polls, metrics and packets: promotions, processes, service."""

@@ -1,4 +1,4 @@
-"""What happened to a cluster, told from the rows of a replay: incidents with their steps, and findings."""
+"""Incidents with their steps, and findings, from the rows of a replay."""
 
 from cluster_core.door import open_door
 

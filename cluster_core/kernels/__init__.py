@@ -1,1 +1,1 @@
-"""What is done to whole columns and buffers at once, compiled by numba."""
+"""Compiled loops (numba) over whole columns and buffers."""

@@ -1,1 +1,1 @@
-"""How heavy is what: tallies of keys per slot, the largest keys, heavy groups of keys, times to live."""
+"""Load figures: keys per slot, largest keys, heavy groups, expiry, access, attribution of dumps."""

@@ -1,4 +1,4 @@
-"""What a key costs in a server's memory, from its record in a dump: `MEMORY USAGE key SAMPLES 0` without the server."""
+"""Memory model: `MEMORY USAGE key SAMPLES 0` in bytes, from the record of a key in a dump."""
 
 from cluster_core.door import open_door
 

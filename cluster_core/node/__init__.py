@@ -1,4 +1,4 @@
-"""A whole cluster node: the gossip machine, everything that a node does by itself, and what clients may ask of it."""
+"""A complete cluster node without IO: gossip, timers, elections, client commands (docs/design/node.md)."""
 
 from cluster_core.door import open_door
 

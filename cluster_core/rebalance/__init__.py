@@ -1,4 +1,4 @@
-"""Which slots should move where: the problem, the plan, its proof, its order and its commands, as plain values."""
+"""Rebalance plans: problem, plan, proof, order, execution, audit, as plain values."""
 
 from cluster_core.door import open_door
 

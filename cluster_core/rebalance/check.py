@@ -16,7 +16,7 @@ from cluster_core.rebalance.range_bound import least_ranges
 
 
 def check_plan(problem: Problem, plan: Plan) -> list[str]:
-    """Return what is wrong with *plan* for *problem*, one sentence each; an empty list when all of it holds.
+    """Return the faults of *plan* for *problem*, one sentence each; an empty list when all of it holds.
 
     Raises PlanError when the problem itself is not valid.
     """

@@ -1,4 +1,4 @@
-"""Replay of one observer: from what a node sent and received to what it believed, and when."""
+"""Replay of one observer: state in its view over time, from sent and received messages."""
 
 from cluster_core.door import open_door
 

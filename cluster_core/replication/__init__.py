@@ -1,4 +1,4 @@
-"""Replication between a master and its replicas: identities, offsets, PSYNC, handshakes, failover; and what a capture shows of them."""
+"""Replication: ids, offsets, PSYNC decisions, handshakes, failover; reconstruction from captures."""
 
 from cluster_core.door import open_door
 

@@ -1,4 +1,4 @@
-"""Where a command goes: its keys, their slot, and what a node answers to a client that asks it."""
+"""Routing of commands: keys, slot, and the answer of a node (MOVED, ASK, TRYAGAIN …)."""
 
 from cluster_core.door import open_door
 

@@ -1,4 +1,4 @@
-"""Sentinel: who watches a master and its replicas, agrees that it is down, elects a leader and fails over."""
+"""A complete sentinel without IO: monitoring, quorum, leader election, failover (docs/design/sentinel.md)."""
 
 from cluster_core.door import open_door
 

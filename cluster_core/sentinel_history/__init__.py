@@ -1,1 +1,1 @@
-"""What sentinels believed and did, put together from captures, logs and polls; `fold` is the entry."""
+"""Replay of sentinels from captures, logs and polls; the entry is `fold`."""

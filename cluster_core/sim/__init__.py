@@ -1,4 +1,4 @@
-"""Whole clusters of the real state machine under a virtual clock: network, faults, clients, checkers (docs/simulator.md)."""
+"""Simulated clusters of real nodes under a virtual clock: network, faults, clients, checkers (docs/simulator.md)."""
 
 from cluster_core.door import open_door
 

@@ -46,7 +46,7 @@ class Observer(Protocol):
 
 
 class World(Driver):
-    """Hosts and what is between them; *clients* of the hosts are answered through `on_reply`."""
+    """Hosts and the network between them; *clients* of the hosts are answered through `on_reply`."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Which slot a key belongs to, sets of slots, and who owns which slot."""
+"""Slots: slot of a key, sets of slots, owners."""
 
 from cluster_core.door import open_door
 

@@ -1,4 +1,4 @@
-"""Which slot does a key belong to: CRC16 of the key, or of its hash tag, modulo 16384."""
+"""Slot of a key: CRC16 of the key, or of its hash tag, modulo 16384."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ def hash_tag(key: bytes) -> bytes | None:
 
 
 def key_slot(key: bytes) -> int:
-    """Return the slot, 0 to 16383, of *key*, any bytes: CRC16/XMODEM of its hash tag or of all of it (R112,
-    R113).
+    """Return the slot (0 to 16383) of *key*: CRC16/XMODEM of its hash tag or of the whole key (R112, R113).
 
-    The batch twin is `cluster_core.kernels.key_slots.key_slots`.
+    For columns use `cluster_core.kernels.key_slots.key_slots`.
     """
     tag = hash_tag(key)
     return binascii.crc_hqx(key if tag is None else tag, 0) & (SLOT_COUNT - 1)

@@ -1,4 +1,4 @@
-"""Nodes of a cluster and the text and RESP forms in which servers describe them."""
+"""Topologies: nodes, and readers of CLUSTER NODES, SHARDS, SLOTS and nodes.conf."""
 
 from cluster_core.door import open_door
 

@@ -1,4 +1,4 @@
-"""Bytes on the network to values and back."""
+"""Codecs of the network: cluster bus, RESP, TCP streams."""
 
 from cluster_core.door import open_door
 

@@ -1,1 +1,1 @@
-"""A node of the core as a member of a real cluster: sockets, time and files around the unchanged machine."""
+"""Live members: a node or sentinel of the core with sockets, time and files."""

@@ -1,1 +1,1 @@
-"""Who calls what, in which order: from a request's inputs to its tables."""
+"""Pipelines: from the options of a command to its tables."""

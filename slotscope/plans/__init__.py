@@ -1,1 +1,1 @@
-"""Plans as they lie in the tables, and what a snapshot shows of them."""
+"""Stored plans, and the loads of snapshots for plans."""

@@ -1,1 +1,1 @@
-"""What each command is asked: one value a command."""
+"""Options of each command, one dataclass a command."""

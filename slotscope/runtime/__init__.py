@@ -1,1 +1,1 @@
-"""What every job stands on: command line, errors, session, settings, tables, progress, packaging."""
+"""Base of all jobs: command line, errors, Spark session, settings, storage, progress."""

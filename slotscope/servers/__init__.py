@@ -1,1 +1,1 @@
-"""What talks to the servers of a live cluster: questions, moves, audits and the journal of moves."""
+"""Clients of live servers: queries, slot moves, audits, journal."""

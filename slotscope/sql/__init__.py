@@ -1,1 +1,1 @@
-"""The tables for whoever asks with SQL: views for the questions people ask, in Spark and in DuckDB."""
+"""SQL over the tables: views in DuckDB and Spark, and the page of tables."""

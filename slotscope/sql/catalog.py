@@ -1,4 +1,4 @@
-"""The tables of a root by name in a catalog of Spark (its own, Hive's, Unity): registered as external tables."""
+"""Registration of tables as external tables in a Spark catalog (Spark, Hive, Unity)."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ _one_at_a_time = threading.Lock()
 
 
 def check_catalog(name: str) -> str:
-    """*name*, a schema or a catalog and a schema; raises InputError for other words."""
+    """Return *name* (SCHEMA or CATALOG.SCHEMA); raises InputError for other forms."""
     if not _SCHEMA.fullmatch(name):
         raise InputError(f"--catalog {name}: write SCHEMA, or CATALOG.SCHEMA: letters, digits and _")
     return name
 
 
 def register_tables(spark: SparkSession, root: str, schema: str, written: Iterable[Table]) -> None:
-    """Let *schema* name the tables *written* below *root*; raises InputError where it cannot, or has them of another root."""
+    """Register the tables *written* below *root* in *schema*; raises InputError on failure or tables of another root."""
     try:
         with _one_at_a_time:
             spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
             # Spark lists the session's own views beside those of any schema.
             shown = spark.sql(f"SHOW TABLES IN {schema}").where("NOT isTemporary").select("tableName").collect()
             named = {row.tableName for row in shown}
-            # Whose runs a schema names, his are its tables: Delta reads a whole log to tell where one lies.
-            looked_at = [RUNS] if sql_name(RUNS) in named else written
-            for table in looked_at:
+            # A schema belongs to the root of its table of runs; checking one place is enough, as Delta reads a whole log for each.
+            checked = [RUNS] if sql_name(RUNS) in named else written
+            for table in checked:
                 if sql_name(table) in named:
                     _check_place(spark, root, schema, table)
             for table in dict.fromkeys((RUNS, *written)):

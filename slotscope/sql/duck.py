@@ -1,4 +1,4 @@
-"""The tables and views of a root in DuckDB: SQL without a JVM."""
+"""Tables and views of a root in DuckDB, without a JVM."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def connect(root: str) -> DuckDBPyConnection:
-    """Return a DuckDB connection with the tables and views below *root* by their last names; times are UTC.
+    """Return a DuckDB connection with the tables and views of *root* by their last names; times are UTC.
 
-    A table that no job has written is there without rows.  Raises InputError where there is no table at all.
+    Tables without rows are empty.  Raises InputError if *root* has no table.
     """
     import duckdb
 
@@ -38,7 +38,7 @@ def connect(root: str) -> DuckDBPyConnection:
 
 
 def ask(connection: DuckDBPyConnection, query: str) -> Answer:
-    """Return what *query* gives; raises InputError with DuckDB's own words, on one line, where it cannot be answered."""
+    """Return the result of *query*; raises InputError with DuckDB's message on one line."""
     import duckdb
 
     try:
@@ -49,12 +49,12 @@ def ask(connection: DuckDBPyConnection, query: str) -> Answer:
 
 
 def find_unwritten(root: str, query: str) -> list[Table]:
-    """Tables that *query* names, or a view that it names uses, and that no job has written below *root*."""
+    """Return tables that *query* reads, directly or by views, and that *root* does not have."""
     return [table for table in tables_named(query) if not exists(root, table)]
 
 
 def _rows_of(root: str, table: Table) -> ds.Dataset | pa.Table:
-    """The rows of *table* as of now, read when a query asks for them; columns that were added later are null in older rows."""
+    """Return the current rows of *table*, read lazily; columns that older rows lack are null."""
     there = open_table(root, table) if exists(root, table) else None
     if there is None:
         return table.schema.empty_table()

@@ -68,7 +68,7 @@ def as_markdown() -> str:
 
 
 def contents(root: str) -> Answer:
-    """What can be asked below *root*: views, and tables with the jobs that write them."""
+    """Return the views, and the tables of *root* with the jobs that write them."""
     rows = [(view.call, "view", view.about) for view in VIEWS]
     for table in TABLES:
         written = "" if exists(root, table) else f" Not there: {' or '.join(writers(table))} writes it."

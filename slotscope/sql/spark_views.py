@@ -1,4 +1,4 @@
-"""The tables and views of a root in a Spark session."""
+"""Tables and views of a root in a Spark session."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ NO_DELTA: Final = (
 
 
 def register_views(spark: SparkSession, root: str) -> None:
-    """Let SQL of *spark* name the tables and views below *root*; a table without rows is empty.
+    """Register the tables and views of *root* as temporary views of *spark*; tables without rows are empty.
 
-    They are temporary: of this session, and of the root that was registered last.  Raises InputError for a session without Delta.
+    A later call with another root replaces them.  Raises InputError for a session without Delta.
     """
     try:
         _register_all(spark, root)

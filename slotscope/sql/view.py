@@ -1,4 +1,4 @@
-"""`View`: a question that people ask of the tables, as SQL that Spark and DuckDB both read."""
+"""Declaration of a view: SQL that Spark and DuckDB both run."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """*query* over tables and views by their last names; *about* is its one sentence, *columns* are what it answers, in their order.
+    """A *query* over tables and views by their last names, with one sentence *about* it and its *columns*, in order.
 
-    A column says in words what it holds; where it says nothing, it is the column of that name in the first of *uses*.  With *parameter*,
-    a name and a type of SQL, it is a function: ``SELECT * FROM node_views_at(TIMESTAMP '2026-01-01 00:00:00')``.
+    A column maps to its comment; an empty comment is inherited from the first of *uses* with that column.  With
+    *parameter* (name, SQL type) it is a function: ``SELECT * FROM node_views_at(TIMESTAMP '2026-01-01 00:00:00')``.
     """
 
     name: str
@@ -22,5 +22,5 @@ class View:
 
     @property
     def call(self) -> str:
-        """How a query names it."""
+        """Name in a query, with its parameter."""
         return f"{self.name}({self.parameter[0]})" if self.parameter else self.name

@@ -1,4 +1,4 @@
-"""All views, in an order in which each may use those before it, and what is said of their columns."""
+"""All views in order of dependency, and their column comments."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ VIEWS: Final[tuple[View, ...]] = (*LOAD_VIEWS, *PLAN_VIEWS, *HISTORY_VIEWS)
 
 
 READ: Final = re.compile(r"\b(?:from|join)\s+(\w+)")
-"""What a query in lower case reads from."""
+"""Tables and views in a query in lower case."""
 
 
 def sql_name(table: Table) -> str:
-    """What queries call *table*: its name without the layer."""
+    """Return the name of *table* in queries, without its layer."""
     return table.name.rpartition("/")[2]
 
 
 def column_comments(view: View) -> dict[str, str]:
-    """What each column of *view* holds; KeyError where neither it nor what it uses says that."""
+    """Return the comment of each column of *view*; raises KeyError for a column without one."""
     known = {sql_name(table): table for table in TABLES}
     views = {other.name: other for other in VIEWS}
     inherited: dict[str, str] = {}
     for used in view.uses:
-        told = column_comments(views[used]) if used in views else _comments(known[used])
-        inherited = told | inherited
-    return {name: words or inherited[name] for name, words in view.columns.items()}
+        comments = column_comments(views[used]) if used in views else _comments(known[used])
+        inherited = comments | inherited
+    return {name: comment or inherited[name] for name, comment in view.columns.items()}
 
 
 def tables_named(query: str) -> list[Table]:
-    """Tables that *query* reads, and those that the views in it are made of."""
-    found = set(READ.findall(query.lower()))
+    """Return the tables that *query* reads, directly or by views."""
+    names = set(READ.findall(query.lower()))
     for view in reversed(VIEWS):
-        if view.name in found:
-            found.update(view.uses)
-    return [table for table in TABLES if sql_name(table) in found]
+        if view.name in names:
+            names.update(view.uses)
+    return [table for table in TABLES if sql_name(table) in names]
 
 
 def _comments(table: Table) -> dict[str, str]:

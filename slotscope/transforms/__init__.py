@@ -1,1 +1,1 @@
-"""DataFrame to DataFrame: no files, no session."""
+"""Transforms from DataFrame or Arrow table to table; no files, no session."""

@@ -1,4 +1,4 @@
-"""How old the dumps of a snapshot are, and what was written since."""
+"""Warnings about the age of dumps and the writes since then."""
 
 from __future__ import annotations
 

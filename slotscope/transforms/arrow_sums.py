@@ -1,4 +1,4 @@
-"""Rows of Arrow tables added up, and whose they are."""
+"""Sums of rows of Arrow tables, and the owners of the rows."""
 
 from __future__ import annotations
 

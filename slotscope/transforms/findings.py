@@ -1,4 +1,4 @@
-"""What is wrong with a snapshot, said loudly: pure functions from collected facts to caveats."""
+"""Warnings of a snapshot: pure functions from collected facts to caveats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hash tags, prefixes, and how keys are used; Arrow tables as in `key_distribution`."""
+"""Hash tags, prefixes and access, from Arrow tables as in `key_distribution`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys by their kind: type, size, elements, time to live; Arrow tables as in `key_distribution`."""
+"""Keys by type, size, elements and time to live, from Arrow tables as in `key_distribution`."""
 
 from __future__ import annotations
 

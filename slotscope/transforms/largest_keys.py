@@ -1,4 +1,4 @@
-"""The largest keys; Arrow tables as in `key_distribution`."""
+"""Largest keys, from Arrow tables as in `key_distribution`."""
 
 from __future__ import annotations
 

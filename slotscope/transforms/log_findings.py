@@ -1,4 +1,4 @@
-"""What a person must know of append-only logs: how they end, what a rewrite would save, what a crash would lose."""
+"""Warnings about append-only logs: truncation, savings of a rewrite, loss in a crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report must say about sizes in memory: which of them are none, and which cannot be right."""
+"""Warnings about memory estimates: missing or implausible ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of a snapshot's inputs could not be read: from what tasks say to values, and to warnings."""
+"""Unread shares of a snapshot's inputs, as values and warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan does to loads that are known and that it did not balance, as warnings."""
+"""Warnings about resources that a plan did not balance."""
 
 from __future__ import annotations
 

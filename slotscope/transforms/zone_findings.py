@@ -1,4 +1,4 @@
-"""What the loss of a zone would take after a plan, which moves slots and no masters: as warnings and notes."""
+"""Warnings about the loss of a zone after a plan."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class AofPart(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """The files of a log: the base (None before the first rewrite), what was appended since, and what only waits to be deleted."""
+    """The files of a log: the base (None before the first rewrite), increments, and files that wait to be deleted."""
 
     base: AofPart | None
     increments: tuple[AofPart, ...]

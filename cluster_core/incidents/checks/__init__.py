@@ -1,1 +1,1 @@
-"""Invariants of votes, claims, connections and beliefs, and the findings where they do not hold."""
+"""Checks of invariants on votes, claims, connections and views; violations become findings."""

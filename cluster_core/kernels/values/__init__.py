@@ -1,1 +1,1 @@
-"""Values of a dump as bytes of another format: JSON, RESP, CSV, or words for Arrow."""
+"""Values of a dump as JSON, RESP, CSV or Arrow columns."""

@@ -1,1 +1,1 @@
-"""What clients hear: CLUSTER and its subcommands, and how a node describes its cluster."""
+"""Client commands of a node: CLUSTER and its subcommands."""

@@ -1,1 +1,1 @@
-"""A plan carried out on a live cluster: reads, refuses, moves, waits, undoes."""
+"""Execution of a plan on a live cluster: checks, moves, waits, rollback."""

@@ -1,1 +1,1 @@
-"""What a plan must reach: loads, placements, targets and limits, as one validated problem."""
+"""Validated input of a plan: loads, placements, targets and limits."""

@@ -1,1 +1,1 @@
-"""What clients of a sentinel hear: SENTINEL and its subcommands, options, reports."""
+"""Client commands of a sentinel: SENTINEL and its subcommands."""

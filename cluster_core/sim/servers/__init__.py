@@ -1,1 +1,1 @@
-"""What a simulated server has besides its node: data, replication, commands on both, slots that it moves by itself."""
+"""Simulated servers around a node: data, replication, commands, slot migration."""

@@ -1,1 +1,1 @@
-"""Spark as jobs use it: the session, its Java and jars, what executors get."""
+"""Spark for jobs: session, Java, jars, code on executors."""

@@ -1,1 +1,1 @@
-"""Where tables lie and how they are written: folders and stores, runs that make rows count, names of snapshots."""
+"""Storage of tables: places, commits, runs, snapshot names."""
