@@ -14,9 +14,9 @@ FREE_RELATIVE = re.compile(
     r"\bwhat (?:is|was|has|of|are|were|had)\b|\bwhose\b|\b(?:of|that) which\b|\bit is said\b", re.I
 )
 A_THOUSAND_WORDS_MAX = 2.1
-OLD_STYLE = {"bus-replay.md": 5, "commands.md": 5, "executing.md": 5, "rebalancing.md": 3}
+OLD_STYLE = {"bus-replay.md": 5, "commands.md": 5, "executing.md": 3, "history.md": 5}
 """Pages with a higher limit until they are rewritten."""
-LONG_LINES = {"bus-replay.md", "commands.md", "api.md", "evidence.md", "executing.md", "rebalancing.md", "history.md"}
+LONG_LINES = {"bus-replay.md", "commands.md", "api.md", "evidence.md", "history.md"}
 """Pages that are not wrapped, or made from help and signatures."""
 
 
@@ -35,7 +35,7 @@ def test_lines_of_prose_are_wrapped_at_100_characters() -> None:
         for page in PAGES
         if page.name not in LONG_LINES
         for line in CODE.sub("", page.read_text("utf-8")).splitlines()
-        if len(line) > 100 and not line.startswith(("|", "!"))
+        if len(line) > 100 and not line.startswith(("|", "!", "    "))
     ]
 
     assert long == []
