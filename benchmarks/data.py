@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from benchmarks.command_mix import commands, encode
-from cluster_core.formats.rdb.grammar import OP_EXPIRE_MS
-from cluster_core.kernels.crc64 import crc64
+from cluster_core.rdb.batch_crc64 import crc64
+from cluster_core.rdb.grammar import OP_EXPIRE_MS
 
 DATA = Path("build/bench-data")
 KEY_LENGTH = 24

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.kernels.keys.filter import key_filter
-from cluster_core.kernels.values.release import NEWEST
-from cluster_core.kernels.values.state import JSON
+from cluster_core.rdb.export import NEWEST
+from cluster_core.rdb.value_state import JSON
 from slotscope.pipelines.keys.export import RANGE_BYTES_MIN
 from slotscope.sources.files import expand
 from slotscope.sources.rdb.files import RdbUnit, plan_units

@@ -13,9 +13,9 @@ from benchmarks.measure import run_json
 from benchmarks.options import Options
 from benchmarks.rdb import Contestant, take_turns
 from benchmarks.result import Bar, Cell, Result, Table
-from cluster_core.formats.rdb.grammar import KEY_TYPES
-from cluster_core.kernels.rdb.skim import RdbSkimmer
 from cluster_core.memory.model import UNMEASURED, MemorySettings
+from cluster_core.rdb.grammar import KEY_TYPES
+from cluster_core.rdb.skim import RdbSkimmer
 
 NAME = "memory"
 SLOWER_MAX = 1.25

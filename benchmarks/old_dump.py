@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from cluster_core.formats.rdb.grammar import ENCODINGS, KEY_TYPES
-from cluster_core.kernels.keys.batch import KeyBatch
-from cluster_core.kernels.rdb.skim import RdbSkimmer
+from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.rdb.grammar import ENCODINGS, KEY_TYPES
+from cluster_core.rdb.skim import RdbSkimmer
 
 _OLD_ENCODINGS = ("intset", "hashtable", "skiplist")
 

@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from cluster_core.formats.rdb.head import RdbHead
-from cluster_core.kernels.rdb.skim import RdbSkimmer
-from cluster_core.kernels.rdb.splits import find_record_splits, find_splits
 from cluster_core.memory.model import MemorySettings
+from cluster_core.rdb.head import RdbHead
+from cluster_core.rdb.skim import RdbSkimmer
+from cluster_core.rdb.splits import find_record_splits, find_splits
 from tests.reference.rdb.skim import PlainRdbSkimmer
 
 HEAD_BYTES = 1 << 16

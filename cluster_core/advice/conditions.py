@@ -42,7 +42,7 @@ class Condition(NamedTuple):
         return ALLOCATORS[self.model.allocator]
 
     def rules(self) -> tuple[int, ...]:
-        """The numbers that `cluster_core.kernels.rdb.value_shapes` decides encodings by, in the order of its names."""
+        """The numbers that `cluster_core.rdb.shapes` decides encodings by, in the order of its names."""
         limits, types = self.limits, self.model.layout.types
         packs_sets = "SET_LISTPACK" in types
         sets = (limits.set_entries, limits.set_value) if packs_sets else (0, 0)

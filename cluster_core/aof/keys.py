@@ -28,16 +28,15 @@ from cluster_core.aof.store import (
     real,
 )
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.dumped_value import TAIL_BYTES, target_of_dump, without_tail
-from cluster_core.formats.rdb.elements import ModuleValue, decode_value
-from cluster_core.formats.rdb.stream_elements import StreamGroup, StreamValue
+from cluster_core.rdb.values import ModuleValue, StreamGroup, StreamValue, decode_value
+from cluster_core.rdb.writer import TAIL_BYTES, target_of_dump, without_tail
 from cluster_core.slots.key_slot import key_slot
 
 Words = Sequence[bytes]
 
 
 def entry_of(store: Store, kind: str, value: Any, expire_at_ms: int) -> Entry:
-    """The entry in *store* for a decoded value of a dump (`cluster_core.formats.rdb.elements`)."""
+    """The entry in *store* for a decoded value of a dump (`cluster_core.rdb.values`)."""
     if isinstance(value, bytes):
         kept: Any = value if value[:4] == b"HYLL" else store.sized(value)
     elif kind == LIST:

@@ -19,7 +19,7 @@ from cluster_core.aof.command_keys import written_keys
 from cluster_core.aof.live_bytes import live_bytes
 from cluster_core.aof.store import UNCERTAIN, Refused, Store, Unsettled, count_of
 from cluster_core.errors import ProtocolError
-from cluster_core.formats.rdb.elements import Record
+from cluster_core.rdb.values import Record
 
 TRANSACTION_COMMANDS_MAX = 1 << 24
 DATABASE_DIGITS_MAX = 9

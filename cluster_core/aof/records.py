@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cluster_core.aof.store import HASH, LIST, NEVER, SET, STREAM, UNCERTAIN, ZSET, Entry, Group, Store, Stream
-from cluster_core.formats.rdb.elements import Field, Record
-from cluster_core.formats.rdb.stream_elements import Pending, StreamConsumer, StreamEntry, StreamGroup, StreamValue
+from cluster_core.rdb.values import Field, Pending, Record, StreamConsumer, StreamEntry, StreamGroup, StreamValue
 
 
 def records(store: Store) -> Iterator[tuple[int, Record]]:

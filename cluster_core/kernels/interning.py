@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.kernels.compiled import borrowing
-from cluster_core.kernels.rdb.memory import copy_bytes, is_equal, word64
+from cluster_core.kernels.raw_bytes import copy_bytes, is_equal, word64
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _SEED = np.uint64(0xCBF29CE484222325)

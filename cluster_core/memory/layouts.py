@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from cluster_core.formats.rdb.grammar import measured_types
+from cluster_core.rdb.grammar import measured_types
 
 KEY_APART, KEY_IN_ENTRY, KEY_IN_OBJECT = range(3)
 """Where a key's name is: in a string of its own, in the entry of the key space, in the object of its value."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.memory.allocators import (
     ALLOCATORS,
     JEMALLOC_16,
@@ -23,6 +22,7 @@ from cluster_core.memory.layouts import (
 from cluster_core.memory.skiplists import node_units
 from cluster_core.memory.strings import embedded_sds_bytes, sds_bytes
 from cluster_core.memory.tables import UNIT_BITS, bucket_table_units, dict_slots
+from cluster_core.rdb.head import RdbHead
 
 MODEL, NEAREST, NAMED = range(3)
 """Whose model a key's size is: that of the server that wrote it, of the nearest version that is known, of the one that the user named."""

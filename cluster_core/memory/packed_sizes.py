@@ -1,4 +1,4 @@
-"""What an entry takes in a packed value (listpack, ziplist, intset), by its length or its number; see `formats.rdb.packed` for their bytes."""
+"""What an entry takes in a packed value (listpack, ziplist, intset), by its length or its number; see `cluster_core.rdb.packed` for their bytes."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from cluster_core.advice.totals import Totals
-from cluster_core.kernels.rdb.skim import RdbSkimmer
 from cluster_core.memory.model import MemoryModel, MemorySettings, model_of
+from cluster_core.rdb.skim import RdbSkimmer
 from slotscope.sources.keys.advice_tally import AdviceTally
 from slotscope.sources.keys.partial_rows import TallyOptions
 from slotscope.sources.keys.value_sample import totals_of

@@ -15,8 +15,8 @@ from cluster_core.aof.keyspace import Keyspace
 from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.framing import CommandReader
 from cluster_core.formats.aof.tail import Tail
-from cluster_core.formats.rdb.elements import decode_record
 from cluster_core.kernels.aof.walker import AofWalker
+from cluster_core.rdb.values import decode_record
 from tests.reference.aof_walker import PlainAofWalker
 from tests.reference.rdb.reader import PlainSkim
 

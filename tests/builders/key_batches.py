@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from cluster_core.kernels.keys.batch import KeyBatch
+from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.keys.list_lines import batch_of_keys
 
 

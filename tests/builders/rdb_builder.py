@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
-from cluster_core.formats.rdb.crc64 import crc64
+from cluster_core.rdb.crc64 import crc64
 
 EOF = b"\xff"
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cluster_core.formats.rdb.elements import Record, decode_record
-from cluster_core.formats.rdb.target import Target
-from cluster_core.formats.rdb.value_encoding import PACKED, Packing
-from cluster_core.formats.rdb.writer import RdbWriter
+from cluster_core.rdb.encoding import PACKED, Packing, Target
+from cluster_core.rdb.values import Record, decode_record
+from cluster_core.rdb.writer import RdbWriter
 from tests.reference.rdb.reader import PlainSkim
 
 UNORDERED = ("set", "zset", "hash")

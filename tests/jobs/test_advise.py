@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from cluster_core.kernels.values.equal_values import STORED_BYTES
 from cluster_core.memory.model import MemorySettings
+from cluster_core.rdb.measure import STORED_BYTES
 from jobs import advise
 from schemas.advice import MEMORY_CONDITIONS, SAVING_CURVES, SAVINGS
 from schemas.silver import SLOT_LOAD

@@ -12,15 +12,15 @@ import pytest
 from cluster_core.advice.changes import Kind, rank_changes
 from cluster_core.advice.conditions import Condition, PackedLimits
 from cluster_core.advice.curves import LIST_SETTING
-from cluster_core.formats.rdb.grammar import ENCODINGS
-from cluster_core.formats.rdb.head import RdbHead
-from cluster_core.kernels.keys.batch import KeyBatch
-from cluster_core.kernels.rdb import value_shapes as shapes
-from cluster_core.kernels.rdb.skim import RdbSkimmer
-from cluster_core.kernels.values.measure import ValueMeasure
+from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.memory.allocators import ALLOCATORS, JEMALLOC, JEMALLOC_16, LIBC
 from cluster_core.memory.layouts import layout_named
 from cluster_core.memory.model import MemoryModel, MemorySettings, model_of
+from cluster_core.rdb import shapes
+from cluster_core.rdb.grammar import ENCODINGS
+from cluster_core.rdb.head import RdbHead
+from cluster_core.rdb.measure import ValueMeasure
+from cluster_core.rdb.skim import RdbSkimmer
 from tests.benches.servers import Server, redis_62_binary, redis_binary, running, valkey_binary
 from tests.builders.advice_totals import advice_totals
 from tests.reference.rdb.skimming import batches_of

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from cluster_core.aof.command_keys import written_keys
 from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.framing import KEY_BYTES, Command, describe
-from cluster_core.formats.rdb.limits import KEY_BYTES_MAX
 from cluster_core.kernels.aof.command_batch import CommandBatch
 from cluster_core.kernels.aof.tables import NAME_BYTES_MAX, NAMES_MAX
 from cluster_core.kernels.aof.walker import AofWalker, _unknown
-from cluster_core.kernels.keys.batch import KeyBatch
+from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.rdb.grammar import KEY_BYTES_MAX
 from cluster_core.slots.key_slot import hash_tag, key_slot
 from tests.reference.commands import PlainCommandReader
 from tests.reference.pieces import Pieces

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.framing import ANNOTATION, ANNOTATION_BYTES_MAX, DATABASE, NO_TIME, Command, describe
-from cluster_core.formats.rdb.limits import DATABASES_MAX
+from cluster_core.rdb.grammar import DATABASES_MAX
 from cluster_core.wire.requests import BULK, COUNT, CRLF, LENGTH, LENGTH_MAX, START, WORD_BYTES_MAX, WORDS_MAX
 
 _TIMESTAMP = re.compile(rb"#TS:(\d{1,13})\r?\n")

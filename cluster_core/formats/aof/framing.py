@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.limits import DATABASES_MAX
+from cluster_core.rdb.grammar import DATABASES_MAX
 from cluster_core.wire import requests
 from cluster_core.wire.requests import CRLF, read_count, read_number, read_word
 

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from cluster_core.aof.keyspace import LiveKey
-from cluster_core.formats.rdb.grammar import KEY_TYPES
-from cluster_core.kernels.keys.batch import KeyBatch
+from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.keys.list_lines import batch_of_keys
+from cluster_core.rdb.grammar import KEY_TYPES
 
 _CODES = {name: code for code, name in enumerate(KEY_TYPES)}
 

@@ -18,12 +18,12 @@ import numpy as np
 
 from cluster_core.aof.command_keys import BY_NUMBER, BY_RANGE
 from cluster_core.formats.aof import framing
-from cluster_core.formats.rdb.limits import DATABASES_MAX, KEY_BYTES_MAX
 from cluster_core.kernels.aof import walk_state as state
 from cluster_core.kernels.aof.tables import KEY_NAMES_BYTES_MAX, NAME_BYTES_MAX, UNLISTED, Commands, Keys, Names
 from cluster_core.kernels.compiled import borrowing, compiled
 from cluster_core.kernels.key_slots import slot_of, tag_bounds
-from cluster_core.kernels.rdb.memory import copy_bytes
+from cluster_core.kernels.raw_bytes import copy_bytes
+from cluster_core.rdb.grammar import DATABASES_MAX, KEY_BYTES_MAX
 from cluster_core.wire import requests
 
 _GRAMMAR = compiled(

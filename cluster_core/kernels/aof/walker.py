@@ -21,14 +21,14 @@ from cluster_core.aof.command_keys import command_names, written_keys
 from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.framing import UNKNOWN_DB, describe
 from cluster_core.formats.aof.tail import Tail
-from cluster_core.formats.rdb.facts import SplitError
 from cluster_core.kernels.aof import walk_state as at
 from cluster_core.kernels.aof.command_batch import CommandBatch
 from cluster_core.kernels.aof.tables import NAMES_MAX, Commands, Keys, known_names, new_commands, new_keys
 from cluster_core.kernels.aof.walk import add_key, end_command, walk
-from cluster_core.kernels.keys.batch import NONE, KeyBatch
+from cluster_core.kernels.key_batch import NONE, KeyBatch
 from cluster_core.kernels.keys.list_lines import UNKNOWN_CODE
 from cluster_core.kernels.window import Window
+from cluster_core.rdb.head import SplitError
 from cluster_core.wire.requests import read_word
 
 _SPARE_ROWS = 1024

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cluster_core.formats.capture.bus_capture import INITIATOR, UNSEEN
 from cluster_core.formats.capture.link_layers import address_text
 from cluster_core.kernels.bus.batch import BusBatch, packed_address, text_of
-from cluster_core.kernels.columns import bits
+from cluster_core.kernels.key_batch import bits
 from cluster_core.wire.bus import HEADER_BYTES, LIGHT_HEADER_BYTES, TYPE_NAMES, type_name
 from cluster_core.wire.bus_extensions import NODE_ID_BYTES, SHARD_ID
 from cluster_core.wire.bus_message import MessageType

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cluster_core.formats.capture.bus_capture import INITIATOR, UNSEEN
 from cluster_core.kernels.bus.packets import Rows
 from cluster_core.kernels.compiled import njit
-from cluster_core.kernels.rdb.memory import copy_bytes
+from cluster_core.kernels.raw_bytes import copy_bytes
 from cluster_core.wire.bus import GOSSIP_TYPES, HEADER_BYTES, TYPE_NAMES
 
 LINK = np.dtype(

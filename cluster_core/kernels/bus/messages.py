@@ -12,7 +12,7 @@ from cluster_core.kernels.bus.packets import Rows
 from cluster_core.kernels.bus.streams import Streams
 from cluster_core.kernels.compiled import borrowing
 from cluster_core.kernels.interning import Interned, intern, is_row
-from cluster_core.kernels.rdb.memory import big16, big32, big64, copy_bytes, word64
+from cluster_core.kernels.raw_bytes import big16, big32, big64, copy_bytes, word64
 from cluster_core.wire import bus
 from cluster_core.wire.bus_message import MessageFlag, MessageType
 

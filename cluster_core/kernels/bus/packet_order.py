@@ -22,7 +22,7 @@ from cluster_core.formats.capture.packet import CaptureProblem
 from cluster_core.kernels.bus.containers import ContainerReader
 from cluster_core.kernels.bus.packets import RECORD, Rows
 from cluster_core.kernels.compiled import njit
-from cluster_core.kernels.rdb.memory import copy_bytes
+from cluster_core.kernels.raw_bytes import copy_bytes
 
 OFFSET_BITS: Final = 40
 """The number of a file stands above the offset in it, so that both reach every message and gap."""

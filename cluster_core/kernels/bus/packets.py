@@ -15,7 +15,7 @@ from cluster_core.formats.capture.packet import PACKET_BYTES_MAX
 from cluster_core.formats.capture.pcap import RECORD_HEADER_BYTES
 from cluster_core.kernels.compiled import borrowing, compiled
 from cluster_core.kernels.interning import Interned, intern
-from cluster_core.kernels.rdb.memory import big16, big32, copy_bytes, little32
+from cluster_core.kernels.raw_bytes import big16, big32, copy_bytes, little32
 
 ADDRESS_BYTES = 16
 IPV4_MARK = 0xFF

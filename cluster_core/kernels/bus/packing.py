@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cluster_core.kernels.bus.packets import Rows
 from cluster_core.kernels.compiled import borrowing
-from cluster_core.kernels.rdb.memory import big16, copy_bytes
+from cluster_core.kernels.raw_bytes import big16, copy_bytes
 from cluster_core.wire.bus import (
     GOSSIP_TYPES,
     HEADER_BYTES,

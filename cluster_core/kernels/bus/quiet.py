@@ -19,7 +19,7 @@ from cluster_core.gossip.gossip_section import CLOCK_SLACK_MS
 from cluster_core.gossip.prefilter import MS_PER_S, PING, PONG, UNSETTLED
 from cluster_core.kernels.bus.packing import PACKED_HEADER_BYTES
 from cluster_core.kernels.compiled import njit
-from cluster_core.kernels.rdb.memory import big16, big32, big64, is_equal, word64
+from cluster_core.kernels.raw_bytes import big16, big32, big64, is_equal, word64
 from cluster_core.wire.bus import GOSSIP_BYTES, NODE_ID_BYTES, SLOT_BITMAP_BYTES
 
 OUTBOUND, SENT = 1, 2

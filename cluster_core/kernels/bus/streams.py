@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cluster_core.kernels.bus.packets import Rows, new_rows
 from cluster_core.kernels.compiled import borrowing
-from cluster_core.kernels.rdb.memory import big16, big32, copy_bytes
+from cluster_core.kernels.raw_bytes import big16, big32, copy_bytes
 from cluster_core.wire.bus_framing import MESSAGE_BYTES_MAX
 from cluster_core.wire.bus_message import HEADER_BYTES, LIGHT_HEADER_BYTES, TYPE_NAMES, VERSION, MessageType
 from cluster_core.wire.tcp_stream import ACK, FIN, JUMP_BYTES_MAX, RST, SYN, UNKNOWN_SEQ

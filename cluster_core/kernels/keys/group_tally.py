@@ -16,9 +16,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cluster_core.kernels.columns import gather_binary
 from cluster_core.kernels.compiled import njit
-from cluster_core.kernels.keys.batch import KeyBatch
+from cluster_core.kernels.key_batch import KeyBatch, gather_binary
 
 NAME_BYTES_MAX = 1024
 """Longer group names are not tracked; `GroupTally.untracked_keys` counts their keys."""

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.key_list import parse_line
-from cluster_core.kernels.columns import gather_binary
 from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.key_batch import NONE, KeyBatch, gather_binary
 from cluster_core.kernels.key_slots import slot_of, tag_bounds
-from cluster_core.kernels.keys.batch import NONE, KeyBatch
 
 UNKNOWN_CODE = 255
 """Type and encoding of a key of which only the name is known."""

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.formats.rdb.grammar import KEY_TYPES, STRING
 from cluster_core.kernels.compiled import njit
-from cluster_core.kernels.keys.batch import KeyBatch
+from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.load.ttl import TTL_LABELS, TTL_LIMITS_MS
+from cluster_core.rdb.grammar import KEY_TYPES, STRING
 from cluster_core.slots.key_slot import SLOT_COUNT
 
 _BITS = np.array([value.bit_length() for value in range(256)], np.uint8)

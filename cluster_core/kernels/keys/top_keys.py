@@ -8,9 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cluster_core.kernels.columns import gather_binary
 from cluster_core.kernels.compiled import njit
-from cluster_core.kernels.keys.batch import NONE, KeyBatch
+from cluster_core.kernels.key_batch import NONE, KeyBatch, gather_binary
 
 _FACTS = (
     "db", "slot", "tag_start", "tag_length", "type", "encoding", "elements", "serialized_bytes", "expire_at_ms", "idle_s", "freq",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.kernels.compiled import njit
-from cluster_core.kernels.keys.batch import KeyBatch
+from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.load.access_rate import NEW_KEY_COUNTER
 
 HOUR_S = 3600

@@ -16,9 +16,9 @@ from cluster_core.advice.changes import Change, rank_changes
 from cluster_core.advice.conditions import Condition, conditions_for
 from cluster_core.advice.heavy import Held, Splittable, expiries, splits
 from cluster_core.advice.totals import WALKED, Totals
-from cluster_core.formats.rdb.grammar import KEY_TYPES
-from cluster_core.kernels.values.equal_values import shared
 from cluster_core.memory.model import MemoryModel, MemorySettings, model_name, model_named
+from cluster_core.rdb.grammar import KEY_TYPES
+from cluster_core.rdb.measure import shared
 from schemas.advice import MEMORY_CONDITIONS, SAVING_CURVES, SAVINGS
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_USE, NODE_LOAD
 from schemas.interim import ADVICE, ADVICE_PARTIAL, UnitFacts

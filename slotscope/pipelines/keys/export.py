@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cluster_core.errors import ClusterCoreError
-from cluster_core.formats.rdb.facts import SplitError
 from cluster_core.kernels.keys.filter import CONDITIONS, count_of, key_filter, read_option
-from cluster_core.kernels.values.release import NEWEST, release_of
-from cluster_core.kernels.values.state import RESP
+from cluster_core.rdb.export import NEWEST, release_of
+from cluster_core.rdb.head import SplitError
+from cluster_core.rdb.value_state import RESP
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.stores import is_live
 from slotscope.sources.files import InputFile, expand, is_uri, write_text

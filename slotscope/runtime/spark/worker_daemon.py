@@ -15,7 +15,7 @@ from pyspark import daemon
 from cluster_core.kernels.code_cache import take_turns
 from slotscope.runtime.compiled_code import wait_turn
 
-SHARED: Final = ("numba", "pyspark.worker", "cluster_core.kernels.columns")
+SHARED: Final = ("numba", "pyspark.worker", "cluster_core.kernels.key_batch")
 """What all tasks import."""
 
 

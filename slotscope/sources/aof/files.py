@@ -15,10 +15,10 @@ from cluster_core.formats.aof.framing import UNKNOWN_DB
 from cluster_core.formats.aof.manifest import MANIFEST_BYTES_MAX, Manifest, read_manifest
 from cluster_core.formats.aof.resync import find_cuts
 from cluster_core.formats.aof.tail import Tail
-from cluster_core.formats.rdb.facts import SplitError
 from cluster_core.kernels.aof.command_batch import CommandBatch
 from cluster_core.kernels.aof.walker import AofWalker
-from cluster_core.kernels.keys.batch import KeyBatch
+from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.rdb.head import SplitError
 from slotscope.runtime.storage import stores
 from slotscope.sources.files import InputFile, compression_of, exists, expand, is_uri, open_raw, open_stream
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader

@@ -9,9 +9,9 @@ from cluster_core.aof.keyspace import Keyspace, LiveKey
 from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.framing import CommandReader
 from cluster_core.formats.aof.tail import Tail
-from cluster_core.formats.rdb.elements import decode_record
 from cluster_core.kernels.aof.live_keys import batch_of_live
-from cluster_core.kernels.keys.batch import KeyBatch
+from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.rdb.values import decode_record
 from schemas.interim import UnitFacts
 from slotscope.sources.aof.files import AofLog, is_rdb
 from slotscope.sources.byte_streams import ByteStream

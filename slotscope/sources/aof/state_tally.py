@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from cluster_core.errors import DecodeError
+from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.key_slots import key_slots
-from cluster_core.kernels.keys.batch import KeyBatch
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.interim import LOG_DOUBT
 from slotscope.sources.aof.state import AofStateReader, AofStateUnit

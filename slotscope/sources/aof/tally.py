@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from cluster_core.aof.command_keys import known_commands
 from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.framing import NO_TIME
-from cluster_core.formats.rdb.facts import SplitError
 from cluster_core.kernels.aof.command_batch import CommandBatch
+from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.key_slots import key_slots
-from cluster_core.kernels.keys.batch import KeyBatch
 from cluster_core.kernels.keys.group_tally import GroupTally
+from cluster_core.rdb.head import SplitError
 from schemas.interim import LOG_COMMAND, LOG_KEY, LOG_PREFIX, LOG_SLOT
 from slotscope.sources.aof.files import BASE, AofUnit, AofUnitReader
 from slotscope.sources.keys.partial_rows import TallyOptions, UnitTally

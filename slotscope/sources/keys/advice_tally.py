@@ -13,17 +13,16 @@ from numpy.typing import NDArray
 from cluster_core.advice.compression import VALUE_BYTES_MAX, TextSums
 from cluster_core.advice.conditions import conditions_for
 from cluster_core.advice.curves import LIST_SETTING, LIST_SIZES, SETTINGS, Setting
-from cluster_core.formats.rdb.grammar import HASHTABLE, KEY_TYPES, LIST, SKIPLIST, STRING
-from cluster_core.formats.rdb.head import RdbHead
-from cluster_core.kernels.keys.batch import KeyBatch
+from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.keys.group_tally import GroupTally
 from cluster_core.kernels.keys.use import add_by_slot
-from cluster_core.kernels.rdb import value_shapes as shapes
-from cluster_core.kernels.rdb.key_twins import key_hashes
-from cluster_core.kernels.rdb.memory_sizes import fill_allocations, model_array
-from cluster_core.kernels.rdb.value_strings import fill_entries
-from cluster_core.kernels.values.equal_values import EqualValues
-from cluster_core.kernels.values.measure import (
+from cluster_core.memory.model import MemoryModel, model_of
+from cluster_core.rdb import shapes
+from cluster_core.rdb.grammar import HASHTABLE, KEY_TYPES, LIST, SKIPLIST, STRING
+from cluster_core.rdb.head import RdbHead
+from cluster_core.rdb.key_twins import key_hashes
+from cluster_core.rdb.measure import (
+    EqualValues,
     Measured,
     ValueMeasure,
     compressed_sizes,
@@ -31,7 +30,8 @@ from cluster_core.kernels.values.measure import (
     sampled_columns,
     texts_of,
 )
-from cluster_core.memory.model import MemoryModel, model_of
+from cluster_core.rdb.memory_sizes import fill_allocations, model_array
+from cluster_core.rdb.shapes import fill_entries
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.interim import ADVICE_PARTIAL
 from slotscope.sources.keys.partial_rows import TallyOptions, amount_lists

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from cluster_core.errors import DecodeError
+from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.key_slots import key_slots
-from cluster_core.kernels.keys.batch import KeyBatch
 from cluster_core.kernels.keys.list_lines import batch_of_keys
 from schemas.interim import UnitFacts
 from slotscope.sources.keys.lists import KeyListReader, KeyListTask, KeyListUnit, KeyRows

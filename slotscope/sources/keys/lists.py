@@ -17,7 +17,7 @@ from pyarrow import csv, json, parquet
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.key_list import LINE_BYTES_MAX
-from cluster_core.kernels.keys.batch import NONE
+from cluster_core.kernels.key_batch import NONE
 from cluster_core.kernels.keys.list_lines import keys_of_lines
 from slotscope.sources.byte_streams import ByteStream, as_arrow
 from slotscope.sources.files import InputFile, compression_of, open_raw, open_stream

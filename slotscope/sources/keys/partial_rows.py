@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
-from cluster_core.kernels.keys.batch import KeyBatch
+from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.keys.group_tally import GroupTally
 from cluster_core.load.access_rate import LfuSettings
 from cluster_core.load.attribution import Attribution, attribute

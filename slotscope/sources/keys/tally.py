@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from cluster_core.errors import DecodeError
-from cluster_core.kernels.columns import key_columns
+from cluster_core.kernels.key_batch import key_columns
 from schemas.bronze import KEY_ROWS
 from slotscope.sources.aof.files import AofUnit
 from slotscope.sources.aof.state import AofStateUnit

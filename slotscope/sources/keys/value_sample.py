@@ -21,12 +21,11 @@ from cluster_core.advice.compression import TextSums
 from cluster_core.advice.conditions import Condition, condition_subject, conditions_for
 from cluster_core.advice.totals import WALKED, Totals
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.dumped_value import target_of_dump
-from cluster_core.formats.rdb.writer import RdbWriter
-from cluster_core.kernels.keys.batch import KeyBatch
-from cluster_core.kernels.rdb.skim import RdbSkimmer
+from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.load.sampling import HITS_MIN, Estimate, Part, Value, is_skewed
 from cluster_core.memory.model import MemoryModel, MemorySettings
+from cluster_core.rdb.skim import RdbSkimmer
+from cluster_core.rdb.writer import RdbWriter, target_of_dump
 from slotscope.sources.keys.advice_tally import AdviceTally, advice_tally
 from slotscope.sources.keys.partial_rows import TallyOptions
 

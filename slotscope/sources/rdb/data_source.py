@@ -28,13 +28,12 @@ import numpy as np
 import pyarrow as pa
 
 from cluster_core.errors import DecodeError
-from cluster_core.kernels.columns import key_columns
-from cluster_core.kernels.keys.batch import KeyBatch
+from cluster_core.kernels.key_batch import KeyBatch, key_columns
 from cluster_core.kernels.keys.filter import CONDITIONS
-from cluster_core.kernels.values.columns import ValueColumns
 from cluster_core.memory.allocators import ALLOCATORS
 from cluster_core.memory.layouts import LAYOUT_NAMES
 from cluster_core.memory.model import MemorySettings
+from cluster_core.rdb.value_columns import ValueColumns
 from schemas.bronze import RDB_SOURCE
 from slotscope.sources.data_source import ERROR_COLUMNS, UnitReader, UnitSource, choice
 from slotscope.sources.files import expand

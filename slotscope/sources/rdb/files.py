@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cluster_core.errors import DecodeError, TruncatedError
-from cluster_core.formats.rdb.crc64 import combine_crc64
-from cluster_core.formats.rdb.facts import SplitError
-from cluster_core.formats.rdb.head import RdbHead
-from cluster_core.kernels.crc64 import crc64
-from cluster_core.kernels.keys.batch import KeyBatch
-from cluster_core.kernels.rdb.skim import RdbSkimmer
-from cluster_core.kernels.rdb.splits import find_databases, find_record_splits, find_splits
+from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.memory.model import MemorySettings
+from cluster_core.rdb.batch_crc64 import crc64
+from cluster_core.rdb.crc64 import combine_crc64
+from cluster_core.rdb.head import RdbHead, SplitError
+from cluster_core.rdb.skim import RdbSkimmer
+from cluster_core.rdb.splits import find_databases, find_record_splits, find_splits
 from slotscope.runtime.storage.stores import is_live
 from slotscope.sources.byte_streams import ByteStream
 from slotscope.sources.files import InputFile, compression_of, is_uri, open_raw, open_stream, zeros_at_end

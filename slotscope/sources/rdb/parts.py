@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.target import Target
-from cluster_core.formats.rdb.writer import RdbWriter
-from cluster_core.kernels.crc64 import crc64
 from cluster_core.kernels.keys.runs import KeyRuns, key_runs
+from cluster_core.rdb.batch_crc64 import crc64
+from cluster_core.rdb.encoding import Target
+from cluster_core.rdb.writer import RdbWriter
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
 from slotscope.sources.rdb.survey import RangeReader, Survey
 

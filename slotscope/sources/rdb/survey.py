@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb import grammar
-from cluster_core.formats.rdb.head import RdbHead
-from cluster_core.kernels.keys.batch import KeyBatch
+from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.keys.runs import gaps
-from cluster_core.kernels.rdb.key_twins import key_hashes
-from cluster_core.kernels.rdb.records import GAP_BYTES_MAX, OtherRecord, records_between
+from cluster_core.rdb import grammar
+from cluster_core.rdb.head import RdbHead
+from cluster_core.rdb.key_twins import key_hashes
+from cluster_core.rdb.skim import GAP_BYTES_MAX, OtherRecord, records_between
 from cluster_core.slots.key_slot import SLOT_COUNT
 from slotscope.sources.files import open_stream
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader

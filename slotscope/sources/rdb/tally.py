@@ -9,11 +9,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.facts import SplitError
-from cluster_core.kernels.columns import encoding_names, key_columns, known, type_names
-from cluster_core.kernels.keys.batch import NONE, KeyBatch
-from cluster_core.kernels.rdb.key_twins import key_hashes
+from cluster_core.kernels.key_batch import NONE, KeyBatch, encoding_names, key_columns, known, type_names
 from cluster_core.memory.model import ESTIMATES, MemoryModel, model_name, model_of
+from cluster_core.rdb.head import SplitError
+from cluster_core.rdb.key_twins import key_hashes
 from schemas.bronze import RDB_SOURCE
 from schemas.interim import ADVICE, FLAW, KEY, UnitFacts
 from slotscope.runtime.storage.stores import is_live

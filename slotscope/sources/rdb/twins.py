@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
-from cluster_core.kernels.keys.batch import KeyBatch
-from cluster_core.kernels.rdb.key_twins import TwinSearch, repeated_hashes
+from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.rdb.key_twins import TwinSearch, repeated_hashes
 from slotscope.runtime.text import shown
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
 

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cluster_core.kernels.columns import key_columns
-from cluster_core.kernels.values.columns import ValueColumns, value_type
+from cluster_core.kernels.key_batch import key_columns
+from cluster_core.rdb.value_columns import ValueColumns, value_type
 from schemas.bronze import RDB_SOURCE
 from slotscope.sources.values.part import PartFacts, PartReader, Source, Wanted, local_dump
 

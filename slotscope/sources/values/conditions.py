@@ -11,10 +11,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
-from cluster_core.kernels.columns import key_array, type_names
-from cluster_core.kernels.keys.batch import NONE, KeyBatch
+from cluster_core.kernels.key_batch import NONE, KeyBatch, key_array, type_names
 from cluster_core.kernels.keys.filter import CONDITIONS, KeyFilter, key_filter
-from cluster_core.kernels.values.columns import VALUE_FIELDS, value_type
+from cluster_core.rdb.value_columns import VALUE_FIELDS, value_type
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.grammar import OP_FUNCTION2
-from cluster_core.formats.rdb.strings import string_at
-from cluster_core.kernels.keys.batch import KeyBatch
-from cluster_core.kernels.rdb.records import RecordSkimmer
+from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.rdb.grammar import OP_FUNCTION2
+from cluster_core.rdb.skim import RecordSkimmer
+from cluster_core.rdb.strings import string_at
 
 _PIECE_BYTES = 1 << 16
 """So much is read at a time: of the keys behind the libraries no more than that, beside the rest of the first one."""

@@ -12,14 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.facts import SplitError
-from cluster_core.kernels.keys.batch import NONE, KeyBatch
+from cluster_core.kernels.key_batch import NONE, KeyBatch
 from cluster_core.kernels.keys.filter import KeyFilter
-from cluster_core.kernels.rdb.key_twins import TwinSearch, key_hashes
-from cluster_core.kernels.values.rare import command_of
-from cluster_core.kernels.values.release import Release
-from cluster_core.kernels.values.state import CSV, JSON, RESP
-from cluster_core.kernels.values.writer import ValueWriter
+from cluster_core.rdb.export import Release, ValueWriter, command_of
+from cluster_core.rdb.head import SplitError
+from cluster_core.rdb.key_twins import TwinSearch, key_hashes
+from cluster_core.rdb.value_state import CSV, JSON, RESP
 from slotscope.runtime.storage.stores import is_live
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
 from slotscope.sources.rdb.twins import HASHES_MAX, TWINS_LISTED, find_twins, told

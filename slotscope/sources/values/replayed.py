@@ -12,10 +12,10 @@ import numpy as np
 
 from cluster_core.aof.records import records
 from cluster_core.errors import EncodeError
-from cluster_core.formats.rdb.grammar import DIALECT_VALKEY
-from cluster_core.formats.rdb.target import target_of
-from cluster_core.formats.rdb.writer import RdbWriter
-from cluster_core.kernels.crc64 import crc64
+from cluster_core.rdb.batch_crc64 import crc64
+from cluster_core.rdb.encoding import target_of
+from cluster_core.rdb.grammar import DIALECT_VALKEY
+from cluster_core.rdb.writer import RdbWriter
 from slotscope.sources.aof.state import AofStateReader, AofStateUnit
 
 _VERSION = 80

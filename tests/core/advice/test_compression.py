@@ -12,7 +12,7 @@ from cluster_core.advice.compression import (
     TextSums,
     estimate,
 )
-from cluster_core.kernels.values.measure import SAMPLED_BYTES, compressed_sizes, sample_shifts, sampled_columns
+from cluster_core.rdb.measure import SAMPLED_BYTES, compressed_sizes, sample_shifts, sampled_columns
 
 
 def sums_of(held: np.ndarray, saved: np.ndarray, chosen: np.ndarray, shift: int) -> TextSums:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.resync import find_boundary, find_cuts
-from cluster_core.formats.rdb.facts import SplitError
-from cluster_core.formats.rdb.limits import KEY_BYTES_MAX
+from cluster_core.rdb.grammar import KEY_BYTES_MAX
+from cluster_core.rdb.head import SplitError
 from cluster_core.slots.key_slot import key_slot
 from tests.builders.aof_logs import LOGS, SERVERS, encode, log_of, recorded_parts, walk_log
 from tests.examples import MUTATIONS, examples

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cluster_core.kernels.values.equal_values import STORED_BYTES, VALUES_MAX, EqualValues, shared
+from cluster_core.rdb.measure import STORED_BYTES, VALUES_MAX, EqualValues, shared
 
 SAVING = 150
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.kernels.keys.runs import gaps, key_runs
-from cluster_core.kernels.rdb.skim import RdbSkimmer
+from cluster_core.rdb.skim import RdbSkimmer
 from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
 from tests.builders import rdb_builder as build
 from tests.reference.rdb.reader import PlainSkim

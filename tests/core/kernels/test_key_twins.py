@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.kernels.rdb.key_twins import TwinSearch, key_hashes, repeated_hashes
-from cluster_core.kernels.rdb.skim import RdbSkimmer
+from cluster_core.rdb.key_twins import TwinSearch, key_hashes, repeated_hashes
+from cluster_core.rdb.skim import RdbSkimmer
 from tests.builders import rdb_builder as build
 from tests.reference.rdb.skimming import skim_all
 

@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError, TruncatedError
-from cluster_core.formats.rdb.facts import SplitError
 from cluster_core.kernels import window
-from cluster_core.kernels.rdb import skim as rdb_skim
-from cluster_core.kernels.rdb.skim import RdbSkimmer
 from cluster_core.memory.allocators import ALLOCATORS
 from cluster_core.memory.layouts import LAYOUT_NAMES
 from cluster_core.memory.model import MemorySettings
+from cluster_core.rdb import skim as rdb_skim
+from cluster_core.rdb.head import SplitError
+from cluster_core.rdb.skim import RdbSkimmer
 from cluster_core.slots.key_slot import hash_tag, key_slot
 from tests.builders import rdb_builder as build
 from tests.examples import MUTATIONS, examples
@@ -301,7 +301,7 @@ def test_ranges_add_up_to_the_file(compiled: bool):
 
 
 def rdb_skim_crc(one: RdbSkimmer, two: RdbSkimmer, cut: int) -> int:
-    from cluster_core.kernels.crc64 import combine_crc64
+    from cluster_core.rdb.batch_crc64 import combine_crc64
 
     return combine_crc64(one.crc, two.crc, two.position - cut)
 

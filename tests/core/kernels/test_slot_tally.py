@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.formats.rdb.grammar import KEY_TYPES
 from cluster_core.kernels.keys.slot_tally import SlotTally, TtlTally, TypeTally
 from cluster_core.load.ttl import TTL_LABELS
+from cluster_core.rdb.grammar import KEY_TYPES
 from cluster_core.slots.key_slot import key_slot
 from tests.builders.key_batches import key_batch
 from tests.reference.ttl import ttl_bucket

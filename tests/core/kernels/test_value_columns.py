@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.elements import Field, decode_record
-from cluster_core.kernels.rdb.skim import RdbSkimmer
-from cluster_core.kernels.values import columns
-from cluster_core.kernels.values.columns import VALUE_FIELDS, ValueColumns, value_type
+from cluster_core.rdb import value_columns as columns
+from cluster_core.rdb.skim import RdbSkimmer
+from cluster_core.rdb.value_columns import VALUE_FIELDS, ValueColumns, value_type
+from cluster_core.rdb.values import Field, decode_record
 from tests.builders import rdb_builder as build
 from tests.conftest import DATA
 from tests.core.kernels.test_value_writing import OTHERS

@@ -10,11 +10,11 @@ import pytest
 
 from cluster_core.advice.conditions import conditions_for
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.grammar import STREAM
-from cluster_core.kernels.rdb import value_shapes as shapes
-from cluster_core.kernels.rdb.skim import RdbSkimmer
-from cluster_core.kernels.values.measure import ValueMeasure
 from cluster_core.memory.model import MemorySettings, model_of
+from cluster_core.rdb import shapes
+from cluster_core.rdb.grammar import STREAM
+from cluster_core.rdb.measure import ValueMeasure
+from cluster_core.rdb.skim import RdbSkimmer
 from tests.builders import rdb_builder as build
 from tests.conftest import DATA
 from tests.reference.rdb.skimming import batches_of

@@ -19,17 +19,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError, EncodeError
-from cluster_core.formats.rdb.elements import Field, ModuleValue, Record, decode_record
-from cluster_core.formats.rdb.grammar import DIALECT_REDIS
-from cluster_core.formats.rdb.stream_elements import NOT_READ, StreamEntry, StreamGroup, StreamValue
-from cluster_core.formats.rdb.stream_encoding import stream_bytes
-from cluster_core.formats.rdb.target import Target
-from cluster_core.kernels.rdb.skim import RdbSkimmer
-from cluster_core.kernels.values import state
-from cluster_core.kernels.values.decimals import put_double
-from cluster_core.kernels.values.release import NEWEST, release_of
-from cluster_core.kernels.values.texts import put_json
-from cluster_core.kernels.values.writer import ValueWriter
+from cluster_core.rdb import value_state as state
+from cluster_core.rdb.encoding import Target, stream_bytes
+from cluster_core.rdb.export import NEWEST, ValueWriter, release_of
+from cluster_core.rdb.grammar import DIALECT_REDIS
+from cluster_core.rdb.skim import RdbSkimmer
+from cluster_core.rdb.texts import put_double, put_json
+from cluster_core.rdb.values import (
+    NOT_READ,
+    Field,
+    ModuleValue,
+    Record,
+    StreamEntry,
+    StreamGroup,
+    StreamValue,
+    decode_record,
+)
 from tests.builders import rdb_builder as build
 from tests.conftest import DATA
 from tests.examples import examples

@@ -6,11 +6,10 @@ from collections.abc import Generator
 from typing import TypeAlias, TypeVar
 
 from cluster_core.errors import TruncatedError
-from cluster_core.formats.rdb import faults
-from cluster_core.formats.rdb.crc64 import crc64
-from cluster_core.formats.rdb.facts import FileFacts, SplitError
-from cluster_core.formats.rdb.head import RdbHead
-from cluster_core.formats.rdb.strings import INT_STRING, LZF_STRING, Fault, integer_length, string_prefix
+from cluster_core.rdb import faults
+from cluster_core.rdb.crc64 import crc64
+from cluster_core.rdb.head import FileFacts, RdbHead, SplitError
+from cluster_core.rdb.strings import INT_STRING, LZF_STRING, Fault, integer_length, string_prefix
 from tests.reference.rdb.lzf import Check, is_whole
 from tests.reference.rdb.meter import KeyMeter
 

@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable
 from hashlib import sha1
 from typing import NamedTuple, cast
 
-from cluster_core.formats.rdb.elements import Field, ModuleValue, Record
-from cluster_core.formats.rdb.grammar import DIALECT_REDIS
-from cluster_core.formats.rdb.head import RdbHead
-from cluster_core.formats.rdb.stream_elements import StreamValue
-from cluster_core.formats.rdb.value_encoding import printf_score
+from cluster_core.rdb.encoding import printf_score
+from cluster_core.rdb.grammar import DIALECT_REDIS
+from cluster_core.rdb.head import RdbHead
+from cluster_core.rdb.values import Field, ModuleValue, Record, StreamValue
 from tests.reference.rdb.score_text import fpconv_score
 
 DIGEST_BYTES = 20

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from cluster_core.formats.rdb import grammar as of
 from cluster_core.memory.model import (
     LISTPACKEX_BYTES,
     LONG_ELEMENT_BYTES,
@@ -11,6 +10,7 @@ from cluster_core.memory.model import (
     UNMEASURED,
 )
 from cluster_core.memory.tables import UNIT_BITS
+from cluster_core.rdb import grammar as of
 from tests.reference.rdb.plain_model import PlainModel
 from tests.reference.rdb.radix import RadixTree
 

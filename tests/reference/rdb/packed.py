@@ -5,9 +5,9 @@ All four are one string in the file.  Their first bytes hold the entry count, un
 
 from __future__ import annotations
 
-from cluster_core.formats.rdb import faults
-from cluster_core.formats.rdb.grammar import F_INTSET, F_LISTPACK, F_ZIPMAP
-from cluster_core.formats.rdb.strings import Fault
+from cluster_core.rdb import faults
+from cluster_core.rdb.grammar import F_INTSET, F_LISTPACK, F_ZIPMAP
+from cluster_core.rdb.strings import Fault
 
 HEAD_BYTES = (6, 10, 8, 1)
 """Bytes before the first entry, by form."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster_core.formats.rdb.grammar import F_LISTPACK, F_ZIPLIST, F_ZIPMAP
+from cluster_core.rdb.grammar import F_LISTPACK, F_ZIPLIST, F_ZIPMAP
 from tests.reference.rdb.packed import (
     listpack_entry_bytes,
     ziplist_entry_bytes,

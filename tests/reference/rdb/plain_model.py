@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from cluster_core.formats.rdb.grammar import EMBSTR, INT
 from cluster_core.memory.layouts import (
     DICT,
     EMBSTR_ALLOCATED,
@@ -26,6 +25,7 @@ from cluster_core.memory.model import (
 )
 from cluster_core.memory.strings import embedded_sds_bytes, field_sds_bytes, mstr_bytes, sds_bytes
 from cluster_core.memory.tables import UNIT_BITS, bucket_table_units, dict_slots
+from cluster_core.rdb.grammar import EMBSTR, INT
 
 
 class PlainModel(MemoryModel):

@@ -6,7 +6,7 @@ whole in the buffer, and one that does not is begun anew when more bytes have co
 not looked at but passed over, far beyond the buffer if need be.  Compressed strings are followed by their
 control bytes, to see that they give the length that they claim.
 
-The compiled twin is `cluster_core.kernels.rdb.walk`; a property test holds the two equal, errors and offsets included.
+The compiled twin is `cluster_core.rdb.walk`; a property test holds the two equal, errors and offsets included.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from binascii import crc_hqx
 from typing import NamedTuple
 
 from cluster_core.errors import DecodeError, TruncatedError
-from cluster_core.formats.rdb import faults
-from cluster_core.formats.rdb.facts import FileFacts, SplitError
-from cluster_core.formats.rdb.grammar import (
+from cluster_core.memory.model import MODEL, UNMEASURED, MemorySettings, model_of
+from cluster_core.rdb import faults
+from cluster_core.rdb.grammar import (
     B_ATTRIBUTE,
     B_INNER_ATTRIBUTE,
     B_KEY_META,
@@ -26,6 +26,7 @@ from cluster_core.formats.rdb.grammar import (
     EMBSTR,
     ENCODINGS,
     INT,
+    KEY_BYTES_MAX,
     KEY_TYPES,
     OP_EOF,
     OP_EXPIRE_MS,
@@ -33,18 +34,8 @@ from cluster_core.formats.rdb.grammar import (
     OP_FREQ,
     RAW,
 )
-from cluster_core.formats.rdb.head import MAGIC_BYTES, RdbHead, embstr_bytes_max, read_magic
-from cluster_core.formats.rdb.limits import KEY_BYTES_MAX
-from cluster_core.formats.rdb.strings import (
-    INT_STRING,
-    LZF_STRING,
-    RAW_STRING,
-    Fault,
-    length_at,
-    string_at,
-    string_prefix,
-)
-from cluster_core.memory.model import MODEL, UNMEASURED, MemorySettings, model_of
+from cluster_core.rdb.head import MAGIC_BYTES, FileFacts, RdbHead, SplitError, embstr_bytes_max, read_magic
+from cluster_core.rdb.strings import INT_STRING, LZF_STRING, RAW_STRING, Fault, length_at, string_at, string_prefix
 from cluster_core.slots.key_slot import hash_tag
 from tests.reference.rdb.buffer import Work
 from tests.reference.rdb.meter import KeyMeter

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 
-from cluster_core.formats.rdb import faults
-from cluster_core.formats.rdb.facts import FileFacts
-from cluster_core.formats.rdb.grammar import (
+from cluster_core.rdb import faults
+from cluster_core.rdb.grammar import (
+    AUX_NAME_BYTES_MAX,
+    AUX_VALUE_BYTES_MAX,
     B_INNER_ATTRIBUTE,
     B_UNKNOWN,
+    DATABASES_MAX,
     DIALECT_VALKEY,
+    ELEMENTS_MAX,
+    KEY_META_CLASSES_MAX,
     MODULE_UINT,
     OP_AUX,
     OP_EOF,
@@ -20,16 +24,10 @@ from cluster_core.formats.rdb.grammar import (
     OP_SELECTDB,
     OP_SLOT_IMPORT,
     OP_SLOT_INFO,
-)
-from cluster_core.formats.rdb.limits import (
-    AUX_NAME_BYTES_MAX,
-    AUX_VALUE_BYTES_MAX,
-    DATABASES_MAX,
-    ELEMENTS_MAX,
-    KEY_META_CLASSES_MAX,
     TEMPLATES_MAX,
 )
-from cluster_core.formats.rdb.strings import RAW_STRING, Fault, string_at, string_prefix
+from cluster_core.rdb.head import FileFacts
+from cluster_core.rdb.strings import RAW_STRING, Fault, string_at, string_prefix
 from cluster_core.slots.key_slot import SLOT_COUNT
 from tests.reference.rdb.buffer import Work
 from tests.reference.rdb.values import Values

@@ -8,11 +8,10 @@ from typing import cast
 import numpy as np
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.facts import FileFacts
-from cluster_core.formats.rdb.grammar import ENCODINGS, KEY_TYPES
-from cluster_core.formats.rdb.head import RdbHead
-from cluster_core.kernels.keys.batch import KeyBatch
-from cluster_core.kernels.rdb.skim import KEY_DATA_BYTES, RdbSkimmer
+from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.rdb.grammar import ENCODINGS, KEY_TYPES
+from cluster_core.rdb.head import FileFacts, RdbHead
+from cluster_core.rdb.skim import KEY_DATA_BYTES, RdbSkimmer
 from tests.reference.pieces import Pieces
 from tests.reference.rdb.reader import KeyRow, PlainSkim
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.grammar import ENCODINGS, KEY_TYPES
-from cluster_core.kernels.keys.batch import KeyBatch
-from cluster_core.kernels.rdb.skim import RdbSkimmer
+from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.rdb.grammar import ENCODINGS, KEY_TYPES
+from cluster_core.rdb.skim import RdbSkimmer
 from tests.reference.rdb.skim import PlainRdbSkimmer
 
 Row = tuple[Any, ...]

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from cluster_core.formats.rdb import faults
-from cluster_core.formats.rdb import grammar as of
-from cluster_core.formats.rdb.limits import ELEMENTS_MAX, LZF_WALK_BYTES_MAX
-from cluster_core.formats.rdb.strings import (
-    INT_STRING,
-    LZF_STRING,
-    RAW_STRING,
-    Fault,
-    integer_length,
-    length_at,
-    string_prefix,
-)
+from cluster_core.rdb import faults
+from cluster_core.rdb import grammar as of
+from cluster_core.rdb.grammar import ELEMENTS_MAX, LZF_WALK_BYTES_MAX
+from cluster_core.rdb.strings import INT_STRING, LZF_STRING, RAW_STRING, Fault, integer_length, length_at, string_prefix
 from tests.reference.rdb import packed
 from tests.reference.rdb.buffer import Buffer, Work
 from tests.reference.rdb.lzf import expand, expand_head, is_whole

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, IsNotNull, LessThan
 
-from cluster_core.kernels.keys.batch import KeyBatch
-from cluster_core.kernels.values.columns import ValueColumns
+from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.rdb.value_columns import ValueColumns
 from slotscope.sources.rdb.data_source import PushingRdbReader
 from tests.conftest import DATA
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cluster_core.errors import TruncatedError
-from cluster_core.formats.rdb.facts import SplitError
+from cluster_core.rdb.head import SplitError
 from schemas.interim import UNIT
 from slotscope.sources.files import expand
 from slotscope.sources.keys.partial_rows import TallyOptions

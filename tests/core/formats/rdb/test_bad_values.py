@@ -9,13 +9,10 @@ import tracemalloc
 import pytest
 
 from cluster_core.errors import DecodeError, EncodeError
-from cluster_core.formats.rdb.elements import Record, decode_record
-from cluster_core.formats.rdb.encoding import length_bytes
-from cluster_core.formats.rdb.head import RdbHead
-from cluster_core.formats.rdb.stream_elements import StreamValue
-from cluster_core.formats.rdb.target import target_of
-from cluster_core.formats.rdb.value_encoding import value_bytes
-from cluster_core.kernels.rdb.records import records_between
+from cluster_core.rdb.encoding import length_bytes, target_of, value_bytes
+from cluster_core.rdb.head import RdbHead
+from cluster_core.rdb.skim import records_between
+from cluster_core.rdb.values import Record, StreamValue, decode_record
 from tests.builders import rdb_builder as build
 from tests.reference.rdb.digest import REDIS_74, value_digest
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_core.formats.rdb.crc64 import combine_crc64, crc64
-from cluster_core.kernels.crc64 import crc64 as batch_crc64
+from cluster_core.rdb.batch_crc64 import crc64 as batch_crc64
+from cluster_core.rdb.crc64 import combine_crc64, crc64
 
 SEEDS = st.integers(0, (1 << 64) - 1)
 

@@ -10,12 +10,11 @@ from random import Random
 
 import pytest
 
-from cluster_core.formats.rdb.crc64 import crc64
-from cluster_core.formats.rdb.elements import Field, ModuleValue, Record, decode_record
-from cluster_core.formats.rdb.grammar import grammar_of
-from cluster_core.formats.rdb.head import RdbHead
-from cluster_core.formats.rdb.stream_elements import string_end
-from cluster_core.formats.rdb.value_encoding import printf_score
+from cluster_core.rdb.crc64 import crc64
+from cluster_core.rdb.encoding import printf_score
+from cluster_core.rdb.grammar import grammar_of
+from cluster_core.rdb.head import RdbHead
+from cluster_core.rdb.values import Field, ModuleValue, Record, decode_record, string_end
 from tests.benches.servers import redis_binary, running, valkey_binary
 from tests.builders.rdb_writing import read_rows
 from tests.conftest import DATA

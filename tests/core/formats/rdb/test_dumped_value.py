@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from cluster_core.formats.rdb.dumped_value import target_of_dump
-from cluster_core.formats.rdb.elements import decode_record
-from cluster_core.formats.rdb.target import Target
-from cluster_core.formats.rdb.writer import RdbWriter
-from cluster_core.kernels.rdb.skim import RdbSkimmer
+from cluster_core.rdb.encoding import Target
+from cluster_core.rdb.skim import RdbSkimmer
+from cluster_core.rdb.values import decode_record
+from cluster_core.rdb.writer import RdbWriter, target_of_dump
 from tests.reference.rdb.skimming import batches_of
 
 DUMPED = b"\x00\x05hello"

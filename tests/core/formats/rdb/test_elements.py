@@ -9,8 +9,7 @@ import json
 import pytest
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.elements import NO_EXPIRY, decode_record, decode_value
-from cluster_core.formats.rdb.stream_elements import StreamValue
+from cluster_core.rdb.values import NO_EXPIRY, StreamValue, decode_record, decode_value
 from tests.conftest import DATA
 from tests.reference.rdb.reader import PlainSkim
 

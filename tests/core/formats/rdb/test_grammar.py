@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cluster_core.errors import DecodeError, EncodeError
-from cluster_core.formats.rdb import faults
-from cluster_core.formats.rdb.elements import decode_value
-from cluster_core.formats.rdb.encoding import length_bytes
-from cluster_core.formats.rdb.grammar import (
+from cluster_core.rdb import faults
+from cluster_core.rdb.encoding import PACKED, PLAIN, WRITTEN_VERSIONS, length_bytes, target_of, value_bytes
+from cluster_core.rdb.grammar import (
     B_ATTRIBUTE,
     B_INNER_ATTRIBUTE,
     B_KEY_META,
@@ -24,8 +23,7 @@ from cluster_core.formats.rdb.grammar import (
     ValueType,
     grammar_of,
 )
-from cluster_core.formats.rdb.target import WRITTEN_VERSIONS, target_of
-from cluster_core.formats.rdb.value_encoding import PACKED, PLAIN, value_bytes
+from cluster_core.rdb.values import decode_value
 from tests.builders import rdb_builder as build
 from tests.reference.rdb.skimming import skim_all
 

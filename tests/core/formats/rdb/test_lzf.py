@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.formats.rdb.lzf import expand
+from cluster_core.rdb.strings import expand
 from tests.builders.rdb_builder import lzf
 from tests.reference.rdb.lzf import Check, expand_head, is_whole
 

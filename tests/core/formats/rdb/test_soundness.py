@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from cluster_core.formats.rdb.elements import decode_record
-from cluster_core.formats.rdb.soundness import Flaw, value_flaws
+from cluster_core.rdb.soundness import Flaw, value_flaws
+from cluster_core.rdb.values import decode_record
 from tests.builders import rdb_builder as build
 from tests.conftest import DATA
 from tests.reference.rdb.skimming import skim_all

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.crc64 import combine_crc64
-from cluster_core.formats.rdb.facts import SplitError
-from cluster_core.kernels.rdb.splits import find_record_splits, find_splits
+from cluster_core.rdb.crc64 import combine_crc64
+from cluster_core.rdb.head import SplitError
+from cluster_core.rdb.splits import find_record_splits, find_splits
 from cluster_core.slots.key_slot import key_slot
 from tests.builders import rdb_builder as build
 from tests.reference.rdb.skimming import skim_all

@@ -7,22 +7,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.errors import EncodeError, ProtocolError
-from cluster_core.formats.rdb.elements import Field, ModuleValue, Record
-from cluster_core.formats.rdb.encoding import length_bytes, listpack_bytes, ziplist_bytes
-from cluster_core.formats.rdb.grammar import F_LISTPACK, F_ZIPLIST
-from cluster_core.formats.rdb.packed_elements import packed_elements
-from cluster_core.formats.rdb.stream_elements import (
+from cluster_core.rdb.encoding import (
+    PACKED,
+    PLAIN,
+    Packing,
+    Target,
+    length_bytes,
+    listpack_bytes,
+    target_of,
+    ziplist_bytes,
+)
+from cluster_core.rdb.grammar import F_LISTPACK, F_ZIPLIST
+from cluster_core.rdb.packed import packed_elements
+from cluster_core.rdb.strings import length_at
+from cluster_core.rdb.values import (
     NOT_READ,
+    Field,
+    ModuleValue,
     Pending,
+    Record,
     StreamConsumer,
     StreamEntry,
     StreamGroup,
     StreamValue,
 )
-from cluster_core.formats.rdb.strings import length_at
-from cluster_core.formats.rdb.target import Target, target_of
-from cluster_core.formats.rdb.value_encoding import PACKED, PLAIN, Packing
-from cluster_core.formats.rdb.writer import RdbWriter
+from cluster_core.rdb.writer import RdbWriter
 from tests.benches.servers import redis_binary, running, valkey_binary
 from tests.builders.rdb_writing import read_rows, settled, write_rows
 from tests.conftest import DATA

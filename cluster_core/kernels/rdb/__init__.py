@@ -1,1 +1,0 @@
-"""RDB dumps in bulk: the walk over their bytes, keys and sizes as columns."""

@@ -1,1 +1,0 @@
-"""Values of a dump as JSON, RESP, CSV or Arrow columns."""

@@ -1,0 +1,349 @@
+"""What a walk reads at one place of its window: numbers, lengths, strings; and how it asks for more or notes a fault."""
+
+# numba's int64 is what `int` stands for below.
+# mypy: disable-error-code="no-any-return,return-value,arg-type,assignment"
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cluster_core.kernels.compiled import borrowing, compiled
+from cluster_core.kernels.raw_bytes import copy_bytes
+from cluster_core.rdb import faults, grammar
+from cluster_core.rdb import skim_state as state
+from cluster_core.rdb import strings as plain_strings
+from cluster_core.rdb.strings import INT_STRING, LZF_STRING, RAW_STRING
+
+
+@borrowing(forceinline=True)
+def big_endian(data: Any, at: int, count: int) -> int:
+    value = np.int64(0)
+    for i in range(count):
+        value = (value << 8) | np.int64(data[at + i])
+    return value
+
+
+@borrowing(forceinline=True)
+def little_endian(data: Any, at: int, count: int) -> int:
+    value = np.int64(0)
+    for i in range(count):
+        value |= np.int64(data[at + i]) << (8 * i)
+    return value
+
+
+@borrowing(forceinline=True)
+def signed_integer(data: Any, at: int, count: int) -> int:
+    """Return the signed little-endian integer of 1, 2 or 4 bytes at *at*."""
+    value = little_endian(data, at, count)
+    top = np.int64(1) << (8 * count - 1)
+    return (value ^ top) - top
+
+
+@borrowing(forceinline=True)
+def digits_of(value: int) -> int:
+    """Return how many characters *value*, of 32 bits, has in decimal."""
+    count = np.int64(1)
+    if value < 0:
+        count = np.int64(2)
+        value = -value
+    limit = np.int64(10)
+    while value >= limit:
+        count += 1
+        limit *= 10
+    return count
+
+
+@borrowing(forceinline=True)
+def read_length(data: Any, at: int, end: int) -> tuple[int, int]:
+    """Return (bytes of the prefix, value): 0 bytes if more are needed, a negative fault code with its number."""
+    if at >= end:
+        return np.int64(0), np.int64(0)
+    first = np.int64(data[at])
+    if first < 0x40:
+        return np.int64(1), first
+    if first < 0x80:
+        if at + 2 > end:
+            return np.int64(0), np.int64(0)
+        return np.int64(2), ((first & 0x3F) << 8) | np.int64(data[at + 1])
+    if first == 0x80:
+        if at + 5 > end:
+            return np.int64(0), np.int64(0)
+        return np.int64(5), big_endian(data, at + 1, 4)
+    if first == 0x81:
+        if at + 9 > end:
+            return np.int64(0), np.int64(0)
+        return np.int64(9), big_endian(data, at + 1, 8)
+    if first < 0xC0:
+        return np.int64(-faults.LENGTH_PREFIX), first
+    return np.int64(-faults.LENGTH_IS_STRING), first
+
+
+@borrowing(forceinline=True)
+def read_string(data: Any, at: int, end: int) -> tuple[int, int, int, int]:
+    """Return (bytes of the prefix, bytes of the body, bytes of the string, form), or faults as `_length` does."""
+    if at >= end:
+        return np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    first = np.int64(data[at])
+    if first < 0xC0:
+        size, body = read_length(data, at, end)
+        if size > 0 and (body < 0 or body > grammar.STRING_BYTES_MAX):
+            return np.int64(-faults.STRING_BYTES), body, np.int64(0), np.int64(0)
+        return size, body, body, np.int64(RAW_STRING)
+    if first < 0xC3:
+        return np.int64(1), np.int64(1) << (first & 3), np.int64(0), np.int64(INT_STRING)
+    if first == 0xC3:
+        size, body = read_length(data, at + 1, end)
+        if size <= 0:
+            return size, body, np.int64(0), np.int64(0)
+        more, raw = read_length(data, at + 1 + size, end)
+        if more <= 0:
+            return more, raw, np.int64(0), np.int64(0)
+        if body < 0 or body > grammar.STRING_BYTES_MAX:
+            return np.int64(-faults.STRING_BYTES), body, np.int64(0), np.int64(0)
+        if raw < 0 or raw > grammar.STRING_BYTES_MAX:
+            return np.int64(-faults.STRING_BYTES), raw, np.int64(0), np.int64(0)
+        if raw == 0 or raw > 88 * body:
+            return np.int64(-faults.LZF), body, raw, np.int64(0)
+        return 1 + size + more, body, raw, np.int64(LZF_STRING)
+    return np.int64(-faults.STRING_PREFIX), first, np.int64(0), np.int64(0)
+
+
+@borrowing()
+def note_fault(st: Any, code: int, at: int, a: int, b: int) -> int:
+    """Note a fault whose first byte is at *at* in the window."""
+    st[state.FAULT_CODE] = code
+    st[state.FAULT_AT] = st[state.BASE] + at
+    st[state.FAULT_A] = a
+    st[state.FAULT_B] = b
+    return state.FAULT
+
+
+@borrowing()
+def ask(st: Any, pos: int, want: int) -> int:
+    """Ask for *want* bytes from *pos* on."""
+    st[state.POS] = pos
+    st[state.WANT] = want
+    return state.NEED
+
+
+@borrowing(forceinline=True)
+def pass_over(st: Any, to: int) -> int:
+    """Go on at *to*, which may lie beyond the window."""
+    end = st[state.STOP]
+    if to > end:
+        st[state.SKIP] += to - end
+        st[state.POS] = end
+    else:
+        st[state.POS] = to
+    return state.GO
+
+
+@borrowing()
+def read_lengths(data: Any, st: Any, at: int, count: int) -> tuple[int, int, int, int]:
+    """Read *count* lengths: return (`GO` or the answer, position after, last value, its position)."""
+    begin = at
+    last = at
+    value = np.int64(0)
+    for _ in range(count):
+        last = at
+        size, value = read_length(data, at, st[state.STOP])
+        if size == 0:
+            return np.int64(ask(st, begin, at - begin + 9)), at, value, last
+        if size < 0:
+            return np.int64(note_fault(st, -size, at, value, 0)), at, value, last
+        at += size
+    return np.int64(state.GO), at, value, last
+
+
+@borrowing()
+def is_wild(count: int) -> bool:
+    return count < 0 or count > grammar.ELEMENTS_MAX
+
+
+@borrowing()
+def is_whole(data: Any, at: int, stop: int, raw: int) -> bool:
+    """Whether ``data[at:stop]`` expands to exactly *raw* bytes; control bytes are followed, nothing is expanded."""
+    made = np.int64(0)
+    while at < stop:
+        control = np.int64(data[at])
+        if control < 32:
+            at += control + 2
+            made += control + 1
+            continue
+        run = control >> 5
+        low = at + 1
+        if run == 7:
+            if at + 2 >= stop:
+                return False
+            run += np.int64(data[low])
+            low += 1
+        if low >= stop:
+            return False
+        if ((control & 31) << 8) + np.int64(data[low]) >= made:
+            return False
+        made += run + 2
+        at = low + 1
+    return at == stop and made == raw
+
+
+_LITERALS_MAX = 32
+"""Bytes that one control byte of LZF announces at most."""
+_WORD_BYTES = 8
+
+
+@borrowing(forceinline=True)
+def _copy_run(out: Any, put: int, data: Any, at: int, run: int) -> None:
+    """Copy a run of literals; where there is room, whole words, of which later runs write over what is too much."""
+    if put + _LITERALS_MAX <= out.size and at + _LITERALS_MAX <= data.size:
+        copy_bytes(out, put, data, at, _LITERALS_MAX)
+        return
+    for i in range(run):
+        out[put + i] = data[at + i]
+
+
+@borrowing(forceinline=True)
+def _repeat_run(out: Any, put: int, back: int, run: int) -> None:
+    if put - back >= _WORD_BYTES and put + run + _WORD_BYTES <= out.size:
+        for i in range(0, run, _WORD_BYTES):
+            copy_bytes(out, put + i, out, back + i, _WORD_BYTES)
+        return
+    for i in range(run):
+        out[put + i] = out[back + i]
+
+
+expand = compiled(
+    plain_strings,
+    "expand_into",
+    known={"copy_run": _copy_run, "repeat_run": _repeat_run},
+    boundscheck=False,
+    _nrt=False,
+)["expand_into"]
+
+
+@borrowing()
+def expand_head(data: Any, at: int, stop: int, out: Any, want: int) -> bool:
+    """Expand the first *want* bytes (<= 16) of ``data[at:stop]`` to *out*; False if they are not there."""
+    put = np.int64(0)
+    while put < want:
+        if at >= stop:
+            return False
+        control = np.int64(data[at])
+        at += 1
+        if control < 32:
+            for _ in range(min(control + 1, want - put)):
+                if at >= stop:
+                    return False
+                out[put] = data[at]
+                put += 1
+                at += 1
+            continue
+        run = control >> 5
+        if run == 7:
+            if at >= stop:
+                return False
+            run += np.int64(data[at])
+            at += 1
+        if at >= stop:
+            return False
+        back = put - ((control & 31) << 8) - np.int64(data[at]) - 1
+        at += 1
+        if back < 0:
+            return False
+        for _ in range(min(run + 2, want - put)):
+            out[put] = out[back]
+            put += 1
+            back += 1
+    return True
+
+
+@borrowing()
+def begin_compressed(st: Any, prefix_at: int, at: int, body: int, raw: int) -> None:
+    """Note a compressed string, prefix at *prefix_at*, that does not end in this window."""
+    st[state.LZF_LEFT] = body
+    st[state.LZF_MADE] = 0
+    st[state.LZF_RAW] = raw
+    st[state.LZF_LITERALS] = 0
+    st[state.LZF_AT] = st[state.BASE] + prefix_at
+    st[state.LZF_SIZE] = body
+    st[state.POS] = at
+
+
+@borrowing()
+def _lies(st: Any) -> int:
+    return note_fault(st, faults.LZF, st[state.LZF_AT] - st[state.BASE], st[state.LZF_SIZE], st[state.LZF_RAW])
+
+
+@borrowing()
+def resume_compressed(data: Any, st: Any) -> int:
+    """Follow the control bytes of a compressed string, as `_lzf_is_whole` does, as far as the window goes."""
+    at = st[state.POS]
+    end = st[state.STOP]
+    left = st[state.LZF_LEFT]
+    made = st[state.LZF_MADE]
+    literals = st[state.LZF_LITERALS]
+    while left > 0:
+        if literals > 0:
+            take = min(literals, end - at)
+            at += take
+            left -= take
+            literals -= take
+            if literals == 0:
+                continue
+            break
+        if at >= end:
+            break
+        control = np.int64(data[at])
+        if control < 32:
+            literals = control + 1
+            if literals + 1 > left:
+                return _lies(st)
+            at += 1
+            left -= 1
+            made += literals
+            continue
+        run = control >> 5
+        size = np.int64(3 if run == 7 else 2)
+        if size > left:
+            return _lies(st)
+        if at + size > end:
+            break
+        if run == 7:
+            run += np.int64(data[at + 1])
+        if ((control & 31) << 8) + np.int64(data[at + size - 1]) >= made:
+            return _lies(st)
+        made += run + 2
+        at += size
+        left -= size
+    st[state.POS] = at
+    st[state.LZF_LEFT] = left
+    st[state.LZF_MADE] = made
+    st[state.LZF_LITERALS] = literals
+    if left > 0:
+        return ask(st, at, 3)
+    if made != st[state.LZF_RAW]:
+        return _lies(st)
+    st[state.LZF_RAW] = 0
+    return state.GO
+
+
+@borrowing()
+def pass_string(data: Any, st: Any, begin: int, at: int) -> int:
+    """Pass over one string, prefix at *at*; the atom starts at *begin*."""
+    end = st[state.STOP]
+    size, body, raw, kind = read_string(data, at, end)
+    if size <= 0:
+        return ask(st, begin, at - begin + 20) if size == 0 else note_fault(st, -size, at, body, raw)
+    start = at + size
+    if kind == INT_STRING:
+        if start + body > end:
+            return ask(st, begin, start + body - begin)
+        raw = digits_of(signed_integer(data, start, body))
+    st[state.TEXT] = raw
+    if kind == LZF_STRING:
+        if start + body > end:
+            begin_compressed(st, at, start, body, raw)
+            return state.GO
+        if not is_whole(data, start, start + body, raw):
+            return note_fault(st, faults.LZF, at, body, raw)
+    return pass_over(st, start + body)

@@ -1,0 +1,169 @@
+"""The first bytes of an RDB file, and what the file says about itself: dialect, version, server, aux fields, databases."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from cluster_core.errors import DecodeError, TruncatedError
+from cluster_core.rdb.grammar import AUX_FIELDS_MAX, DIALECT_VALKEY, VERSIONS, Grammar, grammar_of
+
+MAGIC_BYTES = 9
+"""Bytes of magic and version: ``REDIS0011`` or ``VALKEY080``."""
+
+_OTHERS = (
+    (b"*", "this is an AOF, not an RDB"),
+    (b"$", "this is an AOF, not an RDB"),
+    (b"#", "this is an AOF, not an RDB"),
+    (b"\x1f\x8b", "this is compressed data (gzip), not an RDB"),
+    (b"\x28\xb5\x2f\xfd", "this is compressed data (zstd), not an RDB"),
+)
+
+
+class RdbHead(NamedTuple):
+    """What the first bytes of a file settle for every byte after them.
+
+    *server* is the writer's own word, ``valkey 9.1.2`` or ``redis 7.0.15`` (from aux ``valkey-ver`` or
+    ``redis-ver``, empty if absent); *db* is the database that a range starts in; *bits* is 32 for a writer that was built so (aux ``redis-bits``).
+    """
+
+    dialect: str
+    version: int
+    server: str = ""
+    db: int = 0
+    bits: int = 64
+
+    @property
+    def grammar(self) -> Grammar:
+        """What the bytes of the file mean."""
+        return grammar_of(self.dialect, self.version)
+
+    @property
+    def small_lists_are_listpacks(self) -> bool:
+        """Whether a list of one packed node is a listpack: Redis from 7.2, Valkey (`listTypeTryConversion`)."""
+        if self.dialect == DIALECT_VALKEY or self.version >= 11:
+            return True
+        return self.server.startswith("valkey") or _number(self.server) >= (7, 2)
+
+    @property
+    def embstr_rule(self) -> int:
+        """How the writer decides between embstr and raw: the code of a rule, see `embstr_bytes_max`.
+
+        0: never embstr; 1: up to 39 bytes (Redis 3.0); 2: up to 44; 64 and 128: header, key, expiry and value together
+        (Valkey 8.1 and 9.1, `shouldEmbedStringObject`).
+        """
+        if self.dialect == DIALECT_VALKEY or self.server.startswith("valkey"):
+            number = _number(self.server) or (9, 1)
+            return 128 if number >= (9, 1) else 64 if number >= (8, 1) else 2
+        if self.version <= 5:
+            return 0
+        return 1 if self.version == 6 else 2
+
+
+def _number(server: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"[0-9]{1,9}", server)[:2])
+
+
+def embstr_bytes_max(rule: int, key_bytes: int, expires: bool) -> int:
+    """Return the longest string that the writer embeds, under *rule* of `RdbHead.embstr_rule`; -1 if none."""
+    if rule < 64:
+        return 44 if rule == 2 else 39 if rule == 1 else -1
+    key_header = 1 if key_bytes < 32 else 3 if key_bytes < 256 else 5 if key_bytes < 65_536 else 9
+    return min(255, rule - 8 - (key_header + key_bytes + 2) - (8 if expires else 0) - 4)
+
+
+def read_magic(first: bytes, source: str) -> RdbHead:
+    """Return dialect and version of the file whose first `MAGIC_BYTES` are *first*, fewer if the file is shorter.
+
+    Raises TruncatedError for a file that ends within them, DecodeError for what is no RDB or has an unknown version.
+    """
+    if not first:
+        raise TruncatedError("the file is empty", offset=0, source=source)
+    for magic, reason in _OTHERS:
+        if first.startswith(magic):
+            raise DecodeError(reason, offset=0, source=source)
+    for dialect, (low, high) in VERSIONS.items():
+        name = dialect.encode()
+        digits = first[len(name) :]
+        if first.startswith(name) and digits.isdigit() and len(first) == MAGIC_BYTES:
+            return RdbHead(dialect, _checked_version(int(digits), low, high, source))
+        if len(first) < MAGIC_BYTES and (name.startswith(first) or (first.startswith(name) and digits.isdigit())):
+            raise TruncatedError("the file ends within its first 9 bytes", offset=len(first), source=source)
+    raise DecodeError(f"this is not an RDB: it begins with {first!r}", offset=0, source=source)
+
+
+def _checked_version(version: int, low: int, high: int, source: str) -> int:
+    if version > high:
+        raise DecodeError(f"RDB version {version} is newer than this reader knows ({high})", offset=0, source=source)
+    if version < low:
+        raise DecodeError(f"RDB version {version} is older than any that exists ({low})", offset=0, source=source)
+    return version
+
+
+class SplitError(DecodeError):
+    """A range of a file that cannot be read apart from the rest: read the whole file."""
+
+
+class DeclaredCounts(NamedTuple):
+    """Keys of a database, and those of them that expire, as RESIZEDB announces them."""
+
+    keys: int
+    expires: int
+
+
+class FileFacts:
+    """Head, aux fields and database sizes of one file or range of a file, behind which database *db_after* goes on where that is known."""
+
+    def __init__(
+        self, head: RdbHead | None, *, source: str, start: int, end: int | None, db_after: int | None = None
+    ) -> None:
+        self.head = head
+        self.aux: dict[str, str] = {}
+        self.databases: dict[int, DeclaredCounts] = {}
+        self.db = head.db if head else 0
+        self._source = source
+        self._start = start
+        self._end = end
+        self._db_after = db_after
+        self._selected = start > 0
+
+    def add_aux(self, name: bytes, value: bytes) -> bool:
+        """Keep one aux field, up to `AUX_FIELDS_MAX`; return whether it says more about the writer."""
+        label = _text(name)
+        if label in self.aux or len(self.aux) < AUX_FIELDS_MAX:
+            self.aux[label] = _text(value)
+        if label == "redis-bits" and self.head is not None:
+            self.head = self.head._replace(bits=32 if value == b"32" else 64)
+            return True
+        if label not in ("valkey-ver", "redis-ver") or self.head is None:
+            return False
+        if label == "redis-ver" and self.head.server.startswith("valkey"):
+            return False
+        self.head = self.head._replace(server=f"{label.removesuffix('-ver')} {self.aux.get(label, '')}")
+        return True
+
+    def select(self, db: int, offset: int) -> None:
+        """Note that database *db* follows; raises SplitError where a range may not go on to another one."""
+        if self._end is not None and self._db_after is None and db != self.db and self._selected:
+            raise SplitError(
+                f"database {db} begins in a range that is not the last", offset=offset, source=self._source
+            )
+        if not self._selected and self.head is not None:
+            self.head = self.head._replace(db=db)
+        self.db = db
+        self._selected = True
+
+    def check_end(self) -> None:
+        """Raise SplitError where the range does not end in the database that goes on behind it."""
+        if self._db_after is not None and self.db != self._db_after:
+            reason = f"the range ends in database {self.db}, not in database {self._db_after}"
+            raise SplitError(reason, offset=self._end or 0, source=self._source)
+
+    def resize(self, keys: int, expires: int) -> None:
+        """Note the announced size of the database at hand; several announcements add up."""
+        before = self.databases.get(self.db, DeclaredCounts(0, 0))
+        self.databases[self.db] = DeclaredCounts(before.keys + keys, before.expires + expires)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "backslashreplace")

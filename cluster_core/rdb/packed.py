@@ -1,0 +1,225 @@
+"""Packed values (listpack, ziplist, intset, zipmap): their heads, entries and elements."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from cluster_core.rdb import faults
+from cluster_core.rdb.grammar import F_INTSET, F_LISTPACK, F_ZIPLIST, F_ZIPMAP
+
+HEAD_BYTES = (6, 10, 8, 1)
+"""Bytes before the first entry, by form."""
+
+UNKNOWN = -1
+"""A count: walk the entries.  A size: the entry has no defined form."""
+
+
+def little_endian(data: bytes, at: int, count: int) -> int:
+    """Return the unsigned integer of *count* bytes at *at*, lowest first."""
+    return int.from_bytes(data[at : at + count], "little")
+
+
+def big_endian(data: bytes, at: int, count: int) -> int:
+    """Return the unsigned integer of *count* bytes at *at*, highest first."""
+    return int.from_bytes(data[at : at + count], "big")
+
+
+def stated_count(data: bytes, at: int, total: int, form: int) -> tuple[int, int, int]:
+    """Return the entry count that a packed value of *total* bytes states in its head, `UNKNOWN` if it does not fit there.
+
+    A zipmap's entries are pairs.  A count below -1 is a fault: its code, negated, less 1; the two other numbers describe it.
+    """
+    if form == F_ZIPMAP:
+        if total < 2:
+            return -1 - faults.PACKED_EMPTY, total, 0
+        count = data[at] + 0
+        if count >= 254:
+            return UNKNOWN, 0, 0
+        least = 3 * count + 2
+    elif form == F_INTSET:
+        if total < 8:
+            return -1 - faults.PACKED_EMPTY, total, 0
+        width = little_endian(data, at, 4)
+        count = little_endian(data, at + 4, 4)
+        if width != 2 and width != 4 and width != 8:
+            return -1 - faults.INTSET_WIDTH, width, 0
+        if 8 + count * width != total:
+            return -1 - faults.PACKED_BYTES, 8 + count * width, total
+        return count, 0, 0
+    else:
+        head = 7 if form == F_LISTPACK else 11
+        if total < head:
+            return -1 - faults.PACKED_EMPTY, total, 0
+        said = little_endian(data, at, 4)
+        if said != total:
+            return -1 - faults.PACKED_BYTES, said, total
+        count = little_endian(data, at + head - 3, 2)
+        if count == 65535:
+            return UNKNOWN, 0, 0
+        least = 2 * count + head
+    if least > total:
+        return -1 - faults.PACKED_COUNT, count, total
+    return count, 0, 0
+
+
+def listpack_entry_bytes(data: bytes, at: int, end: int) -> int:
+    """Return the bytes of the listpack entry at *at*, its back length included: 0 if more are needed, `UNKNOWN` if it is undefined."""
+    first = data[at] + 0
+    if first < 0x80:
+        return 2
+    if first < 0xC0:
+        size = 1 + (first & 63)
+    elif first < 0xE0:
+        return 3
+    elif first < 0xF0:
+        if at + 2 > end:
+            return 0
+        size = 2 + ((first & 15) << 8 | data[at + 1])
+    elif first == 0xF0:
+        if at + 5 > end:
+            return 0
+        size = 5 + little_endian(data, at + 1, 4)
+    elif first < 0xF4:
+        return first - 0xF1 + 4
+    elif first == 0xF4:
+        return 10
+    else:
+        return UNKNOWN
+    if size <= 127:
+        return size + 1
+    return size + (2 if size < 16383 else 3 if size < 2097151 else 4 if size < 268435455 else 5)
+
+
+def ziplist_entry_bytes(data: bytes, at: int, end: int) -> int:
+    """Return the bytes of the ziplist entry at *at* with the length of the one before it: 0 if more are needed, `UNKNOWN` if it is undefined."""
+    head = 1 if data[at] < 254 else 5
+    at += head
+    if at >= end:
+        return 0
+    first = data[at] + 0
+    if first < 0x40:
+        return head + 1 + first
+    if first < 0x80:
+        if at + 2 > end:
+            return 0
+        return head + 2 + ((first & 0x3F) << 8 | data[at + 1])
+    if first == 0x80:
+        if at + 5 > end:
+            return 0
+        return head + 5 + big_endian(data, at + 1, 4)
+    if first == 0xC0:
+        return head + 3
+    if first == 0xD0:
+        return head + 5
+    if first == 0xE0:
+        return head + 9
+    if first == 0xF0:
+        return head + 4
+    if first == 0xFE:
+        return head + 2
+    return head + 1 if 0xF1 <= first <= 0xFD else UNKNOWN
+
+
+def zipmap_entry_bytes(data: bytes, at: int, end: int, side: int) -> int:
+    """Return the bytes of the zipmap key (*side* 0) or value (1, with its free bytes) at *at*: 0 if more are needed, `UNKNOWN` if undefined."""
+    first = data[at] + 0
+    if first < 254:
+        if side == 0:
+            return 1 + first
+        return 2 + first + data[at + 1] if at + 2 <= end else 0
+    if first == 255:
+        return UNKNOWN
+    if at + 5 + side > end:
+        return 0
+    size = 5 + little_endian(data, at + 1, 4)
+    return size + 1 + data[at + 5] if side else size
+
+
+def entry_bytes(data: bytes, at: int, end: int, form: int, side: int) -> int:
+    """Return the bytes of the entry of *form* at *at*: 0 if more are needed, `UNKNOWN` if it is undefined."""
+    if form == F_LISTPACK:
+        return listpack_entry_bytes(data, at, end)
+    if form == F_ZIPLIST:
+        return ziplist_entry_bytes(data, at, end)
+    return zipmap_entry_bytes(data, at, end, side)
+
+
+def entry_places(data: bytes, form: int) -> Iterator[tuple[int, int, int]]:
+    """Yield position, bytes and side of every entry of a whole packed value; ValueError or IndexError where it stands for nothing."""
+    at, side = HEAD_BYTES[form], 0
+    while data[at] != 255:
+        size = entry_bytes(data, at, len(data), form, side)
+        if size < 1:
+            raise ValueError
+        yield at, size, side
+        at += size
+        side = 1 - side if form == F_ZIPMAP else 0
+
+
+_LETTERS = {2: "h", 4: "i", 8: "q"}
+
+
+def packed_elements(data: bytes, form: int) -> list[bytes]:
+    """Return all entries of a packed value of *form* as bytes, integers in decimal.
+
+    Raises ValueError, IndexError or struct.error where they stand for nothing.
+    """
+    if form == F_INTSET:
+        width, count = struct.unpack_from("<II", data)
+        if width not in (2, 4, 8) or 8 + width * count > len(data):
+            raise ValueError
+        return [b"%d" % number for number in struct.unpack_from(f"<{count}{_LETTERS[width]}", data, 8)]
+    places = entry_places(data, form)
+    if form == F_LISTPACK:
+        return [_listpack_entry(data, at) for at, _, _ in places]
+    if form == F_ZIPLIST:
+        return [_ziplist_entry(data, at) for at, _, _ in places]
+    return [_zipmap_entry(data, at, side) for at, _, side in places]
+
+
+def _signed(data: bytes, at: int, width: int) -> bytes:
+    if at + width > len(data):
+        raise IndexError
+    return b"%d" % int.from_bytes(data[at : at + width], "little", signed=True)
+
+
+def _cut(data: bytes, at: int, size: int) -> bytes:
+    if at + size > len(data):
+        raise IndexError
+    return data[at : at + size]
+
+
+def _listpack_entry(data: bytes, at: int) -> bytes:
+    first = data[at]
+    if first < 0x80:
+        return b"%d" % first
+    if first < 0xC0:
+        return _cut(data, at + 1, first & 63)
+    if first < 0xE0:
+        number = (first & 31) << 8 | data[at + 1]
+        return b"%d" % (number - 8192 if number >= 4096 else number)
+    if first < 0xF0:
+        return _cut(data, at + 2, (first & 15) << 8 | data[at + 1])
+    if first == 0xF0:
+        return _cut(data, at + 5, int.from_bytes(data[at + 1 : at + 5], "little"))
+    return _signed(data, at + 1, (2, 3, 4, 8)[first - 0xF1])
+
+
+def _ziplist_entry(data: bytes, at: int) -> bytes:
+    at += 1 if data[at] < 254 else 5
+    first = data[at]
+    if first < 0x40:
+        return _cut(data, at + 1, first)
+    if first < 0x80:
+        return _cut(data, at + 2, (first & 63) << 8 | data[at + 1])
+    if first == 0x80:
+        return _cut(data, at + 5, int.from_bytes(data[at + 1 : at + 5], "big"))
+    if 0xF1 <= first <= 0xFD:
+        return b"%d" % (first - 0xF1)
+    return _signed(data, at + 1, {0xC0: 2, 0xD0: 4, 0xE0: 8, 0xF0: 3, 0xFE: 1}[first])
+
+
+def _zipmap_entry(data: bytes, at: int, side: int) -> bytes:
+    size, head = (data[at], 1) if data[at] < 254 else (int.from_bytes(data[at + 1 : at + 5], "little"), 5)
+    return _cut(data, at + head + side, size)

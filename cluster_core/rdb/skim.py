@@ -1,0 +1,456 @@
+"""Every key of an RDB file as batches of columns, without IO: the caller feeds bytes, the skimmer returns batches.
+
+The work is done by `cluster_core.rdb.walk`.
+
+    skimmer = RdbSkimmer("dump.rdb")
+    while not skimmer.done:
+        skimmer.filled(file.readinto(skimmer.room()))
+        for batch in skimmer.batches():
+            ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_core.errors import DecodeError, TruncatedError
+from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.kernels.window import Window
+from cluster_core.memory.model import MemorySettings, model_of
+from cluster_core.rdb import faults
+from cluster_core.rdb import skim_state as at
+from cluster_core.rdb.batch_crc64 import crc64
+from cluster_core.rdb.grammar import DIALECT_VALKEY, OP_AUX, OP_EOF
+from cluster_core.rdb.head import MAGIC_BYTES, DeclaredCounts, FileFacts, RdbHead, SplitError, read_magic
+from cluster_core.rdb.memory_sizes import model_array
+from cluster_core.rdb.skim_state import ROW_COLUMNS, Batch, Tables, grammar_array, new_batch, nothing_declared
+from cluster_core.rdb.strings import string_at
+from cluster_core.rdb.walk import skim
+
+KEY_DATA_BYTES = 8 << 20
+"""Key names of one batch; a batch ends early when they are full."""
+
+
+class RdbSkimmer:
+    """Skims one RDB file, or the range [*start*, *end*) of one, which must begin and end between two records.
+
+    *source* names the file in errors.  A range that does not start at 0 needs the file's *head*, with the database at hand; one that
+    may go from one database to another must end in *db_after*.  *batch_keys*
+    is the number of rows of a full batch.  With *check_crc* the CRC64 of all bytes is computed, and of a whole
+    file compared.  With *memory* every key's size in the server's memory is estimated (`cluster_core.memory`).
+
+    `done` turns true when the file's last record (or the range's last byte) was decoded; what is fed after it
+    only counts as `trailing_bytes`.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        *,
+        start: int = 0,
+        end: int | None = None,
+        head: RdbHead | None = None,
+        db_after: int | None = None,
+        check_crc: bool = True,
+        batch_keys: int = 65_536,
+        memory: MemorySettings | None = None,
+    ) -> None:
+        if start < 0 or (end is not None and end < start) or batch_keys < 1:
+            raise ValueError(f"not a range or batch: start {start}, end {end}, batch_keys {batch_keys}")
+        if start and head is None:
+            raise ValueError("a range that does not start at 0 needs the file's head")
+        self.done = False
+        self.keys = 0
+        self.stored_crc: int | None = None
+        self.crc = 0
+        self.trailing_bytes = 0
+        self._declared = nothing_declared()
+        self.declared_slot_keys, self.declared_slot_expires = self._declared
+        self._source = source
+        self._start = start
+        self._end = end
+        self._db_after = db_after
+        self._check_crc = check_crc
+        self._capacity = batch_keys
+        self._memory = memory
+        self._error: DecodeError | None = None
+        self._set_up(head)
+
+    def _set_up(self, head: RdbHead | None) -> None:
+        self._facts = FileFacts(head, source=self._source, start=self._start, end=self._end, db_after=self._db_after)
+        self._state: NDArray[np.int64] = np.zeros(at.STATE_LENGTH, dtype=np.int64)
+        self._window = Window(self._state, self._start, self._end)
+        self._scratch: NDArray[np.uint8] = np.empty(64, dtype=np.uint8)
+        self._crc_at = 0
+        self._is_past_end = False
+        self._needs_magic = self._start == 0
+        self._templates: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._tables: Tables | None = None
+        self._batch: Batch | None = None  # made when it is needed
+        self._name: NDArray[np.uint8] = np.empty(0, np.uint8)
+        if head is not None:
+            self._apply_head(head)
+
+    # What the file says about itself.
+
+    @property
+    def head(self) -> RdbHead:
+        """Dialect, version and writer; ValueError before the first nine bytes were decoded."""
+        if self._facts.head is None:
+            raise ValueError("the file's first bytes are not decoded yet")
+        return self._facts.head
+
+    @property
+    def aux(self) -> dict[str, str]:
+        """All aux fields but slot info; bytes that are not UTF-8 stand as ``\\xhh``."""
+        return self._facts.aux
+
+    @property
+    def databases(self) -> dict[int, DeclaredCounts]:
+        """Announced keys and expiring keys by database (RESIZEDB)."""
+        return self._facts.databases
+
+    @property
+    def function_count(self) -> int:
+        """Function libraries."""
+        return int(self._state[at.FUNCTIONS])
+
+    @property
+    def module_aux_count(self) -> int:
+        """Aux fields of modules."""
+        return int(self._state[at.MODULE_AUXES])
+
+    @property
+    def position(self) -> int:
+        """Offset in the file up to which all is decoded, and the CRC computed; the stored CRC is not counted."""
+        return int(self._state[at.BASE] + self._state[at.POS]) - (0 if self.stored_crc is None else 8)
+
+    @property
+    def fed(self) -> int:
+        """Offset in the file of the next byte that is wanted."""
+        return self._window.fed
+
+    @property
+    def crc_ok(self) -> bool | None:
+        """Whether the stored CRC64 is right; None if there is none, or it was not, or not yet, checked."""
+        if not self.done or not self._check_crc or self._start or not self.stored_crc:
+            return None
+        return self.stored_crc == self.crc
+
+    # Input.
+
+    def room(self) -> memoryview:
+        """Return writable space for the next bytes of the file, never past *end*."""
+        self._fold_crc()
+        self._crc_at = 0
+        return self._window.room()
+
+    def filled(self, count: int) -> None:
+        """Say that *count* bytes were written to `room`; 0 is the end of the input."""
+        self._window.filled(count)
+        if self.done:
+            self._count_trailing()
+
+    def skippable(self) -> int:
+        """Return how many bytes may be passed over instead of read: 0 when the CRC is computed.
+
+        The last byte of a string is never among them: it must be seen to be there.
+        """
+        return 0 if self._check_crc or self._state[at.LZF_RAW] > 0 else self._window.skippable(1)
+
+    def skipped(self, count: int) -> None:
+        """Say that *count* bytes were passed over."""
+        self._window.skipped(count, self.skippable())
+
+    # Output.
+
+    def batches(self, *, at_once: bool = False) -> Iterator[KeyBatch]:
+        """Decode what was fed; yield each batch that is full, and the last one, *at_once* all keys whose records are there.
+
+        Raises DecodeError (TruncatedError, SplitError) with the offset in the file, after the keys before it
+        were yielded.
+        """
+        while not self.done and self._error is None:
+            try:
+                answer = self._step()
+            except DecodeError as error:
+                self._error = error
+                break
+            if answer == at.NEED:
+                if not at_once:
+                    return
+                break
+            if answer == at.BATCH:
+                yield self._take_batch()
+        if self._state[at.ROW] > 0:
+            yield self._take_batch()
+        if self._error is not None:
+            raise self._error
+
+    def _step(self) -> int:
+        """Decode up to the next answer that matters outside; raises DecodeError."""
+        st = self._state
+        if self._needs_magic and not self._read_magic():
+            return at.NEED
+        if self._is_past_end:
+            return self._read_stored_crc()
+        answer = self._run()
+        if answer == at.NEED and self._window.at_eof:
+            return self._end_of_input()
+        if answer == at.KEYS:
+            self._batch = new_batch(self._capacity, int(st[at.WANT]))
+        elif answer == at.SCRATCH:
+            self._scratch = np.empty(int(st[at.WANT]), dtype=np.uint8)
+        elif answer == at.EVENT:
+            self._note_event()
+        elif answer == at.END:
+            self._is_past_end = True
+            if self._end is not None:
+                reason = "the file's end lies within a range that is not the last"
+                raise SplitError(reason, offset=self.position - 1, source=self._source)
+        elif answer == at.FAULT:
+            if st[at.FAULT_CODE] == faults.TEMPLATE and self._start:
+                reason = "a hash by template lies in a range: templates are at the file's beginning"
+                raise SplitError(reason, offset=int(st[at.FAULT_AT]), source=self._source)
+            reason = faults.describe(int(st[at.FAULT_CODE]), int(st[at.FAULT_A]), int(st[at.FAULT_B]))
+            raise DecodeError(reason, offset=int(st[at.FAULT_AT]), source=self._source)
+        return answer
+
+    def _run(self) -> int:
+        if self._batch is None:
+            self._batch = new_batch(self._capacity, max(KEY_DATA_BYTES, len(self._name)))
+            self._batch.key_data[: len(self._name)] = self._name
+            self._state[at.ROW] = self._state[at.KEY_POS] = 0
+        if self._tables is None:
+            self._tables = self._new_tables()
+        return int(
+            skim(
+                self._window.data,
+                self._state,
+                tuple(self._tables),
+                tuple(self._batch),
+                tuple(self._declared),
+                self._scratch,
+            )
+        )
+
+    def _new_tables(self) -> Tables:
+        head = self.head
+        model = None if self._memory is None else model_of(head, self._memory)
+        return Tables(grammar_array(head.dialect, head.version, model), model_array(model), self._templates)
+
+    def _end_of_input(self) -> int:
+        """The input has ended while more was needed: the right end of a range, or an error."""
+        st = self._state
+        fed = self._window.fed
+        if self._end is None or fed < self._end:
+            raise TruncatedError("the file ends before its end mark", offset=fed, source=self._source)
+        if st[at.PHASE] != at.P_RECORD or st[at.POS] != st[at.STOP] or st[at.SKIP] > 0 or st[at.META_AT] > 0:
+            raise SplitError("split point is inside a record", offset=self._end, source=self._source)
+        self._facts.check_end()
+        self._finish()
+        return at.END
+
+    def _finish(self) -> None:
+        self._fold_crc()
+        self.done = True
+        self._count_trailing()
+
+    def _count_trailing(self) -> None:
+        """Count the bytes after the end and forget them."""
+        st = self._state
+        self.trailing_bytes += int(st[at.STOP] - st[at.POS])
+        st[at.STOP] = st[at.POS]
+
+    def _read_magic(self) -> bool:
+        """Decode the first nine bytes; False if they are not there yet."""
+        st = self._state
+        first = self._window.data[: min(MAGIC_BYTES, int(st[at.STOP]))].tobytes()
+        if len(first) < MAGIC_BYTES and not self._window.at_eof:
+            return False
+        head = read_magic(first, self._source)
+        self._facts.head = head
+        self._apply_head(head)
+        st[at.POS] = MAGIC_BYTES
+        self._needs_magic = False
+        return True
+
+    def _apply_head(self, head: RdbHead) -> None:
+        st = self._state
+        st[at.VALKEY] = head.dialect == DIALECT_VALKEY
+        st[at.LISTPACK_LISTS] = head.small_lists_are_listpacks
+        st[at.EMBSTR_RULE] = head.embstr_rule
+        st[at.DB] = self._facts.db
+        self._tables = None
+
+    def _note_event(self) -> None:
+        st = self._state
+        kind = st[at.EVENT_KIND]
+        if kind == at.EVENT_SELECTDB:
+            self._facts.select(int(st[at.EVENT_A]), self.position)
+        elif kind == at.EVENT_RESIZEDB:
+            self._facts.resize(int(st[at.EVENT_A]), int(st[at.EVENT_B]))
+        elif kind == at.EVENT_TEMPLATE:
+            missing = int(st[at.EVENT_A]) + 1 - len(self._templates)
+            if missing > 0:
+                more = np.full(max(missing, len(self._templates)), -1, np.int64)
+                self._templates = np.concatenate([self._templates, more])
+            self._templates[st[at.EVENT_A]] = st[at.EVENT_B]
+            self._tables = None
+        elif st[at.EVENT_B] >= 0:
+            first, second = int(st[at.EVENT_A]), int(st[at.EVENT_B])
+            field = self._window.data[first : int(st[at.POS])].tobytes()
+            if self._facts.add_aux(string_at(field, 0), string_at(field, second - first)):
+                self._apply_head(self.head)
+
+    def _read_stored_crc(self) -> int:
+        """Read the eight bytes after the end mark, and compare; versions before 5 have none."""
+        st = self._state
+        self._fold_crc()
+        if self.head.version < 5:
+            self._finish()
+            return at.END
+        pos = int(st[at.POS])
+        if int(st[at.STOP]) - pos < 8:
+            if self._window.at_eof:
+                offset = self.position + int(st[at.STOP]) - pos
+                raise TruncatedError("the file ends within its CRC", offset=offset, source=self._source)
+            st[at.WANT] = 8
+            return at.NEED
+        self.stored_crc = int.from_bytes(self._window.data[pos : pos + 8].tobytes(), "little")
+        st[at.POS] = self._crc_at = pos + 8
+        self._finish()
+        if self.crc_ok is False:
+            reason = f"CRC64 is {self.crc:016x}, but the file says {self.stored_crc:016x}"
+            raise DecodeError(reason, offset=self.position, source=self._source)
+        return at.END
+
+    def _fold_crc(self) -> None:
+        pos = int(self._state[at.POS])
+        if self._check_crc and pos > self._crc_at and not self.done:
+            self.crc = crc64(self._window.data[self._crc_at : pos], self.crc)
+        self._crc_at = pos
+
+    def _take_batch(self) -> KeyBatch:
+        """Return the rows so far as a batch, after which a new one begins, with the name of a key whose value is still to come."""
+        assert self._batch is not None
+        rows = int(self._state[at.ROW])
+        columns: dict[str, Any] = {name: getattr(self._batch, name)[:rows] for name in ROW_COLUMNS}
+        offsets = self._batch.key_offsets[: rows + 1]
+        open_bytes = 0 if self._state[at.PHASE] == at.P_RECORD else int(self._state[at.KEY_LENGTH])
+        self._name = self._batch.key_data[int(offsets[-1]) :][:open_bytes].copy()
+        if self._memory is None:
+            columns["memory_bytes"] = columns["estimate"] = None
+        batch = KeyBatch(key_offsets=offsets, key_data=self._batch.key_data[: int(offsets[-1])].copy(), **columns)
+        self.keys += rows
+        self._batch = None
+        self._state[at.ROW] = 0
+        return batch
+
+
+GAP_BYTES_MAX = 256 << 20
+"""More bytes than this between two keys are refused, not held."""
+
+NO_SLOT = -1
+
+
+class RecordBounds(NamedTuple):
+    """A record that is no key: its opcode, offsets of its first byte and of that after it, the slot of slot info (else `NO_SLOT`)
+    and the keys that it declares.
+    """
+
+    op: int
+    begin: int
+    end: int
+    slot: int
+    keys: int
+
+
+class RecordSkimmer(RdbSkimmer):
+    """A skim that also says where each record begins and ends that is no key."""
+
+    def _set_up(self, head: RdbHead | None) -> None:
+        super()._set_up(head)
+        self._state[at.BY_RECORD] = 1
+        self._state[at.OTHER_SLOT] = NO_SLOT
+
+    def parts(self) -> Iterator[KeyBatch | RecordBounds]:
+        """Decode what was fed; yield batches of keys, and the bounds of other records, in the order of the file.
+
+        Raises DecodeError with the offset in the file, after the keys before it were yielded.
+        """
+        error: DecodeError | None = None
+        while not self.done and error is None:
+            try:
+                answer = self._step()
+            except DecodeError as problem:
+                answer, error = at.FAULT, problem
+            if self._state[at.ROW] > 0 and answer in (at.NEED, at.BATCH, at.RECORD, at.END, at.FAULT):
+                yield self._take_batch()
+            if answer == at.RECORD:
+                yield self._bounds()
+            elif answer == at.END and not self.done:
+                yield RecordBounds(OP_EOF, self.position - 1, self.position, NO_SLOT, 0)
+            elif answer == at.NEED:
+                return
+        if error is not None:
+            raise error
+
+    def _bounds(self) -> RecordBounds:
+        st = self._state
+        found = RecordBounds(
+            int(st[at.OTHER_OP]),
+            int(st[at.OTHER_BEGIN]),
+            self.position,
+            int(st[at.OTHER_SLOT]),
+            int(st[at.OTHER_KEYS]),
+        )
+        st[at.OTHER_OP] = 0
+        st[at.OTHER_SLOT] = NO_SLOT
+        return found
+
+
+class OtherRecord(NamedTuple):
+    """A record that is no key: its opcode, its bytes and where they began, the slot of slot info (else `NO_SLOT`), the
+    name of an aux field.
+    """
+
+    op: int
+    data: bytes
+    at: int
+    slot: int
+    name: bytes
+
+
+def records_between(data: bytes, head: RdbHead | None, *, source: str) -> list[OtherRecord]:
+    """Return the records in *data*, what lies between the keys of a file, joined; without *head* it begins with the magic.
+
+    Raises DecodeError, with a position in *data* as offset, if they are no whole records.
+    """
+    first = 0 if head is None else MAGIC_BYTES  # a range of a file begins behind its magic
+    skimmer = RecordSkimmer(source, start=first, head=head, check_crc=False)
+    found: list[OtherRecord] = []
+    fed, reached = 0, MAGIC_BYTES
+    while fed < len(data) and not skimmer.done:
+        room = skimmer.room()
+        piece = data[fed : fed + len(room)]
+        room[: len(piece)] = piece
+        skimmer.filled(len(piece))
+        fed += len(piece)
+        for part in skimmer.parts():
+            if isinstance(part, KeyBatch):
+                raise _no_records(reached - first, source)
+            op, begin, reached, slot, _ = part
+            name = string_at(data, begin - first + 1) if op == OP_AUX else b""
+            found.append(OtherRecord(op, data[begin - first : reached - first], begin - first, slot, name))
+    if not skimmer.done and reached != first + len(data):
+        raise _no_records(reached - first, source)
+    return found
+
+
+def _no_records(offset: int, source: str) -> DecodeError:
+    return DecodeError("the bytes between two keys are no whole records", offset=offset, source=source)

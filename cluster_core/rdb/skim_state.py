@@ -1,0 +1,226 @@
+"""What a skim works with: its state array, the columns of the grammar, the batch that it fills, declared counts."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_core.memory.model import MemoryModel
+from cluster_core.rdb.grammar import M_UNKNOWN, grammar_of
+from cluster_core.slots.key_slot import SLOT_COUNT
+
+# Answers.
+NEED, BATCH, KEYS, EVENT, END, FAULT, SCRATCH, RECORD, GO = range(9)
+
+# Events.
+EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_TEMPLATE = range(1, 5)
+
+# Phases: of a key and its value, then of records that are no keys.
+(
+    P_RECORD,
+    P_EMIT,
+    P_ELEMENTS,
+    P_COUNT,
+    P_BLOB,
+    P_BLOB_END,
+    P_QUICK,
+    P_ARRAY,
+    P_STREAM_NODES,
+    P_STREAM_META,
+    P_STREAM_GROUP,
+    P_STREAM_GROUP_META,
+    P_STREAM_PEL,
+    P_STREAM_CONSUMERS,
+    P_STREAM_CONSUMER,
+    P_STREAM_CONSUMER_META,
+    P_STREAM_CONSUMER_PEL,
+    P_STREAM_HANDED_BACK,
+    P_PRODUCERS,
+    P_MODULE,
+    P_KEY_META,
+    P_FUNCTION_PRE_GA,
+    P_IMPORT,
+    P_IMPORT_RANGES,
+    P_TEMPLATE,
+) = range(25)
+
+# Places in the state array.
+(
+    PHASE,
+    POS,  # where the next atom begins, in the window
+    STOP,  # end of the filled part of the window
+    BASE,  # offset in the file of the window's first byte
+    WANT,  # bytes that the next atom needs, a lower bound
+    SKIP,  # bytes to pass over
+    ROW,  # rows in the batch
+    KEY_POS,  # bytes in the batch's key buffer
+    DB,
+    REC,  # offset in the file of the record at hand
+    EXPIRE,
+    IDLE,
+    FREQ,
+    TYPE_BYTE,
+    KEY_LENGTH,
+    SLOT,
+    TAG_START,
+    TAG_LENGTH,
+    ELEMENTS,
+    ENCODING,
+    LEFT,
+    MODE,
+    UNITS,  # packed entries counted so far
+    NODES,  # of a quicklist
+    LZF_LEFT,
+    LZF_MADE,
+    LZF_RAW,
+    LZF_LITERALS,
+    LZF_AT,
+    LZF_SIZE,
+    WALK_LEFT,
+    WALK_FORM,
+    WALK_COUNT,
+    WALK_SIDE,
+    WALK_AT,
+    GROUPS,
+    PEL,
+    CONSUMERS,
+    STEP,
+    AUX_MODULE,  # what the module opcodes belong to: a value (0), an aux field (1), metadata of a key (2)
+    FAULT_CODE,
+    FAULT_AT,
+    FAULT_A,
+    FAULT_B,
+    EVENT_KIND,
+    EVENT_A,
+    EVENT_B,
+    VALKEY,  # dialect
+    LISTPACK_LISTS,
+    EMBSTR_RULE,
+    FUNCTIONS,
+    MODULE_AUXES,
+    # What the memory model has met of the value at hand.
+    SIZE_KNOWN,
+    SIZE_BYTES,
+    SIZE_UNITS,  # what chance is in, see `cluster_core.memory.tables`
+    TEXT,  # bytes of the string that was passed last
+    TEXT_LZF,  # its compressed bytes, or -1
+    FIELD,
+    FIELD_VALUE,
+    FIELD_EXPIRES,
+    MARKS,  # of the elements, see `memory_sizes.whole_size`
+    LIST_COMPRESSED,  # bytes of a list whose compressed nodes are so in memory
+    LIST_ENDS,  # what is known of its ends: see `_list_node`
+    STREAM_NODE,  # bytes of the listpack that came last
+    TREE_IDS,
+    TREE_NODES,
+    TREE_BYTES,
+    TREE_HIGH,  # the last id
+    TREE_LOW,
+    META_AT,  # offset in the file of the record whose metadata was passed, plus 1; 0 if none was
+    BY_RECORD,  # whether to answer RECORD behind each record that is no key
+    OTHER_OP,  # of such a record, 0 if none was passed; its first byte's offset, its slot info
+    OTHER_BEGIN,
+    OTHER_SLOT,
+    OTHER_KEYS,
+    TREE_CHILDREN,  # of the open branch at each depth, 16 places
+) = range(76)
+STATE_LENGTH = 96
+
+
+# Columns of the grammar as numbers, a row for each of the 256 bytes; all but the first belong to value types.
+(
+    BEGINS,
+    LAYOUT,
+    ELEMENT,
+    FORM,
+    ENTRIES,
+    LEAD_BYTES,
+    SKIPPED_ENTRIES,
+    GENERATION,
+    KEY_TYPE,
+    ENCODED,
+    MEASURE,
+    COLUMNS,
+) = range(12)
+
+Numbers = NDArray[np.int64]
+
+
+class Tables(NamedTuple):
+    """*grammar* of the file (`grammar_array`), the memory *model* (`memory_sizes.model_array`), the fields of each hash template of
+    the file by its number, -1 where there is none.
+    """
+
+    grammar: Numbers
+    model: Numbers
+    templates: Numbers
+
+
+class Batch(NamedTuple):
+    """The columns of `KeyBatch` while they are filled; *key_offsets* has one place more than the others, *key_data* as many as it needs."""
+
+    db: NDArray[np.int32]
+    slot: NDArray[np.uint16]
+    tag_start: NDArray[np.int32]
+    tag_length: NDArray[np.int32]
+    type: NDArray[np.uint8]
+    encoding: NDArray[np.uint8]
+    elements: Numbers
+    serialized_bytes: Numbers
+    expire_at_ms: Numbers
+    idle_s: Numbers
+    freq: NDArray[np.int16]
+    offset: Numbers
+    memory_bytes: Numbers
+    estimate: NDArray[np.uint8]
+    key_offsets: NDArray[np.int32]
+    key_data: NDArray[np.uint8]
+
+
+_KINDS: dict[str, Any] = {
+    **dict.fromkeys(("db", "tag_start", "tag_length"), np.int32),
+    **dict.fromkeys(("elements", "serialized_bytes", "expire_at_ms", "idle_s", "offset", "memory_bytes"), np.int64),
+    **dict.fromkeys(("type", "encoding", "estimate"), np.uint8),
+    "slot": np.uint16,
+    "freq": np.int16,
+}
+ROW_COLUMNS = Batch._fields[:-2]
+"""The columns that have a value a row."""
+
+
+class Declared(NamedTuple):
+    """What slot info declares, by slot: keys and expiring keys, -1 where nothing is declared."""
+
+    keys: Numbers
+    expires: Numbers
+
+
+def new_batch(rows: int, key_bytes: int) -> Batch:
+    """Return an empty batch of that many rows and bytes of key names."""
+    columns = {name: np.empty(rows, dtype=_KINDS[name]) for name in ROW_COLUMNS}
+    return Batch(
+        **columns, key_offsets=np.zeros(rows + 1, dtype=np.int32), key_data=np.empty(key_bytes, dtype=np.uint8)
+    )
+
+
+def nothing_declared() -> Declared:
+    """Return the counts of a file without slot info."""
+    return Declared(np.full(SLOT_COUNT, -1, dtype=np.int64), np.full(SLOT_COUNT, -1, dtype=np.int64))
+
+
+@cache
+def grammar_array(dialect: str, version: int, model: MemoryModel | None) -> Numbers:
+    """Return the grammar of a file as numbers; `MEASURE` is `M_UNKNOWN` for types whose memory *model* does not know."""
+    grammar = grammar_of(dialect, version)
+    array = np.zeros((256, COLUMNS), dtype=np.int64)
+    array[:, BEGINS] = grammar.begins
+    for number, row in grammar.types.items():
+        is_measured = model is not None and row.name in model.layout.types
+        array[number, LAYOUT:] = (
+            row.layout, row.element, row.form, row.entries, row.lead_bytes, row.skipped_entries, row.generation, row.key_type,
+            row.encoding, row.measure if is_measured else M_UNKNOWN,
+        )  # fmt: skip
+    return array

@@ -1,0 +1,455 @@
+"""The value of one key of a dump, element by element, from the bytes of one record."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from cluster_core.errors import DecodeError
+from cluster_core.rdb import grammar
+from cluster_core.rdb.grammar import F_LISTPACK
+from cluster_core.rdb.packed import packed_elements
+from cluster_core.rdb.strings import Fault, length_at, string_at, string_prefix
+
+StreamId = tuple[int, int]
+"""Milliseconds and sequence."""
+
+NOT_READ = -1
+"""`StreamGroup.read` of a group whose count the server does not know (``SCG_INVALID_ENTRIES_READ``)."""
+
+DELETED, SAME_FIELDS = 1, 2
+"""Flags of an entry in a node."""
+
+_RAW_ID = struct.Struct(">QQ")
+_U64 = 1 << 64
+
+
+class StreamEntry(NamedTuple):
+    """One entry of a stream: its id and its words, field and value by turns."""
+
+    id: StreamId
+    words: tuple[bytes, ...]
+
+
+class Pending(NamedTuple):
+    """An entry that a group delivered and nobody acknowledged."""
+
+    id: StreamId
+    delivered_at_ms: int
+    deliveries: int
+
+
+class StreamConsumer(NamedTuple):
+    """A consumer of a group: when it was last seen and last got an entry, and the ids that wait for its word."""
+
+    name: bytes
+    seen_at_ms: int
+    active_at_ms: int
+    pending: tuple[StreamId, ...]
+
+
+class StreamGroup(NamedTuple):
+    """A group: its last delivered id, how many entries it has read (`NOT_READ` if unknown), what is pending, its consumers."""
+
+    name: bytes
+    last_id: StreamId
+    read: int
+    pending: tuple[Pending, ...]
+    consumers: tuple[StreamConsumer, ...]
+
+
+class StreamValue(NamedTuple):
+    """A stream: entries in order, its last id, the entries ever added, the largest id deleted, its groups."""
+
+    entries: list[StreamEntry]
+    last_id: StreamId
+    added: int
+    deleted_id: StreamId
+    groups: list[StreamGroup]
+
+
+def stream_value(generation: int, data: bytes, at: int) -> StreamValue:
+    """Decode the stream whose bytes begin at *at*, in the form of its *generation* (`grammar`).
+
+    A consumer before the third was active when it was seen; a group of the first has read an unknown number of entries: so
+    does a server load them.  What those from the fourth on say of idempotent producers is left out.  Raises IndexError, ValueError or Fault where the bytes stand for nothing.
+    """
+    nodes, at = length_at(data, at)
+    entries: list[StreamEntry] = []
+    for _ in range(nodes):
+        raw, at = string_at(data, at), string_end(data, at)
+        node, at = string_at(data, at), string_end(data, at)
+        entries += _entries(raw, packed_elements(node, F_LISTPACK))
+    return StreamValue(entries, *stream_tail(generation, data, at))
+
+
+def stream_tail(generation: int, data: bytes, at: int) -> tuple[StreamId, int, StreamId, list[StreamGroup]]:
+    """Decode what stands behind the entries of a stream, from *at* on: last id, entries ever added, largest id deleted, groups."""
+    meta = []
+    for _ in range(3 if generation == 1 else 8):
+        number, at = length_at(data, at)
+        meta.append(number)
+    added, deleted = (meta[7], (meta[5], meta[6])) if len(meta) == 8 else (meta[0], (0, 0))
+    return (meta[1], meta[2]), added, deleted, _groups(generation, data, at)
+
+
+def string_end(data: bytes, at: int) -> int:
+    """Return the position after the string at *at*; IndexError if it ends beyond *data*."""
+    start, body, _, _ = string_prefix(data, at)
+    if start + body > len(data):
+        raise IndexError
+    return start + body
+
+
+def _groups(generation: int, data: bytes, at: int) -> list[StreamGroup]:
+    count, at = length_at(data, at)
+    found = []
+    for _ in range(count):
+        name, at = string_at(data, at), string_end(data, at)
+        ms, at = length_at(data, at)
+        seq, at = length_at(data, at)
+        read = NOT_READ
+        if generation > 1:
+            read, at = length_at(data, at)
+            read = NOT_READ if read == _U64 - 1 else read
+        pending, at = _pending(data, at)
+        consumers, at = _consumers(generation, data, at)
+        if generation >= 5:  # entries that were handed back and wait for any consumer
+            handed_back, at = length_at(data, at)
+            at += 16 * handed_back
+        found.append(StreamGroup(name, (ms, seq), read, pending, consumers))
+    return found
+
+
+def _pending(data: bytes, at: int) -> tuple[tuple[Pending, ...], int]:
+    count, at = length_at(data, at)
+    found = []
+    for _ in range(count):
+        deliveries, after = length_at(data, at + 24)
+        found.append(Pending(_raw_id(data, at), _time(data, at + 16), deliveries))
+        at = after
+    return tuple(found), at
+
+
+def _consumers(generation: int, data: bytes, at: int) -> tuple[tuple[StreamConsumer, ...], int]:
+    count, at = length_at(data, at)
+    found = []
+    for _ in range(count):
+        name, at = string_at(data, at), string_end(data, at)
+        seen = active = _time(data, at)
+        at += 8
+        if generation >= 3:
+            active = _time(data, at)
+            at += 8
+        size, at = length_at(data, at)
+        if at + 16 * size > len(data):
+            raise IndexError
+        found.append(StreamConsumer(name, seen, active, tuple(_RAW_ID.iter_unpack(data[at : at + 16 * size]))))
+        at += 16 * size
+    return tuple(found), at
+
+
+def _raw_id(data: bytes, at: int) -> StreamId:
+    if at + 16 > len(data):
+        raise IndexError
+    ms, seq = _RAW_ID.unpack_from(data, at)
+    return ms, seq
+
+
+def _time(data: bytes, at: int) -> int:
+    if at + 8 > len(data):
+        raise IndexError
+    return int.from_bytes(data[at : at + 8], "little", signed=True)
+
+
+class NodeEntry(NamedTuple):
+    """One entry as a node has it: flags, how far its id is from the node's, its words, and the number of listpack entries it says it takes and takes."""
+
+    flags: int
+    ms_delta: int
+    seq_delta: int
+    words: tuple[bytes, ...]
+    said: int
+    taken: int
+
+
+def node_entries(words: list[bytes]) -> Iterator[NodeEntry]:
+    """The entries of the node that is a listpack of *words*: a master entry with field names, then entries that may share them (`streamAppendItem`).
+
+    Raises IndexError or ValueError where the words stand for nothing.
+    """
+    fields = _counted(words[2])
+    names = words[3 : 3 + fields]
+    at = 4 + fields
+    while at < len(words):
+        start = at
+        flags, ms_delta, seq_delta = int(words[at]), int(words[at + 1]), int(words[at + 2])
+        at += 3
+        if flags & SAME_FIELDS:
+            values = words[at : at + fields]
+            pairs = tuple(word for pair in zip(names, values, strict=True) for word in pair)
+            at += fields
+        else:
+            count = _counted(words[at])
+            pairs = tuple(words[at + 1 : at + 1 + 2 * count])
+            at += 1 + 2 * count
+        yield NodeEntry(flags, ms_delta, seq_delta, pairs, int(words[at]), at - start)
+        at += 1
+
+
+def _entries(raw: bytes, words: list[bytes]) -> Iterator[StreamEntry]:
+    """The entries of one node that are not deleted."""
+    ms, seq = int.from_bytes(raw[:8], "big"), int.from_bytes(raw[8:], "big")
+    for entry in node_entries(words):
+        if not entry.flags & DELETED:
+            yield StreamEntry(((ms + entry.ms_delta) % _U64, (seq + entry.seq_delta) % _U64), entry.words)
+
+
+def _counted(word: bytes) -> int:
+    """A count in a node of a stream; raises ValueError if it is none."""
+    count = int(word)
+    if count < 0:
+        raise ValueError
+    return count
+
+
+NO_EXPIRY = -1
+DAMAGE = (LookupError, ValueError, OverflowError, struct.error, Fault)
+"""What decoders raise for bytes that end early or stand for nothing."""
+_PLAIN = -1  # the form of a node that is one element
+_NAN, _INFINITY, _MINUS_INFINITY = 253, 254, 255
+
+
+class Field(NamedTuple):
+    """A field of a hash; *expire_at_ms* is -1 if it stays."""
+
+    name: bytes
+    value: bytes
+    expire_at_ms: int
+
+
+class ModuleValue(NamedTuple):
+    """A module's value as its bytes: the module's id, what it saved, its end mark.  Only the module knows what they mean."""
+
+    data: bytes
+
+
+class Record(NamedTuple):
+    """One key: its type as TYPE answers and its value.
+
+    *value* is bytes; a list of bytes (list, set, array without its indices); a list of (member, score); a list of `Field`; a `StreamValue`; a
+    `ModuleValue`.  Expiry, idle time and frequency are -1 where the file does not say.
+    """
+
+    key: bytes
+    type: str
+    value: object
+    expire_at_ms: int
+    idle_s: int = -1
+    freq: int = -1
+
+
+def type_of(data: bytes, dialect: str) -> grammar.ValueType:
+    """Return the value type of the record; LookupError if it is not known."""
+    return grammar.grammar_of(dialect).types[data[_attributes(data)[0]]]
+
+
+def decode_record(data: bytes, dialect: str, *, source: str = "<record>", offset: int = 0) -> Record:
+    """Decode the bytes of one record, from its first attribute to the end of its value.
+
+    Raises DecodeError if the bytes end early or stand for nothing.
+    """
+    try:
+        at, expire, idle, freq = _attributes(data)
+        row = grammar.grammar_of(dialect).types[data[at]]
+        key = string_at(data, at + 1)
+        start, body, _, _ = string_prefix(data, at + 1)
+        value = _value(row, data, start + body)
+    except DAMAGE as error:
+        raise DecodeError("the record cannot be decoded", offset=offset, source=source) from error
+    return Record(key, grammar.KEY_TYPES[row.key_type], value, expire, idle, freq)
+
+
+def packed_values(data: bytes, dialect: str) -> Iterator[tuple[bytes, int]]:
+    """Yield the packed values (bytes, form) in a record that `decode_record` takes: its value, the nodes of a list or stream."""
+    for at, form in _strings_of(data, dialect):
+        if form != _PLAIN:
+            yield string_at(data, at), form
+
+
+def has_empty_node(data: bytes, dialect: str) -> bool:
+    """Whether the record is a list with a node that is an element by itself, but without bytes."""
+    return any(form == _PLAIN and not string_at(data, at) for at, form in _strings_of(data, dialect))
+
+
+def _strings_of(data: bytes, dialect: str) -> Iterator[tuple[int, int]]:
+    """Where the strings of a record are that its elements are in, and their form."""
+    row = type_of(data, dialect)
+    at = string_end(data, _attributes(data)[0] + 1) + row.lead_bytes
+    if row.layout == grammar.L_PACKED:
+        yield at, row.form
+    elif row.layout in (grammar.L_QUICKLIST, grammar.L_STREAM):
+        nodes, at = length_at(data, at)
+        for _ in range(nodes):
+            container = grammar.PACKED_NODE
+            if row.layout == grammar.L_STREAM:
+                at = string_end(data, at)
+            elif row.form == grammar.F_LISTPACK:
+                container, at = length_at(data, at)
+            yield at, _PLAIN if container == grammar.PLAIN_NODE else row.form
+            at = string_end(data, at)
+
+
+def decode_value(data: bytes, dialect: str, *, source: str = "<value>") -> tuple[str, object]:
+    """Decode a type byte and the value after it, as DUMP and RESTORE have them: (type, value)."""
+    try:
+        row = grammar.grammar_of(dialect).types[data[0]]
+        return grammar.KEY_TYPES[row.key_type], _value(row, data, 1)
+    except DAMAGE as error:
+        raise DecodeError("the value cannot be decoded", offset=0, source=source) from error
+
+
+def _attributes(data: bytes) -> tuple[int, int, int, int]:
+    at, expire, idle, freq = 0, NO_EXPIRY, -1, -1
+    while True:
+        op = data[at]
+        if op == grammar.OP_EXPIRE_MS:
+            expire, at = int.from_bytes(data[at + 1 : at + 9], "little"), at + 9
+        elif op == grammar.OP_EXPIRE_S:
+            expire, at = 1000 * int.from_bytes(data[at + 1 : at + 5], "little"), at + 5
+        elif op == grammar.OP_FREQ:
+            freq, at = data[at + 1], at + 2
+        elif op == grammar.OP_IDLE:
+            idle, at = length_at(data, at + 1)
+        elif op in (grammar.OP_RAM_LRU, grammar.OP_SLOT_NUMBER):
+            _, at = length_at(data, at + 1)
+        elif op == grammar.OP_KEY_META:
+            at = _key_meta_end(data, at + 1)
+        else:
+            return at, expire, idle, freq
+
+
+def _key_meta_end(data: bytes, at: int) -> int:
+    """Return the position after what modules keep beside a key."""
+    classes, at = length_at(data, at)
+    for _ in range(classes):
+        opcode, at = length_at(data, at + 4)
+        while opcode != grammar.MODULE_EOF:
+            if opcode == grammar.MODULE_STRING:
+                at = string_end(data, at)
+            elif opcode in (grammar.MODULE_FLOAT, grammar.MODULE_DOUBLE):
+                at += 4 if opcode == grammar.MODULE_FLOAT else 8
+            else:
+                _, at = length_at(data, at)
+            opcode, at = length_at(data, at)
+    return at
+
+
+def _value(row: grammar.ValueType, data: bytes, at: int) -> object:
+    if row.layout == grammar.L_STRING:
+        return string_at(data, at)
+    if row.layout == grammar.L_MODULE:
+        return ModuleValue(data[at:])
+    if row.layout == grammar.L_STREAM:
+        return stream_value(row.generation, data, at)
+    if row.layout == grammar.L_QUICKLIST:
+        return _quicklist(row.form, data, at)
+    if row.layout == grammar.L_ELEMENTS:
+        return _elements(row, data, at)
+    if row.layout == grammar.L_PACKED and not row.skipped_entries:
+        return _packed(row, data, at + row.lead_bytes)
+    if row.layout == grammar.L_ARRAY:
+        return list(_array(data, at))
+    raise ValueError(f"type {row.name} is not in the record alone")
+
+
+def _elements(row: grammar.ValueType, data: bytes, at: int) -> object:
+    """A value that is not packed; `ValueType.element` says how each element is made."""
+    if row.key_type == grammar.HASH:
+        return _hash(row, data, at)
+    return list(_scored(row.element, data, at)) if row.key_type == grammar.ZSET else list(_strings(data, at))
+
+
+def _packed(row: grammar.ValueType, data: bytes, at: int) -> object:
+    words = packed_elements(string_at(data, at), row.form)
+    if row.key_type == grammar.ZSET:
+        return [(member, float(score)) for member, score in zip(words[::2], words[1::2], strict=True)]
+    if row.key_type != grammar.HASH:
+        return words
+    if row.encoding != grammar.LISTPACKEX:
+        return [Field(*pair, NO_EXPIRY) for pair in zip(words[::2], words[1::2], strict=True)]
+    triples = zip(words[::3], words[1::3], words[2::3], strict=True)
+    return [Field(name, value, int(expire) or NO_EXPIRY) for name, value, expire in triples]
+
+
+def _strings(data: bytes, at: int) -> Iterator[bytes]:
+    count, at = length_at(data, at)
+    for _ in range(count):
+        yield string_at(data, at)
+        at = string_end(data, at)
+
+
+def _quicklist(form: int, data: bytes, at: int) -> list[bytes]:
+    nodes, at = length_at(data, at)
+    found: list[bytes] = []
+    for _ in range(nodes):
+        container = grammar.PACKED_NODE
+        if form == grammar.F_LISTPACK:
+            container, at = length_at(data, at)
+        node, at = string_at(data, at), string_end(data, at)
+        if container == grammar.PLAIN_NODE:
+            found.append(node)
+        else:
+            found += packed_elements(node, form)
+    return found
+
+
+def _array(data: bytes, at: int) -> Iterator[bytes]:
+    count, at = length_at(data, at)
+    flag, at = length_at(data, at)
+    if flag:
+        _, at = length_at(data, at)
+    for _ in range(count):
+        _, at = length_at(data, at)
+        kind, at = length_at(data, at)
+        if kind in (grammar.ARRAY_STRING, grammar.ARRAY_SHORT_STRING):
+            yield string_at(data, at)
+            at = string_end(data, at)
+        else:
+            (number,) = struct.unpack_from("<q" if kind == grammar.ARRAY_INTEGER else "<d", data, at)
+            yield b"%d" % number if kind == grammar.ARRAY_INTEGER else repr(number).encode()
+            at += 8
+
+
+def _scored(element: int, data: bytes, at: int) -> Iterator[tuple[bytes, float]]:
+    count, at = length_at(data, at)
+    for _ in range(count):
+        member, at = string_at(data, at), string_end(data, at)
+        if element == grammar.E_SCORE:
+            (score,) = struct.unpack_from("<d", data, at)
+            at += 8
+        else:
+            size = data[at]
+            special = {_NAN: "nan", _INFINITY: "inf", _MINUS_INFINITY: "-inf"}.get(size)
+            score = float(special if special else data[at + 1 : at + 1 + size])
+            at += 1 if special else 1 + size
+        yield member, score
+
+
+def _hash(row: grammar.ValueType, data: bytes, at: int) -> list[Field]:
+    base = int.from_bytes(data[at : at + row.lead_bytes], "little")
+    count, at = length_at(data, at + row.lead_bytes)
+    found = []
+    for _ in range(count):
+        expire = NO_EXPIRY
+        if row.element == grammar.E_EXPIRY_BEFORE:
+            delta, at = length_at(data, at)  # counted from one before the earliest; from 1970 in the release candidates
+            expire = NO_EXPIRY if delta == 0 else delta + base - (row.lead_bytes > 0)
+        name, at = string_at(data, at), string_end(data, at)
+        value, at = string_at(data, at), string_end(data, at)
+        if row.element == grammar.E_EXPIRY_AFTER:
+            expire = int.from_bytes(data[at : at + 8], "little", signed=True)
+            at += 8
+        found.append(Field(name, value, expire))
+    return found

@@ -1,0 +1,461 @@
+"""Packed values and streams in a walk: entries as the head counts them or by walking, and radix trees of ids."""
+
+# numba's int64 is what `int` stands for below.
+# mypy: disable-error-code="no-any-return,return-value,arg-type,assignment"
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cluster_core.kernels.compiled import borrowing, compiled
+from cluster_core.memory.model import LEAF_BYTES, PENDING_BYTES
+from cluster_core.rdb import faults, grammar, packed
+from cluster_core.rdb import memory_sizes as sizes
+from cluster_core.rdb import skim_state as state
+from cluster_core.rdb.atoms import (
+    ask,
+    begin_compressed,
+    big_endian,
+    expand,
+    expand_head,
+    is_whole,
+    is_wild,
+    little_endian,
+    note_fault,
+    pass_over,
+    pass_string,
+    read_length,
+    read_lengths,
+    read_string,
+)
+from cluster_core.rdb.strings import INT_STRING, LZF_STRING, RAW_STRING
+
+_PLAIN = compiled(
+    packed, "stated_count", "listpack_entry_bytes", "ziplist_entry_bytes", "zipmap_entry_bytes", "entry_bytes",
+    known={"little_endian": little_endian, "big_endian": big_endian}, boundscheck=False, _nrt=False,
+)  # fmt: skip
+_stated_count, entry_bytes, listpack_entry_bytes = (
+    _PLAIN[name] for name in ("stated_count", "entry_bytes", "listpack_entry_bytes")
+)
+
+
+@borrowing()
+def _walk_entries(
+    data: Any, at: int, end: int, left: int, form: int, count: int, side: int
+) -> tuple[int, int, int, int, int]:
+    """Count packed entries from *at*: return (position, bytes left, entries, side, ended).
+
+    *left* are the value's bytes from *at* on, its end mark included.  State 0: more bytes are needed; 1: the
+    end mark was reached and was the last byte; -1: an entry has no defined form or runs past the end.  The
+    position may lie beyond *end*.
+    """
+    while left > 0:
+        if at >= end:
+            return at, left, count, side, np.int64(0)
+        if data[at] == 255:
+            if left != 1 or side != 0:
+                return at, left, count, side, np.int64(-1)
+            return at + 1, np.int64(0), count, side, np.int64(1)
+        size = entry_bytes(data, at, end, form, side)
+        if size < 0 or size >= left or (size == 0 and end - at >= left):
+            return at, left, count, side, np.int64(-1)
+        if size == 0:
+            return at, left, count, side, np.int64(0)
+        at += size
+        left -= size
+        if form == grammar.F_ZIPMAP:
+            count += side
+            side = 1 - side
+        else:
+            count += 1
+    return at, left, count, side, np.int64(-1)
+
+
+@borrowing()
+def resume_entries(data: Any, st: Any) -> int:
+    at, left, count, side, ended = _walk_entries(
+        data,
+        st[state.POS],
+        st[state.STOP],
+        st[state.WALK_LEFT],
+        st[state.WALK_FORM],
+        st[state.WALK_COUNT],
+        st[state.WALK_SIDE],
+    )
+    st[state.WALK_LEFT] = left
+    st[state.WALK_COUNT] = count
+    st[state.WALK_SIDE] = side
+    if ended < 0:
+        return note_fault(st, faults.PACKED_ENTRY, st[state.WALK_AT] - st[state.BASE], count, 0)
+    if ended > 0:
+        st[state.UNITS] += count
+        st[state.POS] = at
+        return state.GO
+    if at > st[state.STOP]:
+        st[state.SKIP] = at - st[state.STOP]
+        st[state.POS] = st[state.STOP]
+        return state.GO
+    return ask(st, at, min(left, np.int64(11)))
+
+
+@borrowing()
+def count_entries(data: Any, st: Any, begin: int, at: int, form: int, scratch: Any) -> int:
+    """Count the entries of the packed value whose string prefix is at *at* into `UNITS`; *begin* starts the atom."""
+    end = st[state.STOP]
+    size, body, raw, kind = read_string(data, at, end)
+    if size == 0:
+        return ask(st, begin, at - begin + 20)
+    if size < 0:
+        return note_fault(st, -size, at, body, raw)
+    start = at + size
+    st[state.WALK_AT] = st[state.BASE] + at
+    if kind == INT_STRING:
+        return note_fault(st, faults.PACKED_EMPTY, at, body, 0)
+    st[state.TEXT] = raw
+    st[state.TEXT_LZF] = body if kind == LZF_STRING else -1
+    if kind == RAW_STRING:
+        need = min(body, np.int64(10))
+        if start + need > end:
+            return ask(st, begin, start + need - begin)
+        count, a, b = _stated_count(data, start, body, form)
+    else:
+        need = min(body, np.int64(40))
+        if start + need > end:
+            return ask(st, begin, start + need - begin)
+        if not expand_head(data, start, start + need, scratch, min(raw, np.int64(10))):
+            return note_fault(st, faults.LZF, at, body, raw)
+        count, a, b = _stated_count(scratch, 0, raw, form)
+    if count < -1:
+        return note_fault(st, -1 - count, at, a, b)
+    if count == -1:
+        return _count_by_walking(data, st, begin, at, form, scratch)
+    if kind == LZF_STRING:
+        if start + body > end:
+            begin_compressed(st, at, start, body, raw)
+            st[state.UNITS] += count
+            return state.GO
+        if not is_whole(data, start, start + body, raw):
+            return note_fault(st, faults.LZF, at, body, raw)
+    st[state.UNITS] += count
+    return pass_over(st, start + body)
+
+
+@borrowing()
+def _count_by_walking(data: Any, st: Any, begin: int, at: int, form: int, scratch: Any) -> int:
+    """Walk the entries of a packed value whose head does not count them."""
+    end = st[state.STOP]
+    size, body, raw, kind = read_string(data, at, end)
+    start = at + size
+    head = np.int64(packed.HEAD_BYTES[form])
+    if kind == RAW_STRING:
+        st[state.WALK_FORM] = form
+        st[state.WALK_LEFT] = body - head
+        st[state.WALK_COUNT] = 0
+        st[state.WALK_SIDE] = 0
+        st[state.POS] = start + head
+        return state.GO
+    if raw > grammar.LZF_WALK_BYTES_MAX or body > grammar.LZF_WALK_BYTES_MAX:
+        return note_fault(st, faults.WALK_BYTES, at, max(raw, body), 0)
+    if start + body > end:
+        return ask(st, begin, start + body - begin)
+    if raw > scratch.size:
+        st[state.POS] = begin
+        st[state.WANT] = raw
+        return state.SCRATCH
+    if not expand(data, start, start + body, scratch, 0, raw):
+        return note_fault(st, faults.LZF, at, body, raw)
+    _, _, count, _, ended = _walk_entries(scratch, head, raw, raw - head, form, np.int64(0), np.int64(0))
+    if ended != 1:
+        return note_fault(st, faults.PACKED_ENTRY, at, count, 0)
+    st[state.UNITS] += count
+    st[state.POS] = start + body
+    return state.GO
+
+
+@borrowing()
+def end_packed(st: Any, m: Any, g: Any) -> int:
+    """The entries of a packed value are counted: so are its elements."""
+    if st[state.SIZE_KNOWN]:
+        st[state.SIZE_BYTES] += sizes.packed_size(m, st[state.TEXT])
+    kind = st[state.TYPE_BYTE]
+    entries = g[kind, state.ENTRIES]
+    units = st[state.UNITS] - g[kind, state.SKIPPED_ENTRIES]
+    if units < 0 or units % entries != 0:
+        return note_fault(st, faults.PACKED_UNITS, st[state.WALK_AT] - st[state.BASE], max(units, np.int64(0)), entries)
+    st[state.ELEMENTS] = units // entries
+    st[state.PHASE] = state.P_EMIT
+    return state.GO
+
+
+@borrowing()
+def begin_tree(st: Any) -> None:
+    """Begin a radix tree of ids (`tests.reference.rdb.radix.RadixTree`)."""
+    st[state.TREE_IDS] = 0
+    st[state.TREE_NODES] = 0
+    st[state.TREE_BYTES] = 0
+    for depth in range(16):
+        st[state.TREE_CHILDREN + depth] = 0
+
+
+@borrowing(forceinline=True)
+def _tree_node(st: Any, m: Any, size: int) -> None:
+    st[state.TREE_NODES] += 1
+    st[state.TREE_BYTES] += sizes.allocated(m, size)
+
+
+@borrowing()
+def _tree_close(st: Any, m: Any, depth: int) -> None:
+    """The last id's leaf and every branch below *depth* are complete."""
+    below = np.int64(16)
+    _tree_node(st, m, np.int64(LEAF_BYTES))
+    for at in range(15, depth, -1):
+        children = st[state.TREE_CHILDREN + at]
+        if children:
+            if below - at > 1:
+                _tree_node(st, m, 8 + ((below - at + 10) & ~7))
+            _tree_node(st, m, 8 * children + ((children + 11) & ~7))
+            st[state.TREE_CHILDREN + at] = 0
+            below = np.int64(at)
+    if below - depth > 1:
+        _tree_node(st, m, 8 + ((below - depth + 10) & ~7))
+
+
+@borrowing()
+def _tree_add(data: Any, at: int, st: Any, m: Any) -> None:
+    """Add the id of 16 bytes at *at*."""
+    high = big_endian(data, at, 8)
+    low = big_endian(data, at + 8, 8)
+    if st[state.TREE_IDS] > 0:
+        depth = np.int64(0)
+        unlike = high ^ st[state.TREE_HIGH]
+        if unlike == 0:
+            depth = np.int64(8)
+            unlike = low ^ st[state.TREE_LOW]
+            if unlike == 0:
+                return
+        while (unlike >> 56) & 255 == 0:
+            unlike <<= 8
+            depth += 1
+        _tree_close(st, m, depth)
+        children = st[state.TREE_CHILDREN + depth]
+        st[state.TREE_CHILDREN + depth] = children + 1 if children else 2
+    st[state.TREE_HIGH] = high
+    st[state.TREE_LOW] = low
+    st[state.TREE_IDS] += 1
+
+
+@borrowing()
+def _tree_end(st: Any, m: Any) -> int:
+    """Return what the tree costs and begin another one."""
+    if st[state.TREE_IDS] > 0:
+        _tree_close(st, m, np.int64(-1))
+    else:
+        _tree_node(st, m, np.int64(8))
+    size = sizes.tree_size(m, st[state.TREE_IDS], st[state.TREE_NODES], st[state.TREE_BYTES])
+    begin_tree(st)
+    return size
+
+
+@borrowing()
+def pass_nodes(data: Any, st: Any, m: Any) -> int:
+    """Pass over a stream's nodes: an id of 16 bytes and a listpack each."""
+    while st[state.LEFT] > 0:
+        at = st[state.POS]
+        if st[state.LEFT] & 1 == 0:
+            size, body, raw, kind = read_string(data, at, st[state.STOP])
+            if size == 0:
+                return ask(st, at, 20)
+            if size < 0:
+                return note_fault(st, -size, at, body, raw)
+            if (body if kind == RAW_STRING else raw) != 16:
+                return note_fault(st, faults.STREAM_ID, at, 0, 0)
+            if st[state.SIZE_KNOWN]:
+                if kind == LZF_STRING:
+                    st[state.SIZE_KNOWN] = 0
+                elif at + size + 16 > st[state.STOP]:
+                    return ask(st, at, size + 16)
+                else:
+                    _tree_add(data, at + size, st, m)
+        rc = pass_string(data, st, at, at)
+        if rc != state.GO:
+            return rc
+        if st[state.SIZE_KNOWN] and st[state.LEFT] & 1:
+            if st[state.STREAM_NODE]:
+                st[state.SIZE_BYTES] += sizes.allocated(m, st[state.STREAM_NODE])
+            st[state.STREAM_NODE] = st[state.TEXT]
+        st[state.LEFT] -= 1
+        if st[state.SKIP] > 0 or st[state.LZF_RAW] > 0:
+            return state.GO
+    if st[state.SIZE_KNOWN]:
+        if st[state.STREAM_NODE]:
+            st[state.SIZE_BYTES] += sizes.last_stream_node_size(m, st[state.STREAM_NODE])
+        st[state.SIZE_BYTES] += m[sizes.STREAM] + _tree_end(st, m)
+    st[state.PHASE] = state.P_STREAM_META
+    return state.GO
+
+
+@borrowing()
+def _stream_meta(data: Any, st: Any, at: int, generation: int) -> int:
+    """Read a stream's length and ids, and how many groups it has."""
+    rc, _, length, _ = read_lengths(data, st, at, 1)
+    if rc != state.GO:
+        return rc
+    if is_wild(length):
+        return note_fault(st, faults.COUNT, at, length, 0)
+    if length > 0 and st[state.NODES] == 0:
+        return note_fault(st, faults.STREAM_EMPTY, at, length, 0)
+    rc, pos, count, last = read_lengths(data, st, at, 4 if generation == 1 else 9)
+    if rc != state.GO:
+        return rc
+    if is_wild(count):
+        return note_fault(st, faults.COUNT, last, count, 0)
+    st[state.ELEMENTS] = length
+    st[state.GROUPS] = count
+    st[state.POS] = pos
+    st[state.PHASE] = state.P_STREAM_GROUP
+    return state.GO
+
+
+@borrowing()
+def read_stream(data: Any, st: Any, g: Any) -> int:
+    """Read the numbers of a stream after its nodes, or of one of its groups and consumers."""
+    phase = st[state.PHASE]
+    at = st[state.POS]
+    generation = g[st[state.TYPE_BYTE], state.GENERATION]
+    if phase == state.P_STREAM_META:
+        return _stream_meta(data, st, at, generation)
+    if phase == state.P_STREAM_GROUP:
+        if st[state.GROUPS] == 0:
+            st[state.PHASE] = state.P_PRODUCERS if generation >= 4 else state.P_EMIT
+            st[state.STEP] = 0
+            return state.GO
+        rc = pass_string(data, st, at, at)
+        if rc == state.GO:
+            st[state.GROUPS] -= 1
+            st[state.PHASE] = state.P_STREAM_GROUP_META
+        return rc
+    if phase == state.P_STREAM_CONSUMER:
+        if st[state.CONSUMERS] == 0:
+            st[state.PHASE] = state.P_STREAM_HANDED_BACK if generation >= 5 else state.P_STREAM_GROUP
+            return state.GO
+        rc = pass_string(data, st, at, at)
+        if rc == state.GO:
+            st[state.CONSUMERS] -= 1
+            st[state.FIELD] = st[state.TEXT]
+            st[state.SKIP] += 16 if generation >= 3 else 8
+            st[state.PHASE] = state.P_STREAM_CONSUMER_META
+        return rc
+    group_lengths = 3 if generation == 1 else 4
+    rc, pos, count, last = read_lengths(data, st, at, group_lengths if phase == state.P_STREAM_GROUP_META else 1)
+    if rc != state.GO:
+        return rc
+    if is_wild(count):
+        return note_fault(st, faults.COUNT, last, count, 0)
+    st[state.POS] = pos
+    if phase == state.P_STREAM_GROUP_META:
+        st[state.PEL] = count
+        st[state.PHASE] = state.P_STREAM_PEL
+    elif phase == state.P_STREAM_CONSUMERS:
+        st[state.CONSUMERS] = count
+        st[state.PHASE] = state.P_STREAM_CONSUMER
+    elif phase == state.P_STREAM_HANDED_BACK:
+        pass_over(st, pos + 16 * count)
+        st[state.PHASE] = state.P_STREAM_GROUP
+    elif st[state.SIZE_KNOWN]:  # what waits for a consumer
+        st[state.PEL] = count
+        st[state.PHASE] = state.P_STREAM_CONSUMER_PEL
+    else:
+        pass_over(st, pos + 16 * count)
+        st[state.PHASE] = state.P_STREAM_CONSUMER
+    return state.GO
+
+
+@borrowing()
+def pass_pending(data: Any, st: Any, m: Any) -> int:
+    """Pass over a group's pending entries: an id, a time and a delivery count each."""
+    pos = st[state.POS]
+    is_measured = st[state.SIZE_KNOWN] != 0
+    while st[state.PEL] > 0:
+        size, value = read_length(data, pos + 24, st[state.STOP])
+        if size == 0:
+            return ask(st, pos, 33)
+        if size < 0:
+            return note_fault(st, -size, pos + 24, value, 0)
+        if is_measured:
+            _tree_add(data, pos, st, m)
+        pos += 24 + size
+        st[state.POS] = pos
+        st[state.PEL] -= 1
+    if is_measured:
+        st[state.SIZE_BYTES] += m[sizes.GROUP] + PENDING_BYTES * st[state.TREE_IDS]
+        st[state.SIZE_BYTES] += _tree_end(st, m)
+    st[state.PHASE] = state.P_STREAM_CONSUMERS
+    return state.GO
+
+
+@borrowing()
+def pass_consumer_pending(data: Any, st: Any, m: Any) -> int:
+    """Read the ids that are pending for a consumer."""
+    pos = st[state.POS]
+    while st[state.PEL] > 0:
+        if pos + 16 > st[state.STOP]:
+            return ask(st, pos, 16)
+        _tree_add(data, pos, st, m)
+        pos += 16
+        st[state.POS] = pos
+        st[state.PEL] -= 1
+    st[state.SIZE_BYTES] += m[sizes.CONSUMER] + st[state.FIELD] + _tree_end(st, m)
+    st[state.PHASE] = state.P_STREAM_CONSUMER
+    return state.GO
+
+
+@borrowing()
+def pass_producers(data: Any, st: Any) -> int:
+    """Pass over a stream's idempotent producers: two limits; ids that each has used, with the entries they made; two counters."""
+    at = st[state.POS]
+    step = st[state.STEP]
+    if step == 0:  # limits and the number of producers
+        rc, pos, count, last = read_lengths(data, st, at, 3)
+        if rc == state.GO:
+            if is_wild(count):
+                return note_fault(st, faults.COUNT, last, count, 0)
+            st[state.GROUPS] = count
+            st[state.POS] = pos
+            st[state.STEP] = 1
+        return rc
+    if step == 1:  # a producer's name, or the counters
+        if st[state.GROUPS] == 0:
+            rc, pos, _, _ = read_lengths(data, st, at, 2)
+            if rc == state.GO:
+                st[state.POS] = pos
+                st[state.PHASE] = state.P_EMIT
+            return rc
+        rc = pass_string(data, st, at, at)
+        if rc == state.GO:
+            st[state.GROUPS] -= 1
+            st[state.STEP] = 2
+        return rc
+    if step == 2:  # how many ids it has used
+        rc, pos, count, last = read_lengths(data, st, at, 1)
+        if rc == state.GO:
+            if is_wild(count):
+                return note_fault(st, faults.COUNT, last, count, 0)
+            st[state.PEL] = count
+            st[state.POS] = pos
+            st[state.STEP] = 3
+        return rc
+    if step == 3:  # an id
+        if st[state.PEL] == 0:
+            st[state.STEP] = 1
+            return state.GO
+        rc = pass_string(data, st, at, at)
+        if rc == state.GO:
+            st[state.STEP] = 4
+        return rc
+    rc, pos, _, _ = read_lengths(data, st, at, 2)
+    if rc == state.GO:
+        st[state.POS] = pos
+        st[state.PEL] -= 1
+        st[state.STEP] = 3
+    return rc
