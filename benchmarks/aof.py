@@ -1,6 +1,6 @@
 """Reading an append-only log.
 
-Ours with all statistics, the walk alone, its plain twin and the replay; the servers' check tools, a C loop and the machine's own
+Ours with all statistics, the walk alone and the replay; the servers' check tools, a C loop and the machine's own
 limit, in turns.
 """
 
@@ -21,7 +21,6 @@ from benchmarks.result import Bar, Cell, Result, Table
 
 NAME = "aof"
 PEER_TURNS = 3
-PLAIN_BYTES = 32 << 20
 REPLAY_BYTES = 96 << 20
 
 
@@ -41,7 +40,6 @@ def run(options: Options) -> Result:
         partial(run_json, "benchmarks.aof_walk", log, "--only-walk"),
     )
     parts = [
-        _part("slotscope, plain Python twin", "the same", log, "--plain", PLAIN_BYTES),
         _part("slotscope, replay", "type, count, expiry of every living key", log, "--replay", REPLAY_BYTES),
     ]
     peers, skipped = _peers(log)

@@ -1,9 +1,9 @@
 """One walk over an append-only log in a fresh process, printed as a line of JSON.
 
-``python -m benchmarks.aof_walk FILE [--only-walk] [--plain] [--replay] [--bytes-max N]``.
+``python -m benchmarks.aof_walk FILE [--only-walk] [--replay] [--bytes-max N]``.
 
 Without options: all statistics that the job makes of a log (slots, commands, keys and prefixes that are written most).
-*only-walk*: every command and key as columns, nothing added up.  *plain*: that with the plain reader.  *replay*: the living keys.
+*only-walk*: every command and key as columns, nothing added up.  *replay*: the living keys.
 The clock runs over the read loop alone, machine code loaded.
 """
 
@@ -25,7 +25,6 @@ from cluster_core.kernels.aof.walker import AofWalker
 from slotscope.sources.aof.files import WHOLE, AofUnit
 from slotscope.sources.aof.tally import AofTally
 from slotscope.sources.keys.tally import TallyOptions
-from tests.reference.aof_walker import PlainAofWalker
 
 SMALL = b"*3\r\n$3\r\nSET\r\n$5\r\n{a}:b\r\n$1\r\nv\r\n*2\r\n$3\r\nDEL\r\n$5\r\n{a}:b\r\n"
 
@@ -38,9 +37,9 @@ def with_statistics(path: str) -> dict[str, Any]:
     return {"commands": tally.commands, "rows": rows}
 
 
-def only_walk(path: str, *, compiled: bool, bytes_max: int | None = None) -> dict[str, Any]:
+def only_walk(path: str, *, bytes_max: int | None = None) -> dict[str, Any]:
     """Make columns of every command and key."""
-    walker = (AofWalker if compiled else PlainAofWalker)(path)
+    walker = AofWalker(path)
     keys = 0
     with open(path, "rb", buffering=0) as stream:
         while not walker.done and (bytes_max is None or walker.valid_end < bytes_max):
@@ -69,8 +68,8 @@ def measured(options: argparse.Namespace, path: str, bytes_max: int | None) -> d
     """Run what *options* ask for."""
     if options.replay:
         return replay(path, bytes_max)
-    if options.only_walk or options.plain:
-        return only_walk(path, compiled=not options.plain, bytes_max=bytes_max)
+    if options.only_walk:
+        return only_walk(path, bytes_max=bytes_max)
     return with_statistics(path)
 
 
@@ -78,7 +77,7 @@ def main() -> None:
     """Measure one walk and print the result."""
     parser = argparse.ArgumentParser()
     parser.add_argument("file")
-    for flag in ("--only-walk", "--plain", "--replay"):
+    for flag in ("--only-walk", "--replay"):
         parser.add_argument(flag, action="store_true")
     parser.add_argument("--bytes-max", type=int)
     options = parser.parse_args()

@@ -1,6 +1,6 @@
 """Reading a dump.
 
-Ours with and without its checksum, its plain twin, other tools, a C loop and the machine's own limit, in turns.
+Ours with and without its checksum, other tools, a C loop and the machine's own limit, in turns.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from benchmarks.peers import Peer, find_peers, rdbtools
 from benchmarks.result import Bar, Cell, Result, Table
 
 NAME = "rdb"
-PLAIN_KEYS = 131_072
 PEER_TURNS = 3
 FULL_KEYS = 2_000_000
 """The promises about seconds are about a dump of this size; smaller ones are not judged by them."""
@@ -87,18 +86,9 @@ def _measure_redis_dump(result: Result, dump: Path, peers: list[Peer], rounds: i
     two_checked = _ours(
         "slotscope, two threads, CRC computed", "every key, all columns, CRC", dump, "--threads", "2", "--crc"
     )
-    plain = _ours(
-        "slotscope, plain Python twin",
-        "every key, all columns",
-        dump,
-        "--plain",
-        "--keys-max",
-        str(PLAIN_KEYS),
-    )
-    contestants = [ours, two, checked, two_checked, plain, *_limits(dump), *_others(peers, dump)]
+    contestants = [ours, two, checked, two_checked, *_limits(dump), *_others(peers, dump)]
     take_turns(contestants, rounds)
     keys = int(ours.best.get("keys", 0))
-    _scale_plain(plain, keys)
     contestants.append(_measure_rdbtools(result, dump, keys))
     note = (
         f"`{dump.name}`: {dump.stat().st_size / 1e6:.1f} MB, {keys:,} keys. It holds no slot info: two threads read the halves before and "
@@ -106,14 +96,12 @@ def _measure_redis_dump(result: Result, dump: Path, peers: list[Peer], rounds: i
     )
     result.tables.append(Table("One core, dump of redis-server", _rows(contestants, ours, dump, keys), note))
     _note_failures(result, contestants, dump)
-    plain_rate = plain.best["keys"] / plain.best["cpu_s"] if plain.best else None
     memory = [reader.best.get("above_interpreter_bytes") for reader in (ours, checked)]
     if keys >= FULL_KEYS:
         result.bars.append(
             Bar("2.1 million keys, 474 MB, without the CRC, one core", 0.8, ours.best.get("cpu_s"), "CPU s")
         )
         result.bars.append(Bar("the same with the CRC", 1.5, checked.best.get("cpu_s"), "CPU s"))
-    result.bars.append(Bar("plain twin", 100_000, plain_rate, "keys/s", at_most=False))
     result.bars.append(
         Bar("memory above the interpreter", 150, max(filter(None, memory), default=0) / 1e6 or None, "MB")
     )
@@ -194,13 +182,6 @@ def take_turns(contestants: list[Contestant], rounds: int) -> None:
         for contestant in contestants:
             if number < contestant.turns_max:
                 contestant.take_turn()
-
-
-def _scale_plain(plain: Contestant, keys: int) -> None:
-    """Take the time of the twin, which reads the first keys only, to all keys; its rate stays as it is."""
-    if plain.best:
-        plain.name += f" (first {plain.best['keys']:,.0f} keys, scaled)"
-        plain.best["scale"] = keys / plain.best["keys"]
 
 
 def _measure_rdbtools(result: Result, dump: Path, keys: int) -> Contestant:

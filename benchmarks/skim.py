@@ -1,6 +1,6 @@
 """One skim of a dump in a fresh process, printed as a line of JSON.
 
-``python -m benchmarks.skim FILE … [--crc] [--plain] [--memory] [--threads N]``.
+``python -m benchmarks.skim FILE … [--crc] [--memory] [--threads N]``.
 
 Several files are read at once, a thread each; one file is cut into *threads* ranges.
 
@@ -27,7 +27,6 @@ from cluster_core.memory.model import MemorySettings
 from cluster_core.rdb.head import RdbHead
 from cluster_core.rdb.skim import RdbSkimmer
 from cluster_core.rdb.splits import find_record_splits, find_splits
-from tests.reference.rdb.skim import PlainRdbSkimmer
 
 HEAD_BYTES = 1 << 16
 
@@ -43,11 +42,11 @@ class Piece:
 
 
 def skim_piece(
-    piece: Piece, *, check_crc: bool, compiled: bool, keys_max: int | None = None, memory: MemorySettings | None = None
+    piece: Piece, *, check_crc: bool, keys_max: int | None = None, memory: MemorySettings | None = None
 ) -> tuple[int, int, float]:
     """Return keys, sum of their sizes and CPU seconds of *piece*; after *keys_max* keys no further batch is read."""
     started = time.thread_time()
-    skimmer = (RdbSkimmer if compiled else PlainRdbSkimmer)(
+    skimmer = RdbSkimmer(
         piece.path,
         start=piece.start,
         end=piece.end,
@@ -94,7 +93,6 @@ def skim_files(
     threads: int,
     *,
     check_crc: bool,
-    compiled: bool,
     keys_max: int | None,
     memory: MemorySettings | None = None,
 ) -> dict[str, float]:
@@ -102,7 +100,7 @@ def skim_files(
     started = time.thread_time()
     pieces = cut_pieces(paths[0], threads) if len(paths) == 1 else [Piece(path) for path in paths]
     cutting = time.thread_time() - started
-    skim = partial(skim_piece, check_crc=check_crc, compiled=compiled, keys_max=keys_max, memory=memory)
+    skim = partial(skim_piece, check_crc=check_crc, keys_max=keys_max, memory=memory)
     if len(pieces) == 1:
         results = [skim(pieces[0])]
     else:
@@ -133,9 +131,9 @@ def small_dump() -> bytes:
     return b"REDIS0009\xfe\x00" + keys + b"\xff" + struct.pack("<Q", 0)
 
 
-def warm_up(check_crc: bool, compiled: bool) -> None:
+def warm_up(check_crc: bool) -> None:
     """Run the skim over three keys so that its machine code is loaded."""
-    skimmer = (RdbSkimmer if compiled else PlainRdbSkimmer)("<warm-up>", check_crc=check_crc)
+    skimmer = RdbSkimmer("<warm-up>", check_crc=check_crc)
     dump = small_dump()
     skimmer.room()[: len(dump)] = dump
     skimmer.filled(len(dump))
@@ -156,12 +154,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("files", nargs="+")
     parser.add_argument("--crc", action="store_true")
-    parser.add_argument("--plain", action="store_true")
     parser.add_argument("--memory", action="store_true", help="estimate every key's size in memory")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--keys-max", type=int)
     options = parser.parse_args()
-    warm_up(options.crc, not options.plain)
+    warm_up(options.crc)
     gc.collect()
     held = memory_bytes("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts here
@@ -170,7 +167,6 @@ def main() -> None:
         options.files,
         options.threads,
         check_crc=options.crc,
-        compiled=not options.plain,
         keys_max=options.keys_max,
         memory=MemorySettings() if options.memory else None,
     )

@@ -178,7 +178,7 @@ def _key(m: Any, key_length: int, expires: bool) -> int:
 
 @borrowing(forceinline=True)
 def string_size(m: Any, key_length: int, expires: bool, encoding: int, length: int) -> int:
-    """`PlainModel.string_bytes` of the tests."""
+    """Return the size of a key whose value is a string of *length* characters in that *encoding*."""
     if encoding == INT:
         return _key(m, key_length, expires)
     form = m[EMBSTR_FORM]
@@ -210,13 +210,13 @@ def compressed_size(m: Any, length: int) -> int:
 
 @borrowing(forceinline=True)
 def set_member_size(m: Any, length: int) -> int:
-    """`PlainModel.set_member_bytes` of the tests."""
+    """Return the size of a member of *length* characters in the table of a set."""
     return m[SET_ENTRY] + _string(m, length)
 
 
 @borrowing()
 def field_size(m: Any, length: int, value_length: int, expires: bool) -> int:
-    """`PlainModel.field_bytes` of the tests."""
+    """Return the size of a field of *length* characters in the table of a hash."""
     form = m[FIELD_FORM]
     if form == FIELD_APART:
         return m[HASH_ENTRY] + _string(m, length) + _string(m, value_length)

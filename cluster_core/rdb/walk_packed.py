@@ -190,7 +190,7 @@ def end_packed(st: Any, m: Any, g: Any) -> int:
 
 @borrowing()
 def begin_tree(st: Any) -> None:
-    """Begin a radix tree of ids (`tests.reference.rdb.radix.RadixTree`)."""
+    """Begin a radix tree of ids."""
     st[state.TREE_IDS] = 0
     st[state.TREE_NODES] = 0
     st[state.TREE_BYTES] = 0
@@ -222,7 +222,7 @@ def _tree_close(st: Any, m: Any, depth: int) -> None:
 
 
 @borrowing()
-def _tree_add(data: Any, at: int, st: Any, m: Any) -> None:
+def add_to_tree(data: Any, at: int, st: Any, m: Any) -> None:
     """Add the id of 16 bytes at *at*."""
     high = big_endian(data, at, 8)
     low = big_endian(data, at + 8, 8)
@@ -246,7 +246,7 @@ def _tree_add(data: Any, at: int, st: Any, m: Any) -> None:
 
 
 @borrowing()
-def _tree_end(st: Any, m: Any) -> int:
+def end_tree(st: Any, m: Any) -> int:
     """Return what the tree costs and begin another one."""
     if st[state.TREE_IDS] > 0:
         _tree_close(st, m, np.int64(-1))
@@ -276,7 +276,7 @@ def pass_nodes(data: Any, st: Any, m: Any) -> int:
                 elif at + size + 16 > st[state.STOP]:
                     return ask(st, at, size + 16)
                 else:
-                    _tree_add(data, at + size, st, m)
+                    add_to_tree(data, at + size, st, m)
         rc = pass_string(data, st, at, at)
         if rc != state.GO:
             return rc
@@ -290,7 +290,7 @@ def pass_nodes(data: Any, st: Any, m: Any) -> int:
     if st[state.SIZE_KNOWN]:
         if st[state.STREAM_NODE]:
             st[state.SIZE_BYTES] += sizes.last_stream_node_size(m, st[state.STREAM_NODE])
-        st[state.SIZE_BYTES] += m[sizes.STREAM] + _tree_end(st, m)
+        st[state.SIZE_BYTES] += m[sizes.STREAM] + end_tree(st, m)
     st[state.PHASE] = state.P_STREAM_META
     return state.GO
 
@@ -383,13 +383,13 @@ def pass_pending(data: Any, st: Any, m: Any) -> int:
         if size < 0:
             return note_fault(st, -size, pos + 24, value, 0)
         if is_measured:
-            _tree_add(data, pos, st, m)
+            add_to_tree(data, pos, st, m)
         pos += 24 + size
         st[state.POS] = pos
         st[state.PEL] -= 1
     if is_measured:
         st[state.SIZE_BYTES] += m[sizes.GROUP] + PENDING_BYTES * st[state.TREE_IDS]
-        st[state.SIZE_BYTES] += _tree_end(st, m)
+        st[state.SIZE_BYTES] += end_tree(st, m)
     st[state.PHASE] = state.P_STREAM_CONSUMERS
     return state.GO
 
@@ -401,11 +401,11 @@ def pass_consumer_pending(data: Any, st: Any, m: Any) -> int:
     while st[state.PEL] > 0:
         if pos + 16 > st[state.STOP]:
             return ask(st, pos, 16)
-        _tree_add(data, pos, st, m)
+        add_to_tree(data, pos, st, m)
         pos += 16
         st[state.POS] = pos
         st[state.PEL] -= 1
-    st[state.SIZE_BYTES] += m[sizes.CONSUMER] + st[state.FIELD] + _tree_end(st, m)
+    st[state.SIZE_BYTES] += m[sizes.CONSUMER] + st[state.FIELD] + end_tree(st, m)
     st[state.PHASE] = state.P_STREAM_CONSUMER
     return state.GO
 

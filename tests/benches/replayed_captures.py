@@ -18,7 +18,7 @@ from cluster_core.slots.slot_set import SlotSet
 from schemas.caveats import Caveat
 from slotscope.pipelines.bus.headers import basis_of
 from slotscope.pipelines.bus.notes import Notes, history_of, logged_line, polled_times
-from tests.reference.bus_folding import Fold, fold
+from tests.builders.bus_folding import Fold, fold
 
 NS_PER_MS = 1_000_000
 

@@ -10,7 +10,7 @@ from cluster_core.rdb.skim import RdbSkimmer
 from slotscope.sources.keys.advice_tally import AdviceTally
 from slotscope.sources.keys.partial_rows import TallyOptions
 from slotscope.sources.keys.value_sample import totals_of
-from tests.reference.rdb.skimming import batches_of
+from tests.builders.rdb_rows import batches_of
 
 
 def advice_totals(dump: bytes, settings: MemorySettings, *, allocator: int | None = None) -> tuple[MemoryModel, Totals]:

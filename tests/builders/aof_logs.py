@@ -1,4 +1,4 @@
-"""Append-only logs for tests: written word by word, recorded from servers, walked by either twin."""
+"""Append-only logs for tests: written word by word, recorded from servers, walked."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from cluster_core.formats.aof.framing import CommandReader
 from cluster_core.formats.aof.tail import Tail
 from cluster_core.kernels.aof.walker import AofWalker
 from cluster_core.rdb.values import decode_record
-from tests.reference.aof_walker import PlainAofWalker
-from tests.reference.rdb.reader import PlainSkim
+from tests.builders.rdb_rows import sound_rows
 
 RECORDED = Path(__file__).parents[1] / "data" / "aof" / "recorded.tar.xz"
 SERVERS = ("redis-7.0", "valkey-9.1")
@@ -107,12 +106,11 @@ def walk_log(
     *,
     start: int = 0,
     end: int | None = None,
-    compiled: bool = True,
     piece: int = 1 << 20,
     rows: int = 65_536,
 ) -> Walked:
     """Walk *data* in pieces of at most *piece* bytes."""
-    walker = (AofWalker if compiled else PlainAofWalker)("log", start=start, end=end, batch_rows=rows)
+    walker = AofWalker("log", start=start, end=end, batch_rows=rows)
     found, at = Walked(), start
     try:
         while not walker.done:
@@ -158,9 +156,8 @@ def replay(keyspace: Keyspace, parts: dict[str, bytes]) -> Keyspace:
     for name, data in parts.items():
         keyspace.begin_file()
         if data.startswith((b"REDIS", b"VALKEY")):
-            skim = PlainSkim(name, check_crc=False)
-            skim.feed(data)
-            for row in skim.rows:
+            rows, skim = sound_rows(data)
+            for row in rows:
                 record = data[row.offset : row.offset + row.serialized_bytes]
                 keyspace.add_record(row.db, decode_record(record, skim.head.dialect))
             data = data[len(data) - skim.trailing_bytes :]

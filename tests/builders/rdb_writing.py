@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cluster_core.rdb.encoding import PACKED, Packing, Target
+from cluster_core.rdb.skim import RdbSkimmer
 from cluster_core.rdb.values import Record, decode_record
 from cluster_core.rdb.writer import RdbWriter
-from tests.reference.rdb.reader import PlainSkim
+from tests.builders.rdb_rows import sound_rows
 
 UNORDERED = ("set", "zset", "hash")
 Row = tuple[int, Record]
 
 
-def read_rows(data: bytes) -> tuple[PlainSkim, list[Row]]:
+def read_rows(data: bytes) -> tuple[RdbSkimmer, list[Row]]:
     """The skim of a file, its CRC checked, and every key as (database, record)."""
-    skim = PlainSkim("<test>")
-    skim.feed(data)
-    assert skim.done
+    rows, skim = sound_rows(data)
     dialect = skim.head.dialect
     return skim, [
-        (row.db, decode_record(data[row.offset : row.offset + row.serialized_bytes], dialect)) for row in skim.rows
+        (row.db, decode_record(data[row.offset : row.offset + row.serialized_bytes], dialect)) for row in rows
     ]
 
 

@@ -11,8 +11,8 @@ import lzma
 import sys
 
 from tests.benches.servers import redis_binary, running, valkey_binary
+from tests.builders.memory_truth import fill
 from tests.data.record import HERE
-from tests.reference.memory_truth import fill
 
 
 def main() -> int:

@@ -27,7 +27,7 @@ from slotscope.runtime.errors import InputError
 from slotscope.runtime.settings import read_settings
 from slotscope.runtime.storage import delta_files, tables
 from slotscope.runtime.storage.runs import running
-from tests.reference.bus_folding import cut, packet_ends
+from tests.builders.bus_folding import cut, packet_ends
 
 DATA = Path(__file__).parents[1] / "data"
 VALKEY = DATA / "valkey-9.1"

@@ -30,8 +30,8 @@ from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage.delta_files import exists, read_rows
 from slotscope.runtime.storage.runs import running
 from tests.builders.bus_builder import conversation, pcap, ping
+from tests.builders.bus_folding import cut, fold, packet_ends
 from tests.conftest import DATA
-from tests.reference.bus_folding import cut, fold, packet_ends
 
 RECORDED = DATA / "bus-redis-7.0"
 CAPTURE = RECORDED / "bus.pcap.gz"

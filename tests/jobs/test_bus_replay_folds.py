@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.bus_folding import Fold, cut, fold, packet_ends
 from tests.conftest import DATA
-from tests.reference.bus_folding import Fold, cut, fold, packet_ends
 
 PACKETS = 1000
 

@@ -10,8 +10,8 @@ from cluster_core.formats.landing import GAPS_FILE, Gap, Kind, Reason
 from cluster_core.kernels.bus.packet_order import PacketReader, Room, merged, unpacked
 from slotscope.sources.bus.point_series import CLOCK, GONE, LATE, recorded_inputs
 from slotscope.sources.bus.series_clocks import measure_clocks
+from tests.builders.bus_folding import Fold, fold, fold_recorded
 from tests.builders.landings import CLUSTER, RECORDED, SECOND, Landed, landing_files, packets_of, pcap
-from tests.reference.bus_folding import Fold, fold, fold_recorded
 
 OPTIONS = {"node_timeout_ms": 1000, "lateness_ns": 12 * SECOND}
 PACKETS = 2000

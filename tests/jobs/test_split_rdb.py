@@ -23,10 +23,11 @@ from slotscope.sources.rdb import parts as rdb_parts
 from tests.benches.program import slotscope
 from tests.benches.servers import redis_binary, running, valkey_binary
 from tests.builders import rdb_builder as build
+from tests.builders.debug_digest import rules_of, value_digest
+from tests.builders.rdb_rows import sound_rows
 from tests.builders.rdb_writing import read_rows as rows_of_dump
 from tests.builders.rebalance_tables import node_id, topology, write_snapshot
 from tests.conftest import DATA
-from tests.reference.rdb.digest import rules_of, value_digest
 
 THIRDS = [slot * 3 // 16384 for slot in range(16384)]
 BEFORE = sorted((DATA / "valkey-9.1" / "before").glob("*.rdb"))
@@ -384,12 +385,8 @@ def _survives(data: bytes, nodes, tmp_path) -> bool:
 
 def rows_of_dump_unchecked(data: bytes):
     """The skim of a part: its CRC and structure, values undecoded."""
-    from tests.reference.rdb.reader import PlainSkim
-
-    skim = PlainSkim("<part>")
-    skim.feed(data)
-    assert skim.done
-    return skim, skim.rows
+    rows, skim = sound_rows(data)
+    return skim, rows
 
 
 def small_dump() -> bytes:

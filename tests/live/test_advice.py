@@ -23,7 +23,7 @@ from cluster_core.rdb.measure import ValueMeasure
 from cluster_core.rdb.skim import RdbSkimmer
 from tests.benches.servers import Server, redis_62_binary, redis_binary, running, valkey_binary
 from tests.builders.advice_totals import advice_totals
-from tests.reference.rdb.skimming import batches_of
+from tests.builders.rdb_rows import batches_of
 
 ERROR_MAX = 0.02
 Command = tuple[Any, ...]

@@ -8,7 +8,7 @@ import pytest
 
 from cluster_core.memory.model import MemorySettings
 from tests.benches.servers import redis_binary, running, running_cluster_node, valkey_binary
-from tests.reference.memory_truth import KEY, MEMORY, TYPE, errors_of, fill, measured
+from tests.builders.memory_truth import KEY, MEMORY, TYPE, errors_of, fill, measured
 
 RELOADED = {"enable_debug_command": "yes"}
 COMPRESSED = {"list_compress_depth": 1}

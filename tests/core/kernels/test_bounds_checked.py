@@ -14,9 +14,9 @@ import pytest
 
 HERE = Path(__file__).parent
 FUZZED = {
-    "rdb": ("test_rdb_skim.py", "mutations or wild or prefix or agree or library"),
-    "aof": ("test_aof_walker.py", "mutations or twins or prefix or damage or lying or too_long"),
-    "values": ("test_value_measure.py", "mutations"),
+    "rdb": ("../rdb/test_skim.py", "mutations or golden or prefix or pieces or library"),
+    "aof": ("test_aof_walker.py", "mutations or golden or pieces or prefix or damage or lying or too_long"),
+    "values": ("../rdb/test_value_measure.py", "mutations"),
     "bus": ("test_bus_mutations.py", "three_hundred or any_byte"),
     "packets": ("test_bus_decoder.py", "damaged or hostile or alike or kernels_equal"),
 }

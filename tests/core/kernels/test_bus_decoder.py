@@ -27,10 +27,10 @@ from tests.builders.bus_builder import (
     ping,
     refusal,
 )
+from tests.builders.bus_comparison import kernel_story, plain_story
 from tests.builders.edited_captures import as_pcap, packets_of, with_loss
 from tests.conftest import DATA
 from tests.examples import examples
-from tests.reference.bus_comparison import kernel_story, plain_story
 
 EVERY = b"".join(map(encode_message, every_kind()))
 

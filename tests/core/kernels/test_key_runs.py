@@ -12,7 +12,7 @@ from cluster_core.kernels.keys.runs import gaps, key_runs
 from cluster_core.rdb.skim import RdbSkimmer
 from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
 from tests.builders import rdb_builder as build
-from tests.reference.rdb.reader import PlainSkim
+from tests.builders.rdb_rows import rows_of
 
 records = st.lists(
     st.one_of(
@@ -27,7 +27,7 @@ records = st.lists(
 
 
 def runs_by_hand(rows, part_of, by_slot: bool) -> list[tuple[int, int, int, int, int]]:
-    """Runs as a loop over the keys of the plain skim makes them."""
+    """Runs as a loop over the keys makes them."""
     found: list[list[int]] = []
     last_slot = -1
     for row in rows:
@@ -45,24 +45,23 @@ def runs_by_hand(rows, part_of, by_slot: bool) -> list[tuple[int, int, int, int,
 def test_runs_are_whole_keys_side_by_side_of_one_part_and_database(built, parts, by_slot, span_bytes):
     """With and without a break at every slot; gaps and runs together are the whole file, spans the same runs."""
     data = build.rdb(*(record for _, record in built))
-    plain = PlainSkim("f")
-    plain.feed(data)
     part_of = np.arange(SLOT_COUNT, dtype=np.int64) % parts
     skimmer = RdbSkimmer("f")
     skimmer.room()[: len(data)] = data
     skimmer.filled(len(data))
     (batch,) = list(skimmer.batches()) or [None]
     if batch is None:
-        assert not plain.rows
+        assert not any(key for key, _ in built)
         return
+    rows = rows_of(batch)
     runs = key_runs(batch, part_of, by_slot=by_slot)
     listed = [tuple(int(column[number]) for column in runs) for number in range(len(runs.start))]
     spans = list(runs.spans(span_bytes))
 
-    assert listed == runs_by_hand(plain.rows, part_of, by_slot)
+    assert listed == runs_by_hand(rows, part_of, by_slot)
     assert [int(start) for span in spans for start in span.start] == [run[0] for run in listed]
     assert all(len(span.start) == 1 or span.end[-1] - span.start[0] <= span_bytes for span in spans)
-    assert {key_slot(key) for key, _ in built if key} == {row.slot for row in plain.rows}
+    assert {key_slot(key) for key, _ in built if key} == {row.slot for row in rows}
     covered = sorted([(start, end) for start, end, *_ in listed] + gaps(batch, 0))
     assert all(before[1] == after[0] for before, after in pairwise(covered))
     assert covered[0][0] == 0

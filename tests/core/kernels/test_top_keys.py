@@ -1,4 +1,4 @@
-"""The compiled list of the largest keys equals its plain twin."""
+"""The list of the largest keys of each group."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.kernels.keys.top_keys import TopKey, TopKeys
+from cluster_core.kernels.keys.top_keys import TopKeys
+from cluster_core.slots.key_slot import key_slot
 from tests.builders.key_batches import key_batch
-from tests.reference.top_keys import TopKeys as PlainTopKeys
 
 OFFERS = st.lists(
     st.tuples(st.binary(max_size=8), st.integers(0, 20), st.integers(-1, 20), st.integers(0, 3)), max_size=120
@@ -16,19 +16,24 @@ OFFERS = st.lists(
 
 
 @given(OFFERS, st.integers(1, 5), st.integers(1, 7))
-def test_the_compiled_list_equals_the_plain_one_however_the_input_is_cut(offers, count, cut):
-    compiled, plain = TopKeys(4, count), PlainTopKeys(4, count)
+def test_the_list_is_the_largest_of_each_group_however_the_input_is_cut(offers, count, cut):
+    """Of equally large ones those that came first."""
+    tops = TopKeys(4, count)
 
     for first in range(0, len(offers), cut):
         part = offers[first : first + cut]
         batch = key_batch([(key, size, -1) for key, size, *_ in part], first, [memory for _, _, memory, _ in part])
-        compiled.add(batch, np.array([group for *_, group in part], np.int64))
-    for offset, (key, size, memory, group) in enumerate(offers):
-        batch = key_batch([(key, size, -1)])
-        place = (0, int(batch.slot[0]), int(batch.tag_start[0]), int(batch.tag_length[0]))
-        plain.add(TopKey(group, key, *place, 0, 0, 1, size, -1, -1, -1, offset, memory))
+        tops.add(batch, np.array([group for *_, group in part], np.int64))
 
-    assert compiled.rows() == plain.rows()
+    weighed = [
+        (group, -(memory if memory >= 0 else size), at, key, size)
+        for at, (key, size, memory, group) in enumerate(offers)
+    ]
+    expected = [row for group in range(4) for row in sorted(row for row in weighed if row[0] == group)[:count]]
+    assert [(row.group, row.offset, row.key, row.serialized_bytes) for row in tops.rows()] == [
+        (group, at, key, size) for group, _, at, key, size in expected
+    ]
+    assert all(row.slot == key_slot(row.key) for row in tops.rows())
 
 
 def test_of_equally_large_keys_the_first_stays():

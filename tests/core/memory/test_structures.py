@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.memory.allocators import JEMALLOC, JEMALLOC_16, LIBC, allocated_bytes
 from cluster_core.memory.layouts import layout_of
+from cluster_core.memory.model import MemoryModel
 from cluster_core.memory.skiplists import node_units
 from cluster_core.memory.strings import mstr_bytes, sds_bytes
 from cluster_core.memory.tables import BUCKET_BYTES, UNIT_BITS, bucket_table_units, dict_slots
-from tests.reference.rdb.plain_model import PlainModel
-from tests.reference.rdb.radix import RadixTree, branch_bytes, chain_bytes
+from cluster_core.rdb.grammar import EMBSTR, INT, RAW
+from cluster_core.rdb.memory_sizes import field_size, model_array, string_size
+from cluster_core.rdb.skim_state import STATE_LENGTH
+from cluster_core.rdb.walk_packed import add_to_tree, begin_tree, end_tree
 
 
-def model(server: str, allocator: int) -> PlainModel:
-    layout = layout_of(server)
-    assert layout is not None
-    return PlainModel(layout, allocator)
+class Model:
+    """What a walk takes values of one server and allocator for."""
+
+    def __init__(self, server: str, allocator: int) -> None:
+        layout = layout_of(server)
+        assert layout is not None
+        self._numbers = model_array(MemoryModel(layout, allocator))
+
+    def string_bytes(self, key_length: int, expires: bool, encoding: int, length: int) -> int:
+        return int(string_size(self._numbers, key_length, expires, (INT, EMBSTR, RAW)[encoding], length))
+
+    def field_bytes(self, length: int, value_length: int, expires: bool) -> int:
+        return int(field_size(self._numbers, length, value_length, expires))
+
+    def tree_bytes(self, ids: list[bytes]) -> int:
+        """What a radix tree of *ids* takes, which rise."""
+        state = np.zeros(STATE_LENGTH, np.int64)
+        begin_tree(state)
+        for id_ in ids:
+            add_to_tree(np.frombuffer(id_, np.uint8), 0, state, self._numbers)
+        return int(end_tree(state, self._numbers))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +78,7 @@ def test_an_mstr_carries_its_expiry_before_itself():
 
 def test_redis_strings_are_as_redis_7_0_15_replied():
     """Key ``k``; lengths of the value and MEMORY USAGE, recorded on a build with jemalloc of quantum 16."""
-    redis = model("redis 7.0.15", JEMALLOC_16)
+    redis = Model("redis 7.0.15", JEMALLOC_16)
     embedded = {length: redis.string_bytes(1, False, 1, length) for length in (1, 12, 13, 28, 29, 44)}
     raw = {length: redis.string_bytes(1, False, 2, length) for length in (45, 60, 61, 127, 256, 100_000, 1_000_000)}
 
@@ -68,7 +89,7 @@ def test_redis_strings_are_as_redis_7_0_15_replied():
 
 def test_valkey_strings_are_as_valkey_9_1_2_replied():
     """Keys of ``k``; recorded on a build with glibc's malloc."""
-    valkey = model("valkey 9.1.2", LIBC)
+    valkey = Model("valkey 9.1.2", LIBC)
     embedded = {length: valkey.string_bytes(1, False, 1, length) for length in (1, 8, 9, 24, 25, 100)}
     raw = {length: valkey.string_bytes(1, False, 2, length) for length in (127, 256, 1000, 200_000, 1_000_000)}
 
@@ -80,10 +101,10 @@ def test_valkey_strings_are_as_valkey_9_1_2_replied():
 
 def test_a_value_stays_embedded_where_the_expiry_found_room_behind_it():
     """SET with PXAT sets the expiry afterwards: 124 bytes with 136 allocated take it, whatever the rule for new objects."""
-    valkey = model("valkey 9.1.2", LIBC)
+    valkey = Model("valkey 9.1.2", LIBC)
 
     assert valkey.string_bytes(31, True, 2, 78) == 136
-    assert model("valkey 9.1.2", JEMALLOC).string_bytes(31, True, 2, 78) > 136
+    assert Model("valkey 9.1.2", JEMALLOC).string_bytes(31, True, 2, 78) > 136
 
 
 @pytest.mark.parametrize(
@@ -92,7 +113,7 @@ def test_a_value_stays_embedded_where_the_expiry_found_room_behind_it():
 )
 def test_a_field_of_valkey_9_embeds_what_fits(field: int, value: int, expires: bool, size: int):
     """`entryMemUsage`: up to 128 bytes are one allocation; beyond, the value is a string of its own."""
-    assert model("valkey 9.1.2", LIBC).field_bytes(field, value, expires) == size
+    assert Model("valkey 9.1.2", LIBC).field_bytes(field, value, expires) == size
 
 
 def test_a_dict_doubles_when_full_and_holds_both_tables_for_a_while():
@@ -139,28 +160,22 @@ def test_a_skip_list_node_is_four_thirds_levels_high():
 
 
 def test_a_tree_of_one_id_is_a_chain_and_a_leaf():
-    tree = RadixTree(LIBC)
-    tree.add(bytes(16))
+    """The head of a tree is one more allocation."""
+    redis = Model("redis 7.0.15", LIBC)
 
-    assert tree.finish() == (1, 2, 40 + 40 + 24)
-    assert tree.finish() == (0, 1, 40 + 24)
+    assert redis.tree_bytes([bytes(16)]) == 40 + 40 + 24
+    assert redis.tree_bytes([]) == 40 + 24
 
 
 @given(
     st.sets(st.binary(min_size=16, max_size=16) | st.integers(0, 700).map(lambda n: n.to_bytes(16, "big")), max_size=60)
 )
 def test_a_tree_has_the_nodes_of_the_tree_that_was_built(ids: set[bytes]):
-    tree = RadixTree(JEMALLOC)
-    for id_ in sorted(ids):
-        tree.add(id_)
     nodes: list[int] = []
     _build(sorted(ids), 0, nodes)
+    expected = sum(allocated_bytes(JEMALLOC, size) for size in nodes) + allocated_bytes(JEMALLOC, 32)
 
-    assert tree.finish() == (
-        len(ids),
-        len(nodes),
-        sum(allocated_bytes(JEMALLOC, size) for size in nodes) + allocated_bytes(JEMALLOC, 32),
-    )
+    assert Model("redis 7.0.15", JEMALLOC).tree_bytes(sorted(ids)) == expected
 
 
 def _build(ids: list[bytes], depth: int, nodes: list[int]) -> None:
@@ -172,12 +187,12 @@ def _build(ids: list[bytes], depth: int, nodes: list[int]) -> None:
     while end < 16 and all(id_[end] == ids[0][end] for id_ in ids):
         end += 1
     if end > depth:
-        nodes.append(chain_bytes(end - depth))
+        nodes.append(8 + ((4 + end - depth + 7) & ~7))  # `raxNodeCurrentLength`
     if end == 16:
         nodes.append(16)
         return
     heads = sorted({id_[end] for id_ in ids})
-    nodes.append(branch_bytes(len(heads)))
+    nodes.append(8 * len(heads) + ((4 + len(heads) + 7) & ~7))
     for head in heads:
         _build([id_ for id_ in ids if id_[end] == head], end + 1, nodes)
 

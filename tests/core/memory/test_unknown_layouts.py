@@ -7,54 +7,48 @@ import pytest
 from cluster_core.memory.layouts import nearest_layout
 from cluster_core.memory.model import ESTIMATES, UNMEASURED, MemorySettings
 from tests.builders import rdb_builder as build
-from tests.reference.memory_truth import ESTIMATE, MEMORY
-from tests.reference.rdb.skimming import Row, skim_all
+from tests.builders.rdb_rows import Row, skim_all
 
 VALUES = {name: (kind, value) for name, kind, value, *_ in build.SAMPLES}
 
 
-def rows_of(
-    server: str, *names: str, compiled: bool = True, magic: str = "REDIS0010", bits: int = 64, layout: str = ""
-) -> list[Row]:
+def rows_of(server: str, *names: str, magic: str = "REDIS0010", bits: int = 64, layout: str = "") -> list[Row]:
     family, _, version = server.partition(" ")
     records = [build.key(name, *VALUES[name]) for name in names]
     lead = build.aux(f"{family}-ver", version) + build.aux("redis-bits", bits) if server else b""
     data = build.rdb(lead, build.select(0), *records, magic=magic)
-    rows, _, error = skim_all(data, compiled=compiled, memory=MemorySettings(server=layout))
+    rows, _, error = skim_all(data, memory=MemorySettings(server=layout))
     assert error is None
     return rows
 
 
 def kinds(rows: list[Row]) -> list[str]:
-    return ["none" if row[MEMORY] == UNMEASURED else ESTIMATES[row[ESTIMATE]] for row in rows]
+    return ["none" if row.memory_bytes == UNMEASURED else ESTIMATES[row.estimate] for row in rows]
 
 
-@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize(
     "name", ["module", "zipmap", "linkedlist", "list-ziplist", "zset-1", "hash-ziplist", "quicklist", "stream-1"]
 )
-def test_encodings_that_the_server_no_longer_holds_have_no_size_in_memory(name: str, compiled: bool):
+def test_encodings_that_the_server_no_longer_holds_have_no_size_in_memory(name: str):
     """Redis 7.0 holds no ziplists, and writes other types for sorted sets and streams: these came from elsewhere."""
-    assert kinds(rows_of("redis 7.0.15", name, "hash-listpack", compiled=compiled)) == ["none", "model"]
+    assert kinds(rows_of("redis 7.0.15", name, "hash-listpack")) == ["none", "model"]
 
 
-@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("server", ["", "keydb 6.3.4", "redis df-v1.30.0", "redis ", "redis 8"])
-def test_no_key_of_a_server_that_names_no_version_has_a_size_in_memory(server: str, compiled: bool):
-    assert kinds(rows_of(server, "embstr", "set", "hash-listpack", compiled=compiled)) == ["none"] * 3
+def test_no_key_of_a_server_that_names_no_version_has_a_size_in_memory(server: str):
+    assert kinds(rows_of(server, "embstr", "set", "hash-listpack")) == ["none"] * 3
 
 
-@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize(
     ("server", "nearest"),
     [("redis 8.2.1", "redis-8.0"), ("redis 8.4.0", "redis-8.0"), ("redis 7.1.240", "redis-7.0"), ("valkey 11.0.0", "valkey-9.1")],
 )  # fmt: skip
-def test_an_unknown_version_is_measured_by_the_nearest_and_says_so(server: str, nearest: str, compiled: bool):
+def test_an_unknown_version_is_measured_by_the_nearest_and_says_so(server: str, nearest: str):
     names = ("embstr", "set", "hash-listpack", "raw")
-    rows, named = (rows_of(server, *names, compiled=compiled, layout=layout) for layout in ("", nearest))
+    rows, named = (rows_of(server, *names, layout=layout) for layout in ("", nearest))
 
     assert kinds(rows) == ["nearest"] * 4
-    assert [row[MEMORY] for row in rows] == [row[MEMORY] for row in named]
+    assert [row.memory_bytes for row in rows] == [row.memory_bytes for row in named]
     assert kinds(named) == ["named"] * 4
 
 
@@ -77,10 +71,9 @@ def test_a_layout_that_is_the_writers_own_stays_its_model():
     assert kinds(rows_of("redis 7.0.15", "embstr", layout="redis-7.0")) == ["model"]
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_a_32_bit_server_has_other_layouts(compiled: bool):
-    assert kinds(rows_of("redis 7.0.15", "embstr", "set", compiled=compiled, bits=32)) == ["none"] * 2
-    assert kinds(rows_of("redis 7.0.15", "embstr", "set", compiled=compiled)) == ["model"] * 2
+def test_a_32_bit_server_has_other_layouts():
+    assert kinds(rows_of("redis 7.0.15", "embstr", "set", bits=32)) == ["none"] * 2
+    assert kinds(rows_of("redis 7.0.15", "embstr", "set")) == ["model"] * 2
 
 
 def test_ziplists_are_known_to_redis_6():
@@ -92,4 +85,4 @@ def test_ziplists_are_known_to_redis_6():
 def test_nothing_is_measured_unless_it_is_asked_for():
     rows, _, _ = skim_all(build.rdb(build.key("k", *VALUES["embstr"])))
 
-    assert len(rows[0]) == MEMORY
+    assert rows[0].memory_bytes is None

@@ -19,8 +19,8 @@ from cluster_core.gossip.profile import PROFILES
 from cluster_core.replay.evidence import Endpoint
 from cluster_core.replay.saving import STATE_VERSION, load, save
 from cluster_core.slots.slot_set import SlotSet
+from tests.builders.bus_folding import cut, fold, packet_ends
 from tests.conftest import DATA
-from tests.reference.bus_folding import cut, fold, packet_ends
 
 
 def body_of(*pieces: bytes) -> bytes:

@@ -23,7 +23,7 @@ from slotscope.servers.audit import (
 )
 from slotscope.servers.cluster import Access, Address
 from tests.benches.servers import running_cluster_node, valkey_binary
-from tests.reference.rdb.reader import PlainSkim
+from tests.builders.rdb_rows import sound_rows
 
 pytestmark = pytest.mark.servers
 
@@ -143,10 +143,8 @@ def test_serialized_bytes_are_those_of_a_real_dump() -> None:
             server.call("RPUSH", f"list:{number}", *range(number + 1))
             server.call("HSET", f"hash:{number}", "field", "x" * number, "other", number)
         server.call("SAVE")
-        skim = PlainSkim("dump.rdb")
-        skim.feed((server.directory / "dump.rdb").read_bytes())
-        skim.feed(b"")
-        in_file = sum(row.serialized_bytes for row in skim.rows)
+        rows, _ = sound_rows((server.directory / "dump.rdb").read_bytes())
+        in_file = sum(row.serialized_bytes for row in rows)
         address = Address("127.0.0.1", server.port)
         link = Link(address, Access().connect(address))
         slots = range(16384)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cluster_core.rdb.key_twins import TwinSearch, key_hashes, repeated_hashes
 from cluster_core.rdb.skim import RdbSkimmer
 from tests.builders import rdb_builder as build
-from tests.reference.rdb.skimming import skim_all
+from tests.builders.rdb_rows import skim_all
 
 NAMES = st.lists(st.tuples(st.integers(0, 2), st.binary(min_size=1, max_size=20)), max_size=40)
 

@@ -1,30 +1,40 @@
-"""How tests run a skim over bytes in memory, and what they compare."""
+"""How tests run a skim over bytes in memory, and the rows and facts that they compare."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.rdb.grammar import ENCODINGS, KEY_TYPES
 from cluster_core.rdb.skim import RdbSkimmer
-from tests.reference.rdb.skim import PlainRdbSkimmer
 
-Row = tuple[Any, ...]
+
+class Row(NamedTuple):
+    """One key of a batch: *hash_tag* is None where the whole key is hashed, sizes in memory where they were not measured."""
+
+    db: int
+    key: bytes
+    slot: int
+    hash_tag: bytes | None
+    type: str
+    encoding: str
+    elements: int
+    serialized_bytes: int
+    expire_at_ms: int
+    idle_s: int
+    freq: int
+    offset: int
+    memory_bytes: int | None
+    estimate: int | None
 
 
 def skim_all(
-    data: bytes,
-    pieces: list[int] | None = None,
-    *,
-    start: int = 0,
-    end: int | None = None,
-    compiled: bool = True,
-    **options: Any,
+    data: bytes, pieces: list[int] | None = None, *, start: int = 0, end: int | None = None, **options: Any
 ) -> tuple[list[Row], RdbSkimmer, DecodeError | None]:
     """Return (rows, skimmer, error) of *data*, fed in *pieces* of those sizes in turn (0: all there is room for)."""
-    skimmer = (RdbSkimmer if compiled else PlainRdbSkimmer)("test.rdb", start=start, end=end, **options)
+    skimmer = RdbSkimmer("test.rdb", start=start, end=end, **options)
     rows: list[Row] = []
     at = start
     turn = 0
@@ -48,13 +58,16 @@ def skim_all(
             room[:count] = data[at : at + count]
             at += count
             skimmer.filled(count)
-    except DecodeError as error:
-        return (
-            rows,
-            skimmer,
-            error.with_traceback(None),
-        )  # whose frames would keep the buffers until all garbage is collected
+    except DecodeError as error:  # without its frames, which would keep the buffers
+        return rows, skimmer, error.with_traceback(None)
     return rows, skimmer, None
+
+
+def sound_rows(data: bytes) -> tuple[list[Row], RdbSkimmer]:
+    """Return the rows and the skimmer of a dump that can be read to its end."""
+    rows, skimmer, error = skim_all(data)
+    assert error is None
+    return rows, skimmer
 
 
 def batches_of(skimmer: RdbSkimmer, dump: bytes) -> Iterator[KeyBatch]:
@@ -70,13 +83,13 @@ def batches_of(skimmer: RdbSkimmer, dump: bytes) -> Iterator[KeyBatch]:
 
 
 def rows_of(batch: Any) -> list[Row]:
-    """Return the rows of a batch as tuples in the order of `tests.reference.rdb.reader.KeyRow`, sizes in memory if measured."""
+    """Return the rows of a batch."""
     rows = []
     for index in range(len(batch)):
         key = batch.key(index)
         first, size = int(batch.tag_start[index]), int(batch.tag_length[index])
         rows.append(
-            (
+            Row(
                 int(batch.db[index]),
                 key,
                 int(batch.slot[index]),
@@ -89,7 +102,11 @@ def rows_of(batch: Any) -> list[Row]:
                 int(batch.idle_s[index]),
                 int(batch.freq[index]),
                 int(batch.offset[index]),
-                *(() if batch.memory_bytes is None else (int(batch.memory_bytes[index]), int(batch.estimate[index]))),
+                *(
+                    (None, None)
+                    if batch.memory_bytes is None
+                    else (int(batch.memory_bytes[index]), int(batch.estimate[index]))
+                ),
             )
         )
     return rows
@@ -97,6 +114,8 @@ def rows_of(batch: Any) -> list[Row]:
 
 def facts_of(skimmer: RdbSkimmer) -> dict[str, Any]:
     """Return what a skimmer knows besides its rows."""
+    declared = (skimmer.declared_slot_keys, skimmer.declared_slot_expires)
+    slot_keys, slot_expires = ({at: n for at, n in enumerate(counts.tolist()) if n != -1} for counts in declared)
     return {
         "done": skimmer.done,
         "keys": skimmer.keys,
@@ -104,8 +123,8 @@ def facts_of(skimmer: RdbSkimmer) -> dict[str, Any]:
         "databases": skimmer.databases,
         "functions": skimmer.function_count,
         "module_aux": skimmer.module_aux_count,
-        "slot_keys": skimmer.declared_slot_keys.tolist(),
-        "slot_expires": skimmer.declared_slot_expires.tolist(),
+        "slot_keys": slot_keys,
+        "slot_expires": slot_expires,
         "stored_crc": skimmer.stored_crc,
         "crc_ok": skimmer.crc_ok,
         "trailing": skimmer.trailing_bytes,

@@ -36,9 +36,9 @@ from cluster_core.rdb.values import (
     decode_record,
 )
 from tests.builders import rdb_builder as build
+from tests.builders.rdb_rows import batches_of
 from tests.conftest import DATA
 from tests.examples import examples
-from tests.reference.rdb.skimming import batches_of
 
 ZOO = DATA / "redis-7.0" / "dump.rdb"
 FIELD_EXPIRY_MS = 4_102_444_800_000

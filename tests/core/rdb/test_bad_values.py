@@ -14,7 +14,7 @@ from cluster_core.rdb.head import RdbHead
 from cluster_core.rdb.skim import records_between
 from cluster_core.rdb.values import Record, StreamValue, decode_record
 from tests.builders import rdb_builder as build
-from tests.reference.rdb.digest import REDIS_74, value_digest
+from tests.builders.debug_digest import REDIS_74, value_digest
 
 RECORDS = [
     *((build.key(name, kind, value, expire_ms=5, freq=7), "REDIS") for name, kind, value, *_ in build.SAMPLES if len(value) < 400),

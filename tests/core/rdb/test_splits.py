@@ -14,7 +14,7 @@ from cluster_core.rdb.head import SplitError
 from cluster_core.rdb.splits import find_record_splits, find_splits
 from cluster_core.slots.key_slot import key_slot
 from tests.builders import rdb_builder as build
-from tests.reference.rdb.skimming import skim_all
+from tests.builders.rdb_rows import skim_all
 
 VALUE = build.string("v" * 4000)
 
@@ -39,19 +39,17 @@ DIALECTS = pytest.mark.parametrize(
     ("magic", "info"),
     [("VALKEY080", build.slot_info_aux), ("REDIS0011", build.slot_info_aux), ("REDIS0012", build.slot_info)],
 )
-TWINS = pytest.mark.parametrize("compiled", [True, False])
 
 
 @DIALECTS
-@TWINS
-def test_ranges_between_cuts_hold_every_key_once(magic: str, info, compiled: bool):
+def test_ranges_between_cuts_hold_every_key_once(magic: str, info):
     data = build.rdb(build.select(0), build.resize(300, 0), *slotted(info), magic=magic)
 
     cuts = find_splits(reader(data), len(data), 4)
     whole, skimmer, _ = skim_all(data)
     bounds = [0, *cuts, None]
     parts = [
-        skim_all(data, start=start or 0, end=end, head=skimmer.head if start else None, compiled=compiled)
+        skim_all(data, start=start or 0, end=end, head=skimmer.head if start else None)
         for start, end in pairwise(bounds)
     ]
 
@@ -66,15 +64,14 @@ def test_ranges_between_cuts_hold_every_key_once(magic: str, info, compiled: boo
 
 
 @DIALECTS
-@TWINS
-def test_a_value_that_imitates_whole_slots_is_found_out_by_the_range_before_it(magic: str, info, compiled: bool):
+def test_a_value_that_imitates_whole_slots_is_found_out_by_the_range_before_it(magic: str, info):
     """No proof withstands a user who stores a piece of a dump; the reader of a range must land on its end."""
     imitation = b"".join(slotted(info))
     records = [info(key_slot(b"k"), 1), build.key("k", 0, build.string(imitation))]
     data = build.rdb(build.select(0), *records, magic=magic)
 
     cuts = find_splits(reader(data), len(data), 2)
-    rows, _, error = skim_all(data, end=cuts[0], compiled=compiled)
+    rows, _, error = skim_all(data, end=cuts[0])
 
     assert rows == []
     assert isinstance(error, SplitError)
@@ -109,12 +106,11 @@ def plain(*, keys: int = 2400, dbs: int = 1) -> bytes:
 PLAIN = plain()
 
 
-@TWINS
-def test_ranges_of_a_dump_without_slots_hold_every_key_once(compiled: bool):
+def test_ranges_of_a_dump_without_slots_hold_every_key_once():
     cuts = find_record_splits(reader(PLAIN), len(PLAIN), 3)
     whole, skimmer, _ = skim_all(PLAIN)
     parts = [
-        skim_all(PLAIN, start=start or 0, end=end, head=skimmer.head if start else None, compiled=compiled)
+        skim_all(PLAIN, start=start or 0, end=end, head=skimmer.head if start else None)
         for start, end in pairwise([0, *cuts, None])
     ]
 

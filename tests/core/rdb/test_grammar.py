@@ -25,7 +25,7 @@ from cluster_core.rdb.grammar import (
 )
 from cluster_core.rdb.values import decode_value
 from tests.builders import rdb_builder as build
-from tests.reference.rdb.skimming import skim_all
+from tests.builders.rdb_rows import skim_all
 
 LATER = "REDIS0015"
 GOLDEN: dict[tuple[str, int], tuple[bytes, str, str, int]] = {
@@ -48,16 +48,13 @@ def home(row: ValueType) -> tuple[str, int, str]:
     return ("VALKEY", row.valkey, "VALKEY080") if row.redis == NO_NUMBER else ("REDIS", row.redis, LATER)
 
 
-@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("row", READ, ids=lambda row: row.name)
-def test_every_type_has_a_golden_value_that_the_skim_and_the_plain_reader_tell_alike(row: ValueType, compiled: bool):
+def test_every_type_has_a_golden_value_that_the_skim_and_the_plain_reader_tell_alike(row: ValueType):
     dialect, number, magic = home(row)
     value, kind, encoding, elements = GOLDEN[dialect, number]
     templates = build.LATER_TEMPLATES if magic == LATER else b""
 
-    rows, _, error = skim_all(
-        build.rdb(build.select(0), templates, build.key("k", number, value), magic=magic), compiled=compiled
-    )
+    rows, _, error = skim_all(build.rdb(build.select(0), templates, build.key("k", number, value), magic=magic))
 
     assert error is None
     assert [(found[4], found[5], found[6]) for found in rows] == [(kind, encoding, elements)]
@@ -121,13 +118,12 @@ def test_a_number_of_a_dialect_belongs_to_one_row():
         assert len(set(numbers)) == len(numbers) > 20
 
 
-@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize(("dialect", "magic"), [("REDIS", LATER), ("REDIS", "REDIS0011"), ("VALKEY", "VALKEY080")])
-def test_every_byte_that_begins_nothing_is_named_by_the_one_rule(dialect: str, magic: str, compiled: bool):
+def test_every_byte_that_begins_nothing_is_named_by_the_one_rule(dialect: str, magic: str):
     begins = grammar_of(dialect, int(magic[-2:])).begins
     unknown = [byte for byte in range(256) if begins[byte] == B_UNKNOWN]
     for byte in unknown:
-        _, _, error = skim_all(build.rdb(bytes((byte,)) + length_bytes(0), magic=magic), compiled=compiled)
+        _, _, error = skim_all(build.rdb(bytes((byte,)) + length_bytes(0), magic=magic))
 
         assert error is not None
         assert error.reason == faults.describe(faults.unknown(byte), byte, int(dialect == "VALKEY"))

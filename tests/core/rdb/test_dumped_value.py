@@ -6,7 +6,7 @@ from cluster_core.rdb.encoding import Target
 from cluster_core.rdb.skim import RdbSkimmer
 from cluster_core.rdb.values import decode_record
 from cluster_core.rdb.writer import RdbWriter, target_of_dump
-from tests.reference.rdb.skimming import batches_of
+from tests.builders.rdb_rows import batches_of
 
 DUMPED = b"\x00\x05hello"
 

@@ -12,23 +12,21 @@ import pytest
 
 from cluster_core.rdb.crc64 import crc64
 from cluster_core.rdb.encoding import printf_score
-from cluster_core.rdb.grammar import grammar_of
 from cluster_core.rdb.head import RdbHead
-from cluster_core.rdb.values import Field, ModuleValue, Record, decode_record, string_end
+from cluster_core.rdb.values import Field, ModuleValue, Record, _attributes, decode_record, string_end
 from tests.benches.servers import redis_binary, running, valkey_binary
-from tests.builders.rdb_writing import read_rows
-from tests.conftest import DATA
-from tests.reference.rdb.digest import (
+from tests.builders.debug_digest import (
     REDIS_70,
     REDIS_72,
     REDIS_74,
     DigestRules,
     KeyspaceDigest,
+    fpconv_score,
     rules_of,
     value_digest,
 )
-from tests.reference.rdb.reader import _attributes
-from tests.reference.rdb.score_text import fpconv_score
+from tests.builders.rdb_writing import read_rows
+from tests.conftest import DATA
 
 pytestmark = pytest.mark.servers
 
@@ -61,7 +59,7 @@ def test_the_bytes_of_every_recorded_value_are_those_of_its_dump(server):
     assert keys
     for key in keys:
         record = base64.b64decode(key["record"])
-        at = _attributes(record, 0, grammar_of("REDIS").begins)[0]
+        at = _attributes(record)[0]
         payload = record[at : at + 1] + record[string_end(record, at + 1) :] + key["version"].to_bytes(2, "little")
         payload += crc64(payload).to_bytes(8, "little")
         assert sha1(payload, usedforsecurity=False).hexdigest() == key["dump_sha1"]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from cluster_core.memory.model import ESTIMATES, MemorySettings
 from tests.benches.servers import Server
 from tests.builders.memory_workload import commands
-from tests.reference.rdb.skimming import Row, skim_all
+from tests.builders.rdb_rows import Row, skim_all
 
 KEY, SLOT, TYPE, ENCODING, MEMORY, ESTIMATE = 1, 2, 4, 5, 12, 13
 
@@ -30,9 +30,12 @@ def errors_of(estimated: Iterable[tuple[int, int]]) -> Errors:
     return Errors(abs(total), apart[len(apart) // 2], apart[len(apart) * 9 // 10], apart[-1])
 
 
-def measured(dump: bytes, settings: MemorySettings, *, compiled: bool = True) -> list[Row]:
+def measured(
+    dump: bytes,
+    settings: MemorySettings,
+) -> list[Row]:
     """Return the rows of a dump with their sizes in memory."""
-    rows, _, error = skim_all(dump, compiled=compiled, memory=settings)
+    rows, _, error = skim_all(dump, memory=settings)
     assert error is None
     assert all(ESTIMATES[row[ESTIMATE]] == "model" for row in rows)
     return rows

@@ -11,9 +11,9 @@ from cluster_core.rdb.skim import RdbSkimmer
 from cluster_core.rdb.value_columns import VALUE_FIELDS, ValueColumns, value_type
 from cluster_core.rdb.values import Field, decode_record
 from tests.builders import rdb_builder as build
+from tests.builders.rdb_rows import batches_of
 from tests.conftest import DATA
-from tests.core.kernels.test_value_writing import OTHERS
-from tests.reference.rdb.skimming import batches_of
+from tests.core.rdb.test_value_writing import OTHERS
 
 ZOO = (DATA / "redis-7.0" / "dump.rdb").read_bytes()
 

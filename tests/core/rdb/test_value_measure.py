@@ -16,8 +16,8 @@ from cluster_core.rdb.grammar import STREAM
 from cluster_core.rdb.measure import ValueMeasure
 from cluster_core.rdb.skim import RdbSkimmer
 from tests.builders import rdb_builder as build
+from tests.builders.rdb_rows import batches_of
 from tests.conftest import DATA
-from tests.reference.rdb.skimming import batches_of
 
 LOADED = MemorySettings(loaded=True)
 

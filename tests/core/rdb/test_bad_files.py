@@ -8,13 +8,11 @@ import pytest
 
 from cluster_core.errors import DecodeError, TruncatedError
 from tests.builders import rdb_builder as build
-from tests.reference.rdb.skimming import skim_all
+from tests.builders.rdb_rows import skim_all
 
 EXABYTES = b"\x81" + (1 << 62).to_bytes(8, "big")
 NEGATIVE = b"\x81" + b"\xff" * 8
 LISTPACK = build.listpack([b"a", b"b"])
-
-pytestmark = pytest.mark.parametrize("compiled", [True, False])
 
 
 @pytest.mark.parametrize(
@@ -34,8 +32,8 @@ pytestmark = pytest.mark.parametrize("compiled", [True, False])
         (b"REDIS0000\xff", r"RDB version 0 is older than any that exists \(1\)"),
     ],
 )
-def test_what_is_no_rdb_is_named(data: bytes, reason: str, compiled: bool):
-    _, _, error = skim_all(data, compiled=compiled)
+def test_what_is_no_rdb_is_named(data: bytes, reason: str):
+    _, _, error = skim_all(data)
 
     assert isinstance(error, DecodeError)
     with pytest.raises(DecodeError, match=reason):
@@ -95,30 +93,30 @@ def record(kind: int, value: bytes) -> bytes:
         (build.aux("x" * 5000, "v"), "an aux field's name of 5000 bytes", 10),
     ],
 )
-def test_a_lie_is_named_with_its_offset(records: bytes, reason: str, offset: int, compiled: bool):
-    _, _, error = skim_all(build.rdb(records, bytes(40), magic="REDIS0012"), compiled=compiled)
+def test_a_lie_is_named_with_its_offset(records: bytes, reason: str, offset: int):
+    _, _, error = skim_all(build.rdb(records, bytes(40), magic="REDIS0012"))
 
     assert error is not None
     assert error.offset == offset
     assert reason in error.reason
 
 
-def test_a_wrong_crc_is_an_error_at_its_place_with_both_values(compiled: bool):
+def test_a_wrong_crc_is_an_error_at_its_place_with_both_values():
     data = build.rdb(build.key("k", 0, build.string("v")))
     bad = data[:-8] + b"\x01" * 8
 
-    rows, skimmer, error = skim_all(bad, compiled=compiled)
+    rows, skimmer, error = skim_all(bad)
 
     assert len(rows) == 1
     assert skimmer.crc_ok is False
     assert error is not None
     assert error.offset == len(data) - 8
     assert error.reason == f"CRC64 is {skimmer.crc:016x}, but the file says 0101010101010101"
-    assert skim_all(bad, check_crc=False, compiled=compiled)[2] is None
+    assert skim_all(bad, check_crc=False)[2] is None
 
 
-def test_a_crc_of_zero_says_that_there_is_none(compiled: bool):
-    _, skimmer, error = skim_all(build.rdb(build.key("k", 0, build.string("v")), checksum=False), compiled=compiled)
+def test_a_crc_of_zero_says_that_there_is_none():
+    _, skimmer, error = skim_all(build.rdb(build.key("k", 0, build.string("v")), checksum=False))
 
     assert error is None
     assert skimmer.stored_crc == 0
@@ -126,12 +124,12 @@ def test_a_crc_of_zero_says_that_there_is_none(compiled: bool):
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
-def test_versions_before_five_have_no_crc(version: int, compiled: bool):
+def test_versions_before_five_have_no_crc(version: int):
     """`rdbLoadRioWithLoadingCtx`: the checksum came with version 5."""
     records = [build.key("k", 0, build.string("v"), expire_s=1_700_000_000), build.key("i", 0, build.integer(-12))]
     data = build.rdb(build.select(0), *records, magic=f"REDIS000{version}")
 
-    rows, skimmer, error = skim_all(data, compiled=compiled)
+    rows, skimmer, error = skim_all(data)
 
     assert error is None
     assert [(row[1], row[5], row[6], row[8]) for row in rows] == [
@@ -140,22 +138,22 @@ def test_versions_before_five_have_no_crc(version: int, compiled: bool):
     ]
     assert skimmer.done
     assert (skimmer.stored_crc, skimmer.crc_ok, skimmer.trailing_bytes) == (None, None, 0)
-    assert skim_all(data + b"tail", compiled=compiled)[1].trailing_bytes == 4
-    assert isinstance(skim_all(data[:-1], compiled=compiled)[2], TruncatedError)
+    assert skim_all(data + b"tail")[1].trailing_bytes == 4
+    assert isinstance(skim_all(data[:-1])[2], TruncatedError)
 
 
-def test_bytes_after_the_end_are_counted(compiled: bool):
-    _, skimmer, error = skim_all(build.rdb() + bytes(3_000_000), compiled=compiled)
+def test_bytes_after_the_end_are_counted():
+    _, skimmer, error = skim_all(build.rdb() + bytes(3_000_000))
 
     assert error is None
     assert skimmer.trailing_bytes == 3_000_000
 
 
 @pytest.mark.parametrize("missing", [1, 8, 9])
-def test_a_file_without_its_end_is_truncated(missing: int, compiled: bool):
+def test_a_file_without_its_end_is_truncated(missing: int):
     data = build.rdb(build.key("k", 0, build.string("v")))[:-missing]
 
-    error = skim_all(data, compiled=compiled)[2]
+    error = skim_all(data)[2]
 
     assert isinstance(error, TruncatedError)
     assert error.offset == len(data)
@@ -164,7 +162,7 @@ def test_a_file_without_its_end_is_truncated(missing: int, compiled: bool):
 @pytest.mark.parametrize(
     "claim", [EXABYTES, NEGATIVE, build.length(1 << 39)], ids=["exabytes", "negative", "terabytes"]
 )
-def test_no_claim_makes_the_reader_take_memory(claim: bytes, compiled: bool):
+def test_no_claim_makes_the_reader_take_memory(claim: bytes):
     lies = [
         record(0, claim),
         record(0, b"\xc3" + build.length(9) + claim),
@@ -188,7 +186,7 @@ def test_no_claim_makes_the_reader_take_memory(claim: bytes, compiled: bool):
         data = build.rdb(lie, bytes(40), magic="REDIS0012")
         tracemalloc.start()
         try:
-            error = skim_all(data, batch_keys=64, compiled=compiled)[2]
+            error = skim_all(data, batch_keys=64)[2]
             peak_bytes = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
