@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.data import DATA
 from cluster_core.wire.bus import Gossip, GossipEntry, Header, Message, MessageType, encode_message, sized
-from cluster_core.wire.bus_extensions import shard_id_extension
+from cluster_core.wire.bus_message import shard_id_extension
 from cluster_core.wire.tcp_stream import ACK, SYN
 
 NODES = 30

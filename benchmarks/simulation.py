@@ -12,7 +12,7 @@ from benchmarks.figure import log_plot
 from benchmarks.options import Options
 from benchmarks.result import Bar, Cell, Result, Table
 from cluster_core.gossip.profile import REDIS_7_0, VALKEY_9_1, Profile
-from cluster_core.node.settings import NodeSettings
+from cluster_core.node.state import NodeSettings
 from cluster_core.sim.experiment.runs import Trial, run_trial
 from cluster_core.sim.layouts import Layout, places_of
 from cluster_core.sim.scenario.stage import Stage

@@ -17,7 +17,7 @@ from typing import Any
 
 from cluster_core import rules
 from cluster_core.door import read_stub
-from cluster_core.sentinel.failover_states import TRANSITIONS
+from cluster_core.sentinel.instance import TRANSITIONS
 from jobs.main import ABOUT, COMMANDS
 from slotscope.runtime import cli, failure
 from slotscope.sql.reference import as_markdown as tables_as_markdown

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.capture.bus_capture import CapturedGap, CapturedMessage, CapturedUnknown, ConnectionEvent, Row
-from cluster_core.formats.capture.bus_filter import RowFilter
-from cluster_core.formats.capture.bus_lines import row_to_line
+from cluster_core.formats.capture.bus_lines import RowFilter, row_to_line
 from cluster_core.formats.capture.packet import CaptureProblem
 from cluster_core.instants import time_ns
 from cluster_core.wire.bus_message import TYPE_NAMES

@@ -13,7 +13,7 @@ from slotscope.runtime.errors import InputError
 
 if TYPE_CHECKING:
     from cluster_core.gossip.profile import Profile
-    from cluster_core.node.settings import NodeSettings
+    from cluster_core.node.state import NodeSettings
     from slotscope.live.driver import Place
     from slotscope.live.member import Member
     from slotscope.servers.node_link import Access, Address
@@ -45,7 +45,7 @@ def command(request: Request = Request()) -> None:
     ):
         raise InputError("--node-timeout is 100 ms to a day, --duration more than 0 s")
     from cluster_core.gossip.profile import PROFILES
-    from cluster_core.node.settings import NodeSettings
+    from cluster_core.node.state import NodeSettings
     from slotscope.live.foreground import place_at
     from slotscope.servers.cluster import parse_address
     from slotscope.servers.node_link import Access

@@ -12,7 +12,7 @@ from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 
 if TYPE_CHECKING:
-    from cluster_core.sentinel.settings import SentinelSettings
+    from cluster_core.sentinel.state import SentinelSettings
     from slotscope.live.driver import Place
     from slotscope.live.sentinel_member import SentinelMember
 
@@ -27,7 +27,7 @@ def command(request: Request = Request()) -> None:
     its port can order a failover, so it binds to loopback unless told otherwise. Ctrl-C ends it when a failover that it leads
     is over; a second one at once. Other sentinels still count it then, for their majority, until they are reset.
     """
-    from cluster_core.sentinel.settings import SentinelSettings
+    from cluster_core.sentinel.state import SentinelSettings
     from slotscope.live.foreground import place_at
     from slotscope.live.sentinel_member import SentinelMember
 

@@ -12,7 +12,7 @@ from slotscope.runtime.errors import InputError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from cluster_core.sim.experiment.grid import Grid
+    from cluster_core.sim.experiment.runs import Grid
     from slotscope.pipelines.simulation_start import Start
     from slotscope.reports.simulation.report import SimulationReport
 
@@ -24,8 +24,7 @@ def run(
     spark: SparkSession, grid: Grid, *, root: str, snapshot: str = "simulation", start: Start | None = None
 ) -> SimulationReport:
     """Run *grid*, write the tables of *snapshot*, and return what they say; raises InputError for what cannot be."""
-    from cluster_core.sim.experiment.grid import check_grid
-    from cluster_core.sim.experiment.runs import TrialError
+    from cluster_core.sim.experiment.runs import TrialError, check_grid
     from cluster_core.sim.layouts import LayoutError
     from slotscope.pipelines.simulation import run_grid, write_runs
     from slotscope.pipelines.simulation_start import check_hits, starting_places

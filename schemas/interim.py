@@ -202,7 +202,7 @@ PARTIAL = pa.schema(
         pa.field("amounts", several(LONG)),
     ]
 )
-"""*amounts* are those of `cluster_core.kernels.keys.use.USES`; *number* is a prefix's depth, a time-to-live bucket, or the keys that a slot's own record in the dump declares."""
+"""*amounts* are those of `cluster_core.kernels.keys.slot_tally.USES`; *number* is a prefix's depth, a time-to-live bucket, or the keys that a slot's own record in the dump declares."""
 
 ADVICE_PARTIAL = pa.schema(
     [

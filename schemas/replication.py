@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from cluster_core.replication.table_rows import LinkRow, OffsetRow, ResyncRow
+from cluster_core.replication.rows import LinkRow, OffsetRow, ResyncRow
 from schemas.table import (
     BYTES,
     FLAG,

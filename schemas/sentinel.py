@@ -5,7 +5,7 @@ Times have two columns, as in `schemas.history`.
 
 from __future__ import annotations
 
-from cluster_core.sentinel_history.table_rows import SentinelEventRow, SentinelViewRow, SentinelVoteRow
+from cluster_core.sentinel_history.rows import SentinelEventRow, SentinelViewRow, SentinelVoteRow
 from schemas.table import fields_of, snapshot_table
 
 SENTINEL_VIEWS = snapshot_table(

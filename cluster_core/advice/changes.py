@@ -7,13 +7,125 @@ out anew it claims nothing; an allocator, which rounds names and texts otherwise
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
-from cluster_core.advice.compression import TextSums, estimate
 from cluster_core.advice.conditions import condition_subject
-from cluster_core.advice.curves import LIST_SETTING, SETTINGS, Point
+
+SAMPLED_MIN = 30
+"""Of fewer values than this, others being there, nothing is said."""
+VALUE_BYTES_MAX = 1 << 16
+"""Of a larger value the beginning is compressed, and the rest taken for the same; none of them is left to chance."""
+ERRORS_95 = 1.96
+"""Standard errors to either side within which the truth is in 95 of 100 samples."""
+UNIT_BITS = 4
+"""Squares are of units of 16 bytes, so that their sums stay within 64 bits."""
+
+
+class TextSums(NamedTuple):
+    """Of values that are worth compressing: how many, and bytes in memory.  Of those that were compressed: how many, and weighted by how many each
+    stands for, bytes in memory and what they save; squares and products of both, in units, weighted by what their variances weigh.
+    """
+
+    texts: int = 0
+    text_bytes: int = 0
+    sampled: int = 0
+    sampled_bytes: int = 0
+    saved_bytes: int = 0
+    saved_squares: int = 0
+    products: int = 0
+    bytes_squares: int = 0
+
+
+class Estimate(NamedTuple):
+    """What compression saves of all texts, and half the range that holds the truth in 95 of 100 samples."""
+
+    saved_bytes: int
+    error_bytes: int
+
+
+def estimate(sums: TextSums) -> Estimate | None:
+    """Return what compressing all texts saves, by the share that the compressed ones save; None where they are too few to say."""
+    if not sums.sampled_bytes or sums.sampled < min(SAMPLED_MIN, sums.texts):
+        return None
+    share = sums.saved_bytes / sums.sampled_bytes
+    scale = sums.text_bytes / sums.sampled_bytes
+    squares = sums.saved_squares - 2 * share * sums.products + share**2 * sums.bytes_squares
+    error = ERRORS_95 * scale * math.sqrt(max(squares, 0)) * (1 << UNIT_BITS)
+    return Estimate(round(share * sums.text_bytes), math.ceil(error))
+
+
+KNEE_SHARE = 0.8
+"""The recommended limit is the first that brings this share of what the largest brings."""
+
+
+class Setting(NamedTuple):
+    """A limit of packed values: its name in the configuration, of which type, its usual value, the values that are tried, whether it counts
+    entries (else bytes of the longest), and whether its sets are of integers only."""
+
+    name: str
+    type: str
+    usual: int
+    tried: tuple[int, ...]
+    by_entries: bool
+    integers: bool = False
+
+
+_ENTRIES = (128, 256, 512, 1024, 2048, 4096)
+_BYTES = (64, 128, 256, 512, 1024)
+SETTINGS = (
+    Setting("hash-max-listpack-entries", "hash", 512, _ENTRIES, True),
+    Setting("hash-max-listpack-value", "hash", 64, _BYTES, False),
+    Setting("zset-max-listpack-entries", "zset", 128, _ENTRIES, True),
+    Setting("zset-max-listpack-value", "zset", 64, _BYTES, False),
+    Setting("set-max-listpack-entries", "set", 128, _ENTRIES, True),
+    Setting("set-max-listpack-value", "set", 64, _BYTES, False),
+    Setting("set-max-intset-entries", "set", 512, (512, 1024, 2048, 4096, 8192), True, integers=True),
+)
+LIST_SETTING = "list-max-listpack-size"
+LIST_SIZES = {-3: 16_384, -4: 32_768, -5: 65_536}
+"""Its values, and the bytes of a node that each allows; -2, 8,192 bytes, is usual."""
+
+
+class Step(NamedTuple):
+    """What becomes packed at a value of a setting, beside the value before it: keys, bytes that they save, the most elements of one of them."""
+
+    value: int
+    keys: int
+    saved_bytes: int
+    walked_max: int
+
+
+class Point(NamedTuple):
+    """A setting at *value*: all that is packed then and is not now; *walked_max* elements must be walked to find one, at most."""
+
+    setting: str
+    value: int
+    keys: int
+    saved_bytes: int
+    walked_max: int
+    is_knee: bool
+
+
+def curve(setting: str, steps: Sequence[Step]) -> list[Point]:
+    """Return the running sums of *steps*, in rising order of their values, the knee marked where anything is saved."""
+    points: list[Point] = []
+    keys = saved = walked = 0
+    for step in steps:
+        keys, saved, walked = keys + step.keys, saved + step.saved_bytes, max(walked, step.walked_max)
+        points.append(Point(setting, step.value, keys, saved, walked, False))
+    return marked(points)
+
+
+def marked(points: Sequence[Point]) -> list[Point]:
+    """Return *points* with the knee marked, where anything is saved: the first that brings `KNEE_SHARE` of the most."""
+    most = max((point.saved_bytes for point in points), default=0)
+    knee = next((at for at, point in enumerate(points) if most > 0 and point.saved_bytes >= KNEE_SHARE * most), None)
+    return [point._replace(is_knee=at == knee) for at, point in enumerate(points)]
+
 
 BUCKET_KEYS = 100
 PREFIXES_MAX = 10

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cluster_core.memory.allocators import ALLOCATORS
 from cluster_core.memory.layouts import layout_named
 from cluster_core.memory.model import MemoryModel
+from cluster_core.memory.structures import ALLOCATORS
 
 SERVERS = ("redis-6.2", "redis-7.0", "redis-7.2", "redis-8.0", "valkey-8.0", "valkey-8.1", "valkey-9.0", "valkey-9.1")
 """Layouts that are compared."""

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-from cluster_core.routing.command_table import TABLES, CommandInfo, KeySpec, table_of
-from cluster_core.routing.key_positions import NOT_KEY, key_positions
+from cluster_core.routing.key_positions import NOT_KEY, TABLES, CommandInfo, KeySpec, key_positions, table_of
 
 NO_KEYS, BY_RANGE, BY_NUMBER = range(3)
 """How a `Rule` finds keys."""

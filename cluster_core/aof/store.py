@@ -108,7 +108,7 @@ def count_of(entry: Entry) -> int:
 class Store:
     """All databases; *db* is the selected one, *command* the name of the current command.
 
-    With *keeps_values* all words are kept, so that `cluster_core.aof.records` can tell them.
+    With *keeps_values* all words are kept, so that `cluster_core.aof.keyspace` can tell them.
     """
 
     def __init__(self, *, keeps_values: bool = False) -> None:

@@ -23,7 +23,7 @@ from cluster_core.errors import DecodeError
 from cluster_core.instants import time_ns
 from cluster_core.topology.node import Topology
 from cluster_core.topology.nodes_text import NODE_ID, read_nodes
-from cluster_core.wire.info_reply import read_info
+from cluster_core.wire.resp import read_info
 
 LINE_BYTES_MAX: Final = 16 << 20
 """A cluster of ten thousand nodes needs a tenth of it."""

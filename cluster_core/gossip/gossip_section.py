@@ -13,7 +13,7 @@ from cluster_core.gossip.profile import ShardIds
 from cluster_core.gossip.roles import learn_shard_id
 from cluster_core.gossip.view import Peer, View
 from cluster_core.wire.bus import Gossip, GossipEntry
-from cluster_core.wire.bus_extensions import (
+from cluster_core.wire.bus_message import (
     CLIENT_IPV4,
     CLIENT_IPV6,
     FORGOTTEN_NODE,

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from cluster_core.gossip.flags import LIGHT_HEADERS, MY_PRIMARY_FAIL
 from cluster_core.gossip.profile import PROFILES, ExtensionFlag, ExtensionReaders, Profile, ShardIds
 from cluster_core.wire.bus import GOSSIP_TYPES, Gossip, Header, Message, MessageFlag, MessageType
-from cluster_core.wire.bus_extensions import CLIENT_IPV4, CLIENT_IPV6, HOSTNAME, SHARD_ID
+from cluster_core.wire.bus_message import CLIENT_IPV4, CLIENT_IPV6, HOSTNAME, SHARD_ID
 
 PUBLISHSHARD: Final = int(MessageType.PUBLISHSHARD)
 EXT_DATA: Final = int(MessageFlag.EXT_DATA)

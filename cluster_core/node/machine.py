@@ -23,21 +23,22 @@ from cluster_core.node.commands.slots import take_over
 from cluster_core.node.config_file import SavedConfig, config_text, load_config
 from cluster_core.node.cron import run_cron, run_replica_cron
 from cluster_core.node.events import Deliver, Effect, Event, SaveConfig
-from cluster_core.node.keyspace import Keyspace, NoKeys
 from cluster_core.node.links import answer_late_meet, close_link, link_lost, link_opened, link_refused
 from cluster_core.node.pings import broadcast_pong, build_ping
+from cluster_core.node.promotion import check_offset
 from cluster_core.node.reactions import react
-from cluster_core.node.settings import NodeSettings
 from cluster_core.node.state import (
     TODO_FAILOVER,
     TODO_FSYNC,
     TODO_MANUAL,
     TODO_PONG,
     TODO_SAVE,
+    Keyspace,
+    NodeSettings,
     NodeState,
+    NoKeys,
     random_id,
 )
-from cluster_core.node.switchover import check_offset
 from cluster_core.wire.bus import Message, MessageType, Publish
 
 if TYPE_CHECKING:

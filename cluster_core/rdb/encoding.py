@@ -1,4 +1,8 @@
-"""Values as the bytes of an RDB file of a given dialect and version: the inverse of `values`."""
+"""Values as the bytes of an RDB file of a given dialect and version: the inverse of `values`.
+
+Small values are packed as a server packs them; larger ones, and all with `PLAIN`, are written element by element.  A server
+chooses its own encoding when it loads either.
+"""
 
 from __future__ import annotations
 

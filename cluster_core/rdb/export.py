@@ -1,4 +1,7 @@
-"""Chosen keys of a dump as bytes of a format: JSON, CSV or commands for a server's release."""
+"""Chosen keys of a dump as bytes of a format: JSON, CSV or commands for a server's release.
+
+The work is done by `cluster_core.rdb.value_walk`; what it leaves to the plain decoder (streams, what modules keep) is written here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""What every RDB version may hold: value types, opcodes, and the limits that a reader accepts."""
+"""What every RDB version may hold: value types, opcodes, and the limits that a reader accepts.
+
+A byte says nothing before the magic is known: two servers number on from a common past, so type 22 and opcode 243 mean one thing
+after ``REDIS`` and another after ``VALKEY``.  `Grammar` is what the bytes mean in one file; whoever reads, skims, decodes, writes
+or measures a value asks its row.  A new type is a row here, and a golden value for the tests.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cluster_core.advice.compression import UNIT_BITS, VALUE_BYTES_MAX
+from cluster_core.advice.changes import UNIT_BITS, VALUE_BYTES_MAX
 from cluster_core.advice.conditions import Condition
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.key_batch import KeyBatch

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.kernels.compiled import borrowing, compiled
-from cluster_core.memory import strings
-from cluster_core.memory.allocators import LIBC, SMALL_ALLOCATION_BYTES, small_allocations
+from cluster_core.memory import structures
 from cluster_core.memory.layouts import (
     BUCKETS,
     DICT,
@@ -42,14 +41,19 @@ from cluster_core.memory.model import (
     TREE_BYTES,
     MemoryModel,
 )
-from cluster_core.memory.skiplists import LEVEL_BYTES, LEVEL_WEIGHTS, node_units
-from cluster_core.memory.tables import (
+from cluster_core.memory.structures import (
     BUCKET_BYTES,
     BUCKET_ENTRIES,
+    LEVEL_BYTES,
+    LEVEL_WEIGHTS,
+    LIBC,
     LOADS,
+    SMALL_ALLOCATION_BYTES,
     SMALL_MAX,
     UNIT_BITS,
     chained_units,
+    node_units,
+    small_allocations,
     small_tables,
 )
 from cluster_core.rdb.grammar import EMBSTR, INT, LISTPACK, M_HASH, M_LIST, M_PACKED_EXPIRY, M_SET, M_ZSET
@@ -102,7 +106,7 @@ _WEIGHTS = np.array(LEVEL_WEIGHTS, np.int64)
 _HALF = 1 << (UNIT_BITS - 1)
 
 
-_STRINGS = compiled(strings, "embedded_sds_bytes", "sds_bytes", "field_sds_bytes", "mstr_bytes", forceinline=True)
+_STRINGS = compiled(structures, "embedded_sds_bytes", "sds_bytes", "field_sds_bytes", "mstr_bytes", forceinline=True)
 embedded_sds_bytes, sds_bytes = _STRINGS["embedded_sds_bytes"], _STRINGS["sds_bytes"]
 field_sds_bytes, mstr_bytes = _STRINGS["field_sds_bytes"], _STRINGS["mstr_bytes"]
 
@@ -132,7 +136,7 @@ def model_array(model: MemoryModel | None) -> NDArray[np.int64]:
 
 @borrowing(forceinline=True)
 def allocated(m: Any, size: int) -> int:
-    """`cluster_core.memory.allocators.allocated_bytes`."""
+    """`cluster_core.memory.structures.allocated_bytes`."""
     return m[_SIZES + size] if size < _SIZES_COUNT else _allocated_large(m, size)
 
 

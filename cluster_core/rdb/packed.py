@@ -1,4 +1,8 @@
-"""Packed values (listpack, ziplist, intset, zipmap): their heads, entries and elements."""
+"""Packed values (listpack, ziplist, intset, zipmap): their heads, entries and elements.
+
+All four are one string in the file.  Their first bytes hold the entry count, unless that did not fit its field.  These functions work on
+any bytes by index; `cluster_core.rdb.walk_packed` compiles them as they stand, for arrays of bytes.
+"""
 
 from __future__ import annotations
 

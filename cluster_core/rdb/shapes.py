@@ -1,4 +1,8 @@
-"""Values measured under other conditions: other servers, other limits of packed values."""
+"""Values measured under other conditions: other servers, other limits of packed values.
+
+A skim passes over strings; here every value is walked element by element, whole in memory, and all models measure it at once.  The walk
+trusts what a skim has proven of a record, and checks each step against the record's end all the same.
+"""
 
 # numba's int64 is what `int` stands for below.
 # mypy: disable-error-code="no-any-return,return-value,arg-type,assignment"
@@ -9,9 +13,9 @@ from typing import Any, Final
 import numpy as np
 
 from cluster_core.kernels.compiled import borrowing, compiled
-from cluster_core.memory import packed_sizes
-from cluster_core.memory.allocators import LIBC
+from cluster_core.memory import structures
 from cluster_core.memory.model import LONG_ELEMENT_BYTES
+from cluster_core.memory.structures import LIBC
 from cluster_core.rdb import grammar
 from cluster_core.rdb import memory_sizes as sizes
 from cluster_core.rdb import skim_state as columns
@@ -44,7 +48,7 @@ _CHUNK_MIN = 32
 _INTEGER_DIGITS_MAX = 20
 
 _PLAIN = compiled(
-    packed_sizes, "listpack_integer_bytes", "listpack_string_bytes", "ziplist_entry_payload", "intset_width",
+    structures, "listpack_integer_bytes", "listpack_string_bytes", "ziplist_entry_payload", "intset_width",
     forceinline=True,
 )  # fmt: skip
 _listpack_integer_bytes, _listpack_string_bytes = _PLAIN["listpack_integer_bytes"], _PLAIN["listpack_string_bytes"]

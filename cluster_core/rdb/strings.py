@@ -1,4 +1,11 @@
-"""Lengths and strings of an RDB file, integers and LZF included (`rdbLoadLen`, `rdbGenericLoadStringObject`, `lzf_d.c`)."""
+"""Lengths and strings of an RDB file, integers and LZF included (`rdbLoadLen`, `rdbGenericLoadStringObject`, `lzf_d.c`).
+
+A control byte below 32 announces that many literal bytes plus one; any other is a reference: its top three bits
+(and, if all are set, one more byte) give a length, the rest with the next byte a distance back.
+
+Everything here works on a buffer that may end too early: then IndexError is raised, and the caller tries again
+with more. What can never become right raises `Fault`.
+"""
 
 from __future__ import annotations
 
@@ -115,13 +122,6 @@ def string_prefix(data: bytes, at: int) -> tuple[int, int, int, int]:
     if raw == 0 or raw > 88 * body:  # three bytes give at most 264
         raise Fault(faults.LZF, at, body, raw)
     return start, body, raw, LZF_STRING
-
-
-def integer_length(data: bytes, start: int, body: int) -> int:
-    """Return the length in decimal of the integer of *body* bytes at *start*."""
-    if start + body > len(data):
-        raise IndexError
-    return len(str(int.from_bytes(data[start : start + body], "little", signed=True)))
 
 
 def string_at(data: bytes, at: int) -> bytes:

@@ -1,4 +1,7 @@
-"""Numbers and strings as text: decimals, JSON strings, cells of CSV, bulk strings of RESP."""
+"""Numbers and strings as text: decimals, JSON strings, cells of CSV, bulk strings of RESP.
+
+Bytes that are not UTF-8, and those that begin like that, are written as ``base64:`` and their Base64: every string comes back as it was.
+"""
 
 # numba's int64 is what `int` stands for below.
 # mypy: disable-error-code="no-any-return,return-value,arg-type,assignment"

@@ -1,4 +1,7 @@
-"""The value of one key of a dump, element by element, from the bytes of one record."""
+"""The value of one key of a dump, element by element, from the bytes of one record.
+
+Works on the bytes of one record whose bounds a skim has found and checked (`KeyRow.offset`, ``serialized_bytes``).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,21 @@
-"""Values that are not packed in a walk: elements, quicklists, arrays."""
+"""Values that are not packed in a walk: elements, quicklists, arrays.
+
+The batch twin of `tests.reference.rdb.reader`.
+
+How this works.  The caller owns a window of bytes and a small array of numbers, `st`.  `skim` decodes *atoms*
+(a record's attributes, type and key; a length; the prefix of a string; the header of a packed value) as long as
+each lies whole in the window, and writes a row whenever a value has ended.  The bytes of a string are never
+looked at: they are a number to pass over, `SKIP`, which may reach far beyond the window.  Compressed strings
+are the exception: their control bytes are followed to see that they give the length that they claim (a liar
+would falsify the sizes), but nothing is expanded.
+
+An atom that is cut by the window's end is begun anew with the next window, so all that must survive is in `st`:
+the phase, the record at hand and a few counters.  `skim` answers with a code (`NEED` bytes, `BATCH` full, an
+`EVENT` for Python, `FAULT`, ...) and never raises.
+
+Packed values (listpack, ziplist, intset, zipmap) state their entry count in their first bytes; compressed ones
+have just those bytes expanded.  Where the header says "unknown", the entries are walked.
+"""
 
 # numba's int64 is what `int` stands for below.
 # mypy: disable-error-code="no-any-return,return-value,arg-type,assignment"

@@ -1,4 +1,14 @@
-"""A value as DUMP answers it and RESTORE takes it: type byte, value, RDB version, CRC64 (`createDumpPayload`)."""
+"""Writes an RDB file, piece by piece and without IO: each call returns the bytes to append, one value at a time.
+
+    writer = RdbWriter(target_of("REDIS", 10))
+    file.write(writer.head({"redis-ver": "7.0.15"}))
+    file.write(writer.database(0, keys=2, expires=0))
+    file.write(writer.record(Record(b"greeting", "string", b"hello", -1)))
+    file.write(writer.raw(bytes_of_another_files_record))
+    file.write(writer.end())
+
+A server of the target's version, or a newer one of that family, loads the file to the same data (`rdbSaveRio`).
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from cluster_core.replay.pacing import HELD_MAX, STALL_NS
 from cluster_core.replay.recorder import Recorder
 from cluster_core.replay.rows import ReplayRow
 from cluster_core.wire.bus import Gossip, Header, Message
-from cluster_core.wire.bus_extensions import FORGOTTEN_NODE
+from cluster_core.wire.bus_message import FORGOTTEN_NODE
 
 RUN_MIN: Final = 32
 """Rows that a run must cover to be worth it; after a shorter one the machine goes on for longer and longer."""

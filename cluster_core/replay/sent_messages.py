@@ -36,7 +36,7 @@ from cluster_core.replay.slot_steps import (
 )
 from cluster_core.replay.view_log import CauseSeen
 from cluster_core.wire.bus import Fail, Gossip, Header, MessageType, Update
-from cluster_core.wire.bus_extensions import FORGOTTEN_NODE, ForgottenNode
+from cluster_core.wire.bus_message import FORGOTTEN_NODE, ForgottenNode
 
 GRACE_NS: Final = 150_000_000
 """What was built before a change may leave after it: such contradictions are not believed at once."""

@@ -12,10 +12,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from cluster_core.replication.lineage import UNKNOWN_ID, Lineage
 from cluster_core.replication.observed import ObservedServer
-from cluster_core.replication.profile import JEMALLOC_BLOCK_BYTES, LIBC_BLOCK_BYTES
-from cluster_core.replication.psync import FORCED_ID, Answer, AnswerKind, MasterView, Reason, Request, decide_psync
+from cluster_core.replication.psync import (
+    FORCED_ID,
+    JEMALLOC_BLOCK_BYTES,
+    LIBC_BLOCK_BYTES,
+    UNKNOWN_ID,
+    Answer,
+    AnswerKind,
+    Lineage,
+    MasterView,
+    Reason,
+    Request,
+    decide_psync,
+)
 from cluster_core.replication.rows import MasterFacts, Resync
 
 EVERY_SERVER: Final = ""

@@ -7,7 +7,90 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from cluster_core.replication.lineage import Lineage
+NO_OFFSET = -1
+UNKNOWN_ID = ""
+"""An id that exists but that nobody has seen yet; it equals no id that is asked for."""
+
+
+@dataclass(slots=True)
+class Lineage:
+    """*replid* names a history of writes and *offset* how far it goes; *replid2* was its name up to *second_offset*.
+
+    `server.replid`, `master_repl_offset`, `replid2`, `second_replid_offset` (P1); an empty replid2 is none.
+    """
+
+    replid: str
+    offset: int = 0
+    replid2: str = UNKNOWN_ID
+    second_offset: int = NO_OFFSET
+
+    def promote(self, replid: str) -> None:
+        """A replica becomes a master: the old id stays good up to here (`shiftReplicationId`, P5)."""
+        self.replid2, self.second_offset = self.replid, self.offset + 1
+        self.replid = replid
+
+    def adopt(self, replid: str) -> None:
+        """The master continued under another id: it became ours, too (`replicaTryPartialResynchronization`, P4)."""
+        if replid != self.replid:
+            self.promote(replid)
+
+    def replace(self, replid: str, offset: int) -> None:
+        """A full resync gave us another's data (P7)."""
+        self.replid, self.offset = replid, offset
+        self.replid2, self.second_offset = UNKNOWN_ID, NO_OFFSET
+
+    def renew(self, replid: str) -> None:
+        """The backlog begins anew, so no history counts: new id, no second one (P8)."""
+        self.replace(replid, self.offset)
+
+    def knows(self, replid: str, offset: int) -> bool:
+        """Whether the byte *offset* of the history *replid* is ours: the first two conditions of P3."""
+        if replid == UNKNOWN_ID:
+            return False
+        return replid == self.replid or (replid == self.replid2 and offset <= self.second_offset)
+
+
+JEMALLOC_BLOCK_BYTES: Final = 20440
+"""A block of the replication buffer: 16 KiB are asked for, the allocator's whole size class is used
+(`feedReplicationBuffer`, `zmalloc_usable`); 20480 less the block's own 40 bytes with jemalloc.
+"""
+LIBC_BLOCK_BYTES: Final = 16384
+"""The same where the allocator gives what was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationProfile:
+    """What a version does.  *block_bytes* 0: the backlog is one circle of bytes (before Redis 7.0).
+
+    *dual_channel*: a replica can load the dump from a connection of its own.  *loads_later*: a background thread takes the
+    dump, the replica loads it at its next cron and is up with its next acknowledgement (Valkey 9).
+    """
+
+    name: str
+    backlog_bytes: int
+    block_bytes: int = JEMALLOC_BLOCK_BYTES
+    dual_channel: bool = False
+    loads_later: bool = False
+
+
+REDIS_6_2: Final = ReplicationProfile("redis-6.2", 1 << 20, block_bytes=0)
+REDIS_7_0: Final = ReplicationProfile("redis-7.0", 1 << 20)
+VALKEY_8_0: Final = ReplicationProfile("valkey-8.0", 10 << 20, dual_channel=True)
+VALKEY_9_1: Final = ReplicationProfile("valkey-9.1", 10 << 20, dual_channel=True, loads_later=True)
+
+
+def profile_of(version: str) -> ReplicationProfile:
+    """The profile of a server that calls itself *version*: ``7.0.15``, or ``valkey 9.1.2``; unknown ones are Redis 7.0.
+
+    >>> profile_of("valkey 9.1.2").name
+    'valkey-9.1'
+    """
+    name, _, digits = version.rpartition(" ")
+    major = int(digits.split(".")[0]) if digits.split(".")[0].isdigit() else 0
+    if name == "valkey":
+        return VALKEY_9_1 if major >= 9 else VALKEY_8_0
+    return REDIS_6_2 if 0 < major < 7 else REDIS_7_0
+
 
 FORCED_ID: Final = "?"
 """What a replica without a history asks for (P2)."""

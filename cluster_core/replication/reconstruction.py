@@ -12,15 +12,11 @@ from typing import Final
 
 from cluster_core.formats.capture.bus_capture import ACCEPTOR, CapturedGap, ConnectionEvent, Origin
 from cluster_core.formats.capture.resp_capture import CapturedResp, RespRow
-from cluster_core.replication.conversation import Conversation
-from cluster_core.replication.lineage import UNKNOWN_ID
-from cluster_core.replication.link_book import LinkBook
-from cluster_core.replication.observed import ObservedServer
-from cluster_core.replication.psync import AnswerKind
+from cluster_core.replication.observed import Conversation, LinkBook, ObservedServer
+from cluster_core.replication.psync import UNKNOWN_ID, AnswerKind
 from cluster_core.replication.rows import LinkSpan, MasterFacts, OffsetMark, Outcome, Resync
 from cluster_core.sizes import read_bytes
-from cluster_core.wire.info_reply import read_info
-from cluster_core.wire.resp_items import DumpBegun, DumpEnded, Item, Skimmed
+from cluster_core.wire.resp import DumpBegun, DumpEnded, Item, Skimmed, read_info
 
 MARK_NS: Final = 20_000_000
 """What is sent on a link is marked at most once in that time."""

@@ -3,8 +3,8 @@ from cluster_core.routing.redirect import Client as Client
 from cluster_core.routing.redirect import ClusterDown as ClusterDown
 from cluster_core.routing.redirect import CrossSlot as CrossSlot
 from cluster_core.routing.redirect import Moved as Moved
+from cluster_core.routing.redirect import RoutingView as RoutingView
 from cluster_core.routing.redirect import Serve as Serve
 from cluster_core.routing.redirect import TryAgain as TryAgain
 from cluster_core.routing.redirect import route as route
-from cluster_core.routing.view import RoutingView as RoutingView
-from cluster_core.routing.view import view_of as view_of
+from cluster_core.routing.redirect import view_of as view_of

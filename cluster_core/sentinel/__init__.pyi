@@ -1,2 +1,2 @@
 from cluster_core.sentinel.machine import Sentinel as Sentinel
-from cluster_core.sentinel.settings import SentinelSettings as SentinelSettings
+from cluster_core.sentinel.state import SentinelSettings as SentinelSettings

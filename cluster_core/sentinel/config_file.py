@@ -19,9 +19,9 @@ from cluster_core.sentinel.instance import (
     Address,
     Instance,
 )
-from cluster_core.sentinel.monitoring import current_address
-from cluster_core.sentinel.numbers import leading_number
+from cluster_core.sentinel.links import current_address
 from cluster_core.sentinel.state import EPOCH_MAX, ID_CHARS, SentinelState
+from cluster_core.sentinel.text import leading_number
 
 CONFIG_CHARS_MAX: Final = 4 << 20
 """A longer text is no configuration."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from cluster_core.sentinel.failover_states import FailoverState
-from cluster_core.sentinel.instance import Flag, Instance
+from cluster_core.sentinel.instance import FailoverState, Flag, Instance
 from cluster_core.sentinel.links import close_command, close_pubsub
-from cluster_core.sentinel.settings import Periods
-from cluster_core.sentinel.state import Awaited, SentinelState
+from cluster_core.sentinel.state import Awaited, Periods, SentinelState
 
 ANSWER_PERIODS: Final = 5
 """After so many ask periods what another sentinel said of the master is forgotten (S8)."""

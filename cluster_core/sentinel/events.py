@@ -1,9 +1,14 @@
-"""What a driver tells a sentinel, and what a sentinel wants of its driver; docs/design/sentinel.md is the contract."""
+"""What a driver tells a sentinel, and what a sentinel wants of its driver; docs/design/sentinel.md is the contract.
+
+Eight fields with commas, published on `HELLO_CHANNEL` of every master and replica and sent to every other sentinel.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from cluster_core.sentinel.text import leading_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +110,48 @@ class Exit(NamedTuple):
 
 
 Effect = OpenLink | CloseLink | SendCommand | SaveConfig | Reply | LogLine | Announced | Exit
+
+
+HELLO_CHANNEL: Final = "__sentinel__:hello"
+HELLO_CHARS_MAX: Final = 4096
+"""A longer message is none: names and addresses of real ones take a few hundred characters."""
+FIELDS: Final = 8
+
+
+class Hello(NamedTuple):
+    """Who speaks (address, id, epoch), and which master it holds for current, by which configuration epoch."""
+
+    ip: str
+    port: int
+    runid: str
+    current_epoch: int
+    master_name: str
+    master_ip: str
+    master_port: int
+    master_config_epoch: int
+
+
+def parse_hello(text: str) -> Hello | None:
+    """Return the message, or None for a text that has not eight fields (S3, sentinelProcessHelloMessage).
+
+    Numbers are read as the server reads them: what does not begin with digits is 0.
+    """
+    tokens = text.split(",") if len(text) <= HELLO_CHARS_MAX else ()
+    if len(tokens) != FIELDS:
+        return None
+    ip, port, runid, epoch, name, master_ip, master_port, config_epoch = tokens
+    return Hello(
+        ip,
+        leading_number(port),
+        runid,
+        max(leading_number(epoch), 0),
+        name,
+        master_ip,
+        leading_number(master_port),
+        max(leading_number(config_epoch), 0),
+    )
+
+
+def format_hello(hello: Hello) -> str:
+    """Return the text of *hello* as it is published (sentinelSendHello)."""
+    return ",".join(str(field) for field in hello)

@@ -2,17 +2,109 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
 from cluster_core.sentinel.directory import move_master
 from cluster_core.sentinel.events import Exit
-from cluster_core.sentinel.failover_states import TRANSITIONS, FailoverState, Told, Trigger
-from cluster_core.sentinel.instance import Address, Flag, Instance
-from cluster_core.sentinel.monitoring import force_hello
-from cluster_core.sentinel.replica_choice import choose_replica
-from cluster_core.sentinel.state import Awaited, SentinelState
-from cluster_core.sentinel.votes import find_leader
+from cluster_core.sentinel.instance import TRANSITIONS, Address, FailoverState, Flag, Instance, Told, Trigger
+from cluster_core.sentinel.links import force_hello
+from cluster_core.sentinel.state import EPOCH_MAX, Awaited, Periods, SentinelState
+
+
+def vote(state: SentinelState, master: Instance, epoch: int, candidate: str) -> tuple[str, int]:
+    """Vote for *candidate* in *epoch* unless we have voted, and return our vote and its epoch (sentinelVoteLeader).
+
+    A greater epoch is taken for the current one; who votes for another waits before it stands itself.
+    """
+    if epoch > EPOCH_MAX:
+        return master.leader, master.leader_epoch
+    if epoch > state.current_epoch:
+        state.raise_epoch(epoch)
+    if master.leader_epoch < epoch and state.current_epoch <= epoch:
+        master.leader, master.leader_epoch = candidate, state.current_epoch
+        state.save()
+        state.tell("#", "+vote-for-leader", f"{candidate} {master.leader_epoch}")
+        if candidate.lower() != state.my_id:
+            master.failover_start_ms = state.now_ms + state.desync_ms()
+    return master.leader, master.leader_epoch
+
+
+def count_votes(votes: Iterable[str]) -> dict[str, int]:
+    """How many each has; the first one named stands first."""
+    counts: dict[str, int] = {}
+    for leader in votes:
+        counts[leader] = counts.get(leader, 0) + 1
+    return counts
+
+
+def votes_needed(voters: int, quorum: int) -> int:
+    """How many votes make a leader: more than half of all known sentinels, and *quorum* at least.
+
+    >>> votes_needed(5, 2), votes_needed(5, 4)
+    (3, 4)
+    """
+    return max(voters // 2 + 1, quorum)
+
+
+def find_leader(state: SentinelState, master: Instance, epoch: int) -> str:
+    """Return who leads the failover of *master* in *epoch*, or nothing while nobody does (sentinelGetLeader).
+
+    Counts what the others have told, and our own vote: cast now if it has not been, for whom most are, or for us.
+    """
+    others = master.sentinels.values()
+    counts = count_votes(s.leader for s in others if s.leader and s.leader_epoch == state.current_epoch)
+    first = max(counts, key=lambda runid: counts[runid], default="")
+    mine, mine_epoch = vote(state, master, epoch, first or state.my_id)
+    if mine and mine_epoch == epoch:
+        counts[mine] = counts.get(mine, 0) + 1
+        if counts[mine] > counts.get(first, 0) or not first:
+            first = mine
+    enough = votes_needed(len(others) + 1, master.quorum)
+    return first if first and counts[first] >= enough else ""
+
+
+LINK_DOWN_FACTOR: Final = 10
+"""A replica may have lost its master for so many times `down-after-milliseconds` before the master was down."""
+
+
+def why_not(replica: Instance, master: Instance, periods: Periods, now_ms: int) -> str:
+    """Return why *replica* cannot be promoted at *now_ms*, or nothing if it can.
+
+    ``down``, ``disconnected``, ``no ping`` (for five ping periods), ``priority 0``, ``old info`` (five ping periods while
+    the master is down, else three info periods), ``link down too long``.
+    """
+    is_master_down = bool(master.flags & Flag.S_DOWN)
+    if replica.flags & (Flag.S_DOWN | Flag.O_DOWN):
+        return "down"
+    if replica.link.disconnected:
+        return "disconnected"
+    if now_ms - replica.link.available_ms > periods.ping_ms * 5:
+        return "no ping"
+    if replica.priority == 0:
+        return "priority 0"
+    if now_ms - replica.info_ms > (periods.ping_ms * 5 if is_master_down else periods.info_ms * 3):
+        return "old info"
+    down_ms = now_ms - master.s_down_since_ms if is_master_down else 0
+    if replica.master_link_down_ms > down_ms + master.down_after_ms * LINK_DOWN_FACTOR:
+        return "link down too long"
+    return ""
+
+
+def choice_key(replica: Instance) -> tuple[int, int, bool, str]:
+    """Sorts the better replica first: lower priority, greater offset, smaller run id, one without any last.
+
+    Source: `compareSlavesForPromotion`.
+    """
+    return replica.priority, -replica.offset, not replica.runid, replica.runid.lower()
+
+
+def choose_replica(master: Instance, periods: Periods, now_ms: int) -> Instance | None:
+    """Return the replica of *master* to promote at *now_ms*, or None if none can be."""
+    fit = [replica for replica in master.replicas.values() if not why_not(replica, master, periods, now_ms)]
+    return min(fit, key=choice_key, default=None)
+
 
 CRASH_CODE: Final = 99
 HANDOVER_MS_MIN: Final = 1000

@@ -8,19 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cluster_core.sentinel import events as ev
-from cluster_core.sentinel.answers import take_answer
 from cluster_core.sentinel.commands.desk import serve_client
 from cluster_core.sentinel.config_file import config_text, load_config
 from cluster_core.sentinel.directory import propagate_down_after
 from cluster_core.sentinel.down import ask_others, check_objectively, check_subjectively
 from cluster_core.sentinel.events import Effect, Event
 from cluster_core.sentinel.failover import run_failover, start_if_needed, switch_master
-from cluster_core.sentinel.failover_states import FailoverState
-from cluster_core.sentinel.instance import Flag, Instance
-from cluster_core.sentinel.links import link_lost, link_opened, reconnect
-from cluster_core.sentinel.monitoring import send_periodic
-from cluster_core.sentinel.settings import TICKS_PER_S, SentinelSettings
-from cluster_core.sentinel.state import SentinelState, random_id
+from cluster_core.sentinel.instance import FailoverState, Flag, Instance
+from cluster_core.sentinel.links import link_lost, link_opened, reconnect, send_periodic
+from cluster_core.sentinel.roles import take_answer
+from cluster_core.sentinel.state import TICKS_PER_S, SentinelSettings, SentinelState, random_id
 
 if TYPE_CHECKING:
     from random import Random

@@ -1,15 +1,85 @@
-"""What follows from a reply to INFO: new replicas, changed roles, and who must be put right (S14, S15)."""
+"""What INFO of an instance says, and what a sentinel does about its role."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
-from cluster_core.sentinel.directory import add_replica
+from cluster_core.sentinel.directory import add_replica, take_hello
 from cluster_core.sentinel.failover import is_reachable, promotion_seen, send_replicaof
-from cluster_core.sentinel.failover_states import FailoverState
-from cluster_core.sentinel.info import InfoReport, read_info
-from cluster_core.sentinel.instance import Address, Flag, Instance
-from cluster_core.sentinel.state import SentinelState
+from cluster_core.sentinel.instance import Address, FailoverState, Flag, Instance
+from cluster_core.sentinel.state import Awaited, Connection, SentinelState, text_of
+from cluster_core.sentinel.text import leading_number
+from cluster_core.wire.resp import RespError
+
+RUNID_CHARS: Final = 40
+
+
+class InfoReport(NamedTuple):
+    """What the reply said; None for what it did not say.  *role* is `MASTER`, `REPLICA` or 0."""
+
+    role: int = 0
+    runid: str | None = None
+    replicas: tuple[tuple[str, int], ...] = ()
+    """Address and port of each replica that a master names."""
+    link_down_ms: int = 0
+    master_host: str | None = None
+    master_port: int | None = None
+    is_master_link_up: bool | None = None
+    priority: int | None = None
+    offset: int | None = None
+    is_announced: bool | None = None
+
+
+def read_info(text: str) -> InfoReport:
+    """Return what *text* says; lines that make no sense are passed over, as the server does.
+
+    What concerns a replica counts only below the line that says that it is one.
+    """
+    found: dict[str, object] = {}
+    replicas: list[tuple[str, int]] = []
+    role = 0
+    for line in text.split("\r\n"):
+        name, colon, value = line.partition(":")
+        if not colon:
+            continue
+        if name == "run_id" and len(value) >= RUNID_CHARS:
+            found["runid"] = value[:RUNID_CHARS]
+        elif name == "role":
+            role = Flag.MASTER if value.startswith("master") else Flag.REPLICA if value.startswith("slave") else role
+        elif name == "master_link_down_since_seconds":
+            found["link_down_ms"] = _bounded(value) * 1000
+        elif name.startswith("slave") and name[5:6].isdigit():
+            replicas += _replica(value)
+        elif role == Flag.REPLICA and name in _OF_REPLICAS:
+            field, read = _OF_REPLICAS[name]
+            found[field] = read(value)
+    return InfoReport(role=role, replicas=tuple(replicas), **found)  # type: ignore[arg-type]  # fields by their readers
+
+
+def _replica(value: str) -> list[tuple[str, int]]:
+    """``ip=1.2.3.4,port=6379,…``, or ``1.2.3.4,6379,online`` of old servers."""
+    words = value.split(",")
+    if "ip=" in value:
+        fields = dict(word.partition("=")[::2] for word in words)
+        return [(fields["ip"], leading_number(fields["port"]))] if {"ip", "port"} <= fields.keys() else []
+    return [(words[0], leading_number(words[1]))] if len(words) > 2 else []
+
+
+def _bounded(value: str) -> int:
+    """Seconds that a lying peer cannot make endless; -1 (never connected) stays."""
+    return max(-1, min(leading_number(value), 10**9))
+
+
+_OF_REPLICAS: Final[dict[str, tuple[str, Callable[[str], object]]]] = {
+    "master_host": ("master_host", str),
+    "master_port": ("master_port", leading_number),
+    "master_link_status": ("is_master_link_up", lambda value: value.lower() == "up"),
+    "slave_priority": ("priority", leading_number),
+    "slave_repl_offset": ("offset", lambda value: max(leading_number(value), 0)),
+    "replica_announced": ("is_announced", lambda value: leading_number(value) != 0),
+}
+
 
 CONVERT_PERIODS: Final = 4
 """So many hello periods a replica may say that it is a master before it is made one again (S15)."""
@@ -129,3 +199,77 @@ def _follow_reconfiguration(state: SentinelState, replica: Instance) -> None:
     if replica.flags & Flag.RECONF_INPROG and replica.is_master_link_up:
         replica.flags = replica.flags & ~Flag.RECONF_INPROG | Flag.RECONF_DONE
         state.tell_of("*", "+slave-reconf-done", replica)
+
+
+VALID_PONGS: Final = ("PONG", "LOADING", "MASTERDOWN")
+"""How an answer to PING begins that shows life (S5)."""
+LEADER_CHARS_MAX: Final = 64
+
+
+def take_answer(state: SentinelState, number: int, value: Any) -> None:
+    """A value came in on a connection; one that nothing waits for, or of a closed one, is dropped."""
+    connection = state.connections.get(number)
+    if connection is None:
+        return
+    if connection.is_pubsub and isinstance(value, list):
+        _take_message(state, connection, value)
+        return
+    if not connection.awaited:
+        return
+    awaited, instance = connection.awaited.popleft()
+    connection.link.pending_commands = max(connection.link.pending_commands - 1, 0)
+    if instance.is_gone:
+        return
+    match awaited:
+        case Awaited.PING:
+            _take_pong(state, instance, value)
+        case Awaited.INFO if isinstance(value, bytes):
+            take_info(state, instance, text_of(value))
+        case Awaited.PUBLISH if not isinstance(value, RespError):
+            instance.published_ms = state.now_ms
+        case Awaited.ASK:
+            _take_opinion(state, instance, value)
+
+
+def _take_message(state: SentinelState, connection: Connection, value: list[Any]) -> None:
+    """Something came over the hello channel: the connection lives; hello messages of others count."""
+    connection.link.pubsub_active_ms = state.now_ms
+    if len(value) != 3 or not all(isinstance(item, bytes) for item in value) or value[0] != b"message":
+        return
+    text = text_of(value[2])
+    if state.my_id not in text:
+        take_hello(state, text)
+
+
+def _take_pong(state: SentinelState, instance: Instance, value: Any) -> None:
+    """S5: what shows life ends the wait; a server that is busy with a script is freed of it once."""
+    link = instance.link
+    if isinstance(value, str | RespError):
+        text = value if isinstance(value, str) else value.text
+        if text.startswith(VALID_PONGS):
+            link.available_ms = state.now_ms
+            link.pending_ping_ms = 0
+            if text.startswith("PONG"):
+                instance.flags &= ~Flag.MASTER_REBOOT
+        elif text.startswith("BUSY") and instance.flags & Flag.S_DOWN and not instance.flags & Flag.SCRIPT_KILL_SENT:
+            if link.command:
+                state.send(instance, Awaited.DISCARD, "SCRIPT", "KILL")
+            instance.flags |= Flag.SCRIPT_KILL_SENT
+    link.last_pong_ms = state.now_ms
+
+
+def _take_opinion(state: SentinelState, sentinel: Instance, value: Any) -> None:
+    """Another sentinel says whether it holds the master for down, and for whom it has voted (S8)."""
+    if not isinstance(value, list) or len(value) != 3:
+        return
+    down, leader, epoch = value
+    if type(down) is not int or not isinstance(leader, bytes) or type(epoch) is not int:
+        return
+    sentinel.master_down_reply_ms = state.now_ms
+    sentinel.flags = sentinel.flags | Flag.MASTER_DOWN if down == 1 else sentinel.flags & ~Flag.MASTER_DOWN
+    if leader == b"*" or len(leader) > LEADER_CHARS_MAX:
+        return
+    name = text_of(leader)
+    if sentinel.leader_epoch != epoch:
+        state.log("#", f"{sentinel.name} voted for {name} {epoch}")
+    sentinel.leader, sentinel.leader_epoch = name, epoch

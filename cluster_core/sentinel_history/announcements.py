@@ -1,17 +1,22 @@
-"""What an event of a sentinel says: the text behind ``+sdown``, ``+switch-master`` and the others, read (sentinelEvent).
+"""What sentinels announce, in messages of their channels and in lines of their logs.
 
 Most texts are ``TYPE NAME IP PORT``, of replicas and sentinels with `` @ MASTER IP PORT`` behind, and then a rest.
+
+A log names no connection and no question.  But who is held for down does not answer, mostly because it is gone; and a
+sentinel that holds a master for down asks all others each second, who answer what their own logs say (S8).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from cluster_core.sentinel.instance import Address
-from cluster_core.sentinel.numbers import leading_number
-from cluster_core.sentinel_history.evidence import LOG, Told
+from cluster_core.sentinel.text import leading_number
+from cluster_core.sentinel_history.evidence import LOG, Assumed, Evidence, Opined, Started, Told
 
 TEXT_CHARS_MAX: Final = 2000
 CHANNEL: Final = re.compile(r"[+-][a-z][a-z0-9-]{1,60}")
@@ -115,3 +120,169 @@ def merge_told(pushed: Iterable[Told], logged: Iterable[Told]) -> list[Told]:
         latest = max(latest, told.ts_ns)
         merged.append(told._replace(ts_ns=latest))
     return sorted(merged, key=lambda told: told.ts_ns)
+
+
+TICK_NS: Final = 76_000_000
+"""The timer's period, on the average: a new instance is connected at its next run."""
+RETRY_NS: Final = 550_000_000
+"""A link that was tried again and again waits so long on the average until it may be made anew (once in a second)."""
+ASK_NS: Final = 1_040_000_000
+"""A second, and the rest of a period."""
+ASKS_MAX: Final = 600
+"""So often a sentinel is taken to ask of one failure."""
+INFO_NS: Final = 2_000_000
+"""From the connection to the answer to INFO."""
+
+
+@dataclass(slots=True)
+class _Doubt:
+    """A time in which a sentinel held a master at *address* for down (*to_ns* None: to the end)."""
+
+    master: str
+    address: Address
+    from_ns: int
+    to_ns: int | None = None
+    tries_ns: list[int] = field(default_factory=list)
+    agreed_ns: int | None = None
+    """Since when the quorum agrees for it, if it did to the end: then too few told otherwise."""
+    quorum: int = 0
+
+
+def deduce_from_logs(logged: Mapping[str, Sequence[Evidence]]) -> dict[str, list[Evidence]]:
+    """Evidence of each sentinel that follows from the logs of all, by sentinel, in no order."""
+    told = {runid: [item for item in items if isinstance(item, Told)] for runid, items in logged.items()}
+    doubts = {runid: list(_doubts(items)) for runid, items in told.items()}
+    votes = {runid: [item for item in items if item.channel == "+vote-for-leader"] for runid, items in told.items()}
+    after_ms = estimate_from_switches(told)
+    found: dict[str, list[Evidence]] = {}
+    for runid, items in told.items():
+        begun = [item.ts_ns for item in logged[runid] if isinstance(item, Started)]
+        known = {words.name for item in items if (words := read_announcement(item.text)).role == "sentinel"}
+        found[runid] = [*_links(items, begun, after_ms), *_opinions(runid, known & told.keys(), doubts, votes)]
+    return found
+
+
+def estimate_from_switches(told: Mapping[str, Sequence[Told]]) -> int:
+    """``down-after-milliseconds``: the old master, which is new as a replica, is down so long after the switch.
+
+    0 where no log shows that.
+    """
+    silences = []
+    for items in told.values():
+        switched: dict[Address, int] = {}
+        for item in items:
+            switch = read_switch(item.text) if item.channel == "+switch-master" else None
+            if switch is not None:
+                switched = {switch.before: item.ts_ns}
+            elif item.channel in ("+sdown", "-role-change", "+role-change"):
+                since_ns = switched.pop(read_announcement(item.text).address, None)
+                if since_ns is not None and item.channel == "+sdown":
+                    silences.append((item.ts_ns - since_ns) // 1_000_000)
+    return min(silences, default=0)
+
+
+def _doubts(items: Sequence[Told]) -> Iterable[_Doubt]:
+    open_: dict[str, _Doubt] = {}
+    for item in items:
+        said, switch = read_announcement(item.text), None
+        if item.channel == "+switch-master":
+            switch = read_switch(item.text)
+        name = switch.master if switch is not None else said.name if said.role == "master" else ""
+        doubt = open_.get(name)
+        if item.channel == "+sdown" and name and doubt is None:
+            open_[name] = _Doubt(name, said.address, item.ts_ns)
+        elif item.channel == "+try-failover" and doubt is not None:
+            doubt.tries_ns.append(item.ts_ns)
+        elif item.channel in ("+odown", "-odown") and doubt is not None:
+            doubt.agreed_ns = item.ts_ns if item.channel == "+odown" else None
+            doubt.quorum = max(doubt.quorum, leading_number(said.rest.rpartition("/")[2]))
+        elif item.channel in ("-sdown", "+switch-master", "+reset-master", "-monitor") and doubt is not None:
+            doubt.to_ns = item.ts_ns
+            yield open_.pop(name)
+    yield from open_.values()
+
+
+# -- links -------------------------------------------------------------------------------------------------------------
+
+
+def _links(items: Sequence[Told], begun: Sequence[int], after_ms: int) -> Iterable[Evidence]:
+    """Who is connected: everybody soon after it became known, but for those who are down."""
+    down: set[Address] = set()
+    everybody: set[Address] = set()
+    starts = sorted(begun)
+    for item in items:
+        said = read_announcement(item.text)
+        while starts and starts[0] <= item.ts_ns:
+            start_ns = starts.pop(0)
+            yield from (Assumed(start_ns + TICK_NS, one, True) for one in sorted(everybody - down))
+        if item.channel == "+switch-master" and (switch := read_switch(item.text)) is not None:
+            wait_ns = RETRY_NS if switch.before in down else TICK_NS
+            yield Assumed(item.ts_ns + wait_ns, switch.after, True)
+            continue
+        if said.address == NOWHERE:
+            continue
+        everybody.add(said.address)
+        if item.channel == "+sdown":
+            down.add(said.address)
+            yield Assumed(
+                item.ts_ns - after_ms * 1_000_000 - TICK_NS // 2 if after_ms else item.ts_ns, said.address, False
+            )
+        elif item.channel in ("-sdown", "-role-change", "+role-change", "+reboot"):
+            down.discard(said.address)
+            yield Assumed(item.ts_ns - INFO_NS, said.address, True)
+        elif item.channel == "+monitor" and said.address not in down:
+            yield Assumed(item.ts_ns + INFO_NS, said.address, True)  # the timer runs as soon as the process has begun
+        elif item.channel in ("+slave", "+sentinel") and said.address not in down:
+            yield Assumed(item.ts_ns + TICK_NS, said.address, True)
+
+
+# -- opinions ----------------------------------------------------------------------------------------------------------
+
+
+def _opinions(
+    runid: str, others: set[str], doubts: Mapping[str, Sequence[_Doubt]], votes: Mapping[str, Sequence[Told]]
+) -> Iterable[Evidence]:
+    """What the others answered, as their own logs have it."""
+    for doubt in doubts[runid]:
+        for ask_ns in _asks(doubt):
+            agreeing = {other for other in sorted(others) if _agrees(doubts[other], doubt, ask_ns)}
+            is_agreed = doubt.agreed_ns is not None and ask_ns > doubt.agreed_ns
+            if is_agreed and 1 + len(agreeing) < doubt.quorum:
+                continue  # the log would say so
+            for other in sorted(others):
+                asks_vote = bool(doubt.tries_ns) and ask_ns >= doubt.tries_ns[0]
+                leader, epoch = _vote(votes[other], ask_ns) if asks_vote else ("", 0)
+                yield Opined(ask_ns, other, doubt.master, other in agreeing, leader, epoch)
+
+
+def _agrees(theirs: Sequence[_Doubt], doubt: _Doubt, ask_ns: int) -> bool:
+    return any(
+        (one.master, one.address) == (doubt.master, doubt.address)
+        and one.from_ns <= ask_ns
+        and (one.to_ns is None or ask_ns < one.to_ns)
+        for one in theirs
+    )
+
+
+def _asks(doubt: _Doubt) -> list[int]:
+    """When it asks: at once, every second, and when it stands for election."""
+    asks: list[int] = []
+    last_ns = doubt.from_ns
+    tries = list(doubt.tries_ns)
+    end_ns = doubt.to_ns if doubt.to_ns is not None else doubt.from_ns + ASKS_MAX * ASK_NS
+    while last_ns < end_ns and len(asks) < ASKS_MAX:
+        asks.append(last_ns)
+        following = last_ns + ASK_NS
+        if tries and tries[0] + INFO_NS <= following:
+            following = max(tries.pop(0) + INFO_NS, last_ns + 1)
+        last_ns = following
+    return asks
+
+
+def _vote(votes: Sequence[Told], ask_ns: int) -> tuple[str, int]:
+    """The vote that a sentinel gives when it is asked then: its last one."""
+    at = bisect_right([vote.ts_ns for vote in votes], ask_ns + INFO_NS)
+    if not at:
+        return "", 0
+    leader, _, epoch = votes[at - 1].text.partition(" ")
+    return leader, leading_number(epoch)

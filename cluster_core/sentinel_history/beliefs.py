@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from cluster_core.kinds import Source
-from cluster_core.sentinel.failover_states import FailoverState
-from cluster_core.sentinel.instance import Flag, Instance, flag_text
+from cluster_core.sentinel.instance import FailoverState, Flag, Instance, flag_text
 
 KINDS = {Flag.MASTER: "master", Flag.REPLICA: "replica", Flag.SENTINEL: "sentinel"}
 ROLES = {Flag.MASTER: "master", Flag.REPLICA: "slave"}

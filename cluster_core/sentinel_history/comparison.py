@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from cluster_core.sentinel.numbers import leading_number
+from cluster_core.sentinel.text import leading_number
 from cluster_core.sentinel_history.beliefs import Belief, Span
 from cluster_core.sentinel_history.evidence import Polled
 from cluster_core.sentinel_history.rows import EventRow

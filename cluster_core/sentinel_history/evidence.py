@@ -47,7 +47,7 @@ class Sent(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """What *target* answered to *request*: *kind* as in `cluster_core.wire.resp_items`."""
+    """What *target* answered to *request*: *kind* as in `cluster_core.wire.resp`."""
 
     ts_ns: int
     connection: int

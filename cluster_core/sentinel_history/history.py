@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cluster_core.sentinel.hello import Hello, parse_hello
+from cluster_core.sentinel.events import Hello, parse_hello
 from cluster_core.sentinel.instance import Address
-from cluster_core.sentinel_history.announcements import merge_told
+from cluster_core.sentinel_history.announcements import deduce_from_logs, merge_told
 from cluster_core.sentinel_history.beliefs import Span
 from cluster_core.sentinel_history.evidence import (
     LOG,
@@ -21,9 +21,8 @@ from cluster_core.sentinel_history.evidence import (
     Told,
 )
 from cluster_core.sentinel_history.fold.machine import SentinelFold
-from cluster_core.sentinel_history.log_deductions import deduce_from_logs
+from cluster_core.sentinel_history.fold.state import Ticks
 from cluster_core.sentinel_history.rows import ChoiceRow, EventRow, OpinionRow, SignRow, VoteRow
-from cluster_core.sentinel_history.ticks import Ticks
 
 TICK_MS = 110
 """The longest time between two runs of the timer, and a little more."""

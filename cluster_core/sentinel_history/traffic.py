@@ -1,4 +1,15 @@
-"""From what was said on client ports to evidence of each sentinel: who it is, what it sent, what it got.
+"""What recorded traffic and polls of sentinels hold.
+
+Each line is an object::
+
+    {"t": 1795254894896657338, "t2": 1795254894912135198, "port": 24010, "kind": "sentinel",
+     "masters": [["name", "mymaster", "ip", "127.0.0.1", …]], "replicas": […], "sentinels": […]}
+
+*t* is when it was asked, *t2* when the answers were there (one *time* will do): nanoseconds, microseconds, milliseconds or
+seconds since the epoch, or ISO 8601.  *node* is the sentinel: its id, ip:port or port; *port* is its port.  Every
+instance is a list of names and values in turn, as in the reply, or an object.  *replicas* and *sentinels* are those of
+*master*, or of the only master; they may be missing.  Lines of another *kind*, and those without *masters*, are of
+something else.
 
 A sentinel names its connections (``CLIENT SETNAME sentinel-<first 8 digits of its id>-cmd``, or ``-pubsub``) and itself
 in its hello messages, which also say where it listens.  Connections that were open before the capture began are known
@@ -12,16 +23,95 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, NamedTuple
 
+from cluster_core.errors import DecodeError
 from cluster_core.formats.capture.bus_capture import ACCEPTOR, INITIATOR, ConnectionEvent, Endpoint, Origin
 from cluster_core.formats.capture.resp_capture import CapturedResp, RespRow
-from cluster_core.sentinel.hello import HELLO_CHANNEL, Hello, parse_hello
+from cluster_core.formats.poll_lines import read_object
+from cluster_core.instants import time_ns
+from cluster_core.sentinel.events import HELLO_CHANNEL, Hello, parse_hello
 from cluster_core.sentinel.instance import Address
 from cluster_core.sentinel_history import evidence as seen
 from cluster_core.sentinel_history.announcements import CHANNEL
-from cluster_core.sentinel_history.evidence import COMMAND, WHOLE, Evidence
-from cluster_core.wire.resp_items import Skimmed
+from cluster_core.sentinel_history.evidence import COMMAND, WHOLE, Evidence, Polled
+from cluster_core.wire.resp import Skimmed
+
+KIND: Final = "sentinel"
+INSTANCES_MAX: Final = 10_000
+TEXT_CHARS_MAX: Final = 1_000
+
+
+class PollLine(NamedTuple):
+    """One line: *node* is the sentinel that answered, as the line names it."""
+
+    node: str
+    polled: Polled
+
+
+def read_poll_line(raw: bytes, *, line: int, source: str = "<polls>") -> PollLine | None:
+    """Read one line, None if it is of something else; raises DecodeError whose offset is *line* (from 1)."""
+
+    def wrong(reason: str) -> DecodeError:
+        return DecodeError(reason, offset=line, source=source)
+
+    told = read_object(raw, line=line, source=source)
+    if told.get("kind", KIND) != KIND or "masters" not in told:
+        return None
+    ts_ns = time_ns(told.get("t2", told.get("time", told.get("t"))))
+    asked_ns = time_ns(told.get("t", told.get("asked", ts_ns)))
+    if ts_ns is None or asked_ns is None:
+        raise wrong("no time that is understood")
+    node = told.get("node", told.get("port"))
+    if not isinstance(node, str | int) or isinstance(node, bool) or not str(node):
+        raise wrong("neither node nor port says who answered")
+    masters = _instances(told["masters"])
+    if masters is None:
+        raise wrong("masters is no list of instances")
+    replicas, sentinels = (_instances(told.get(name)) for name in ("replicas", "sentinels"))
+    master = told.get(
+        "master", masters[0].get("name", "") if len(masters) == 1 else _named(replicas, sentinels, masters)
+    )
+    polled = Polled(ts_ns, min(asked_ns, ts_ns), masters, str(master)[:TEXT_CHARS_MAX], replicas, sentinels)
+    return PollLine(str(node)[:TEXT_CHARS_MAX], polled)
+
+
+def _named(
+    replicas: tuple[dict[str, str], ...] | None,
+    sentinels: tuple[dict[str, str], ...] | None,
+    masters: tuple[dict[str, str], ...],
+) -> str:
+    """Of several masters the one that has so many replicas and sentinels, and that the replicas follow, if that tells."""
+    follows = {(one.get("master-host"), one.get("master-port")) for one in replicas or ()}
+
+    def fit(one: dict[str, str]) -> tuple[bool, bool, bool]:
+        return (
+            sentinels is not None and one.get("num-other-sentinels") == str(len(sentinels)),
+            replicas is not None and one.get("num-slaves") == str(len(replicas)),
+            (one.get("ip"), one.get("port")) in follows,
+        )
+
+    return max(masters, key=fit, default={}).get("name", "")
+
+
+def _instances(told: Any) -> tuple[dict[str, str], ...] | None:
+    """Records of instances; None for what is no list of them, such as an error reply."""
+    if not isinstance(told, list) or len(told) > INSTANCES_MAX:
+        return None
+    found = []
+    for one in told:
+        if isinstance(one, dict):
+            found.append({str(name): _text(value) for name, value in one.items()})
+        elif isinstance(one, list) and len(one) % 2 == 0:
+            found.append({_text(name): _text(value) for name, value in zip(one[::2], one[1::2], strict=True)})
+        else:
+            return None
+    return tuple(found)
+
+
+def _text(value: Any) -> str:
+    return str(value)[:TEXT_CHARS_MAX]
+
 
 PENDING_MAX: Final = 4096
 """Requests of a connection that wait for an answer; the oldest beyond are forgotten."""

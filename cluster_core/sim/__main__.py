@@ -17,10 +17,9 @@ from cluster_core.gossip.profile import PROFILES
 from cluster_core.rules import sentence
 from cluster_core.sim.fuzz import random_scenario
 from cluster_core.sim.recording import Recorder
-from cluster_core.sim.scenario.format import Scenario
 from cluster_core.sim.scenario.play import Played, play
 from cluster_core.sim.scenario.stage import Stage
-from cluster_core.sim.scenario.text import read_scenario
+from cluster_core.sim.scenario.text import Scenario, read_scenario
 from cluster_core.sim.sentinels.fuzz import random_sentinel_scenario
 from cluster_core.sim.sentinels.stage import SentinelStage
 

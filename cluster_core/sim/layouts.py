@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from cluster_core.errors import ClusterCoreError
-from cluster_core.node.settings import NodeSettings
-from cluster_core.node.state import random_id
+from cluster_core.node.state import NodeSettings, random_id
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.slots.slot_set import SlotSet

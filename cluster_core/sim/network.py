@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from cluster_core.gossip.events import LinkAccepted, LinkClosed, MessageReceived
 from cluster_core.node.events import Event, LinkOpened, LinkOverflowed
 from cluster_core.sim.clock import Clock
-from cluster_core.sim.host import Host, Stream
-from cluster_core.sim.network_paths import CONNECT_ATTEMPTS_MAX, CONNECT_RETRY_US, Path, retry_after_us
+from cluster_core.sim.host import CONNECT_ATTEMPTS_MAX, CONNECT_RETRY_US, Host, Path, Stream, retry_after_us
 from cluster_core.wire.bus import Message
 
 if TYPE_CHECKING:

@@ -18,13 +18,11 @@ from cluster_core.node.cron import RANDOM_PING_CRONS
 from cluster_core.node.events import Effect, Event, SendMessage
 from cluster_core.node.machine import Node
 from cluster_core.sim.clock import START_US
-from cluster_core.sim.host import Host
+from cluster_core.sim.host import Host, Path
 from cluster_core.sim.layouts import Place, topology_of
 from cluster_core.sim.network import Driver, Network
-from cluster_core.sim.network_paths import Path
-from cluster_core.sim.servers.commands import Commands
+from cluster_core.sim.servers.commands import Commands, SlotMigrations
 from cluster_core.sim.servers.replication import Replication
-from cluster_core.sim.servers.slot_migrations import SlotMigrations
 
 if TYPE_CHECKING:
     from random import Random

@@ -17,7 +17,6 @@ from dataclasses import replace
 from functools import lru_cache
 
 from cluster_core.errors import DecodeError, TruncatedError
-from cluster_core.wire.bus_extensions import Extension, decode_extensions, encode_extension
 from cluster_core.wire.bus_message import (
     GOSSIP_TYPES,
     HEADER_BYTES,
@@ -28,6 +27,7 @@ from cluster_core.wire.bus_message import (
     VERSION,
     Body,
     Empty,
+    Extension,
     Fail,
     Gossip,
     GossipEntry,
@@ -42,6 +42,8 @@ from cluster_core.wire.bus_message import (
     Publish,
     Unknown,
     Update,
+    decode_extensions,
+    encode_extension,
     slots_of,
     type_name,
 )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from cluster_core.errors import DecodeError
-from cluster_core.routing.command_table import CommandInfo, CommandTable
+from cluster_core.routing.key_positions import CommandInfo, CommandTable
 from cluster_core.wire.resp import RespError, RespMap, RespParser, encode_value
 from slotscope.live.budget import Budget
 

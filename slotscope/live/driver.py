@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from cluster_core.routing.command_table import table_of
+from cluster_core.routing.key_positions import table_of
 from slotscope.live.budget import CLIENTS_MAX, Budget
 from slotscope.live.client_port import SENT, ClientLink
 from slotscope.live.connection import Connection

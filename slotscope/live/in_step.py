@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cluster_core.gossip.profile import Profile
 from cluster_core.gossip.profile_signs import profile_of_version
-from cluster_core.wire.info_reply import read_info
-from cluster_core.wire.resp import RespError
+from cluster_core.wire.resp import RespError, read_info
 from slotscope.runtime.failure import printable
 from slotscope.servers.node_link import Access, Address, LinkError, NodeLink
 

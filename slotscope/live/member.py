@@ -15,9 +15,9 @@ from cluster_core.gossip import events as belief
 from cluster_core.gossip.profile import Profile
 from cluster_core.node import events as ev
 from cluster_core.node.machine import Node
-from cluster_core.node.settings import NodeSettings
+from cluster_core.node.state import NodeSettings
 from cluster_core.replay.company import Company
-from cluster_core.routing.command_table import table_of
+from cluster_core.routing.key_positions import table_of
 from cluster_core.wire.bus import Message
 from cluster_core.wire.resp import RespError
 from slotscope.live.budget import BUS_IDLE_S, BUS_IDLE_TIMEOUTS, CLIENT_IDLE_S

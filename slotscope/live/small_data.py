@@ -13,7 +13,7 @@ BYTES_MAX: Final = 256 << 20
 
 
 class SmallData:
-    """Keys and values; answers what the node asks of its data (`cluster_core.node.keyspace`) and a few commands."""
+    """Keys and values; answers what the node asks of its data (`cluster_core.node.state`) and a few commands."""
 
     def __init__(self) -> None:
         self._values: dict[bytes, bytes] = {}

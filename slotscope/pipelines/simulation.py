@@ -16,8 +16,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cluster_core.sim.experiment.grid import Grid
-from cluster_core.sim.experiment.runs import run_trial
+from cluster_core.sim.experiment.runs import Grid, run_trial
 from cluster_core.sim.experiment.table_rows import ShardOutcome
 from cluster_core.sim.layouts import Place
 from schemas.simulation import PARAMETERS, SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from cluster_core.incidents.past_views import find_observer, view_at
 from cluster_core.instants import write_instant
-from cluster_core.sim.experiment.grid import Grid
-from cluster_core.sim.experiment.runs import Trial, TrialError, layout_of, settings_for
+from cluster_core.sim.experiment.runs import Grid, Trial, TrialError, layout_of, settings_for
 from cluster_core.sim.layouts import Place, names_of
-from cluster_core.sim.recorded import recorded_places
+from cluster_core.sim.recording import recorded_places
 from slotscope.pipelines.bus.past_views import instant_ns, views_at
 from slotscope.requests.nodes import EVERYBODY
 from slotscope.runtime.errors import InputError

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from cluster_core.memory.basis import Exactness
+from cluster_core.memory.model import Exactness
 from cluster_core.rebalance.goal.outlook import Growth
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.caveats import Caveat, Code

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from cluster_core.formats.landing import Gap, Kind, Reason
-from cluster_core.node.settings import BUS_PORT_STEP
+from cluster_core.node.state import BUS_PORT_STEP
 from slotscope.recording.gap_book import GapBook
 from slotscope.recording.series import Series
 from slotscope.runtime.errors import InputError

@@ -13,7 +13,7 @@ from cluster_core.formats.capture import bus_capture as seen
 from cluster_core.formats.capture.packet import CaptureProblem
 from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.wire import bus_message as wire
-from cluster_core.wire.bus_extensions import Extension, ForgottenNode
+from cluster_core.wire.bus_message import Extension, ForgottenNode
 from slotscope.runtime.text import printable, shown
 
 ID_CHARS: Final = 8

@@ -6,7 +6,7 @@ import re
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
-from cluster_core.routing.command_table import TABLES, table_of
+from cluster_core.routing.key_positions import TABLES, table_of
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.program import NAME
 

@@ -10,7 +10,7 @@ import time
 from typing import Any, Final, NamedTuple
 
 from cluster_core.formats.poll_lines import without_times
-from cluster_core.node.settings import BUS_PORT_STEP
+from cluster_core.node.state import BUS_PORT_STEP
 from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.topology.node import Topology
 from cluster_core.topology.nodes_text import read_nodes

@@ -13,7 +13,7 @@ from typing import Final
 
 from cluster_core.errors import ClusterCoreError, DecodeError, MissingInputError, TruncatedError
 from cluster_core.wire.dump_receiver import DumpReceiver
-from cluster_core.wire.info_reply import read_info
+from cluster_core.wire.resp import read_info
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.stores import LIVE, is_live
 from slotscope.servers.cluster import parse_address

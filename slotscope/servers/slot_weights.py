@@ -11,8 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cluster_core.load.sampling import Part
-from cluster_core.load.slot_memory import SlotMemory, estimate_slot_memory, fit_shares
+from cluster_core.load.sampling import Part, SlotMemory, estimate_slot_memory, fit_shares
 from cluster_core.rebalance.execution.cluster_now import read_server
 from cluster_core.rebalance.execution.refusals import VERSIONS
 from cluster_core.slots.key_slot import SLOT_COUNT

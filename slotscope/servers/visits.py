@@ -16,8 +16,7 @@ from cluster_core.errors import DecodeError
 from cluster_core.incidents.symptoms import Checkup
 from cluster_core.topology.node import Node, Topology
 from cluster_core.topology.nodes_text import read_nodes
-from cluster_core.wire.info_reply import read_info
-from cluster_core.wire.resp import RespError
+from cluster_core.wire.resp import RespError, read_info
 from slotscope.runtime.errors import InputError
 from slotscope.servers.cluster import NODES_MAX, listed
 from slotscope.servers.node_link import Access, Address, LinkError, Word

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from cluster_core.errors import DecodeError
 from cluster_core.topology.node import Topology
-from cluster_core.topology.reader import read_topology
+from cluster_core.topology.replies import read_topology
 from slotscope.runtime import text
 from slotscope.runtime.errors import InputError
 from slotscope.sources.aof import files as aof_files

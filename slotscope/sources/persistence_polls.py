@@ -14,7 +14,7 @@ from cluster_core.errors import DecodeError
 from cluster_core.formats.poll_lines import LINE_BYTES_MAX, TIME_NAMES, read_object
 from cluster_core.instants import time_ns
 from cluster_core.load.persistence import Persistence, read_persistence
-from cluster_core.wire.info_reply import read_info
+from cluster_core.wire.resp import read_info
 from slotscope.sources.files import expand, read_lines
 
 TEXT_BYTES_MAX = 1 << 20

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.manifest import read_manifest
-from cluster_core.formats.monitor_log import read_monitor_line
 from cluster_core.formats.poll_lines import INFO_NAMES, TEXT_NAMES, TIME_NAMES
+from cluster_core.formats.slot_stats import read_monitor_line
 from slotscope.sources.files import InputFile, compression_of, expand, is_uri, open_stream
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def _is_monitor(file: Beginning) -> bool:
 
 
 def _is_topology(file: Beginning) -> bool:
-    from cluster_core.topology.reader import read_topology  # as above
+    from cluster_core.topology.replies import read_topology  # as above
 
     with suppress(DecodeError):
         data = file.data if file.whole else _read(file.path, TOPOLOGY_BYTES_MAX)

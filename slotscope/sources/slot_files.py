@@ -14,12 +14,18 @@ from typing import Any
 import pyarrow as pa
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats import monitor_log, slot_stats
-from cluster_core.formats.monitor_log import MonitorLine, read_monitor_line, read_plain_line
-from cluster_core.formats.slot_stats import COUNTERS, read_count_line, read_slot_stats, read_slot_stats_line
+from cluster_core.formats.slot_stats import (
+    COUNTERS,
+    LINE_BYTES_MAX,
+    MonitorLine,
+    read_count_line,
+    read_monitor_line,
+    read_plain_line,
+    read_slot_stats,
+    read_slot_stats_line,
+)
 from cluster_core.load.windows import Reading, combine, counter_deltas, rates
-from cluster_core.routing.command_table import TABLES, CommandTable, KeySpec, table_of
-from cluster_core.routing.key_positions import key_positions
+from cluster_core.routing.key_positions import TABLES, CommandTable, KeySpec, key_positions, table_of
 from cluster_core.slots.key_slot import key_slot
 from schemas.activity import BAD, SAMPLE, SLOT_SAMPLES
 from slotscope.sources.files import InputFile, compression_of, expand, open_stream
@@ -115,7 +121,7 @@ class _UnitReader:
         return {"kind": SAMPLE, "metric": metric, "slot": slot, "ts_ns": ts_ns, "node": node, "value": value}
 
     def _slot_stats(self) -> Iterator[dict[str, Any]]:
-        for line, _, raw in self._lines(slot_stats.LINE_BYTES_MAX):
+        for line, _, raw in self._lines(LINE_BYTES_MAX):
             if line == 1 and not raw.lstrip().startswith(b'{"'):
                 yield from self._one_reply()
                 return
@@ -139,7 +145,7 @@ class _UnitReader:
             yield self._sample(sample.metric, sample.slot, None, "", sample.value)
 
     def _counts(self) -> Iterator[dict[str, Any]]:
-        for line, _, raw in self._lines(slot_stats.LINE_BYTES_MAX):
+        for line, _, raw in self._lines(LINE_BYTES_MAX):
             try:
                 sample = read_count_line(raw, line=line, source=self.unit.path)
             except DecodeError as error:
@@ -150,7 +156,7 @@ class _UnitReader:
     def _monitor(self) -> Iterator[dict[str, Any]]:
         window_ns = self.options.window_ns
         counted: Counter[tuple[int, int]] = Counter()
-        for _, offset, raw in self._lines(monitor_log.LINE_BYTES_MAX):
+        for _, offset, raw in self._lines(LINE_BYTES_MAX):
             plain = read_plain_line(raw)
             if plain is not None and _takes_one_key(plain.name):
                 counted[(plain.ts_ns - plain.ts_ns % window_ns, _slot_of(plain.first))] += 1

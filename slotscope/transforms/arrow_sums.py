@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cluster_core.kernels.keys.use import USES
+from cluster_core.kernels.keys.slot_tally import USES
 
 LOADS = ("keys", "serialized_bytes", "memory_bytes", "expires", "ops")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cluster_core.kernels.keys.use import PER_S, UNTOUCHED_S, USES
+from cluster_core.kernels.keys.slot_tally import PER_S, UNTOUCHED_S, USES
 from schemas.interim import TAG
 from slotscope.transforms.arrow_sums import constant, ranks, replaced, sorted_by, sums, with_amounts, with_node
 

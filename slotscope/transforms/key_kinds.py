@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cluster_core.load.ttl import TTL_LABELS
+from cluster_core.load.key_use import TTL_LABELS
 from slotscope.transforms.arrow_sums import sums, with_node
 
 _KIND = ("node_id", "type", "number", "text")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cluster_core.aof.loss import LogRate, describe_loss
+from cluster_core.load.persistence import LogRate, describe_loss
 from schemas.caveats import Caveat, Code
 from schemas.interim import UnitFacts
 from slotscope.runtime.failure import printable

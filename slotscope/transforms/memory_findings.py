@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cluster_core.memory.basis import Exactness, MemoryBasis
-from cluster_core.memory.model import ESTIMATES, MODEL, NEAREST
+from cluster_core.memory.model import ESTIMATES, MODEL, NEAREST, Exactness, MemoryBasis
 from schemas.caveats import Caveat, Code
 from schemas.interim import UnitFacts
 from slotscope.runtime import text

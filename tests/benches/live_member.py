@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cluster_core.gossip.profile import VALKEY_9_1, Profile
-from cluster_core.node.settings import NodeSettings
+from cluster_core.node.state import NodeSettings
 from cluster_core.wire.resp import RespError, Verbatim
 from slotscope.live.driver import Place
 from slotscope.live.member import Member

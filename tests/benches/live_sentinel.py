@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from cluster_core.sentinel.settings import SentinelSettings
+from cluster_core.sentinel.state import SentinelSettings
 from slotscope.live.driver import Place
 from slotscope.live.sentinel_member import SentinelMember
 from tests.benches.sentinels import sentinel_conf

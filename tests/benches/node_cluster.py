@@ -10,12 +10,12 @@ from cluster_core.gossip.flags import FAIL, HANDSHAKE, MASTER
 from cluster_core.gossip.profile import VALKEY_9_1, Profile
 from cluster_core.node import events as ev
 from cluster_core.node.machine import Node
-from cluster_core.node.settings import NodeSettings
+from cluster_core.node.state import NodeSettings
 from cluster_core.sim import host as sim
 from cluster_core.sim.clock import START_US
 from cluster_core.sim.faults import Faults
+from cluster_core.sim.host import Path
 from cluster_core.sim.layouts import Place
-from cluster_core.sim.network_paths import Path
 from cluster_core.sim.servers.replication import Feed
 from cluster_core.sim.world import World
 from cluster_core.slots.key_slot import SLOT_COUNT

@@ -9,11 +9,9 @@ import socket
 import time
 from collections.abc import Callable
 
-from cluster_core.replication.lineage import Lineage
-from cluster_core.replication.psync import FORCED_ID
-from cluster_core.wire.resp import encode_value
-from cluster_core.wire.resp_items import DumpEnded, Item, Skimmed
-from cluster_core.wire.resp_skim import RespSkimmer
+from cluster_core.formats.capture.resp_capture import RespSkimmer
+from cluster_core.replication.psync import FORCED_ID, Lineage
+from cluster_core.wire.resp import DumpEnded, Item, Skimmed, encode_value
 from cluster_core.wire.tcp_stream import Mark
 
 WAIT_SECONDS_MAX = 10.0

@@ -8,7 +8,7 @@ from typing import Any
 from cluster_core.sentinel import events as ev
 from cluster_core.sentinel.instance import Instance
 from cluster_core.sentinel.machine import Sentinel
-from cluster_core.sentinel.settings import SentinelSettings
+from cluster_core.sentinel.state import SentinelSettings
 from cluster_core.wire.resp import RespError
 
 MASTER = ("10.0.0.1", 6379)

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, Final
 
 from cluster_core.gossip.profile import PROFILES
-from cluster_core.node.settings import NodeSettings
+from cluster_core.node.state import NodeSettings
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight, job_question, read_jobs, read_node
 from cluster_core.rebalance.execution.effects import Answered, Ask, Clock, Latency, Look, Lost, Note, Reply, Tell, Wait
 from cluster_core.rebalance.execution.journal import Step
@@ -22,7 +22,7 @@ from cluster_core.rebalance.execution.reshard import Migrate, Refused, Send
 from cluster_core.sim.host import Host
 from cluster_core.sim.layouts import Place
 from cluster_core.sim.scenario.stage import Stage
-from cluster_core.sim.servers.slot_migrations import FAILED, Job
+from cluster_core.sim.servers.commands import FAILED, Job
 from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.wire.resp import RespError, Verbatim

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from cluster_core.aof.keyspace import Keyspace
 from cluster_core.errors import DecodeError
-from cluster_core.formats.aof.framing import CommandReader
-from cluster_core.formats.aof.tail import Tail
+from cluster_core.formats.aof.framing import CommandReader, Tail
 from cluster_core.kernels.aof.walker import AofWalker
 from cluster_core.rdb.values import decode_record
 from tests.builders.rdb_rows import sound_rows

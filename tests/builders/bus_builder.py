@@ -25,12 +25,7 @@ from cluster_core.wire.bus import (
     encode_message,
     sized,
 )
-from cluster_core.wire.bus_extensions import (
-    HOSTNAME,
-    forgotten_node_extension,
-    shard_id_extension,
-    text_extension,
-)
+from cluster_core.wire.bus_message import HOSTNAME, forgotten_node_extension, shard_id_extension, text_extension
 from cluster_core.wire.tcp_stream import ACK, FIN, RST, SYN
 
 ONE, TWO, THREE = "1" * 40, "2" * 40, "3" * 40

@@ -13,7 +13,7 @@ from cluster_core.formats.capture.bus_capture import (
     Row,
 )
 from cluster_core.formats.capture.packet import Packet
-from cluster_core.formats.capture.reader import CaptureReader
+from cluster_core.formats.capture.pcap import CaptureReader
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.wire.bus import Fail, Gossip, Header, LightHeader, Module, PartialHeader, Publish, Unknown, Update

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cluster_core.formats.capture.link_layers import view_tcp
 from cluster_core.formats.capture.packet import Packet
-from cluster_core.formats.capture.reader import CaptureReader
+from cluster_core.formats.capture.pcap import CaptureReader
 
 
 def packets_of(path: Path) -> list[Packet]:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from cluster_core.gossip.flags import FAIL, MASTER, PFAIL, REPLICA
 from cluster_core.gossip.profile import PROFILES
 from cluster_core.wire.bus import Gossip, Message, MessageType
-from cluster_core.wire.bus_extensions import Extension
+from cluster_core.wire.bus_message import Extension
 from tests.builders.gossip_builder import ME, A, B, C, D, entry, fail, header, update
 
 IDS = (ME, A, B, C, D, "9" * 40, "not hex", "")

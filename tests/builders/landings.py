@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cluster_core.formats.capture.packet import Packet
-from cluster_core.formats.capture.reader import CaptureReader
+from cluster_core.formats.capture.pcap import CaptureReader
 from cluster_core.formats.landing import RecordedFile
 from cluster_core.kernels.bus.decoder import BusDecoder
 from tests.conftest import DATA

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster_core.formats.capture.packet import CaptureProblem, Packet
-from cluster_core.formats.capture.reader import CaptureReader
+from cluster_core.formats.capture.pcap import CaptureReader
 from cluster_core.formats.capture.resp_capture import RespRow, read_resp
 from cluster_core.replication.forecast import foresee_all
 from cluster_core.replication.reconstruction import Reconstruction

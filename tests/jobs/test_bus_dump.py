@@ -10,8 +10,16 @@ import pytest
 
 from cluster_core.formats.capture.bus_lines import row_from_line
 from cluster_core.wire.bus import encode_message
-from cluster_core.wire.bus_extensions import HOSTNAME, forgotten_node_extension, text_extension
-from cluster_core.wire.bus_message import Fail, Gossip, GossipEntry, MessageType, Update
+from cluster_core.wire.bus_message import (
+    HOSTNAME,
+    Fail,
+    Gossip,
+    GossipEntry,
+    MessageType,
+    Update,
+    forgotten_node_extension,
+    text_extension,
+)
 from jobs.main import main
 from slotscope.reports.bus_text import flag_words, moment_text
 from slotscope.sources.bus.capture_points import PointClocks

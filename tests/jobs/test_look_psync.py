@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster_core.wire.info_reply import read_info
+from cluster_core.wire.resp import read_info
 from jobs import advise
 from jobs.main import main
 from schemas.advice import MEMORY_CONDITIONS, SAVING_CURVES, SAVINGS

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster_core.memory.basis import Exactness, MemoryBasis
+from cluster_core.memory.model import Exactness, MemoryBasis
 from cluster_core.rebalance.check import check_plan
-from cluster_core.topology.reader import read_topology
+from cluster_core.topology.replies import read_topology
 from jobs.rebalance_plan import run
 from schemas.rebalance import (
     REBALANCE_HEAVY,

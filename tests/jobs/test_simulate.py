@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster_core.sim.experiment.grid import Grid
-from cluster_core.sim.experiment.runs import Trial, run_trial
+from cluster_core.sim.experiment.runs import Grid, Trial, run_trial
 from cluster_core.sim.recording import Recorder
 from cluster_core.sim.scenario.play import play
 from cluster_core.sim.scenario.text import read_scenario

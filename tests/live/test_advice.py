@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cluster_core.advice.changes import Kind, rank_changes
+from cluster_core.advice.changes import LIST_SETTING, Kind, rank_changes
 from cluster_core.advice.conditions import Condition, PackedLimits
-from cluster_core.advice.curves import LIST_SETTING
 from cluster_core.kernels.key_batch import KeyBatch
-from cluster_core.memory.allocators import ALLOCATORS, JEMALLOC, JEMALLOC_16, LIBC
 from cluster_core.memory.layouts import layout_named
 from cluster_core.memory.model import MemoryModel, MemorySettings, model_of
+from cluster_core.memory.structures import ALLOCATORS, JEMALLOC, JEMALLOC_16, LIBC
 from cluster_core.rdb import shapes
 from cluster_core.rdb.grammar import ENCODINGS
 from cluster_core.rdb.head import RdbHead

@@ -16,7 +16,7 @@ import pytest
 import redis
 
 from cluster_core.sentinel.machine import Sentinel
-from cluster_core.sentinel.settings import SentinelSettings
+from cluster_core.sentinel.state import SentinelSettings
 from slotscope.live import client_port
 from slotscope.live.resp_link import ANSWER_BYTES_MAX, RespLink
 from slotscope.runtime.failure import BAD_INPUT

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cluster_core.load.sampling import Part, estimate_all, estimate_groups, key_memory_limits
-from cluster_core.load.slot_memory import estimate_slot_memory
+from cluster_core.load.sampling import Part, estimate_all, estimate_groups, estimate_slot_memory, key_memory_limits
 from cluster_core.slots.key_slot import key_slot
 from slotscope.servers import measuring
 from slotscope.servers.measuring import jobs_of, measure_parts

@@ -1,19 +1,24 @@
-"""Commands of an append-only log, one after another (`loadSingleAppendOnlyFile`); their grammar is `cluster_core.wire.requests`.
+"""Commands of an append-only log: where each begins and ends, where a cut one begins, and where a range may begin.
 
 A log ends well where a command ends.  One that ends inside a command, or with a MULTI whose EXEC never came, was cut by
 a crash: what stands before is whole, and a server with ``aof-load-truncated yes`` loads just that and cuts the rest off.
 Any other byte that does not belong is damage, and an error with its offset.
 
 In bulk: `cluster_core.kernels.aof.walk`.
+
+Nothing marks the beginning of a command, and a value may hold what looks like commands.  So a cut is a guess, made well
+(several whole commands with names of letters follow it) and then proven: a range that decodes from its own beginning must
+end exactly where the next begins.  The first range begins where the file does, so if all ranges meet, every cut is a
+true boundary; if one does not, the file is read whole.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from cluster_core.errors import DecodeError
+from cluster_core.errors import DecodeError, TruncatedError
 from cluster_core.rdb.grammar import DATABASES_MAX
 from cluster_core.wire import requests
 from cluster_core.wire.requests import CRLF, read_count, read_number, read_word
@@ -157,3 +162,88 @@ class CommandReader:
         elif name == b"exec":
             self.open_transaction = -1
         return Command(self.valid_end, after - begin, words, self.db, self.time_s)
+
+
+class Tail(NamedTuple):
+    """All up to *valid_end* is whole commands, the file has *end* bytes; *open_transaction* is the offset of a MULTI whose
+    EXEC did not come, or -1.
+    """
+
+    valid_end: int
+    end: int
+    open_transaction: int
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a server finds this file truncated."""
+        return self.valid_end != self.end or self.open_transaction >= 0
+
+    @property
+    def loaded_end(self) -> int:
+        """Up to where a server with ``aof-load-truncated yes`` loads the file; it cuts off the rest.
+
+        Redis 7.0, which does not run an open transaction either, leaves its whole commands in the file if the cut is inside
+        a command; what it appends then stands inside that transaction.
+        """
+        return self.open_transaction if self.open_transaction >= 0 else self.valid_end
+
+    def reason(self) -> str:
+        """What is wrong with the end, in words."""
+        if self.valid_end != self.end:
+            return f"the log ends inside a command: {self.end - self.loaded_end} bytes are not loaded"
+        return f"the log ends inside a transaction: {self.end - self.loaded_end} bytes are not loaded"
+
+    def error(self, source: str) -> TruncatedError:
+        """The error that a reader raises who does not accept a truncated log."""
+        return TruncatedError(self.reason(), offset=self.loaded_end, source=source)
+
+
+PROOF_COMMANDS = 8
+"""Whole commands that must follow a candidate (fewer at the end of what is looked at)."""
+LOOK_BYTES = 1 << 20
+_CANDIDATE = re.compile(rb"\r\n(?=\*[1-9]\d{0,9}\r\n\$[1-9]\d?\r\n[A-Za-z])")
+_NAME = re.compile(rb"[A-Za-z][A-Za-z0-9._|-]{0,63}")
+
+
+def find_boundary(data: bytes, *, first: int = 0, at_end: bool = True) -> int | None:
+    """Return the first place from *first* on at which commands seem to begin in *data*, a piece of a log; None if none does.
+
+    *data* begins anywhere; *at_end* says that the file ends with it, so that a command that reaches its last byte is
+    enough.
+    """
+    for found in _CANDIDATE.finditer(data, max(first - 2, 0)):
+        if _holds(data[found.end() :], at_end):
+            return found.end()
+    return None
+
+
+def _holds(data: bytes, at_end: bool) -> bool:
+    reader = CommandReader("<candidate>")
+    reader.feed(data)
+    seen = 0
+    try:
+        for command in reader.commands():
+            if not _NAME.fullmatch(command.words[0]):
+                return False
+            seen += 1
+            if seen == PROOF_COMMANDS:
+                return True
+    except DecodeError:
+        return False
+    return seen > 0 and (at_end or not reader.left or len(data) >= LOOK_BYTES // 2)
+
+
+def find_cuts(read_at: Callable[[int, int], bytes], start: int, size: int, parts: int) -> list[int]:
+    """Return at most *parts* - 1 rising offsets between *start* and *size* at which ranges of a log may begin.
+
+    ``read_at(offset, count)`` returns up to *count* bytes of the file.
+    """
+    cuts: list[int] = []
+    for part in range(1, parts):
+        aim = start + (size - start) * part // parts
+        begin = max(aim - 2, start)
+        data = read_at(begin, LOOK_BYTES)
+        place = find_boundary(data, first=2, at_end=begin + len(data) >= size)
+        if place is not None and begin + place > (cuts[-1] if cuts else start) and begin + place < size:
+            cuts.append(begin + place)
+    return cuts

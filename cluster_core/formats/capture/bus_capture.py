@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from cluster_core.formats.capture.link_layers import OK, SKIP_REASONS, TcpView, address_text, view_tcp
 from cluster_core.formats.capture.packet import CaptureProblem, Packet
-from cluster_core.formats.capture.reader import CaptureReader
+from cluster_core.formats.capture.pcap import CaptureReader
 from cluster_core.wire.bus import HEADER_BYTES, Message, decode_message, decode_partial, peek_header
 from cluster_core.wire.bus_framing import BusFramer, Frame, PartialMessage, UnknownBytes, WholeMessage
 from cluster_core.wire.tcp_stream import ACK, FIN, RST, SYN, Bytes, Gap, Mark, Segment, TcpStream

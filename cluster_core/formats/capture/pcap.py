@@ -1,8 +1,12 @@
-"""The classic pcap container: microseconds or nanoseconds, either byte order (draft-ietf-opsawg-pcap)."""
+"""Captures as files, pcap and pcapng: packets with their times, as they were written.
+
+(draft-ietf-opsawg-pcapng).
+"""
 
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
 from cluster_core.formats.capture.packet import PACKET_BYTES_MAX, CaptureProblem, ContainerReader, Packet
 
@@ -68,3 +72,190 @@ class PcapReader(ContainerReader):
             found.append(Packet(ts_ns, self._link_type, data, max(length, captured), self.offset + at))
             at = end
         return at
+
+
+SECTION = 0x0A0D0D0A
+INTERFACE = 1
+OBSOLETE_PACKET = 2
+SIMPLE_PACKET = 3
+ENHANCED_PACKET = 6
+BLOCK_BYTES_MIN = 12
+BLOCK_BYTES_MAX = PACKET_BYTES_MAX + (1 << 16)
+INTERFACES_MAX = 4096
+TSRESOL_OPTION = 9
+TSOFFSET_OPTION = 14
+BYTE_ORDER_MAGIC = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
+MAGIC = b"\x0a\x0d\x0d\x0a"
+
+_SECOND_NS = 1_000_000_000
+_TSRESOL_DEFAULT = 6
+
+
+class Interface(NamedTuple):
+    """One interface of a section: its link type, snap length (0: none) and clock."""
+
+    link_type: int
+    snap_bytes: int
+    ticks_per_second: int
+    offset_s: int
+
+
+class PcapngReader(ContainerReader):
+    """Reads sections of blocks.
+
+    A packet block that contradicts itself is a problem of its own, and reading goes on behind it: the block
+    says where it ends.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._order = "<"
+        self._interfaces: list[Interface] = []
+        self._untimed = False
+
+    def _unit(self) -> str:
+        return "block"
+
+    def _read(self, found: list[Packet | CaptureProblem]) -> int:
+        at = 0
+        while self._stopped is None and len(self._buffer) - at >= BLOCK_BYTES_MIN:
+            length = self._block_bytes(at)
+            if self._stopped is not None or length > len(self._buffer) - at:
+                break
+            self._read_block(bytes(memoryview(self._buffer)[at : at + length]), self.offset + at, found)
+            at += length
+        return at
+
+    def _block_bytes(self, at: int) -> int:
+        """The length of the block at *at*; a section header first says the byte order of what follows."""
+        if self._buffer[at : at + 4] == MAGIC:
+            order = BYTE_ORDER_MAGIC.get(bytes(self._buffer[at + 8 : at + 12]))
+            if order is None:
+                self._stop(at, "section header without a byte-order magic")
+                return 0
+            self._order = order
+        elif not self.offset and not at:
+            self._stop(at, "not a pcapng file")
+            return 0
+        (length,) = struct.unpack_from(self._order + "I", self._buffer, at + 4)
+        if length < BLOCK_BYTES_MIN or length % 4 or length > BLOCK_BYTES_MAX:
+            self._stop(at, f"block claims {length} bytes")
+        return int(length)
+
+    def _read_block(self, block: bytes, offset: int, found: list[Packet | CaptureProblem]) -> None:
+        (kind,) = struct.unpack_from(self._order + "I", block)
+        body = block[8:-4]
+        if kind == SECTION:
+            self._interfaces = []
+        elif kind == INTERFACE:
+            self._read_interface(body, offset, found)
+        elif kind == ENHANCED_PACKET:
+            self._read_packet(body, offset, found, "IIIII")
+        elif kind == OBSOLETE_PACKET:
+            self._read_packet(body, offset, found, "HHIIII")
+        elif kind == SIMPLE_PACKET:
+            self._read_simple(body, offset, found)
+
+    def _read_interface(self, body: bytes, offset: int, found: list[Packet | CaptureProblem]) -> None:
+        if len(body) < 8 or len(self._interfaces) >= INTERFACES_MAX:
+            self._stop(offset - self.offset, "interface block cannot be read")
+            return
+        link_type, _, snap_bytes = struct.unpack_from(self._order + "HHI", body)
+        ticks, offset_s = 10**_TSRESOL_DEFAULT, 0
+        at = 8
+        while len(body) - at >= 4:
+            code, length = struct.unpack_from(self._order + "HH", body, at)
+            value = body[at + 4 : at + 4 + length]
+            if code == 0 or len(value) < length:
+                break
+            if code == TSRESOL_OPTION and length >= 1:
+                ticks = (2 if value[0] & 0x80 else 10) ** (value[0] & 0x7F)
+            elif code == TSOFFSET_OPTION and length >= 8:
+                (offset_s,) = struct.unpack_from(self._order + "q", value)
+            at += 4 + length + (-length % 4)
+        self._interfaces.append(Interface(link_type, snap_bytes, ticks, offset_s))
+
+    def _read_packet(self, body: bytes, offset: int, found: list[Packet | CaptureProblem], layout: str) -> None:
+        form = struct.Struct(self._order + layout)
+        if len(body) < form.size:
+            found.append(CaptureProblem(offset, "packet block is too short", len(body)))
+            return
+        fields = form.unpack_from(body)
+        index, (high, low, captured, length) = fields[0], fields[-4:]
+        if index >= len(self._interfaces) or captured > len(body) - form.size:
+            reason = f"packet block of interface {index} with {captured} captured bytes contradicts its section"
+            found.append(CaptureProblem(offset, reason, len(body)))
+            return
+        interface = self._interfaces[index]
+        ts_ns = ((high << 32) | low) * _SECOND_NS // interface.ticks_per_second + interface.offset_s * _SECOND_NS
+        if not 0 <= ts_ns < 1 << 63:
+            found.append(CaptureProblem(offset, "packet block with an impossible time", len(body)))
+            return
+        data = body[form.size : form.size + captured]
+        found.append(Packet(ts_ns, interface.link_type, data, max(length, captured), offset))
+
+    def _read_simple(self, body: bytes, offset: int, found: list[Packet | CaptureProblem]) -> None:
+        """A simple packet block: no time, so 0 is given and said once a file."""
+        if len(body) < 4 or not self._interfaces:
+            found.append(CaptureProblem(offset, "simple packet block contradicts its section", len(body)))
+            return
+        (length,) = struct.unpack_from(self._order + "I", body)
+        interface = self._interfaces[0]
+        captured = min(length, interface.snap_bytes or length, len(body) - 4)
+        if not self._untimed:
+            self._untimed = True
+            found.append(CaptureProblem(offset, "simple packet blocks have no time: 0 is used", 0))
+        found.append(Packet(0, interface.link_type, body[4 : 4 + captured], max(length, captured), offset))
+
+
+_COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd", b"BZ": "bzip2", b"\xfd7": "xz"}
+
+
+class CaptureReader:
+    """Feed it a (decompressed) pcap or pcapng file in pieces of any size; it returns packets and problems.
+
+    Never raises on any input; nothing but the packet under way is kept.
+    """
+
+    def __init__(self) -> None:
+        self._start = b""
+        self._reader: PcapReader | PcapngReader | None = None
+        self._stopped = False
+        self._skipped = 0
+
+    def feed(self, data: bytes) -> list[Packet | CaptureProblem]:
+        """Add the next bytes of the file and return the packets that they complete."""
+        if self._reader is not None:
+            return self._reader.feed(data)
+        self._skipped += len(data)
+        if self._stopped:
+            return []
+        self._start += data
+        if len(self._start) < len(MAGIC):
+            return []
+        return self._choose(self._start)
+
+    def finish(self) -> list[CaptureProblem]:
+        """The file ends: return what is wrong with its end, or with the whole file."""
+        if self._reader is not None:
+            return self._reader.finish()
+        return [CaptureProblem(0, not_a_capture(self._start), self._skipped)]
+
+    def _choose(self, data: bytes) -> list[Packet | CaptureProblem]:
+        if data[:4] in MAGICS:
+            self._reader = PcapReader()
+        elif data[:4] == MAGIC:
+            self._reader = PcapngReader()
+        else:
+            self._stopped, self._start = True, data[:4]
+            return []
+        self._start = b""
+        return self._reader.feed(data)
+
+
+def not_a_capture(start: bytes) -> str:
+    """Say what a file that begins with *start* is, when it is no capture."""
+    if not start:
+        return "the file is empty"
+    packed = _COMPRESSED.get(start[:2])
+    return f"a {packed} file: decompress it first" if packed else f"not a capture file (begins with {start[:4].hex()})"

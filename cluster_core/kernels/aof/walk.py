@@ -12,19 +12,164 @@ The grammar is that of `cluster_core.wire.requests`, compiled.
 # mypy: disable-error-code="no-any-return,assignment"
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cluster_core.aof.command_keys import BY_NUMBER, BY_RANGE
+from cluster_core.aof.command_keys import BY_NUMBER, BY_RANGE, command_names, rules_of
 from cluster_core.formats.aof import framing
-from cluster_core.kernels.aof import walk_state as state
-from cluster_core.kernels.aof.tables import KEY_NAMES_BYTES_MAX, NAME_BYTES_MAX, UNLISTED, Commands, Keys, Names
 from cluster_core.kernels.compiled import borrowing, compiled
 from cluster_core.kernels.key_slots import slot_of, tag_bounds
 from cluster_core.kernels.raw_bytes import copy_bytes
 from cluster_core.rdb.grammar import DATABASES_MAX, KEY_BYTES_MAX
 from cluster_core.wire import requests
+
+NAMES_MAX = 4096
+"""Names of commands that are listed; the commands of further names are counted as one, of the empty name."""
+NAME_BYTES_MAX = 64
+UNLISTED = 0
+"""Code of a command that has no place in the table of names."""
+KEY_DATA_BYTES = 8 << 20
+KEY_NAMES_BYTES_MAX = 1 << 30
+_BUCKETS = 4 * NAMES_MAX
+
+
+class Keys(NamedTuple):
+    """A row a key; *offsets* into *data* has one place more than the others, *share* are the bytes of the command that are the key's."""
+
+    offsets: NDArray[np.int32]
+    slot: NDArray[np.uint16]
+    tag_start: NDArray[np.int32]
+    tag_length: NDArray[np.int32]
+    share: NDArray[np.int64]
+    data: NDArray[np.uint8]
+
+    def with_more_rows(self) -> Keys:
+        """Return these keys with twice the room for rows."""
+        return Keys._make([*(np.resize(column, 2 * len(column)) for column in self[:-1]), self.data])
+
+    def with_more_data(self, count: int) -> Keys:
+        """Return these keys with twice the room for names, and *count* bytes."""
+        data: NDArray[np.uint8] = np.empty(2 * len(self.data) + count, np.uint8)
+        data[: len(self.data)] = self.data
+        return self._replace(data=data)
+
+
+class Commands(NamedTuple):
+    """A row a command; its keys are the rows ``first_key[i]`` to ``first_key[i + 1] - 1`` of `Keys`."""
+
+    offset: NDArray[np.int64]
+    size: NDArray[np.int64]
+    code: NDArray[np.uint16]
+    words: NDArray[np.int64]
+    db: NDArray[np.int32]
+    time_s: NDArray[np.int64]
+    first_key: NDArray[np.int32]
+
+
+class Names(NamedTuple):
+    """Codes of commands by their names: hash buckets, where each name begins, all names; by code, whether `written_keys` must find the
+    keys, and two rules; the codes of three commands.
+    """
+
+    buckets: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    text: NDArray[np.uint8]
+    rules: NDArray[np.int64]
+    select: int
+    multi: int
+    exec: int
+
+    def list(self, code: int, name: bytes) -> None:
+        """Add a name, in lower case and at most `NAME_BYTES_MAX` long, as the one of the next *code*."""
+        start = int(self.starts[code])
+        self.text[start : start + len(name)] = np.frombuffer(name, np.uint8)
+        self.starts[code + 1] = start + len(name)
+        digest = 2166136261
+        for byte in name:
+            digest = ((digest ^ byte) * 16777619) & 0xFFFFFFFF
+        bucket = (digest ^ (digest >> 15)) & (_BUCKETS - 1)
+        while self.buckets[bucket] >= 0:
+            bucket = (bucket + 1) & (_BUCKETS - 1)
+        self.buckets[bucket] = code
+
+
+def new_keys(rows: int) -> Keys:
+    """Return room for that many keys."""
+    columns = [np.empty(rows, kind) for kind in (np.uint16, np.int32, np.int32, np.int64)]
+    return Keys._make([np.zeros(rows + 1, np.int32), *columns, np.empty(KEY_DATA_BYTES, np.uint8)])
+
+
+def new_commands(rows: int) -> Commands:
+    """Return room for that many commands."""
+    kinds = (np.int64, np.int64, np.uint16, np.int64, np.int32, np.int64)
+    return Commands._make([*(np.empty(rows, kind) for kind in kinds), np.zeros(rows + 1, np.int32)])
+
+
+@cache
+def known_names() -> Names:
+    """Return the table of the commands that servers have; further names take no rules."""
+    commands = command_names()
+    names = Names(
+        np.full(_BUCKETS, -1, np.int32),
+        np.zeros(NAMES_MAX + 3, np.int64),
+        np.zeros((NAMES_MAX + 2) * NAME_BYTES_MAX, np.uint8),
+        np.zeros((NAMES_MAX + 2, 11), np.int64),
+        *(1 + commands.index(name) for name in ("select", "multi", "exec")),
+    )
+    for code, name in enumerate(commands, start=1):
+        names.list(code, name.encode())
+        rules = rules_of(name)
+        if rules is None:
+            names.rules[code, 0] = 1
+        else:
+            names.rules[code, 1:6], names.rules[code, 6:11] = rules
+    return names
+
+
+# Answers.
+NEED, BATCH, GROW, GROW_KEYS, NAME, PLAIN, FAULT = range(7)
+
+# Phases.
+P_START, P_WORD, P_SKIP = range(3)
+
+# Places in the state array.
+(
+    PHASE,
+    POS,  # where the next atom begins, in the window
+    STOP,  # end of the filled part of the window
+    BASE,  # offset in the file of the window's first byte
+    WANT,  # bytes from POS on that are needed
+    SKIP,  # bytes of the word that are not passed yet, with its CRLF
+    ARGC,
+    WORD,
+    CODE,
+    BEGIN,  # offset of the command
+    ROWS,  # rows of whole commands
+    ROW,  # rows with those of the command that is being read
+    COMMANDS,
+    KEY_POS,
+    SHARE_AT,  # offset from which bytes belong to the key met last
+    DB,
+    SELECTED,
+    TIME,
+    MULTI_AT,
+    VALID_END,
+    FAULT_CODE,
+    FAULT_AT,
+    FAULT_VALUE,
+    IS_FULL,  # no further names are listed
+    LONG_KEY,  # length of the first key of the command that is too long to be one, 0 for none
+    RANGES,  # the key ranges of the command begin here: two, of `RANGE_CELLS` each
+) = range(26)
+
+FIRST, LAST, STEP, NUMBER, AFTER_NUMBER, RANGE_CELLS = range(6)
+"""A range of keys: words *first* to *last* by *step*, `NONE` for none; or the word that says how many there are, and where they begin."""
+RANGE_A, RANGE_B, STATE_LENGTH = range(RANGES, RANGES + 3 * RANGE_CELLS, RANGE_CELLS)
+NONE = -1
+
 
 _GRAMMAR = compiled(
     requests, "read_number", "read_count", "read_word", "find_end", boundscheck=False, _nrt=False, forceinline=True
@@ -106,28 +251,28 @@ def _count_of(data: Any, at: int, length: int, exact: bool) -> int:
 
 @borrowing(forceinline=True)
 def _forget_ranges(st: Any) -> None:
-    st[state.RANGE_A + state.FIRST] = st[state.RANGE_B + state.FIRST] = state.NONE
-    st[state.RANGE_A + state.NUMBER] = st[state.RANGE_B + state.NUMBER] = state.NONE
+    st[RANGE_A + FIRST] = st[RANGE_B + FIRST] = NONE
+    st[RANGE_A + NUMBER] = st[RANGE_B + NUMBER] = NONE
 
 
 @borrowing()
 def _begin_range(st: Any, rules: Any, code: int, cell: int, at: int) -> bool:
     """Set the key range at *at* from the rule of command *code* that begins at *cell*; True if the words contradict the rule."""
-    st[at + state.FIRST] = st[at + state.NUMBER] = state.NONE
-    st[at + state.LAST] = st[at + state.STEP] = st[at + state.AFTER_NUMBER] = 0
+    st[at + FIRST] = st[at + NUMBER] = NONE
+    st[at + LAST] = st[at + STEP] = st[at + AFTER_NUMBER] = 0
     kind, first = rules[code, cell], rules[code, cell + 1]
     a, b, c = rules[code, cell + 2], rules[code, cell + 3], rules[code, cell + 4]
     if kind != BY_RANGE and kind != BY_NUMBER:
         return False
-    words = st[state.ARGC]
+    words = st[ARGC]
     if first < 0 or first >= words:
         return True
     if kind == BY_NUMBER:
         if first + a >= words:
             return True
-        st[at + state.NUMBER] = first + a
-        st[at + state.AFTER_NUMBER] = first + b
-        st[at + state.STEP] = c
+        st[at + NUMBER] = first + a
+        st[at + AFTER_NUMBER] = first + b
+        st[at + STEP] = c
         return False
     end = first + a if a >= 0 else a + (words if c <= 1 else first + (words - first) // c)
     return _set_range(st, at, first, end, b)
@@ -135,59 +280,59 @@ def _begin_range(st: Any, rules: Any, code: int, cell: int, at: int) -> bool:
 
 @borrowing()
 def _set_range(st: Any, at: int, first: int, end: int, step: int) -> bool:
-    if not (first <= end < st[state.ARGC]) or step <= 0:
+    if not (first <= end < st[ARGC]) or step <= 0:
         return True
-    st[at + state.FIRST] = first
-    st[at + state.LAST] = end
-    st[at + state.STEP] = step
+    st[at + FIRST] = first
+    st[at + LAST] = end
+    st[at + STEP] = step
     return False
 
 
 @borrowing()
 def _apply_number(st: Any, data: Any, start: int, length: int, at: int) -> bool:
     """Set a key range from the word that says how many keys there are; True if it cannot be."""
-    step = st[at + state.STEP]
+    step = st[at + STEP]
     count = -1 if length > NUMBER_WORD_BYTES_MAX else _count_of(data, start, length, step > 1)
-    first = st[at + state.AFTER_NUMBER]
+    first = st[at + AFTER_NUMBER]
     return count < 1 or _set_range(st, at, first, first + (count - 1) * step, step)
 
 
 @borrowing(forceinline=True)
 def _is_in(st: Any, at: int, word: int) -> bool:
-    first = st[at + state.FIRST]
-    return first >= 0 and first <= word <= st[at + state.LAST] and (word - first) % st[at + state.STEP] == 0
+    first = st[at + FIRST]
+    return first >= 0 and first <= word <= st[at + LAST] and (word - first) % st[at + STEP] == 0
 
 
 @borrowing()
 def _note_fault(st: Any, offset: int, code: int, value: int) -> int:
-    st[state.FAULT_CODE] = code
-    st[state.FAULT_AT] = offset
-    st[state.FAULT_VALUE] = value
-    return state.FAULT
+    st[FAULT_CODE] = code
+    st[FAULT_AT] = offset
+    st[FAULT_VALUE] = value
+    return FAULT
 
 
 @borrowing()
 def _refuse(st: Any, data: Any, pos: int, code: int) -> int:
     """Note damage at *pos* of the window."""
-    st[state.POS] = pos
+    st[POS] = pos
     value = np.int64(data[pos])
     if code == requests.LENGTH_MAX:
-        value, _ = read_number(data, pos, st[state.STOP])
-    return _note_fault(st, st[state.BASE] + pos, code, value)
+        value, _ = read_number(data, pos, st[STOP])
+    return _note_fault(st, st[BASE] + pos, code, value)
 
 
 @borrowing()
 def _stop(st: Any, pos: int, answer: int, want: int) -> int:
-    st[state.POS] = pos
-    st[state.WANT] = want
+    st[POS] = pos
+    st[WANT] = want
     return answer
 
 
 @borrowing(forceinline=True)
 def _add_key(st: Any, data: Any, start: int, length: int, here: int, keys: Any) -> None:
     """Append a row for the key ``data[start:start + length]`` whose word begins at offset *here*."""
-    row = st[state.ROW]
-    key_pos = st[state.KEY_POS]
+    row = st[ROW]
+    key_pos = st[KEY_POS]
     end = start + length
     copy_bytes(keys.data, key_pos, data, start, length)
     keys.slot[row] = slot_of(data, start, end)
@@ -195,70 +340,70 @@ def _add_key(st: Any, data: Any, start: int, length: int, here: int, keys: Any) 
     tagged = last - first != length
     keys.tag_start[row] = first - start if tagged else 0
     keys.tag_length[row] = last - first if tagged else 0
-    if row > st[state.ROWS]:
-        keys.share[row - 1] = here - st[state.SHARE_AT]
-        st[state.SHARE_AT] = here
-    st[state.KEY_POS] = key_pos + length
-    st[state.ROW] = row + 1
-    keys.offsets[row + 1] = st[state.KEY_POS]
+    if row > st[ROWS]:
+        keys.share[row - 1] = here - st[SHARE_AT]
+        st[SHARE_AT] = here
+    st[KEY_POS] = key_pos + length
+    st[ROW] = row + 1
+    keys.offsets[row + 1] = st[KEY_POS]
 
 
 @borrowing()
 def _drop_keys(st: Any, keys: Any) -> None:
     """Forget the rows of the command that is being read, and look for no more keys in it."""
-    st[state.ROW] = st[state.ROWS]
-    st[state.KEY_POS] = keys.offsets[st[state.ROWS]]
-    st[state.LONG_KEY] = 0
+    st[ROW] = st[ROWS]
+    st[KEY_POS] = keys.offsets[st[ROWS]]
+    st[LONG_KEY] = 0
     _forget_ranges(st)
 
 
 @borrowing(forceinline=True)
 def _end_command(st: Any, pos: int, keys: Any, commands: Any, names: Any) -> None:
     """End the command whose keys are found; *pos* is the position after it."""
-    number = st[state.COMMANDS]
-    code = st[state.CODE]
-    end = st[state.BASE] + pos
-    if st[state.ROW] > st[state.ROWS]:
-        keys.share[st[state.ROW] - 1] = end - st[state.SHARE_AT]
-    commands.offset[number] = st[state.BEGIN]
-    commands.size[number] = end - st[state.BEGIN]
+    number = st[COMMANDS]
+    code = st[CODE]
+    end = st[BASE] + pos
+    if st[ROW] > st[ROWS]:
+        keys.share[st[ROW] - 1] = end - st[SHARE_AT]
+    commands.offset[number] = st[BEGIN]
+    commands.size[number] = end - st[BEGIN]
     commands.code[number] = code
-    commands.words[number] = st[state.ARGC]
-    if code == names.select and st[state.SELECTED] >= 0:
-        st[state.DB] = st[state.SELECTED]
+    commands.words[number] = st[ARGC]
+    if code == names.select and st[SELECTED] >= 0:
+        st[DB] = st[SELECTED]
     elif code == names.multi:
-        if st[state.MULTI_AT] < 0:
-            st[state.MULTI_AT] = st[state.BEGIN]
+        if st[MULTI_AT] < 0:
+            st[MULTI_AT] = st[BEGIN]
     elif code == names.exec:
-        st[state.MULTI_AT] = -1
-    commands.db[number] = st[state.DB]
-    commands.time_s[number] = st[state.TIME]
-    st[state.ROWS] = st[state.ROW]
-    commands.first_key[number + 1] = st[state.ROW]
-    st[state.COMMANDS] = number + 1
-    st[state.VALID_END] = end
-    st[state.PHASE] = state.P_START
-    st[state.POS] = pos
+        st[MULTI_AT] = -1
+    commands.db[number] = st[DB]
+    commands.time_s[number] = st[TIME]
+    st[ROWS] = st[ROW]
+    commands.first_key[number + 1] = st[ROW]
+    st[COMMANDS] = number + 1
+    st[VALID_END] = end
+    st[PHASE] = P_START
+    st[POS] = pos
 
 
 @borrowing()
 def _pass_annotation(st: Any, data: Any, pos: int) -> int:
     """Pass over the line of annotation at *pos*; return -1, or an answer of `walk`."""
     at = pos
-    stop = min(st[state.STOP], pos + framing.ANNOTATION_BYTES_MAX)
+    stop = min(st[STOP], pos + framing.ANNOTATION_BYTES_MAX)
     while at < stop and data[at] != 10:
         at += 1
     if at - pos >= framing.ANNOTATION_BYTES_MAX:
         return _refuse(st, data, pos, framing.ANNOTATION)
     if at >= stop:
-        return _stop(st, pos, state.NEED, framing.ANNOTATION_BYTES_MAX)
+        return _stop(st, pos, NEED, framing.ANNOTATION_BYTES_MAX)
     end = at - 1 if data[at - 1] == 13 else at
     if end - pos >= 5 and data[pos + 1] == 84 and data[pos + 2] == 83 and data[pos + 3] == 58:
         value = _read_digits(data, pos + 4, end)
         if value >= 0:
-            st[state.TIME] = value
-    st[state.POS] = at + 1
-    st[state.VALID_END] = st[state.BASE] + at + 1
+            st[TIME] = value
+    st[POS] = at + 1
+    st[VALID_END] = st[BASE] + at + 1
     return -1
 
 
@@ -271,11 +416,11 @@ def walk(data: Any, st: Any, key_columns: Any, command_columns: Any, known: Any)
     keys, commands, names = Keys(*key_columns), Commands(*command_columns), Names(*known)
     capacity = len(commands.offset)
     while True:
-        pos = st[state.POS]
-        stop = st[state.STOP]
-        if st[state.PHASE] == state.P_START:
-            if st[state.COMMANDS] >= capacity or st[state.ROWS] >= capacity:
-                return state.BATCH
+        pos = st[POS]
+        stop = st[STOP]
+        if st[PHASE] == P_START:
+            if st[COMMANDS] >= capacity or st[ROWS] >= capacity:
+                return BATCH
             if pos < stop and data[pos] == 35:
                 answer = _pass_annotation(st, data, pos)
                 if answer >= 0:
@@ -283,120 +428,120 @@ def walk(data: Any, st: Any, key_columns: Any, command_columns: Any, known: Any)
                 continue
             argc, after = read_count(data, pos, stop)
             if argc == -requests.CUT:
-                return _stop(st, pos, state.NEED, HEAD_BYTES if pos < stop else 1)
+                return _stop(st, pos, NEED, HEAD_BYTES if pos < stop else 1)
             if argc < 0:
                 return _refuse(st, data, after, -argc)
-            st[state.BEGIN] = st[state.SHARE_AT] = st[state.BASE] + pos
-            st[state.ARGC] = argc
-            st[state.WORD] = 0
-            st[state.CODE] = UNLISTED
-            st[state.SELECTED] = -1
-            st[state.LONG_KEY] = 0
+            st[BEGIN] = st[SHARE_AT] = st[BASE] + pos
+            st[ARGC] = argc
+            st[WORD] = 0
+            st[CODE] = UNLISTED
+            st[SELECTED] = -1
+            st[LONG_KEY] = 0
             _forget_ranges(st)
-            st[state.ROW] = st[state.ROWS]
-            st[state.POS] = after
-            st[state.PHASE] = state.P_WORD
+            st[ROW] = st[ROWS]
+            st[POS] = after
+            st[PHASE] = P_WORD
         answer = _read_words(data, st, keys, names)
         if answer >= 0:
             return answer
-        if st[state.LONG_KEY] > 0:  # said of whole commands only: a log that ends within one was cut
-            return _note_fault(st, st[state.BEGIN], framing.KEY_BYTES, st[state.LONG_KEY])
-        _end_command(st, st[state.POS], keys, commands, names)
+        if st[LONG_KEY] > 0:  # said of whole commands only: a log that ends within one was cut
+            return _note_fault(st, st[BEGIN], framing.KEY_BYTES, st[LONG_KEY])
+        _end_command(st, st[POS], keys, commands, names)
 
 
 @borrowing()
 def _read_words(data: Any, st: Any, keys: Any, names: Any) -> int:
     """Go on through the words of a command; return -1 at its end, or an answer of `walk`."""
-    argc = st[state.ARGC]
-    stop = st[state.STOP]
-    if st[state.PHASE] == state.P_SKIP:
+    argc = st[ARGC]
+    stop = st[STOP]
+    if st[PHASE] == P_SKIP:
         answer = _resume_word(data, st)
         if answer >= 0:
             return answer
-    pos = st[state.POS]
-    word = st[state.WORD]
+    pos = st[POS]
+    word = st[WORD]
     while word < argc:
         length, after = read_word(data, pos, stop)
         if length < 0:
-            st[state.WORD] = word
+            st[WORD] = word
             if length == -requests.CUT:
-                return _stop(st, pos, state.NEED, HEAD_BYTES)
+                return _stop(st, pos, NEED, HEAD_BYTES)
             return _refuse(st, data, after, -length)
         end = after + length
-        is_count_a = word == st[state.RANGE_A + state.NUMBER]
-        is_count_b = word == st[state.RANGE_B + state.NUMBER]
-        is_database = word == 1 and argc == 2 and st[state.CODE] == names.select
-        is_key = word > 0 and (_is_in(st, state.RANGE_A, word) or _is_in(st, state.RANGE_B, word))
+        is_count_a = word == st[RANGE_A + NUMBER]
+        is_count_b = word == st[RANGE_B + NUMBER]
+        is_database = word == 1 and argc == 2 and st[CODE] == names.select
+        is_key = word > 0 and (_is_in(st, RANGE_A, word) or _is_in(st, RANGE_B, word))
         is_long = is_key and length > KEY_BYTES_MAX
-        if is_long and st[state.LONG_KEY] == 0:
-            st[state.LONG_KEY] = length
+        if is_long and st[LONG_KEY] == 0:
+            st[LONG_KEY] = length
         if is_long or not (word == 0 or is_key or is_count_a or is_count_b or is_database):
             if end + 2 > stop:
-                st[state.WORD] = word
+                st[WORD] = word
                 return _skip_word(st, after, length)
             pos = end + 2
             word += 1
             continue
         if end + 2 > stop:
-            st[state.WORD] = word
+            st[WORD] = word
             if (word == 0 and length > NAME_BYTES_MAX) or length > KEY_BYTES_MAX:  # no name, number or database
                 if word > 0:
                     _drop_keys(st, keys)
                 return _skip_word(st, after, length)
-            return _stop(st, pos, state.NEED, end + 2 - pos)
+            return _stop(st, pos, NEED, end + 2 - pos)
         answer = -1
         if word == 0:
             answer = _read_name(data, st, pos, keys, names)
         elif is_database:
             selected = _read_digits(data, after, end)
             if selected < 0 or selected >= DATABASES_MAX:
-                return _note_fault(st, st[state.BEGIN], framing.DATABASE, selected)
-            st[state.SELECTED] = selected
+                return _note_fault(st, st[BEGIN], framing.DATABASE, selected)
+            st[SELECTED] = selected
         else:
             if is_key:
-                if st[state.ROW] + 1 >= len(keys.slot):
-                    answer = _stop(st, pos, state.GROW, 0)
-                elif st[state.KEY_POS] + length > max(len(keys.data), KEY_NAMES_BYTES_MAX):
+                if st[ROW] + 1 >= len(keys.slot):
+                    answer = _stop(st, pos, GROW, 0)
+                elif st[KEY_POS] + length > max(len(keys.data), KEY_NAMES_BYTES_MAX):
                     answer = _refuse(st, data, pos, framing.KEYS_BYTES)
-                elif st[state.KEY_POS] + length > len(keys.data):
-                    answer = _stop(st, pos, state.GROW_KEYS, length)
+                elif st[KEY_POS] + length > len(keys.data):
+                    answer = _stop(st, pos, GROW_KEYS, length)
                 else:
-                    _add_key(st, data, after, length, st[state.BASE] + pos, keys)
+                    _add_key(st, data, after, length, st[BASE] + pos, keys)
             if answer < 0 and (
-                (is_count_a and _apply_number(st, data, after, length, state.RANGE_A))
-                or (is_count_b and _apply_number(st, data, after, length, state.RANGE_B))
+                (is_count_a and _apply_number(st, data, after, length, RANGE_A))
+                or (is_count_b and _apply_number(st, data, after, length, RANGE_B))
             ):
                 _drop_keys(st, keys)
         if answer >= 0:
-            st[state.WORD] = word
+            st[WORD] = word
             return answer
         pos = end + 2
         word += 1
-    st[state.WORD] = word
-    st[state.POS] = pos
+    st[WORD] = word
+    st[POS] = pos
     return -1
 
 
 @borrowing()
 def _read_name(data: Any, st: Any, pos: int, keys: Any, names: Any) -> int:
     """Look up the command's name, whose word at *pos* is whole, and what its keys are; return -1, or an answer of `walk`."""
-    stop = st[state.STOP]
+    stop = st[STOP]
     length, after = read_word(data, pos, stop)
     code = -1
     if 0 < length <= NAME_BYTES_MAX:
         code = _find_name(data, after, length, names)
-        if code < 0 and st[state.IS_FULL] == 0:
-            return _stop(st, pos, state.NAME, after + length + 2 - pos)
+        if code < 0 and st[IS_FULL] == 0:
+            return _stop(st, pos, NAME, after + length + 2 - pos)
     code = max(code, UNLISTED)
-    st[state.CODE] = code
+    st[CODE] = code
     rules = names.rules
     if rules[code, 0] == 1:
-        last = find_end(data, pos, stop, st[state.ARGC])
+        last = find_end(data, pos, stop, st[ARGC])
         if last == -requests.CUT:
-            return _stop(st, pos, state.NEED, 2 * (stop - pos))
+            return _stop(st, pos, NEED, 2 * (stop - pos))
         if last >= 0:
-            return _stop(st, pos, state.PLAIN, last)
-    if _begin_range(st, rules, code, 1, state.RANGE_A) or _begin_range(st, rules, code, 6, state.RANGE_B):
+            return _stop(st, pos, PLAIN, last)
+    if _begin_range(st, rules, code, 1, RANGE_A) or _begin_range(st, rules, code, 6, RANGE_B):
         _drop_keys(st, keys)
     return -1
 
@@ -404,25 +549,25 @@ def _read_name(data: Any, st: Any, pos: int, keys: Any, names: Any) -> int:
 @borrowing()
 def _skip_word(st: Any, pos: int, length: int) -> int:
     """A word of *length* bytes that reaches beyond the window: pass over what is there of it."""
-    take = max(min(length, st[state.STOP] - pos), 0)
-    st[state.SKIP] = length + 2 - take
-    st[state.PHASE] = state.P_SKIP
-    return _stop(st, pos + take, state.NEED, 2)
+    take = max(min(length, st[STOP] - pos), 0)
+    st[SKIP] = length + 2 - take
+    st[PHASE] = P_SKIP
+    return _stop(st, pos + take, NEED, 2)
 
 
 @borrowing()
 def _resume_word(data: Any, st: Any) -> int:
     """Go on with a word that reached beyond the window; return -1 at its end, or an answer of `walk`."""
-    answer = _skip_word(st, st[state.POS], st[state.SKIP] - 2)
-    pos = st[state.POS]
-    if st[state.SKIP] > 2 or st[state.STOP] - pos < 2:
+    answer = _skip_word(st, st[POS], st[SKIP] - 2)
+    pos = st[POS]
+    if st[SKIP] > 2 or st[STOP] - pos < 2:
         return answer
     if data[pos] != 13 or data[pos + 1] != 10:
         return _refuse(st, data, pos, requests.CRLF)
-    st[state.SKIP] = 0
-    st[state.WORD] += 1
-    st[state.POS] = pos + 2
-    st[state.PHASE] = state.P_WORD
+    st[SKIP] = 0
+    st[WORD] += 1
+    st[POS] = pos + 2
+    st[PHASE] = P_WORD
     return -1
 
 

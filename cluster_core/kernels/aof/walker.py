@@ -11,25 +11,83 @@ The work is done by `cluster_core.kernels.aof.walk`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from cluster_core.aof.command_keys import command_names, written_keys
+from cluster_core.aof.keyspace import LiveKey
 from cluster_core.errors import DecodeError
-from cluster_core.formats.aof.framing import UNKNOWN_DB, describe
-from cluster_core.formats.aof.tail import Tail
-from cluster_core.kernels.aof import walk_state as at
-from cluster_core.kernels.aof.command_batch import CommandBatch
-from cluster_core.kernels.aof.tables import NAMES_MAX, Commands, Keys, known_names, new_commands, new_keys
-from cluster_core.kernels.aof.walk import add_key, end_command, walk
-from cluster_core.kernels.key_batch import NONE, KeyBatch
-from cluster_core.kernels.keys.list_lines import UNKNOWN_CODE
+from cluster_core.formats.aof.framing import UNKNOWN_DB, Tail, describe
+from cluster_core.kernels.aof import walk as at
+from cluster_core.kernels.aof.walk import (
+    NAMES_MAX,
+    Commands,
+    Keys,
+    add_key,
+    end_command,
+    known_names,
+    new_commands,
+    new_keys,
+    walk,
+)
+from cluster_core.kernels.key_batch import NONE, KeyBatch, key_array, known
+from cluster_core.kernels.keys.list_lines import UNKNOWN_CODE, batch_of_keys
 from cluster_core.kernels.window import Window
+from cluster_core.rdb.grammar import KEY_TYPES
 from cluster_core.rdb.head import SplitError
 from cluster_core.wire.requests import read_word
+
+
+@dataclass(slots=True)
+class CommandBatch:
+    """One row a command, *n* rows, and in *keys* one row for every key that a command names.
+
+    The keys of command *i* are rows ``first_key[i]`` to ``first_key[i + 1] - 1`` of *keys*; *command* indexes the walker's
+    ``names``; *db* is -1 where a range has not told it yet; *time_s* (epoch) is -1 where the log has no timestamps.  In
+    *keys*, ``serialized_bytes`` is the key's share of the command's bytes (its own word and what follows up to the next
+    key; the first key's begins with the command), ``offset`` is the command's; type, size and expiry are not known.
+    """
+
+    offset: NDArray[np.int64]
+    size: NDArray[np.int64]
+    command: NDArray[np.uint16]
+    words: NDArray[np.int64]
+    db: NDArray[np.int32]
+    time_s: NDArray[np.int64]
+    first_key: NDArray[np.int32]
+    keys: KeyBatch
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    def per_key(self, column: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return *column*, which has a row a command, with a row a key."""
+        return np.repeat(column, np.diff(self.first_key))
+
+
+def command_columns(batch: CommandBatch, names: Sequence[bytes]) -> list[pa.Array]:
+    """Return the columns of ``schemas.aof.COMMAND_FIELDS``, in that order, one row a command.
+
+    The time is a timestamp in UTC, null where the log has none; names that are not UTF-8 stand with ``\\xhh``.
+    """
+    texts = pa.array([name.decode("utf-8", "backslashreplace") for name in names], pa.string())
+    offsets = pa.array(batch.first_key)
+    return [
+        pa.array(batch.offset),
+        known(batch.db, pa.int32()),
+        texts.take(pa.array(batch.command)),
+        pa.array(batch.words),
+        pa.array(batch.size),
+        pa.ListArray.from_arrays(offsets, key_array(batch.keys)),
+        pa.ListArray.from_arrays(offsets, pa.array(batch.keys.slot.astype("int32"))),
+        known(batch.time_s, pa.int64()).cast(pa.timestamp("s", "UTC")),
+    ]
+
 
 _SPARE_ROWS = 1024
 
@@ -262,3 +320,17 @@ def _unknown(rows: int) -> dict[str, NDArray[Any]]:
         "type": code, "encoding": code, "elements": none, "expire_at_ms": none, "idle_s": none,
         "freq": np.full(rows, NONE, np.int16),
     }  # fmt: skip
+
+
+_CODES = {name: code for code, name in enumerate(KEY_TYPES)}
+
+
+def batch_of_live(rows: Sequence[LiveKey], first_row: int) -> KeyBatch:
+    """Return keys that are certain as a `KeyBatch`; sizes are `LiveKey.live_bytes`, *offset* is a number from *first_row* on."""
+    keys = pa.array([row.key for row in rows], pa.binary())
+    batch = batch_of_keys(keys, np.array([row.live_bytes for row in rows], np.int64), first_row)
+    batch.db = np.array([row.db for row in rows], np.int32)
+    batch.type = np.array([_CODES[row.type or ""] for row in rows], np.uint8)
+    batch.elements = np.array([row.elements for row in rows], np.int64)
+    batch.expire_at_ms = np.array([row.expire_at_ms for row in rows], np.int64)
+    return batch

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.kernels.bus.batch import BusBatch
-from cluster_core.kernels.bus.capture_segments import Hashes, Longs, Segments
+from cluster_core.kernels.bus.containers import Hashes, Longs, Segments
 from cluster_core.wire.bus_message import MessageType
 from cluster_core.wire.tcp_stream import ACK, JUMP_BYTES_MAX, SYN
 

@@ -1,4 +1,4 @@
-"""Patterns of key names, as KEYS and SCAN take them (`stringmatchlen`), matched over the keys of a batch."""
+"""Which keys of a batch are wanted: conditions on what a skim knows, so that the others cost no more than a skim."""
 
 # numba's int64 is what `int` stands for below.
 # mypy: disable-error-code="no-any-return,return-value,arg-type,assignment"

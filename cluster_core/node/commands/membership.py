@@ -13,14 +13,18 @@ from cluster_core.gossip.events import Changed
 from cluster_core.gossip.flags import FAIL, MASTER, MEET, REPLICA
 from cluster_core.gossip.handshake import forget, is_blacklisted, reset, start_handshake
 from cluster_core.node.candidacy import reset_election
-from cluster_core.node.commands.reports import node_of, number_of
+from cluster_core.node.commands.descriptions import node_of, number_of
 from cluster_core.node.events import FlushKeys
 from cluster_core.node.pings import broadcast_pong
-from cluster_core.node.promotion import follow_master, replace_master, reset_manual_failover, stop_replication
+from cluster_core.node.promotion import (
+    ask_master,
+    follow_master,
+    replace_master,
+    reset_manual_failover,
+    stop_replication,
+)
 from cluster_core.node.reactions import react
-from cluster_core.node.settings import BUS_PORT_STEP
-from cluster_core.node.state import TODO_FAILOVER, TODO_FSYNC, TODO_SAVE, NodeState, random_id
-from cluster_core.node.switchover import ask_master
+from cluster_core.node.state import BUS_PORT_STEP, TODO_FAILOVER, TODO_FSYNC, TODO_SAVE, NodeState, random_id
 
 OK: Final = "OK"
 PORT_MAX: Final = 65_535

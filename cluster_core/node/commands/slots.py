@@ -11,8 +11,7 @@ from cluster_core.gossip.epochs import bump_without_consensus
 from cluster_core.gossip.events import Changed
 from cluster_core.gossip.flags import MIGRATE_TO, REPLICA
 from cluster_core.gossip.view import Peer
-from cluster_core.node.commands.descriptions import slot_set
-from cluster_core.node.commands.reports import slot_of
+from cluster_core.node.commands.descriptions import slot_of, slot_set
 from cluster_core.node.pings import broadcast_pong
 from cluster_core.node.promotion import follow_master
 from cluster_core.node.reactions import react

@@ -8,9 +8,8 @@ from typing import Any, Final
 from cluster_core.errors import ProtocolError
 from cluster_core.sentinel.commands.reports import encoded, info_text
 from cluster_core.sentinel.commands.sentinel import sentinel_reply
-from cluster_core.sentinel.discovery import take_hello
-from cluster_core.sentinel.events import Exit, Reply
-from cluster_core.sentinel.hello import HELLO_CHANNEL
+from cluster_core.sentinel.directory import take_hello
+from cluster_core.sentinel.events import HELLO_CHANNEL, Exit, Reply
 from cluster_core.sentinel.state import SentinelState, Session, text_of
 from cluster_core.wire.resp import Push, RespError, RespMap
 

@@ -13,12 +13,11 @@ from cluster_core.sentinel.directory import (
     remove_sentinel,
     reset_master,
 )
-from cluster_core.sentinel.failover_states import FailoverState
-from cluster_core.sentinel.instance import Flag, Instance
-from cluster_core.sentinel.numbers import leading_number
+from cluster_core.sentinel.instance import FailoverState, Flag, Instance
+from cluster_core.sentinel.text import leading_number
 from cluster_core.sentinel_history.announcements import Announcement, read_announcement, read_switch
 from cluster_core.sentinel_history.evidence import Told
-from cluster_core.sentinel_history.fold.connections import monitor
+from cluster_core.sentinel_history.fold.conversations import monitor
 from cluster_core.sentinel_history.fold.state import FoldState
 from cluster_core.sentinel_history.rows import VoteRow
 

@@ -13,20 +13,32 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from cluster_core.kinds import Source
-from cluster_core.sentinel.directory import add_replica, add_sentinel, move_master, remove_master, remove_sentinel
-from cluster_core.sentinel.discovery import take_hello
+from cluster_core.sentinel.directory import (
+    add_replica,
+    add_sentinel,
+    move_master,
+    remove_master,
+    remove_sentinel,
+    take_hello,
+)
 from cluster_core.sentinel.down import is_agreed_down, is_down, silent_ms
-from cluster_core.sentinel.failover_states import STATE_BY_WORD, FailoverState
-from cluster_core.sentinel.hello import Hello, parse_hello
-from cluster_core.sentinel.instance import Address, Flag, Instance, new_instance, parse_flags
-from cluster_core.sentinel.numbers import leading_number
+from cluster_core.sentinel.events import Hello, parse_hello
+from cluster_core.sentinel.instance import (
+    STATE_BY_WORD,
+    Address,
+    FailoverState,
+    Flag,
+    Instance,
+    new_instance,
+    parse_flags,
+)
 from cluster_core.sentinel.roles import take_info
+from cluster_core.sentinel.text import leading_number
 from cluster_core.sentinel_history import evidence as seen
 from cluster_core.sentinel_history.beliefs import Span, family_of
 from cluster_core.sentinel_history.evidence import CAPTURE, LOG, NOTHING, POLL, Evidence, Polled
-from cluster_core.sentinel_history.fold import announced_events, answers, connections
-from cluster_core.sentinel_history.fold.connections import monitor
-from cluster_core.sentinel_history.fold.sent_commands import take_closed, take_sent
+from cluster_core.sentinel_history.fold import announced_events, conversations
+from cluster_core.sentinel_history.fold.conversations import monitor, take_closed, take_sent
 from cluster_core.sentinel_history.fold.state import FoldState
 from cluster_core.sentinel_history.rows import EventRow
 
@@ -45,7 +57,7 @@ class SentinelFold(FoldState):
         self.is_running = True
         for hello in hellos:
             if hello.master_name not in self.state.masters:
-                master = connections.monitor(self, hello.master_name, Address(hello.master_ip, hello.master_port))
+                master = conversations.monitor(self, hello.master_name, Address(hello.master_ip, hello.master_port))
                 master.config_epoch = hello.master_config_epoch
             self.state.current_epoch = max(self.state.current_epoch, hello.current_epoch)
         self.note("hello", CAPTURE)
@@ -88,7 +100,7 @@ class SentinelFold(FoldState):
         """Fold one piece in; return what changed beliefs and where that came from, or nothing."""
         match item:
             case seen.Linked():
-                return connections.take_linked(self, item)
+                return conversations.take_linked(self, item)
             case seen.Unlinked():
                 return self._on_unlinked(item)
             case seen.Sent():
@@ -98,7 +110,7 @@ class SentinelFold(FoldState):
             case seen.Heard():
                 return self._on_heard(item)
             case seen.Asked():
-                return answers.take_asked(self, item)
+                return conversations.take_asked(self, item)
             case seen.Told():
                 return self._on_told(item)
             case seen.Listened():
@@ -124,16 +136,16 @@ class SentinelFold(FoldState):
                 return self._on_started(item)
             case seen.Polled():
                 take_poll(self, item)
-                connections.adopt_links(self)
+                conversations.adopt_links(self)
                 return "poll", POLL
 
     def _on_unlinked(self, item: seen.Unlinked) -> tuple[str, Source]:
-        link = connections.release_link(self, item)
+        link = conversations.release_link(self, item)
         if link is None:
             return NOTHING
         if item.is_own and not self.is_told:
             take_closed(self, link)
-        connections.mark_lost(link, item.connection)
+        conversations.mark_lost(link, item.connection)
         return "connection", CAPTURE
 
     def _on_sent(self, item: seen.Sent) -> tuple[str, Source]:
@@ -161,10 +173,10 @@ class SentinelFold(FoldState):
                     self.touch(instance.master or instance)
                     take_info(self.state, instance, item.words[0].decode("utf-8", "replace"))
             self._note_version(item.words[0])
-            connections.adopt_links(self)
+            conversations.adopt_links(self)
             return "INFO", CAPTURE
         elif name == b"SENTINEL":
-            return answers.take_opinion(self, item, link)
+            return conversations.take_opinion(self, item, link)
         return NOTHING
 
     def _note_version(self, info: bytes) -> None:
@@ -183,14 +195,14 @@ class SentinelFold(FoldState):
         if known is not None and known.address == Address(hello.ip, hello.port):
             self.touch(master)  # a new one may put others out, with every master
         take_hello(self.state, item.text)
-        connections.adopt_links(self)
+        conversations.adopt_links(self)
         return "hello", CAPTURE
 
     def _on_told(self, item: seen.Told) -> tuple[str, Source]:
         self._has_log = self._has_log or item.source == LOG
         self.events.append(EventRow(item.ts_ns, self.observer, item.channel, item.text, item.source))
         announced_events.take_told(self, item)
-        connections.adopt_links(self)
+        conversations.adopt_links(self)
         return (f"event {item.channel}", item.source) if item.channel not in WITHOUT_BELIEFS else NOTHING
 
     def _on_opined(self, item: seen.Opined) -> tuple[str, Source]:
@@ -200,7 +212,7 @@ class SentinelFold(FoldState):
             return NOTHING
         self.touch(master)
         leader = item.leader if item.leader_epoch == sentinel.leader_epoch else ""  # of a new one the log has a line
-        answers.note_opinion(self, sentinel, item.says_down, leader, item.leader_epoch)
+        conversations.note_opinion(self, sentinel, item.says_down, leader, item.leader_epoch)
         return "conclusion", LOG
 
     def _on_started(self, item: seen.Started) -> tuple[str, Source]:

@@ -1,4 +1,7 @@
-"""One trial: a cluster with given parameters, one fault at a time by chance, and what came of it.
+"""Experiments: one run and its outcome, and grids of runs.
+
+`OutcomeWatch` is an observer that knows which hosts were hit.  A shard is *recovered* when a running replica of it has won
+an election, and *settled* when every running host knows.
 
 A trial is a value, its outcome depends on nothing else: a thousand of them run anywhere, in any order, on any partition.
 """
@@ -6,22 +9,158 @@ A trial is a value, its outcome depends on nothing else: a thousand of them run 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from cluster_core.errors import ClusterCoreError
+from cluster_core.gossip import events as belief
+from cluster_core.gossip.causes import Field, Refusal
+from cluster_core.gossip.flags import FAIL, MASTER
 from cluster_core.gossip.profile import PROFILES, VALKEY_9_1
-from cluster_core.node.settings import NodeSettings
+from cluster_core.node import events as ev
+from cluster_core.node.state import NodeSettings
 from cluster_core.sim.clock import US_PER_S, collector_at_rest
-from cluster_core.sim.experiment.outcomes import OutcomeWatch
-from cluster_core.sim.experiment.table_rows import Outcome
-from cluster_core.sim.host import Host
+from cluster_core.sim.experiment.table_rows import Outcome, ShardOutcome
+from cluster_core.sim.host import Host, Path
 from cluster_core.sim.layouts import Layout, Place, check_layout, places_of
-from cluster_core.sim.network_paths import Path
 from cluster_core.sim.scenario.stage import Stage
+from cluster_core.sim.world import World
 
 if TYPE_CHECKING:
     from random import Random
+
+
+class OutcomeWatch:
+    """Times what comes of a fault; call `begin` when it happens, `is_over` while the world runs."""
+
+    def __init__(self, world: World, shards: dict[str, tuple[str, ...]]) -> None:
+        self.world = world
+        self.shards = shards
+        self.fault_us = -1
+        self.hit: dict[str, None] = {}
+        self.victims: dict[str, str] = {}
+        self.detected_us: dict[str, int] = {}
+        self.won_us: dict[str, int] = {}
+        self.attempts: dict[str, int] = {}
+        self.converged_us: int | None = None
+        self.was_ok = False
+        self.elections = self.votes = self.refusals = 0
+        self.falsely: dict[str, None] = {}
+        self._shard_of = {name: master for master, names in shards.items() for name in names}
+        world.observers.append(self)
+
+    def begin(self, hit: Sequence[Host]) -> None:
+        """The fault happens now and hits these hosts."""
+        self.fault_us = self.world.now_us
+        self.was_ok = all(host.node.view.ok for host in self.world.running())
+        for host in hit:
+            self.hit[host.name] = None
+            if host.node.view.myself.flags & MASTER and host.node.view.myself.slots:
+                self.victims[host.id] = host.name
+
+    def on_note(self, text: str) -> None:
+        """Nothing to time."""
+
+    def on_effect(self, host: Host, effect: Any) -> None:
+        """Note verdicts, requests, votes and wins."""
+        kind = type(effect)
+        if kind is belief.Changed:
+            if effect.what is Field.FAIL:
+                self._verdict(host, effect.node)
+        elif kind is ev.ElectionStep:
+            self._election(host, effect.step)
+        elif kind is ev.VoteCast:
+            if effect.refusal:
+                self.refusals += effect.refusal is not Refusal.NOT_A_VOTER
+            else:
+                self.votes += 1
+
+    def _verdict(self, host: Host, node_id: str) -> None:
+        peer = host.node.view.nodes.get(node_id)
+        if peer is None or not peer.flags & FAIL or self.fault_us < 0:
+            return
+        if node_id in self.victims:
+            self.detected_us.setdefault(self.victims[node_id], self.world.now_us)
+        other = self.world.find(self.world.name_of(node_id))
+        if other is not None and other.answers and other.name not in self.hit:
+            self.falsely[other.name] = None
+
+    def _election(self, host: Host, step: str) -> None:
+        shard = self._shard_of.get(host.name, host.name)
+        if step == "started":
+            self.elections += 1
+            self.attempts[shard] = self.attempts.get(shard, 0) + 1
+        elif step == "won":
+            self.won_us.setdefault(shard, self.world.now_us)
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    def left(self) -> list[Host]:
+        """The hosts that run and were not hit."""
+        return [host for host in self.world.running() if host.name not in self.hit]
+
+    def electable(self) -> list[str]:
+        """The failed masters of which a replica is left."""
+        running = {host.name for host in self.left()}
+        return [name for name in self.victims.values() if any(other in running for other in self.shards.get(name, ()))]
+
+    def is_over(self) -> bool:
+        """Whether nothing more is to come: every shard that can has a new master, and everybody knows."""
+        if self.converged_us is not None:
+            return True
+        wanted = self.electable()
+        if any(name not in self.won_us for name in wanted):
+            return False
+        replaced = [node_id for node_id, name in self.victims.items() if name in self.won_us]
+        coverable = self.was_ok and len(replaced) == len(self.victims)
+        for host in self.left():
+            view = host.node.view
+            if (coverable and not view.ok) or any(
+                (peer := view.nodes.get(node_id)) is not None and peer.slots for node_id in replaced
+            ):
+                return False
+        self.converged_us = self.world.now_us
+        return True
+
+    def shard_outcomes(self) -> tuple[ShardOutcome, ...]:
+        """One line for each shard that lost its master."""
+        running = {host.name: host for host in self.left()}
+        found = []
+        for name in self.victims.values():
+            replicas = [running[other] for other in self.shards.get(name, ()) if other in running]
+            found.append(
+                ShardOutcome(
+                    name,
+                    len(replicas),
+                    self._since_ms(self.detected_us.get(name)),
+                    self._since_ms(self.won_us.get(name)),
+                    self.attempts.get(name, 0),
+                    "" if name in self.won_us else self._hindrance(name, replicas),
+                )
+            )
+        return tuple(found)
+
+    def _hindrance(self, name: str, replicas: list[Host]) -> str:
+        if not replicas:
+            return "no replica is left"
+        if name not in self.detected_us:
+            return "no majority holds it for failed"
+        causes = [host.node.state.election.cause for host in replicas]
+        return next((cause for cause in causes if cause), "no replica stood for election")
+
+    def _since_ms(self, at_us: int | None) -> float | None:
+        return None if at_us is None else (at_us - self.fault_us) / 1000
+
+    def times_ms(self) -> tuple[float | None, float | None, float | None]:
+        """Until the last shard was detected, elected, and everybody knew; None if one never was."""
+        names = list(self.victims.values())
+        times: list[float | None] = []
+        for known in (self.detected_us, self.won_us):
+            whole = names and all(name in known for name in names)
+            times.append(self._since_ms(max(known[name] for name in names)) if whole else None)
+        whole = names and all(name in self.won_us for name in names)
+        return times[0], times[1], self._since_ms(self.converged_us) if whole else None
+
 
 LOOK_US: Final = 100_000
 REST_US: Final = 2 * US_PER_S
@@ -186,3 +325,67 @@ def _outcome(stage: Stage, watch: OutcomeWatch) -> Outcome:
         violations=len(stage.checks.violations),
         failed_shards=shards,
     )
+
+
+RUNS_MAX: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Values of each parameter of `Trial` that varies, and how many seeds; *base* holds the others."""
+
+    base: Trial = field(default_factory=Trial)
+    seeds: int = 100
+    first_seed: int = 1
+    profile: tuple[str, ...] = ()
+    node_timeout_ms: tuple[int, ...] = ()
+    shards: tuple[int, ...] = ()
+    replicas: tuple[int, ...] = ()
+    zones: tuple[int, ...] = ()
+    validity_factor: tuple[int, ...] = ()
+    migration_barrier: tuple[int, ...] = ()
+    fault: tuple[str, ...] = ()
+    hit: tuple[str, ...] = ()
+    delay_ms: tuple[float, ...] = ()
+
+    def axes(self) -> list[tuple[str, tuple[object, ...]]]:
+        """The parameters that are given, with their values; the last varies fastest."""
+        return [(name, getattr(self, name)) for name in AXES if getattr(self, name)]
+
+    @property
+    def cases(self) -> int:
+        """How many combinations there are."""
+        count = 1
+        for _, values in self.axes():
+            count *= len(values)
+        return count
+
+    @property
+    def runs(self) -> int:
+        """How many runs there are."""
+        return self.cases * self.seeds
+
+    def trial(self, run: int) -> Trial:
+        """The trial of run number *run*.
+
+        >>> grid = Grid(seeds=2, shards=(3, 5))
+        >>> [(grid.trial(n).shards, grid.trial(n).seed) for n in range(grid.runs)]
+        [(3, 1), (3, 2), (5, 1), (5, 2)]
+        """
+        case, offset = divmod(run, self.seeds)
+        chosen: dict[str, object] = {}
+        for name, values in reversed(self.axes()):
+            case, at = divmod(case, len(values))
+            chosen[name] = values[at]
+        return replace(self.base, seed=self.first_seed + offset, **chosen)  # type: ignore[arg-type]
+
+
+def check_grid(grid: Grid) -> None:
+    """Raise TrialError or LayoutError for a grid of which a trial cannot be made."""
+    if grid.seeds < 1 or grid.runs > RUNS_MAX:
+        raise TrialError(f"{grid.runs} runs: there must be 1 to {RUNS_MAX}")
+    for case in range(grid.cases):
+        check_trial(grid.trial(case * grid.seeds))
+
+
+AXES: Final = tuple(one.name for one in fields(Grid) if one.name not in ("base", "seeds", "first_seed"))

@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from cluster_core.sim.checkers import Violation
 from cluster_core.sim.experiment.conditions import MEASURED_BY_CLIENTS, holds_of_cluster
 from cluster_core.sim.layouts import Place, places_of
-from cluster_core.sim.scenario.actions import ACTIONS
-from cluster_core.sim.scenario.format import Scenario, Step
-from cluster_core.sim.scenario.stage import Stage
-from cluster_core.sim.scenario.text import settings_of
-from cluster_core.sim.sentinels.scenario import holds_of_sentinels
-from cluster_core.sim.sentinels.stage import SentinelStage
+from cluster_core.sim.scenario.stage import ACTIONS, Stage
+from cluster_core.sim.scenario.text import Scenario, Step, settings_of
+from cluster_core.sim.sentinels.stage import SentinelStage, holds_of_sentinels
 
 if TYPE_CHECKING:
     from random import Random

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from cluster_core.sim.experiment.plot import Plot, below, crash, cut_zone, lose, pick, stop
+from cluster_core.sim.fuzz import Plot, below, crash, cut_zone, lose, pick, stop
 
 if TYPE_CHECKING:
     from random import Random

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from cluster_core.node.settings import NodeSettings
-from cluster_core.node.state import random_id
+from cluster_core.node.state import NodeSettings, random_id
 from cluster_core.sim.layouts import Layout, LayoutError, Place, names_of
 
 if TYPE_CHECKING:

@@ -1,19 +1,27 @@
-"""What a simulated server answers beside its node: the commands on its data, MIGRATE, INFO, CONFIG GET, DBSIZE.
+"""Commands of simulated servers, and migrations of slots between them.
 
 A command on data comes here when the node has decided to serve it.  MIGRATE asks the node at the other end as any client would, so
 that it answers MOVED or takes the key as the rules have it; the time that the transfer takes is not modelled.
+
+A job takes its time, then its target has the keys and takes the slots under a new epoch while the source's writers wait.  Jobs of one
+source run one after another.  It fails when an end is not there, the target is no master, or the source has lost the slots.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
+from cluster_core.errors import DecodeError
+from cluster_core.gossip.flags import MASTER
 from cluster_core.gossip.profile import Profile
+from cluster_core.node import events as ev
 from cluster_core.sim.host import Host
-from cluster_core.sim.network import Network
-from cluster_core.sim.servers.replication import Replication
+from cluster_core.sim.network import Driver, Network
+from cluster_core.sim.servers.replication import KEY_SYNC_US, Replication
 from cluster_core.sim.servers.store import WRITE_BYTES
+from cluster_core.slots.slot_set import SlotSet
 from cluster_core.wire.resp import RespError
 
 Words = tuple[bytes, ...]
@@ -123,3 +131,180 @@ _COMMANDS: Final[dict[bytes, Callable[[Commands, Host, Words], Any]]] = {
     b"info": Commands._info,
     b"config": Commands._config,
 }
+
+
+JOB_US: Final = 110_000
+"""What a job takes at least, as measured."""
+RETRY_US: Final = 1_000_000
+"""An import of Redis that failed tries again after so long, until it is cancelled."""
+PAUSE_MS: Final = 20
+"""So long writers of the source wait while the slots change hands."""
+ACTIVE, FAILED, CANCELLED, DONE = range(4)
+_SINCE: Final = {"valkey": 9, "redis": 8}
+"""Major versions that have jobs."""
+_STATES: Final = {
+    "valkey": ("snapshotting", "failed", "cancelled", "success"),
+    "redis": ("snapshotting", "failed", "canceled", "completed"),
+}
+
+
+@dataclass(slots=True)
+class Job:
+    """One migration; *ends* are source and target, *lives* the processes that know of it."""
+
+    name: str
+    ends: tuple[Host, Host]
+    lives: tuple[int, int]
+    slots: SlotSet
+    state: int = ACTIVE
+    message: str = ""
+    tries_again: bool = False
+    attempt: int = 0
+
+    def is_known_at(self, host: Host) -> bool:
+        """Whether the process of *host* is one that took part."""
+        return any(end is host and life == host.life for end, life in zip(self.ends, self.lives, strict=True))
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it may still move slots: a failed import of Redis does, as long as its target knows of it."""
+        return self.state == ACTIVE or (self.state == FAILED and self.tries_again and self.is_known_at(self.ends[1]))
+
+
+class SlotMigrations:
+    """The jobs of a `World`."""
+
+    def __init__(self, world: Driver, network: Network, replication: Replication) -> None:
+        self.world, self.network, self.replication = world, network, replication
+        self.jobs: list[Job] = []
+        self._free_us: dict[int, int] = {}
+
+    def execute(self, host: Host, words: Words) -> Any:
+        """The reply to a CLUSTER command that is about jobs on such a server; None for any other command."""
+        product, version = server_version(host.settings.profile)
+        if int(version.partition(".")[0]) < _SINCE[product]:
+            return None
+        match product, [word.decode("latin-1").upper() for word in words]:
+            case "valkey", ["CLUSTER", "MIGRATESLOTS", *rest]:
+                return self._export(host, rest)
+            case "valkey", ["CLUSTER", "CANCELSLOTMIGRATIONS"]:
+                return "OK" if self._cancel(host) else RespError("ERR No migrations ongoing")
+            case "redis", ["CLUSTER", "MIGRATION", "IMPORT", *rest]:
+                return self._import(host, rest)
+            case "redis", ["CLUSTER", "MIGRATION", "CANCEL", "ALL"]:
+                return self._cancel(host)
+            case ("valkey", ["CLUSTER", "GETSLOTMIGRATIONS"]) | ("redis", ["CLUSTER", "MIGRATION", "STATUS", "ALL"]):
+                return [self._told(job, host) for job in self._known(host)]
+        return None
+
+    # -- commands ------------------------------------------------------------------------------------------------
+
+    def _export(self, host: Host, words: list[str]) -> Any:
+        """SLOTSRANGE first last … NODE id, as often as there are targets."""
+        wanted: list[tuple[Host, SlotSet]] = []
+        bounds: list[str] = []
+        for word, following in zip(words, [*words[1:], ""], strict=True):
+            if word.isdigit() and len(word) < 6:
+                bounds.append(word)
+            elif word == "NODE":
+                target, slots = self._by_id(following.lower()), _slots_of(bounds)
+                if target is None or slots is None:
+                    return RespError(f"ERR Unknown node {following.lower()} or no range of slots")
+                wanted.append((target, slots))
+                bounds = []
+        if not wanted or any(_bits(slots) & ~host.node.view.myself.slots for _, slots in wanted):
+            return RespError("ERR Slots are not served by this node")
+        for target, slots in wanted:
+            self._begin(host, target, slots)
+        return "OK"
+
+    def _import(self, host: Host, bounds: list[str]) -> Any:
+        slots = _slots_of(bounds)
+        owners = {} if slots is None else {host.node.view.owner_of(slot): None for slot in slots}
+        owner = next(iter(owners), None)
+        source = self._by_id(owner.id) if owner is not None else None
+        if slots is None or len(owners) != 1 or source is None or source is host:
+            return RespError("ERR slots belong to different source nodes")
+        current = [job for job in self.jobs if job.is_active and {host, source} & {*job.ends}]
+        if any(job.state == ACTIVE for job in current):
+            return RespError("ERR another ASM task is already in progress")
+        for job in current:
+            job.state = CANCELLED
+        return self._begin(source, host, slots).name.encode()
+
+    def _begin(self, source: Host, target: Host, slots: SlotSet) -> Job:
+        job = Job(f"{len(self.jobs) + 1:040x}", (source, target), (source.life, target.life), slots)
+        job.tries_again = server_version(target.settings.profile)[0] == "redis"
+        self.jobs.append(job)
+        self._plan(job, 0)
+        return job
+
+    def _plan(self, job: Job, wait_us: int) -> None:
+        source = job.ends[0]
+        begin_us = max(self.world.now_us + wait_us, self._free_us.get(source.index, 0))
+        keys = sum(source.store.count(slot) for slot in job.slots)
+        self._free_us[source.index] = end_us = begin_us + JOB_US + keys * KEY_SYNC_US
+        job.attempt += 1
+        self.world.call_at(end_us, self._finish, job, job.attempt)
+
+    def _cancel(self, host: Host) -> int:
+        active = [job for job in self._known(host) if job.is_active]
+        for job in active:
+            job.state = CANCELLED
+        return len(active)
+
+    def _known(self, host: Host) -> list[Job]:
+        return [job for job in reversed(self.jobs) if job.is_known_at(host)]
+
+    def _by_id(self, node_id: str) -> Host | None:
+        return next((host for host in self.network.by_address.values() if host.id == node_id), None)
+
+    def _told(self, job: Job, host: Host) -> list[Any]:
+        product, _ = server_version(host.settings.profile)
+        is_source, state, slots = job.ends[0] is host, _STATES[product][job.state].encode(), str(job.slots).encode()
+        source, target = (end.id.encode() for end in job.ends)
+        if product == "valkey":
+            operation = b"EXPORT" if is_source else b"IMPORT"
+            return [b"name", job.name.encode(), b"operation", operation, b"slot_ranges", slots, b"target_node", target,
+                    b"source_node", source, b"state", state, b"message", job.message.encode()]  # fmt: skip
+        operation = b"migrate" if is_source else b"import"
+        return [b"id", job.name.encode(), b"slots", slots, b"source", source, b"dest", target, b"operation", operation,
+                b"state", state, b"last_error", job.message.encode(), b"retries", job.attempt - 1]  # fmt: skip
+
+    # -- the end of a job ----------------------------------------------------------------------------------------
+
+    def _finish(self, job: Job, attempt: int) -> None:
+        if not job.is_active or job.attempt != attempt:
+            return
+        source, target = job.ends
+        bits = _bits(job.slots)
+        walls = self.network.path(source, target).is_blocked or self.network.path(target, source).is_blocked
+        if walls or not all(end.answers and job.is_known_at(end) for end in job.ends):
+            self._fail(job, "Connection lost")
+        elif not target.node.view.myself.flags & MASTER or bits & ~source.node.view.myself.slots:
+            self._fail(job, "Slots are no longer owned by the source, or the target is no master")
+        else:
+            job.state, job.message = DONE, ""
+            for slot in job.slots:
+                for key, value in list(source.store.held.get(slot, {}).items()):
+                    self.replication.write(target, key, value, WRITE_BYTES)
+            self.world.carry_out(source, [ev.PauseClients(self.world.wall_ms(source) + PAUSE_MS)])
+            self.world.tell(target, ev.SlotsArrived(bits))
+
+    def _fail(self, job: Job, why: str) -> None:
+        job.state, job.message = FAILED, why
+        if job.is_active:
+            source, target = job.ends
+            job.lives = source.life, target.life  # a source that was restarted hears of it from its target
+            self._plan(job, RETRY_US)
+
+
+def _slots_of(bounds: list[str]) -> SlotSet | None:
+    try:
+        return SlotSet.parse(" ".join(f"{a}-{b}" for a, b in zip(bounds[::2], bounds[1::2], strict=True))) or None
+    except (ValueError, DecodeError):
+        return None
+
+
+def _bits(slots: SlotSet) -> int:
+    return int.from_bytes(slots.to_wire(), "little")

@@ -13,9 +13,8 @@ from typing import Any, Final
 from cluster_core.node import events as ev
 from cluster_core.replication.psync import FORCED_ID, AnswerKind, MasterView, Request, decide_psync
 from cluster_core.sim.clock import US_PER_S
-from cluster_core.sim.host import Host
+from cluster_core.sim.host import Host, retry_after_us
 from cluster_core.sim.network import Driver, Network
-from cluster_core.sim.network_paths import retry_after_us
 from cluster_core.sim.servers.store import PING_BYTES, Write
 
 REPL_TIMEOUT_US: Final = 60 * US_PER_S

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from cluster_core.replication.lineage import Lineage
+from cluster_core.replication.psync import Lineage
 from cluster_core.slots.key_slot import key_slot
 
 WRITE_BYTES: Final = 60
@@ -27,7 +27,7 @@ class Write(NamedTuple):
 
 
 class Store:
-    """Keys by slot, replication id and offset, backlog; it answers as a `cluster_core.node.keyspace.Keyspace`."""
+    """Keys by slot, replication id and offset, backlog; it answers as a `cluster_core.node.state.Keyspace`."""
 
     __slots__ = ("backlog", "base", "held", "lineage", "shifts", "start")
 

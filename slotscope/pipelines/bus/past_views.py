@@ -11,8 +11,7 @@ from cluster_core.incidents.past_views import find_observer, view_at
 from cluster_core.instants import time_ns, write_instant
 from cluster_core.kinds import Source
 from cluster_core.replay.rows import NodeViewRow
-from cluster_core.routing.redirect import Client, route
-from cluster_core.routing.view import DIALECTS, is_cluster_ok, view_of
+from cluster_core.routing.redirect import DIALECTS, Client, is_cluster_ok, route, view_of
 from schemas.history import NODE_VIEWS
 from slotscope.reports.history.tables import finished_replay
 from slotscope.reports.history.views import (

@@ -14,8 +14,7 @@ from pyspark.sql import functions as F
 
 from cluster_core.advice.changes import Change, rank_changes
 from cluster_core.advice.conditions import Condition, conditions_for
-from cluster_core.advice.heavy import Held, Splittable, expiries, splits
-from cluster_core.advice.totals import WALKED, Totals
+from cluster_core.advice.totals import WALKED, Held, Splittable, Totals, expiries, splits
 from cluster_core.memory.model import MemoryModel, MemorySettings, model_name, model_named
 from cluster_core.rdb.grammar import KEY_TYPES
 from cluster_core.rdb.measure import shared

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cluster_core.load.access_rate import LfuSettings
 from cluster_core.load.attribution import resolve_node
-from cluster_core.memory.allocators import ALLOCATORS
+from cluster_core.load.key_use import LfuSettings
 from cluster_core.memory.layouts import LAYOUT_NAMES
 from cluster_core.memory.model import MemorySettings
+from cluster_core.memory.structures import ALLOCATORS
 from cluster_core.topology.node import Topology
 from slotscope.requests.key_slots import Request
 from slotscope.runtime.errors import InputError

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cluster_core.kinds import Severity
-from cluster_core.memory.basis import MemoryBasis
+from cluster_core.memory.model import MemoryBasis
 from cluster_core.rebalance.execution.refusals import HEADROOM
 from cluster_core.rebalance.stored_plan import PlannedNode
 from cluster_core.topology.node import Topology

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from cluster_core.load.sampling import Part
 from cluster_core.load.unread import WHOLE, FileUnread, Unread, together
-from cluster_core.memory.basis import Exactness, MemoryBasis
+from cluster_core.memory.model import Exactness, MemoryBasis
 from cluster_core.rebalance.goal.outlook import Growth
 from cluster_core.rebalance.goal.placement import NOTHING, NodeOption, Placement, masters_of, owners_of, read_placement
 from cluster_core.rebalance.goal.problem import Problem
 from cluster_core.rebalance.ordering import TimeModel
 from cluster_core.rebalance.stored_plan import PlannedNode
 from cluster_core.topology.node import Topology
-from cluster_core.topology.reader import read_topology
+from cluster_core.topology.replies import read_topology
 from schemas.activity import SLOT_ACTIVITY
 from schemas.bronze import BAD_RECORDS
 from schemas.caveats import Caveat, Code

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from cluster_core.load.sampling import Part
-from cluster_core.load.slot_memory import parts_of_slots
+from cluster_core.load.sampling import Part, parts_of_slots
 from cluster_core.rebalance.goal.outlook import Growth, look_ahead
 from cluster_core.rebalance.goal.problem import Scaled, exact
 from cluster_core.rebalance.goal.targets import Targets, rehost

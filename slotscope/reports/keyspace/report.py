@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from schemas.caveats import Caveat, Code
 
 if TYPE_CHECKING:
-    from cluster_core.memory.basis import MemoryBasis
+    from cluster_core.memory.model import MemoryBasis
     from slotscope.reports.keyspace.key_use import UseReport
     from slotscope.reports.keyspace.log_load import LogLoad
     from slotscope.reports.keyspace.savings import SavingsReport

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from cluster_core.memory.basis import Exactness, MemoryBasis
+from cluster_core.memory.model import Exactness, MemoryBasis
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.caveats import Caveat
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, KEY_SIZES, NODE_LOAD, TTL_BUCKETS

@@ -23,7 +23,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from cluster_core.kernels.aof.command_batch import CommandBatch, command_columns
+from cluster_core.kernels.aof.walker import CommandBatch, command_columns
 from cluster_core.kernels.keys.filter import CONDITIONS
 from schemas.aof import AOF_SOURCE
 from schemas.bronze import RDB_SOURCE

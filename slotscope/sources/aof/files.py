@@ -1,7 +1,7 @@
 """Append-only logs as units of work, and the loop that pushes their bytes through the walk.
 
 A log is a folder with a manifest (a server's ``appendonlydir``, or the folder that holds it), a manifest, or one file.  A unit is
-one of its files, or a range of one between two commands; ranges decode alone, and prove each other (`formats.aof.resync`).
+one of its files, or a range of one between two commands; ranges decode alone, and prove each other (`formats.aof.framing`).
 """
 
 from __future__ import annotations
@@ -11,12 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.aof.framing import UNKNOWN_DB
+from cluster_core.formats.aof.framing import UNKNOWN_DB, Tail, find_cuts
 from cluster_core.formats.aof.manifest import MANIFEST_BYTES_MAX, Manifest, read_manifest
-from cluster_core.formats.aof.resync import find_cuts
-from cluster_core.formats.aof.tail import Tail
-from cluster_core.kernels.aof.command_batch import CommandBatch
-from cluster_core.kernels.aof.walker import AofWalker
+from cluster_core.kernels.aof.walker import AofWalker, CommandBatch
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.rdb.head import SplitError
 from slotscope.runtime.storage import stores

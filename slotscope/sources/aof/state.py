@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from cluster_core.aof.keyspace import Keyspace, LiveKey
 from cluster_core.errors import DecodeError
-from cluster_core.formats.aof.framing import CommandReader
-from cluster_core.formats.aof.tail import Tail
-from cluster_core.kernels.aof.live_keys import batch_of_live
+from cluster_core.formats.aof.framing import CommandReader, Tail
+from cluster_core.kernels.aof.walker import batch_of_live
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.rdb.values import decode_record
 from schemas.interim import UnitFacts

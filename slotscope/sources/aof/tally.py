@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cluster_core.aof.command_keys import known_commands
 from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.framing import NO_TIME
-from cluster_core.kernels.aof.command_batch import CommandBatch
+from cluster_core.kernels.aof.walker import CommandBatch
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.key_slots import key_slots
 from cluster_core.kernels.keys.group_tally import GroupTally

@@ -18,7 +18,7 @@ from cluster_core.kernels.bus.capture_clocks import (
     offset_of_copies,
     offset_of_order,
 )
-from cluster_core.kernels.bus.capture_segments import Segments
+from cluster_core.kernels.bus.containers import Segments
 from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.kinds import Severity
 from schemas.caveats import Caveat, Code

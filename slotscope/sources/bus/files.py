@@ -19,11 +19,10 @@ from cluster_core.errors import DecodeError
 from cluster_core.formats.capture.bus_capture import CapturedMessage, ConnectionEvent, Row, merge_packets
 from cluster_core.formats.capture.bus_lines import row_from_line
 from cluster_core.formats.capture.packet import CaptureProblem, Packet
-from cluster_core.formats.capture.pcap import MAGICS
-from cluster_core.formats.capture.reader import CaptureReader
+from cluster_core.formats.capture.pcap import MAGICS, CaptureReader
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.capture_clocks import COMMON_MIN, REFERENCE, Offset
-from cluster_core.kernels.bus.capture_segments import SegmentReader, Segments, sketch_of
+from cluster_core.kernels.bus.containers import SegmentReader, Segments, sketch_of
 from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.kernels.bus.packets import PACKETS_PER_CHUNK
 from slotscope.sources.bus.capture_points import Point, PointClocks

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.bus.batch import BusBatch
-from cluster_core.kernels.bus.columns import TextTable, address_of, gossip_columns, message_columns
+from cluster_core.kernels.bus.columns import TextTable, address_of, batch_of_rows, gossip_columns, message_columns
 from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.kernels.bus.follower import Share
-from cluster_core.kernels.bus.rows import batch_of_rows
 from slotscope.sources.bus.capture_points import PointClocks
 from slotscope.sources.bus.clues import BadRows, in_file
 from slotscope.sources.bus.files import CaptureFile, bundles, read_bundle, read_lines

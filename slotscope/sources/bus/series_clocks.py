@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from cluster_core.formats.landing import Kind
 from cluster_core.kernels.bus.capture_clocks import COMMON_MIN, common_times, offset_of_copies
-from cluster_core.kernels.bus.capture_segments import NO_SEGMENTS, Segments, joined_segments
+from cluster_core.kernels.bus.containers import NO_SEGMENTS, Segments, joined_segments
 from schemas.caveats import Caveat, Code
 from slotscope.sources.bus.files import segments_of
 from slotscope.sources.bus.point_series import READERS, RecordedInput

@@ -10,12 +10,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cluster_core.advice.compression import VALUE_BYTES_MAX, TextSums
+from cluster_core.advice.changes import LIST_SETTING, LIST_SIZES, SETTINGS, VALUE_BYTES_MAX, Setting, TextSums
 from cluster_core.advice.conditions import conditions_for
-from cluster_core.advice.curves import LIST_SETTING, LIST_SIZES, SETTINGS, Setting
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.keys.group_tally import GroupTally
-from cluster_core.kernels.keys.use import add_by_slot
+from cluster_core.kernels.keys.slot_tally import add_by_slot
 from cluster_core.memory.model import MemoryModel, model_of
 from cluster_core.rdb import shapes
 from cluster_core.rdb.grammar import HASHTABLE, KEY_TYPES, LIST, SKIPLIST, STRING

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.keys.group_tally import GroupTally
-from cluster_core.load.access_rate import LfuSettings
 from cluster_core.load.attribution import Attribution, attribute
+from cluster_core.load.key_use import LfuSettings
 from cluster_core.memory.model import MemorySettings
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.topology.node import Topology

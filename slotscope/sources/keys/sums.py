@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 from cluster_core.kernels.key_batch import NONE, KeyBatch, encoding_names, known, memory_columns, part_of, type_names
 from cluster_core.kernels.key_slots import key_slots
 from cluster_core.kernels.keys.group_tally import GroupTally
-from cluster_core.kernels.keys.slot_tally import SlotTally, TtlTally, TypeTally
-from cluster_core.kernels.keys.top_keys import TopKeys
-from cluster_core.kernels.keys.use import USES, KeyUses, add_by_slot
-from cluster_core.load.access_rate import accesses_per_s
+from cluster_core.kernels.keys.slot_tally import USES, KeyUses, SlotTally, TopKeys, TtlTally, TypeTally, add_by_slot
+from cluster_core.load.key_use import accesses_per_s
 from cluster_core.rdb.grammar import KEY_TYPES
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas import interim

@@ -16,8 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.advice.changes import OF_ALL_KEYS, Change, rank_changes
-from cluster_core.advice.compression import TextSums
+from cluster_core.advice.changes import OF_ALL_KEYS, Change, TextSums, rank_changes
 from cluster_core.advice.conditions import Condition, condition_subject, conditions_for
 from cluster_core.advice.totals import WALKED, Totals
 from cluster_core.errors import DecodeError

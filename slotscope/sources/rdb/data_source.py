@@ -30,9 +30,9 @@ import pyarrow as pa
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.key_batch import KeyBatch, key_columns
 from cluster_core.kernels.keys.filter import CONDITIONS
-from cluster_core.memory.allocators import ALLOCATORS
 from cluster_core.memory.layouts import LAYOUT_NAMES
 from cluster_core.memory.model import MemorySettings
+from cluster_core.memory.structures import ALLOCATORS
 from cluster_core.rdb.value_columns import ValueColumns
 from schemas.bronze import RDB_SOURCE
 from slotscope.sources.data_source import ERROR_COLUMNS, UnitReader, UnitSource, choice

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
-from cluster_core.kernels.keys.runs import KeyRuns, key_runs
+from cluster_core.kernels.key_batch import KeyRuns, key_runs
 from cluster_core.rdb.batch_crc64 import crc64
 from cluster_core.rdb.encoding import Target
 from cluster_core.rdb.writer import RdbWriter

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
-from cluster_core.kernels.key_batch import KeyBatch
-from cluster_core.kernels.keys.runs import gaps
+from cluster_core.kernels.key_batch import KeyBatch, gaps
 from cluster_core.rdb import grammar
 from cluster_core.rdb.head import RdbHead
 from cluster_core.rdb.key_twins import key_hashes

@@ -16,7 +16,7 @@ from cluster_core.formats.capture.bus_capture import (
 )
 from cluster_core.formats.capture.packet import CaptureProblem
 from cluster_core.formats.capture.resp_capture import CapturedResp, RespCapture, RespRow
-from cluster_core.wire.resp_items import DumpBegun, DumpEnded, Unread
+from cluster_core.wire.resp import DumpBegun, DumpEnded, Unread
 from slotscope.sources.bus.capture_points import PointClocks
 from slotscope.sources.bus.files import CaptureFile, bundles, read_packets
 

@@ -10,11 +10,10 @@ from typing import Final
 from cluster_core.errors import DecodeError
 from cluster_core.formats.capture.resp_capture import CapturedResp
 from cluster_core.formats.poll_lines import LINE_BYTES_MAX
-from cluster_core.sentinel.hello import Hello
+from cluster_core.sentinel.events import Hello
 from cluster_core.sentinel_history.announcements import told_by_log
 from cluster_core.sentinel_history.evidence import Evidence, Polled, Started
-from cluster_core.sentinel_history.poll_text import PollLine, read_poll_line
-from cluster_core.sentinel_history.traffic import SentinelTraffic
+from cluster_core.sentinel_history.traffic import PollLine, SentinelTraffic, read_poll_line
 from slotscope.sources.bus.files import CaptureFile
 from slotscope.sources.files import is_named, read_lines
 from slotscope.sources.resp.rows import BadRecords, resp_rows

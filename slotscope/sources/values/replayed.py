@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from cluster_core.aof.records import records
+from cluster_core.aof.keyspace import records
 from cluster_core.errors import EncodeError
 from cluster_core.rdb.batch_crc64 import crc64
 from cluster_core.rdb.encoding import target_of

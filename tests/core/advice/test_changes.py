@@ -6,9 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from cluster_core.advice.changes import AdviceSums, Kind, PrefixSums, rank_changes
-from cluster_core.advice.compression import TextSums
-from cluster_core.advice.curves import LIST_SETTING, Point, Step, curve
+from cluster_core.advice.changes import (
+    LIST_SETTING,
+    AdviceSums,
+    Kind,
+    Point,
+    PrefixSums,
+    Step,
+    TextSums,
+    curve,
+    rank_changes,
+)
 
 PREFIX = PrefixSums(
     name=b"session:", keys=10_000, now=1_000_000, memory=[1_000_000, 900_000, 800_000], bucket_saved=[0, 60_000, 80_000],

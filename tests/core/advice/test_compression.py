@@ -6,12 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from cluster_core.advice.compression import (
-    SAMPLED_MIN,
-    VALUE_BYTES_MAX,
-    TextSums,
-    estimate,
-)
+from cluster_core.advice.changes import SAMPLED_MIN, VALUE_BYTES_MAX, TextSums, estimate
 from cluster_core.rdb.measure import SAMPLED_BYTES, compressed_sizes, sample_shifts, sampled_columns
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster_core.advice.heavy import Held, Splittable, expiries, splits
+from cluster_core.advice.totals import Held, Splittable, expiries, splits
 
 
 def test_prefixes_of_which_no_key_expires_are_told_once_by_what_is_untouched():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster_core.aof.hyperloglog import (
+from cluster_core.aof.strings import (
     DENSE_BYTES,
     EMPTY,
     add_to,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster_core.aof.loss import LogRate, describe_loss
+from cluster_core.load.persistence import LogRate, describe_loss
 
 
 def test_all_policies_are_told_when_none_is_named():

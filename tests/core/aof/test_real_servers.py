@@ -10,9 +10,8 @@ import pytest
 import redis
 
 from cluster_core.aof.keyspace import Keyspace
-from cluster_core.formats.aof.framing import CommandReader
+from cluster_core.formats.aof.framing import CommandReader, Tail
 from cluster_core.formats.aof.manifest import read_manifest
-from cluster_core.formats.aof.tail import Tail
 from tests.benches.servers import Server, redis_binary, running, valkey_binary, wait_for
 from tests.builders.aof_logs import log_of, replay
 from tests.builders.aof_workload import Workload

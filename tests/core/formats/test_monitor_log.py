@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.monitor_log import read_monitor_line, read_plain_line
+from cluster_core.formats.slot_stats import read_monitor_line, read_plain_line
 
 HOSTILE = [b"", b'"', b"\\", b'\\"', b"a b", b"\r\n\x00\xff", b"] [", "ü".encode()]
 

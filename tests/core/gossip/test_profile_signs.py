@@ -12,7 +12,7 @@ from cluster_core.formats.capture.bus_lines import row_from_line
 from cluster_core.gossip.profile import PROFILES
 from cluster_core.gossip.profile_signs import ProfileSigns, profile_of_version
 from cluster_core.wire.bus import Empty, Gossip, Message, MessageType, decode_message
-from cluster_core.wire.bus_extensions import HOSTNAME, Extension, shard_id_extension, text_extension
+from cluster_core.wire.bus_message import HOSTNAME, Extension, shard_id_extension, text_extension
 from tests.benches.node_cluster import Cluster
 from tests.builders.gossip_builder import A, B, C, entry, header, ping
 

@@ -21,7 +21,7 @@ from cluster_core.gossip.profile import (
     Profile,
 )
 from cluster_core.wire.bus import Gossip, Message
-from cluster_core.wire.bus_extensions import shard_id_extension
+from cluster_core.wire.bus_message import shard_id_extension
 from tests.builders.gossip_builder import ME, A, B, Bench, C, D, bits, ping, update
 
 EVERY_PROFILE = pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))

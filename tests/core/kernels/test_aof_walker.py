@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.aof.resync import find_boundary, find_cuts
+from cluster_core.formats.aof.framing import find_boundary, find_cuts
 from cluster_core.rdb.grammar import KEY_BYTES_MAX
 from cluster_core.rdb.head import SplitError
 from cluster_core.slots.key_slot import key_slot
@@ -283,7 +283,7 @@ def test_recorded_logs_are_whole(server, log):
 @pytest.mark.parametrize("count", MUTATIONS)
 def test_mutations_end_in_commands_a_cut_or_an_error(count):
     """Damaged files never crash or hang."""
-    chance = random.Random(20_261_121)
+    chance, ends = random.Random(20_261_121), set[bool]()
     for _ in range(count):
         data = bytearray(SMALL)
         for _ in range(chance.randint(1, 3)):
@@ -295,6 +295,8 @@ def test_mutations_end_in_commands_a_cut_or_an_error(count):
         found = walk_log(bytes(data))
 
         assert (found.tail is None) == (found.error is not None)
+        ends.add(found.tail is None)
+    assert ends == {True, False}
 
 
 def test_an_error_repeats():

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.kernels.keys.runs import gaps, key_runs
+from cluster_core.kernels.key_batch import gaps, key_runs
 from cluster_core.rdb.skim import RdbSkimmer
 from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
 from tests.builders import rdb_builder as build

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.kernels.keys.group_tally import GroupTally
-from cluster_core.kernels.keys.use import PER_S, USES, KeyUses, add_by_slot
-from cluster_core.load.access_rate import LfuSettings, accesses_per_s
+from cluster_core.kernels.keys.slot_tally import PER_S, USES, KeyUses, add_by_slot
+from cluster_core.load.key_use import LfuSettings, accesses_per_s
 from cluster_core.slots.key_slot import SLOT_COUNT
 from tests.builders.key_batches import key_batch
 

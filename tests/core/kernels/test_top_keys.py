@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.kernels.keys.top_keys import TopKeys
+from cluster_core.kernels.keys.slot_tally import TopKeys
 from cluster_core.slots.key_slot import key_slot
 from tests.builders.key_batches import key_batch
 

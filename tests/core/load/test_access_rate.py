@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from cluster_core.load.access_rate import NEW_KEY_COUNTER, LfuSettings, accesses_per_s
+from cluster_core.load.key_use import NEW_KEY_COUNTER, LfuSettings, accesses_per_s
 
 
 def mean_counter(rate_per_min: float, settings: LfuSettings, begun: int) -> float:

@@ -15,7 +15,7 @@ from cluster_core.load.persistence import (
     read_persistence,
     read_save_points,
 )
-from cluster_core.wire.info_reply import read_info
+from cluster_core.wire.resp import read_info
 from tests.benches.servers import redis_binary, running, valkey_binary, wait_for
 
 pytestmark = pytest.mark.servers

@@ -6,9 +6,10 @@ import random
 
 import pytest
 
-from cluster_core.load.sampling import Draw, Part
-from cluster_core.load.slot_memory import (
+from cluster_core.load.sampling import (
     DATASET_BYTES_MIN,
+    Draw,
+    Part,
     SlotMemory,
     SlotPart,
     estimate_slot_memory,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cluster_core.kernels.keys.slot_tally import TtlTally
-from cluster_core.load.ttl import TTL_LABELS, TTL_LIMITS_MS
+from cluster_core.load.key_use import TTL_LABELS, TTL_LIMITS_MS
 from tests.builders.key_batches import key_batch
 
 NOW_MS = 1_790_000_000_000

@@ -7,12 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.memory.allocators import JEMALLOC, JEMALLOC_16, LIBC, allocated_bytes
 from cluster_core.memory.layouts import layout_of
 from cluster_core.memory.model import MemoryModel
-from cluster_core.memory.skiplists import node_units
-from cluster_core.memory.strings import mstr_bytes, sds_bytes
-from cluster_core.memory.tables import BUCKET_BYTES, UNIT_BITS, bucket_table_units, dict_slots
+from cluster_core.memory.structures import (
+    BUCKET_BYTES,
+    JEMALLOC,
+    JEMALLOC_16,
+    LIBC,
+    UNIT_BITS,
+    allocated_bytes,
+    bucket_table_units,
+    dict_slots,
+    mstr_bytes,
+    node_units,
+    sds_bytes,
+)
 from cluster_core.rdb.grammar import EMBSTR, INT, RAW
 from cluster_core.rdb.memory_sizes import field_size, model_array, string_size
 from cluster_core.rdb.skim_state import STATE_LENGTH
@@ -161,10 +170,10 @@ def test_a_skip_list_node_is_four_thirds_levels_high():
 
 def test_a_tree_of_one_id_is_a_chain_and_a_leaf():
     """The head of a tree is one more allocation."""
-    redis = Model("redis 7.0.15", LIBC)
+    valkey = Model("valkey 9.1.2", LIBC)
 
-    assert redis.tree_bytes([bytes(16)]) == 40 + 40 + 24
-    assert redis.tree_bytes([]) == 40 + 24
+    assert valkey.tree_bytes([bytes(16)]) == 40 + 40 + 24
+    assert valkey.tree_bytes([]) == 40 + 24
 
 
 @given(
@@ -175,7 +184,7 @@ def test_a_tree_has_the_nodes_of_the_tree_that_was_built(ids: set[bytes]):
     _build(sorted(ids), 0, nodes)
     expected = sum(allocated_bytes(JEMALLOC, size) for size in nodes) + allocated_bytes(JEMALLOC, 32)
 
-    assert Model("redis 7.0.15", JEMALLOC).tree_bytes(sorted(ids)) == expected
+    assert Model("valkey 9.1.2", JEMALLOC).tree_bytes(sorted(ids)) == expected
 
 
 def _build(ids: list[bytes], depth: int, nodes: list[int]) -> None:

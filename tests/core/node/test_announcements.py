@@ -11,7 +11,7 @@ from cluster_core.gossip.flags import EXTENSIONS_SUPPORTED, HANDSHAKE, MASTER, M
 from cluster_core.gossip.profile import REDIS_7_0, VALKEY_8_1, VALKEY_9_1, Profile
 from cluster_core.node.events import SendMessage
 from cluster_core.node.machine import Node
-from cluster_core.node.settings import NodeSettings
+from cluster_core.node.state import NodeSettings
 from cluster_core.wire.bus import Gossip, MessageType
 from tests.benches.node_cluster import START_MS, Cluster
 from tests.builders.gossip_builder import ME, A, B, entry, ping

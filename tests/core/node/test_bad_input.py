@@ -14,7 +14,7 @@ from cluster_core.gossip.flags import FAILURES, HANDSHAKE, MYSELF
 from cluster_core.gossip.profile import PROFILES, VALKEY_9_1
 from cluster_core.node import events as ev
 from cluster_core.node.machine import Node
-from cluster_core.node.settings import NodeSettings
+from cluster_core.node.state import NodeSettings
 from cluster_core.topology.nodes_text import read_nodes
 from cluster_core.wire.bus import Message, encode_message
 from cluster_core.wire.resp import encode_value

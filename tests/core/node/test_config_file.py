@@ -17,7 +17,7 @@ from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_9_1, Profile
 from cluster_core.node.config_file import SavedConfig, owned_slots
 from cluster_core.node.events import DropKeys
 from cluster_core.node.machine import Node
-from cluster_core.node.settings import NodeSettings
+from cluster_core.node.state import NodeSettings
 from cluster_core.sim.layouts import Layout, places_of, topology_of
 from cluster_core.sim.servers.store import Store
 from cluster_core.slots.key_slot import key_slot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster_core.formats.log_events import event_of
+from cluster_core.formats.server_log import event_of
 from cluster_core.gossip.flags import FAIL, MASTER, MY_PRIMARY_FAIL
 from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_8_0, VALKEY_8_1, VALKEY_9_1, Profile
 from cluster_core.node.events import ElectionStep, PromoteMyself, StartReplication, VoteCast

@@ -26,7 +26,7 @@ from cluster_core.node.cron import reconnect_budget, spread
 from cluster_core.node.events import LinkOpened, LinkRefused, OpenLink, SendMessage
 from cluster_core.node.machine import Node
 from cluster_core.node.pings import build_ping, choose_entries, entries_wanted
-from cluster_core.node.settings import NodeSettings
+from cluster_core.node.state import NodeSettings
 from cluster_core.sim import host as sim
 from cluster_core.sim.world import World
 from cluster_core.wire.bus import Gossip, Header, Message, MessageType, decode_message, encode_message

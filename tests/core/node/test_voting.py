@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from cluster_core.formats.log_events import event_of
+from cluster_core.formats.server_log import event_of
 from cluster_core.gossip.events import MessageReceived
 from cluster_core.gossip.flags import FAIL, MASTER, REPLICA
 from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_8_1, VALKEY_9_1, Profile
-from cluster_core.node.election import data_age_ms, data_is_too_old, election_delay_ms
+from cluster_core.node.candidacy import data_age_ms, data_is_too_old, election_delay_ms
 from cluster_core.node.events import LogLine, SaveConfig, SendMessage, VoteCast
 from cluster_core.wire.bus import Empty, Header, Message, MessageFlag, MessageType
 from tests.benches.node_cluster import Cluster, Host

@@ -28,7 +28,7 @@ def test_every_key_is_what_its_server_said(dump: Path):
     assert error is None
     assert skimmer.crc_ok
     assert {(db, key) for db, key, *_ in rows} == set(told)
-    for db, key, slot, _, kind, encoding, elements, _, expire, idle, freq, _ in rows:
+    for db, key, slot, _, kind, encoding, elements, _, expire, idle, freq, *_ in rows:
         said = told[db, key]
         assert (slot, kind, encoding, elements, expire) == (
             said["slot"],

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError, TruncatedError
 from cluster_core.kernels import window
-from cluster_core.memory.allocators import ALLOCATORS
 from cluster_core.memory.layouts import LAYOUT_NAMES
 from cluster_core.memory.model import MemorySettings
+from cluster_core.memory.structures import ALLOCATORS
 from cluster_core.rdb import skim as rdb_skim
 from cluster_core.rdb.head import SplitError
 from cluster_core.rdb.skim import RdbSkimmer

@@ -219,8 +219,8 @@ def test_what_a_file_says_about_itself_is_read_back(target: Target, magic: bytes
 
     assert b"".join(parts)[:9] == magic
     assert writer.bytes == len(b"".join(parts))
-    assert skim.facts.aux == {"redis-bits": "64", "note": "a b"}
-    assert skim.facts.databases == {3: (1, 0)}
+    assert skim.aux == {"redis-bits": "64", "note": "a b"}
+    assert skim.databases == {3: (1, 0)}
     assert skim.function_count == target.has_listpacks
     assert skim.declared_slot_keys[12182] == (1 if target.has_set_listpacks else -1)
     assert rows == [(3, Record(b"foo", "string", b"1", -1))]

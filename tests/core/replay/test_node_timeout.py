@@ -8,8 +8,8 @@ import pytest
 from cluster_core.formats.capture.bus_capture import ACCEPTOR, INITIATOR, CapturedMessage, Endpoint, Origin
 from cluster_core.gossip.flags import FAIL, MASTER
 from cluster_core.kernels.bus.batch import text_of
+from cluster_core.kernels.bus.columns import batch_of_rows
 from cluster_core.kernels.bus.pong_ages import PongAges
-from cluster_core.kernels.bus.rows import batch_of_rows
 from cluster_core.replay.node_timeout import SETTLED_AGES, SETTLED_NS, due_age_ms, timeout_of
 from cluster_core.wire.bus import Message, MessageType, encode_message
 from tests.builders.gossip_builder import ME, B, entry, ping

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster_core.replication.lineage import NO_OFFSET, Lineage
+from cluster_core.replication.psync import NO_OFFSET, Lineage
 
 A, B, C = "a" * 40, "b" * 40, "c" * 40
 

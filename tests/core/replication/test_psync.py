@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.replication.lineage import Lineage
-from cluster_core.replication.psync import Answer, AnswerKind, MasterView, Reason, Request, decide_psync, read_request
+from cluster_core.replication.psync import (
+    Answer,
+    AnswerKind,
+    Lineage,
+    MasterView,
+    Reason,
+    Request,
+    decide_psync,
+    read_request,
+)
 
 A, B, C = "a" * 40, "b" * 40, "c" * 40
 FULL, PARTIAL, REFUSED = AnswerKind.FULL, AnswerKind.PARTIAL, AnswerKind.REFUSED

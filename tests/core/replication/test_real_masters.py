@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from cluster_core.replication.forecast import first_kept
-from cluster_core.replication.lineage import Lineage
-from cluster_core.replication.psync import AnswerKind, MasterView, Request, decide_psync
+from cluster_core.replication.psync import AnswerKind, Lineage, MasterView, Request, decide_psync
 from tests.benches.psync_client import PsyncClient
 from tests.benches.servers import Server, redis_binary, running, valkey_binary, wait_for
 

@@ -7,8 +7,7 @@ from random import Random
 import pytest
 import redis
 
-from cluster_core.routing.command_table import TABLES, table_of
-from cluster_core.routing.key_positions import NOT_KEY, key_positions
+from cluster_core.routing.key_positions import NOT_KEY, TABLES, key_positions, table_of
 from tests.benches.servers import Server
 
 WORDS = [

@@ -7,17 +7,20 @@ from random import Random
 
 import pytest
 
-from cluster_core.routing.command_table import table_of
-from cluster_core.routing.key_positions import key_positions
-from cluster_core.routing.redirect import SERVE, Client, Moved, route, route_blocked
-from cluster_core.routing.view import (
+from cluster_core.routing.key_positions import key_positions, table_of
+from cluster_core.routing.redirect import (
     REDIS_7_0,
+    SERVE,
     VALKEY_9_1,
+    Client,
     Dialect,
     Endpoint,
     EndpointType,
+    Moved,
     RoutingView,
     Settings,
+    route,
+    route_blocked,
     view_of,
 )
 from cluster_core.slots.key_slot import key_slot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster_core.sentinel.failover_states import STATE_BY_WORD, TRANSITIONS, FailoverState, Trigger
+from cluster_core.sentinel.instance import STATE_BY_WORD, TRANSITIONS, FailoverState, Trigger
 
 WORDS = [
     "none",

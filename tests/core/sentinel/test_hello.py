@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.sentinel.hello import HELLO_CHARS_MAX, Hello, format_hello, parse_hello
+from cluster_core.sentinel.events import HELLO_CHARS_MAX, Hello, format_hello, parse_hello
 
 RECORDED = "127.0.0.1,24010,6192f14bb1e622d97c441b110cef547096275f81,1,mymaster,127.0.0.1,24002,1"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.sentinel.info import read_info
 from cluster_core.sentinel.instance import Flag
+from cluster_core.sentinel.roles import read_info
 
 OF_MASTER = "\r\n".join(
     (

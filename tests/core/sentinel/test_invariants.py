@@ -7,8 +7,7 @@ from random import Random
 import pytest
 
 from cluster_core.sentinel import events as ev
-from cluster_core.sentinel.failover_states import FailoverState
-from cluster_core.sentinel.instance import Flag
+from cluster_core.sentinel.instance import FailoverState, Flag
 from cluster_core.wire.resp import RespError, encode_value
 from tests.benches.sentinel_bench import MASTER, MY_ID, Bench, info_of_master, info_of_replica
 

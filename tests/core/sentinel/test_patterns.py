@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.sentinel.commands.patterns import matches
+from cluster_core.sentinel.text import matches
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster_core.sentinel.failover import choose_replica, why_not
 from cluster_core.sentinel.instance import Address, Flag, Instance, new_instance
-from cluster_core.sentinel.replica_choice import choose_replica, why_not
-from cluster_core.sentinel.settings import Periods
+from cluster_core.sentinel.state import Periods
 
 NOW = 1_000_000
 

@@ -10,7 +10,7 @@ import pytest
 
 from cluster_core.sentinel.events import ClientCommand, Reply, Tick
 from cluster_core.sentinel.machine import Sentinel
-from cluster_core.sentinel.settings import SentinelSettings
+from cluster_core.sentinel.state import SentinelSettings
 from cluster_core.wire.resp import encode_value
 from tests.benches.sentinels import running_sentinel, sentinel_conf
 from tests.benches.servers import redis_binary, valkey_binary

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.sentinel.votes import find_leader, vote, votes_needed
+from cluster_core.sentinel.failover import find_leader, vote, votes_needed
 from tests.benches.sentinel_bench import MY_ID, Bench
 
 ONE, OTHER = "1" * 40, "2" * 40

@@ -7,7 +7,7 @@ import gzip
 import pytest
 
 from cluster_core.formats.capture.packet import Packet
-from cluster_core.formats.capture.reader import CaptureReader
+from cluster_core.formats.capture.pcap import CaptureReader
 from cluster_core.formats.capture.resp_capture import read_resp
 from cluster_core.sentinel_history.comparison import compare_beliefs, compare_events
 from cluster_core.sentinel_history.history import fold_history

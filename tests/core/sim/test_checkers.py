@@ -10,11 +10,10 @@ from cluster_core.gossip import node as gossip_node
 from cluster_core.gossip.flags import FAIL
 from cluster_core.gossip.profile import REDIS_7_0
 from cluster_core.node import candidacy
-from cluster_core.node.settings import NodeSettings
-from cluster_core.sim.clients import Ack
+from cluster_core.node.state import NodeSettings
+from cluster_core.sim.clients import Ack, Promotion, Way, split_us
 from cluster_core.sim.layouts import Layout, LayoutError, check_layout, names_of, places_of
-from cluster_core.sim.lost_writes import Promotion, Way, split_us
-from cluster_core.sim.recorded import recorded_places
+from cluster_core.sim.recording import recorded_places
 from cluster_core.sim.scenario.play import play
 from cluster_core.sim.scenario.stage import Stage
 from cluster_core.sim.scenario.text import read_scenario

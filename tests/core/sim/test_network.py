@@ -7,9 +7,9 @@ from random import Random
 import pytest
 
 from cluster_core.gossip.profile import REDIS_7_0
-from cluster_core.node.settings import NodeSettings
+from cluster_core.node.state import NodeSettings
+from cluster_core.sim.host import Path, retry_after_us
 from cluster_core.sim.layouts import Layout, places_of
-from cluster_core.sim.network_paths import Path, retry_after_us
 from cluster_core.sim.scenario.stage import Stage
 from cluster_core.wire.bus import Header, Message
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.sim.scenario.format import ScenarioError
-from cluster_core.sim.scenario.text import read_scenario, with_trace
+from cluster_core.sim.scenario.text import ScenarioError, read_scenario, with_trace
 
 HEAD = "cluster masters=3 replicas=1\n"
 

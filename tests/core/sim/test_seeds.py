@@ -11,8 +11,8 @@ from random import Random
 
 import pytest
 
+from cluster_core.sim.clients import Way
 from cluster_core.sim.fuzz import random_scenario
-from cluster_core.sim.lost_writes import Way
 from cluster_core.sim.scenario.play import Played, play
 from cluster_core.sim.scenario.text import read_scenario
 

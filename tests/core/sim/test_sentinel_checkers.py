@@ -11,8 +11,7 @@ from cluster_core.sentinel.events import Announced
 from cluster_core.sentinel.instance import Address, Flag
 from cluster_core.sim.scenario.play import play
 from cluster_core.sim.scenario.text import read_scenario
-from cluster_core.sim.sentinels.checkers import MIXED
-from cluster_core.sim.sentinels.stage import SentinelStage
+from cluster_core.sim.sentinels.stage import MIXED, SentinelStage
 from cluster_core.sim.sentinels.world import sentinel_of, server_of
 
 QUIET = """title Nothing happens

@@ -12,8 +12,8 @@ import pytest
 
 from cluster_core.sim.scenario.play import Played, play
 from cluster_core.sim.scenario.text import read_scenario
-from cluster_core.sim.sentinels.checkers import MIXED
 from cluster_core.sim.sentinels.fuzz import random_sentinel_scenario
+from cluster_core.sim.sentinels.stage import MIXED
 
 FOLDER = Path(__file__).parents[2] / "scenarios"
 SEEDS = 4

@@ -8,7 +8,7 @@ import pytest
 
 from cluster_core.gossip.flags import PFAIL
 from cluster_core.gossip.profile import REDIS_7_0, REDIS_8, VALKEY_9_1
-from cluster_core.node.settings import NodeSettings
+from cluster_core.node.state import NodeSettings
 from cluster_core.sim.experiment.runs import Trial, run_trial
 from cluster_core.sim.layouts import Layout, places_of
 from cluster_core.sim.scenario.stage import Stage

@@ -11,7 +11,7 @@ from cluster_core.slots.node_flags import FLAG_WORDS, NodeFlags, read_flags, wri
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.node import Conflict, Node, Topology
 from cluster_core.topology.nodes_text import read_nodes, write_nodes, write_nodes_conf
-from cluster_core.topology.reader import read_topology
+from cluster_core.topology.replies import read_topology
 
 A, B, C = ("07c37dfeb235213a872192d90877d0cd55635b91", "67ed2db8d677e59ec4a4cefb06858cf2a1a89fa1", "c" * 40)
 NODES = (

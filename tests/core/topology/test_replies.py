@@ -15,8 +15,7 @@ from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.cli_text import NESTING_MAX, read_cli_text, write_cli_text
 from cluster_core.topology.node import Node, Topology
-from cluster_core.topology.reader import read_topology, write_reply
-from cluster_core.topology.replies import read_reply, shards_reply, slots_reply
+from cluster_core.topology.replies import read_reply, read_topology, shards_reply, slots_reply, write_reply
 
 A, B, C = "a" * 40, "b" * 40, "c" * 40
 FORMS = ["resp2", "resp3", "json", "cli"]

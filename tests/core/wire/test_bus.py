@@ -28,7 +28,7 @@ from cluster_core.wire.bus import (
     peek_header,
     sized,
 )
-from cluster_core.wire.bus_extensions import HOSTNAME, ForgottenNode, text_extension
+from cluster_core.wire.bus_message import HOSTNAME, ForgottenNode, text_extension
 from tests.builders.bus_builder import ONE, TWO, bitmap, every_kind, gossip_message, light, message, messages, ping
 
 

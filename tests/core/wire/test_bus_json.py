@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.capture.bus_capture import read_bus
-from cluster_core.formats.capture.bus_lines import row_from_line, row_to_line
+from cluster_core.formats.capture.bus_lines import message_from_json, message_to_json, row_from_line, row_to_line
 from cluster_core.wire.bus import decode_message, decode_partial, encode_message
-from cluster_core.wire.bus_json import message_from_json, message_to_json
 from tests.builders.bus_builder import closing, conversation, every_kind, light, messages, pcap, ping
 
 

@@ -8,9 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.wire.resp import RespError, RespMap, RespSet, decode_values, encode_value
-from cluster_core.wire.resp_items import DumpBegun, DumpEnded, Item, Skimmed, Unread
-from cluster_core.wire.resp_skim import BULK_KEPT_MAX, WORD_BYTES_MAX, WORDS_MAX, RespSkimmer
+from cluster_core.formats.capture.resp_capture import BULK_KEPT_MAX, WORD_BYTES_MAX, WORDS_MAX, RespSkimmer
+from cluster_core.wire.resp import (
+    DumpBegun,
+    DumpEnded,
+    Item,
+    RespError,
+    RespMap,
+    RespSet,
+    Skimmed,
+    Unread,
+    decode_values,
+    encode_value,
+)
 from cluster_core.wire.tcp_stream import Mark
 
 AT = Mark(1, 2, 3)

@@ -6,7 +6,7 @@ from importlib.metadata import PathDistribution
 
 import pytest
 
-from cluster_core.routing import command_table
+from cluster_core.routing import key_positions as command_table
 from jobs.main import run
 from slotscope.runtime import installation
 from slotscope.runtime.installation import check_installation, missing_files, missing_packages

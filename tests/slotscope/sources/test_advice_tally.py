@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from cluster_core.advice.changes import BUCKET_KEYS, Kind, rank_changes
-from cluster_core.advice.curves import LIST_SETTING
+from cluster_core.advice.changes import BUCKET_KEYS, LIST_SETTING, Kind, rank_changes
 from cluster_core.advice.totals import Totals
 from cluster_core.memory.model import MemoryModel, MemorySettings
 from tests.builders import rdb_builder as build

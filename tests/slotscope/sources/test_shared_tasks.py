@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_core.topology.reader import read_topology
+from cluster_core.topology.replies import read_topology
 from schemas.interim import DECLARED, OWNER, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, TYPE, UNIT
 from slotscope.sources.files import InputFile, expand
 from slotscope.sources.keys.file_shares import FILE_BYTES, TASK_BYTES, TASKS_PER_CORE_MAX

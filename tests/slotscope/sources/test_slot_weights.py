@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from cluster_core.kinds import Severity
-from cluster_core.load.slot_memory import SlotMemory
+from cluster_core.load.sampling import SlotMemory
 from cluster_core.wire.resp import RespError, encode_value
 from schemas.caveats import Code
 from slotscope.pipelines.rebalance.live import memory_caveats

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from cluster_core.load.ttl import TTL_LABELS
+from cluster_core.load.key_use import TTL_LABELS
 from schemas.interim import (
     BAD,
     DECLARED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster_core.memory.basis import Exactness
+from cluster_core.memory.model import Exactness
 from schemas.interim import UnitFacts
 from slotscope.transforms import memory_findings
 

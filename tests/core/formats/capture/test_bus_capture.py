@@ -18,7 +18,7 @@ from cluster_core.formats.capture.bus_capture import (
     read_bus,
 )
 from cluster_core.formats.capture.packet import CaptureProblem, Packet
-from cluster_core.formats.capture.reader import CaptureReader
+from cluster_core.formats.capture.pcap import CaptureReader
 from cluster_core.wire.bus import PartialHeader, encode_message
 from tests.builders.bus_builder import (
     CLIENT,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.formats.capture.packet import CaptureProblem, Packet
-from cluster_core.formats.capture.reader import CaptureReader
+from cluster_core.formats.capture.pcap import CaptureReader
 from tests.builders.bus_builder import SECOND_NS, START_NS, block, conversation, frame, pcap, pcapng
 
 SENT = conversation([b"one", b"two" * 100], [b"three"])

@@ -1,4 +1,4 @@
-"""Hash tables at their growth: how large a table is that elements were inserted into one by one.
+"""What the structures of a server take in memory: allocations, strings, tables, skip lists, packed entries.
 
 A dump does not hold table sizes.  These are the sizes right after the last insertion; whoever reads afterwards moves an unfinished
 rehash on, and a server that has loaded the dump has made its tables in one go (see docs/design/memory-model.md).  A table is *presized* where
@@ -9,6 +9,73 @@ from __future__ import annotations
 
 from functools import cache
 from math import exp
+
+JEMALLOC, JEMALLOC_16, LIBC = range(3)
+"""Codes of allocators: jemalloc as the servers build it (quantum 8), as distributions package it (quantum 16), glibc."""
+
+ALLOCATORS = ("jemalloc", "jemalloc-16", "libc")
+"""Names of the codes, as ``--allocator`` takes them."""
+
+SMALL_ALLOCATION_BYTES = 1024
+"""Allocations below are looked up."""
+
+_PAGE_BYTES = 4096
+_MMAP_BYTES = 128 * 1024
+
+
+def allocated_bytes(allocator: int, size: int) -> int:
+    """Return the usable bytes of an allocation of *size* bytes (`zmalloc_size`).
+
+    jemalloc has four classes a doubling, small ones no closer than its quantum (``lg_quantum``), and one of 8 bytes.  glibc adds
+    eight bytes, rounds to 16, and takes whole pages from 128 KiB on (``M_MMAP_THRESHOLD``, before it adapts).
+    """
+    if allocator == LIBC:
+        chunk = max((size + 8 + 15) & ~15, 32)
+        if chunk < _MMAP_BYTES:
+            return chunk - 8
+        return ((chunk + 8 + _PAGE_BYTES - 1) & ~(_PAGE_BYTES - 1)) - 16
+    if size <= 8:
+        return 8
+    quantum_bits = 4 if allocator == JEMALLOC_16 or size > 64 else 3
+    shift = max((size - 1).bit_length() - 3, quantum_bits)
+    return (size + (1 << shift) - 1) >> shift << shift
+
+
+@cache
+def small_allocations(allocator: int) -> tuple[int, ...]:
+    """Return `allocated_bytes` of 0 to `SMALL_ALLOCATION_BYTES` - 1 bytes."""
+    return tuple(allocated_bytes(allocator, size) for size in range(SMALL_ALLOCATION_BYTES))
+
+
+def sds_bytes(length: int) -> int:
+    """Return the bytes of a string of *length* as `sdsnewlen` allocates it: header, text, terminator.
+
+    The header has 1, 3, 5, 9 or 17 bytes by length; an empty string gets the second, since it is thought to grow.
+    """
+    return embedded_sds_bytes(length) if length else 4
+
+
+def embedded_sds_bytes(length: int) -> int:
+    """Return the bytes of a string inside another allocation (`sdsReqSize` of `sdsReqType`)."""
+    if length < 32:
+        return length + 2
+    if length < 256:
+        return length + 4
+    if length < 65_536:
+        return length + 6
+    return length + (10 if length < 1 << 32 else 18)
+
+
+def field_sds_bytes(length: int) -> int:
+    """Return the bytes of a string inside another allocation that keeps flags in its header (at least ``sdshdr8``)."""
+    return embedded_sds_bytes(length) if length >= 32 else length + 4
+
+
+def mstr_bytes(length: int, expires: bool) -> int:
+    """Return the bytes of a hash field of Redis 7.4 (`mstrNew`, `mstrNewWithMeta`): with expiry, 16 bytes and flags before it."""
+    header = 1 if length < 32 else 3 if length < 65_536 else 9
+    return header + length + 1 + (18 if expires else 0)
+
 
 UNIT_BITS = 14
 """Expectations are whole numbers of 1 / 2**14 byte, so that sums do not depend on their order."""
@@ -113,3 +180,59 @@ def chained_units() -> tuple[int, ...]:
             expected += chance * _CHILDREN[load]
         found.append(round(expected * BUCKET_BYTES * (1 << UNIT_BITS)))
     return tuple(found)
+
+
+LEVEL_BYTES = 16
+LEVEL_WEIGHTS = (12_288, 3072, 768, 192, 48, 12, 3, 1)
+"""Chances of the heights 1, 2, 3, … in units (``ZSKIPLIST_P`` = 1/4); the last stands for all above."""
+
+
+def node_units(allocator: int, fixed_bytes: int) -> int:
+    """Return the expected allocation of a node of *fixed_bytes* and 16 bytes a level, in units of `tables.UNIT_BITS`."""
+    units = 0
+    for level, weight in enumerate(LEVEL_WEIGHTS, 1):
+        units += weight * allocated_bytes(allocator, fixed_bytes + level * LEVEL_BYTES)
+    return units
+
+
+def listpack_integer_bytes(number: int) -> int:
+    """Return the bytes of an integer in a listpack (`lpEncodeIntegerGetType`), its back length included."""
+    if 0 <= number <= 127:
+        return 2
+    if -4096 <= number <= 4095:
+        return 3
+    if -32768 <= number <= 32767:
+        return 4
+    if -8388608 <= number <= 8388607:
+        return 5
+    return 6 if -2147483648 <= number <= 2147483647 else 10
+
+
+def listpack_string_bytes(length: int) -> int:
+    """Return the bytes of a string of *length* in a listpack (`lpEncodeString`), its back length included."""
+    size = length + (1 if length < 64 else 2 if length < 4096 else 5)
+    if size <= 127:
+        return size + 1
+    return size + (2 if size < 16_383 else 3 if size < 2_097_151 else 4 if size < 268_435_455 else 5)
+
+
+def ziplist_entry_payload(length: int, number: int, is_number: bool) -> int:
+    """Return the bytes of an entry of a ziplist (`zipEncoding`) behind the length of the one before it."""
+    if not is_number:
+        return length + (1 if length < 64 else 2 if length < 16_384 else 5)
+    if 0 <= number <= 12:
+        return 1
+    if -128 <= number <= 127:
+        return 2
+    if -32768 <= number <= 32767:
+        return 3
+    if -8388608 <= number <= 8388607:
+        return 4
+    return 5 if -2147483648 <= number <= 2147483647 else 9
+
+
+def intset_width(number: int) -> int:
+    """Return the bytes of an integer of an intset (`_intsetValueEncoding`)."""
+    if -32768 <= number <= 32767:
+        return 2
+    return 4 if -2147483648 <= number <= 2147483647 else 8

@@ -1,8 +1,28 @@
-"""Glob patterns as servers match them (stringmatchlen): ``*``, ``?``, ``[a-c]``, ``[^x]``, a backslash."""
+"""Numbers and patterns in text, as the server reads them."""
 
 from __future__ import annotations
 
+import re
 from typing import Final
+
+INT64_MAX: Final = 2**63 - 1
+_LEADING = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]{1,40})")
+
+
+def leading_number(text: str) -> int:
+    """Return the number that *text* begins with, cut to 64 bits, or 0 (strtoll, atoi)."""
+    found = _LEADING.match(text)
+    return max(-INT64_MAX - 1, min(int(found[1]), INT64_MAX)) if found else 0
+
+
+def whole_number(text: str) -> int | None:
+    """Return the number that *text* is, or None if it is anything else (string2ll)."""
+    digits = text[1:] if text.startswith("-") else text
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 19 or (digits[0] == "0" and text != "0"):
+        return None
+    number = int(text)
+    return number if -INT64_MAX - 1 <= number <= INT64_MAX else None
+
 
 PATTERN_BYTES_MAX: Final = 1024
 _STAR, _ANY, _OPEN, _CLOSE, _NOT, _DASH, _ESCAPE = b"*?[]^-\\"

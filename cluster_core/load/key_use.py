@@ -1,4 +1,4 @@
-"""How often a key is used, from the counter that a server with an LFU policy keeps for it (``evict.c``).
+"""How keys are used: accesses a second by LFU counters, and time to live.
 
 Of hits on a key with counter c one in (c - 5) * ``lfu-log-factor`` + 1 counts (`LFULogIncr`), and a hit first takes one off for each whole
 ``lfu-decay-time`` of minutes since the hit before (`LFUDecrAndReturn`).  A counter stays where it is at the rate at which both are even,
@@ -66,3 +66,22 @@ def _even_rate(chance: float, decay_minutes: int) -> float:
         else:
             high = rate
     return low
+
+
+_MINUTE_MS = 60_000
+_HOUR_MS = 60 * _MINUTE_MS
+_DAY_MS = 24 * _HOUR_MS
+
+TTL_LIMITS_MS: tuple[int, ...] = (1, _MINUTE_MS, _HOUR_MS, _DAY_MS, 7 * _DAY_MS, 30 * _DAY_MS)
+"""Upper bounds (exclusive) of buckets 1 to 6; bucket 0 holds the keys without expiry, bucket 7 the rest."""
+
+TTL_LABELS: tuple[str, ...] = (
+    "no expiry",
+    "already expired",
+    "under 1 min",
+    "1 min to 1 h",
+    "1 h to 1 d",
+    "1 d to 7 d",
+    "7 d to 30 d",
+    "30 d and more",
+)
