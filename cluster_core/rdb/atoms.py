@@ -34,7 +34,7 @@ def little_endian(data: Any, at: int, count: int) -> int:
 
 @borrowing(forceinline=True)
 def signed_integer(data: Any, at: int, count: int) -> int:
-    """Return the signed little-endian integer of 1, 2 or 4 bytes at *at*."""
+    """Return the signed little-endian integer of 1 to 8 bytes at *at*."""
     value = little_endian(data, at, count)
     top = np.int64(1) << (8 * count - 1)
     return (value ^ top) - top

@@ -29,6 +29,11 @@ def big_endian(data: bytes, at: int, count: int) -> int:
     return int.from_bytes(data[at : at + count], "big")
 
 
+def signed_integer(data: bytes, at: int, count: int) -> int:
+    """Return the signed integer of *count* bytes at *at*, lowest first."""
+    return int.from_bytes(data[at : at + count], "little", signed=True)
+
+
 def stated_count(data: bytes, at: int, total: int, form: int) -> tuple[int, int, int]:
     """Return the entry count that a packed value of *total* bytes states in its head, `UNKNOWN` if it does not fit there.
 
@@ -149,6 +154,43 @@ def entry_bytes(data: bytes, at: int, end: int, form: int, side: int) -> int:
     return zipmap_entry_bytes(data, at, end, side)
 
 
+def entry_value(data: bytes, at: int, form: int, side: int) -> tuple[bool, int, int, int]:
+    """Return whether the entry at *at* is an integer, the integer, where its bytes begin otherwise, and how many they are.
+
+    Its `entry_bytes` are known to lie in *data*.
+    """
+    first = data[at] + 0
+    if form == F_LISTPACK:
+        if first < 0x80:
+            return True, first, at, 0
+        if first < 0xC0:
+            return False, 0, at + 1, first & 63
+        if first < 0xE0:
+            number = (first & 31) << 8 | data[at + 1]
+            return True, number - 8192 if number >= 4096 else number, at, 0
+        if first < 0xF0:
+            return False, 0, at + 2, (first & 15) << 8 | data[at + 1]
+        if first == 0xF0:
+            return False, 0, at + 5, little_endian(data, at + 1, 4)
+        return True, signed_integer(data, at + 1, 8 if first == 0xF4 else first - 0xF1 + 2), at, 0
+    if form == F_ZIPMAP:
+        if first < 254:
+            return False, 0, at + 1 + side, first
+        return False, 0, at + 5 + side, little_endian(data, at + 1, 4)
+    at += 1 if first < 254 else 5
+    first = data[at] + 0
+    if first < 0x40:
+        return False, 0, at + 1, first
+    if first < 0x80:
+        return False, 0, at + 2, (first & 63) << 8 | data[at + 1]
+    if first == 0x80:
+        return False, 0, at + 5, big_endian(data, at + 1, 4)
+    if 0xF1 <= first <= 0xFD:
+        return True, first - 0xF1, at, 0
+    width = 2 if first == 0xC0 else 4 if first == 0xD0 else 8 if first == 0xE0 else 3 if first == 0xF0 else 1
+    return True, signed_integer(data, at + 1, width), at, 0
+
+
 def entry_places(data: bytes, form: int) -> Iterator[tuple[int, int, int]]:
     """Yield position, bytes and side of every entry of a whole packed value; ValueError or IndexError where it stands for nothing."""
     at, side = HEAD_BYTES[form], 0
@@ -174,56 +216,8 @@ def packed_elements(data: bytes, form: int) -> list[bytes]:
         if width not in (2, 4, 8) or 8 + width * count > len(data):
             raise ValueError
         return [b"%d" % number for number in struct.unpack_from(f"<{count}{_LETTERS[width]}", data, 8)]
-    places = entry_places(data, form)
-    if form == F_LISTPACK:
-        return [_listpack_entry(data, at) for at, _, _ in places]
-    if form == F_ZIPLIST:
-        return [_ziplist_entry(data, at) for at, _, _ in places]
-    return [_zipmap_entry(data, at, side) for at, _, side in places]
-
-
-def _signed(data: bytes, at: int, width: int) -> bytes:
-    if at + width > len(data):
-        raise IndexError
-    return b"%d" % int.from_bytes(data[at : at + width], "little", signed=True)
-
-
-def _cut(data: bytes, at: int, size: int) -> bytes:
-    if at + size > len(data):
-        raise IndexError
-    return data[at : at + size]
-
-
-def _listpack_entry(data: bytes, at: int) -> bytes:
-    first = data[at]
-    if first < 0x80:
-        return b"%d" % first
-    if first < 0xC0:
-        return _cut(data, at + 1, first & 63)
-    if first < 0xE0:
-        number = (first & 31) << 8 | data[at + 1]
-        return b"%d" % (number - 8192 if number >= 4096 else number)
-    if first < 0xF0:
-        return _cut(data, at + 2, (first & 15) << 8 | data[at + 1])
-    if first == 0xF0:
-        return _cut(data, at + 5, int.from_bytes(data[at + 1 : at + 5], "little"))
-    return _signed(data, at + 1, (2, 3, 4, 8)[first - 0xF1])
-
-
-def _ziplist_entry(data: bytes, at: int) -> bytes:
-    at += 1 if data[at] < 254 else 5
-    first = data[at]
-    if first < 0x40:
-        return _cut(data, at + 1, first)
-    if first < 0x80:
-        return _cut(data, at + 2, (first & 63) << 8 | data[at + 1])
-    if first == 0x80:
-        return _cut(data, at + 5, int.from_bytes(data[at + 1 : at + 5], "big"))
-    if 0xF1 <= first <= 0xFD:
-        return b"%d" % (first - 0xF1)
-    return _signed(data, at + 1, {0xC0: 2, 0xD0: 4, 0xE0: 8, 0xF0: 3, 0xFE: 1}[first])
-
-
-def _zipmap_entry(data: bytes, at: int, side: int) -> bytes:
-    size, head = (data[at], 1) if data[at] < 254 else (int.from_bytes(data[at + 1 : at + 5], "little"), 5)
-    return _cut(data, at + head + side, size)
+    found = []
+    for at, _, side in entry_places(data, form):
+        is_integer, number, begin, size = entry_value(data, at, form, side)
+        found.append(b"%d" % number if is_integer else data[begin : begin + size])
+    return found

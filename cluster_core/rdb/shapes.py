@@ -21,8 +21,8 @@ from cluster_core.rdb import memory_sizes as sizes
 from cluster_core.rdb import skim_state as columns
 from cluster_core.rdb.atoms import digits_of, expand, little_endian, read_length, read_string, signed_integer
 from cluster_core.rdb.strings import INT_STRING, LZF_STRING, RAW_STRING
-from cluster_core.rdb.walk_packed import entry_bytes
-from cluster_core.rdb.walk_records import embstr_bytes_max, is_integer
+from cluster_core.rdb.walk_packed import entry_bytes, entry_value
+from cluster_core.rdb.walk_records import embstr_bytes_max, find_value, is_integer
 
 DONE, SCRATCH, UNKNOWN = 0, 1, -1
 """A value was walked; a packed one needs more room to be expanded; it is none that all models know."""
@@ -138,61 +138,6 @@ def _digits(value: int) -> int:
 
 
 @borrowing()
-def _signed(data: Any, at: int, width: int) -> int:
-    value = little_endian(data, at, width)
-    if width == 8:
-        return value
-    top = np.int64(1) << (8 * width - 1)
-    return (value ^ top) - top
-
-
-@borrowing()
-def _entry(data: Any, at: int, form: int) -> tuple[int, int, bool]:
-    """Return (length in characters, number, whether it is one) of the listpack or ziplist entry at *at*."""
-    first = np.int64(data[at])
-    if form == grammar.F_LISTPACK:
-        if first < 0x80:
-            return digits_of(first), first, True
-        if first < 0xC0:
-            return first & 63, np.int64(0), False
-        if first < 0xE0:
-            number = (first & 31) << 8 | np.int64(data[at + 1])
-            number = number - 8192 if number >= 4096 else number
-            return digits_of(number), number, True
-        if first < 0xF0:
-            return (first & 15) << 8 | np.int64(data[at + 1]), np.int64(0), False
-        if first == 0xF0:
-            return little_endian(data, at + 1, 4), np.int64(0), False
-        width = first - 0xF1 + 2 if first < 0xF4 else np.int64(8)
-        number = _signed(data, at + 1, width)
-        return _digits(number), number, True
-    at += 1 if data[at] < 254 else 5
-    first = np.int64(data[at])
-    if first < 0x40:
-        return first, np.int64(0), False
-    if first < 0x80:
-        return (first & 0x3F) << 8 | np.int64(data[at + 1]), np.int64(0), False
-    if first == 0x80:
-        length = np.int64(0)
-        for i in range(4):
-            length = length << 8 | np.int64(data[at + 1 + i])
-        return length, np.int64(0), False
-    if 0xF1 <= first <= 0xFD:
-        return digits_of(first - 0xF1), first - 0xF1, True
-    width = np.int64(2)
-    if first == 0xD0:
-        width = np.int64(4)
-    elif first == 0xE0:
-        width = np.int64(8)
-    elif first == 0xF0:
-        width = np.int64(3)
-    elif first == 0xFE:
-        width = np.int64(1)
-    number = _signed(data, at + 1, width)
-    return _digits(number), number, True
-
-
-@borrowing()
 def _walk_packed(data: Any, at: int, end: int, form: int, sums: Any, models: Any, measure: int) -> int:
     """Add the entries of the packed value that is ``data[at:end]``; return `DONE` or `UNKNOWN`."""
     acc, parts = sums
@@ -204,9 +149,7 @@ def _walk_packed(data: Any, at: int, end: int, form: int, sums: Any, models: Any
             return UNKNOWN
         at += 8
         while at + width <= end:
-            value = little_endian(data, at, width)
-            if width < 8:
-                value = (value ^ (np.int64(1) << (8 * width - 1))) - (np.int64(1) << (8 * width - 1))
+            value = signed_integer(data, at, width)
             take_string(acc, parts, models, measure, _digits(value), value, True)
             at += width
         return DONE
@@ -217,7 +160,9 @@ def _walk_packed(data: Any, at: int, end: int, form: int, sums: Any, models: Any
         size = entry_bytes(data, at, end, form, side)
         if size < 1 or at + size >= end:
             return UNKNOWN
-        length, number, is_number = _entry(data, at, form)
+        is_number, number, _, length = entry_value(data, at, form, side)
+        if is_number:
+            length = _digits(number)
         if is_zset and side == 1:
             if not is_number:
                 acc[LISTPACK_BYTES] += _listpack_string_bytes(length)
@@ -499,30 +444,6 @@ def _string(data: Any, at: int, end: int, name: Any, sums: Any, conditions: Any,
 
 
 @borrowing()
-def _value_at(data: Any, at: int, end: int, g: Any) -> tuple[int, int]:
-    """Return (type byte, position behind the key) of the record at *at*; -1 for one that holds more than attributes that are known."""
-    while at < end:
-        op = np.int64(data[at])
-        if g[op, columns.BEGINS] == grammar.B_TYPE:
-            size, body, _, _ = read_string(data, at + 1, end)
-            return (op, at + 1 + size + body) if size > 0 else (np.int64(-1), at)
-        if op == grammar.OP_EXPIRE_MS:
-            at += 9
-        elif op == grammar.OP_EXPIRE_S:
-            at += 5
-        elif op == grammar.OP_FREQ:
-            at += 2
-        elif op == grammar.OP_IDLE:
-            size, _ = read_length(data, at + 1, end)
-            if size <= 0:
-                break
-            at += 1 + size
-        else:
-            break
-    return np.int64(-1), at
-
-
-@borrowing()
 def measure_values(
     first: int, data: Any, records: Any, keys: Any, conditions: Any, work: Any, results: Any
 ) -> tuple[int, int]:
@@ -539,8 +460,8 @@ def measure_values(
     for i in range(first, len(begins)):
         end = ends[i]
         expires = expire_at_ms[i] >= 0
-        op, at = _value_at(data, begins[i], end, g)
-        if op < 0 or at > end:
+        op, at = find_value(data, begins[i], end, g)
+        if op < 0:
             continue
         layout, form = g[op, columns.LAYOUT], g[op, columns.FORM]
         acc[:] = 0

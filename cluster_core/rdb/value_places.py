@@ -11,10 +11,10 @@ import numpy as np
 from cluster_core.kernels.compiled import borrowing
 from cluster_core.rdb import grammar, packed
 from cluster_core.rdb import value_state as state
-from cluster_core.rdb.atoms import big_endian, expand, little_endian, read_string, signed_integer
+from cluster_core.rdb.atoms import expand, little_endian, read_string, signed_integer
 from cluster_core.rdb.strings import INT_STRING, LZF_STRING
 from cluster_core.rdb.texts import put_integer
-from cluster_core.rdb.walk_packed import entry_bytes
+from cluster_core.rdb.walk_packed import entry_bytes, entry_value
 
 Place = tuple[int, int, int, int, int, int]
 """Answer (`GO`, `SCRATCH` or `FAULT`), whether the word is in the scratch, where it begins, its bytes, the position after its form in
@@ -58,29 +58,6 @@ def _word(at: int, size: int, after: int, free: int) -> Place:
     return np.int64(state.GO), np.int64(0), at, size, after, free
 
 
-@borrowing(forceinline=True)
-def _signed(data: Any, at: int, count: int) -> int:
-    value = little_endian(data, at, count)
-    if count == 8:
-        return value
-    top = np.int64(1) << (8 * count - 1)
-    return (value ^ top) - top
-
-
-@borrowing(forceinline=True)
-def listpack_integer(data: Any, at: int) -> tuple[bool, int]:
-    """Return whether the whole entry of a listpack at *at* is an integer, and it."""
-    first = np.int64(data[at])
-    if first < 0x80:
-        return True, first
-    if first > 0xF0:
-        return True, _signed(data, at + 1, 8 if first == 0xF4 else first - 0xF1 + 2)
-    if 0xC0 <= first < 0xE0:
-        value = (first & 31) << 8 | np.int64(data[at + 1])
-        return True, value - 8192 if value >= 4096 else value
-    return False, np.int64(0)
-
-
 @borrowing()
 def find_entry(data: Any, at: int, end: int, form: int, side: int, scratch: Any, free: int) -> Place:
     """Find the entry of a packed value of *form* at *at*, before *end*, its end mark; integers go to *scratch* at *free*.
@@ -94,32 +71,10 @@ def find_entry(data: Any, at: int, end: int, form: int, side: int, scratch: Any,
     after = at + size
     if size <= 0 or after > end:
         return bad
-    first = np.int64(data[at])
-    if form == grammar.F_LISTPACK:
-        is_integer, value = listpack_integer(data, at)
-        if is_integer:
-            return _number(scratch, free, value, after)
-        if first < 0xC0:
-            return _word(at + 1, first & 63, after, free)
-        if first < 0xF0:
-            return _word(at + 2, (first & 15) << 8 | np.int64(data[at + 1]), after, free)
-        return _word(at + 5, little_endian(data, at + 1, 4), after, free)
-    if form == grammar.F_ZIPMAP:
-        head = np.int64(1 if first < 254 else 5)
-        length = first if first < 254 else little_endian(data, at + 1, 4)
-        return _word(at + head + side, length, after, free)
-    at += 1 if first < 254 else 5
-    first = np.int64(data[at])
-    if first < 0x40:
-        return _word(at + 1, first, after, free)
-    if first < 0x80:
-        return _word(at + 2, (first & 63) << 8 | np.int64(data[at + 1]), after, free)
-    if first == 0x80:
-        return _word(at + 5, big_endian(data, at + 1, 4), after, free)
-    if 0xF1 <= first <= 0xFD:
-        return _number(scratch, free, first - 0xF1, after)
-    width = 2 if first == 0xC0 else 4 if first == 0xD0 else 8 if first == 0xE0 else 3 if first == 0xF0 else 1
-    return _number(scratch, free, _signed(data, at + 1, width), after)
+    is_integer, value, begin, length = entry_value(data, at, form, side)
+    if is_integer:
+        return _number(scratch, free, value, after)
+    return _word(begin, length, after, free)
 
 
 @borrowing()
@@ -127,7 +82,7 @@ def find_integer(data: Any, at: int, end: int, scratch: Any, free: int, width: i
     """Find the integer of *width* bytes at *at* in an intset that ends at *end*."""
     if at + width > end:
         return np.int64(state.FAULT), np.int64(0), at, np.int64(0), at, free
-    return _number(scratch, free, _signed(data, at, width), at + width)
+    return _number(scratch, free, signed_integer(data, at, width), at + width)
 
 
 @borrowing()

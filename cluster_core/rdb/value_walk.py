@@ -21,12 +21,12 @@ from cluster_core.rdb.value_places import (
     find_integer,
     find_string,
     integer_of,
-    listpack_integer,
     open_packed,
 )
 from cluster_core.rdb.value_writing import Keys, begin_key, begin_line, end_key, has_room, put_element, put_key
 from cluster_core.rdb.values import DELETED, SAME_FIELDS
-from cluster_core.rdb.walk_packed import listpack_entry_bytes
+from cluster_core.rdb.walk_packed import entry_value, listpack_entry_bytes
+from cluster_core.rdb.walk_records import KEEPS_METADATA, find_value
 
 _ID_BYTES = 16
 _WORD_FRAME_BYTES = 32
@@ -42,7 +42,7 @@ def _integer_at(source: Any, at: int, stop: int) -> tuple[bool, int, int]:
     total, after = _pass_words(source, at, stop, np.int64(1))
     if total < 0:
         return False, np.int64(0), at
-    is_integer, value = listpack_integer(source, at)
+    is_integer, value, _, _ = entry_value(source, at, np.int64(F_LISTPACK), np.int64(0))
     return is_integer, value, after
 
 
@@ -220,30 +220,10 @@ _SPECIAL = np.frombuffer(b"naninf-inf", np.uint8).copy()  # by length byte, from
 @borrowing()
 def _value_at(data: Any, st: Any, g: Any, begin: int, end: int) -> int:
     """Find the type and the value of the record in ``data[begin:end]``: `GO`, `RARE` or `FAULT`."""
-    at = begin
-    while at < end:
-        op = np.int64(data[at])
-        if op == grammar.OP_EXPIRE_MS:
-            at += 9
-        elif op == grammar.OP_EXPIRE_S:
-            at += 5
-        elif op == grammar.OP_FREQ:
-            at += 2
-        elif g[op, columns.BEGINS] in (grammar.B_ATTRIBUTE, grammar.B_INNER_ATTRIBUTE):
-            size, _ = read_length(data, at + 1, end)
-            if size <= 0:
-                return np.int64(state.FAULT)
-            at += 1 + size
-        elif g[op, columns.BEGINS] == grammar.B_KEY_META:
-            return np.int64(state.RARE)
-        else:
-            break
-    if at >= end:
-        return np.int64(state.FAULT)
-    kind = np.int64(data[at])
-    size, body, _, _ = read_string(data, at + 1, end)
-    pos = at + 1 + size + body
-    if size <= 0 or pos > end or g[kind, columns.BEGINS] != grammar.B_TYPE:
+    kind, pos = find_value(data, begin, end, g)
+    if kind == KEEPS_METADATA:
+        return np.int64(state.RARE)
+    if kind < 0:
         return np.int64(state.FAULT)
     st[state.KIND] = kind
     st[state.END] = end

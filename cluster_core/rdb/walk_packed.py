@@ -28,15 +28,16 @@ from cluster_core.rdb.atoms import (
     read_length,
     read_lengths,
     read_string,
+    signed_integer,
 )
 from cluster_core.rdb.strings import INT_STRING, LZF_STRING, RAW_STRING
 
 _PLAIN = compiled(
-    packed, "stated_count", "listpack_entry_bytes", "ziplist_entry_bytes", "zipmap_entry_bytes", "entry_bytes",
-    known={"little_endian": little_endian, "big_endian": big_endian}, boundscheck=False, _nrt=False,
+    packed, "stated_count", "listpack_entry_bytes", "ziplist_entry_bytes", "zipmap_entry_bytes", "entry_bytes", "entry_value",
+    known={"little_endian": little_endian, "big_endian": big_endian, "signed_integer": signed_integer}, boundscheck=False, _nrt=False,
 )  # fmt: skip
-_stated_count, entry_bytes, listpack_entry_bytes = (
-    _PLAIN[name] for name in ("stated_count", "entry_bytes", "listpack_entry_bytes")
+_stated_count, entry_bytes, entry_value, listpack_entry_bytes = (
+    _PLAIN[name] for name in ("stated_count", "entry_bytes", "entry_value", "listpack_entry_bytes")
 )
 
 

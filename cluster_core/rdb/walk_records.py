@@ -46,6 +46,37 @@ and frequencies are taken for the sign of a server that has loaded its keys.
 """
 
 
+NO_RECORD, KEEPS_METADATA = -1, -2
+
+
+@borrowing()
+def find_value(data: Any, at: int, end: int, g: Any) -> tuple[int, int]:
+    """Return (type byte, position of the value) of the record in ``data[at:end]``; `KEEPS_METADATA` where modules keep something beside the key,
+    `NO_RECORD` where the bytes are no record.
+    """
+    while at < end:
+        op = np.int64(data[at])
+        begins = g[op, state.BEGINS]
+        if begins == grammar.B_TYPE:
+            size, body, _, _ = read_string(data, at + 1, end)
+            pos = at + 1 + size + body
+            return (op, pos) if size > 0 and pos <= end else (np.int64(NO_RECORD), at)
+        if op == grammar.OP_EXPIRE_MS:
+            at += 9
+        elif op == grammar.OP_EXPIRE_S:
+            at += 5
+        elif op == grammar.OP_FREQ:
+            at += 2
+        elif begins == grammar.B_ATTRIBUTE or begins == grammar.B_INNER_ATTRIBUTE:
+            size, _ = read_length(data, at + 1, end)
+            if size <= 0:
+                break
+            at += 1 + size
+        else:
+            return np.int64(KEEPS_METADATA if begins == grammar.B_KEY_META else NO_RECORD), at
+    return np.int64(NO_RECORD), at
+
+
 @borrowing()
 def put_decimal(out: Any, at: int, value: int) -> int:
     """Write *value* in decimal to *out* from *at*; return the bytes written."""

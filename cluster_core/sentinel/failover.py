@@ -1,4 +1,6 @@
-"""Carries a failover from state to state; the table of states is `failover_states` (S10 to S14)."""
+"""Carries a failover from state to state (S10 to S14): votes, one an epoch, and what a leader needs (S9, S11); the replica that is promoted
+(S13, `sentinelSelectSlave`).  The table of states is in `instance`.
+"""
 
 from __future__ import annotations
 
