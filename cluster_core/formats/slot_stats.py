@@ -7,7 +7,7 @@ A poll is one line of JSON, as ``slotscope collect --slot-stats`` writes it::
     {"time": 1795254729693956704, "node": "127.0.0.1:7000", "slot_stats": [[0, {"key-count": 3, "cpu-usec": 12, …}], …]}
 
 *time* and *node* as in `cluster_core.formats.poll_lines`; *slot_stats* is the reply as RESP3 (maps) or RESP2 (names and values in
-turn) has it; a line without it is a poll of something else.  A file may instead hold a single reply, in any form of `cluster_core.topology.reply_value`; it has no time.
+turn) has it; a line without it is a poll of something else.  A file may instead hold a single reply, in any form of `cluster_core.topology.cli_text`; it has no time.
 Counts are lines ``SLOT COUNT``, parted by blanks, a comma or a tab.
 """
 

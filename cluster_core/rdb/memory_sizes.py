@@ -292,7 +292,7 @@ def tree_size(m: Any, ids: int, nodes: int, node_bytes: int) -> int:
 
 
 class Parts(NamedTuple):
-    """What was met of a value: bytes and units (`cluster_core.memory.tables`) of its parts; *marks* are `HAS_LONG`, `HAS_TEXT` and the
+    """What was met of a value: bytes and units (`cluster_core.memory.structures`) of its parts; *marks* are `HAS_LONG`, `HAS_TEXT` and the
     number of fields that expire, from `EXPIRING` on.
     """
 

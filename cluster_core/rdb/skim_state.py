@@ -104,7 +104,7 @@ EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_TEMPLATE = range(1, 5)
     # What the memory model has met of the value at hand.
     SIZE_KNOWN,
     SIZE_BYTES,
-    SIZE_UNITS,  # what chance is in, see `cluster_core.memory.tables`
+    SIZE_UNITS,  # what chance is in, see `cluster_core.memory.structures`
     TEXT,  # bytes of the string that was passed last
     TEXT_LZF,  # its compressed bytes, or -1
     FIELD,

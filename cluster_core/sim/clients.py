@@ -1,7 +1,7 @@
 """Clients of a simulated cluster, and the writes that it acknowledged and lost.
 
 Every write is a key of its own, so after the run each acknowledged key must be found at the owner of its slot: see
-`cluster_core.sim.lost_writes`.
+`cluster_core.sim.clients`.
 
 A write that no running owner of its slot serves is *unavailable*, not lost, as long as a process that runs or could be started
 again holds it: a shard that is down has lost nothing.  Not so a copy that its shard has gone on without: it is discarded when

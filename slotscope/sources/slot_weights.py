@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from cluster_core.load.unread import FileUnread, Unread, together
-from cluster_core.memory.model import Exactness, MemoryBasis
 from cluster_core.load.windows import combine_windows
+from cluster_core.memory.model import Exactness, MemoryBasis
 from cluster_core.rebalance.goal.outlook import Growth
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.gold import KEY_USE

@@ -19,7 +19,7 @@ All but the last two say where they come from: ``ts_ns`` (epoch), ``packet``, ``
 (``[address, port]``).
 
 message sender, receiver (node ids, empty while not known), captured (bytes, when below totlen), message (see
-`cluster_core.wire.bus_json`) unknown count, looks_like, sample (hex) gap start, end (sequence numbers), count (null
+`message_to_json`) unknown count, looks_like, sample (hex) gap start, end (sequence numbers), count (null
 after a jump), reason connection tcp_flags, kind (syn, syn-ack, fin, rst; not read back) skipped reason, packets,
 captured_bytes, first_offset problem offset, reason, skipped_bytes
 """

@@ -6,7 +6,7 @@ from importlib.metadata import PathDistribution
 
 import pytest
 
-from cluster_core.routing import key_positions as command_table
+from cluster_core.routing import key_positions
 from jobs.main import run
 from slotscope.runtime import installation
 from slotscope.runtime.installation import check_installation, missing_files, missing_packages
@@ -39,11 +39,11 @@ def test_files_of_the_record_and_required_packages_that_are_missing_are_named(in
 
 def test_setup_fails_in_one_line_where_a_table_of_commands_is_missing(monkeypatch, tmp_path, capsys):
     """As in a wheel that was built without its data files."""
-    command_table.table_of.cache_clear()
-    monkeypatch.setattr(command_table, "files", lambda _: tmp_path)
+    key_positions.table_of.cache_clear()
+    monkeypatch.setattr(key_positions, "files", lambda _: tmp_path)
 
     code = run(["setup"])
-    command_table.table_of.cache_clear()
+    key_positions.table_of.cache_clear()
 
     assert code == 2
     assert capsys.readouterr().err == (
