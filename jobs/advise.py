@@ -39,8 +39,9 @@ def command(request: Request = Request()) -> int | None:
 
     from slotscope.pipelines.keys.inputs import check_request
     from slotscope.reports.delivery import deliver
-    from slotscope.reports.keyspace.savings_terminal import print_savings
+    from slotscope.reports.keyspace.savings import savings_document
     from slotscope.reports.records import write_json
+    from slotscope.reports.terminal import print_document
 
     settings = request.settings()
     if request.rdb or request.keys or request.aof:
@@ -50,7 +51,7 @@ def command(request: Request = Request()) -> int | None:
     if request.json:
         write_json({"page": page, "savings": report.savings}, sys.stdout)
     else:
-        print_savings(report, Console(file=sys.stdout), html_path=page)
+        print_document(savings_document(report.snapshot_id, report.savings), Console(file=sys.stdout), html_path=page)
     return cli.PARTIAL if report.bad_records else None
 
 

@@ -19,14 +19,15 @@ def command(request: Request = Request()) -> int:
 
     from cluster_core.rebalance.audit import is_kept
     from slotscope.pipelines.rebalance.audit import audit_plan
-    from slotscope.reports.rebalance.audit_terminal import print_audit
+    from slotscope.reports.rebalance.audit import audit_document
     from slotscope.reports.records import write_json
+    from slotscope.reports.terminal import print_document
 
     stored, findings = audit_plan(request)
     if request.json:
         write_json({"plan_id": stored.plan_id, "kept": is_kept(findings), "findings": findings}, sys.stdout)
     else:
-        print_audit(stored, findings, Console(file=sys.stdout))
+        print_document(audit_document(stored, findings), Console(file=sys.stdout))
     return cli.OK if is_kept(findings) else PROMISE_BROKEN
 
 

@@ -48,8 +48,9 @@ def _is_path(words: str) -> bool:
 def _look_at_cluster(address: str, request: Request) -> int:
     from rich.console import Console
 
+    from slotscope.reports.survey.document import look_document
     from slotscope.reports.survey.figures import overview, overview_json
-    from slotscope.reports.survey.terminal import print_survey
+    from slotscope.reports.terminal import print_document
     from slotscope.runtime.progress import progress
     from slotscope.runtime.settings import read_settings
     from slotscope.servers.cluster import parse_address
@@ -65,7 +66,7 @@ def _look_at_cluster(address: str, request: Request) -> int:
     if request.json:
         sys.stdout.write(overview_json(found))
     else:
-        print_survey(found, Console(file=sys.stdout), address)
+        print_document(look_document(found, address), Console(file=sys.stdout))
     return cli.OK
 
 

@@ -29,9 +29,10 @@ def command(cluster: str, /, *, request: Request = Request()) -> int:
     from slotscope.pipelines.rebalance.execution import tell
     from slotscope.pipelines.rebalance.live import carry_out_chosen, choose_plan
     from slotscope.reports.delivery import deliver
-    from slotscope.reports.rebalance.audit_terminal import print_audit
+    from slotscope.reports.rebalance.audit import audit_document
     from slotscope.reports.rebalance.tables import load_rebalance_report
     from slotscope.reports.records import write_json
+    from slotscope.reports.terminal import print_document
 
     stored, is_new = choose_plan(cluster, request)
     said = None if request.json or not is_new else sys.stdout
@@ -48,7 +49,7 @@ def command(cluster: str, /, *, request: Request = Request()) -> int:
     elif not stored.plan.moves:
         sys.stdout.write("nothing to do\n")
     elif findings:
-        print_audit(stored, findings, Console(file=sys.stdout))
+        print_document(audit_document(stored, findings), Console(file=sys.stdout))
     if only_asked and stored.plan.moves:
         return cli.NEW_PLAN
     if executed is not None and executed.code != cli.OK:

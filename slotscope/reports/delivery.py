@@ -8,12 +8,16 @@ import re
 import time
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, NamedTuple, TextIO
+from functools import partial
+from typing import Any, TextIO
 
 from rich.console import Console
 
-from slotscope.reports.index import FLEET, SNAPSHOT, Card, shelve
+from slotscope.reports.document import Document, HandDrawn
+from slotscope.reports.index import Card, shelve
+from slotscope.reports.page import render_document
 from slotscope.reports.records import write_json
+from slotscope.reports.terminal import print_document
 from slotscope.runtime.storage import stores
 from slotscope.sources.files import is_uri, write_text
 
@@ -40,159 +44,69 @@ _MISTAKABLE = re.compile(
 """Names that would read as another page, or as one with a digest."""
 
 
-class Drawing(NamedTuple):
-    """How one kind of report is delivered.
+def _key_space(report: Any, root: str) -> Document:
+    from slotscope.reports.keyspace.document import snapshot_document
 
-    The page, the names that it is about, what draws it as HTML and on a terminal; its kind, title and verdict for the list of pages,
-    the snapshots that it tells of, and their time in ms.
-    """
-
-    page: Page
-    names: Callable[[Any], tuple[str, ...]]
-    html: Callable[[Any], str]
-    terminal: Callable[..., None]
-    kind: str
-    title: Callable[[Any], str]
-    verdict: Callable[[Any], str]
-    about: Callable[[Any], tuple[str, ...]]
-    of_ms: Callable[[Any], int | None]
+    return snapshot_document(report, root)
 
 
-def _snapshot(report: Any) -> tuple[str, ...]:
-    return (report.snapshot_id,)
+def _comparison(report: Any, root: str) -> Document:
+    from slotscope.reports.keyspace.comparison_document import comparison_document
+
+    return comparison_document(report)
 
 
-def _key_space() -> Drawing:
-    from slotscope.reports.keyspace.html import render_html
-    from slotscope.reports.keyspace.terminal import render_terminal
-    from slotscope.reports.keyspace.verdict import verdict
+def _plan(report: Any, root: str) -> Document:
+    from slotscope.reports.rebalance.document import plan_document
 
-    return Drawing(
-        Page.KEY_SPACE,
-        _snapshot,
-        render_html,
-        render_terminal,
-        SNAPSHOT,
-        lambda report: f"Snapshot {report.snapshot_id}",
-        verdict,
-        _snapshot,
-        lambda report: report.taken_at_ms,
-    )
+    return plan_document(report)
 
 
-def _comparison() -> Drawing:
-    from slotscope.reports.keyspace.comparison_html import render_comparison_html
-    from slotscope.reports.keyspace.comparison_terminal import render_comparison_terminal
+def _simulation(report: Any, root: str) -> Document:
+    from slotscope.reports.simulation.report import simulation_document
 
-    return Drawing(
-        Page.COMPARISON,
-        lambda report: (report.from_snapshot, report.to_snapshot),
-        render_comparison_html,
-        render_comparison_terminal,
-        "comparison",
-        lambda report: f"Growth from {report.from_snapshot} to {report.to_snapshot}",
-        lambda report: report.verdict,
-        lambda report: (report.from_snapshot, report.to_snapshot),
-        lambda report: report.to_taken_at_ms,
-    )
+    return simulation_document(report)
 
 
-def _plan() -> Drawing:
-    from slotscope.reports.rebalance.html import render_rebalance_html
-    from slotscope.reports.rebalance.terminal import render_rebalance_terminal
-    from slotscope.reports.rebalance.words import headline
-
-    return Drawing(
-        Page.PLAN,
-        lambda report: (report.plan_id,),
-        render_rebalance_html,
-        render_rebalance_terminal,
-        "plan",
-        lambda report: f"Plan {report.plan_id}",
-        headline,
-        lambda report: (report.snapshot_id,) if report.snapshot_id else (),
-        lambda report: report.created_at_ms,
-    )
-
-
-def _simulation() -> Drawing:
-    from slotscope.reports.simulation.html import render_simulation
-    from slotscope.reports.simulation.terminal import render_simulation_terminal
-
-    return Drawing(
-        Page.SIMULATION,
-        _snapshot,
-        render_simulation,
-        render_simulation_terminal,
-        "simulation",
-        lambda report: report.title,
-        lambda report: report.verdict,
-        lambda report: (),
-        lambda report: None,
-    )
-
-
-def _history() -> Drawing:
+def _history(report: Any, root: str) -> Document:
     from slotscope.reports.history.html import render_history
     from slotscope.reports.history.terminal import print_incidents
 
-    return Drawing(
-        Page.HISTORY,
-        _snapshot,
-        render_history,
-        print_incidents,
-        "history",
-        lambda report: f"History of {report.snapshot_id}",
-        lambda report: report.verdict[0],
-        _snapshot,
-        lambda report: report.last_ns // 1_000_000,
+    about = (report.snapshot_id,)
+    title = f"History of {report.snapshot_id}"
+    drawn = HandDrawn(partial(render_history, report), partial(print_incidents, report))
+    return Document(
+        "history", title, report.verdict[0], (), about, about, report.last_ns // 1_000_000, hand_drawn=drawn
     )
 
 
-def _replication() -> Drawing:
-    from slotscope.reports.replication.html import render_replication
-    from slotscope.reports.replication.terminal import render_replication_terminal
+def _replication(report: Any, root: str) -> Document:
+    from slotscope.reports.replication.report import replication_document
 
-    return Drawing(
-        Page.REPLICATION,
-        _snapshot,
-        render_replication,
-        render_replication_terminal,
-        "replication",
-        lambda report: f"Replication of {report.snapshot_id}",
-        lambda report: report.verdict,
-        _snapshot,
-        lambda report: report.last_ns // 1_000_000 or None,
-    )
+    return replication_document(report)
 
 
-def _fleet() -> Drawing:
-    from slotscope.reports.fleet.html import render_fleet
-    from slotscope.reports.fleet.terminal import render_fleet_terminal
+def _fleet(report: Any, root: str) -> Document:
+    from slotscope.reports.fleet.report import fleet_document
 
-    return Drawing(
-        Page.FLEET,
-        lambda report: (),
-        render_fleet,
-        render_fleet_terminal,
-        FLEET,
-        lambda report: "Fleet",
-        lambda report: report.verdict,
-        lambda report: (),
-        lambda report: report.now_ms,
-    )
+    return fleet_document(report)
 
 
-DRAWINGS: dict[str, Callable[[], Drawing]] = {
-    "KeyspaceReport": _key_space,
-    "ComparisonReport": _comparison,
-    "RebalanceReport": _plan,
-    "SimulationReport": _simulation,
-    "HistoryReport": _history,
-    "ReplicationReport": _replication,
-    "FleetReport": _fleet,
+KINDS: dict[str, tuple[Page, Callable[[Any, str], Document]]] = {
+    "KeyspaceReport": (Page.KEY_SPACE, _key_space),
+    "ComparisonReport": (Page.COMPARISON, _comparison),
+    "RebalanceReport": (Page.PLAN, _plan),
+    "SimulationReport": (Page.SIMULATION, _simulation),
+    "HistoryReport": (Page.HISTORY, _history),
+    "ReplicationReport": (Page.REPLICATION, _replication),
+    "FleetReport": (Page.FLEET, _fleet),
 }
-"""By the name of the report's class, so that a command loads the code of its own report only."""
+"""By the name of the report's class: a command loads the code of its own report only."""
+
+
+def document_of(report: object, root: str = "") -> Document:
+    """Return *report*, of the tables under *root*, as a document."""
+    return KINDS[type(report).__name__][1](report, root)
 
 
 def deliver(report: object, *, root: str, html: str | None, stream: TextIO | None, as_json: bool = False) -> str:
@@ -200,33 +114,37 @@ def deliver(report: object, *, root: str, html: str | None, stream: TextIO | Non
 
     Without *html* the page goes beside the tables, and into the list of their pages.
     """
-    drawing = DRAWINGS[type(report).__name__]()
-    page = drawing.html(report)
+    kind, document = KINDS[type(report).__name__][0], document_of(report, root)
+    page = document.hand_drawn.page() if document.hand_drawn else render_document(document)
     if html is None:
-        path = report_path(root, *drawing.names(report), page=drawing.page)
+        path = report_path(root, *document.names, page=kind)
         folder, _, file = path.rpartition("/")
-        shelve(folder, _card(report, drawing, file), page)
+        shelve(folder, _card(document, file), page)
     else:
         path = html
         write_text(path, page)
     if stream is not None and as_json:
         from slotscope.reports.run_summary import summaries
 
-        runs = summaries(root, drawing.names(report))
-        write_json({"page": path, "verdict": drawing.verdict(report), "runs": runs, "report": report}, stream)
+        runs = summaries(root, document.names)
+        write_json({"page": path, "verdict": document.verdict, "runs": runs, "report": report}, stream)
     elif stream is not None:
-        drawing.terminal(report, Console(file=stream), html_path=path)
+        console = Console(file=stream)
+        if document.hand_drawn:
+            document.hand_drawn.terminal(console, html_path=path)
+        else:
+            print_document(document, console, html_path=path)
     return path
 
 
-def _card(report: object, drawing: Drawing, file: str) -> Card:
+def _card(document: Document, file: str) -> Card:
     return Card(
         file=file,
-        kind=drawing.kind,
-        title=drawing.title(report),
-        verdict=drawing.verdict(report),
-        about=drawing.about(report),
-        of_ms=drawing.of_ms(report),
+        kind=document.kind,
+        title=document.title,
+        verdict=document.verdict,
+        about=document.about,
+        of_ms=document.of_ms,
         written_ms=time.time_ns() // 1_000_000,
     )
 

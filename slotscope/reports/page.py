@@ -18,8 +18,12 @@ from importlib.resources import files
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from slotscope.reports.document import Document, Format, Place, written
+from slotscope.reports.severities import count_by_severity, gravest_first
 from slotscope.runtime import text
 
+WARNINGS_ON_PAGE = 200
+NUMBERS = frozenset(how.value for how in Format if how.is_number)
 PAGE_SCRIPT = "page.js"
 STYLE_SHEET = "page.css"
 _HARMFUL_IN_JSON = {
@@ -49,6 +53,22 @@ def render_page(
             data=None if data is None else embedded_json(data),
         )
     )
+
+
+def render_document(document: Document) -> str:
+    """Return *document* as one page, to be written as UTF-8; equal documents give equal text."""
+    context = {
+        "document": document,
+        "subtitle": document.page_subtitle or document.subtitle.removeprefix(" · "),
+        "severities": count_by_severity(document.warnings),
+        "warnings": gravest_first(document.warnings)[:WARNINGS_ON_PAGE],
+        "page": Place.PAGE,
+        "numbers": NUMBERS,
+        "terminal": Place.TERMINAL,
+        "kind_of": lambda block: type(block).__name__,
+        "written": lambda value, how: written(value, Format(how), text.THIN_SPACE),
+    }
+    return render_page("document.html", context, data=document.data, scripts=document.scripts)
 
 
 @cache

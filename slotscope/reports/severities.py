@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from cluster_core.kinds import Severity
-from schemas.caveats import Caveat
 from slotscope.reports.ink import SEVERITY_STYLES, Ink
 from slotscope.runtime import text
 
@@ -16,11 +15,19 @@ CAVEAT_LENGTH_MAX = 300
 
 
 class Graded(Protocol):
-    """What has a severity."""
+    """What has a severity, a code and a sentence."""
 
     @property
     def severity(self) -> str:
         """One of `Severity`."""
+
+    @property
+    def code(self) -> str:
+        """Which kind it is."""
+
+    @property
+    def text(self) -> str:
+        """What is wrong."""
 
 
 def count_by_severity(found: Iterable[Graded]) -> dict[str, int]:
@@ -29,9 +36,9 @@ def count_by_severity(found: Iterable[Graded]) -> dict[str, int]:
     return {severity.value: counts[severity] for severity in Severity if counts[severity]}
 
 
-def gravest_first(caveats: Iterable[Caveat]) -> list[Caveat]:
-    """*caveats* by severity, those of one in their order."""
-    return sorted(caveats, key=lambda caveat: list(Severity).index(caveat.severity))
+def gravest_first(found: Iterable[Graded]) -> list[Graded]:
+    """*found* by severity, those of one severity in their order."""
+    return sorted(found, key=lambda one: list(Severity).index(Severity(one.severity)))
 
 
 def print_counts(ink: Ink, found: Iterable[Graded], more: str = "") -> None:
@@ -52,7 +59,7 @@ def print_graded(ink: Ink, found: Sequence[tuple[str, str]], length_max: int, sh
     ink.rest(len(found), shown)
 
 
-def print_caveats(ink: Ink, caveats: Iterable[Caveat]) -> None:
+def print_caveats(ink: Ink, caveats: Iterable[Graded]) -> None:
     """Print the gravest of *caveats*."""
     told = [(caveat.severity, caveat.text) for caveat in gravest_first(caveats)]
     print_graded(ink, told, CAVEAT_LENGTH_MAX, CAVEATS_SHOWN)

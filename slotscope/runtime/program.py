@@ -36,6 +36,11 @@ def program_version() -> str:
         return "unknown (not installed)"
 
 
+def shell_word(word: str) -> str:
+    """*word* as one word of a shell; ``...`` for a word that cannot be shown."""
+    return shlex.quote(word) if word.isprintable() else "..."
+
+
 def default_root() -> str:
     """Return `ROOT`, or `FORMER_ROOT` where only that folder holds tables."""
     if not os.path.isdir(ROOT) and glob.glob(f"{FORMER_ROOT}/*/*/_delta_log"):

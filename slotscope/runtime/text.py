@@ -30,7 +30,8 @@ _INVISIBLE = frozenset(
     | set(range(0xFE00, 0xFE10))
     | set(range(0xE0100, 0xE01F0))
 )
-_SPANS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+_HOURS_MAX = 72
+"""Longer times are written in days."""
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
@@ -192,12 +193,33 @@ def moment(time_ms: int | None) -> str:
         return f"{time_ms} ms"
 
 
-def span(seconds: int | None) -> str:
-    """Return a time in its greatest unit: ``3 d``, ``5 h``, ``7 min`` or ``12 s``."""
+def share(value: float | None) -> str:
+    """Return a share of 0 to 1 as in `percent`: ``12 %``, ``<0.1 %``."""
+    return NOTHING if value is None else percent(round(value * 1_000_000), 1_000_000)
+
+
+def duration(seconds: float | None) -> str:
+    """Return a time as people say it: ``12 ms``, ``2.90 s``, ``18.4 s``, ``3 min 20 s``, ``2 h 5 min``, ``10 days``.
+
+    >>> [duration(value) for value in (0.0, 0.44, 61, 200, 7_500, 864_000)]
+    ['0 s', '440 ms', '61 s', '3 min 20 s', '2 h 5 min', '10 days']
+    """
     if seconds is None:
         return NOTHING
-    unit, name = next(((size, name) for size, name in _SPANS if seconds >= size), (1, "s"))
-    return f"{seconds // unit:,} {name}"
+    if 0 < seconds < 0.9995:
+        return f"{max(round(1000 * seconds), 1)} ms"
+    whole = round(seconds)
+    if seconds < 99.95 and seconds != whole:
+        return f"{seconds:.{2 if seconds < 9.995 else 1}f} s"
+    if whole < 120:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 120:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours >= _HOURS_MAX:
+        return plural(round(hours / 24), "day")
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
 def plural(number: int, singular: str, many: str | None = None) -> str:

@@ -27,8 +27,7 @@ def _warning(reach: WorstLoad, balanced: Sequence[str]) -> Caveat:
     is_told = reach.resource == stand_in and master in balanced and reach.after <= reach.before
     change = "worse than before" if reach.after > reach.before else "above its tolerance"
     words = (
-        f"{resource_words(reach.resource)} is known and was not balanced; it ends {change}: the heaviest master holds "
-        f"{factor(float(reach.after))} its fair share ({factor(float(reach.before))} before, {factor(float(reach.limit))} would be "
-        f"allowed); --resources {','.join([*balanced, reach.resource])} balances it, too"
+        f"{resource_words(reach.resource)} was not balanced and ends {change}: {factor(float(reach.before))} → {factor(float(reach.after))} "
+        f"a fair share (limit {factor(float(reach.limit))}); add it with --resources {','.join([*balanced, reach.resource])}"
     )
     return Caveat(Severity.NOTE if is_told else Severity.WARNING, Code.NOT_BALANCED, words, reach.resource)

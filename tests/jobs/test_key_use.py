@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
-from rich.console import Console
 
 from jobs import key_slots
 from schemas.gold import KEY_USE
 from slotscope.reports.keyspace.comparison import compare_reports
-from slotscope.reports.keyspace.comparison_html import render_comparison_html
-from slotscope.reports.keyspace.comparison_terminal import render_comparison_terminal
-from slotscope.reports.keyspace.html import render_html
 from slotscope.reports.keyspace.key_use import NOT_RECORDED
 from slotscope.reports.keyspace.tables import load_report
-from slotscope.reports.keyspace.terminal import render_terminal
 from slotscope.requests.key_slots import Request
 from slotscope.runtime.settings import read_settings
 from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.sources.slot_weights import read_weights
+from tests.benches.reports import page_of, terminal_of
 from tests.builders import rdb_builder as build
 
 CTIME = 1_700_000_000
@@ -64,9 +58,7 @@ def use_root(spark, tmp_path_factory):
 
 
 def shown(report):
-    stream = io.StringIO()
-    render_terminal(report, Console(file=stream, width=120))
-    return stream.getvalue()
+    return terminal_of(report, width=120)
 
 
 def test_untouched_and_expiring_memory_adds_up_by_prefix_and_in_all(use_root):
@@ -84,31 +76,30 @@ def test_untouched_and_expiring_memory_adds_up_by_prefix_and_in_all(use_root):
 def test_the_terminal_and_the_page_name_what_is_cold_and_who_never_expires(use_root):
     report = load_report(use_root, "idle")
 
-    words, page = shown(report), render_html(report)
+    words, page = shown(report), page_of(report)
     assert report.use is not None
     assert [(one.name, one.never_expiring) for one in report.use.left_behind] == [(b"fresh:", 10)]
     assert "untouched for 30 d" in words
-    assert "most keys expire, some never" in words
-    assert "Hot, cold and doomed" in page
+    assert "Most keys expire, some never" in words
+    assert "Access and expiry" in page
 
 
 def test_a_dump_without_idle_times_and_counters_says_what_to_set(use_root):
     report = load_report(use_root, "none")
 
     assert NOT_RECORDED.split(";")[0] in " ".join(shown(report).split())
-    assert NOT_RECORDED[1:] in render_html(report)
+    assert NOT_RECORDED[1:] in page_of(report)
 
 
 def test_a_comparison_says_which_prefixes_heat_up(use_root):
     comparison = compare_reports(load_report(use_root, "old"), load_report(use_root, "new"))
-    stream = io.StringIO()
-    render_comparison_terminal(comparison, Console(file=stream, width=100))
+    lines = terminal_of(comparison, width=100)
 
     assert comparison.heat is not None
     assert [(one.name, one.words) for one in comparison.heat] == [(b"cart:", "heats up"), (b"sale:", "new in list")]
-    assert "heats up" in stream.getvalue()
-    assert "new in list" in stream.getvalue()
-    assert "new in list" in render_comparison_html(comparison)
+    assert "heats up" in lines
+    assert "new in list" in lines
+    assert "new in list" in page_of(comparison)
 
 
 def test_counters_give_operations_by_slot_that_are_called_estimated(use_root):
@@ -128,7 +119,7 @@ def test_rates_of_counters_that_only_rise_are_said_to_be_the_least(use_root):
     assert whole["ops_per_s_error"] is None
     assert "accesses a second, estimated, at least (with lfu-decay-time 2" in " ".join(shown(report).split())
     assert "≥ " in shown(report)
-    assert "≥ " in render_html(report)
+    assert "≥ " in page_of(report)
     assert comparison.heat is not None
     assert [one.shown_after[:2] for one in comparison.heat] == ["≥ "]
     assert "≥ " not in shown(load_report(use_root, "new"))

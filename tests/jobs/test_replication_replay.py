@@ -10,11 +10,11 @@ from schemas.bronze import BAD_RECORDS
 from schemas.replication import REPLICATION_LINKS, REPLICATION_OFFSETS, RESYNCS
 from slotscope.pipelines.replication import Outcome, check_request, read_sizes, replay_replication
 from slotscope.reports.replication.report import ReplicationReport, load_replication
-from slotscope.reports.replication.terminal import replication_lines
 from slotscope.requests.replication_replay import Request
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage import tables
+from tests.benches.reports import terminal_of
 from tests.builders.replication_records import RECORDINGS, replayed_recording
 from tests.builders.stored_rows import without_run
 
@@ -76,12 +76,12 @@ def test_a_second_run_leaves_the_same_rows(spark: SparkSession, root: str) -> No
 
 def test_the_report_tells_every_resync_in_one_sentence(spark: SparkSession, root: str) -> None:
     """With its reason, and who follows whom at the end."""
-    lines = replication_lines(load_replication(root, "one"))
+    lines = terminal_of(load_replication(root, "one"), width=400).splitlines()
 
-    assert "as foreseen" in lines[1]
+    assert any("as predicted" in line for line in lines)
     assert sum("because" in line for line in lines) == len(rows(spark, root, RESYNCS))
-    assert lines[-1].endswith(tuple("0123456789"))
     assert "follows" in lines[-1]
+    assert lines[-1].rstrip().endswith(tuple("0123456789"))
 
 
 def test_a_file_that_is_cut_short_stops_the_job_or_is_noted(spark: SparkSession, tmp_path) -> None:
@@ -101,7 +101,9 @@ def test_a_file_that_is_cut_short_stops_the_job_or_is_noted(spark: SparkSession,
 
 def test_a_capture_without_replication_says_so() -> None:
     """No rows, no error."""
-    assert replication_lines(ReplicationReport("none", [], [], [])) == ["no replication in these captures"]
+    lines = terminal_of(ReplicationReport("none", [], [], [])).splitlines()
+
+    assert lines == ["Slotscope · Replication of none", "No replication in these captures."]
 
 
 def test_sizes_are_read_as_the_configuration_writes_them() -> None:

@@ -1,4 +1,4 @@
-"""What a report on a fleet says, as plain values: one `ClusterState` a cluster, the worst first."""
+"""The report on a fleet: one `ClusterState` a cluster, the worst first, and its document."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from slotscope.reports.document import Cell, Column, Document, Facts, Format, Place, Section, Table, Tile, how_to_read
+from slotscope.reports.index import FLEET
 from slotscope.runtime import text
 
 UNEVEN: Final = 1.25
@@ -72,7 +74,7 @@ class FleetReport:
             return "No cluster has a finished or a failed run."
         counts = (
             (sum(bool(one.open_incidents) for one in self.clusters), "with open incidents"),
-            (sum(bool(one.failed) for one in self.clusters), "whose last run failed"),
+            (sum(bool(one.failed) for one in self.clusters), "with a failed last run"),
             (sum(one.is_partial for one in self.clusters), "read in part"),
             (sum((one.skew or 0) > UNEVEN for one in self.clusters), f"with a master above {UNEVEN}× the mean"),
             (sum(is_old(one.taken_at_ms, self.now_ms) for one in self.clusters), "with dumps older than two days"),
@@ -104,14 +106,98 @@ def troubles(one: ClusterState, now_ms: int) -> list[str]:
     """What is wrong with a cluster, a few words each."""
     return [
         *([f"{text.count(one.open_incidents)} open: {one.open_summary}"] if one.open_incidents else []),
-        *(f"{failed.job} failed {age(failed.ended_at_ms, now_ms)} ago: {failed.reason}" for failed in one.failed),
+        *(
+            f"{failed.job} failed {text.duration(age_s(failed.ended_at_ms, now_ms))} ago: {failed.reason}"
+            for failed in one.failed
+        ),
         *(["read in part"] if one.is_partial else []),
         *([f"fullest master {one.skew:.2f}× the mean {one.skew_by}"] if one.skew and one.skew > UNEVEN else []),
-        *([f"dumps are {age(one.taken_at_ms, now_ms)} old"] if is_old(one.taken_at_ms, now_ms) else []),
+        *(
+            [f"dumps are {text.duration(age_s(one.taken_at_ms, now_ms))} old"]
+            if is_old(one.taken_at_ms, now_ms)
+            else []
+        ),
         *([f"{text.plural(one.doubts, 'warning')} of its snapshot"] if one.doubts else []),
     ]
 
 
-def age(at_ms: int | None, now_ms: int) -> str:
-    """How long ago *at_ms* was."""
-    return text.span(None if at_ms is None else max(now_ms - at_ms, 0) // 1000)
+def age_s(at_ms: int | None, now_ms: int) -> int | None:
+    """Seconds since *at_ms*."""
+    return None if at_ms is None else max(now_ms - at_ms, 0) // 1000
+
+
+CLUSTERS_ON_PAGE: Final = 2_000
+CLUSTERS_ON_TERMINAL: Final = 100
+
+
+def fleet_document(report: FleetReport) -> Document:
+    """Return *report* as a document."""
+    troubled = {one.cluster: troubles(one, report.now_ms) for one in report.clusters}
+    problems = [(cluster, words) for cluster, found in troubled.items() for words in found]
+    table = Table(
+        "cluster-table", "Worst first: open incidents, failed runs, partial input, skew, age", _columns(report), report.clusters,
+        "slotscope fleet --json", on_page=CLUSTERS_ON_PAGE, on_terminal=CLUSTERS_ON_TERMINAL,
+    )  # fmt: skip
+    reading = (
+        "Max/mean compares the fullest master with the mean of all masters: by memory, else by dump bytes, else by keys."
+        f" A value above {UNEVEN} is listed as a problem. So is a dump older than {text.duration(OLD_MS // 1000)}.",
+        "Dump and Bus are the ages of the newest snapshot and history. An incident is open if its recording ends before the incident does.",
+        "A failed run is listed until a later run of the same job and cluster succeeds; see silver/runs.",
+    )
+    sections = [
+        Section("clusters", "Clusters", [table], about="worst first"),
+        Section("problems", "Problems", [Facts(problems)], on=Place.TERMINAL),
+        how_to_read(*reading),
+    ]
+    return Document(
+        FLEET,
+        "Fleet",
+        report.verdict,
+        sections,
+        of_ms=report.now_ms,
+        subtitle=f" · {text.moment(report.now_ms)}",
+        is_calm=not problems,
+        tiles=[
+            Tile(
+                "total-clusters",
+                "Clusters",
+                len(report.clusters),
+                note=f"{text.count(sum(map(bool, troubled.values())))} with problems",
+            ),
+            Tile("total-open", "Open incidents", sum(one.open_incidents for one in report.clusters)),
+            Tile("total-keys", "Keys", sum(one.keys or 0 for one in report.clusters), note="newest snapshots"),
+            Tile(
+                "total-size",
+                "Size",
+                sum(one.size_bytes or 0 for one in report.clusters),
+                Format.SIZE,
+                "memory, or dumps if memory is unknown",
+            ),
+        ],
+    )
+
+
+def _columns(report: FleetReport) -> list[Column]:
+    def age(one: ClusterState, kind: str) -> Cell:
+        name, at_ms = (one.snapshot, one.taken_at_ms) if kind == "snapshot" else (one.history, one.recorded_until_ms)
+        words = "time unknown" if name is not None and at_ms is None else ""
+        return Cell(age_s(at_ms, report.now_ms), words, link=report.pages.get(f"{kind} {name}", ""))
+
+    return [
+        Column("Cluster", Format.KEY, lambda one: one.cluster.encode("utf-8", "surrogateescape")),
+        Column("Problems", Format.LONG, lambda one: Cell(None, "\n".join(troubles(one, report.now_ms)) or "none")),
+        Column("Max/mean", Format.RATIO, "skew"),
+        Column("Masters", Format.COUNT, "masters", on=Place.TERMINAL),
+        Column("Keys", Format.COUNT, "keys"),
+        Column("Size", Format.SIZE, "size_bytes"),
+        Column("Dump", Format.DURATION, lambda one: age(one, "snapshot")),
+        Column("Bus", Format.DURATION, lambda one: age(one, "history")),
+        Column(
+            "Open",
+            Format.COUNT,
+            lambda one: Cell(
+                None if one.history is None else one.open_incidents, style="alarm" if one.open_incidents else ""
+            ),
+        ),
+        Column("Incidents", Format.COUNT, lambda one: None if one.history is None else one.incidents),
+    ]

@@ -1,18 +1,21 @@
-"""Hot, cold and doomed: what ``gold/key_use`` says of a snapshot, and what reports say of that."""
+"""Access and expiry of keys: read from ``gold/key_use``, and as a section of a document."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from schemas.gold import KEY_USE
+from slotscope.reports.document import Block, Cell, Column, Facts, Format, Place, Section, Sentence, Table
 from slotscope.reports.records import record
 from slotscope.runtime import text
 from slotscope.runtime.storage.delta_files import exists, read_rows
 
 ROWS_READ: Final = 500
-NOT_RECORDED: Final = "how often keys are used, or not, is not recorded; set maxmemory-policy to allkeys-lru or allkeys-lfu (or volatile-lru, volatile-lfu)"
+NOT_RECORDED: Final = (
+    "Access is not recorded: set maxmemory-policy to allkeys-lru or allkeys-lfu (or volatile-lru, volatile-lfu)"
+)
 MOSTLY_EXPIRING: Final = 0.5
 """From this share of keys that expire on, those of the same prefix that never do are worth a word."""
 COLUMNS = tuple(name for name in KEY_USE.columns if name not in ("snapshot_id", "partial", "scope", "scope_value_text"))
@@ -179,3 +182,59 @@ def number(use: KeyUse) -> str:
 
 def _digits(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+ROWS_ON_TERMINAL: Final = 5
+PREFIXES_ON_PAGE: Final = 60
+
+
+def use_sections(use: UseReport | None, names: Mapping[str | None, str]) -> list[Section]:
+    """Return the section on access and expiry; *names* are those of the masters by id; nothing where neither is known."""
+    if use is None or (use.whole.expires is None and not use.is_recorded):
+        return []
+    node = Column("Node", Format.TEXT, lambda one: names.get(one.name.decode("utf-8", "replace"), text.NOTHING))
+    blocks: list[Block] = [
+        *([] if use.is_recorded else [Sentence(f"{NOT_RECORDED}.")]),
+        Facts(use_figures(use.whole), is_tiled=True),
+        Table("use-nodes", "Access and expiry by master", [node, *_columns(use.whole)], use.nodes, on=Place.PAGE),
+        Table(
+            "use-prefixes", "Access and expiry by prefix, heaviest first", [PREFIX, *_columns(use.whole)], use.prefixes, "gold/key_use",
+            on_page=PREFIXES_ON_PAGE, on=Place.PAGE,
+        ),
+        _extremes("Hottest", use.hot, RATE),
+        _extremes("Coldest", use.cold, Column("Untouched 7 d", Format.SIZE, "untouched_7d_bytes")),
+        _extremes("First to expire", use.doomed, Column("Within 1 d", Format.SIZE, "expiring_1d_bytes")),
+        _extremes("Most keys expire, some never", use.left_behind, NEVER),
+    ]  # fmt: skip
+    return [Section("use", "Access and expiry", blocks, about="memory, or bytes if memory is unknown", short="Access")]
+
+
+PREFIX: Final = Column("Prefix", Format.KEY, "name")
+MEMORY: Final = Column("Memory", Format.SIZE, "weight_bytes", "descending")
+RATE: Final = Column("Accesses/s", Format.COUNT, lambda one: Cell(one.ops_per_s, rate(one)))
+NEVER: Final = Column("Never expires", Format.COUNT, "never_expiring")
+
+
+def _extremes(title: str, found: Sequence[KeyUse], last: Column) -> Table:
+    """The first prefixes of one order, for a terminal: the page sorts its table."""
+    columns = [PREFIX._replace(heading=title), Column("Keys", Format.COUNT, "keys"), MEMORY, last]
+    return Table("use-extremes", title, columns, found[:ROWS_ON_TERMINAL], on=Place.TERMINAL)
+
+
+def _columns(whole: KeyUse) -> list[Column]:
+    """What is known of all keys."""
+    untouched = [
+        Column("Untouched 1 d", Format.SIZE, "untouched_1d_bytes"),
+        Column("Untouched 7 d", Format.SIZE, "untouched_7d_bytes"),
+        Column("Untouched 30 d", Format.SIZE, lambda one: one.untouched_30d_bytes),
+    ]
+    expiring = [
+        Column(f"Expires in {span[:-1]} {span[-1]}", Format.SIZE, f"expiring_{span}_bytes")
+        for span in ("1h", "1d", "7d")
+    ]
+    return [
+        MEMORY,
+        *([RATE] if whole.ops_per_s is not None else []),
+        *(untouched if whole.untouched_1d_bytes is not None else []),
+        *([*expiring, NEVER] if whole.expires is not None else []),
+    ]

@@ -1,4 +1,4 @@
-"""What the append-only logs of a snapshot say, as plain values for both renderings: savings, commands over time, what is written most."""
+"""Append-only logs of a snapshot: savings of a rewrite, commands over time, what is written most; from tables, and as sections."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, WRITE_KEYS, WRITE_LOAD
+from schemas.caveats import Caveat
+from slotscope.reports.document import Bar, Block, Cell, Column, Format, Section, Sentence, Table
 from slotscope.reports.records import record
+from slotscope.runtime import text
 from slotscope.runtime.storage.delta_files import all_equal, exists, query_rows, read_rows
 
 SAVINGS_SHOWN = 100
@@ -159,3 +162,121 @@ def joined_spans(rows: Iterable[dict[str, Any]]) -> list[Span]:
 
 def _seconds(minute: datetime) -> int:
     return int((minute if minute.tzinfo else minute.replace(tzinfo=UTC)).timestamp())
+
+
+ROWS_ON_TERMINAL = 6
+SPANS_ON_TERMINAL = 12
+NOTED = ("appendfsync", "rewrite")
+"""Codes of warnings that belong beside the logs."""
+
+
+def log_sections(log: LogLoad | None, warnings: Iterable[Caveat]) -> list[Section]:
+    """Return the sections on the logs; none without logs."""
+    if log is None:
+        return []
+    notes = [Sentence(text.printable(one.text, 400)) for code in NOTED for one in warnings if one.code == code]
+    return [
+        Section("logs", "Append-only logs", [*notes, *_saved(log)], about="what a rewrite would save", short="Logs"),
+        Section("log-commands", "Commands of the logs", _commands(log), short="Commands"),
+        Section("written", "Written most", _written(log)),
+        Section(
+            "spans",
+            "Commands over time",
+            [_over_time(log)],
+            about=f"spans of {text.duration(log.spans[0].seconds)}" if log.spans else "",
+        ),
+    ]
+
+
+def _saved(log: LogLoad) -> list[Block]:
+    columns = [
+        Column("Scope", Format.TEXT, "scope"),
+        Column("Name", Format.KEY, "name"),
+        Column(
+            "In the log",
+            Format.SIZE,
+            lambda one: Cell(one.log_bytes, note=f"+≤ {text.size(one.bytes_error)}" if one.bytes_error else ""),
+        ),
+        Column("Live", Format.SIZE, "live_bytes"),
+        Column("Rewrite", Format.SIGNED_SIZE, lambda one: -one.saved_bytes),
+    ]
+    scopes, half = [log.savings.get(scope, []) for scope in ("log", "slot", "prefix")], ROWS_ON_TERMINAL // 2
+    firsts = [one for found in scopes for one in found[:half]]
+    rows = [*firsts, *(one for found in scopes for one in found[half:])]
+    caption = "What a rewrite would save, by log, slot and prefix"
+    return [
+        Table("log-savings-table", caption, columns, rows, "gold/log_savings", on_terminal=len(firsts), is_sample=True)
+    ]
+
+
+def _commands(log: LogLoad) -> list[Block]:
+    whole, peak = sum(one.commands for one in log.commands) or 1, max((one.commands for one in log.commands), default=1)
+    columns = [
+        Column("Command", Format.TEXT, lambda one: Cell(one.name, note="" if one.known else "(unknown)")),
+        Column("Commands", Format.COUNT, "commands", "descending"),
+        Column("Bytes", Format.SIZE, "log_bytes"),
+        Column("Share", Format.SHARE, lambda one: one.commands / whole),
+        Column("of commands", Format.BAR, lambda one: Bar(one.commands / peak)),
+    ]
+    return [
+        Table(
+            "commands-table",
+            "Commands of all logs",
+            columns,
+            log.commands,
+            "gold/command_load",
+            on_terminal=2 * ROWS_ON_TERMINAL,
+            is_sample=True,
+        )
+    ]
+
+
+def _written(log: LogLoad) -> list[Block]:
+    columns = [
+        Column("Key", Format.KEY, "name"),
+        Column("Slot", Format.SLOT, "slot"),
+        Column(
+            "Writes",
+            Format.COUNT,
+            lambda one: Cell(one.ops, note=f"+≤ {text.count(one.ops_error)}" if one.ops_error else ""),
+            "descending",
+        ),
+        Column(
+            "Bytes",
+            Format.SIZE,
+            lambda one: Cell(one.log_bytes, note=f"+≤ {text.size(one.bytes_error)}" if one.bytes_error else ""),
+        ),
+    ]
+    return [
+        Table(
+            "write-keys-table",
+            "Keys written most",
+            columns,
+            log.keys,
+            "gold/write_keys",
+            on_terminal=ROWS_ON_TERMINAL,
+            is_sample=True,
+        ),
+        Table(
+            "write-slots-table",
+            "Slots written most",
+            columns[1:],
+            log.slots,
+            "gold/write_load",
+            on_terminal=ROWS_ON_TERMINAL,
+            is_sample=True,
+        ),
+    ]
+
+
+def _over_time(log: LogLoad) -> Table:
+    peak = max((one.commands for one in log.spans), default=1)
+    columns = [
+        Column("From", Format.MOMENT, "start_ms", "descending"),
+        Column("Commands", Format.COUNT, "commands"),
+        Column("Bytes", Format.SIZE, "log_bytes"),
+        Column("Most frequent", Format.TEXT, "busiest"),
+        Column("of the busiest", Format.BAR, lambda one: Bar(one.commands / peak)),
+    ]
+    caption = "Newest first, from the timestamps of the logs"
+    return Table("spans-table", caption, columns, list(reversed(log.spans)), on_terminal=SPANS_ON_TERMINAL)

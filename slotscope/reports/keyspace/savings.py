@@ -1,13 +1,28 @@
-"""What would save memory: what the tables of `slotscope advise` say of a snapshot."""
+"""What would save memory: read from the tables of `slotscope advise`, and as sections of a document."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 from schemas.advice import MEMORY_CONDITIONS, SAVING_CURVES, SAVINGS
+from slotscope.reports.document import (
+    Bar,
+    Block,
+    Cell,
+    Column,
+    Document,
+    Facts,
+    Format,
+    Place,
+    Section,
+    Sentence,
+    Table,
+)
 from slotscope.reports.records import record
+from slotscope.runtime import text
 from slotscope.runtime.storage.delta_files import exists, read_rows
 
 NAMES: Final = {
@@ -123,3 +138,178 @@ def load_savings(root: str, snapshot_id: str) -> SavingsReport | None:
         [record(ConditionBytes, row) for row in conditions],
         [record(CurvePoint, row) for row in curves],
     )
+
+
+ROWS_ON_TERMINAL: Final = 12
+HINTS_FIRST: Final = 4
+"""Of each kind of what is not counted, shown first."""
+
+
+def savings_document(snapshot_id: str, found: SavingsReport | None) -> Document:
+    """Return *found* as a document of its own, for a terminal."""
+    verdict = "Nothing was measured." if found is None else _verdict(found)
+    title = f"What would save memory in snapshot {snapshot_id}"
+    return Document("savings", title, verdict, savings_sections(found, whole=True), page_words="All of it")
+
+
+def savings_sections(found: SavingsReport | None, *, whole: bool = False) -> list[Section]:
+    """Return the sections on *found*; a terminal gets one line, unless it asked for the *whole*."""
+    if found is None:
+        return []
+    place = Place.EVERYWHERE if whole else Place.PAGE
+    parts = [
+        Section(
+            "savings",
+            "Changes" if whole else "What would save memory",
+            _changes(found),
+            about="no two changes count the same bytes",
+            short="Savings",
+            on=place,
+        ),
+        Section("instead", "Other ways to save the same bytes", [_other_ways(found)], on=place),
+        Section(
+            "hints",
+            "Not counted: what could expire, what should be split",
+            _hints(found),
+            short="Expire, split",
+            on=place,
+        ),
+        Section("servers", "The same keys on other servers", [_servers(found)], about="loaded from a dump", on=place),
+        Section("limits", "Limits of packed values", [_limits(found)], on=place),
+    ]
+    if whole:
+        return parts
+    words = f"{text.size(found.saved_bytes)} could be saved: see slotscope advise, or the page"
+    return [Section("advice", "Savings", [Sentence(words)], on=Place.TERMINAL), *parts]
+
+
+def _verdict(found: SavingsReport) -> str:
+    share = text.percent(found.saved_bytes, found.now_bytes)
+    return (
+        f"{text.size(found.now_bytes)} in memory, estimated; {text.size(found.saved_bytes)} ({share}) could be saved."
+    )
+
+
+CHANGE: Final = Column(
+    "Change", Format.KEY, lambda one: Cell(one.subject, one.name) if one.subject else Cell(None, one.name)
+)
+KEYS: Final = Column("Keys", Format.COUNT, "keys")
+HOW: Final = (
+    Column("How", Format.LONG, "how"),
+    Column("Risk", Format.LONG, "risk"),
+    Column("Undo", Format.LONG, "undo"),
+)
+
+
+def _changes(found: SavingsReport) -> list[Block]:
+    unmeasured, whole = found.conditions[0].unmeasured_keys, found.now_bytes or 1
+    sentences = [Sentence(_verdict(found), Place.PAGE, is_quiet=False)]
+    if unmeasured:
+        sentences.append(
+            Sentence(
+                f"{text.plural(unmeasured, 'key')} (modules, fields that expire) count as now under all conditions."
+            )
+        )
+    if not found.counted:
+        return [*sentences, Sentence("No change saves a thousandth of it.")]
+    saved = accumulate(one.saved_bytes or 0 for one in found.counted)
+    left = {id(one): found.now_bytes - so_far for one, so_far in zip(found.counted, saved, strict=True)}
+    columns = [
+        CHANGE,
+        KEYS,
+        Column("Saves", Format.SIZE, "saved_bytes", "descending"),
+        Column("Share", Format.SHARE, lambda one: (one.saved_bytes or 0) / whole),
+        Column("Left", Format.SIZE, lambda one: left[id(one)]),
+        Column(
+            "of memory",
+            Format.BAR,
+            lambda one: Bar((left[id(one)] + (one.saved_bytes or 0)) / whole, left[id(one)] / whole),
+            on=Place.PAGE,
+        ),
+        *HOW,
+    ]
+    table = Table(
+        "savings-table",
+        "Changes, largest saving first",
+        columns,
+        found.counted,
+        "gold/savings",
+        on_terminal=ROWS_ON_TERMINAL,
+    )
+    shown = found.counted[:ROWS_ON_TERMINAL]
+    firsts = {one.kind: one for one in reversed(shown)}.values()
+    facts = [
+        (one.name, f"{one.how}. Risk: {one.risk}. Undo: {one.undo}")
+        for one in shown
+        if one in firsts or one.kind == "setting"
+    ]
+    return [*sentences, table, Facts(facts, Place.TERMINAL)]
+
+
+def _other_ways(found: SavingsReport) -> Table:
+    columns = [CHANGE, KEYS, Column("Saves", Format.SIZE, "saved_bytes"), *HOW]
+    return Table(
+        "savings-instead",
+        "Each instead of changes above",
+        columns,
+        found.instead,
+        "gold/savings",
+        on_terminal=ROWS_ON_TERMINAL,
+    )
+
+
+def _hints(found: SavingsReport) -> list[Block]:
+    """The first of each kind before the rest: prefixes that could expire would else leave no room for what should be split."""
+    kinds = [
+        [one for one in found.hints if one.kind == kind] for kind in dict.fromkeys(one.kind for one in found.hints)
+    ]
+    firsts = [one for of in kinds for one in of[:HINTS_FIRST]]
+    rows = [*firsts, *(one for of in kinds for one in of[HINTS_FIRST:])]
+    columns = [CHANGE, KEYS, Column("Frees", Format.SIZE, "saved_bytes"), *HOW]
+    table = Table(
+        "savings-hints",
+        "Frees memory only if data is given up or split",
+        columns,
+        rows,
+        "gold/savings",
+        on_terminal=len(firsts),
+    )
+    return [
+        table,
+        Facts([(f"{of[0].name} {text.shown(of[0].subject, 40)}", of[0].how) for of in kinds], Place.TERMINAL),
+    ]
+
+
+def _servers(found: SavingsReport) -> Table:
+    most = max((max(one.memory_bytes, one.now_bytes) for one in found.conditions), default=0) or 1
+    columns = [
+        Column("Server", Format.TEXT, "server"),
+        Column("Allocator", Format.TEXT, "allocator"),
+        Column("Memory", Format.SIZE, "memory_bytes", "ascending"),
+        Column("Of now", Format.RATIO, lambda one: one.memory_bytes / one.now_bytes if one.now_bytes else None),
+        Column("Compared", Format.BAR, lambda one: Bar(one.memory_bytes / most), on=Place.PAGE),
+    ]
+    return Table(
+        "savings-servers",
+        "Memory of the same keys after loading a dump",
+        columns,
+        found.conditions,
+        "gold/memory_conditions",
+        on_terminal=20,
+    )
+
+
+def _limits(found: SavingsReport) -> Table:
+    curves = [one for one in found.curves if one.saved_bytes > 0]
+    most = max((one.saved_bytes for one in curves), default=1)
+    columns = [
+        Column("Setting", Format.TEXT, "setting"),
+        Column("Value", Format.COUNT, "value"),
+        KEYS,
+        Column("Saves", Format.SIZE, "saved_bytes"),
+        Column("Compared", Format.BAR, lambda one: Bar(one.saved_bytes / most), on=Place.PAGE),
+        Column("Walked at most", Format.COUNT, "walked_max"),
+        Column("Recommended", Format.TEXT, lambda one: "yes" if one.is_knee else ""),
+    ]
+    caption = "What each limit saves, and how many elements (of lists: bytes) a command then walks at most"
+    return Table("savings-curves", caption, columns, curves, "gold/saving_curves", on_terminal=60)

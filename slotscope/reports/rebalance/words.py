@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Sequence
 
 from cluster_core.rebalance.plan import PlanVerdict
-from slotscope.reports.rebalance.consequences import BY_HAND
+from slotscope.reports.rebalance.consequences import BY_HAND, Consequences
 from slotscope.reports.rebalance.report import HeavyLine, RangeLine, RebalanceReport
 from slotscope.runtime import text
-from slotscope.runtime.program import program_name
+from slotscope.runtime.program import program_name, shell_word
 
 _UNITS = ("", "k", "M", "G", "T", "P")
 
@@ -57,22 +56,6 @@ def factor(value: float | None) -> str:
     return f"{value:.3f}×" if value < 100 else f"{value:,.0f}×"
 
 
-def duration(seconds: float) -> str:
-    """Seconds as a person says them: ``0.4 s``, ``12 s``, ``3 min 20 s``, ``2 h 5 min``, ``10 days``."""
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 120:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 120:
-        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours >= HOURS_MAX:
-        return f"{round(hours / 24)} days"
-    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-
-
 def seconds(report: RebalanceReport) -> float:
     """What the plan takes by its model on the path of this cluster; as jobs of the servers where nobody asked them."""
     by_hand = report.meant.seconds_by_path.get(BY_HAND) if report.meant is not None else None
@@ -81,13 +64,13 @@ def seconds(report: RebalanceReport) -> float:
 
 def time_words(report: RebalanceReport) -> str:
     """The time that the plan takes, and the other path's where it is unknown which this cluster has: ``0.4 s, key by key 1.2 s``."""
-    return ", ".join([duration(seconds(report)), *by_hand_words(report)])
+    return ", ".join([text.duration(seconds(report)), *by_hand_words(report)])
 
 
 def by_hand_words(report: RebalanceReport) -> list[str]:
     """The time key by key where it is unknown whether servers move slots by jobs: ``key by key 1.2 s``."""
     by_hand = report.meant.seconds_by_path.get(BY_HAND) if report.meant is not None else None
-    return [] if by_hand is None or report.key_by_key is not None else [f"key by key {duration(by_hand)}"]
+    return [] if by_hand is None or report.key_by_key is not None else [f"key by key {text.duration(by_hand)}"]
 
 
 def ranges_text(ranges: Sequence[tuple[int, int]], limit: int) -> str:
@@ -165,14 +148,17 @@ def _verdict(report: RebalanceReport) -> str:
 
 
 def bound_words(report: RebalanceReport) -> str:
-    """What has to move, and what that is about: loads as measured, or as estimated."""
+    """What has to move at least, and how far above it the plan is."""
     least = amount(report.cost, report.bound)
     reached = "" if report.verdict in (PlanVerdict.MOVE, PlanVerdict.BALANCED) else " to come as close"
+    above = ""
+    if report.acts and report.gap is not None:
+        above = f"; this plan: {share_text(report.gap)} more" if report.gap else "; this plan: no more than that"
     if report.memory_error and is_bytes(report.cost):
         error = share_text(report.memory_error, digits=1)
-        return f"about {least} must move{reached}, for the loads as estimated (±{error})"
-    of = " (of what was read)" if report.is_partial else ""
-    return f"at least {least} must move{reached}, proven{of}"
+        return f"about {least} must move{reached} (loads are estimates, ±{error}){above}"
+    of = " of what was read" if report.is_partial else ""
+    return f"at least {least}{of} must move{reached} (proven){above}"
 
 
 def reason(report: RebalanceReport) -> str:
@@ -180,36 +166,31 @@ def reason(report: RebalanceReport) -> str:
     if not report.reaches:
         return "No load was given."
     worst = max(report.reaches, key=lambda reach: reach.before / reach.limit if reach.limit else 0.0)
-    now = f"{resource_words(worst.resource)}: the heaviest master holds {factor(worst.before)} its fair share"
+    name = resource_words(worst.resource).capitalize()
+    now = f"{name} of the heaviest master: {text.ratio(worst.before)} its fair share (limit {text.ratio(worst.limit)})"
     if report.verdict == PlanVerdict.BALANCED:
-        return f"Closest to its limit: {now}, {factor(worst.limit)} are allowed. Planned again, it stays so until loads change."
+        return f"{now}. No resource is closer to its limit."
     if report.verdict == PlanVerdict.TOO_SMALL:
-        least = f"{share_text(report.gain_min)} of a fair share" if report.gain_min else "a twentieth of what is over"
-        return f"{now}, {factor(worst.limit)} are allowed; the best plan found lowers it by less than {least} (--gain-min)."
+        least = f"{share_text(report.gain_min)} of a fair share" if report.gain_min else "a twentieth of the excess"
+        return f"{now}. The best plan lowers it by less than {least} (--gain-min)."
     if not report.acts:
-        return f"Furthest from its limit: {now}, {factor(worst.limit)} are allowed."
+        return f"{now}."
     drained = [node for node in report.nodes if node.role == "drained" and node.slots_before]
     if drained and all(reach.before <= reach.limit for reach in report.reaches):
         held = sum(node.shares[report.cost].before for node in drained if report.cost in node.shares)
+        near = max(report.reaches, key=lambda reach: reach.after / reach.limit if reach.limit else 0.0)
         return (
-            f"{text.plural(len(drained), 'master')} to be emptied of {amount(report.cost, held)}; afterwards nearest to its limit: "
-            f"{_nearest(report)}."
+            f"Drain {text.plural(len(drained), 'master')} ({amount(report.cost, held)}). Afterwards the heaviest master holds "
+            f"{text.ratio(near.after)} its fair share of {resource_words(near.resource)} (limit {text.ratio(near.limit)})."
         )
-    return f"Furthest from its limit: {now}; afterwards {factor(worst.after)}, {factor(worst.limit)} are allowed."
-
-
-def _nearest(report: RebalanceReport) -> str:
-    """The resource of which the heaviest master ends nearest to its limit."""
-    worst = max(report.reaches, key=lambda reach: reach.after / reach.limit if reach.limit else 0.0)
     return (
-        f"{resource_words(worst.resource)} with {factor(worst.after)} a fair share, {factor(worst.limit)} are allowed"
+        f"{name} of the heaviest master: {text.ratio(worst.before)} → {text.ratio(worst.after)} its fair share "
+        f"(limit {text.ratio(worst.limit)})."
     )
 
 
 ROUNDING = 1e-9
 """Shares that differ by less are the same."""
-HOURS_MAX = 72
-"""Longer times are said in days."""
 RANGES_A_MASTER_MAX = 10
 """More slot ranges than this a master want a reason."""
 
@@ -253,8 +234,8 @@ def range_words(report: RebalanceReport) -> list[str]:
     if not report.acts or not report.ranges_bound:
         return [*budget_notes(report), *why_many_ranges(report)]
     least = (
-        f"{text.plural(report.ranges_after, 'slot range')} after it; fewer than {text.count(report.ranges_bound)} "
-        "are impossible within these limits, proven; what is between the two is not known."
+        f"{text.plural(report.ranges_after, 'slot range')} after the plan. Fewer than {text.count(report.ranges_bound)} "
+        "are proven impossible within these limits."
     )
     return [least, *budget_notes(report), *why_many_ranges(report)]
 
@@ -294,22 +275,22 @@ def next_commands(report: RebalanceReport) -> list[tuple[str, str]]:
     """What to type next, each with what it does."""
     program = program_name()
     place = f"--root {shell_word(report.root)} --plan {shell_word(report.plan_id)}"
-    check = (f"{program} check-plan {place}", "verify bound, limits and sums from the tables alone")
+    check = (f"{program} check-plan {place}", "check minimum, limits and sums from the tables alone")
     if not report.acts:
         return [check]
-    back = "the way back: every slot to where it was" + (
-        "; --revive where an emptied master has become a replica" if _empties(report) else ""
+    back = "roll back: return every slot to its former master" + (
+        "; add --revive if an emptied master has become a replica" if _empties(report) else ""
     )
     if report.asked:
         live = f"{program} rebalance {' '.join(map(shell_word, report.asked))} {place} --apply"
-        does = "carry it out and audit it; journalled, can be resumed or rolled back"
+        does = "move the slots and audit the result; can be resumed or rolled back"
         return [check, (live, does), (f"{live} --rollback", back)]
     execute = f"{program} execute-plan {place} --cluster HOST:PORT"
     return [
         check,
-        (execute, "dry run: what would be sent, to whom, in which order"),
-        (f"{execute} --apply", "do it; journalled, can be resumed or rolled back"),
-        (f"{program} audit-plan {place} --cluster HOST:PORT", "afterwards: promised against measured"),
+        (execute, "dry run: show the batches and checks"),
+        (f"{execute} --apply", "move the slots; journalled, can be resumed or rolled back"),
+        (f"{program} audit-plan {place} --cluster HOST:PORT", "afterwards: compare the promise with the cluster"),
         (f"{execute} --apply --rollback", back),
     ]
 
@@ -336,33 +317,33 @@ def remedy(line: HeavyLine) -> str:
     return f"Spread its keys over {text.plural(line.pieces, 'slot')}. Unknown which keys: plan from dumps, or measure memory."
 
 
-def shell_word(word: str) -> str:
-    """*word* as one word of a shell; one that cannot be shown is not made a command of."""
-    return shlex.quote(word) if word.isprintable() else "..."
-
-
 def outlook(report: RebalanceReport) -> list[str]:
-    """How long the plan holds, in words: until the first capacity is reached, and until the balance is lost again."""
+    """How long the plan holds: until a capacity is reached, and until the balance is lost."""
     if report.capacity_due_s is None or report.balance_due_s is None:
-        return [
-            "how long it holds is not known: that takes an earlier measurement of this cluster with a date, a snapshot or a plan of rebalance"
-        ]
+        return ["next rebalance due: unknown (needs an earlier snapshot to see growth)"]
     found = []
-    for due, what in ((report.capacity_due_s, "a capacity is reached"), (report.balance_due_s, "the balance is lost")):
+    for due, what in ((report.capacity_due_s, "capacity reached"), (report.balance_due_s, "next rebalance due")):
         if due:
             resource, seconds = min(due.items(), key=lambda one: (one[1], one[0]))
-            when = f"in {duration(seconds)}" if seconds else "at once"
+            when = f"in {text.duration(seconds)}" if seconds else "now"
             found.append(f"{what} {when} ({resource_words(resource)})")
-    grown = "if loads grow on as between the last two measurements"
+    grown = "at the growth between the last two measurements"
     if report.growth_s is not None:
-        grown = f"if loads grow on as in the {duration(report.growth_s)} since {text.printable(report.growth_since or '', 80)}"
+        grown = f"at the growth of the {text.duration(report.growth_s)} since {text.printable(report.growth_since or '', 80)}"
     unknown = [name for name in report.resources if report.growth_of is not None and name not in report.growth_of]
     return [
         ", ".join(found) + f", {grown}" if found else f"no limit is reached, {grown}",
-        *([f"how {' and '.join(map(resource_words, unknown))} grow is not known"] if unknown else []),
-        *(["no maxmemory or other capacity is known"] if not _has_capacity(report) else []),
+        *([f"growth of {' and '.join(map(resource_words, unknown))}: unknown"] if unknown else []),
+        *(["capacity: unknown (no maxmemory given)"] if not _has_capacity(report) else []),
     ]
 
 
 def _has_capacity(report: RebalanceReport) -> bool:
     return any(share.capacity is not None for node in report.nodes for share in node.shares.values())
+
+
+def no_parts_words(meant: Consequences) -> str:
+    """Why no hash tag or key is named that moves."""
+    if meant.parts is not None:
+        return "None of the heavy hash tags and keys that the snapshot lists moves."
+    return "Hash tags and keys that move: unknown. Plan from a key-slots snapshot to name the heaviest."

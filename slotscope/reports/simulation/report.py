@@ -1,12 +1,28 @@
-"""What a simulation says, as values, read from its tables; `simulation_html` and `simulation_terminal` draw it."""
+"""The report on simulated runs: read from its tables, and as a document."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from schemas.simulation import SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
+from slotscope.reports.document import (
+    Bar,
+    Block,
+    Cell,
+    Column,
+    Document,
+    Format,
+    LineChart,
+    Place,
+    Section,
+    Sentence,
+    Table,
+    Tile,
+)
+from slotscope.reports.line_chart import Chart, Series, line_chart
 from slotscope.runtime import text
 from slotscope.runtime.storage.delta_files import all_equal, query_rows, read_rows
 
@@ -14,13 +30,13 @@ POINTS: Final = 60
 """Points of a curve."""
 STUCK_MAX: Final = 200
 FIGURE_WORDS: Final = {
-    "detected_ms": "until the failure is detected",
-    "elected_ms": "until there is a new master",
-    "converged_ms": "until every node knows",
-    "lost": "acknowledged writes lost",
-    "unavailable": "acknowledged writes that no running node serves",
-    "bus_bytes": "bytes on the bus",
-    "elections": "requests for votes",
+    "detected_ms": "failure detected",
+    "elected_ms": "new master elected",
+    "converged_ms": "all nodes agree",
+    "lost": "writes lost",
+    "unavailable": "writes not served",
+    "bus_bytes": "bus traffic",
+    "elections": "vote requests",
 }
 FAULT_WORDS: Final = {
     "crash": "masters crash",
@@ -228,16 +244,134 @@ def _case(number: int, rows: list[Any], curves: dict[tuple[Any, ...], list[float
 
 
 def unknown_text(name: str, runs: int) -> str:
-    """What is said of a figure that no run has."""
+    """Why a figure is unknown."""
     return "not measured: no clients" if name in MEASURED_BY_CLIENTS else f"in none of {runs} runs"
 
 
 def figure_text(name: str, value: float | None) -> str:
-    """A figure as people read it."""
+    """A figure with its unit."""
     if value is None:
         return "never"
     if name.endswith("_ms"):
-        return f"{value / 1000:.2f} s"
+        return text.duration(value / 1000)
     if name.endswith("bytes"):
-        return f"{value / 1e6:.1f} MB"
+        return text.size(round(value))
     return f"{value:.0f}" if float(value).is_integer() else f"{value:.1f}"
+
+
+SHORT: Final = ("p50", "p90", "worst")
+"""Quantiles that a terminal shows."""
+QUANTILES: Final = (
+    ("Mean", "mean"),
+    ("10 %", "p10"),
+    ("50 %", "p50"),
+    ("90 %", "p90"),
+    ("99 %", "p99"),
+    ("Worst", "worst"),
+)
+STUCK_ON_TERMINAL: Final = 8
+ROWS_ON_TERMINAL: Final = 60
+
+
+def simulation_document(report: SimulationReport) -> Document:
+    """Return *report* as a document."""
+    measured = [name for name in FIGURE_WORDS if any(one.spreads[name].known for one in report.cases)]
+    unknown = [
+        Sentence(f"Unknown: {words} ({unknown_text(name, report.runs)}).")
+        for name, words in FIGURE_WORDS.items()
+        if report.cases and name not in measured
+    ]
+    stuck = [
+        Column("Master", Format.TEXT, "master"),
+        Column("Case", Format.COUNT, "case"),
+        Column("Runs", Format.COUNT, "runs", "descending"),
+        Column("Most frequent reason", Format.TEXT, "hindrance"),
+    ]
+    stuck_table = Table(
+        "stuck-table", "Shards that no replica took over before the run ended", stuck, report.stuck, "gold/simulated_shards", report.stuck_count,
+        on_terminal=STUCK_ON_TERMINAL,
+    )  # fmt: skip
+    chart = _curves(report)
+    curves: list[Block] = [Sentence("No run had a new master in every failed shard.")]
+    if chart:
+        curves = [
+            LineChart(chart, "since the fault", "Share of the runs with a new master in every failed shard", steps=True)
+        ]
+    model = [*(f"Modelled: {line}" for line in MODELLED), *(f"Not modelled: {line}" for line in NOT_MODELLED)]
+    model.append("A run is reproduced from its parameters and seed in gold/simulated_runs.")
+    sections = [
+        Section("cases", "Results", [_results(report, measured), *unknown]),
+        Section("curves", "Time until there is a new master", curves, short="Distributions", on=Place.PAGE),
+        Section("stuck", "Shards without a new master", [stuck_table], short="Without a new master"),
+        Section("model", "What is modelled", [Sentence(line) for line in model], on=Place.PAGE, is_folded=True),
+    ]
+    broken = text.plural(report.violations, "invariant")
+    recovered = sum(one.spreads["elected_ms"].known for one in report.cases)
+    return Document(
+        "simulation",
+        report.title,
+        report.verdict,
+        sections,
+        names=(report.snapshot_id,),
+        subtitle=f" · {text.plural(report.runs, 'run')}",
+        alarm=f" · {broken} broken: a defect of the simulator" if report.violations else "",
+        reason=f"{report.start}; {report.fixed()}",
+        page_words="Distributions, and what is modelled",
+        tiles=[
+            Tile("total-runs", "Runs", report.runs, note=f"of {text.plural(len(report.cases), 'case')}"),
+            Tile("total-recovered", "Recovered", recovered, note="a new master in every failed shard"),
+            Tile("total-stuck", "Shards without a master", report.stuck_count, note="in at least one run of a case"),
+            Tile("total-violations", "Invariants broken", report.violations),
+        ],
+    )
+
+
+def _results(report: SimulationReport, measured: Sequence[str]) -> Table:
+    """A row for each figure of each case; bars of one figure share an axis."""
+    tops = {name: max(one.spreads[name].worst or 0.0 for one in report.cases) or 1.0 for name in measured}
+
+    def bar(row: tuple[str, Case]) -> Bar:
+        p10, p50, p90 = ((value or 0.0) / tops[row[0]] for value in row[1].spreads[row[0]][3:6])
+        return Bar(p90, p10, p50)
+
+    def quantile(name: str, row: tuple[str, Case]) -> Cell:
+        value = getattr(row[1].spreads[row[0]], name)
+        return Cell(value, text.NOTHING if value is None else figure_text(row[0], value))
+
+    columns = [
+        Column("Figure", Format.TEXT, lambda one: FIGURE_WORDS[one[0]]),
+        Column("Case", Format.TEXT, lambda one: report.words(one[1])),
+        Column(
+            "Runs",
+            Format.COUNT,
+            lambda one: Cell(one[1].spreads[one[0]].known, note=f"of {one[1].spreads[one[0]].runs}"),
+        ),
+        *(
+            Column(title, Format.COUNT, partial(quantile, name), on=Place.EVERYWHERE if name in SHORT else Place.PAGE)
+            for title, name in QUANTILES
+        ),
+        Column("10 % to 90 %, median", Format.BAR, bar, on=Place.PAGE),
+    ]
+    if len(report.cases) < 2:
+        columns.pop(1)
+    rows = [(name, one) for name in measured for one in report.cases]
+    caption = "Quantiles over the runs that have the figure"
+    return Table(
+        "cases-table", caption, columns, rows, "gold/simulated_quantiles", on_page=2_000, on_terminal=ROWS_ON_TERMINAL
+    )
+
+
+def _curves(report: SimulationReport) -> Chart | None:
+    """The share of the runs with a new master over time, a line a case."""
+    drawn = [case for case in report.cases if case.curve]
+    last_ms = max((case.curve[-1][0] for case in drawn), default=0.0)
+    return line_chart(
+        [
+            Series(report.words(case), [(case.curve[0][0], 0.0), *case.curve, (last_ms, case.curve[-1][1])])
+            for case in drawn
+        ],
+        x_words=lambda value: f"{value / 1000:g} s",
+        y_words=lambda value: f"{100 * value:.0f} %",
+        words=f"Share of runs with a new master over time. {report.verdict} The table of results has the figures.",
+        y_top=1.0,
+    )

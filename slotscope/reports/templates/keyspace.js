@@ -1,4 +1,4 @@
-// The page of one snapshot: bars of the masters, the map with its controls, the search and the download.
+// The page of one snapshot: the map with its controls, the search and the download.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   data.owner = data.owner.flatMap(([owner, count]) => Array(count).fill(owner)); // runs of slots
@@ -8,23 +8,6 @@
     const node = data.nodes[data.owner[slot]];
     return node ? (node.name === node.address ? node.name : `${node.name} (${node.address})`) : "none";
   };
-
-  // Bars of the masters
-  function drawShares() {
-    const shown = chosen("share");
-    const rows = [...document.querySelectorAll("#master-table tbody tr")];
-    const values = rows.map((row) => Number(row.querySelector(`[data-figure=${shown}] data`)?.value ?? 0));
-    const sum = values.reduce((a, b) => a + b, 0), peak = Math.max(...values);
-    rows.forEach((row, at) => {
-      const share = row.querySelector(".share data"), mark = row.querySelector(".bar-mark");
-      share.value = values[at];
-      share.textContent = figures.percent(values[at], sum);
-      row.querySelector(".bar-fill").setAttribute("width", peak ? (100 * values[at]) / peak : 0);
-      if (mark && peak) for (const end of ["x1", "x2"]) mark.setAttribute(end, (100 * sum) / rows.length / peak);
-    });
-    find("#master-table .bar-column").textContent = `Share of ${shown}`;
-  }
-  for (const input of document.querySelectorAll("input[name=share]")) input.addEventListener("change", drawShares);
 
   // What is said about a slot
   function describe(readout, slot) {
@@ -36,6 +19,7 @@
     if (data.memory) say("memory", figures.size(data.memory[slot]));
     say("expires", figures.count(data.expires[slot]));
     say("topKey", data.topKey[slot] === "" ? "named in gold/big_keys" : data.topKey[slot] ?? "—");
+    say("topTag", data.topTag[slot] ?? "—");
     const size = data.topKeyBytes[slot];
     say("topKeyBytes", size === null ? "" : figures.size(size));
     if (data.bytes) readout.querySelector("[data-field=bytes]").title = `${figures.count(data.bytes[slot])} bytes`;
@@ -89,9 +73,6 @@
     map.borders = find("#borders").checked;
     map.draw();
     drawLegend();
-    for (const swatch of document.querySelectorAll("[data-owner]")) {
-      swatch.style.background = slotColours.owner(Number(swatch.dataset.owner), map.theme);
-    }
   }
   for (const input of document.querySelectorAll("input[name=metric], input[name=scale], #borders")) {
     input.addEventListener("change", redraw);

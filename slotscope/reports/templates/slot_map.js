@@ -242,8 +242,26 @@ class SlotMap {
         pen.strokeRect(x, y, side, side);
       }
     };
+    this.drawRings(pen, dark);
     if (this.pinned !== null) frame(this.pinned, 4 * ratio, true);
     frame(this.current, 2 * ratio, false);
+  }
+
+  // The ten slots with the largest figures: a heavy slot is one small cell among 16384.
+  drawRings(pen, dark) {
+    const values = this.metric === "owner" ? null : this.data[this.metric], { left, top, cell, ratio } = this.box;
+    if (!values) return;
+    const size = (slot) => Math.abs(values[slot]);
+    const heaviest = [...values.keys()].filter(size).sort((a, b) => size(b) - size(a)).slice(0, 10);
+    for (const [colour, width] of [[dark ? "#000000" : "#ffffff", 4], [dark ? "#ffb86b" : "#b3261e", 2]]) {
+      pen.strokeStyle = colour;
+      pen.lineWidth = width * ratio;
+      for (const slot of heaviest) {
+        pen.beginPath();
+        pen.arc(left + ((slot & 127) + 0.5) * cell, top + ((slot >> 7) + 0.5) * cell, cell / 2 + 4 * ratio, 0, 2 * Math.PI);
+        pen.stroke();
+      }
+    }
   }
 
   slotAt(event) {

@@ -102,7 +102,7 @@ def how_far(
     begun = time.monotonic()
 
     def left(done: float) -> str:
-        return f"about {text.span(round((time.monotonic() - begun) * (1 - done) / done))} left"
+        return f"about {text.duration(round((time.monotonic() - begun) * (1 - done) / done))} left"
 
     def words() -> str:
         if share is not None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
 
 from cluster_core.slots.key_slot import key_slot
 from slotscope.reports.keyspace.comparison import (
@@ -17,10 +15,10 @@ from slotscope.reports.keyspace.comparison import (
     growth_table,
     status_words,
 )
-from slotscope.reports.keyspace.comparison_html import map_data, render_comparison_html, trend_charts
-from slotscope.reports.keyspace.comparison_terminal import render_comparison_terminal
 from slotscope.reports.keyspace.report import KeyGroup
-from slotscope.reports.keyspace.trend import Trend, TrendPoint
+from slotscope.reports.keyspace.slot_map import change_data
+from slotscope.reports.keyspace.trend import Trend, TrendPoint, trend_charts
+from tests.benches.reports import page_of, terminal_of
 from tests.builders.reports_builder import keyspace_report, without_sizes
 
 
@@ -120,9 +118,7 @@ def test_new_in_a_list_of_the_heaviest_is_not_called_new() -> None:
 @pytest.mark.long
 def test_the_terminal_shows_the_total_and_the_changes() -> None:
     """Within 80 columns, without a control character."""
-    stream = io.StringIO()
-    render_comparison_terminal(grown(), Console(file=stream, width=80), html_path="growth.html")
-    said = stream.getvalue()
+    said = terminal_of(grown(), html_path="growth.html")
 
     assert "+1 keys (1.00×) · +1.00 kB serialized" in said
     assert r"\x1b[31mnew:" in said
@@ -134,12 +130,12 @@ def test_the_terminal_shows_the_total_and_the_changes() -> None:
 @pytest.mark.long
 def test_the_page_shows_the_total_and_the_changes() -> None:
     """The same frame as every other page."""
-    page = render_comparison_html(grown())
+    page = page_of(grown())
 
-    assert '<data value="1000" title="+1' in page
+    assert '<data value="1000">+1.00 kB</data>' in page
     assert "new in list" in page
     assert "\x1b" not in page
-    assert page == render_comparison_html(grown())
+    assert page == page_of(grown())
 
 
 def test_the_trend_has_a_chart_of_all_masters_and_one_of_each_over_time() -> None:
@@ -159,8 +155,8 @@ def test_the_trend_has_a_chart_of_all_masters_and_one_of_each_over_time() -> Non
 def test_the_map_holds_the_change_of_every_slot_and_no_size_that_is_not_known() -> None:
     """Less is below zero; the owner is that of the later snapshot."""
     before, after = keyspace_report(), keyspace_report(seed=9)
-    data = map_data(compare_reports(before, after))
-    unsized = map_data(compare_reports(without_sizes(before), after))
+    data = change_data(compare_reports(before, after))
+    unsized = change_data(compare_reports(without_sizes(before), after))
 
     assert data is not None
     assert unsized is not None

@@ -18,10 +18,10 @@ from schemas.caveats import Caveat, Code
 from schemas.gold import NODE_LOAD
 from schemas.incidents import INCIDENTS
 from schemas.silver import SNAPSHOTS
-from slotscope.reports.delivery import deliver
+from slotscope.reports.delivery import deliver, document_of
 from slotscope.reports.fleet.report import FleetReport, troubles
 from slotscope.reports.fleet.tables import load_fleet
-from slotscope.reports.fleet.terminal import render_fleet_terminal
+from slotscope.reports.terminal import print_document
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.runs import Run
 from tests.benches.program import slotscope
@@ -96,7 +96,7 @@ def test_the_worst_cluster_comes_first(root):
         "even",
     ]
     told = {
-        one.cluster: [re.sub(r"failed \S+ \S+ ago", "failed 0 s ago", words) for words in troubles(one, NOW_MS)]
+        one.cluster: [re.sub(r"failed .* ago", "failed 0 s ago", words) for words in troubles(one, NOW_MS)]
         for one in report.clusters
     }
     assert told == {
@@ -105,7 +105,7 @@ def test_the_worst_cluster_comes_first(root):
         "failing": ["key-slots failed 0 s ago: no such dump", "1 warning of its snapshot"],
         "partial": ["read in part", "1 warning of its snapshot"],
         "uneven": ["fullest master 2.00× the mean of memory", "1 warning of its snapshot"],
-        "mended": ["dumps are 3 d old", "1 warning of its snapshot"],
+        "mended": ["dumps are 3 days old", "1 warning of its snapshot"],
         "even": ["1 warning of its snapshot"],
     }  # fmt: skip
 
@@ -153,14 +153,14 @@ def test_the_page_leads_to_those_of_its_clusters_and_the_list_of_pages_to_it(roo
 @pytest.mark.long
 def test_a_terminal_of_80_columns_shows_every_figure(root):
     stream = io.StringIO()
-    render_fleet_terminal(load_fleet(root, NOW_MS), Console(file=stream, width=80), html_path="p.html")
+    print_document(document_of(load_fleet(root, NOW_MS)), Console(file=stream, width=80), html_path="p.html")
     lines = stream.getvalue().splitlines()
 
     assert max(map(len, lines)) <= 80
     assert next(line for line in lines if line.startswith("  uneven")).split() == [
-        "uneven", "2.00×", "4", "100", "400", "B", "1", "d", "—", "—",
+        "uneven", "2.00×", "4", "100", "400", "B", "24", "h", "—", "—", "—",
     ]  # fmt: skip
-    assert next(line for line in lines if line.startswith("  burning")).endswith("2 min  2 open of 3")
+    assert next(line for line in lines if line.startswith("  burning")).endswith("2 min     2          3")
 
 
 @pytest.mark.long
@@ -170,7 +170,7 @@ def test_a_fleet_is_asked_without_spark_and_as_json(root, capsys):
 
     assert told["report"]["clusters"][0]["cluster"] == "burning"
     assert told["verdict"].startswith(
-        "7 clusters: 1 with open incidents, 2 whose last run failed, 1 read in part, 1 with a master above"
+        "7 clusters: 1 with open incidents, 2 with a failed last run, 1 read in part, 1 with a master above"
     )
 
 

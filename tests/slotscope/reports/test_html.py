@@ -12,9 +12,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from slotscope.reports.keyspace.html import render_html, slot_data
 from slotscope.reports.keyspace.report import KeyspaceReport
+from slotscope.reports.keyspace.slot_map import slot_data
 from slotscope.reports.page import embedded_json
+from tests.benches.reports import page_of
 from tests.builders.reports_builder import HOSTILE_KEYS, empty_report, keyspace_report
 
 SIZE_MAX = 1_500_000
@@ -51,7 +52,7 @@ class Structure(HTMLParser):
 @pytest.fixture(scope="module")
 def hostile_page() -> str:
     """A page in which every name is hostile."""
-    return render_html(keyspace_report(hostile=True))
+    return page_of(keyspace_report(hostile=True))
 
 
 REPORTS: dict[str, Callable[[], KeyspaceReport]] = {
@@ -68,7 +69,7 @@ REPORTS: dict[str, Callable[[], KeyspaceReport]] = {
 @pytest.mark.parametrize("shape", REPORTS)
 def test_every_page_is_well_formed_small_and_without_addresses(shape: str) -> None:
     """Works offline: no address but fragments of its own and an empty icon."""
-    page = render_html(REPORTS[shape]())
+    page = page_of(REPORTS[shape]())
     structure = Structure(page)
     links = [attrs[name] for _, attrs in structure.elements for name in ("src", "href", "action") if name in attrs]
 
@@ -85,7 +86,7 @@ def test_every_page_is_well_formed_small_and_without_addresses(shape: str) -> No
 @pytest.mark.long
 def test_the_same_report_gives_the_same_bytes() -> None:
     """No time, no random nonce, no order of sets."""
-    assert render_html(keyspace_report(hostile=True)) == render_html(keyspace_report(hostile=True))
+    assert page_of(keyspace_report(hostile=True)) == page_of(keyspace_report(hostile=True))
 
 
 @pytest.mark.long
@@ -144,7 +145,7 @@ def test_the_map_has_the_figures_of_every_slot() -> None:
     assert data["bytes"] == [slot.serialized_bytes for slot in report.slots]
     assert data["owner"] == [slot.owner for slot in report.slots]
     assert slot_data(keyspace_report(sizes=False))["bytes"] is None
-    assert set(slot_data(empty_report())["owner"]) == {-1}  # type: ignore[call-overload]
+    assert set(slot_data(empty_report())["owner"]) == {-1}
 
 
 @pytest.mark.long
@@ -158,12 +159,12 @@ def test_a_page_stays_small_whatever_the_keys_are_called(key: bytes) -> None:
     report = keyspace_report()
     slots = [replace(slot, top_key=key, top_key_bytes=5_000) for slot in report.slots]
 
-    assert len(render_html(replace(report, slots=slots)).encode()) < SIZE_MAX
+    assert len(page_of(replace(report, slots=slots)).encode()) < SIZE_MAX
 
 
 def test_every_hostile_name_can_be_found_on_the_page(hostile_page: str) -> None:
     """Escaped is not left out: each has its row among the big keys."""
-    rows = hostile_page.split('id="big-keys-table"')[1].split("</table>")[0].count('<th scope="row">')
+    rows = hostile_page.split('id="big-keys-table"')[1].split("</table>")[0].count('<th scope="row"')
 
     assert rows == len(keyspace_report(hostile=True).big_keys) >= len(HOSTILE_KEYS)
 

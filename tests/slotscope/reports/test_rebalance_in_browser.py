@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from slotscope.reports.rebalance.html import render_rebalance_html
 from tests.benches.browser import Page, open_page
+from tests.benches.reports import page_of
 from tests.builders.rebalance_report import rebalance_report
 
 REPORT = rebalance_report()
@@ -19,7 +19,7 @@ AUDIT = Path(__file__).with_name("audit.js").read_text(encoding="utf-8")
 def page(chromium: Any, tmp_path: Path) -> Page:
     """The report of six masters, freshly opened."""
     path = tmp_path / "plan.html"
-    path.write_text(render_rebalance_html(REPORT), encoding="utf-8")
+    path.write_text(page_of(REPORT), encoding="utf-8")
     return open_page(chromium, path)
 
 
@@ -34,41 +34,32 @@ def test_the_page_says_what_the_report_holds(page: Page) -> None:
     assert len(page.texts("#move-table tbody tr")) == len(REPORT.transfers)
     assert len(page.texts("#tolerance-table tbody tr")) == len(REPORT.tolerances)
     assert len(page.texts("#proof-table tbody tr")) == len(REPORT.proof.lines)
-    kept = page.run(
-        "return [...document.querySelectorAll('#history-table [data-kept]')].map((one) => one.dataset.kept)"
-    )
-    assert kept == ["unknown", "yes", "no", "unknown"]
+    kept = page.texts("#history-table tbody td:last-child")
+    assert kept == ["not executed", "kept", "broken", "not executed"]
 
 
 def test_bars_are_as_long_as_the_loads(page: Page) -> None:
-    """Before and after of every master in per cent of the longest bar, fair share and limit where they are."""
-    node = REPORT.nodes[0]
+    """Before, after and limit of the first master in per cent of the longest bar."""
+    node = max(REPORT.nodes, key=lambda one: one.ratio("serialized_bytes", after=False))
     share = node.shares["serialized_bytes"]
     longest = max(one.shares["serialized_bytes"].before for one in REPORT.nodes)
     drawn = page.run(
-        "const svg = document.querySelector(`tr[data-node='${arguments[0]}'] svg`);"
-        "return [svg.querySelector('.fill-over').getAttribute('width'), svg.querySelector('.fill-after').getAttribute('width'),"
-        "svg.querySelector('.line-fair').getAttribute('x1'), svg.querySelector('.line-limit').getAttribute('x1')].map(Number)",
-        node.node_id,
+        "const svg = document.querySelector('#master-table tbody svg');"
+        "return [svg.querySelector('.fill-over').getAttribute('width'), svg.querySelector('.bar-fill').getAttribute('width'),"
+        "svg.querySelector('.bar-mark').getAttribute('x1')].map(Number)"
     )
 
-    expected = [100 * value / longest for value in (share.before, share.after, share.fair, share.limit)]
-    assert drawn == [pytest.approx(value, abs=0.01) for value in expected]
-
-
-def test_the_curve_falls_and_the_minimum_lies_below_the_plan(page: Page) -> None:
-    """More tolerance never moves more; no point of the plan lies below its proven minimum."""
-    points = page.run(
-        "return [...document.querySelectorAll('.curve .point')].map((one) => ['cx', 'cy'].map((name) => +one.getAttribute(name)))"
-    )
-    bounds = page.run(
-        "return [...document.querySelectorAll('.curve .point-bound')].map((one) => +one.getAttribute('cy'))"
+    assert drawn == pytest.approx(
+        [100 * value / longest for value in (share.before, share.after, share.limit)], abs=0.01
     )
 
-    assert [x for x, _ in points] == sorted(x for x, _ in points)
-    assert [y for _, y in points] == sorted(y for _, y in points)
-    assert all(low >= y for (_, y), low in zip(points, bounds, strict=True))
-    assert page.run("return document.querySelectorAll('.curve .point.chosen').length") == 1
+
+def test_what_few_people_need_is_folded(page: Page) -> None:
+    """Proof, tolerances, ticket and the explanation; the command to type is not."""
+    script = "return [...document.querySelectorAll('details')].map((one) => one.closest('section').id)"
+
+    assert page.run(script) == ["tolerances", "proof", "ticket", "reading"]
+    assert page.run("return document.querySelector('#verdict').nextElementSibling.id") == "next"
 
 
 def test_tables_sort_by_keyboard(page: Page) -> None:
@@ -76,16 +67,17 @@ def test_tables_sort_by_keyboard(page: Page) -> None:
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
 
+    page.run("document.querySelector('#tolerances details').open = true")
     page.driver.find_element(By.CSS_SELECTOR, "#tolerance-table thead th:nth-child(2) button").send_keys(Keys.ENTER)
     script = "return [...document.querySelectorAll('#tolerance-table tbody td:nth-child(2)')].map((one) => +one.dataset.sort)"
     down = page.run(script)
-    page.driver.find_element(By.CSS_SELECTOR, "#master-table thead th:nth-child(4) button").send_keys(Keys.ENTER)
-    ratios = page.run(
-        "return [...document.querySelectorAll('#master-table tbody td:nth-child(4)')].map((one) => +one.dataset.sort)"
+    page.driver.find_element(By.CSS_SELECTOR, "#move-table thead th:nth-child(4) button").send_keys(Keys.ENTER)
+    sizes = page.run(
+        "return [...document.querySelectorAll('#move-table tbody td:nth-child(4)')].map((one) => +one.dataset.sort)"
     )
 
     assert down == sorted(down, reverse=True)
-    assert ratios == sorted(ratios, reverse=True)
+    assert sizes == sorted(sizes, reverse=True)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -93,12 +85,10 @@ def test_tables_sort_by_keyboard(page: Page) -> None:
 def test_the_basics_of_accessibility_hold(chromium: Any, tmp_path: Path, theme: str, masters: int) -> None:
     """Names, captions, heading levels, ids, contrast of text: what audit.js looks at."""
     path = tmp_path / "plan.html"
-    path.write_text(render_rebalance_html(rebalance_report(masters)), encoding="utf-8")
+    path.write_text(page_of(rebalance_report(masters)), encoding="utf-8")
     page = open_page(chromium, path)
     page.choose("theme", theme)
-    words = page.run(
-        "return [...document.querySelectorAll('svg[role=img]')].map((one) => one.getAttribute('aria-label'))"
-    )
+    words = page.run("return [...document.querySelectorAll('[role=img]')].map((one) => one.getAttribute('aria-label'))")
 
     assert page.run(AUDIT) == []
     assert words
@@ -120,7 +110,7 @@ def test_the_page_is_as_wide_as_the_window(page: Page, width: int) -> None:
 def test_hostile_names_stay_text_and_nothing_is_loaded(chromium: Any, tmp_path: Path) -> None:
     """No script runs, no element appears, no request leaves, the console is quiet."""
     path = tmp_path / "hostile.html"
-    path.write_text(render_rebalance_html(rebalance_report(hostile=True)), encoding="utf-8")
+    path.write_text(page_of(rebalance_report(hostile=True)), encoding="utf-8")
     page = open_page(chromium, path)
 
     assert page.run("return document.querySelectorAll('img, iframe').length") == 0

@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from slotscope.reports.delivery import document_of
 from slotscope.reports.keyspace.figures import totals
 from slotscope.reports.keyspace.report import KeyspaceReport
-from slotscope.reports.keyspace.terminal import render_terminal
+from slotscope.reports.terminal import print_document
 from slotscope.runtime import text
 from tests.builders.reports_builder import empty_report, keyspace_report
 
@@ -21,7 +22,7 @@ def rendered(report: KeyspaceReport, *, width: int = 80, encoding: str = "utf-8"
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding=encoding, newline="")
     console = Console(file=stream, width=width, force_terminal=colour, color_system="standard" if colour else None)
-    render_terminal(report, console, html_path="out/report.html")
+    print_document(document_of(report), console, html_path="out/report.html")
     stream.flush()
     return raw.getvalue().decode(encoding)
 
@@ -34,7 +35,7 @@ def test_it_says_the_totals_the_nodes_the_heaviest_slots_and_where_the_page_is()
     assert "snapshot 2026-09-21 · taken 2026-09-21 14:13:20 UTC" in said
     assert f"{text.count(report.keys)} keys · {text.size(totals(report).serialized_bytes)} serialized" in said
     for node in report.nodes:
-        row = next(line for line in said.splitlines() if node.address in line)
+        row = next(line for line in said.splitlines() if f"  {node.address}  " in line)
         assert row.split()[2:4] == [text.count(node.slots), text.count(node.keys)]
         assert text.size(node.serialized_bytes) in row
     assert re.search(r"max / mean +1\.00× +1\.42× +1\.15×", said)
@@ -146,10 +147,11 @@ def test_hostile_names_change_nothing_but_their_own_cell(encoding: str) -> None:
     assert "<script>alert(1)</script>" in without_colours
 
 
-def test_an_empty_snapshot_is_said_in_two_lines() -> None:
+def test_an_empty_snapshot_is_said_in_three_lines() -> None:
     """No headings above nothing."""
     lines = rendered(empty_report()).splitlines()
 
     assert lines[0] == "Slotscope · snapshot empty"
-    assert lines[1].startswith("0 keys")
+    assert lines[1] == "No keys were found."
+    assert lines[2].strip().startswith("0 keys")
     assert "Masters" not in "".join(lines)

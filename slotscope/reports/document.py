@@ -1,0 +1,297 @@
+"""A report as data: the answer in a sentence, then sections of sentences, tables and charts.
+
+Each kind of report builds one `Document` from its tables.  `terminal.print_document` draws it on a terminal and as plain text for a
+ticket, `page.render_document` as an HTML page.  A table's cells are values; its columns say how a value is written and sorted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple
+
+from slotscope.reports.line_chart import Chart
+from slotscope.reports.severities import Graded
+from slotscope.runtime import text
+
+ROWS_ON_PAGE = 200
+ROWS_ON_TERMINAL = 8
+
+
+class Place(Enum):
+    """Where a part of a report is drawn."""
+
+    EVERYWHERE = "everywhere"
+    PAGE = "page"
+    TERMINAL = "terminal"
+
+
+class Format(Enum):
+    """How the values of a column are written.  `KEY` and `TAG` are bytes, `BAR` is a `Bar`, `DURATION` is in seconds."""
+
+    TEXT = "text"
+    LONG = "long"
+    KEY = "key"
+    TAG = "tag"
+    BAR = "bar"
+    COUNT = "count"
+    SIGNED_COUNT = "signed_count"
+    SIZE = "size"
+    SIGNED_SIZE = "signed_size"
+    RATIO = "ratio"
+    SHARE = "share"
+    MOMENT = "moment"
+    DURATION = "duration"
+    SLOT = "slot"
+
+    @property
+    def is_number(self) -> bool:
+        """Whether values are sorted as numbers and stand to the right."""
+        return self not in (Format.TEXT, Format.LONG, Format.KEY, Format.TAG, Format.BAR)
+
+
+def written(value: Any, how: Format, separator: str = ",") -> str:
+    """Return *value* in words; None is unknown."""
+    if value is None:
+        return text.NOTHING
+    if how in _WRITERS:
+        return _WRITERS[how](value)
+    if how is Format.COUNT:
+        return text.count(value, separator)
+    if how is Format.SIGNED_COUNT:
+        return text.signed_count(value, separator)
+    if how is Format.KEY:
+        return text.shown(value)
+    if how is Format.TAG:
+        return f"{{{text.shown(value)}}}"
+    return text.printable(str(value))
+
+
+_WRITERS: Mapping[Format, Callable[[Any], str]] = {
+    Format.SIZE: text.size,
+    Format.SIGNED_SIZE: text.signed_size,
+    Format.RATIO: text.ratio,
+    Format.SHARE: text.share,
+    Format.MOMENT: text.moment,
+    Format.DURATION: text.duration,
+}
+
+
+class Bar(NamedTuple):
+    """A bar from *start* to *end* as shares of its cell; *mark* is a line across, *before* a thin bar above it."""
+
+    end: float
+    start: float = 0.0
+    mark: float | None = None
+    before: float | None = None
+    is_over: bool = False
+
+
+class Cell(NamedTuple):
+    """A value with more than its format says: other *words*, a *note* behind it, a *style* (strong, quiet, alarm), a link of the page."""
+
+    value: Any
+    words: str = ""
+    note: str = ""
+    style: str = ""
+    link: str = ""
+    depth: int = 0
+    """Steps by which a name is indented."""
+
+
+class Column(NamedTuple):
+    """One column: *of* is the attribute of a record that it shows, or makes its value; without it rows are lists.
+
+    *order* is ascending or descending where rows come sorted by it, *id* what a script of the page calls its cells.
+    """
+
+    heading: str
+    how: Format = Format.TEXT
+    of: str | Callable[[Any], Any] | None = None
+    order: str = "none"
+    on: Place = Place.EVERYWHERE
+    id: str = ""
+
+    def cell(self, row: Any, at: int) -> Cell:
+        """Return what the column, the one at *at*, shows of *row*."""
+        if isinstance(row, list) or self.of is None:
+            value = row[at] if at < len(row) else ""
+        else:
+            value = getattr(row, self.of) if isinstance(self.of, str) else self.of(row)
+        return value if isinstance(value, Cell) else Cell(value)
+
+
+class Table(NamedTuple):
+    """A record a row, or a list of one value or `Cell` a column.
+
+    *all_rows* is how many there are where *rows* are the first, *source* has all of them; *foot* is one more row, of totals.  A terminal
+    does not count the rest of what *is_sample*.
+    """
+
+    id: str
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[Any]
+    source: str = ""
+    all_rows: int | None = None
+    on_page: int = ROWS_ON_PAGE
+    on_terminal: int = ROWS_ON_TERMINAL
+    on: Place = Place.EVERYWHERE
+    foot: list[Any] | None = None
+    is_sample: bool = False
+
+    def cells(self, rows: Sequence[Any], other: Place) -> list[list[tuple[Column, Cell]]]:
+        """Return the cells of *rows* in the columns that are not on *other* alone."""
+        kept = [(at, column) for at, column in enumerate(self.columns) if column.on is not other]
+        return [[(column, column.cell(row, at)) for at, column in kept] for row in rows]
+
+
+class Sentence(NamedTuple):
+    """A paragraph; *is_quiet* is smaller."""
+
+    words: str
+    on: Place = Place.EVERYWHERE
+    is_quiet: bool = True
+
+
+class Facts(NamedTuple):
+    """Names and what is to be said of each; tiles on the page where they are short."""
+
+    rows: Sequence[tuple[str, str]]
+    on: Place = Place.EVERYWHERE
+    is_tiled: bool = False
+    all_rows: int | None = None
+
+
+class LineChart(NamedTuple):
+    """A chart with the names of its axes; a page only."""
+
+    chart: Chart
+    across: str
+    up: str
+    steps: bool = False
+    on: Place = Place.PAGE
+
+
+class Steps(NamedTuple):
+    """Sentences in order of time, each with its time in words."""
+
+    rows: Sequence[tuple[str, str]]
+    all_rows: int | None = None
+    on: Place = Place.EVERYWHERE
+
+
+class Commands(NamedTuple):
+    """What to type next, each with what it does."""
+
+    rows: Sequence[tuple[str, str]]
+    on: Place = Place.EVERYWHERE
+
+
+class Preformatted(NamedTuple):
+    """Plain text as it is, such as a block to copy."""
+
+    words: str
+    label: str
+    on: Place = Place.PAGE
+
+
+class Template(NamedTuple):
+    """A part of the page that is drawn by hand: the slot map, the icicle, the timeline."""
+
+    name: str
+    context: Mapping[str, Any]
+    on: Place = Place.PAGE
+
+
+Block = Table | Sentence | Facts | LineChart | Steps | Commands | Preformatted | Template
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Blocks under a heading; *about* stands beside it on a terminal, *is_folded* hides it on the page until it is asked for."""
+
+    id: str
+    title: str
+    blocks: Sequence[Block]
+    about: str = ""
+    short: str = ""
+    on: Place = Place.EVERYWHERE
+    is_folded: bool = False
+
+    def drawn_on(self, place: Place) -> list[Block]:
+        """The blocks that *place* draws, without empty tables."""
+        if self.on not in (Place.EVERYWHERE, place):
+            return []
+        return [
+            one
+            for one in self.blocks
+            if one.on in (Place.EVERYWHERE, place)
+            and not (isinstance(one, Table | Facts | Steps | Commands) and not one.rows)
+        ]
+
+
+class Tile(NamedTuple):
+    """One large figure below the answer."""
+
+    id: str
+    name: str
+    value: Any
+    how: Format = Format.COUNT
+    note: str = ""
+    words: str = ""
+
+
+class HandDrawn(NamedTuple):
+    """A page and a terminal text of a report that is not made of sections."""
+
+    page: Callable[[], str]
+    terminal: Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One report.
+
+    *kind*, *title*, *verdict*, *about* (the snapshots) and *of_ms* (their time) go into the list of pages; *names* make the name of
+    the file.  *is_calm* says that nothing has to be done.
+    """
+
+    kind: str
+    title: str
+    verdict: str
+    sections: Sequence[Section]
+    names: tuple[str, ...] = ()
+    about: tuple[str, ...] = ()
+    of_ms: int | None = None
+    subtitle: str = ""
+    page_subtitle: str = ""
+    """Below the title of the page, where that says more than *subtitle*."""
+    terminal_title: str = ""
+    alarm: str = ""
+    reason: str = ""
+    """A second sentence, quieter."""
+    figures: Sequence[str] = ()
+    """Figures of the terminal's first lines."""
+    tiles: Sequence[Tile] = ()
+    warnings: Sequence[Graded] = ()
+    bad_records: int = 0
+    is_calm: bool = False
+    page_words: str = "All of it as a page"
+    data: Any = None
+    scripts: Sequence[str] = field(default_factory=tuple)
+    hand_drawn: HandDrawn | None = None
+    has_map: bool = False
+    """Whether slots are links to a map of the page."""
+
+
+def how_to_read(*sentences: str) -> Section:
+    """Return the last section of a page: what its words and figures mean, folded."""
+    return Section(
+        "reading",
+        "How to read this",
+        [Sentence(words, is_quiet=False) for words in sentences],
+        on=Place.PAGE,
+        is_folded=True,
+    )

@@ -1,0 +1,72 @@
+"""An audit as a document: what was promised, what was measured, what is broken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cluster_core.rebalance.audit import LOAD, MOVED, TIME, Finding
+from cluster_core.rebalance.stored_plan import StoredPlan
+from slotscope.reports.document import Cell, Column, Document, Facts, Format, Section, Sentence, Table
+from slotscope.reports.rebalance.words import amount, factor, resource_words
+from slotscope.reports.unread import partial_lines
+from slotscope.runtime import text
+
+_WORDS = {True: "kept", False: "BROKEN", None: "not compared"}
+_STYLES = {True: "strong", False: "alarm", None: "quiet"}
+
+
+def audit_document(stored: StoredPlan, findings: Sequence[Finding]) -> Document:
+    """Return *findings* as a table, then how each was measured; broken promises come first."""
+    columns = [
+        Column("What", Format.TEXT, _name),
+        Column("Promised", Format.COUNT, lambda one: Cell(one.promised, _figure(one, one.promised))),
+        Column("Measured", Format.COUNT, lambda one: Cell(one.measured, _measured(one), style="strong")),
+        Column(
+            "",
+            Format.TEXT,
+            lambda one: Cell("unknown" if one.is_unknown else _WORDS[one.kept], style=_STYLES[one.kept]),
+        ),
+    ]
+    ordered = sorted(findings, key=lambda one: one.kept is not False)
+    sections = [
+        Section("partial", "Partial input", [Sentence(line) for line in partial_lines(stored.unread)]),
+        Section("findings", "Promises", [Table("findings", "", columns, findings, on_terminal=len(findings))]),
+        Section("reasons", "How it was measured", [Facts([(_name(one), one.detail) for one in ordered])]),
+    ]
+    return Document("audit", f"audit of plan {stored.plan_id}", _verdict(findings), sections)
+
+
+def _verdict(findings: Sequence[Finding]) -> str:
+    broken = sum(one.kept is False for one in findings)
+    if broken:
+        return f"{text.plural(broken, 'promise')} of the plan {'is' if broken == 1 else 'are'} broken."
+    unknown = [f"{_name(one)} {_measured(one)} (allowed: {factor(one.allowed)})" for one in findings if one.is_unknown]
+    return (
+        f"Unknown whether the plan kept its promise: {', '.join(unknown)}."
+        if unknown
+        else "The plan kept what it promised."
+    )
+
+
+def _name(finding: Finding) -> str:
+    return resource_words(finding.resource) if finding.aspect == LOAD else finding.aspect
+
+
+def _measured(finding: Finding) -> str:
+    """The measured figure with its error: ``1.040× ±0.030``."""
+    figure = _figure(finding, finding.measured)
+    if not finding.error:
+        return figure
+    return (
+        f"{figure} ±{finding.error:.3f}" if finding.aspect == LOAD else f"{figure} ±{_figure(finding, finding.error)}"
+    )
+
+
+def _figure(finding: Finding, value: float | None) -> str:
+    if value is None:
+        return text.NOTHING
+    if finding.aspect == LOAD:
+        return factor(value)
+    if finding.aspect == TIME:
+        return text.duration(value)
+    return amount(finding.resource, value) if finding.aspect == MOVED else text.count(round(value))

@@ -1,0 +1,563 @@
+"""The report on a rebalancing plan as a document: what it changes, the command, then moves, alternatives and proof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from slotscope.reports.document import (
+    Bar,
+    Block,
+    Cell,
+    Column,
+    Commands,
+    Document,
+    Format,
+    LineChart,
+    Place,
+    Preformatted,
+    Section,
+    Sentence,
+    Table,
+    Tile,
+    how_to_read,
+)
+from slotscope.reports.line_chart import Chart, Series, line_chart
+from slotscope.reports.rebalance import words as say
+from slotscope.reports.rebalance.report import (
+    EarlierPlan,
+    HeavyLine,
+    PlanNode,
+    RebalanceReport,
+    WorstLoad,
+)
+from slotscope.reports.terminal import plain_text
+from slotscope.runtime import text
+
+TRANSFERS_ON_PAGE = 300
+TRANSFERS_ON_TERMINAL = 6
+HEAVY_ON_TERMINAL = 4
+PROOFS_ON_PAGE = 100
+PLANS_ON_PAGE = 40
+RANGES_NAMED = 12
+NAME_MAX = 32
+
+
+def plan_document(report: RebalanceReport) -> Document:
+    """Return *report* as a document."""
+    sections = [
+        Section("next", "Next", [Commands(say.next_commands(report))], on=Place.PAGE),
+        _balance(report),
+        _masters(report),
+        _moves(report),
+        *_batches(report),
+        *_effects(report),
+        _heavy(report),
+        _alternatives(report),
+        _tolerances(report),
+        _history(report),
+        _proof(report),
+    ]
+    document = Document(
+        "plan",
+        f"Plan {report.plan_id}",
+        say.headline(report),
+        sections,
+        names=(report.plan_id,),
+        about=(report.snapshot_id,) if report.snapshot_id else (),
+        of_ms=report.created_at_ms,
+        terminal_title=f"plan {report.plan_id}",
+        subtitle=f" · snapshot {report.snapshot_id}" if report.snapshot_id else "",
+        alarm=" · partial: some inputs could not be read in full" if report.is_partial else "",
+        reason=say.reason(report),
+        figures=_figures(report),
+        tiles=_tiles(report),
+        warnings=report.warnings,
+        bad_records=report.bad_records,
+        is_calm=not report.acts,
+        page_words="All of it, with the proof",
+    )
+    commands = Section("commands", "Next", [Commands(say.next_commands(report))], on=Place.TERMINAL)
+    document = replace(document, sections=[*sections, commands])
+    ticket = Preformatted(plain_text(document), "The plan as plain text")
+    return replace(
+        document,
+        sections=[
+            *document.sections,
+            Section("ticket", "For a ticket", [ticket], short="Ticket", on=Place.PAGE, is_folded=True),
+            _reading(report),
+        ],
+    )
+
+
+def _figures(report: RebalanceReport) -> list[str]:
+    found = [say.bound_words(report)]
+    if report.acts:
+        least = f" (proven minimum {text.count(report.ranges_bound)})" if report.ranges_bound else ""
+        found += [
+            f"{text.count(report.ranges_before)} → {text.count(report.ranges_after)} slot ranges{least}",
+            f"{text.plural(report.batches, 'batch', 'batches')}, about {say.time_words(report)}",
+        ]
+    return [*found, *say.outlook(report)]
+
+
+def _tiles(report: RebalanceReport) -> list[Tile]:
+    share = say.share_text(report.moved / report.total if report.total else None, digits=1)
+    return [
+        *_heaviest_tile(report),
+        Tile(
+            "total-moved", "Moves", report.moved, note=f"{share} of {say.resource_words(report.cost)}",
+            words=say.amount(report.cost, report.moved),
+        ),
+        Tile("total-slots", "Slots that move", report.moved_slots, note=f"in {text.plural(report.batches, 'batch', 'batches')}"),
+        Tile(
+            "total-time", "Estimated time", say.seconds(report), note=", ".join(say.by_hand_words(report)),
+            words=text.duration(say.seconds(report)) if report.acts else text.NOTHING,
+        ),
+        Tile(
+            "total-bound", "Proven minimum", report.bound, note="" if report.gap is None or not report.acts else f"the plan moves {say.share_text(report.gap) if report.gap else 'no'} more",
+            words=say.amount(report.cost, report.bound),
+        ),
+        Tile("total-ranges", "Slot ranges", report.ranges_after, note=f"{text.count(report.ranges_before)} before"),
+    ]  # fmt: skip
+
+
+def worst_reach(report: RebalanceReport) -> WorstLoad | None:
+    """The resource to lead with: memory where it is balanced, else the one furthest over its limit."""
+    memory = [one for one in report.reaches if one.resource == "memory_bytes"]
+    return next(iter(memory), None) or max(
+        report.reaches, key=lambda one: one.before / one.limit if one.limit else 0.0, default=None
+    )
+
+
+def _heaviest_tile(report: RebalanceReport) -> list[Tile]:
+    reach = worst_reach(report)
+    if reach is None:
+        return []
+    before, after = (_heaviest(report, reach.resource, is_after=is_after) for is_after in (False, True))
+    amounts = " → ".join(say.amount(reach.resource, one[0]) for one in (before, after))
+    filled = " → ".join("unknown" if one[1] is None else say.share_text(one[1], digits=0) for one in (before, after))
+    known = f"{filled} of capacity; " if before[1] is not None or after[1] is not None else ""
+    name = f"Heaviest master, {say.SHORT_NAMES.get(reach.resource, say.resource_words(reach.resource))}"
+    note = f"{known}{text.ratio(reach.before)} → {text.ratio(reach.after)} its fair share"
+    return [Tile("total-heaviest", name, round(after[0]), note=note, words=amounts)]
+
+
+def _heaviest(report: RebalanceReport, resource: str, *, is_after: bool) -> tuple[float, float | None]:
+    """The load of the heaviest master, and the fullest master's share of its capacity."""
+    loads = [
+        (one.after if is_after else one.before, one.capacity)
+        for node in report.nodes
+        if (one := node.shares.get(resource)) is not None
+    ]
+    filled = [load / capacity for load, capacity in loads if capacity]
+    return max((load for load, _ in loads), default=0.0), max(filled, default=None)
+
+
+def _balance(report: RebalanceReport) -> Section:
+    columns = [
+        Column("Resource", Format.TEXT, lambda one: say.resource_words(one.resource)),
+        Column("Before", Format.RATIO, lambda one: Cell(one.before, note=_most(report, one, is_after=False), style="alarm" if one.before > one.limit else "")),
+        Column("After", Format.RATIO, lambda one: Cell(one.after, note=_most(report, one, is_after=True), style="alarm" if one.after > one.limit * (1 + 1e-9) else "strong")),
+        Column("Limit", Format.RATIO, lambda one: one.limit if one.balanced else None),
+        Column("Lowest possible", Format.RATIO, lambda one: one.floor if one.balanced else None, on=Place.PAGE),
+        Column("Tolerance", Format.TEXT, _tolerance),
+    ]  # fmt: skip
+    caption = "Load of the heaviest master over its fair share. Raised: one slot is larger than the tolerance allows."
+    table = Table("balance-table", caption, columns, [*report.reaches, *report.watched])
+    return Section("balance", "Balance", [table], about="heaviest master over its fair share")
+
+
+def _most(report: RebalanceReport, reach: WorstLoad, *, is_after: bool) -> str:
+    """The load of the heaviest master in brackets."""
+    amount, _ = _heaviest(report, reach.resource, is_after=is_after)
+    return f"({say.amount(reach.resource, amount)})" if amount else ""
+
+
+def _tolerance(reach: WorstLoad) -> str:
+    return (
+        f"{say.share_text(reach.tolerance)}{' (raised)' if reach.relaxed else ''}" if reach.balanced else "not balanced"
+    )
+
+
+def _masters(report: RebalanceReport) -> Section:
+    reach = worst_reach(report)
+    if reach is None:
+        return Section("masters", "Masters", [])
+    lead = reach.resource
+    nodes = sorted(
+        report.nodes, key=lambda node: (node.role != "drained", -node.ratio(lead, after=False), node.node_id)
+    )
+
+    def load(node: PlanNode, *, is_after: bool) -> Cell:
+        one = node.shares.get(lead)
+        value = None if one is None else one.after if is_after else one.before
+        return Cell(value, say.amount(lead, value), style="strong" if is_after else "")
+
+    def filled(node: PlanNode) -> Cell:
+        one = node.shares.get(lead)
+        shares = [value / one.capacity for value in (one.before, one.after)] if one and one.capacity else []
+        return Cell(shares[-1] if shares else None, " → ".join(map(text.share, shares)))
+
+    columns = [
+        Column("Master", Format.TEXT, lambda one: report.names[one.node_id]),
+        Column("Address", Format.TEXT, lambda one: text.printable(one.address, NAME_MAX)),
+        Column("Zone", Format.TEXT, "zone", on=Place.PAGE),
+        Column("Role", Format.TEXT, lambda one: "" if one.role == "stays" else text.printable(one.role, 10)),
+        Column("Before", Format.COUNT, lambda one: load(one, is_after=False), on=Place.TERMINAL),
+        Column("After", Format.COUNT, lambda one: load(one, is_after=True), on=Place.TERMINAL),
+        Column("Of capacity", Format.SHARE, filled),
+        Column("Slots", Format.COUNT, lambda one: Cell(one.slots_after, _change(one.slots_before, one.slots_after))),
+        Column(
+            "Ranges",
+            Format.COUNT,
+            lambda one: Cell(one.ranges_after, _change(one.ranges_before, one.ranges_after)),
+            on=Place.PAGE,
+        ),
+        *(
+            Column(say.resource_words(name), Format.BAR, partial(_load_bar, report, name), on=Place.PAGE)
+            for name in report.resources
+        ),
+    ]
+    known = {
+        "Zone": any(one.zone for one in nodes),
+        "Role": any(one.role != "stays" for one in nodes),
+        "Of capacity": any(one.shares[lead].capacity for one in nodes if lead in one.shares),
+    }
+    columns = [column for column in columns if known.get(column.heading, True)]
+    caption = "Thin bar: before; thick bar: after; mark: limit. Heaviest master first."
+    shown = f", the 8 heaviest of {text.count(len(nodes))}" if len(nodes) > 8 else ""
+    table = Table("master-table", caption, columns, nodes, "gold/rebalance_load", is_sample=bool(shown))
+    return Section("masters", "Masters", [table], about=f"{say.resource_words(lead)}{shown}")
+
+
+def _load_bar(report: RebalanceReport, resource: str, node: PlanNode) -> Cell:
+    loads = [one for each in report.nodes if (one := each.shares.get(resource)) is not None]
+    most = max((max(one.before, one.after, min(one.limit, 2 * one.fair)) for one in loads), default=0.0)
+    share = node.shares.get(resource)
+    if share is None or not most:
+        return Cell(None)
+    limit = share.limit / most if share.fair and share.limit <= most else None
+    amounts = " → ".join(say.amount(resource, value) for value in dict.fromkeys((share.before, share.after)))
+    return Cell(Bar(share.after / most, 0.0, limit, share.before / most, share.before > share.limit), note=amounts)
+
+
+def _change(before: int, after: int) -> str:
+    return text.count(after) if before == after else f"{text.count(before)} → {text.count(after)}"
+
+
+def _moves(report: RebalanceReport) -> Section:
+    ordered = sorted(report.transfers, key=lambda one: (-(one.moved_bytes or 0), -len(one.slots), one.batch, one.slots))
+    columns = [
+        Column("From", Format.TEXT, lambda one: _named(report, one.source)),
+        Column("To", Format.TEXT, lambda one: _named(report, one.target)),
+        Column("Slots", Format.COUNT, lambda one: len(one.slots)),
+        Column("Bytes", Format.SIZE, "moved_bytes"),
+        Column("Keys", Format.COUNT, "keys"),
+        Column("Batch", Format.COUNT, "batch"),
+        Column("Slot ranges", Format.LONG, lambda one: say.ranges_text(one.ranges, RANGES_NAMED)),
+    ]
+    many = len(ordered) > TRANSFERS_ON_TERMINAL
+    about = f"{f'the {TRANSFERS_ON_TERMINAL} largest of ' if many else ''}{text.plural(len(ordered), 'transfer')}"
+    table = Table(
+        "move-table", "Moves of one batch run together; batches run one after the other", columns, ordered, "gold/rebalance_moves",
+        on_page=TRANSFERS_ON_PAGE, on_terminal=TRANSFERS_ON_TERMINAL, is_sample=True,
+    )  # fmt: skip
+    return Section("moves", "Moves", [table], about=about)
+
+
+def _named(report: RebalanceReport, node_id: str) -> str:
+    return text.printable(report.names.get(node_id, node_id), 20)
+
+
+def _batches(report: RebalanceReport) -> list[Section]:
+    meant = report.meant
+    if meant is None:
+        return []
+    times = ", ".join(f"{text.duration(seconds)} by {words}" for words, seconds in meant.seconds_by_path.items())
+    measured = "No earlier plan of these tables was carried out: the speed is not measured yet."
+    if meant.speed is not None:
+        path = f" by {meant.speed.path}" if meant.speed.path else ""
+        measured = (
+            f"Measured: {say.amount('bytes', meant.speed.bytes_per_s)}/s for each move, over {text.plural(meant.speed.moves, 'move')}{path} of plan "
+            f"{meant.speed.plan_id}; --bytes-per-s plans with it."
+        )
+    ends = meant.batches[-1].starts_s + meant.batches[-1].seconds if meant.batches else 0.0
+    batch_columns = [
+        Column("Batch", Format.COUNT, "number", "ascending"),
+        Column("Starts after", Format.DURATION, "starts_s"),
+        Column("Takes", Format.DURATION, "seconds"),
+        Column("Moves", Format.COUNT, "jobs"),
+        Column("Slots", Format.COUNT, "slots"),
+        Column(
+            say.resource_words(report.cost),
+            Format.COUNT,
+            lambda one: Cell(one.moved, say.amount(report.cost, one.moved)),
+        ),
+        Column(
+            "When",
+            Format.BAR,
+            lambda one: Bar((one.starts_s + one.seconds) / ends, one.starts_s / ends) if ends else None,
+        ),
+    ]
+    blocks: list[Block] = [
+        Sentence(f"Estimated: {times}.", is_quiet=False),
+        Sentence(measured, is_quiet=False),
+        Table(
+            "batch-table",
+            "Batches run one after the other; in each, targets have room for both copies",
+            batch_columns,
+            meant.batches,
+            on_page=60,
+        ),
+    ]
+    return [Section("batches", "Batches", blocks, on=Place.PAGE)]
+
+
+def _effects(report: RebalanceReport) -> list[Section]:
+    meant = report.meant
+    if meant is None:
+        return []
+    columns = [
+        Column("Tag or key", Format.KEY, lambda one: b"{" + one.name + b"}" if one.is_tag else one.name),
+        Column("Slot", Format.SLOT, "slot"),
+        Column("From", Format.TEXT, lambda one: _named(report, one.source)),
+        Column("To", Format.TEXT, lambda one: _named(report, one.target)),
+        Column("Keys", Format.COUNT, "keys"),
+        Column("Size", Format.SIZE, "size_bytes", "descending"),
+    ]
+    table = Table("parts-table", "The heaviest hash tags and keys that move", columns, meant.parts or ())
+    blocks: list[Block] = [table] if meant.parts else [Sentence(say.no_parts_words(meant), is_quiet=False)]
+    return [Section("effects", "Hash tags and keys that move", blocks, short="Tags and keys", on=Place.PAGE)]
+
+
+def _heavy(report: RebalanceReport) -> Section:
+    columns = [
+        Column("Slot", Format.SLOT, "slot"),
+        Column("On", Format.TEXT, lambda one: _named(report, one.node_id), on=Place.PAGE),
+        Column("Fair share", Format.RATIO, "ratio"),
+        Column("Resource", Format.TEXT, lambda one: say.resource_words(one.resource)),
+        Column("Because of", Format.KEY, _cause),
+        Column("Pieces", Format.COUNT, "pieces"),
+        Column("What helps", Format.LONG, say.remedy),
+    ]
+    caption = "Each of these slots is larger than a master's limit. No placement and no additional master helps."
+    table = Table(
+        "heavy-table", caption, columns, report.heavy, "gold/rebalance_heavy", on_terminal=HEAVY_ON_TERMINAL, on_page=60
+    )
+    return Section(
+        "heavy", "Slots that cannot be divided", [table], about="more masters would not help", short="Heavy slots"
+    )
+
+
+def _cause(line: HeavyLine) -> Cell:
+    part = next(iter(line.parts), None)
+    if part is None:
+        return Cell(None, "unknown")
+    name = part.key if part.hash_tag is None else b"{" + part.hash_tag + b"}"
+    return Cell(name or b"", note=f" {say.share_text(part.share, digits=0)}" if part.share is not None else "")
+
+
+def _alternatives(report: RebalanceReport) -> Section:
+    choices = sum(bool(line.choice) for line in report.curve)
+    columns = [
+        Column(
+            "Choice",
+            Format.TEXT,
+            lambda one: Cell(one.choice or "", style="strong" if one.choice == "recommended" else ""),
+        ),
+        Column(
+            "Budget",
+            Format.COUNT,
+            lambda one: Cell(1e9 if one.budget is None else one.budget, say.budget_words(one)),
+            on=Place.PAGE,
+        ),
+        Column("Moves", Format.COUNT, lambda one: Cell(one.moved, say.amount(report.cost, one.moved)), "ascending"),
+        Column("Above minimum", Format.SHARE, lambda one: Cell(one.over_bound, say.share_text(one.over_bound))),
+        Column("Ranges", Format.COUNT, "ranges"),
+        Column("Slots", Format.COUNT, "moved_slots"),
+    ]
+    lines = sorted(report.curve, key=lambda line: (not line.choice, line.moved)) if choices > 1 else []
+    shown, chart = [*say.budget_notes(report), *say.why_many_ranges(report)], _range_chart(report)
+    blocks: list[Block] = [
+        Table("curve-table", "What other byte budgets give, all within the same limits", columns, lines, "gold/rebalance_curve", on_terminal=choices, is_sample=True),
+        *([LineChart(chart, f"{say.resource_words(report.cost)} moved", "Slot ranges of all masters after the plan")] if chart else []),
+        *(Sentence(words, Place.EVERYWHERE if words in shown else Place.PAGE) for words in say.range_words(report)),
+    ]  # fmt: skip
+    return Section(
+        "alternatives", "Alternatives" if report.curve else "Slot ranges", blocks, about="bytes against slot ranges, within the same limits",
+        on=Place.EVERYWHERE if lines or shown else Place.PAGE, is_folded=not lines and not shown,
+    )  # fmt: skip
+
+
+def _range_chart(report: RebalanceReport) -> Chart | None:
+    """Slot ranges against what moves; None where there is nothing to choose."""
+    points = sorted({(float(line.moved), float(line.ranges)) for line in report.curve})
+    if len(points) < 2:
+        return None
+    return line_chart(
+        [Series("slot ranges after", points)],
+        x_words=lambda value: say.amount(report.cost, value),
+        y_words=lambda value: text.count(round(value)),
+        words="; ".join(
+            f"{say.amount(report.cost, moved)} moved: {ranges:.0f} slot ranges" for moved, ranges in points
+        ),
+        x_labels=[points[0][0], points[-1][0]],
+    )
+
+
+def _tolerances(report: RebalanceReport) -> Section:
+    lines = sorted(report.tolerances, key=lambda line: line.tolerance)
+    columns = [
+        Column("Tolerance", Format.SHARE, lambda one: Cell(one.tolerance, say.share_text(one.tolerance)), "ascending"),
+        Column("Moves", Format.COUNT, lambda one: Cell(one.moved, say.amount(report.cost, one.moved))),
+        Column("Minimum", Format.COUNT, lambda one: Cell(one.bound, say.amount(report.cost, one.bound))),
+        Column("Slots", Format.COUNT, "moved_slots"),
+        Column("Ranges after", Format.COUNT, "ranges"),
+        Column("Time", Format.DURATION, "estimated_s"),
+        Column("Heaviest after", Format.RATIO, "max_over_mean"),
+        Column("Limits", Format.TEXT, lambda one: Cell(one.missed or "met", style="alarm" if one.missed else "")),
+    ]
+    series = [
+        Series("plan", [(line.tolerance, float(line.moved)) for line in lines]),
+        Series("proven minimum", [(line.tolerance, float(line.bound)) for line in lines]),
+    ]
+    chart = line_chart(
+        series if len(lines) > 1 else [],
+        x_words=lambda value: f"{100 * value:.3g} %",
+        y_words=lambda value: say.amount(report.cost, value),
+        words=f"{say.resource_words(report.cost)} moved at each tolerance; the table has the figures",
+    )
+    table = Table(
+        "tolerance-table",
+        "One plan for each tolerance, by the same search",
+        columns,
+        lines,
+        "gold/rebalance_tolerances",
+    )
+    drawn = (
+        [LineChart(chart, "tolerance above the fair share", f"{say.resource_words(report.cost)} moved")]
+        if chart
+        else []
+    )
+    return Section(
+        "tolerances", "Cost of a tighter tolerance", [*drawn, table], short="Tolerances", on=Place.PAGE, is_folded=True
+    )
+
+
+def _proof(report: RebalanceReport) -> Section:
+    proof = report.proof
+    if proof is None:
+        words = "No minimum is proven for this plan." if report.moved else "Nothing has to move for this balance."
+        return Section(
+            "proof",
+            "Proof of the minimum",
+            [Sentence(words, is_quiet=False)],
+            short="Proof",
+            on=Place.PAGE,
+            is_folded=True,
+        )
+    more = f", {say.share_text(report.gap)} more" if report.gap is not None else ""
+    ends = f"The plan moves {exactly(report.moved)}{more}." if report.acts else "The plan moves nothing."
+    words = (
+        "Let load on a master cost a price for each unit. A slot that stays pays the prices of its master. A slot that moves pays its own "
+        f"{say.resource_words(report.cost)} and the price of arriving load at the new master. Put each slot where it pays least: together they pay "
+        f"{exactly(round(proof.paid))}. A placement within the limits pays no more for load than all limits cost, {exactly(round(proof.limits))}. "
+        f"The difference must move: at least {exactly(report.bound)}. This holds for any prices, so the solver need not be trusted. {ends} "
+        "slotscope check-plan adds everything up in whole numbers."
+    )
+    columns = [
+        Column(
+            "Master or zone",
+            Format.TEXT,
+            lambda one: f"zone {one.name}" if one.is_zone else report.names.get(one.name, one.name),
+        ),
+        Column(
+            "Over its limit by",
+            Format.LONG,
+            lambda one: Cell("", _listed(one.over if one.is_drained or one.prices else {}, exactly, "")),
+        ),
+        Column(
+            "Price",
+            Format.LONG,
+            lambda one: Cell(
+                "", _listed(one.prices, lambda price: f"{price:.6g}", "for ") or "drained: all of it must move"
+            ),
+        ),
+    ]
+    caption = f"Prices, in {say.resource_words(report.cost)} for one unit"
+    table = Table("proof-table", caption, columns, proof.lines, "gold/rebalance_plans", on_page=PROOFS_ON_PAGE)
+    return Section(
+        "proof",
+        "Proof of the minimum",
+        [Sentence(words, is_quiet=False), table],
+        short="Proof",
+        on=Place.PAGE,
+        is_folded=True,
+    )
+
+
+def _listed(values: Mapping[str, float], words: Callable[[float], str], between: str) -> str:
+    return "\n".join(f"{words(value)} {between}{say.resource_words(name)}" for name, value in values.items())
+
+
+def exactly(value: float) -> str:
+    """A figure with all digits before its point, and three after it where it has any."""
+    return text.count(round(value)) if value == round(value) else f"{value:,.3f}"
+
+
+def _history(report: RebalanceReport) -> Section:
+    audited = [one for one in report.history if one.kept is not None]
+    promise = "its promise" if len(audited) == 1 else "their promises"
+    words = f"{sum(bool(one.kept) for one in audited)} of {text.plural(len(audited), 'audited plan')} kept {promise}."
+    columns = [
+        Column("Plan", Format.TEXT, "plan_id"),
+        Column("Made", Format.MOMENT, "created_at_ms", "descending"),
+        Column("Verdict", Format.TEXT, "verdict"),
+        Column("Moved", Format.COUNT, lambda one: Cell(one.moved, say.amount(one.cost, one.moved))),
+        Column("Promised → measured", Format.LONG, lambda one: Cell("", "\n".join(_kept_loads(one)))),
+        Column("Promise", Format.TEXT, lambda one: Cell(_promise(one), style="alarm" if one.kept is False else "")),
+    ]
+    caption = "Heaviest master over its fair share, as promised and as measured"
+    table = Table(
+        "history-table", caption, columns, report.history, "gold/rebalance_plans", on_page=PLANS_ON_PAGE, on=Place.PAGE
+    )
+    return Section("history", "Earlier plans", [*([Sentence(words)] if audited else []), table], short="History")
+
+
+def _kept_loads(one: EarlierPlan) -> list[str]:
+    measured = {name: f" → {say.factor(value)}" for name, value in one.audited.items()}
+    return [
+        f"{say.resource_words(name)} {say.factor(value)}{measured.get(name, '')}"
+        for name, value in one.promised.items()
+    ]
+
+
+def _promise(one: EarlierPlan) -> str:
+    if one.kept is not None:
+        return "kept" if one.kept else "broken"
+    return "audited, unknown" if one.audited else f"{one.executed}, not audited" if one.executed else "not executed"
+
+
+def _reading(report: RebalanceReport) -> Section:
+    chosen = {reach.tolerance for reach in report.reaches}
+    tolerance = (
+        say.share_text(next(iter(chosen)))
+        if len(chosen) == 1
+        else ", ".join(
+            f"{say.resource_words(reach.resource)} {say.share_text(reach.tolerance)}" for reach in report.reaches
+        )
+    )
+    budget = f" of {say.share_text(report.bytes_budget)}" if report.bytes_budget is not None else ""
+    sentences = (
+        "The fair share of a master is its part of all load by weight; with equal weights it is the mean.",
+        f"The plan brings each master below its fair share plus the tolerance (asked for: {tolerance}), in every resource at once."
+        f" Within the byte budget{budget} above the proven minimum it leaves as few slot ranges as the search found.",
+        "A slot cannot be divided. If the heaviest slots alone exceed the tolerance, the limit is raised to the lowest load that is possible.",
+        "The plan is valid for one set of slot owners and config epochs only (digest"
+        f" {text.printable(report.state_hash[:16], 20)}). It is refused for any other.",
+        "Tables: gold/rebalance_plans, rebalance_load, rebalance_moves, rebalance_tolerances, rebalance_curve, rebalance_heavy; after"
+        " slotscope audit-plan also gold/plan_audits.",
+    )
+    return how_to_read(*sentences)

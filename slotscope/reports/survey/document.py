@@ -1,0 +1,149 @@
+"""A look at a live cluster as a document: verdict, what is wrong, figures, the next command, notes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cluster_core.load.sampling import Estimate
+from slotscope.reports.document import Block, Cell, Column, Commands, Document, Facts, Format, Section, Sentence, Table
+from slotscope.reports.survey.depth import SavingsFigures, UntouchedFigures
+from slotscope.reports.survey.figures import GroupFigures, KeyFigures, Overview
+from slotscope.runtime import text
+from slotscope.runtime.program import program_name, shell_word
+
+MASTERS_SHOWN = 12
+ROWS_SHOWN = 6
+CHANGES_SHOWN = 8
+HOWS_SHOWN = 3
+
+
+def look_document(found: Overview, address: str) -> Document:
+    """Return *found*, which began at *address*, as a document."""
+    figures = [text.plural(found.nodes, "node"), text.plural(found.keys, "key")]
+    if found.memory_bytes is not None:
+        figures.append(_estimate(found.memory_bytes))
+    is_whole = all(one.all_keys for one in found.masters)
+    untouched = [] if all(one.keys is not None and not one.keys.value for one in found.untouched) else found.untouched
+    rates = [(name, _rate(rate)) for name, rate in found.commands_per_s.items()]
+    command = (
+        f"{program_name()} rebalance {shell_word(address)}",
+        "plan which slots to move; nothing is changed without --apply",
+    )
+    sections = [
+        _masters(found),
+        _slots(found),
+        _keys("Biggest keys", "" if is_whole else "of those measured: there may be bigger ones", found.biggest_keys),
+        _groups("Heaviest prefixes", Format.KEY, found.prefixes),
+        _groups("Heaviest hash tags", Format.TAG, found.hash_tags),
+        _keys("Most used keys", "by OBJECT FREQ, a logarithmic counter up to 255", found.most_used_keys),
+        _keys("Longest untouched keys", "by OBJECT IDLETIME", found.idlest_keys),
+        Section("untouched", "Untouched memory", [Facts([_untouched(one) for one in untouched], is_tiled=True)]),
+        *_savings(found.savings),
+        Section("commands", "Commands a second", [Facts(rates, is_tiled=True)], about="all nodes"),
+        Section("notes", "Notes", [Facts([("-", note) for note in found.notes])]),
+        *([Section("next", "Next", [Commands([command])])] if len(found.masters) > 1 else []),
+    ]
+    return Document(
+        "look", f"look at {address}", found.verdict, sections, subtitle="".join(f" · {one}" for one in figures), warnings=found.symptoms
+    )  # fmt: skip
+
+
+def _masters(found: Overview) -> Section:
+    heaviest = sorted(found.masters, key=lambda one: (-(one.memory_bytes or Estimate(one.keys, 0)).value, one.address))
+    columns = [
+        Column("Address", Format.KEY, lambda one: one.address.encode("utf-8", "surrogateescape")),
+        Column("Slots", Format.COUNT, lambda one: one.slots or None),
+        Column("Keys", Format.COUNT, "keys"),
+        Column("In keys", Format.SIZE, lambda one: _cell(one.memory_bytes, _estimate)),
+        Column("Used", Format.SIZE, "used_memory"),
+        Column("Of max", Format.COUNT, lambda one: Cell("", text.percent(one.used_memory, one.maxmemory))),
+        Column("Cmds/s", Format.COUNT, lambda one: _cell(one.commands_per_s, _rate)),
+    ]
+    about = f"the {MASTERS_SHOWN} heaviest of {len(heaviest)}" if len(heaviest) > MASTERS_SHOWN else ""
+    table = Table("masters", "", columns, heaviest, on_terminal=MASTERS_SHOWN, is_sample=True)
+    return Section("masters", "Masters", [table], about=about)
+
+
+def _cell(value: Any, words: Callable[[Any], str]) -> Cell:
+    return Cell(None) if value is None else Cell(value, words(value))
+
+
+def _slots(found: Overview) -> Section:
+    columns = [
+        Column("Slot", Format.SLOT, "slot"),
+        Column("Master", Format.KEY, lambda one: one.master.encode("utf-8", "surrogateescape")),
+        Column("Keys", Format.COUNT, "keys"),
+        Column("In keys", Format.SIZE, lambda one: _cell(one.memory_bytes, _estimate)),
+        Column("Of CPU time", Format.SHARE, lambda one: one.cpu_share),
+    ]
+    table = Table("slots", "", columns, found.slots, on_terminal=ROWS_SHOWN, is_sample=True)
+    return Section("slots", "Slots that stand out", [table], about="three times the mean or more")
+
+
+def _keys(heading: str, about: str, keys: Sequence[KeyFigures]) -> Section:
+    columns = [
+        Column("Key", Format.KEY, "key"),
+        Column("Type", Format.TEXT, lambda one: one.type[:12] or text.NOTHING),
+        Column("Memory", Format.SIZE, "memory_bytes"),
+        Column("Elements", Format.COUNT, "elements"),
+        Column("Freq", Format.COUNT, "frequency"),
+        Column("Idle", Format.DURATION, "idle_s"),
+        Column("Slot", Format.SLOT, "slot"),
+    ]
+    known = {
+        "Freq": any(one.frequency is not None for one in keys),
+        "Idle": any(one.idle_s is not None for one in keys),
+    }
+    columns = [column for column in columns if known.get(column.heading, True)]
+    return Section(
+        heading, heading, [Table("keys", "", columns, keys, on_terminal=ROWS_SHOWN, is_sample=True)], about=about
+    )
+
+
+def _untouched(one: UntouchedFigures) -> tuple[str, str]:
+    size = "too few drawn to say" if one.memory_bytes is None else _estimate(one.memory_bytes)
+    return f"untouched for {text.plural(one.days, 'day')}:", size
+
+
+def _savings(found: SavingsFigures | None) -> list[Section]:
+    if found is None:
+        return []
+    whole, hows = found.memory_bytes.value or 1, [one for one in found.changes if one.counted][:HOWS_SHOWN]
+    columns = [
+        Column("Change", Format.KEY, lambda one: Cell(one.subject or None, one.change)),
+        Column("Keys", Format.COUNT, "keys"),
+        Column("Saves", Format.SIZE, lambda one: _cell(one.saved_bytes, _estimate)),
+        Column("Share", Format.SHARE, lambda one: one.saved_bytes.value / whole),
+        Column("", Format.TEXT, lambda one: "" if one.counted else "instead"),
+    ]
+    blocks: list[Block] = [
+        Table("changes", "", columns, found.changes, on_terminal=CHANGES_SHOWN),
+        Facts([(one.change, f"{one.how}. Risk: {one.risk}") for one in hows]),
+    ]
+    about = f"estimated from {text.plural(found.values, 'value')} of {_estimate(found.memory_bytes)}"
+    nothing = Sentence("Nothing larger than its error and a thousandth of all.")
+    return [Section("savings", "What would save memory", blocks if found.changes else [nothing], about=about)]
+
+
+def _groups(heading: str, how: Format, groups: Sequence[GroupFigures]) -> Section:
+    columns = [
+        Column("Prefix" if how is Format.KEY else "Tag", how, "name"),
+        Column("Keys", Format.COUNT, lambda one: Cell(one.keys, _estimate(one.keys, text.count))),
+        Column("Memory", Format.SIZE, lambda one: Cell(one.memory_bytes, _estimate(one.memory_bytes))),
+    ]
+    table = Table("groups", "", columns, groups, on_terminal=ROWS_SHOWN, is_sample=True)
+    return Section(heading, heading, [table], about="estimated" if any(one.keys.error for one in groups) else "")
+
+
+def _estimate(one: Estimate, words: Callable[[int], str] = text.size) -> str:
+    """``41.2 MB ±3 %``, with * where it is skewed; without ± where all was counted."""
+    value = words(round(one.value))
+    if not one.error or not one.value:
+        return value
+    digits = 1 if one.error < one.value / 10 else 0
+    return f"{value} ±{100 * one.error / one.value:.{digits}f} %{'*' if one.skewed else ''}"
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"

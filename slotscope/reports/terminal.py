@@ -1,0 +1,136 @@
+"""Draws a `Document` on a terminal, or as plain text: the answer, tables, few notes, the next command."""
+
+from __future__ import annotations
+
+import io
+from functools import partial
+
+from rich.console import Console
+from rich.text import Text
+
+from slotscope.reports.document import (
+    Bar,
+    Cell,
+    Column,
+    Commands,
+    Document,
+    Facts,
+    Format,
+    Place,
+    Section,
+    Sentence,
+    Steps,
+    Table,
+    written,
+)
+from slotscope.reports.ink import FIGURES, Ink
+from slotscope.reports.ink import Cell as InkCell
+from slotscope.reports.severities import print_caveats, print_counts
+from slotscope.runtime import text
+
+WORDS_MAX = 400
+FACTS_SHOWN = 20
+NAME_MAX = 24
+STEPS_SHOWN = 200
+PLAIN_WIDTH = 100
+_WIDE, _BAR_WIDTH, _NARROW_BAR_WIDTH = 100, 16, 8
+_STYLES = {"strong": "bold", "quiet": "dim", "alarm": "red"}
+
+
+def print_document(document: Document, console: Console, *, html_path: str | None = None) -> None:
+    """Print *document* on *console*; *html_path* is where its page was written, if it was."""
+    ink = Ink(console)
+    ink.title(document.terminal_title or text.printable(document.title, 200), document.subtitle, document.alarm)
+    ink.line(ink.words(text.printable(document.verdict, 600), "bold"))
+    if document.reason:
+        ink.line(ink.words(text.printable(document.reason, 600), "dim"))
+    if document.figures:
+        ink.flow(document.figures)
+    _print_warnings(document, ink)
+    for section in document.sections:
+        _print_section(section, ink)
+    ink.page(document.page_words, html_path)
+
+
+def plain_text(document: Document) -> str:
+    """Return what the terminal shows as text without colours, for a ticket or a mail."""
+    stream = io.StringIO()
+    console = Console(file=stream, width=PLAIN_WIDTH, color_system=None, force_terminal=False)
+    print_document(document, console)
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
+
+
+def _print_warnings(document: Document, ink: Ink) -> None:
+    left_out = f"{text.plural(document.bad_records, 'bad record')} left out" if document.bad_records else ""
+    if document.warnings:
+        ink.console.print()
+        print_counts(ink, document.warnings, left_out and f"; {left_out}")
+        print_caveats(ink, document.warnings)
+    elif left_out:
+        ink.line(ink.words(f"▲ {left_out}", "yellow"))
+
+
+def _print_section(section: Section, ink: Ink) -> None:
+    blocks = section.drawn_on(Place.TERMINAL)
+    if not blocks or (section.is_folded and section.on is Place.EVERYWHERE):
+        return
+    ink.heading(section.title, section.about)
+    for block in blocks:
+        match block:
+            case Table():
+                _print_table(block, ink)
+            case Sentence():
+                ink.note(text.printable(block.words, WORDS_MAX))
+            case Facts():
+                _print_facts(block, ink)
+            case Steps():
+                ink.labelled(
+                    [(ink.words(at, "dim"), ink.words(text.printable(words))) for at, words in block.rows[:STEPS_SHOWN]]
+                )
+                ink.rest(block.all_rows or len(block.rows), min(len(block.rows), STEPS_SHOWN))
+            case Commands():
+                for command, what in block.rows:
+                    ink.whole(ink.words("  " + command, "bold"))
+                    ink.note("  " + what)
+            case _:
+                pass
+
+
+def _print_facts(block: Facts, ink: Ink) -> None:
+    rows = block.rows[:FACTS_SHOWN]
+    if block.is_tiled:
+        ink.flow([f"{name} {words}" for name, words in rows])
+        return
+    ink.labelled(
+        [(ink.words(text.printable(name, NAME_MAX), "dim"), ink.words(text.printable(words))) for name, words in rows]
+    )
+    ink.rest(block.all_rows or len(block.rows), len(rows))
+
+
+def _print_table(table: Table, ink: Ink) -> None:
+    rows = [*table.rows[: table.on_terminal], *([table.foot] if table.foot else [])]
+    shown = [[one for one in row if one[0].how is not Format.LONG] for row in table.cells(rows, Place.PAGE)]
+    if shown:
+        headings = [f"{FIGURES if column.how.is_number else ''}{column.heading}" for column, _ in shown[0]]
+        ink.table(headings, [[_cell(cell, column, ink) for column, cell in row] for row in shown])
+    if not table.is_sample:
+        ink.rest(table.all_rows or len(table.rows), min(len(table.rows), table.on_terminal))
+
+
+def _cell(cell: Cell, column: Column, ink: Ink) -> InkCell:
+    style = _STYLES.get(cell.style, "")
+    if isinstance(cell.value, Bar):
+        width = _NARROW_BAR_WIDTH if ink.console.width < _WIDE else _BAR_WIDTH
+        return ink.bar(cell.value.end - cell.value.start, width)
+    if column.how in (Format.KEY, Format.TAG) and isinstance(cell.value, bytes):
+        return partial(_name, cell, column.how, style, ink)
+    words = cell.words or ("" if cell.value == "" else written(cell.value, column.how))
+    return ink.words(f"{'  ' * cell.depth}{words}{f' {cell.note}' if cell.note else ''}", style)
+
+
+def _name(cell: Cell, how: Format, style: str, ink: Ink, room: int) -> Text:
+    """A name in at most *room* cells: only itself loses its middle, never the words around it."""
+    before, after = "  " * cell.depth + (f"{cell.words} " if cell.words else ""), f"{cell.note}"
+    left = max(room - len(before) - len(after), 8)
+    name = ink.tag(cell.value, left) if how is Format.TAG else ink.key(cell.value, left, style)
+    return ink.words(before).append_text(name).append_text(ink.words(after))
