@@ -23,9 +23,9 @@ from benchmarks.options import Options
 from benchmarks.result import Bar, Cell, Result, Table
 from cluster_core.formats.landing import RecordedFile
 from jobs import history as history_job
+from jobs.follow import Request
+from jobs.history import Request as Replay
 from slotscope.pipelines.bus.following import Follower
-from slotscope.requests.follow import Request
-from slotscope.requests.history import Request as Replay
 from slotscope.runtime.spark.session import spark_session
 
 NODES, MINUTES = 100, 10

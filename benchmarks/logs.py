@@ -20,7 +20,7 @@ from benchmarks.measure import tree_cpu_seconds
 from benchmarks.options import Options
 from benchmarks.result import Bar, Cell, Result, Table
 from jobs import history as history_job
-from slotscope.requests.history import Request
+from jobs.history import Request
 from slotscope.runtime.spark.session import spark_session
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs, read_polls_and_logs
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from slotscope.requests.audit_plan import Request
+from slotscope.pipelines.rebalance.options import AuditOptions as Request
 from slotscope.runtime import cli
 from slotscope.runtime.failure import PROMISE_BROKEN
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.capture.bus_capture import CapturedGap, CapturedMessage, CapturedUnknown, ConnectionEvent, Row
@@ -11,13 +14,42 @@ from cluster_core.formats.capture.bus_lines import RowFilter, row_to_line
 from cluster_core.formats.capture.packet import CaptureProblem
 from cluster_core.instants import time_ns
 from cluster_core.wire.bus_message import TYPE_NAMES
+from slotscope.options import Flag, Paths, Plain, options
 from slotscope.reports.bus_text import BusText
-from slotscope.requests.bus_dump import Request
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.text import printable
 from slotscope.sources.bus.capture_points import PointClocks
 from slotscope.sources.bus.rows import read_rows
+
+
+@options
+class Request(Plain):
+    """Which messages to show, and how."""
+
+    node: Paths = ()
+    """Messages from or to a node: id, id prefix, port, address or address:port"""
+    type: Paths = ()
+    """Types: ping, pong, meet, fail, publish, auth-req, auth-ack, update, mfstart, module, publishshard, type-N, connection, unknown, gap"""
+    since: str | None = None
+    """Start time: ISO 8601 (default UTC), or s, ms, µs, ns since 1970"""
+    until: str | None = None
+    """End time, exclusive"""
+    stream: Annotated[tuple[int, ...], Parameter(consume_multiple=1, show_default=False)] = ()
+    """Number of a TCP connection (see --verbose)"""
+    subject: Paths = ()
+    """Messages about a node: FAIL, UPDATE, forgotten, or gossip with a failure flag"""
+    connections: Flag = False
+    """Opened and closed connections too"""
+    verbose: Annotated[bool, Parameter(name=("--verbose", "-v"), negative=(), show_default=False)] = False
+    """Complete content of each message"""
+    relative: Flag = False
+    """Times in seconds since the first line"""
+    json: Flag = False
+    """Output as JSON lines for history, connections included"""
+    limit: int | None = None
+    """Maximum number of rows"""
+
 
 OTHER_TYPES = ("connection", "unknown", "gap")
 
@@ -32,7 +64,7 @@ def command(*pcap: str, request: Request = Request()) -> int | None:
     Parameters
     ----------
     pcap
-        Captures (pcap, pcapng) or JSON lines, plain or compressed: files, globs, folders or URIs.
+        Captures (pcap, pcapng) or JSON lines: files, globs, folders, URIs, gzip, zstd
     """
     if not pcap:
         raise InputError("nothing to read: name captures")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from slotscope.requests.check_plan import Request
+from slotscope.options import PlanOptions as Request
 from slotscope.runtime import cli
 
 

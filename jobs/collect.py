@@ -9,17 +9,56 @@ import math
 import sys
 import threading
 import time
+from dataclasses import field
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slotscope.requests.collect import Request
+from slotscope.options import NO_OPTIONS, AccessOptions, Duration, Flag, options
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import printable
+from slotscope.runtime.program import ROOT
 from slotscope.runtime.signals import caught_signals
 
 if TYPE_CHECKING:
     from slotscope.servers.node_link import Address
+
+
+LANDING = f"{ROOT}/landing"
+
+
+@options
+class Request:
+    """Nodes to ask, how often, and where the answers go."""
+
+    address: str = field(kw_only=False)
+    """HOST:PORT of one node; it names the others"""
+    landing: str = LANDING
+    """Folder of recordings: LANDING/CLUSTER/POINT/polls, for history and follow"""
+    cluster: str | None = None
+    """Name of the cluster in the landing. Default: the address"""
+    point: str = "collect"
+    """Name of this collector; unique per cluster"""
+    out: str | None = None
+    """Single JSON lines file in place of a landing; appended to"""
+    interval: float = 1.0
+    """Poll interval per node in seconds, jittered by 10 %; longer for nodes that do not answer"""
+    info_every: timedelta = timedelta(seconds=60)
+    """Interval of INFO and CONFIG GET save; 0: none. Needs a landing"""
+    every: timedelta = timedelta(minutes=5)
+    """Rotation interval of files"""
+    keep_bytes: int = 10 << 30
+    """Size limit in bytes; the oldest files are deleted first"""
+    duration: Duration = None
+    slot_stats: Flag = False
+    """CLUSTER SLOT-STATS too (Valkey 8, Redis 8.2), 1 to 2 MB per answer; set --interval to a minute or more"""
+    persistence: Flag = False
+    """INFO and CONFIG GET save in each poll, for key-slots --info"""
+    access: AccessOptions = NO_OPTIONS
+    debug: Flag = False
+    """Show the trace of an error."""
+
 
 INTERVAL_S_MIN = 0.05
 FILE_BYTES = 64 << 20

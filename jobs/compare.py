@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from slotscope.requests.compare import Request
+from cyclopts import Parameter
+
+from slotscope.options import Cluster, Html, TableOptions, options
 from slotscope.runtime import cli
+from slotscope.runtime.program import LATEST
 
 if TYPE_CHECKING:
     from slotscope.reports.keyspace.comparison import ComparisonReport
+
+
+@options
+class Request(TableOptions):
+    """Which snapshots to compare."""
+
+    before: Annotated[str | None, Parameter(name="--from")] = None
+    """Name of the earlier snapshot. Default: the one before the later"""
+    after: Annotated[str, Parameter(name="--to")] = LATEST
+    """Name of the later snapshot, or latest"""
+    cluster: Cluster = None
+    html: Html = None
 
 
 def run(*, root: str, before: str, after: str) -> ComparisonReport:

@@ -10,10 +10,25 @@ from importlib.resources import files
 from pathlib import Path
 
 from jobs.main import run
-from slotscope.requests.demo import Request
+from slotscope.options import Plain, options
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.stores import check_writable
+from slotscope.runtime.storage.stores import check_writable, folder_of, is_store
+
+
+@options
+class Request(Plain):
+    """Where the tables and pages of the demonstration go."""
+
+    root: str = "slotscope-demo"
+    """Local folder of the tables and pages"""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no local folder: recordings are copied there."""
+        object.__setattr__(self, "root", folder_of(self.root))
+        if is_store(self.root):
+            raise InputError(f"{self.root}: the demonstration needs a local folder")
+
 
 TOLERANCES = ("--tolerance", "memory_bytes=0.05", "keys=0.5", "--compare-tolerances", "none")
 """One slot of the recorded cluster takes most of a master's memory and hardly a key: keys must give way, else single slots fill what is left.  Other tolerances, which take as long as the plan, are left out here."""

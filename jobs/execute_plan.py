@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slotscope.requests.execute_plan import Request
+from slotscope.pipelines.rebalance.options import ExecuteOptions as Request
 from slotscope.runtime import cli
 
 

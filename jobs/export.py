@@ -5,7 +5,7 @@ Writes keys with their values as JSON, CSV or commands; conditions choose which.
 
 from __future__ import annotations
 
-from slotscope.requests.export import Request
+from slotscope.pipelines.keys.options import ExportOptions as Request
 from slotscope.runtime import cli
 
 

@@ -10,16 +10,41 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import field
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from slotscope.requests.fidelity import Request
+from cyclopts import Parameter
+
+from slotscope.options import Flag, Paths, options
 from slotscope.runtime import cli
 
 if TYPE_CHECKING:
     from slotscope.reports.fidelity import Judged
     from slotscope.sources.bus.recording import Recording, Replayed
+
+
+@options
+class Request:
+    """What to replay, from which inputs."""
+
+    captures: str = field(kw_only=False)
+    """Folder with recordings: bus.pcap, truth.jsonl, logs/PORT.log, plain or gzip"""
+    scenario: Paths = ()
+    """Names of recordings"""
+    polls: int = 0
+    """Every n-th answer of CLUSTER NODES as input; 0: none"""
+    log: Annotated[Flag, Parameter(alias="--logs")] = False
+    """Logs as input"""
+    every_input: Flag = False
+    """Each recording from the capture alone, with polls, logs and both"""
+    show: int = 0
+    """Number of wrong rows shown per recording"""
+    json: Flag = False
+    """Output as JSON"""
+    least: float = 0.0
+    """Least percentage; below it the exit code is 3"""
 
 
 def command(request: Request) -> int | None:

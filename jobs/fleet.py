@@ -5,8 +5,15 @@ from __future__ import annotations
 import sys
 import time
 
-from slotscope.requests.fleet import Request
+from slotscope.options import Html, TableOptions, options
 from slotscope.runtime import cli
+
+
+@options
+class Request(TableOptions):
+    """Of which tables, and where the page goes."""
+
+    html: Html = None
 
 
 def command(request: Request = Request()) -> None:

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 
-from slotscope.requests.follow import Request
+from slotscope.pipelines.bus.options import FollowOptions as Request
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.signals import caught_signals

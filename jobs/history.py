@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from slotscope.requests.history import Request
+from slotscope.pipelines.bus.options import HistoryOptions as Request
 from slotscope.runtime import cli
 
 if TYPE_CHECKING:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from slotscope.requests.incidents import Request
-from slotscope.requests.options import Recorded
+from slotscope.options import Flag, Html, Recorded, options
 from slotscope.runtime import cli
+
+
+@options
+class Request(Recorded):
+    """Which replay to tell of."""
+
+    html: Html = None
 
 
 def command(request: Request = Request()) -> None:
@@ -18,15 +24,15 @@ def command(request: Request = Request()) -> None:
     deliver(report, root=request.root, html=request.html, stream=sys.stdout, as_json=request.json)
 
 
-def story_command(number: int | None = None, *, parts: bool = False, request: Recorded = Recorded()) -> None:
+def story_command(number: int | None = None, *, parts: Flag = False, request: Recorded = Recorded()) -> None:
     """Tell one incident step by step, with times relative to its start.
 
     Parameters
     ----------
     number
-        Number of the incident, as the list shows it. Default: the one with the longest time out of service.
+        Number of the incident in the list. Default: the longest outage
     parts
-        Also list each node of the steps that many did.
+        Each node of steps that many nodes took
     """
     from rich.console import Console
 

@@ -11,7 +11,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from slotscope.requests.key_slots import Request
+from slotscope.pipelines.keys.options import KeyOptions as Request
 from slotscope.runtime import cli
 from slotscope.runtime.storage import stores
 from slotscope.runtime.text import plural, printable, size

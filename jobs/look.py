@@ -6,12 +6,50 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from typing import Literal
 
 from jobs.main import run
-from slotscope.requests.look import Request
+from slotscope.options import (
+    BYTES_PER_SECOND,
+    NO_OPTIONS,
+    AccessOptions,
+    BytesPerSecond,
+    Flag,
+    FromMaster,
+    Rate,
+    TableOptions,
+    options,
+)
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.text import printable
+
+
+@options
+class Request(TableOptions):
+    """How to look at what was named."""
+
+    seconds: float = 20.0
+    """Live: time limit for measuring keys, in seconds; a sample beyond it"""
+    rate: Rate = None
+    json: Flag = False
+    """Live: output as JSON"""
+    separators: str | None = None
+    """Live: characters that end a prefix"""
+    prefix_depth: int | None = None
+    """Live: separators in the longest prefix"""
+    psync: Flag = False
+    """Live: full dump of a replica of each master, as redis-cli --rdb, in place of a sample"""
+    bytes_per_second: BytesPerSecond = BYTES_PER_SECOND
+    from_master: FromMaster = False
+    access: AccessOptions = NO_OPTIONS
+    mode: Literal["strict", "permissive"] = "permissive"
+    """Files: permissive records bad input in bronze/bad_records and continues (exit code 3); strict stops"""
+    dry_run: Flag = False
+    """Files: commands that would run, without running them"""
+    snapshot: str = "look"
+    """Files, --psync: name of the snapshot; an existing one is overwritten"""
+
 
 SECONDS_MAX = 3600.0
 RATE_MAX = 100_000.0
@@ -28,7 +66,7 @@ def command(*targets: str, request: Request = Request()) -> int | None:
     Parameters
     ----------
     targets
-        HOST:PORT of one node of a live cluster, or of a server; or files, globs and folders, whatever is in them.
+        HOST:PORT of a node or server; or files, globs and folders of any kind
     """
     from slotscope.sources.files import is_uri
 

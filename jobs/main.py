@@ -1,93 +1,257 @@
-"""``slotscope JOB …``: one program, a subcommand for each job."""
+"""``slotscope COMMAND …``: one program, a subcommand for each job."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from slotscope.runtime import cli
-from slotscope.runtime.cli import Command
+from slotscope.runtime.cli import MORE, Command
 
-ABOUT = "Where is the load of a Redis or Valkey cluster, what should move, and what happened? Dumps, captures and logs to Delta tables and reports."
+ABOUT = "Find the load of Redis and Valkey clusters, plan and apply moves of slots, and explain failovers."
 
-START = "Start here"
-LOAD = "Load: where is it, and what grew?"
-PLAN = "Plan: what should move?"
-HISTORY = "History: what happened, and why?"
-WHAT_IF = "What if?"
-LIVE = "Live: beside real servers"
-DATA = "Data: what the tables hold"
+INSPECT = "Inspect"
+PLAN = "Plan"
+APPLY = "Apply"
+HISTORY = "History"
+FLEET = "Fleet"
+DATA = "Data"
+GROUPS = (INSPECT, PLAN, APPLY, HISTORY, FLEET, DATA, MORE)
 
 COMMANDS = {
     "demo": Command(
-        START, "jobs.demo:command", "What does all this look like?  On recorded clusters, no server needed."
+        INSPECT,
+        "jobs.demo:command",
+        "Run the main commands on recorded clusters; no server needed",
+        "slotscope demo",
+        ("root",),
     ),
     "look": Command(
-        START, "jobs.look:command", "What is this? A live cluster's load and health; or files, whatever they are."
+        INSPECT,
+        "jobs.look:command",
+        "Check load and health of a live cluster, or analyse files",
+        "slotscope look 10.0.0.5:6379",
+        ("seconds", "rate", "psync", "user", "tls", "dry-run", "snapshot", "json"),
     ),
-    "fleet": Command(START, "jobs.fleet:command", "Which cluster needs somebody first?  All of them, the worst first."),
-    "setup": Command(START, "jobs.setup:command", "Is everything here that commands need?"),
-    "key-slots": Command(LOAD, "jobs.key_slots:command", "How are keys and bytes spread over the 16384 slots?"),
-    "export": Command(
-        LOAD, "jobs.export:command", "What do the keys hold?  Values of a dump as JSON, CSV or commands."
+    "key-slots": Command(
+        INSPECT,
+        "jobs.key_slots:command",
+        "Measure keys and memory per slot and node from dumps",
+        "slotscope key-slots --rdb 'dumps/*.rdb' --topology nodes.txt --snapshot today",
+        ("rdb", "aof", "keys", "topology", "snapshot", "cluster", "mode", "json"),
     ),
-    "advise": Command(LOAD, "jobs.advise:command", "What would save memory, how much, and at which price?"),
-    "compare": Command(LOAD, "jobs.compare:command", "What grew between two snapshots?"),
+    "rebalance-plan": Command(
+        PLAN,
+        "jobs.rebalance_plan:command",
+        "Plan the moves of slots that balance a snapshot",
+        "slotscope rebalance-plan --snapshot today --tolerance 5%",
+        ("snapshot", "cluster", "resources", "tolerance", "placement", "drain", "if-needed", "json"),
+    ),
     "rebalance": Command(
-        PLAN,
+        APPLY,
         "jobs.rebalance:command",
-        "Balance a live cluster: weigh its slots, plan, dry run; --apply does it and audits.",
+        "Balance a live cluster: measure, plan, dry run; --apply moves",
+        "slotscope rebalance 10.0.0.5:6379 --apply",
+        ("apply", "rollback", "tolerance", "drain", "latency-ms-max", "maintenance-window", "new", "user", "tls"),
     ),
-    "rebalance-plan": Command(PLAN, "jobs.rebalance_plan:command", "Which slots should move?"),
-    "check-plan": Command(
-        PLAN, "jobs.check_plan:command", "Does a plan hold, checked without the program that made it?"
-    ),
-    "split-rdb": Command(PLAN, "jobs.split_rdb:command", "Which part of a dump would each planned master load?"),
-    "execute-plan": Command(
-        PLAN,
-        "jobs.execute_plan:command",
-        "Carry a plan out on a live cluster: dry run, apply, pause, resume, roll back.",
-    ),
-    "audit-plan": Command(PLAN, "jobs.audit_plan:command", "Did a plan keep its promise?"),
     "history": Command(
         HISTORY,
         "jobs.history:command",
-        "Reconstruct cluster history from logs, polls, metrics and captures",
-        former=("bus-replay",),
+        "Reconstruct cluster history from logs, polls, metrics, captures",
+        "slotscope history --log 'logs/*' --polls polls.jsonl --pcap 'bus/*.pcap'",
+        ("log", "pcap", "polls", "prometheus", "snapshot", "cluster", "log-zone", "mode"),
+        ("bus-replay",),
     ),
-    "follow": Command(HISTORY, "jobs.follow:command", "Reconstruct cluster history from recordings as they arrive"),
-    "incidents": Command(HISTORY, "jobs.incidents:command", "What happened to the cluster?"),
-    "incident": Command(HISTORY, "jobs.incidents:story_command", "How did one incident go, step by step?"),
-    "nodes": Command(HISTORY, "jobs.nodes:command", "What would a node have answered to CLUSTER NODES then?"),
-    "route": Command(HISTORY, "jobs.route:command", "What would a node have answered to a command then?"),
-    "bus-dump": Command(HISTORY, "jobs.bus_dump:command", "What went over the bus, one line a message?"),
-    "replication-replay": Command(
-        HISTORY, "jobs.replication_replay:command", "Who followed whom, and why was everything sent again?"
+    "incidents": Command(
+        HISTORY,
+        "jobs.incidents:command",
+        "List the incidents of a history and write its report",
+        "slotscope incidents --snapshot latest",
+        ("snapshot", "cluster", "html", "root", "json"),
     ),
-    "sentinel-replay": Command(
-        HISTORY, "jobs.sentinel_replay:command", "What did every sentinel believe, and why a failover, or none?"
+    "fleet": Command(
+        FLEET,
+        "jobs.fleet:command",
+        "Compare all clusters, the most urgent first",
+        "slotscope fleet",
+        ("html", "root", "json"),
     ),
-    "simulate": Command(
-        WHAT_IF, "jobs.simulate:command", "How long do failures last?  Simulated, as many as it takes."
+    "follow": Command(
+        FLEET,
+        "jobs.follow:command",
+        "Reconstruct history from recordings as they arrive",
+        "slotscope follow --landing s3://bucket/landing --webhook https://alerts.example/hook",
+        ("landing", "once", "every", "lateness", "on-incident", "webhook", "metrics", "root"),
     ),
-    "collect": Command(LIVE, "jobs.collect:command", "What does every node believe, second by second?"),
-    "record": Command(
-        LIVE,
-        "jobs.record:command",
-        "Record bus, polls and logs of this host's nodes, always: finished files, bounded, resumed.",
+    "sql": Command(
+        DATA,
+        "jobs.sql:command",
+        "Query the tables in SQL with DuckDB",
+        "slotscope sql 'SELECT * FROM node_load_now'",
+        ("root", "json"),
+    ),
+    "advise": Command(
+        MORE,
+        "jobs.advise:command",
+        "Rank changes that save memory",
+        "slotscope advise --snapshot today",
+        ("snapshot", "cluster", "rdb", "topology", "server", "allocator", "html", "json"),
+    ),
+    "audit-plan": Command(
+        MORE,
+        "jobs.audit_plan:command",
+        "Compare the promises of a plan with the cluster after its moves",
+        "slotscope audit-plan --cluster 10.0.0.5:6379",
+        ("plan", "cluster", "snapshot", "seconds", "sample", "user", "tls", "json"),
+    ),
+    "bus-dump": Command(
+        MORE,
+        "jobs.bus_dump:command",
+        "Print captured messages of the cluster bus",
+        "slotscope bus-dump bus.pcap --type fail auth-req --since 2026-11-23T02:00:00Z",
+        ("node", "type", "since", "until", "verbose", "relative", "limit", "json"),
+    ),
+    "check-plan": Command(
+        MORE,
+        "jobs.check_plan:command",
+        "Verify a plan in exact arithmetic, from its tables alone",
+        "slotscope check-plan --plan latest",
+        ("plan", "root", "json"),
+    ),
+    "collect": Command(
+        MORE,
+        "jobs.collect:command",
+        "Poll every node of a live cluster and keep the answers",
+        "slotscope collect 10.0.0.5:6379 --landing landing",
+        ("landing", "cluster", "interval", "duration", "keep-bytes", "slot-stats", "user", "tls"),
+    ),
+    "compare": Command(
+        MORE,
+        "jobs.compare:command",
+        "Show growth between two snapshots",
+        "slotscope compare --from yesterday --to today",
+        ("from", "to", "cluster", "html", "root", "json"),
+    ),
+    "execute-plan": Command(
+        MORE,
+        "jobs.execute_plan:command",
+        "Apply, pause, resume or roll back a plan on a live cluster",
+        "slotscope execute-plan --cluster 10.0.0.5:6379 --plan latest --apply",
+        ("cluster", "plan", "apply", "rollback", "latency-ms-max", "maintenance-window", "user", "tls"),
+    ),
+    "export": Command(
+        MORE,
+        "jobs.export:command",
+        "Export keys and values of dumps as JSON, CSV, commands or Parquet",
+        "slotscope export --rdb dump.rdb --to json --out - --prefix user:",
+        ("rdb", "aof", "to", "out", "match", "prefix", "type", "ttl"),
+    ),
+    "forget": Command(
+        MORE,
+        "jobs.upkeep:forget_command",
+        "Remove snapshots from every table",
+        "slotscope forget --older-than 90d --apply",
+        ("snapshot", "older-than", "apply", "root"),
+    ),
+    "incident": Command(
+        MORE,
+        "jobs.incidents:story_command",
+        "Explain one incident step by step",
+        "slotscope incident 1",
+        ("parts", "snapshot", "cluster", "root", "json"),
+    ),
+    "maintain": Command(
+        MORE,
+        "jobs.upkeep:maintain_command",
+        "Compact the tables and remove replaced files",
+        "slotscope maintain --retention-hours 168",
+        ("retention-hours", "log-retention-days", "abandoned-hours", "root"),
+    ),
+    "migrate": Command(
+        MORE,
+        "jobs.upkeep:migrate_command",
+        "Bring tables of an older version to the current form",
+        "slotscope migrate --root slotscope-data",
+        ("root", "json"),
     ),
     "node": Command(
-        LIVE, "jobs.node:command", "Be a node of a cluster, to see the bus or to try it: join, vote, leave."
+        MORE,
+        "jobs.node:command",
+        "Join a live cluster as a test node",
+        "slotscope node --join 10.0.0.5:6379 --duration 60",
+        ("join", "bind", "port", "profile", "duration", "folder"),
     ),
-    "sentinel": Command(LIVE, "jobs.sentinel:command", "Be a sentinel beside real ones: watch, vote, leave."),
-    "snapshots": Command(DATA, "jobs.snapshots:command", "Which snapshots are there?"),
-    "forget": Command(DATA, "jobs.upkeep:forget_command", "Which snapshots may go?  By name or age, from every table."),
-    "maintain": Command(
-        DATA, "jobs.upkeep:maintain_command", "Are the tables tidy?  Small files joined, old ones removed."
+    "nodes": Command(
+        MORE,
+        "jobs.nodes:command",
+        "Print CLUSTER NODES as a node would have answered at a time",
+        "slotscope nodes --observer 10.0.0.5:6379 --at 2026-11-23T02:00:00Z",
+        ("observer", "at", "diff", "versus", "snapshot", "cluster", "root", "json"),
     ),
-    "migrate": Command(DATA, "jobs.upkeep:migrate_command", "Bring tables of an older version to the current form."),
-    "sql": Command(DATA, "jobs.sql:command", "What do the tables say to a question in SQL?"),
+    "record": Command(
+        MORE,
+        "jobs.record:command",
+        "Record bus, polls and logs of the nodes on this host",
+        "slotscope record /var/lib/landing --cluster orders --node 127.0.0.1:6379",
+        ("cluster", "node", "kinds", "every", "keep-bytes", "keep-hours", "user", "tls"),
+    ),
+    "replication-replay": Command(
+        MORE,
+        "jobs.replication_replay:command",
+        "Explain resyncs of replicas from captures of client ports",
+        "slotscope replication-replay --pcap 'clients/*.pcap'",
+        ("pcap", "backlog-size", "snapshot", "cluster", "html", "mode"),
+    ),
+    "route": Command(
+        MORE,
+        "jobs.route:command",
+        "Print the redirection that a node would have answered at a time",
+        "slotscope route --observer 10.0.0.5:6379 -- GET user:1",
+        ("observer", "at", "server", "readonly", "snapshot", "root", "json"),
+    ),
+    "sentinel": Command(
+        MORE,
+        "jobs.sentinel:command",
+        "Run a test sentinel beside real ones",
+        "slotscope sentinel --join 10.0.0.5:26379 --duration 60",
+        ("monitor", "join", "name", "quorum", "down-after", "port", "duration"),
+    ),
+    "sentinel-replay": Command(
+        MORE,
+        "jobs.sentinel_replay:command",
+        "Explain failovers by Sentinel from captures, logs and polls",
+        "slotscope sentinel-replay --pcap 'sentinel/*.pcap' --log 'logs/*'",
+        ("pcap", "log", "polls", "snapshot", "cluster", "log-zone", "html", "mode"),
+    ),
+    "setup": Command(
+        MORE,
+        "jobs.setup:command",
+        "Check Java, download the Delta JARs and compile native code",
+        "slotscope setup",
+        ("store",),
+    ),
+    "simulate": Command(
+        MORE,
+        "jobs.simulate:command",
+        "Simulate failures and report how long failovers take",
+        "slotscope simulate --fault crash --node-timeout-ms 5000 15000 --seeds 100",
+        ("fault", "hit", "seeds", "profile", "node-timeout-ms", "shards", "replicas", "from-snapshot"),
+    ),
+    "snapshots": Command(
+        MORE,
+        "jobs.snapshots:command",
+        "List the snapshots in the tables",
+        "slotscope snapshots",
+        ("root", "json"),
+    ),
+    "split-rdb": Command(
+        MORE,
+        "jobs.split_rdb:command",
+        "Cut dumps into one file per planned master",
+        "slotscope split-rdb --rdb 'dumps/*.rdb' --out parts --plan latest",
+        ("rdb", "out", "plan", "topology", "mode"),
+    ),
 }
-"""Each subcommand, in the order in which help shows them.  A new job is one line here."""
+"""Each subcommand, in the order of its help: the ten that matter first, then the others by name.  A new job is one entry here."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -96,9 +260,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def run(words: Sequence[str], *, debug: bool = False) -> int:
-    """Carry the command *words* out in this process, so that several share one Spark session; its exit code."""
-    asked = ["--debug"] if debug and "--debug" not in words else []
-    return cli.run(cli.application(ABOUT, COMMANDS), [*words, *asked])
+    """Run the command *words* in this process, so that several share one Spark session; return its exit code."""
+    flags = ["--debug"] if debug and "--debug" not in words else []
+    return cli.run(cli.application(ABOUT, COMMANDS), [*words, *flags])
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from slotscope.requests.node import Request
+from slotscope.options import LiveOptions, ServerVersion, options
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 
@@ -17,6 +17,25 @@ if TYPE_CHECKING:
     from slotscope.live.driver import Place
     from slotscope.live.member import Member
     from slotscope.servers.node_link import Access, Address
+
+
+@options
+class Request(LiveOptions):
+    """Which cluster to join, and as what."""
+
+    join: str | None = None
+    """HOST:PORT of a node of the cluster (client port). Default: wait for CLUSTER MEET"""
+    port: int = 7777
+    """Client port"""
+    bus_port: int = 0
+    """Bus port; 0: client port + 10000"""
+    profile: ServerVersion = None
+    node_timeout: int | None = None
+    """cluster-node-timeout in ms. Default: that of the cluster, 15000 until known"""
+    folder: str | None = None
+    """Folder of nodes.conf. Default: not stored"""
+    user: str | None = None
+    """ACL user for INFO, CONFIG GET and CLUSTER FORGET. Default: the default user"""
 
 
 class Given(NamedTuple):

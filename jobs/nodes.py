@@ -4,8 +4,26 @@ from __future__ import annotations
 
 import sys
 
-from slotscope.requests.nodes import Request
+from slotscope.options import At, Recorded, options
 from slotscope.runtime import cli
+
+
+@options
+class Request(Recorded):
+    """Whose answer, and when."""
+
+    observer: str | None = None
+    """Node: id, id prefix, host:port, port or all. Default: the answer of most nodes, and deviations"""
+    at: At = None
+    diff: str | None = None
+    """Second time; output of the differences"""
+    versus: str | None = None
+    """Second observer; output of the differences"""
+
+    @property
+    def is_headed(self) -> bool:
+        """Whether to say before each answer whose it is."""
+        return self.observer in (None, "all") or self.diff is not None or self.versus is not None
 
 
 def command(request: Request = Request()) -> None:
@@ -16,7 +34,14 @@ def command(request: Request = Request()) -> None:
     from slotscope.pipelines.bus.past_views import past_views
     from slotscope.reports.records import print_records
 
-    views = past_views(request)
+    views = past_views(
+        root=request.root,
+        snapshot=request.name,
+        observer=request.observer,
+        at=request.at,
+        diff=request.diff,
+        versus=request.versus,
+    )
     print_records(
         [view.record() for view in views],
         lambda: (line for view in views for line in view.lines(headed=request.is_headed)),

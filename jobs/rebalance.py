@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
-from slotscope.requests.rebalance import Request
+from slotscope.pipelines.rebalance.options import RebalanceOptions as Request
 from slotscope.runtime import cli
 from slotscope.runtime.failure import PROMISE_BROKEN
 
@@ -21,7 +21,7 @@ def command(cluster: str, /, *, request: Request = Request()) -> int:
     Parameters
     ----------
     cluster
-        HOST:PORT of one node; the others are found from its answer.
+        HOST:PORT of one node; it names the others
     """
     from rich.console import Console
 

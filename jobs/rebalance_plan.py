@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from slotscope.requests.rebalance_plan import Request
+from slotscope.pipelines.rebalance.options import PlanningOptions as Request
 from slotscope.runtime import cli
 
 if TYPE_CHECKING:

@@ -5,25 +5,87 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import socket
 import sys
 import threading
 import time
+from dataclasses import field
+from datetime import timedelta
 from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from cluster_core.formats.landing import Kind
+from slotscope.options import NO_OPTIONS, SHARED, AccessOptions, Duration, Flag, Paths, options
 from slotscope.recording.bus import CaptureOptions
 from slotscope.recording.point import Point, checked_name
 from slotscope.recording.recorder import Recorder, Status, Wanted
 from slotscope.recording.retention import Bounds
 from slotscope.recording.series import Rotation
 from slotscope.recording.upload import Uploader
-from slotscope.requests.record import Request
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import printable
 from slotscope.runtime.signals import caught_signals
 from slotscope.runtime.storage import stores
 from slotscope.servers.cluster import Schedule, parse_address
+
+SPOOL = "/var/spool/slotscope"
+Kinds = Annotated[tuple[Kind, ...], Parameter(consume_multiple=1, show_default=lambda kinds: " ".join(kinds))]
+
+
+@options
+class Request:
+    """What is recorded, where to, and how much of it is kept."""
+
+    landing: str = field(kw_only=False)
+    """Folder of recordings or s3://BUCKET/FOLDER: LANDING/CLUSTER/POINT"""
+    cluster: str
+    """Name of the cluster"""
+    point: str | None = None
+    """Name of this capture point. Default: host name"""
+    node: Paths = ("127.0.0.1:6379",)
+    """HOST:PORT of nodes on this host; others with an address of this host are found. Default: 127.0.0.1:6379"""
+    kinds: Kinds = tuple(Kind)
+    """Kinds of recordings"""
+    spool: str = SPOOL
+    """Folder for files that wait for the store, up to --keep-bytes"""
+    every: timedelta = timedelta(seconds=60)
+    """Rotation interval of files, as 60s or 5m"""
+    file_bytes: int = 64 << 20
+    """Rotation size in compressed bytes"""
+    keep_bytes: int = 10 << 30
+    """Size limit in bytes; the oldest files are deleted first"""
+    keep_hours: float | None = None
+    """Age limit in hours. Default: none"""
+    interface: str = "any"
+    """Network interface"""
+    snaplen: int = 262_144
+    """Captured bytes per packet; smaller values lose messages"""
+    capture_with: Annotated[str, Parameter(alias="--tcpdump")] = "tcpdump"
+    """tcpdump or dumpcap, or a path"""
+    log: Paths = ()
+    """Logs of the nodes; globs. Default: CONFIG GET logfile"""
+    interval: float = 1.0
+    """Interval of CLUSTER NODES and CLUSTER INFO per node, in seconds"""
+    info_every: timedelta = timedelta(seconds=10)
+    """Interval of INFO and CONFIG GET save"""
+    slot_stats_every: timedelta = timedelta(seconds=60)
+    """Interval of CLUSTER SLOT-STATS (Valkey 8, Redis 8.2), 1 to 2 MB per answer"""
+    duration: Duration = None
+    json: Annotated[Flag, SHARED] = False
+    """Status as JSON lines"""
+    access: AccessOptions = NO_OPTIONS
+    quiet: Annotated[Flag, SHARED] = False
+    """Print nothing but errors."""
+    debug: Annotated[Flag, SHARED] = False
+    """Show the trace of an error."""
+
+    def point_name(self) -> str:
+        """The name of the point."""
+        return socket.gethostname() if self.point is None else self.point
+
 
 INTERVAL_S_MIN = 0.05
 FILE_BYTES_MIN = 4096

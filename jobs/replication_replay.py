@@ -8,19 +8,37 @@ from __future__ import annotations
 
 import sys
 
-from slotscope.requests.replication_replay import Request
+from slotscope.options import Html, Paths, SnapshotOptions, options
 from slotscope.runtime import cli
+
+
+@options
+class Request(SnapshotOptions):
+    """What to read and how."""
+
+    pcap: Paths = ()
+    """Captures of client ports: pcap or pcapng; files, globs, folders, URIs, gzip, zstd. Rotated files are joined; simultaneous captures are merged"""
+    backlog_size: Paths = ()
+    """repl-backlog-size as SIZE, or ADDRESS:PORT=SIZE. Default: from INFO or CONFIG SET, else that of the version"""
+    html: Html = None
 
 
 def command(request: Request = Request()) -> int | None:
     """Replay captured replication traffic: links, offsets, and why each replica went on or was sent everything."""
-    from slotscope.pipelines.replication import check_request, replay_replication
+    from slotscope.pipelines.replication import find_inputs, replay_replication
     from slotscope.reports.delivery import deliver
     from slotscope.reports.replication.report import load_replication
 
-    inputs = check_request(request)
+    inputs = find_inputs(request.pcap, request.backlog_size, request.snapshot)
     spark = request.session("replication-replay")
-    outcome = replay_replication(spark, request, inputs)
+    outcome = replay_replication(
+        spark,
+        inputs,
+        root=request.root,
+        snapshot=request.snapshot,
+        cluster=request.cluster,
+        permissive=request.permissive,
+    )
     report = load_replication(request.root, outcome.snapshot)
     deliver(report, root=request.root, html=request.html, stream=sys.stdout, as_json=request.json)
     if outcome.bad_records and not request.json:

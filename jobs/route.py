@@ -4,9 +4,24 @@ from __future__ import annotations
 
 import sys
 
-from slotscope.requests.route import Request
+from slotscope.options import At, Flag, Recorded, options
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
+
+
+@options
+class Request(Recorded):
+    """Which node is asked, when and by which client."""
+
+    observer: str
+    """Node: id, id prefix, host:port or port"""
+    at: At = None
+    server: str = "valkey-9.1"
+    """Rules and commands of the server: redis-7.0 or valkey-9.1"""
+    readonly: Flag = False
+    """Client after READONLY"""
+    partial_coverage: Flag = False
+    """Node with cluster-require-full-coverage no"""
 
 
 def command(*words: str, request: Request) -> None:
@@ -17,7 +32,7 @@ def command(*words: str, request: Request) -> None:
     Parameters
     ----------
     words
-        The command, after --: slotscope route --observer … --at … -- GET user:1
+        Command to route, after --
     """
     from slotscope.pipelines.bus.past_views import past_answer
     from slotscope.reports.records import print_records
@@ -25,7 +40,16 @@ def command(*words: str, request: Request) -> None:
 
     if not words:
         raise InputError("no command: write it after --, as in: -- GET user:1")
-    answer = past_answer(words, request)
+    answer = past_answer(
+        words,
+        root=request.root,
+        snapshot=request.name,
+        observer=request.observer,
+        at=request.at,
+        server=request.server,
+        readonly=request.readonly,
+        partial_coverage=request.partial_coverage,
+    )
     print_records(answer, lambda: [printable(answer.text)], as_json=request.json, stream=sys.stdout)
 
 

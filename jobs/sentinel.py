@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
-from slotscope.requests.sentinel import Request
+from slotscope.options import Flag, LiveOptions, options
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 
@@ -15,6 +15,37 @@ if TYPE_CHECKING:
     from cluster_core.sentinel.state import SentinelSettings
     from slotscope.live.driver import Place
     from slotscope.live.sentinel_member import SentinelMember
+
+
+@options
+class Request(LiveOptions):
+    """What to watch, beside whom, and how."""
+
+    monitor: str | None = None
+    """HOST:PORT of the master"""
+    join: str | None = None
+    """HOST:PORT of a sentinel of the master; supplies the master and options not given here"""
+    name: str = "mymaster"
+    """Name of the master"""
+    quorum: int | None = None
+    """Quorum. Default: 2"""
+    down_after: int | None = None
+    """down-after-milliseconds. Default: 30000"""
+    failover_timeout: int | None = None
+    """failover-timeout in ms. Default: 180000"""
+    parallel_syncs: int | None = None
+    """Replicas that sync with a new master at a time. Default: 1"""
+    port: int = 26380
+    """Port to listen on"""
+    profile: Literal["redis-7.0", "valkey-9.1"] = "valkey-9.1"
+    """Version for commands and texts"""
+    folder: str | None = None
+    """Folder of sentinel.conf, read at start before the options. Default: not stored"""
+    forget: Flag = False
+    """SENTINEL RESET of the other sentinels at the end; they lose replicas and failovers for up to 10 s"""
+    user: str | None = None
+    """ACL user of the master and its replicas. Default: the default user"""
+
 
 LEAVE_S_MAX: Final = 60.0
 """After so long it leaves although a failover is under way."""

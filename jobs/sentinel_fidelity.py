@@ -9,16 +9,32 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import field
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from slotscope.requests.sentinel_fidelity import Request
+from slotscope.options import Flag, options
 from slotscope.runtime import cli
 
 if TYPE_CHECKING:
     from cluster_core.sentinel_history.comparison import EventCount, Verdict
     from slotscope.reports.fidelity import Judged
     from slotscope.sources.sentinel.recording import SentinelRecording
+
+
+@options
+class Request:
+    """What to replay."""
+
+    captures: str = field(kw_only=False)
+    """Folder with recordings: resp.pcap, truth.jsonl, events.jsonl, logs/PORT.log, plain or gzip"""
+    show: int = 0
+    """Number of wrong fields and missing events shown"""
+    json: Flag = False
+    """Output as JSON"""
+    least: float = 0.0
+    """Least percentage; below it, or with a missing event, the exit code is 3"""
+
 
 WRONG_CHARS_MAX = 300
 

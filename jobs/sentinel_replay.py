@@ -8,13 +8,35 @@ gold/incidents, gold/incident_steps and bronze/bad_records, and the report that 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from slotscope.requests.sentinel_replay import Request
+from cyclopts import Parameter
+
+from slotscope.options import Html, LogOptions, NewCluster, NewSnapshot, Paths, options
 from slotscope.runtime import cli
+from slotscope.runtime.errors import InputError
 
 if TYPE_CHECKING:
     from slotscope.pipelines.sentinel_replay import Outcome
+
+
+@options
+class Request(LogOptions):
+    """What to read and how."""
+
+    pcap: Annotated[Paths, Parameter(alias="--captures")] = ()
+    """Captures of the ports of sentinels, masters, replicas: pcap or pcapng; files, globs, folders, URIs, gzip, zstd"""
+    log: Annotated[Paths, Parameter(alias="--logs")] = ()
+    """Logs of sentinels; others are skipped"""
+    polls: Paths = ()
+    """Answers to SENTINEL MASTERS, REPLICAS and SENTINELS as JSON lines"""
+    snapshot: NewSnapshot = None
+    cluster: NewCluster = None
+    down_after_ms: int | None = None
+    """down-after-milliseconds. Default: from events or polls, else estimated"""
+    quorum: int | None = None
+    """Quorum of the masters. Default: from events or polls, else a majority"""
+    html: Html = None
 
 
 def command(request: Request = Request()) -> int | None:
@@ -28,7 +50,18 @@ def command(request: Request = Request()) -> int | None:
     from slotscope.runtime.text import printable
 
     root = request.root
-    options = read_options(request)
+    if request.snapshot == "":
+        raise InputError("the snapshot needs a name")
+    options = read_options(
+        pcap=request.pcap,
+        log=request.log,
+        polls=request.polls,
+        log_zone=request.log_zone,
+        log_node=request.log_node,
+        down_after_ms=request.down_after_ms,
+        quorum=request.quorum,
+        permissive=request.permissive,
+    )
     spark = request.session("sentinel-replay")
     outcome = replay_sentinels(spark, options, root=root, snapshot=request.snapshot, cluster=request.cluster)
     snapshot = outcome.snapshot

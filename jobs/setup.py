@@ -9,9 +9,18 @@ import tempfile
 import time
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal
 
-from slotscope.requests.setup import Request
+from slotscope.options import Plain, options
 from slotscope.runtime import cli
+
+
+@options
+class Request(Plain):
+    """Where the Delta jars come from."""
+
+    store: Literal["s3"] | None = None
+    """Object store to download JARs for"""
 
 
 def command(request: Request = Request()) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from slotscope.requests.simulate import Request
+from slotscope.options import At, Common, Fractions, Html, Numbers, Paths, Words, options
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 
@@ -15,6 +15,51 @@ if TYPE_CHECKING:
     from cluster_core.sim.experiment.runs import Grid
     from slotscope.pipelines.simulation_start import Start
     from slotscope.reports.simulation.report import SimulationReport
+
+
+@options
+class Request(Common):
+    """Which clusters, which faults, and how often."""
+
+    snapshot: str = "simulation"
+    """Name of the runs; existing ones are overwritten"""
+    seeds: int = 100
+    """Runs per case"""
+    first_seed: int = 1
+    """First seed"""
+    profile: Words = ("valkey-9.1",)
+    """Server versions: redis-6.2, -7.0, -7.2, -7.4, -8, valkey-7.2, -8.0, -8.1, -9.0, -9.1"""
+    node_timeout_ms: Numbers = (15_000,)
+    """cluster-node-timeout in ms"""
+    shards: Numbers = (3,)
+    """Number of masters"""
+    replicas: Numbers = (1,)
+    """Replicas per master"""
+    zones: Numbers = (3,)
+    """Number of zones; nodes of a shard are in different ones"""
+    validity_factor: Numbers = (10,)
+    """cluster-replica-validity-factor"""
+    migration_barrier: Numbers = (1,)
+    """cluster-migration-barrier"""
+    fault: Words = ("crash",)
+    """Faults: crash (processes end), power (hosts too), freeze (processes stop), zone (a zone fails), partition (a zone is cut off), none"""
+    hit: Words = ("1",)
+    """Number of masters hit; for zone and partition a zone, or the number of random ones"""
+    delay_ms: Fractions = (0.25,)
+    """One-way network delay in ms"""
+    clients: int = 0
+    """Number of clients, each with ten writes per second"""
+    limit_s: float = 160.0
+    """Simulated seconds after the fault, at most"""
+    from_snapshot: str | None = None
+    """Snapshot of history to start from, in place of shards, replicas and zones"""
+    at: At = None
+    observer: str = "all"
+    """Node with the view to start from: id, id prefix, host:port or port"""
+    zone: Paths = ()
+    """Members of a zone as NAME=ADDRESSES: ips, ip:port, networks, id prefixes"""
+    html: Html = None
+
 
 BROKEN = 12
 """Exit code where a run broke an invariant of the protocol."""
@@ -46,13 +91,47 @@ def run(
     return read_report(root=root, snapshot=snapshot, start=words)
 
 
+def start_of(request: Request) -> Start | None:
+    """Return the recorded cluster that the options name, None for clusters by layout; raises InputError for options that do not go together."""
+    from slotscope.pipelines.bus.past_views import EVERYBODY
+    from slotscope.pipelines.simulation_start import Start
+
+    single = (request.profile, request.node_timeout_ms, request.validity_factor, request.migration_barrier)
+    if request.from_snapshot is not None:
+        if max(map(len, single)) > 1:
+            raise InputError(
+                "a recorded cluster is simulated with one profile, node timeout, validity factor and barrier"
+            )
+        return Start(snapshot=request.from_snapshot, at=request.at, observer=request.observer, zones=request.zone)
+    if request.at is not None or request.zone or request.observer != EVERYBODY:
+        raise InputError("--at, --observer and --zone belong to --from-snapshot")
+    return None
+
+
+def grid_of(request: Request) -> Grid:
+    """Return every combination of the options with several values."""
+    from cluster_core.sim.experiment.runs import Grid, Trial
+
+    trial = Trial(
+        profile=request.profile[0],
+        node_timeout_ms=request.node_timeout_ms[0],
+        validity_factor=request.validity_factor[0],
+        migration_barrier=request.migration_barrier[0],
+        clients=request.clients,
+        limit_s=request.limit_s,
+    )
+    return Grid(
+        trial, request.seeds, request.first_seed, request.profile, request.node_timeout_ms, request.shards, request.replicas,
+        request.zones, request.validity_factor, request.migration_barrier, request.fault, request.hit, request.delay_ms,
+    )  # fmt: skip
+
+
 def command(request: Request = Request()) -> int:
     """Simulate failures of a cluster, as many as it takes to see how long they last.
 
     Every combination of the options with several values is a case; each runs with every seed, one Spark task a run. The
     nodes are whole state machines of the server version asked for. Exit code 12 if a run broke an invariant.
     """
-    from slotscope.pipelines.simulation_start import grid_of, start_of
     from slotscope.reports.delivery import deliver
 
     start, grid = start_of(request), grid_of(request)

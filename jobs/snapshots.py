@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from slotscope.requests.snapshots import Request
+from slotscope.options import TableOptions as Request
 from slotscope.runtime import cli
 
 

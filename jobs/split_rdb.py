@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from slotscope.requests.split_rdb import Request
+from slotscope.pipelines.keys.options import SplitOptions as Request
 from slotscope.runtime import cli
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import sys
 
-from slotscope.requests.sql import Request
+from slotscope.options import TableOptions as Request
+from slotscope.options import Text
 from slotscope.runtime import cli
 
 
-def command(query: str = "", *, request: Request = Request()) -> None:
+def command(query: Text = "", *, request: Request = Request()) -> None:
     """Ask the tables and views in SQL, with DuckDB and no JVM; without a query, list what can be asked.
 
     Parameters
     ----------
     query
-        A query of tables and views by their names: 'SELECT * FROM node_load_now'.
+        SQL query over the tables and views. Default: a list of them
     """
     from schemas.catalogue import writers
     from slotscope.reports.answer import deliver_answer

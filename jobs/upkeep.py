@@ -4,7 +4,35 @@ from __future__ import annotations
 
 import sys
 
-from slotscope.requests.upkeep import ForgetRequest, MaintainRequest, MigrateRequest
+from slotscope.options import Flag, Paths, TableOptions, options
+
+ABANDONED_H = 48
+RETENTION_H = 168
+"""Hours after which Delta itself removes replaced files."""
+
+
+@options
+class ForgetRequest(TableOptions):
+    """Which snapshots, and whether to do it."""
+
+    snapshot: Paths = ()
+    """Names of the snapshots"""
+    older_than: str | None = None
+    """Age of the data, as 90d, 12h or 30m"""
+    apply: Flag = False
+    """Apply the removal. Default: dry run"""
+
+
+@options
+class MaintainRequest(TableOptions):
+    """How long replaced files and logs stay."""
+
+    retention_hours: int = RETENTION_H
+    """Retention of replaced files in hours, for readers of older versions"""
+    log_retention_days: int | None = None
+    """History of the tables in days (delta.logRetentionDuration). Default: 30 for new tables"""
+    abandoned_hours: int = ABANDONED_H
+    """Age in hours after which an unfinished run counts as failed"""
 
 
 def forget_command(request: ForgetRequest = ForgetRequest()) -> None:
@@ -15,7 +43,8 @@ def forget_command(request: ForgetRequest = ForgetRequest()) -> None:
     from slotscope.pipelines.upkeep import forget
     from slotscope.reports.answer import deliver_answer
 
-    deliver_answer(forget(request), stream=sys.stdout, as_json=request.json)
+    answer = forget(root=request.root, snapshot=request.snapshot, older_than=request.older_than, apply=request.apply)
+    deliver_answer(answer, stream=sys.stdout, as_json=request.json)
 
 
 def maintain_command(request: MaintainRequest = MaintainRequest()) -> None:
@@ -23,10 +52,16 @@ def maintain_command(request: MaintainRequest = MaintainRequest()) -> None:
     from slotscope.pipelines.upkeep import maintain
     from slotscope.reports.answer import deliver_answer
 
-    deliver_answer(maintain(request), stream=sys.stdout, as_json=request.json)
+    answer = maintain(
+        root=request.root,
+        retention_hours=request.retention_hours,
+        log_retention_days=request.log_retention_days,
+        abandoned_hours=request.abandoned_hours,
+    )
+    deliver_answer(answer, stream=sys.stdout, as_json=request.json)
 
 
-def migrate_command(request: MigrateRequest = MigrateRequest()) -> None:
+def migrate_command(request: TableOptions = TableOptions()) -> None:
     """Bring the tables of a root that an older version wrote to the current form.
 
     Stop jobs and followers of the root first. A migration that was interrupted is resumed; until it is complete the older version

@@ -177,7 +177,7 @@ def chromium() -> Iterator[Any]:
 def recorded_root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tables of the recorded cluster, snapshots ``before`` (with its keys) and ``after``: to read; who writes takes a copy."""
     from jobs import key_slots
-    from slotscope.requests.key_slots import Request
+    from jobs.key_slots import Request
     from slotscope.runtime.settings import read_settings
 
     recorded = DATA / "valkey-9.1"
@@ -241,7 +241,7 @@ def told_root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 def replayed_root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tables of a recorded failover, replayed from its capture alone: to read."""
     from jobs import history as history_job
-    from slotscope.requests.history import Request
+    from jobs.history import Request
 
     capture = DATA / "bus-redis-7.0" / "bus.pcap.gz"
 

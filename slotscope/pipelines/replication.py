@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial as bind
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pyspark import StorageLevel
 from pyspark.sql import SparkSession
@@ -24,9 +24,6 @@ from slotscope.sources.bus.files import CaptureFile, find_captures, survey
 from slotscope.sources.resp import replication_task as task
 from slotscope.transforms.history_frames import of_kind, unpacked
 
-if TYPE_CHECKING:
-    from slotscope.requests.replication_replay import Request
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -44,14 +41,14 @@ class Inputs(NamedTuple):
     backlog_bytes: dict[str, int]
 
 
-def check_request(request: Request) -> Inputs:
-    """Find what *request* names; raises InputError and DecodeError for what cannot work, before Spark starts."""
-    if not request.pcap:
+def find_inputs(pcap: Sequence[str], backlog_size: Sequence[str] = (), snapshot: str | None = None) -> Inputs:
+    """Find the captures *pcap*; raises InputError and DecodeError for what cannot work, before Spark starts."""
+    if not pcap:
         raise InputError("nothing to read: name captures with --pcap")
-    if request.snapshot == "":
+    if snapshot == "":
         raise InputError("the snapshot needs a name")
-    sizes = read_sizes(request.backlog_size)
-    return Inputs(tuple(survey(find_captures(request.pcap))), sizes)
+    sizes = read_sizes(backlog_size)
+    return Inputs(tuple(survey(find_captures(pcap))), sizes)
 
 
 def read_sizes(words: Sequence[str]) -> dict[str, int]:
@@ -68,15 +65,23 @@ def read_sizes(words: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def replay_replication(spark: SparkSession, request: Request, inputs: Inputs) -> Outcome:
-    """Replay *inputs* into the tables of the request's snapshot; raises DecodeError for bad input in strict mode."""
+def replay_replication(
+    spark: SparkSession,
+    inputs: Inputs,
+    *,
+    root: str,
+    snapshot: str | None = None,
+    cluster: str | None = None,
+    permissive: bool = False,
+) -> Outcome:
+    """Replay *inputs* into the tables of *snapshot*; raises DecodeError for bad input in strict mode."""
     sizes = {file.path: file.size for file in inputs.captures}
-    with running(request.root, task.JOB, request.snapshot, cluster=request.cluster, inputs=sizes) as run:
-        return _replay(spark, request, inputs, run)
+    with running(root, task.JOB, snapshot, cluster=cluster, inputs=sizes) as run:
+        return _replay(spark, inputs, run, permissive=permissive)
 
 
-def _replay(spark: SparkSession, request: Request, inputs: Inputs, run: Run) -> Outcome:
-    options = task.ReplicationOptions(inputs.captures, inputs.backlog_bytes, request.permissive)
+def _replay(spark: SparkSession, inputs: Inputs, run: Run, *, permissive: bool) -> Outcome:
+    options = task.ReplicationOptions(inputs.captures, inputs.backlog_bytes, permissive)
     rows = spark.range(0, 1, 1, 1).mapInArrow(bind(task.replication_task, options=options), spark_schema(task.REPLAYED))
     read = rows.persist(StorageLevel.MEMORY_AND_DISK)
     with progress("replaying"):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial as bind
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
@@ -33,9 +34,6 @@ from slotscope.sources.sentinel.evidence import SentinelFiles
 from slotscope.sources.server_logs import find_logs, whole_ids, zone_of
 from slotscope.transforms.history_frames import of_kind, unpacked
 
-if TYPE_CHECKING:
-    from slotscope.requests.sentinel_replay import Request
-
 DOWN_AFTER_MS_MAX = 86_400_000
 QUORUM_MAX = 1_000
 PROFILE = "sentinel"
@@ -59,27 +57,34 @@ class Outcome:
     snapshot: str = ""
 
 
-def read_options(request: Request) -> task.SentinelOptions:
+def read_options(
+    *,
+    pcap: Sequence[str] = (),
+    log: Sequence[str] = (),
+    polls: Sequence[str] = (),
+    log_zone: str = "UTC",
+    log_node: Sequence[str] = (),
+    down_after_ms: int | None = None,
+    quorum: int | None = None,
+    permissive: bool = False,
+) -> task.SentinelOptions:
     """Find the files and check the numbers; raises InputError and DecodeError for what cannot work."""
-    captures, logs, polls = request.pcap, request.log, request.polls
-    if not (captures or logs or polls):
+    if not (pcap or log or polls):
         raise InputError("nothing to read: name captures with --pcap, logs with --log, or polls with --polls")
-    if request.snapshot == "":
-        raise InputError("the snapshot needs a name")
-    if request.down_after_ms is not None and not 1 <= request.down_after_ms <= DOWN_AFTER_MS_MAX:
-        raise InputError(f"--down-after-ms is {request.down_after_ms}; it must be from 1 to {DOWN_AFTER_MS_MAX}")
-    if request.quorum is not None and not 1 <= request.quorum <= QUORUM_MAX:
-        raise InputError(f"--quorum is {request.quorum}; it must be from 1 to {QUORUM_MAX}")
-    zone_of(request.log_zone)
+    if down_after_ms is not None and not 1 <= down_after_ms <= DOWN_AFTER_MS_MAX:
+        raise InputError(f"--down-after-ms is {down_after_ms}; it must be from 1 to {DOWN_AFTER_MS_MAX}")
+    if quorum is not None and not 1 <= quorum <= QUORUM_MAX:
+        raise InputError(f"--quorum is {quorum}; it must be from 1 to {QUORUM_MAX}")
+    zone_of(log_zone)
     files = SentinelFiles(
-        tuple(survey(find_captures(captures))) if captures else (),
-        tuple(file.path for file in find_logs(logs, request.log_node)) if logs or request.log_node else (),
+        tuple(survey(find_captures(pcap))) if pcap else (),
+        tuple(file.path for file in find_logs(log, log_node)) if log or log_node else (),
         tuple(file.path for file in expand(list(polls), POLLS)) if polls else (),
-        request.log_zone,
+        log_zone,
     )
     told = (*files.logs, *files.polls, *(file.path for file in files.captures))
-    files = replace(files, log_node=whole_ids(request.log_node, told))
-    return task.SentinelOptions(files, request.down_after_ms, request.quorum, request.permissive)
+    files = replace(files, log_node=whole_ids(log_node, told))
+    return task.SentinelOptions(files, down_after_ms, quorum, permissive)
 
 
 def replay_sentinels(

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from cluster_core.incidents.past_views import find_observer, view_at
 from cluster_core.instants import write_instant
-from cluster_core.sim.experiment.runs import Grid, Trial, TrialError, layout_of, settings_for
+from cluster_core.sim.experiment.runs import Grid, TrialError, layout_of, settings_for
 from cluster_core.sim.layouts import Place, names_of
 from cluster_core.sim.recording import recorded_places
-from slotscope.pipelines.bus.past_views import instant_ns, views_at
-from slotscope.requests.nodes import EVERYBODY
+from slotscope.pipelines.bus.past_views import EVERYBODY, instant_ns, views_at
 from slotscope.runtime.errors import InputError
-
-if TYPE_CHECKING:
-    from slotscope.requests.simulate import Request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,36 +22,6 @@ class Start:
     at: str | None = None
     observer: str = EVERYBODY
     zones: Sequence[str] = ()
-
-
-def start_of(request: Request) -> Start | None:
-    """The recorded cluster that *request* names, None for clusters by layout; raises InputError for options that do not go together."""
-    single = (request.profile, request.node_timeout_ms, request.validity_factor, request.migration_barrier)
-    if request.from_snapshot is not None:
-        if max(map(len, single)) > 1:
-            raise InputError(
-                "a recorded cluster is simulated with one profile, node timeout, validity factor and barrier"
-            )
-        return Start(snapshot=request.from_snapshot, at=request.at, observer=request.observer, zones=request.zone)
-    if request.at is not None or request.zone or request.observer != EVERYBODY:
-        raise InputError("--at, --observer and --zone belong to --from-snapshot")
-    return None
-
-
-def grid_of(request: Request) -> Grid:
-    """Every combination of the options with several values."""
-    trial = Trial(
-        profile=request.profile[0],
-        node_timeout_ms=request.node_timeout_ms[0],
-        validity_factor=request.validity_factor[0],
-        migration_barrier=request.migration_barrier[0],
-        clients=request.clients,
-        limit_s=request.limit_s,
-    )
-    return Grid(
-        trial, request.seeds, request.first_seed, request.profile, request.node_timeout_ms, request.shards, request.replicas,
-        request.zones, request.validity_factor, request.migration_barrier, request.fault, request.hit, request.delay_ms,
-    )  # fmt: skip
 
 
 def check_hits(grid: Grid, places: Sequence[Place]) -> None:

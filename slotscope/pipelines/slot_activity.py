@@ -69,7 +69,7 @@ class Activity:
 
 
 def read_activity(
-    spark: SparkSession, units: Sequence[ActivityUnit], options: ActivityOptions, *, how: str, smoothing: float
+    spark: SparkSession, units: Sequence[ActivityUnit], options: ActivityOptions, *, how: str
 ) -> Activity:
     """Return what *units* say of every slot; raises DecodeError for bad input in strict mode, InputError for too few polls."""
     task = bind(read_samples, units=list(units), options=options)
@@ -83,9 +83,7 @@ def read_activity(
         windows = sorted(row[0] for row in starts)
         if len(windows) >= EDGES_KEPT_BELOW:
             windows = windows[1:-1]
-        combining = bind(
-            combine_samples, how=how, smoothing=smoothing, ops_windows=windows, window_s=options.window_ns / 1e9
-        )
+        combining = bind(combine_samples, how=how, ops_windows=windows, window_s=options.window_ns / 1e9)
         rows = (
             samples.where((F.col("kind") == SAMPLE) & (F.col("slot") >= 0))
             .select("metric", "slot", "ts_ns", "node", "value")

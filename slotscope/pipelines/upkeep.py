@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from schemas.catalogue import TABLES
 from schemas.runs import RUNS
 from slotscope.pipelines.stored_snapshots import list_snapshots, stored_runs
-from slotscope.requests.upkeep import ForgetRequest, MaintainRequest
 from slotscope.runtime.answer import Answer
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
@@ -41,35 +40,43 @@ def age_of(words: str) -> timedelta:
     return int(match[1]) * _UNITS[match[2]]
 
 
-def forget(request: ForgetRequest, *, now: datetime | None = None) -> Answer:
-    """Remove the snapshots that *request* names; each with the rows that its tables held, and why.
+def forget(
+    *,
+    root: str,
+    snapshot: Sequence[str] = (),
+    older_than: str | None = None,
+    apply: bool = False,
+    now: datetime | None = None,
+) -> Answer:
+    """Remove the snapshots with the names *snapshot* and those with data *older_than* an age such as ``90d``.
 
-    Raises InputError where none is named, or one is not there.
+    The answer has a row a snapshot: the reason and the rows that its tables held; without *apply* nothing is removed.  Raises InputError
+    where none is named, or one does not exist.
     """
-    if not request.snapshot and request.older_than is None:
+    if not snapshot and older_than is None:
         raise InputError("say which snapshots: --snapshot NAME, or --older-than 90d; slotscope snapshots lists them")
     times: dict[str, datetime | None] = {}
     held: dict[str, int] = {}
-    for run in stored_runs(request.root):
+    for run in stored_runs(root):
         name, at = run["snapshot_id"], run["data_at"] or (run["ended_at"] if run["state"] == State.COMPLETE else None)
         known = times.get(name)
         times[name] = max(at, known) if at is not None and known is not None else at or known
         held[name] = held.get(name, 0) + sum((run["rows"] or {}).values())
     if not times:
-        list_snapshots(request.root)
-    for name in request.snapshot:
+        list_snapshots(root)
+    for name in snapshot:
         if name not in times:
-            raise InputError(f"{request.root}: no snapshot {name!r}; slotscope snapshots lists them")
-    chosen = dict.fromkeys(request.snapshot, "named")
-    if request.older_than is not None:
-        before = (now or datetime.now(UTC)) - age_of(request.older_than)
+            raise InputError(f"{root}: no snapshot {name!r}; slotscope snapshots lists them")
+    chosen = dict.fromkeys(snapshot, "named")
+    if older_than is not None:
+        before = (now or datetime.now(UTC)) - age_of(older_than)
         for name, at in times.items():
             if at is not None and at < before:
-                chosen.setdefault(name, f"older than {request.older_than}")
-    if request.apply and chosen:
+                chosen.setdefault(name, f"older than {older_than}")
+    if apply and chosen:
         with progress(f"removing {plural(len(chosen), 'snapshot')}"):
-            _remove(request.root, chosen)
-    what = "removed" if request.apply else "would be removed; --apply does it"
+            _remove(root, chosen)
+    what = "removed" if apply else "would be removed; --apply does it"
     rows = [(name, why, held[name], what) for name, why in chosen.items()]
     return Answer(("snapshot", "because", "rows", "what"), rows)
 
@@ -82,29 +89,36 @@ def _remove(root: str, names: Iterable[str]) -> None:
             delete_rows(root, table, where)
 
 
-def maintain(request: MaintainRequest, *, now: datetime | None = None) -> Answer:
+def maintain(
+    *,
+    root: str,
+    retention_hours: int,
+    log_retention_days: int | None = None,
+    abandoned_hours: int,
+    now: datetime | None = None,
+) -> Answer:
     """Join small files and remove old ones, table by table; then name the snapshots that no run has finished."""
-    if request.retention_hours < 1 or request.abandoned_hours < 1:
+    if retention_hours < 1 or abandoned_hours < 1:
         raise InputError(
             "--retention-hours and --abandoned-hours must be at least 1: readers and writers at work need them"
         )
-    if request.log_retention_days is not None and request.log_retention_days < 1:
+    if log_retention_days is not None and log_retention_days < 1:
         raise InputError("--log-retention-days must be at least 1")
-    if exists(request.root, RUNS):
-        _mark_killed(request.root, (now or datetime.now(UTC)) - timedelta(hours=request.abandoned_hours))
+    if exists(root, RUNS):
+        _mark_killed(root, (now or datetime.now(UTC)) - timedelta(hours=abandoned_hours))
     rows: list[tuple[str, int | None, int | None, str]] = []
     for table in TABLES:
-        if exists(request.root, table):
+        if exists(root, table):
             with progress(f"tidying {table.name}"):
-                if request.log_retention_days is not None:
-                    _keep_log(location(request.root, table), request.log_retention_days)
-                joined = compact(request.root, table)
-                gone, waiting = _vacuum(location(request.root, table), request.retention_hours)
-            note = f"{plural(waiting, 'file')} younger than {request.retention_hours} h kept" if waiting else ""
+                if log_retention_days is not None:
+                    _keep_log(location(root, table), log_retention_days)
+                joined = compact(root, table)
+                gone, waiting = _vacuum(location(root, table), retention_hours)
+            note = f"{plural(waiting, 'file')} younger than {retention_hours} h kept" if waiting else ""
             rows.append((table.name, joined, gone, note))
     if not rows:
-        raise InputError(f"{request.root}: no tables; is --root right, and did a job write there?")
-    listed = list_snapshots(request.root).rows if stored_runs(request.root) else []
+        raise InputError(f"{root}: no tables; is --root right, and did a job write there?")
+    listed = list_snapshots(root).rows if stored_runs(root) else []
     rows += [
         (f"snapshot {row[0]}", None, None, f"{row[-1]}: run {row[2]} again, or {FORGET} {row[0]} --apply")
         for row in listed

@@ -11,8 +11,8 @@ A module ``jobs/<command>.py`` is what spark-submit runs::
     if __name__ == "__main__":
         cli.main(command)
 
-``jobs/main.py`` names ``command`` as a subcommand of ``slotscope``; both ways take the same options: those of the dataclass ``Request``
-in ``slotscope/requests/<command>.py``.  The docstring of ``command`` is its help.
+``jobs/main.py`` names ``command`` as a subcommand of ``slotscope``; both ways take the same options: those of the dataclass ``Request`` of
+the module.  The docstring of ``command`` is its help.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, redirect_stdout
+from contextvars import ContextVar
 from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast, get_type_hints
@@ -48,7 +49,7 @@ from slotscope.runtime.program import FORMER_ROOT, ROOT, ROOT_VARIABLE, default_
 from slotscope.runtime.storage import stores
 
 if TYPE_CHECKING:
-    from cyclopts.help import DefaultFormatter, HelpPanel
+    from cyclopts.help import DefaultFormatter, HelpEntry, HelpPanel
     from rich.console import Console, ConsoleOptions
 
 __all__ = [
@@ -72,17 +73,44 @@ FORMER_NAMES = frozenset({"--captures", "--logs", "--nodes"})
 """Names that options had once: they are still taken, and no help shows them."""
 
 
+MORE = "More"
+"""Heading of the commands that the list of commands only names."""
+COMMON = "Common options"
+HELP_ALL = "--help-all"
+_SHOWS_ALL: ContextVar[bool] = ContextVar("_SHOWS_ALL", default=False)
+"""Whether help shows every option, or every command."""
+
+
+FORMER_OPTIONS = {
+    "key-slots": {"--no-split": 0},
+    "advise": {"--no-split": 0},
+    "rebalance-plan": {"--data-budget": 1, "--seed": 1, "--smoothing": 1, "--zone-jobs": 1},
+    "rebalance": {"--data-budget": 1, "--seed": 1, "--zone-jobs": 1},
+}
+"""Options that a command had in the last release, and how many values each took: they are ignored with a note."""
+
+
 class Command(NamedTuple):
-    """A subcommand: the heading of help it stands under, ``"module:function"``, one line of help, and its former names."""
+    """A subcommand: its heading in help, ``"module:function"``, an imperative phrase, an example, the options that help shows, former names."""
 
     group: str
     target: str
     line: str
+    example: str = ""
+    options: tuple[str, ...] = ()
     former: tuple[str, ...] = ()
 
 
 class HelpFormatter:
-    """Draws help without the former names of options; what draws is imported when somebody asks for help."""
+    """Draws help without the former names of options; the drawing library is imported when somebody asks for help.
+
+    *shown* are the options that ``--help`` describes, by name without dashes; required ones and arguments are always described.  The
+    others are only named, as are the commands under `MORE`, unless ``--help-all`` is given.
+    """
+
+    def __init__(self, shown: Sequence[str] = ()) -> None:
+        """Describe the options *shown*, or all of them where it is empty."""
+        self._shown = {f"--{name}": place for place, name in enumerate(shown)}
 
     def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
         """Draw *panel*."""
@@ -90,7 +118,28 @@ class HelpFormatter:
             entry.copy(positive_names=tuple(name for name in entry.positive_names if name not in FORMER_NAMES))
             for entry in panel.entries
         ]
+        named: list[HelpEntry] = []
+        title = str(panel.title)
+        if not _SHOWS_ALL.get():
+            if title == MORE:
+                entries, named = [], entries
+            elif self._shown and panel.format == "parameter":
+                named = [entry for entry in entries if not self._is_shown(entry)]
+                entries = sorted(filter(self._is_shown, entries), key=self._place)
         self._drawing(console, options, panel.copy(entries=entries))
+        if named:
+            names = ", ".join(next(iter(entry.positive_names), "") for entry in named)
+            heading = {MORE: "More commands", COMMON: COMMON}.get(title, "More options")
+            console.print(f"{heading} ({HELP_ALL}): {names}", highlight=False)
+
+    def _is_shown(self, entry: HelpEntry) -> bool:
+        return entry.required or entry.positional_label is not None or self._place(entry) < len(self._shown)
+
+    def _place(self, entry: HelpEntry) -> int:
+        """Return the place of an option among those shown; arguments come first."""
+        if entry.positional_label is not None:
+            return -1
+        return min((self._shown.get(name, len(self._shown)) for name in entry.positive_names), default=len(self._shown))
 
     def __getattr__(self, name: str) -> Any:
         """Everything else as `DefaultFormatter` has it."""
@@ -105,6 +154,7 @@ class HelpFormatter:
 
 HOUSE_STYLE: dict[str, Any] = {
     "help_formatter": HelpFormatter(),
+    "help_flags": ("--help", "-h", HELP_ALL),
     "default_parameter": Parameter(negative_iterable=(), negative_none=()),
     "suppress_keyboard_interrupt": False,
 }
@@ -117,9 +167,10 @@ def application(about: str, commands: Mapping[str, Command]) -> App:
     rest = Group("Help", sort_key=len(groups))
     app = App(name=NAME, help=about, version=_version, group_commands=rest, **HOUSE_STYLE)
     for at, (name, command) in enumerate(commands.items()):
-        app.command(command.target, name=name, help=command.line, group=groups[command.group], sort_key=at)
+        style = {"help": _help(command), "help_formatter": HelpFormatter(command.options)}
+        app.command(command.target, name=name, group=groups[command.group], sort_key=at, **style)
         for former in command.former:
-            app.command(command.target, name=former, help=command.line, show=False)
+            app.command(command.target, name=former, show=False, **style)
     former_names = {former for command in commands.values() for former in command.former}
 
     def print_help(*command: str) -> None:
@@ -136,22 +187,29 @@ def application(about: str, commands: Mapping[str, Command]) -> App:
         print_help,
         name="help",
         usage="",
-        help="Show what a command takes: slotscope help COMMAND.",
+        help="Show the options of a command: slotscope help COMMAND",
     )
     app.command(
         print_completion,
         name="--completion",
         usage="",
-        help="Print what completes commands and options in bash, zsh or fish. Default: the shell that asks.",
+        help="Print the completion script for bash, zsh or fish",
     )
     return app
+
+
+def _help(command: Command) -> str:
+    return f"{command.line}\n\nExample: `{command.example}`" if command.example else command.line
 
 
 def run(program: App | Callable[..., int | None], argv: Sequence[str] | None = None) -> int:
     """Run *program* (an `application`, or the ``command`` of one job) and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    flags = {word for word in takewhile(lambda word: word != "--", arguments) if word in ("--debug", "--quiet")}
+    flags = {
+        word for word in takewhile(lambda word: word != "--", arguments) if word in ("--debug", "--quiet", HELP_ALL)
+    }
     debug = "--debug" in flags
+    _SHOWS_ALL.set(HELP_ALL in flags)
     take_packed()
     progress.explain(compiled_since)
     try:
@@ -159,7 +217,7 @@ def run(program: App | Callable[..., int | None], argv: Sequence[str] | None = N
             if "--quiet" in flags:
                 muted.enter_context(redirect_stdout(muted.enter_context(open(os.devnull, "w", encoding="utf-8"))))
                 muted.enter_context(progress.silence())
-            app, words = _app(program), arguments
+            app, words = _app(program), _without_former(arguments)
             _name_former_root(app, words)
             outcome = app(words, exit_on_error=False, print_error=False, result_action="return_value")
             sys.stdout.flush()
@@ -207,6 +265,20 @@ def main(program: App | Callable[..., int | None], argv: Sequence[str] | None = 
     if not any(name in sys.modules for name in _LEAKS_COUNTED):
         gc.freeze()
     sys.exit(code)
+
+
+def _without_former(words: Sequence[str]) -> list[str]:
+    """Return *words* without `FORMER_OPTIONS` of their command, after a note for each."""
+    former = FORMER_OPTIONS.get(words[0], {}) if words else {}
+    kept, rest = [], list(words)
+    while rest:
+        name, has_value, _ = rest[0].partition("=")
+        if name not in former:
+            kept.append(rest.pop(0))
+            continue
+        sys.stderr.write(complaint(f"{name} was removed and is ignored") + "\n")
+        del rest[: 1 if has_value else 1 + former[name]]
+    return kept
 
 
 def _name_former_root(app: App, words: Sequence[str]) -> None:

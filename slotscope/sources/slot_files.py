@@ -239,7 +239,7 @@ def _slot_of(key: bytes) -> int:
 
 
 def combine_samples(
-    batches: Iterator[pa.RecordBatch], *, how: str, smoothing: float, ops_windows: Sequence[int], window_s: float
+    batches: Iterator[pa.RecordBatch], *, how: str, ops_windows: Sequence[int], window_s: float
 ) -> Iterator[pa.RecordBatch]:
     """Return one row a metric and slot (`COMBINED_FIELDS`) from samples ordered by metric, slot and time.
 
@@ -253,11 +253,11 @@ def combine_samples(
         for metric, slot, ts_ns, node, value in zip(*columns, strict=True):
             if (metric, slot) != key:
                 if key is not None:
-                    rows.append(_combined(key, held, how, smoothing, ops_windows, window_s))
+                    rows.append(_combined(key, held, how, ops_windows, window_s))
                 key, held = (metric, slot), []
             held.append(Reading(ts_ns, node, value))
     if key is not None:
-        rows.append(_combined(key, held, how, smoothing, ops_windows, window_s))
+        rows.append(_combined(key, held, how, ops_windows, window_s))
     made = [row for row in rows if row[3]]
     names = ("metric", "slot", "value", "windows", "restarted")
     kinds = (pa.string(), pa.int32(), pa.float64(), pa.int32(), pa.int32())
@@ -266,7 +266,7 @@ def combine_samples(
 
 
 def _combined(
-    key: tuple[str, int], held: list[Reading], how: str, smoothing: float, ops_windows: Sequence[int], window_s: float
+    key: tuple[str, int], held: list[Reading], how: str, ops_windows: Sequence[int], window_s: float
 ) -> tuple[str, int, float, int, int]:
     metric, slot = key
     restarted = 0
@@ -281,4 +281,4 @@ def _combined(
         values = rates(grown)
     else:
         values = [float(reading.value) for reading in held]
-    return metric, slot, combine(values, how, smoothing=smoothing) if values else 0.0, len(values), restarted
+    return metric, slot, combine(values, how) if values else 0.0, len(values), restarted

@@ -40,14 +40,14 @@ class Weights:
     taken_at: datetime | None = None
 
 
-def read_weights(root: str, snapshots: Sequence[str], *, how: str, smoothing: float) -> Weights:
+def read_weights(root: str, snapshots: Sequence[str], *, how: str) -> Weights:
     """Return the weights that *snapshots*, oldest first, have together; InputError for one that is not there or not complete."""
     if not snapshots:
         return Weights({}, None, Unread(), 0)
     heads = [_head(root, name) for name in snapshots]
     windows = [read_loads(root, name) for name in snapshots]
     loads = {
-        resource: combine_windows([window[resource] for window in windows], how, smoothing=smoothing)
+        resource: combine_windows([window[resource] for window in windows], how)
         for resource in RESOURCES
         if all(resource in window for window in windows)
     }

@@ -108,15 +108,13 @@ def are_few(inputs: Inputs, options: TallyOptions, units: int) -> bool:
     return min(bounds, default=ROWS_HERE_MAX + 1) <= ROWS_HERE_MAX
 
 
-def read_units(
-    spark: SparkSession, inputs: Inputs, options: TallyOptions, *, split: bool
-) -> tuple[PartialSums, list[UnitFacts]]:
+def read_units(spark: SparkSession, inputs: Inputs, options: TallyOptions) -> tuple[PartialSums, list[UnitFacts]]:
     """Tally *inputs* and keep the result; the second value is what each unit says of itself.
 
-    With *split* large files are read in ranges; those that cannot be, and only those, are read once more, whole.
+    Large files are read in ranges; those that cannot be, and only those, are read once more, whole.
     """
     parallelism = spark.sparkContext.defaultParallelism
-    planned = inputs.units(parallelism, split=split)
+    planned = inputs.units(parallelism, split=True)
     few, pieces = are_few(inputs, options, len(planned)), max(len(planned), parallelism)
     sums = _read(_tally(spark, inputs, options, planned), few, pieces)
     units = facts_of(sums.told)

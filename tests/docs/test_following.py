@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from slotscope.requests.follow import Request
+from jobs.follow import Request
 from slotscope.sources.bus.point_series import CLOCK, GONE, LATE
 
 ROOT = Path(__file__).parents[2]

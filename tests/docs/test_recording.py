@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from cluster_core.formats.landing import Reason
-from slotscope.requests.options import AccessOptions
-from slotscope.requests.record import Request
+from jobs.record import Request
+from slotscope.options import AccessOptions
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"

@@ -109,7 +109,7 @@ def test_the_options_of_the_script_exist() -> None:
 
 
 def options_of(job: str) -> set[str]:
-    request = import_module(f"slotscope.requests.{job.replace('-', '_')}").Request
+    request = import_module(f"jobs.{job.replace('-', '_')}").Request
     return {field.name.replace("_", "-") for field in fields(request)}
 
 

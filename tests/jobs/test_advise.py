@@ -12,11 +12,11 @@ from rich.console import Console
 from cluster_core.memory.model import MemorySettings
 from cluster_core.rdb.measure import STORED_BYTES
 from jobs import advise
+from jobs.key_slots import Request
 from schemas.advice import MEMORY_CONDITIONS, SAVING_CURVES, SAVINGS
 from schemas.silver import SLOT_LOAD
 from slotscope.reports.keyspace.savings import Saving, savings_document
 from slotscope.reports.terminal import print_document
-from slotscope.requests.key_slots import Request
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.settings import read_settings
 from slotscope.runtime.storage.delta_files import read_rows

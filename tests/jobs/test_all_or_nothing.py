@@ -14,15 +14,15 @@ import pytest
 from pyspark.sql import functions as F
 
 import slotscope
+from jobs.history import Request as ReplayRequest
 from jobs.history import run as replay
+from jobs.key_slots import Request
 from schemas.catalogue import WRITTEN_BY
 from schemas.history import BUS_MESSAGES, REPLAY_STATE
 from schemas.runs import RUNS
 from slotscope.pipelines.keys.snapshot import KeySnapshot
 from slotscope.reports.history.tables import load_history
 from slotscope.reports.keyspace.tables import load_report
-from slotscope.requests.history import Request as ReplayRequest
-from slotscope.requests.key_slots import Request
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.settings import read_settings
 from slotscope.runtime.storage import delta_files, tables

@@ -14,13 +14,13 @@ from cluster_core.rebalance.goal.problem import Master, Problem
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
 from cluster_core.slots.key_slot import key_slot
 from cluster_core.slots.slot_set import SlotSet
+from jobs.audit_plan import Request
 from jobs.main import main
 from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS
 from slotscope.pipelines.rebalance.audit import audit_plan
 from slotscope.pipelines.rebalance.plan import MadePlan, Schedule, make_plan
 from slotscope.pipelines.rebalance.rows import write_plan
-from slotscope.requests.audit_plan import Request
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import PROMISE_BROKEN
 from slotscope.runtime.storage.delta_files import append_rows, read_rows

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from cluster_core.errors import DecodeError
 from cluster_core.wire.bus import encode_message
 from jobs import history as history_job
+from jobs.history import Request
 from schemas import history
 from schemas.bronze import BAD_RECORDS
 from schemas.history import BUS_MESSAGES
@@ -24,7 +25,6 @@ from slotscope.pipelines.bus import derived
 from slotscope.pipelines.bus import history as history_pipeline
 from slotscope.pipelines.bus.findings import Gold, check_figures
 from slotscope.pipelines.bus.inputs import check_request
-from slotscope.requests.history import Request
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage.delta_files import exists, read_rows

@@ -7,9 +7,8 @@ from glob import glob
 
 import pytest
 
-from jobs.demo import RECORDINGS, command, lay_out, steps
+from jobs.demo import RECORDINGS, Request, command, lay_out, steps
 from jobs.main import ABOUT, COMMANDS
-from slotscope.requests.demo import Request
 from slotscope.runtime import cli
 from slotscope.runtime.failure import OK
 from slotscope.runtime.spark import code_zip

@@ -9,10 +9,10 @@ from shutil import copy
 
 import pytest
 
+from jobs.key_slots import Request
 from schemas.runs import RUNS
 from schemas.silver import SNAPSHOTS
 from slotscope.pipelines.keys.fleet_snapshots import Counted, exit_code, requests_of
-from slotscope.requests.key_slots import Request
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import BAD_INPUT, OK, PARTIAL, TRY_AGAIN, UNEXPECTED, Failure

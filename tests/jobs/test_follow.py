@@ -19,13 +19,13 @@ import pytest
 from deltalake import DeltaTable
 
 from jobs import history as history_job
+from jobs.follow import Request
+from jobs.history import Request as Replay
 from schemas import history, incidents
 from schemas.caveats import Caveat, Code
 from schemas.table import Table
 from slotscope.pipelines.bus.following import Followed, Follower
 from slotscope.pipelines.bus.outcome import Outcome
-from slotscope.requests.follow import Request
-from slotscope.requests.history import Request as Replay
 from slotscope.runtime.errors import InputError, TryAgainError
 from slotscope.runtime.storage.delta_files import exists, read_rows
 from tests.benches.program import slotscope

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from jobs import history as history_job
+from jobs.follow import Request
+from jobs.history import Request as Replay
 from slotscope.pipelines.bus.following import Followed, Follower
-from slotscope.requests.follow import Request
-from slotscope.requests.history import Request as Replay
 from slotscope.runtime.errors import TryAgainError
 from slotscope.runtime.storage import delta_files
 from tests.benches.object_store import object_store

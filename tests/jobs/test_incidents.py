@@ -20,7 +20,6 @@ from slotscope.pipelines.bus.notes import collect_notes, history_of
 from slotscope.pipelines.bus.past_views import past_views
 from slotscope.reports.history.html import render_history
 from slotscope.reports.history.tables import load_history, load_incidents
-from slotscope.requests.nodes import Request
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.runs import Run
@@ -91,8 +90,8 @@ def test_offsets_that_no_header_shows_are_read_with_the_ids_of_their_addresses(s
 
 
 def nodes(root: str, **options: str) -> list[str]:
-    request = Request(root=root, snapshot="one", **options)
-    return [line for view in past_views(request) for line in view.lines(headed=request.is_headed)]
+    headed = options.get("observer", "all") == "all" or "diff" in options or "versus" in options
+    return [line for view in past_views(root=root, snapshot="one", **options) for line in view.lines(headed=headed)]
 
 
 def test_the_report_has_the_numbers_of_the_tables(spark: SparkSession, root: str) -> None:

@@ -17,13 +17,13 @@ from pyspark.sql import functions as F
 
 from cluster_core.errors import DecodeError
 from jobs import compare, key_slots
+from jobs.key_slots import Request
 from schemas.bronze import BAD_RECORDS, KEYS, VALUE_FLAWS
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, KEY_TYPES, NODE_LOAD, TTL_BUCKETS
 from schemas.interim import SLOT
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from slotscope.pipelines.keys.snapshot import KeySnapshot
 from slotscope.reports.keyspace.tables import load_report
-from slotscope.requests.key_slots import Request
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import BAD_INPUT, PARTIAL
 from slotscope.runtime.settings import read_settings
@@ -499,7 +499,7 @@ def test_only_the_dump_that_was_cut_at_the_wrong_place_is_read_again(spark, tmp_
     node = str(VALKEY / BEFORE[0])
     inputs = find_inputs([str(plain), node], [], None)
 
-    partial, units = read_units(spark, inputs, TallyOptions(details=False), split=True)
+    partial, units = read_units(spark, inputs, TallyOptions(details=False))
     slots = keys_by_slot(partial.rows)
 
     assert Counter(unit.source for unit in units) == {str(plain): 1, node: 2}

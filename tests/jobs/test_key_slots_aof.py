@@ -11,13 +11,12 @@ import pytest
 
 from cluster_core.errors import DecodeError
 from cluster_core.slots.key_slot import key_slot
-from jobs.key_slots import run
+from jobs.key_slots import Request, run
 from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, UNCERTAIN_KEYS, WRITE_KEYS, WRITE_LOAD
 from schemas.bronze import BAD_RECORDS
 from schemas.gold import BIG_KEYS
 from schemas.silver import SLOT_LOAD, SOURCES
 from slotscope.pipelines.keys.inputs import check_request
-from slotscope.requests.key_slots import Request
 from slotscope.runtime.settings import read_settings
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import read_rows
@@ -259,7 +258,7 @@ def test_writes_are_weights_for_the_planner(snapshot):
     (home,) = [source.path for source in report.sources]
     root = Path(home).parent / "root"
 
-    weights = read_weights(str(root), [report.snapshot_id], how="last", smoothing=0.5)
+    weights = read_weights(str(root), [report.snapshot_id], how="last")
 
     assert sum(weights.loads["ops"]) == sum(len(command.keys) for command in written())
     assert sum(weights.loads["keys"]) == report.keys

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from jobs import key_slots
+from jobs.key_slots import Request
 from schemas.gold import KEY_USE
 from slotscope.reports.keyspace.comparison import compare_reports
 from slotscope.reports.keyspace.key_use import NOT_RECORDED
 from slotscope.reports.keyspace.tables import load_report
-from slotscope.requests.key_slots import Request
 from slotscope.runtime.settings import read_settings
 from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.sources.slot_weights import read_weights
@@ -103,7 +103,7 @@ def test_a_comparison_says_which_prefixes_heat_up(use_root):
 
 
 def test_counters_give_operations_by_slot_that_are_called_estimated(use_root):
-    loads = read_weights(use_root, ["new"], how="last", smoothing=0.5).loads
+    loads = read_weights(use_root, ["new"], how="last").loads
 
     assert "ops" not in loads
     assert sum(loads["ops_estimated"]) == pytest.approx((50 * 946 + 5 * 446) / 60 * 1000, rel=0.01)

@@ -8,13 +8,13 @@ import pytest
 
 from cluster_core.wire.resp import read_info
 from jobs import advise
+from jobs.key_slots import Request
 from jobs.main import main
 from schemas.advice import MEMORY_CONDITIONS, SAVING_CURVES, SAVINGS
 from schemas.bronze import KEYS as BRONZE_KEYS
 from schemas.bronze import VALUE_FLAWS
 from schemas.gold import BIG_KEYS, KEY_PREFIXES
 from schemas.silver import SLOT_LOAD, SOURCES
-from slotscope.requests.key_slots import Request
 from slotscope.runtime.settings import read_settings
 from slotscope.runtime.storage.delta_files import read_rows
 from tests.benches.clusters import Cluster, running_cluster

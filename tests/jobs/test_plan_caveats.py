@@ -7,10 +7,9 @@ import json
 import pytest
 
 from cluster_core.load.unread import FileUnread
-from jobs.rebalance_plan import run
+from jobs.rebalance_plan import Request, run
 from schemas.rebalance import REBALANCE_LOAD, REBALANCE_MOVES, REBALANCE_PLANS, REBALANCE_SLOTS, REBALANCE_TOLERANCES
 from slotscope.plans.stored_plans import read_stored_plan
-from slotscope.requests.rebalance_plan import Request
 from slotscope.runtime.failure import BAD_INPUT, OK, PARTIAL
 from slotscope.runtime.storage.delta_files import read_rows
 from tests.benches.program import slotscope

@@ -11,7 +11,7 @@ import pytest
 from cluster_core.memory.model import Exactness, MemoryBasis
 from cluster_core.rebalance.check import check_plan
 from cluster_core.topology.replies import read_topology
-from jobs.rebalance_plan import run
+from jobs.rebalance_plan import Request, run
 from schemas.rebalance import (
     REBALANCE_HEAVY,
     REBALANCE_LOAD,
@@ -22,7 +22,6 @@ from schemas.rebalance import (
 )
 from slotscope.pipelines.rebalance.inputs import _memory_limits
 from slotscope.plans.stored_plans import read_stored_plan
-from slotscope.requests.rebalance_plan import Request
 from slotscope.runtime.failure import BAD_INPUT, IMPOSSIBLE, NEW_PLAN, OK, UNEXPECTED
 from slotscope.runtime.storage.delta_files import exists, read_rows
 from tests.benches.program import slotscope, without_progress

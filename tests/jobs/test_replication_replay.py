@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from schemas.bronze import BAD_RECORDS
 from schemas.replication import REPLICATION_LINKS, REPLICATION_OFFSETS, RESYNCS
-from slotscope.pipelines.replication import Outcome, check_request, read_sizes, replay_replication
+from slotscope.pipelines.replication import Outcome, find_inputs, read_sizes, replay_replication
 from slotscope.reports.replication.report import ReplicationReport, load_replication
-from slotscope.requests.replication_replay import Request
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage import tables
@@ -35,9 +35,17 @@ def root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     return folder
 
 
-def run(spark: SparkSession, **options: Any) -> Outcome:
-    request = Request(**options)
-    return replay_replication(spark, request, check_request(request))
+def run(
+    spark: SparkSession,
+    *,
+    root: str,
+    pcap: Sequence[str],
+    snapshot: str,
+    backlog_size: Sequence[str] = (),
+    **options: Any,
+) -> Outcome:
+    inputs = find_inputs(pcap, backlog_size, snapshot)
+    return replay_replication(spark, inputs, root=root, snapshot=snapshot, **options)
 
 
 def rows(spark: SparkSession, root: str, table, snapshot: str = "one") -> list[dict]:
@@ -90,7 +98,7 @@ def test_a_file_that_is_cut_short_stops_the_job_or_is_noted(spark: SparkSession,
 
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(gzip.decompress(CAPTURE.read_bytes())[:60_000])
-    outcome = run(spark, root=str(tmp_path), pcap=(str(cut),), snapshot="cut", mode="permissive")
+    outcome = run(spark, root=str(tmp_path), pcap=(str(cut),), snapshot="cut", permissive=True)
 
     from jobs.replication_replay import command
 

@@ -11,7 +11,6 @@ from cluster_core.slots.key_slot import key_slot
 from jobs.main import main
 from slotscope.pipelines.bus.past_views import past_answer
 from slotscope.reports.history.tables import finished_replay
-from slotscope.requests.route import Request
 from slotscope.runtime.errors import InputError
 from tests.builders.history_builder import A, B, R, ns
 
@@ -30,7 +29,7 @@ def root(told_root: str) -> str:
 
 def answer(root: str, observer: str, at_s: float, *words: str, **options: Any) -> str:
     options = {"partial_coverage": True, **options}
-    return past_answer(words, Request(root=root, snapshot="one", observer=observer, at=str(ns(at_s)), **options)).text
+    return past_answer(words, root=root, snapshot="one", observer=observer, at=str(ns(at_s)), **options).text
 
 
 @pytest.mark.parametrize(
@@ -87,12 +86,12 @@ def test_a_question_that_makes_no_sense_is_refused(root, options, words):
     asked = {"root": root, "snapshot": "one", "observer": B, "at": str(ns(1)), **options}
 
     with pytest.raises((InputError, LookupError), match=words):
-        past_answer(("GET", "k"), Request(**asked))
+        past_answer(("GET", "k"), **asked)
 
 
 def test_without_a_time_the_last_evidence_counts(root):
     """As for `slotscope nodes`."""
-    found = past_answer(("GET", OF_A), Request(root=root, snapshot="one", observer=B, partial_coverage=True))
+    found = past_answer(("GET", OF_A), root=root, snapshot="one", observer=B, partial_coverage=True)
 
     assert found.at == write_instant(int(finished_replay(root, "one")["last_ns"]))
     assert not found.serves

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from jobs.sentinel_fidelity import command
-from slotscope.requests.sentinel_fidelity import Request
+from jobs.sentinel_fidelity import Request, command
 from slotscope.runtime.errors import InputError
 from tests.benches.sentinel_recordings import RECORDINGS
 

@@ -15,7 +15,6 @@ from slotscope.pipelines.sentinel_replay import read_options, replay_sentinels
 from slotscope.reports.history.html import render_history
 from slotscope.reports.history.tables import load_history, load_incidents
 from slotscope.reports.sentinel_text import load_sentinels, sentinel_lines
-from slotscope.requests.sentinel_replay import Request
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage import tables
@@ -41,9 +40,8 @@ def root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     return folder
 
 
-def run(spark: SparkSession, **options: Any) -> None:
-    request = Request(**options)
-    replay_sentinels(spark, read_options(request), root=request.root, snapshot=request.snapshot)
+def run(spark: SparkSession, *, root: str, snapshot: str, **options: Any) -> None:
+    replay_sentinels(spark, read_options(**options), root=root, snapshot=snapshot)
 
 
 def rows(spark: SparkSession, root: str, table) -> list[dict]:
@@ -129,4 +127,4 @@ def test_what_cannot_work_is_refused_before_spark_starts(given: dict) -> None:
     captures = [CAPTURE] if given else []
 
     with pytest.raises(InputError):
-        read_options(Request(root="unused", pcap=captures, **given))
+        read_options(pcap=captures, **given)

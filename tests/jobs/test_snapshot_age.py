@@ -9,11 +9,10 @@ import pytest
 
 from cluster_core.errors import DecodeError
 from cluster_core.load.persistence import Persistence
-from jobs.key_slots import run
+from jobs.key_slots import Request, run
 from schemas.bronze import BAD_RECORDS
 from schemas.interim import UnitFacts
 from slotscope.reports.keyspace.report import Source
-from slotscope.requests.key_slots import Request
 from slotscope.runtime.failure import BAD_INPUT
 from slotscope.runtime.settings import read_settings
 from slotscope.servers.cluster import Access, Address, NodePoll, Schedule

@@ -10,12 +10,12 @@ import pytest
 
 from cluster_core.errors import DecodeError
 from cluster_core.slots.key_slot import key_slot
+from jobs.rebalance_plan import Request as PlanRequest
 from jobs.rebalance_plan import run as make_plan
+from jobs.split_rdb import Request
 from schemas.bronze import BAD_RECORDS
 from schemas.rebalance import REBALANCE_SLOTS
 from slotscope.pipelines.keys.split import MANIFEST, split_dumps
-from slotscope.requests.rebalance_plan import Request as PlanRequest
-from slotscope.requests.split_rdb import Request
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import BAD_INPUT, OK, PARTIAL
 from slotscope.runtime.storage.delta_files import read_rows

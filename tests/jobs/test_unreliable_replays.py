@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from jobs import history as history_job
+from jobs.history import Request as Replay
 from schemas.history import NODE_VIEWS
 from schemas.runs import RUNS
-from slotscope.requests.history import Request as Replay
 from slotscope.runtime.storage import stores
 from slotscope.runtime.storage.delta_files import exists, read_rows
 from tests.benches.object_store import object_store

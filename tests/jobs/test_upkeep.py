@@ -10,13 +10,13 @@ import pytest
 from deltalake import DeltaTable
 
 from jobs.main import main
+from jobs.upkeep import ABANDONED_H, RETENTION_H
 from schemas.gold import NODE_LOAD
 from schemas.history import VOTES
 from schemas.runs import RUNS
 from schemas.silver import SLOT_LOAD, SOURCES
 from slotscope.pipelines import upkeep
 from slotscope.pipelines.upkeep import age_of, forget, maintain
-from slotscope.requests.upkeep import ForgetRequest, MaintainRequest
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.runtime.storage.runs import Run
@@ -46,7 +46,7 @@ def names_in(root, table):
 
 
 def test_a_dry_run_says_what_would_go_and_removes_nothing(root):
-    answer = forget(ForgetRequest(root=root, older_than="90d"), now=NOW)
+    answer = forget(root=root, older_than="90d", now=NOW)
 
     assert [row[:3] for row in answer.rows] == [("old", "older than 90d", 4)]
     assert names_in(root, SLOT_LOAD) == ["old", "renewed", "young"]
@@ -55,7 +55,7 @@ def test_a_dry_run_says_what_would_go_and_removes_nothing(root):
 @pytest.mark.long
 def test_what_is_older_goes_from_every_table_and_what_any_newer_job_wrote_to_stays(root):
     """A name that a replay used five days ago is not old, however old its dump is."""
-    answer = forget(ForgetRequest(root=root, older_than="90d", apply=True), now=NOW)
+    answer = forget(root=root, older_than="90d", apply=True, now=NOW)
 
     assert [row[-1] for row in answer.rows] == ["removed"]
     assert names_in(root, SLOT_LOAD) == ["renewed", "young"]
@@ -68,7 +68,7 @@ def test_snapshots_that_go_together_cost_each_table_one_commit(root):
     """One for each snapshot would copy what stays, in files that hold many, as often."""
     before = DeltaTable(f"{root}/{SLOT_LOAD.name}").version()
 
-    answer = forget(ForgetRequest(root=root, snapshot=("young", "old", "renewed"), apply=True), now=NOW)
+    answer = forget(root=root, snapshot=("young", "old", "renewed"), apply=True, now=NOW)
 
     assert [row[0] for row in answer.rows] == ["young", "old", "renewed"]
     assert (names_in(root, SLOT_LOAD), names_in(root, RUNS)) == ([], ["killed"])
@@ -83,19 +83,19 @@ def test_a_removal_that_was_killed_is_completed_by_the_next_one(root, monkeypatc
     with monkeypatch.context() as killed:
         killed.setattr(upkeep, "delete_rows", die)
         with pytest.raises(OSError, match="killed"):
-            forget(ForgetRequest(root=root, snapshot=("old",), apply=True), now=NOW)
+            forget(root=root, snapshot=("old",), apply=True, now=NOW)
 
-    forget(ForgetRequest(root=root, snapshot=("old",), apply=True), now=NOW)
+    forget(root=root, snapshot=("old",), apply=True, now=NOW)
 
     assert names_in(root, SLOT_LOAD) == ["renewed", "young"]
 
 
 @pytest.mark.long
 def test_a_snapshot_of_which_no_time_is_known_goes_by_its_name_only(root):
-    forget(ForgetRequest(root=root, older_than="1m", apply=True), now=NOW)
+    forget(root=root, older_than="1m", apply=True, now=NOW)
     assert names_in(root, RUNS) == ["killed"]
 
-    forget(ForgetRequest(root=root, snapshot=("killed",), apply=True), now=NOW)
+    forget(root=root, snapshot=("killed",), apply=True, now=NOW)
     assert names_in(root, RUNS) == []
 
 
@@ -110,7 +110,7 @@ def test_a_snapshot_of_which_no_time_is_known_goes_by_its_name_only(root):
 )
 def test_what_names_no_snapshot_is_refused_in_one_line(root, request_of, words):
     with pytest.raises(InputError, match=words):
-        forget(ForgetRequest(root=root, **request_of), now=NOW)
+        forget(root=root, **request_of, now=NOW)
 
 
 def test_ages_are_days_hours_and_minutes():
@@ -148,9 +148,9 @@ def test_maintain_marks_a_killed_run_as_failed_and_removes_its_staged_rows(root)
     run.begin()
     run.append(SLOT_LOAD, [{"slot": 1, "keys": 1}])
     run.parts(SLOT_LOAD)
-    early = maintain(MaintainRequest(root=root, abandoned_hours=2), now=NOW)
+    early = maintain(root=root, retention_hours=RETENTION_H, abandoned_hours=2, now=NOW)
     stays = staged.exists()
-    late = maintain(MaintainRequest(root=root, abandoned_hours=2), now=NOW + timedelta(hours=2))
+    late = maintain(root=root, retention_hours=RETENTION_H, abandoned_hours=2, now=NOW + timedelta(hours=2))
 
     assert stays
     assert not staged.exists()
@@ -162,9 +162,9 @@ def test_maintain_marks_a_killed_run_as_failed_and_removes_its_staged_rows(root)
 
 @pytest.mark.long
 def test_maintain_sets_how_many_days_of_history_tables_keep(root):
-    maintain(MaintainRequest(root=root, log_retention_days=90), now=NOW)
+    maintain(root=root, retention_hours=RETENTION_H, abandoned_hours=ABANDONED_H, log_retention_days=90, now=NOW)
     version = DeltaTable(f"{root}/{SLOT_LOAD.name}").version()
-    maintain(MaintainRequest(root=root, log_retention_days=90), now=NOW)
+    maintain(root=root, retention_hours=RETENTION_H, abandoned_hours=ABANDONED_H, log_retention_days=90, now=NOW)
 
     table = DeltaTable(f"{root}/{SLOT_LOAD.name}")
     assert table.metadata().configuration["delta.logRetentionDuration"] == "interval 90 days"

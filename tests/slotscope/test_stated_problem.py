@@ -10,8 +10,8 @@ from cluster_core.errors import PlanError
 from cluster_core.rebalance.goal.problem import Problem
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.topology.nodes_text import read_nodes
+from jobs.rebalance import Request
 from slotscope.pipelines.rebalance.inputs import Inputs, state_problem
-from slotscope.requests.rebalance import Request
 from slotscope.runtime.errors import InputError
 
 NODES = (

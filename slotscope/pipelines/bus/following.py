@@ -38,8 +38,8 @@ from slotscope.sources.bus.point_series import RecordedInput, recorded_inputs
 from slotscope.sources.files import expand
 
 if TYPE_CHECKING:
-    from slotscope.requests.follow import Request
-    from slotscope.requests.history import Request as ReplayRequest
+    from slotscope.pipelines.bus.options import FollowOptions
+    from slotscope.pipelines.bus.options import HistoryOptions as ReplayRequest
 
 CHECKPOINT: Final = "checkpoints/follow"
 """Under the root: what Spark remembers of the landing."""
@@ -74,7 +74,7 @@ class Followed(NamedTuple):
 class Follower:
     """Follows one landing; *told* hears of each batch of each cluster."""
 
-    def __init__(self, spark: SparkSession, request: Request, told: Callable[[Followed], None]) -> None:
+    def __init__(self, spark: SparkSession, request: FollowOptions, told: Callable[[Followed], None]) -> None:
         self._spark = spark
         self._request = request
         self._told = told

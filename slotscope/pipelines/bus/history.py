@@ -73,7 +73,7 @@ from slotscope.transforms.history_frames import (
 )
 
 if TYPE_CHECKING:
-    from slotscope.requests.history import Request
+    from slotscope.pipelines.bus.options import HistoryOptions
 
 BYTES_HERE_MAX = 8 << 20
 """Files whose messages and evidence the driver holds, rather than ask Spark for them again and again."""
@@ -93,7 +93,7 @@ class HistoryReplay:
     def __init__(
         self,
         spark: SparkSession,
-        request: Request,
+        request: HistoryOptions,
         inputs: Inputs,
         *,
         batch: Batch | None = None,

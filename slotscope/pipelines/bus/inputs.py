@@ -16,7 +16,7 @@ from slotscope.sources.folder_kinds import METRICS, POLLS
 from slotscope.sources.server_logs import find_logs, whole_ids, zone_of
 
 if TYPE_CHECKING:
-    from slotscope.requests.history import Request
+    from slotscope.pipelines.bus.options import HistoryOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Inputs:
         return {file.path: file.size for file in (*self.captures, *self.polls, *self.logs, *self.metrics)}
 
 
-def find_inputs(request: Request) -> Inputs:
+def find_inputs(request: HistoryOptions) -> Inputs:
     """Expand what the user named; raises DecodeError for what is not there."""
     inputs = Inputs(
         find_captures(request.pcap) if request.pcap else [],
@@ -63,7 +63,7 @@ def find_inputs(request: Request) -> Inputs:
     return replace(inputs, recorded=tuple(recorded)) if is_landing and inputs.captures else inputs
 
 
-def _find_metrics(request: Request) -> list[InputFile]:
+def _find_metrics(request: HistoryOptions) -> list[InputFile]:
     """Saved answers of Prometheus, and those that it gives now."""
     if not (request.prometheus or request.prometheus_url):
         return []
@@ -77,7 +77,7 @@ def _find_metrics(request: Request) -> list[InputFile]:
     return expand(paths, METRICS)
 
 
-def check_request(request: Request) -> Inputs:
+def check_request(request: HistoryOptions) -> Inputs:
     """Find what *request* names; raises InputError and DecodeError for what cannot work, before Spark starts."""
     if not (request.pcap or request.polls or request.log or request.prometheus or request.prometheus_url):
         raise InputError("nothing to read: name --log, --polls, --prometheus, --prometheus-url or --pcap")

@@ -16,7 +16,7 @@ from slotscope.runtime.storage.delta_files import as_table
 from slotscope.runtime.text import plural
 
 if TYPE_CHECKING:
-    from slotscope.requests.history import Request
+    from slotscope.pipelines.bus.options import HistoryOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,12 @@ class Outcome:
 
 
 def outcome_of(
-    request: Request, inputs: Inputs, facts: dict[str, Any], known_files: int, caveats: Iterable[Caveat], snapshot: str
+    request: HistoryOptions,
+    inputs: Inputs,
+    facts: dict[str, Any],
+    known_files: int,
+    caveats: Iterable[Caveat],
+    snapshot: str,
 ) -> Outcome:
     """What a replay came to, by the *facts* of its first task and *caveats* of others."""
     warnings = [*caveats, *(Caveat.of(*note) for note in facts["notes"])]
@@ -89,7 +94,7 @@ def outcome_of(
     )
 
 
-def replay_row(request: Request, inputs: Inputs, facts: dict[str, Any], outcome: Outcome) -> pa.Table:
+def replay_row(request: HistoryOptions, inputs: Inputs, facts: dict[str, Any], outcome: Outcome) -> pa.Table:
     """The row of silver/replays."""
     row: dict[str, Any] = {
         "first_ns": facts["first_ns"] or None,

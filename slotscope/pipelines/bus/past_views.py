@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from cluster_core.gossip.causes import Cause
 from cluster_core.incidents.past_views import find_observer, view_at
@@ -22,13 +22,11 @@ from slotscope.reports.history.views import (
     past_difference,
     past_view,
 )
-from slotscope.requests.nodes import EVERYBODY
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import read_rows
 
-if TYPE_CHECKING:
-    from slotscope.requests.nodes import Request as NodesRequest
-    from slotscope.requests.route import Request as RouteRequest
+EVERYBODY = "all"
+"""In place of an observer: all of them."""
 
 
 def rows_at(*, root: str, snapshot: str, times_ns: Sequence[int]) -> list[NodeViewRow]:
@@ -66,25 +64,35 @@ def views_at(root: str, snapshot: str, times_ns: Sequence[int]) -> tuple[list[No
     return rows, book
 
 
-def past_views(request: NodesRequest) -> list[PastView | PastDifference]:
-    """CLUSTER NODES as it was, or what is different; raises InputError if the observer or the time is not known."""
-    root, snapshot = request.root, request.name
-    if request.diff is not None and request.versus is not None:
+def past_views(
+    *,
+    root: str,
+    snapshot: str,
+    observer: str | None = None,
+    at: str | None = None,
+    diff: str | None = None,
+    versus: str | None = None,
+) -> list[PastView | PastDifference]:
+    """Return CLUSTER NODES as *observer* saw it *at* a time, or the differences to the time *diff* or the observer *versus*.
+
+    Without an observer: the answer of most nodes, and the deviations of the others.  Raises InputError for an unknown observer or time.
+    """
+    if diff is not None and versus is not None:
         raise InputError("give either --diff (one observer, two times) or --versus (two observers, one time)")
-    at_ns = instant_ns(root, snapshot, request.at)
-    other_ns = at_ns if request.diff is None else instant_ns(root, snapshot, request.diff)
+    at_ns = instant_ns(root, snapshot, at)
+    other_ns = at_ns if diff is None else instant_ns(root, snapshot, diff)
     rows, book = views_at(root, snapshot, [at_ns, other_ns])
-    everybody = request.observer in (None, EVERYBODY)
-    chosen = sorted(book) if everybody else [find_observer(request.observer or "", book)]
-    if request.versus is not None:
+    everybody = observer in (None, EVERYBODY)
+    chosen = sorted(book) if everybody else [find_observer(observer or "", book)]
+    if versus is not None:
         if everybody:
             raise InputError("--versus compares two observers: name the other one with --observer")
-        other = find_observer(request.versus, book)
+        other = find_observer(versus, book)
         return [past_difference(rows, (chosen[0], at_ns), (other, at_ns), book)]
-    if request.diff is not None:
+    if diff is not None:
         return [past_difference(rows, (one, at_ns), (one, other_ns), book) for one in chosen]
     views = [past_view(rows, one, at_ns, book) for one in chosen]
-    return agreed_views(views) if request.observer is None else list(views)
+    return agreed_views(views) if observer is None else list(views)
 
 
 class PastAnswer(NamedTuple):
@@ -98,19 +106,28 @@ class PastAnswer(NamedTuple):
     text: str
 
 
-def past_answer(words: Sequence[str], request: RouteRequest) -> PastAnswer:
-    """What a node would have answered to the command *words*; raises InputError for an unknown observer, time or server."""
-    if request.server not in DIALECTS:
-        raise InputError(f"--server {request.server}: there are {', '.join(DIALECTS)}")
-    snapshot = request.name
-    at_ns = instant_ns(request.root, snapshot, request.at)
-    rows, book = views_at(request.root, snapshot, [at_ns])
-    topology = view_at(rows, find_observer(request.observer, book), at_ns)
+def past_answer(
+    words: Sequence[str],
+    *,
+    root: str,
+    snapshot: str,
+    observer: str,
+    at: str | None = None,
+    server: str = "valkey-9.1",
+    readonly: bool = False,
+    partial_coverage: bool = False,
+) -> PastAnswer:
+    """Return the answer of a node to the command *words*; raises InputError for an unknown observer, time or server."""
+    if server not in DIALECTS:
+        raise InputError(f"--server {server}: there are {', '.join(DIALECTS)}")
+    at_ns = instant_ns(root, snapshot, at)
+    rows, book = views_at(root, snapshot, [at_ns])
+    topology = view_at(rows, find_observer(observer, book), at_ns)
     if topology.my_id is None:
-        raise InputError(f"{request.observer}: its own row is not known at {write_instant(at_ns)}")
-    ok = is_cluster_ok(topology, require_full_coverage=not request.partial_coverage)
-    view = view_of(topology, cluster_ok=ok, dialect=DIALECTS[request.server])
+        raise InputError(f"{observer}: its own row is not known at {write_instant(at_ns)}")
+    ok = is_cluster_ok(topology, require_full_coverage=not partial_coverage)
+    view = view_of(topology, cluster_ok=ok, dialect=DIALECTS[server])
     command = [word.encode("utf-8", "surrogateescape") for word in words]
-    decision = str(route(view, command, client=Client(readonly=request.readonly)))
+    decision = str(route(view, command, client=Client(readonly=readonly)))
     text = f"-{decision}" if decision else f"{view.address(view.myself)} serves {shlex.quote(words[0])} itself"
     return PastAnswer(topology.my_id, write_instant(at_ns), list(words), not decision, decision, text)

@@ -25,7 +25,7 @@ from slotscope.sources.bus.files import OVERLAP_NS, CaptureFile, survey
 from slotscope.transforms.history_frames import Rows, blobs_of, of_kind
 
 if TYPE_CHECKING:
-    from slotscope.requests.history import Request
+    from slotscope.pipelines.bus.options import HistoryOptions
 
 CAPTURE_PART = "capture"
 HEADERS_PART = "headers of "
@@ -66,7 +66,7 @@ class State(NamedTuple):
 class States:
     """States of one run's root: the last one, and those that it leaves; *warnings* say what could not be read of them."""
 
-    def __init__(self, request: Request, inputs: Inputs, batch: Batch | None, lateness_ns: int) -> None:
+    def __init__(self, request: HistoryOptions, inputs: Inputs, batch: Batch | None, lateness_ns: int) -> None:
         self._request = request
         self._inputs = inputs
         self._batch = batch

@@ -38,7 +38,7 @@ from slotscope.sources.keys.text import key_texts
 from slotscope.transforms.partial_sums import PartialSums, read_units
 
 if TYPE_CHECKING:
-    from slotscope.requests.key_slots import Request
+    from slotscope.pipelines.keys.options import KeyOptions
     from slotscope.runtime.settings import Settings
 
 Rows = list[dict[str, Any]]
@@ -48,7 +48,7 @@ NO_MODEL = model_name(None)
 NO_DUMP = "there is no dump: what would save memory is read from values"
 
 
-def advise(spark: SparkSession, request: Request, settings: Settings) -> str:
+def advise(spark: SparkSession, request: KeyOptions, settings: Settings) -> str:
     """Write what would save memory, of the dumps that *request* names, which become a snapshot, or of those of a snapshot; its name.
 
     Raises InputError where the snapshot is not there, holds no dump, or its servers differ.
@@ -64,7 +64,7 @@ def advise(spark: SparkSession, request: Request, settings: Settings) -> str:
     memory = memory_settings(request, in_cluster=in_cluster)
     options = replace(tally_options(request, settings, None, advice=True), details=False, memory=memory)
     with progress("measuring"):
-        partial, units = read_units(spark, find_inputs(paths, [], None), options, split=not request.no_split)
+        partial, units = read_units(spark, find_inputs(paths, [], None), options)
     try:
         _write(spark, request.root, name, partial, _model_of(units, memory), settings)
     finally:

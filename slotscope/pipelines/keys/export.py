@@ -28,7 +28,7 @@ from slotscope.sources.rdb.files import RdbUnit, plan_units
 from slotscope.sources.values.part import HEADS, PARQUET, STYLES, PartFacts, Source, Wanted, check_twins, write_part
 
 if TYPE_CHECKING:
-    from slotscope.requests.export import Request
+    from slotscope.pipelines.keys.options import ExportOptions
     from slotscope.servers.dump_link import DumpOptions
     from slotscope.sources.aof.state import AofStateUnit
 
@@ -51,7 +51,7 @@ SUFFIXES = {
 _STDOUT_NUMBER = 1
 
 
-def export_dumps(request: Request) -> dict[str, Any]:
+def export_dumps(request: ExportOptions) -> dict[str, Any]:
     """Write the wanted keys and return the manifest.
 
     Raises ConditionError for a condition that cannot be read, InputError for what cannot be told or written, DecodeError for damaged dumps and
@@ -88,14 +88,14 @@ def export_dumps(request: Request) -> dict[str, Any]:
     return _Folder(request, wanted, files, units).write(workers)
 
 
-def _logs(request: Request) -> list[AofStateUnit]:
+def _logs(request: ExportOptions) -> list[AofStateUnit]:
     from slotscope.sources.aof.files import find_logs  # a tenth of a second that dumps do not pay
     from slotscope.sources.aof.state import AofStateUnit
 
     return [AofStateUnit(log) for log in find_logs(list(request.aof))]
 
 
-def _wanted(request: Request) -> Wanted:
+def _wanted(request: ExportOptions) -> Wanted:
     release = NEWEST if request.target is None else read_option("--target", request.target, release_of)
     keys_max = None if request.limit is None else read_option("--limit", request.limit, count_of)
     conditions = {name: given for name in CONDITIONS if (given := getattr(request, name)) not in (None, ())}
@@ -112,7 +112,7 @@ def _wanted(request: Request) -> Wanted:
     )
 
 
-def _live_options(request: Request) -> DumpOptions | None:
+def _live_options(request: ExportOptions) -> DumpOptions | None:
     """How live servers are asked for their dumps, after each was asked whether it may be; None where there are none."""
     if not any(map(is_live, request.rdb)):
         return None
@@ -136,7 +136,9 @@ def _in_turn(units: Sequence[Source], wanted: Wanted, write: Callable[[int, Want
 class _Folder:
     """The parts of an export while they are written: in a folder beside the place where it is to be."""
 
-    def __init__(self, request: Request, wanted: Wanted, files: Sequence[InputFile], units: Sequence[Source]) -> None:
+    def __init__(
+        self, request: ExportOptions, wanted: Wanted, files: Sequence[InputFile], units: Sequence[Source]
+    ) -> None:
         self._request = request
         self._wanted = wanted
         self._units = dict(enumerate(units))
@@ -304,7 +306,7 @@ def _refuse_place(shown: str, out: str, is_one: bool, files: Sequence[InputFile]
 
 
 def _manifest(
-    request: Request, units: Sequence[Source], facts: Sequence[PartFacts], names: Sequence[str]
+    request: ExportOptions, units: Sequence[Source], facts: Sequence[PartFacts], names: Sequence[str]
 ) -> dict[str, Any]:
     left_out: Counter[str] = Counter()
     for one in facts:

@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 from pyspark.sql import SparkSession
 
 from cluster_core.errors import ClusterCoreError
+from slotscope.options import SnapshotOptions
 from slotscope.pipelines.keys.inputs import check_request
+from slotscope.pipelines.keys.options import KeyOptions
 from slotscope.pipelines.keys.snapshot import JOB, count_keys
 from slotscope.reports.delivery import deliver
 from slotscope.reports.keyspace.tables import load_report
-from slotscope.requests.key_slots import Request
-from slotscope.requests.options import SnapshotOptions
 from slotscope.runtime.errors import InputError, TryAgainError
 from slotscope.runtime.failure import OK, PARTIAL, UNEXPECTED, Failure, describe
 from slotscope.runtime.progress import progress, silence
@@ -52,7 +52,7 @@ class Counted(NamedTuple):
 COLUMNS: Final = (*Counted._fields[:-1], "reason")
 
 
-def requests_of(request: Request, parse: Callable[[Sequence[str]], Request]) -> list[Request]:
+def requests_of(request: KeyOptions, parse: Callable[[Sequence[str]], KeyOptions]) -> list[KeyOptions]:
     """What the manifest of *request* asks of each cluster, its own options over those of *request*; *parse* reads options as a command line does.
 
     Raises InputError for what is no manifest, and for options that one cluster, or all together, cannot have.
@@ -78,8 +78,8 @@ def requests_of(request: Request, parse: Callable[[Sequence[str]], Request]) -> 
     return found
 
 
-def _parsed(options: Options, where: str, parse: Callable[[Sequence[str]], Request]) -> Request:
-    known = {field.name for field in fields(Request)}
+def _parsed(options: Options, where: str, parse: Callable[[Sequence[str]], KeyOptions]) -> KeyOptions:
+    known = {field.name for field in fields(KeyOptions)}
     words = []
     for name, value in options.items():
         if name not in known:
@@ -94,7 +94,7 @@ def _parsed(options: Options, where: str, parse: Callable[[Sequence[str]], Reque
         raise InputError(f"{where}: {error}") from error
 
 
-def count_clusters(spark: SparkSession, requests: Sequence[Request]) -> Iterator[Counted]:
+def count_clusters(spark: SparkSession, requests: Sequence[KeyOptions]) -> Iterator[Counted]:
     """Read the inputs of each of *requests* into a snapshot with a page, several at a time; what became of them, as they end."""
     done = 0
     pool = ThreadPoolExecutor(AT_ONCE, "cluster")
@@ -110,7 +110,7 @@ def count_clusters(spark: SparkSession, requests: Sequence[Request]) -> Iterator
             pool.shutdown(cancel_futures=True)
 
 
-def _told(request: Request, ended: Future[str]) -> Counted:
+def _told(request: KeyOptions, ended: Future[str]) -> Counted:
     """What became of one cluster; pages are written one after the other, since they share their list."""
     cluster = str(request.cluster)
     error = ended.exception()
@@ -125,7 +125,7 @@ def _told(request: Request, ended: Future[str]) -> Counted:
     return Counted(cluster, report.snapshot_id, state, report.keys, sum(one.file_bytes for one in report.sources), page)
 
 
-def _count(spark: SparkSession, request: Request) -> str:
+def _count(spark: SparkSession, request: KeyOptions) -> str:
     with silence():
         try:
             settings = request.settings()

@@ -8,7 +8,7 @@ from cluster_core.memory.layouts import LAYOUT_NAMES
 from cluster_core.memory.model import MemorySettings
 from cluster_core.memory.structures import ALLOCATORS
 from cluster_core.topology.node import Topology
-from slotscope.requests.key_slots import Request
+from slotscope.pipelines.keys.options import KeyOptions
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.settings import Settings
 from slotscope.runtime.storage.stores import is_live
@@ -24,7 +24,7 @@ LFU_SETTING_MAX = 65_535
 """A larger ``lfu-decay-time`` is longer than the 16 bits of minutes that a server keeps."""
 
 
-def check_request(request: Request) -> None:
+def check_request(request: KeyOptions) -> None:
     """Refuse what cannot work before Spark starts: nothing to read, missing files, a topology that is none."""
     find_inputs(list(request.rdb), list(request.keys), request.key_format, request.aof)
     if request.appendfsync is not None and request.appendfsync not in APPENDFSYNC:
@@ -51,7 +51,7 @@ def check_request(request: Request) -> None:
 
 
 def tally_options(
-    request: Request, settings: Settings, topology: Topology | None, *, advice: bool = False
+    request: KeyOptions, settings: Settings, topology: Topology | None, *, advice: bool = False
 ) -> TallyOptions:
     """What the tasks of *request* need; with *advice* they measure values, too."""
     owners: tuple[int, ...] = ()
@@ -83,12 +83,12 @@ def tally_options(
     )
 
 
-def _dump_options(request: Request) -> DumpOptions:
+def _dump_options(request: KeyOptions) -> DumpOptions:
     access = request.access.with_password(request.access.password())
     return DumpOptions(access, request.bytes_per_second, request.from_master)
 
 
-def memory_settings(request: Request, *, in_cluster: bool) -> MemorySettings | None:
+def memory_settings(request: KeyOptions, *, in_cluster: bool) -> MemorySettings | None:
     """How keys are measured; None where they are not to be."""
     if request.no_memory:
         return None

@@ -61,7 +61,7 @@ from slotscope.transforms.snapshot_tables import SnapshotTables
 from slotscope.transforms.unread_findings import find_partial, find_unread, share_by_node
 
 if TYPE_CHECKING:
-    from slotscope.requests.key_slots import Request
+    from slotscope.pipelines.keys.options import KeyOptions
     from slotscope.runtime.settings import Settings
 
 JOB = "key-slots"
@@ -73,7 +73,7 @@ KNOWN = ("serialized_bytes", "memory_bytes", "expires", "ops", "idle", "counters
 class KeySnapshot:
     """The facts of one snapshot between reading and writing."""
 
-    request: Request
+    request: KeyOptions
     settings: Settings
     topology: Topology | None
     inputs: Inputs
@@ -89,7 +89,7 @@ class KeySnapshot:
     unread: Unread = WHOLE
 
     @classmethod
-    def read(cls, spark: SparkSession, request: Request, settings: Settings, *, advice: bool = False) -> KeySnapshot:
+    def read(cls, spark: SparkSession, request: KeyOptions, settings: Settings, *, advice: bool = False) -> KeySnapshot:
         """Read and tally the inputs, with *advice* also what would save memory; raises DecodeError for bad input in strict mode, and for missing files in both."""
         topology = load_topology(request.topology)
         inputs = find_inputs(
@@ -97,7 +97,7 @@ class KeySnapshot:
         )
         options = tally_options(request, settings, topology, advice=advice)
         with progress("reading", how_far(spark, "tasks", inputs.told)):
-            partial, units = read_units(spark, inputs, options, split=not request.no_split)
+            partial, units = read_units(spark, inputs, options)
         bad = partial.of(BAD, step=key_distribution.first_bad, by="source").to_pylist() if request.permissive else []
         bad_polls: list[DecodeError] = []
         polls = read_persistence_polls(list(request.info), bad=bad_polls if request.permissive else None)
@@ -304,7 +304,7 @@ class KeySnapshot:
         }
 
 
-def count_keys(spark: SparkSession, request: Request, settings: Settings) -> str:
+def count_keys(spark: SparkSession, request: KeyOptions, settings: Settings) -> str:
     """Read the inputs of *request* into a snapshot; its name.  Raises as `KeySnapshot.read`; the tables are then as they were."""
     with counted(spark, request, settings) as (name, _):
         return name
@@ -312,7 +312,7 @@ def count_keys(spark: SparkSession, request: Request, settings: Settings) -> str
 
 @contextmanager
 def counted(
-    spark: SparkSession, request: Request, settings: Settings, *, advice: bool = False
+    spark: SparkSession, request: KeyOptions, settings: Settings, *, advice: bool = False
 ) -> Iterator[tuple[str, KeySnapshot]]:
     """The same, with what was read, until the end."""
     with ExitStack() as ended:

@@ -29,14 +29,14 @@ from slotscope.sources.rdb.parts import Part, write_parts
 from slotscope.sources.rdb.survey import Survey, survey
 
 if TYPE_CHECKING:
-    from slotscope.requests.split_rdb import Request
+    from slotscope.pipelines.keys.options import SplitOptions
 
 JOB = "split-rdb"
 MANIFEST = "split.json"
 """Written last: a folder without it is not finished."""
 
 
-def split_dumps(request: Request) -> dict[str, Any]:
+def split_dumps(request: SplitOptions) -> dict[str, Any]:
     """Write the parts and return the manifest; a folder that holds them already is written again, the same byte for byte.
 
     Raises InputError for what cannot be cut, DecodeError for damaged dumps unless the request is permissive.
@@ -56,7 +56,7 @@ def split_dumps(request: Request) -> dict[str, Any]:
     return manifest
 
 
-def _owners(request: Request) -> Owners:
+def _owners(request: SplitOptions) -> Owners:
     if request.plan is not None and request.topology is not None:
         raise InputError("after a plan or after a topology: give --plan or --topology, not both")
     topology = load_topology(request.topology)

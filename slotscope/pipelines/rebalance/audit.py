@@ -40,7 +40,7 @@ from slotscope.servers.plan_journal import PlanJournal
 from slotscope.servers.slot_weights import weigh_slots
 
 if TYPE_CHECKING:
-    from slotscope.requests.audit_plan import Request
+    from slotscope.pipelines.rebalance.options import AuditOptions
 
 SAMPLE_MAX = 10_000
 
@@ -48,7 +48,7 @@ NEWS_S, NEWS_PAUSE_S = 10.0, 0.5
 """How long after the last move news of owners may be on their way to replicas, which hear of them by gossip, and between two looks whether all know."""
 
 
-def audit_plan(request: Request) -> tuple[StoredPlan, list[Finding]]:
+def audit_plan(request: AuditOptions) -> tuple[StoredPlan, list[Finding]]:
     """Audit a plan and write the findings; raises InputError for what is not there."""
     if (request.cluster is None) == (request.snapshot is None):
         raise InputError("give either --cluster HOST:PORT or --snapshot NAME")

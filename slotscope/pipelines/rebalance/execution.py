@@ -42,8 +42,8 @@ from slotscope.servers.node_link import Access
 from slotscope.servers.plan_journal import PlanJournal, executing
 
 if TYPE_CHECKING:
-    from slotscope.requests.execute_plan import MoveOptions, Request
-    from slotscope.requests.options import AccessOptions
+    from slotscope.options import AccessOptions
+    from slotscope.pipelines.rebalance.options import ExecuteOptions, MoveOptions
 
 Done = TypeVar("Done")
 
@@ -58,7 +58,7 @@ class Executed(NamedTuple):
     told: dict[str, Any] | None = None
 
 
-def execute_plan(request: Request) -> int:
+def execute_plan(request: ExecuteOptions) -> int:
     """Show what would be done, and do it if *request* says so; return the exit code."""
     check_numbers(request)
     stored = read_unchanged_plan(request.root, request.plan)

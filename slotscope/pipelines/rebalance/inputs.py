@@ -48,8 +48,8 @@ from slotscope.transforms.zone_findings import replica_zones
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from slotscope.pipelines.rebalance.options import GoalOptions, PlanningOptions
     from slotscope.pipelines.slot_activity import Activity
-    from slotscope.requests.rebalance_plan import GoalOptions, Request
 
 JOB = "rebalance-plan"
 NO_SNAPSHOT = "none"
@@ -126,11 +126,11 @@ class Inputs:
     parts: Sequence[Part] = ()
 
 
-def find_inputs(request: Request, spark: SparkSession | None) -> Found:
+def find_inputs(request: PlanningOptions, spark: SparkSession | None) -> Found:
     """Read everything that *request* names; raises DecodeError, PlanError and InputError in one line each."""
     read_shares(request.compare_tolerances)
     snapshots = _snapshots(request)
-    weights = read_weights(request.root, snapshots, how=request.combine, smoothing=request.smoothing)
+    weights = read_weights(request.root, snapshots, how=request.combine)
     topology = _topology(request, weights, snapshots)
     activity = _activity(request, spark, topology)
     loads = dict(weights.loads)
@@ -154,7 +154,7 @@ def find_inputs(request: Request, spark: SparkSession | None) -> Found:
 
 
 def _memory_limits(
-    request: Request, topology: Topology, loads: Mapping[str, Sequence[float]], memory: Sequence[MemoryBasis]
+    request: PlanningOptions, topology: Topology, loads: Mapping[str, Sequence[float]], memory: Sequence[MemoryBasis]
 ) -> MemoryLimits:
     """What the polls' INFO tells of maxmemory, where the memory of all slots is known."""
     held, vague = loads.get("memory_bytes"), any(basis.exactness is Exactness.PARTIAL for basis in memory)
@@ -194,13 +194,11 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
         {name: loads[name] for name in resources}, owners, masters, cost=cost,
         tolerance={name: tolerance[name] for name in resources}, pinned=placement.pinned,
         headroom=_headroom(goal.headroom, error, memory_tolerance), bytes_budget=_budget(goal.bytes_budget, "--bytes-budget"),
-        data_budget=_budget(goal.data_budget, "--data-budget"), soft=[name for name in soft if name in resources],
+        soft=[name for name in soft if name in resources],
         slot_cost=SETSLOT_COST if goal.path == "setslot" else 0,
         gain_min=max(goal.least_gain, error) if error else goal.least_gain, zone_share_max=placement.zone_share_max,
         zone_masters_max=placement.zone_masters_max,
     )  # fmt: skip
-    if goal.seed is not None:
-        problem = replace(problem, seed=goal.seed)
     model = (
         TimeModel() if goal.bytes_per_s is None else TimeModel(bytes_per_s=_positive(goal.bytes_per_s, "--bytes-per-s"))
     )
@@ -209,7 +207,7 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
         *left_out(inputs.activity, inputs.topology, nodes), *unchecked_capacity(capped, resources, loads),
     ]  # fmt: skip
     return Found(
-        problem, nodes, Schedule(goal.jobs, goal.zone_jobs, goal.job_slots, model),
+        problem, nodes, Schedule(goal.jobs, goal.job_slots, model),
         TOLERANCES if compared is None else compared, inputs.snapshot_id, inputs.activity, inputs.combined, inputs.unread,
         others, {name: tolerance[name] for name in others}, warnings,
         None if goal.time_limit is None else _positive(goal.time_limit, "--time-limit"), inputs.growth,
@@ -230,7 +228,7 @@ def _activity_unread(activity: Activity | None) -> Unread:
     return Unread(tuple(FileUnread(source, "", bad_records=count) for source, count in sorted(counts.items())))
 
 
-def _snapshots(request: Request) -> tuple[str, ...]:
+def _snapshots(request: PlanningOptions) -> tuple[str, ...]:
     """The snapshots whose weights count, as far as they are there where polls alone are enough."""
     names = request.snapshots
     if request.can_do_without_snapshot and not finished_names(request.root, KEY_JOBS, request.cluster):
@@ -238,7 +236,7 @@ def _snapshots(request: Request) -> tuple[str, ...]:
     return tuple(find_name(request.root, name, KEY_JOBS, request.cluster) for name in names)
 
 
-def _topology(request: Request, weights: Weights, snapshots: Sequence[str]) -> Topology:
+def _topology(request: PlanningOptions, weights: Weights, snapshots: Sequence[str]) -> Topology:
     given = load_topology(request.topology)
     if given is None and request.slot_stats:
         given = newest_topology([file.path for file in expand(list(request.slot_stats))])
@@ -249,7 +247,7 @@ def _topology(request: Request, weights: Weights, snapshots: Sequence[str]) -> T
     return read_topology(weights.topology.encode(), source=f"topology of snapshot {snapshots[-1]}")
 
 
-def _activity(request: Request, spark: SparkSession | None, topology: Topology) -> Activity | None:
+def _activity(request: PlanningOptions, spark: SparkSession | None, topology: Topology) -> Activity | None:
     if not request.needs_spark:
         return None
     if spark is None:
@@ -263,7 +261,7 @@ def _activity(request: Request, spark: SparkSession | None, topology: Topology) 
     names = frozenset(name for node in replicas for name in (node.id, node.address))
     options = ActivityOptions(round(request.window * 1e9), request.permissive, names)
     with progress("reading what slots do"):
-        return read_activity(spark, units, options, how=request.combine, smoothing=request.smoothing)
+        return read_activity(spark, units, options, how=request.combine)
 
 
 def named_resources(goal: GoalOptions) -> list[str]:

@@ -34,7 +34,7 @@ from slotscope.servers.plan_journal import PlanJournal
 from slotscope.servers.slot_weights import SlotWeights, weigh_slots
 
 if TYPE_CHECKING:
-    from slotscope.requests.rebalance import Request
+    from slotscope.pipelines.rebalance.options import RebalanceOptions
 
 SECONDS_MAX = 3600.0
 RATE_MAX = 100_000.0
@@ -47,7 +47,7 @@ class Chosen(NamedTuple):
     is_new: bool
 
 
-def choose_plan(cluster: str, request: Request) -> Chosen:
+def choose_plan(cluster: str, request: RebalanceOptions) -> Chosen:
     """Return the plan that *request* names, the one that was begun and not ended, or a new one; raises InputError and PlanError."""
     check_numbers(request)
     if not 0 < request.seconds <= SECONDS_MAX or (request.rate is not None and not 1 <= request.rate <= RATE_MAX):
@@ -107,7 +107,7 @@ def _room_of_servers(weights: SlotWeights, resource: str) -> str:
     )
 
 
-def carry_out_chosen(cluster: str, request: Request, stored: StoredPlan) -> tuple[Executed, list[Finding]]:
+def carry_out_chosen(cluster: str, request: RebalanceOptions, stored: StoredPlan) -> tuple[Executed, list[Finding]]:
     """Show what *stored* would do, or do it and audit it, as *request* says; findings are those of the audit."""
     access = access_with_password(request.access, request)
     done = execute(request.root, stored, cluster, access, request, as_json=request.json)

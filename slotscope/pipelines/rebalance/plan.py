@@ -36,10 +36,9 @@ TOLERANCE_EFFORT = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How moves are put in order: jobs at a time a source and a target, into a zone (0: any), slots a job (0: any)."""
+    """How moves are put in order: jobs at a time per source and per target, slots per job (0: any)."""
 
     jobs_max: int = 1
-    zone_jobs_max: int = 0
     slots_max: int = 0
     model: TimeModel = TimeModel()  # noqa: RUF009 - a TimeModel is immutable
 
@@ -129,7 +128,7 @@ def _ordered(problem: Problem, found: Plan, rooms: Mapping[str, Room], schedule:
     """Return the plan without what no target ever has room for, and its batches."""
     while True:
         order = order_moves(
-            found.moves, rooms, jobs_max=schedule.jobs_max, zone_jobs_max=schedule.zone_jobs_max, slots_max=schedule.slots_max
+            found.moves, rooms, jobs_max=schedule.jobs_max, slots_max=schedule.slots_max
         )  # fmt: skip
         if not order.left:
             return found, order.batches

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from cluster_core.errors import DecodeError
 from jobs.main import ABOUT, COMMANDS, HISTORY, PLAN
-from slotscope.requests.options import Common, Paths
+from slotscope.options import Common, Paths
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 from tests.conftest import DATA
@@ -156,6 +157,38 @@ def test_help_groups_commands_by_the_question_that_they_answer(capsys):
     assert printed.index(PLAN) < printed.index("rebalance-plan") < printed.index(HISTORY)
 
 
+def test_the_list_of_commands_fits_forty_lines_of_eighty_columns(capsys, monkeypatch):
+    """The ten that matter first; of the others the names, which --help-all explains."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert cli.run(cli.application(ABOUT, COMMANDS), ["--help"]) == 0
+    short = capsys.readouterr().out
+    assert cli.run(cli.application(ABOUT, COMMANDS), ["--help-all"]) == 0
+    whole = capsys.readouterr().out
+
+    assert len(short.splitlines()) <= 40
+    assert all(name in short for name in COMMANDS)
+    assert all(command.line not in short for command in COMMANDS.values() if command.group == cli.MORE)
+    assert "Rank changes that save memory" in whole
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_a_command_describes_the_options_that_matter_and_an_example(capsys, monkeypatch, name):
+    """Every option that is to be shown exists; defaults are values, not Python; no option is without its name."""
+    monkeypatch.setenv("COLUMNS", "80")
+    program, command = cli.application(ABOUT, COMMANDS), COMMANDS[name]
+    assert cli.run(program, [name, "--help"]) == 0
+    short = capsys.readouterr().out
+    assert cli.run(program, [name, "--help-all"]) == 0
+    whole = capsys.readouterr().out
+    described = re.findall(r"^│ (?:\* ) *(--[a-z-]+)|^│ +(--[a-z-]+)", short, re.MULTILINE)
+
+    assert " ".join(command.example.split()) in " ".join(short.split())
+    assert [f"--{option}" for option in command.options if f"--{option} " not in short] == []
+    assert len(described) <= 9
+    assert not re.search(r"default: (?:\(|False|\"\"|None)|\?", whole)
+    assert set(re.findall(r"--[a-z][a-z-]*", short)) - {"--help-all"} <= set(re.findall(r"--[a-z][a-z-]*", whole))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("words", [["bash"], ["zsh"], ["fish"], []])
 def test_completion_knows_commands_and_their_options(capsys, monkeypatch, words):
@@ -200,6 +233,19 @@ def test_a_former_name_of_an_option_is_taken_and_not_shown(capsys, words, former
     assert codes == {former: 2, now: 2}
     assert said[0] == said[1]
     assert "/no/such/file" in said[0]
+
+
+def test_a_removed_option_is_ignored_with_a_note(capsys):
+    """Scripts run on for one release; of the other words nothing is lost."""
+    words = ["rebalance-plan", "--seed", "7", "--data-budget=1%", "--snapshot", "x", "--root", "/no/such/root"]
+
+    assert cli.run(cli.application(ABOUT, COMMANDS), words) == 2
+    first, second, error = capsys.readouterr().err.splitlines()
+    assert first == "slotscope: --seed was removed and is ignored"
+    assert second == "slotscope: --data-budget was removed and is ignored"
+    assert "/no/such/root" in error
+    assert cli.run(cli.application(ABOUT, COMMANDS), ["simulate", "--seed", "7"]) == 2
+    assert "Unknown option" in capsys.readouterr().err
 
 
 @pytest.mark.processes

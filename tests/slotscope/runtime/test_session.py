@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[3]
 PROGRAM = """
 import sys
 from slotscope.runtime import cli
-from slotscope.requests.options import Common
+from slotscope.options import Common
 
 def where(batches):
     import cluster_core.errors, pyarrow as pa

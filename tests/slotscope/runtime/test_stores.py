@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slotscope.requests.key_slots import Request
+from jobs.key_slots import Request
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage import stores
 

@@ -17,9 +17,9 @@ import pytest
 
 from cluster_core.errors import DecodeError, MissingInputError, TruncatedError
 from cluster_core.memory.model import MemorySettings
+from jobs.export import Request
 from schemas.interim import ADVICE, KEY, UNIT
 from slotscope.pipelines.keys.export import export_dumps
-from slotscope.requests.export import Request
 from slotscope.runtime.errors import InputError
 from slotscope.servers.dump_link import DumpOptions, LiveDump, check_live
 from slotscope.servers.node_link import Access

@@ -28,7 +28,7 @@ def poll(second, node, stats):
 
 def read(spark, options=MINUTE, how="mean", **files):
     kinds = [[str(path) for path in files.get(kind, ())] for kind in ("slot_stats", "monitor", "counts")]
-    return read_activity(spark, plan_units(*kinds), options, how=how, smoothing=0.5)
+    return read_activity(spark, plan_units(*kinds), options, how=how)
 
 
 def test_counters_of_several_files_become_rates_per_slot_and_owner(spark, tmp_path):

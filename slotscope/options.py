@@ -25,8 +25,15 @@ Paths = Annotated[tuple[str, ...], Parameter(consume_multiple=1, show_default=Fa
 
 Text = Annotated[str, Parameter(show_default=False)]
 """Text that is empty by default."""
-Numbers = Annotated[tuple[int, ...], Parameter(consume_multiple=1)]
-Fractions = Annotated[tuple[float, ...], Parameter(consume_multiple=1)]
+
+
+def _listed(values: tuple[object, ...]) -> str:
+    return " ".join(map(str, values))
+
+
+Numbers = Annotated[tuple[int, ...], Parameter(consume_multiple=1, show_default=_listed)]
+Fractions = Annotated[tuple[float, ...], Parameter(consume_multiple=1, show_default=_listed)]
+Words = Annotated[tuple[str, ...], Parameter(consume_multiple=1, show_default=_listed)]
 
 Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
 """A switch that is off until it is given; a plain ``bool`` or ``bool | None`` has a ``--no-`` form
@@ -34,6 +41,49 @@ beside it.
 """
 
 SHARED = Parameter(group=Group("Common options", sort_key=99))
+Html = Annotated[str | None, Parameter(help="Path of the HTML report. Default: a file in ROOT/reports")]
+Cluster = Annotated[str | None, Parameter(help="Cluster of the latest snapshot; needed if the tables hold several")]
+NewCluster = Annotated[
+    str | None, Parameter(help="Name of the cluster. Default: known by its nodes, else made of a node id")
+]
+NewSnapshot = Annotated[
+    str | None, Parameter(help="Name of the snapshot; an existing one is overwritten. Default: time and cluster")
+]
+Topology = Annotated[
+    str | None,
+    Parameter(
+        help="Output of CLUSTER NODES, SHARDS or SLOTS, a nodes.conf, or recorded polls. Default: no owners of slots"
+    ),
+]
+Rdb = Annotated[
+    Paths,
+    Parameter(
+        help="RDB dumps: files, globs, folders, URIs, gzip, zstd; redis://HOST:PORT takes a dump of a live server"
+    ),
+]
+MigrationPath = Annotated[
+    Literal["auto", "setslot", "migrateslots", "migration-import"],
+    Parameter(
+        help="Migration: setslot (any version, key by key), migrateslots (Valkey 9), migration-import (Redis 8.4), auto (fastest supported)"
+    ),
+]
+NoCrc = Annotated[Flag, Parameter(help="No check of the CRC64 of dumps")]
+BytesPerSecond = Annotated[float, Parameter(help="Read rate limit per live server, in bytes per second")]
+FromMaster = Annotated[Flag, Parameter(help="Dumps of live masters too, which fork for it")]
+NodeTimeout = Annotated[int | None, Parameter(help="cluster-node-timeout in ms. Default: derived from the traffic")]
+ServerVersion = Annotated[
+    str | None,
+    Parameter(
+        help="Server version: redis-6.2, -7.0, -7.2, -7.4, -8, valkey-7.2, -8.0, -8.1, -9.0, -9.1. Default: detected"
+    ),
+]
+Duration = Annotated[float | None, Parameter(help="Run time in seconds. Default: until Ctrl-C or SIGTERM")]
+At = Annotated[
+    str | None, Parameter(help="Time: ISO 8601 (default UTC), or s, ms, µs, ns since 1970. Default: last evidence")
+]
+Rate = Annotated[
+    float | None, Parameter(help="Commands per second and node, at most. Default: as many as keep a server half busy")
+]
 
 Root = Annotated[str, SHARED, Parameter(env_var=ROOT_VARIABLE)]
 T = TypeVar("T")
@@ -50,9 +100,9 @@ class Plain:
     """Options of every command that needs no Spark."""
 
     quiet: Annotated[Flag, SHARED] = False
-    """Print nothing but errors: the exit code, the tables and the page say how it went."""
+    """No output except errors; exit code, tables and page hold the result"""
     debug: Annotated[Flag, SHARED] = False
-    """Show the trace of an error."""
+    """Trace of an error"""
 
 
 @options
@@ -60,9 +110,9 @@ class TableOptions(Plain):
     """Options of every command that reads tables, and needs no Spark for it."""
 
     root: Root = field(default_factory=default_root)
-    """Folder of the tables: they are in ROOT/{bronze,silver,gold}."""
+    """Folder or URI of the tables, in ROOT/{bronze,silver,gold}"""
     json: Annotated[Flag, SHARED] = False
-    """Print JSON instead of words."""
+    """Output as JSON"""
 
     def __post_init__(self) -> None:
         """Refuse a root on a file system that is not supported."""
@@ -74,7 +124,7 @@ class PlanOptions(TableOptions):
     """Options of every command about one plan."""
 
     plan: str = "latest"
-    """Id of the plan, the beginning of it, or latest."""
+    """Id of the plan, a unique prefix of it, or latest"""
 
 
 @options
@@ -82,11 +132,10 @@ class LiveOptions(Plain):
     """Options of every command that is a member of a live cluster."""
 
     bind: str = "127.0.0.1"
-    """Address to listen on."""
-    duration: float | None = None
-    """Seconds after which to end. Default: until Ctrl-C."""
+    """Address to listen on"""
+    duration: Duration = None
     password_env: str = "SLOTSCOPE_PASSWORD"
-    """Environment variable that holds the password of the user; not set: no password."""
+    """Environment variable with the password; unset: no password"""
 
 
 @options
@@ -94,29 +143,25 @@ class Common:
     """Options of every command that works with tables on Spark."""
 
     root: Root = field(default_factory=default_root)
-    """Folder of the tables: they are written to ROOT/{bronze,silver,gold}."""
+    """Folder or URI of the tables, in ROOT/{bronze,silver,gold}"""
     json: Annotated[Flag, SHARED] = False
-    """Print JSON instead of words."""
+    """Output as JSON"""
     mode: Annotated[Literal["strict", "permissive"], SHARED] = "strict"
-    """What to do with bad input: stop at the first (strict), or write it to bronze/bad_records and go on
-    (permissive).
-    """
+    """Bad input: strict stops at the first record; permissive records it in bronze/bad_records and continues (exit code 3)"""
     master: Annotated[str | None, SHARED] = None
-    """Where Spark runs: local[2], spark://HOST:PORT, yarn …; default: what spark-submit says, else this
-    machine.
-    """
+    """Spark master: local[2], spark://HOST:PORT, yarn. Default: that of spark-submit, else this machine"""
     conf: Annotated[Paths, SHARED] = ()
-    """KEY=VALUE: a setting of Spark, over those that come with the program (docs/clusters.md)."""
+    """Spark settings as KEY=VALUE, over those of the program (docs/clusters.md)"""
     catalog: Annotated[str | None, SHARED] = None
-    """SCHEMA or CATALOG.SCHEMA of Spark's catalog, Hive's or Unity: what is written is registered there, where it lies (docs/clusters.md)."""
+    """SCHEMA or CATALOG.SCHEMA in which written tables are registered as external tables"""
     metrics: Annotated[str | None, SHARED] = None
-    """File NAME.prom for Prometheus' textfile collector: when a run of each cluster was last complete, its seconds, bytes and rows."""
+    """NAME.prom file for the textfile collector of Prometheus: time, seconds, bytes and rows of the last complete run per cluster"""
     conf_file: Annotated[str | None, SHARED] = None
-    """File of settings that replace those of conf/slotscope.toml."""
+    """TOML file with settings that override conf/slotscope.toml"""
     quiet: Annotated[Flag, SHARED] = False
-    """Print nothing but errors: the exit code, the tables and the page say how it went."""
+    """No output except errors; exit code, tables and page hold the result"""
     debug: Annotated[Flag, SHARED] = False
-    """Show the trace of an error, and Spark's own messages."""
+    """Trace of an error, and messages of Spark"""
 
     def __post_init__(self) -> None:
         """Refuse a root on a file system that is not supported, and settings that are not Spark's."""
@@ -166,10 +211,8 @@ class Common:
 class SnapshotOptions(Common):
     """Options of every command that writes a snapshot."""
 
-    snapshot: str | None = None
-    """Name of the snapshot; what the tables hold of one that has it is replaced. Default: the time, 2026-11-23T020000Z, and the cluster's name."""
-    cluster: str | None = None
-    """Name of the cluster. Default: the one that a node was seen in before, else one made of a node's id."""
+    snapshot: NewSnapshot = None
+    cluster: NewCluster = None
 
 
 @options
@@ -177,9 +220,8 @@ class Recorded(TableOptions):
     """Options of every command about what history wrote."""
 
     snapshot: str = LATEST
-    """Name of the snapshot that history wrote, or latest."""
-    cluster: str | None = None
-    """Cluster whose latest snapshot is meant, where there are several."""
+    """Name of the snapshot, or latest"""
+    cluster: Cluster = None
 
     @property
     def name(self) -> str:
@@ -194,9 +236,9 @@ class LogOptions(Common):
     """Options of every command that reads logs of servers."""
 
     log_zone: str = "UTC"
-    """Time zone of the servers whose logs do not name it: Europe/Berlin, +01:00."""
+    """Time zone of logs without one, as Europe/Berlin or +01:00"""
     log_node: Paths = ()
-    """FILE=NODE: whose log FILE (a path or its last part) is; NODE is an id or its beginning, ip:port or port. Default: seen from its lines or name."""
+    """Owner of a log as FILE=NODE: path or file name, and id, id prefix, ip:port or port. Default: detected"""
 
 
 @options
@@ -204,19 +246,19 @@ class AccessOptions:
     """How a command gets to the servers of a live cluster; the password itself is on no command line, which every user of a machine can read."""
 
     user: str | None = None
-    """ACL user. Default: the default user."""
+    """ACL user. Default: the default user"""
     password_env: str = "SLOTSCOPE_PASSWORD"
-    """Environment variable that holds the password; not set: no password."""
+    """Environment variable with the password; unset: no password"""
     tls: Flag = False
-    """Connect with TLS."""
+    """Connection with TLS"""
     tls_ca: str | None = None
-    """Certificates of the authorities that are trusted. Default: the system's."""
+    """CA certificates file. Default: those of the system"""
     tls_cert: str | None = None
-    """Certificate of this client."""
+    """Client certificate file"""
     tls_key: str | None = None
-    """Its key."""
+    """Client key file"""
     tls_insecure: Flag = False
-    """Do not check the servers' certificates."""
+    """No verification of server certificates"""
 
     def password(self) -> str | None:
         """The password in the environment, None for none."""

@@ -1,0 +1,85 @@
+"""Options of the commands that reconstruct the history of a cluster: history and follow."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from slotscope.options import (
+    SHARED,
+    Flag,
+    LogOptions,
+    NewCluster,
+    NodeTimeout,
+    Paths,
+    ServerVersion,
+    Text,
+    options,
+)
+
+
+@options
+class HistoryOptions(LogOptions):
+    """What to read and how."""
+
+    pcap: Paths = ()
+    """Captures of the bus ports: pcap, pcapng, or JSON lines of bus-dump; files, globs, folders, URIs, gzip, zstd. Rotated files are joined; simultaneous captures are merged"""
+    polls: Annotated[Paths, Parameter(alias="--nodes")] = ()
+    """Answers to CLUSTER NODES as JSON lines, from collect and record"""
+    log: Paths = ()
+    """Server logs: files, globs, folders, URIs"""
+    prometheus: Paths = ()
+    """Metrics of redis_exporter: saved answers of Prometheus range queries"""
+    prometheus_url: str | None = None
+    """Prometheus to query, as http://HOST:9090; needs --from and --to, keeps answers in ROOT/evidence. Credentials: SLOTSCOPE_PROMETHEUS_TOKEN, or SLOTSCOPE_PROMETHEUS_USER and SLOTSCOPE_PROMETHEUS_PASSWORD"""
+    prometheus_match: Text = ""
+    """Label matchers of the cluster: namespace="prod",job="redis". Default: none"""
+    from_: Annotated[str | None, Parameter(name="--from")] = None
+    """Start of the Prometheus query, as 2026-11-23T02:00:00Z"""
+    to: str | None = None
+    """End of the Prometheus query, at most 7 days later"""
+    node_timeout_ms: NodeTimeout = None
+    profile: ServerVersion = None
+    gossip: Flag = False
+    """Every gossip entry, written to bronze/gossip_entries"""
+    snapshot: str | None = None
+    """Name of the snapshot; continued with new files, overwritten with others. Default: the latest one if its files are given again, else time and cluster"""
+    cluster: NewCluster = None
+    restart: Flag = False
+    """Full read of all files, instead of new ones only"""
+
+
+@options
+class FollowOptions(LogOptions):
+    """Which landing to follow, and what to do when something happened."""
+
+    landing: str
+    """Folder or URI of recordings: LANDING/CLUSTER/POINT/KIND, as record writes"""
+    once: Flag = False
+    """One pass over the new files, for a schedule. Default: until Ctrl-C or SIGTERM"""
+    every: timedelta = timedelta(seconds=10)
+    """Interval between looks for new files, as 10s or 1m"""
+    lateness: timedelta = timedelta(seconds=90)
+    """Watermark delay; later data is dropped and reported. Longer than --every of record plus the transfer"""
+    on_incident: Text = ""
+    """Command run for each closed incident, without a shell: JSON on standard input; SLOTSCOPE_CLUSTER, SLOTSCOPE_INCIDENT_ID, SLOTSCOPE_KIND, SLOTSCOPE_PAGE in the environment"""
+    webhook: Text = ""
+    """HTTP address that gets the same JSON by POST"""
+    node_timeout_ms: NodeTimeout = None
+    profile: ServerVersion = None
+    mode: Annotated[Literal["strict", "permissive"], SHARED] = "permissive"
+    """Bad input: strict stops at the first record; permissive records it in bronze/bad_records and continues"""
+
+    def replay(self, cluster: str) -> HistoryOptions:
+        """What a replay of one cluster is asked; its snapshot is called as the cluster is."""
+        return HistoryOptions(
+            root=self.root,
+            snapshot=cluster,
+            mode=self.mode,
+            node_timeout_ms=self.node_timeout_ms,
+            profile=self.profile,
+            log_zone=self.log_zone,
+            log_node=self.log_node,
+        )

@@ -1,0 +1,171 @@
+"""Options of the commands that read keys: key-slots and advise, export, split-rdb."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from slotscope.options import (
+    BYTES_PER_SECOND,
+    NO_OPTIONS,
+    AccessOptions,
+    BytesPerSecond,
+    Common,
+    Flag,
+    FromMaster,
+    Html,
+    NoCrc,
+    Paths,
+    Rdb,
+    SnapshotOptions,
+    TableOptions,
+    Topology,
+    options,
+)
+from slotscope.runtime.settings import Settings, read_settings
+
+
+@options
+class KeyOptions(SnapshotOptions):
+    """What to read and how."""
+
+    rdb: Rdb = ()
+    aof: Paths = ()
+    """Append-only files: appendonlydir folders, manifests, or single files"""
+    keys: Paths = ()
+    """Key lists: text (one key per line), CSV, JSON lines, Parquet or a Delta table, with optional size and ops columns"""
+    topology: Topology = None
+    manifest: str | None = None
+    """TOML file with a table of options per cluster, or a landing folder with LANDING/CLUSTER/POINT/rdb (docs/fleet.md)"""
+    dump_node: Paths = ()
+    """Owner of a dump as FILE=NODE: path or file name, and id or host:port. Default: derived from its keys"""
+    key_format: str | None = None
+    """Format of key lists: text, csv, jsonl, parquet or delta. Default: by file name"""
+    key_column: str | None = None
+    """Column of keys. Default: key, key_base64 or the only column"""
+    size_column: str | None = None
+    """Column of sizes in bytes. Default: serialized_bytes, size, bytes or memory_bytes"""
+    ops_column: str | None = None
+    """Column of operation counts. Default: ops"""
+    quoted: bool | None = None
+    """Text key lists quoted as by redis-cli --quoted-input. Default: detected per line"""
+    no_crc: NoCrc = False
+    keep_keys: Flag = False
+    """Every key, written to bronze/keys"""
+    deep: Flag = False
+    """Full decode of every value, with a list of corrupt ones (slower)"""
+    no_replay: Flag = False
+    """Counts of logged writes only, without a replay to live keys"""
+    no_load_truncated: Flag = False
+    """Error for a truncated last log file, as with aof-load-truncated no"""
+    appendfsync: str | None = None
+    """appendfsync of the servers: always, everysec or no; sets the data loss of a crash. Default: all three shown"""
+    info: Paths = ()
+    """INFO replies for the data loss of a crash: JSON lines (collect --persistence) or text"""
+    no_memory: Flag = False
+    """No estimate of server memory"""
+    allocator: str = "auto"
+    """Memory allocator of the servers: jemalloc (bundled), jemalloc-16 (Linux distributions) or libc. Default: jemalloc-16 for Redis, libc for Valkey"""
+    list_compress_depth: int = 0
+    """list-compress-depth of the servers; 0 also takes it from the dumps"""
+    loaded: Flag = False
+    """Keys in memory as loaded from a file: servers restarted since, or are replicas"""
+    server: str | None = None
+    """Version for the memory model, as redis-8.0 or valkey-9.1. Default: that of the dump or the nearest known"""
+    lfu_log_factor: int = 10
+    """lfu-log-factor of the servers, to convert LFU counters to accesses per second"""
+    lfu_decay_time: int = 1
+    """lfu-decay-time of the servers in minutes; 0: no rates"""
+    top: int | None = None
+    """Number of keys listed per cluster, node and type. Default: conf/slotscope.toml"""
+    top_per_slot: int | None = None
+    """Number of keys listed per slot. Default: conf/slotscope.toml"""
+    separators: str | None = None
+    """Characters that end a prefix. Default: conf/slotscope.toml"""
+    prefix_depth: int | None = None
+    """Separators in the longest prefix. Default: conf/slotscope.toml"""
+    bytes_per_second: BytesPerSecond = BYTES_PER_SECOND
+    from_master: FromMaster = False
+    access: AccessOptions = NO_OPTIONS
+    html: Html = None
+
+    @property
+    def spark_paths(self) -> tuple[str, ...]:
+        """Tables, and key lists that may be tables."""
+        return (self.root, *self.keys)
+
+    def settings(self) -> Settings:
+        """The settings, with what the user gave here."""
+        return read_settings(
+            self.conf_file,
+            top=self.top,
+            top_per_slot=self.top_per_slot,
+            separators=self.separators,
+            prefix_depth=self.prefix_depth,
+        )
+
+
+@options
+class ExportOptions(TableOptions):
+    """Which keys of which dumps to write, as what, and where to; conditions are joined by "and", several values of one by "or"."""
+
+    rdb: Rdb = ()
+    aof: Paths = ()
+    """Append-only files: appendonlydir folders, manifests, or single files"""
+    to: Literal["json", "csv", "resp", "parquet", "delta"]
+    """Format: json (line per key), csv (line per element), resp (commands for redis-cli --pipe), parquet or delta (row per key)"""
+    out: Annotated[str, Parameter(allow_leading_hyphen=True)]
+    """Folder of the parts, a single file ending in .json, .jsonl, .csv, .resp or .parquet, or - for standard output"""
+    match: Paths = ()
+    """Glob patterns of key names, as for KEYS"""
+    prefix: Paths = ()
+    """Key name prefixes"""
+    regex: str | None = None
+    """RE2 expression found in the key name"""
+    type: Paths = ()
+    """Types: string, list, set, zset, hash, stream, module, array"""
+    db: Paths = ()
+    """Database numbers"""
+    slot: str | None = None
+    """Slots, as 0-5460,12000"""
+    size: str | None = None
+    """Bytes of the record in the dump, as >1kb or 100-200"""
+    ttl: str | None = None
+    """Time to live at dump time: <1h, 7d-30d, none (no expiry) or any"""
+    idle: str | None = None
+    """Time since the last access, as >30d; needs an LRU policy"""
+    freq: str | None = None
+    """LFU counter, as >=10; needs an LFU policy"""
+    sample: str | None = None
+    """Share of keys, by a hash of their names, as 0.01 or 1%"""
+    limit: str | None = None
+    """Maximum number of keys, in file order"""
+    target: str | None = None
+    """Server version for commands, as redis-6.2 or valkey-9.0; unsupported values are refused, or skipped in permissive mode. Default: all supported"""
+    mode: Literal["strict", "permissive"] = "strict"
+    """Damaged dump or unwritable value: strict stops and leaves no output; permissive skips it, names it, and ends with 3"""
+    parallelism: int | None = None
+    """Parts written at a time. Default: number of cores"""
+    no_crc: NoCrc = False
+    bytes_per_second: BytesPerSecond = BYTES_PER_SECOND
+    from_master: FromMaster = False
+    access: AccessOptions = NO_OPTIONS
+
+    @property
+    def permissive(self) -> bool:
+        """Whether to go on after bad input."""
+        return self.mode == "permissive"
+
+
+@options
+class SplitOptions(Common):
+    """What to cut, after what, and where to; *plan* or *topology*, by default the latest plan."""
+
+    rdb: Rdb
+    out: str
+    """Folder of the parts, a single file ending in .json, .jsonl, .csv, .resp or .parquet, or - for standard output"""
+    plan: str | None = None
+    """Id of the plan, a unique prefix of it, or latest. Default: the latest"""
+    topology: Topology = None
+    no_crc: NoCrc = False

@@ -1,1 +1,0 @@
-"""Options of each command, one dataclass a command."""
