@@ -1,3 +1,1 @@
-"""Entry points: one module a question, each with `run` (for tests and notebooks) and `main` (for a shell and
-spark-submit).
-"""
+"""Commands: one module each, with its options, `run` for notebooks and tests, and `command` for a shell and spark-submit."""

@@ -1,6 +1,6 @@
-"""What would save memory, how much, and at which price?
+"""Rank changes that save memory.
 
-Reads the dumps of a snapshot once more, or with --rdb makes it in the same pass; writes gold/savings, gold/saving_curves and
+Reads the dumps of a snapshot again, or with --rdb takes the snapshot in the same pass; writes gold/savings, gold/saving_curves and
 gold/memory_conditions; prints the changes ranked, and puts them on the snapshot's page.
 """
 
@@ -31,9 +31,9 @@ def run(spark: SparkSession, request: Request, settings: Settings, *, now_ms: in
 
 
 def command(request: Request = Request()) -> int | None:
-    """Say what would save memory: server versions, settings of packed values, buckets, names, compression, ranked by bytes saved.
+    """Rank changes that save memory: server versions, encodings, buckets, names, compression.
 
-    Reads the dumps of --snapshot once more; with --rdb it makes that snapshot in the same pass, as key-slots does, also of live servers.
+    Reads the dumps of --snapshot again; with --rdb it takes that snapshot in the same pass, also from live servers.
     """
     from rich.console import Console
 

@@ -1,4 +1,4 @@
-"""Did a plan keep its promise?  Compares what a plan promised with the live cluster or a new snapshot; writes gold/plan_audits."""
+"""Compare the promises of a plan with the live cluster or a new snapshot; writes gold/plan_audits."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from slotscope.runtime.failure import PROMISE_BROKEN
 
 
 def command(request: Request = Request()) -> int:
-    """Compare what a plan promised with what is measured after it was carried out.
+    """Compare the promises of a plan with the cluster after its moves.
 
-    Owners on every node, open slots, keys that were left behind, the heaviest master of each resource, moved bytes and
-    time. Only reads; writes gold/plan_audits. Exit code 0: every promise was kept; 11: one was not.
+    Checks owners on every node, open slots, leftover keys, the heaviest master of each resource, moved bytes and time.  Sends read-only
+    commands; writes gold/plan_audits.  Exit code 0: all promises kept; 11: one broken.
     """
     from rich.console import Console
 

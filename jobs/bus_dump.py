@@ -1,4 +1,4 @@
-"""What went over the bus?  One line a message, as tshark would show it, or JSON lines that ``history`` reads; needs no Spark."""
+"""Print captured messages of the cluster bus: a line each, as tshark, or JSON lines for ``history``; needs no Spark."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from slotscope.sources.bus.rows import read_rows
 
 @options
 class Request(Plain):
-    """Which messages to show, and how."""
+    """Options of `slotscope bus-dump`."""
 
     node: Paths = ()
     """Messages from or to a node: id, id prefix, port, address or address:port"""

@@ -1,4 +1,4 @@
-"""Ask every node of a live cluster what it believes, again and again; read-only commands, one connection a node.
+"""Poll every node of a live cluster with read-only commands, over one connection per node.
 
 The answers are finished files of a landing, or one file of JSON lines; `slotscope history --polls` reads both.
 """
@@ -30,7 +30,7 @@ LANDING = f"{ROOT}/landing"
 
 @options
 class Request:
-    """Nodes to ask, how often, and where the answers go."""
+    """Options of `collect`."""
 
     address: str = field(kw_only=False)
     """HOST:PORT of one node; it names the others"""

@@ -1,4 +1,4 @@
-"""What grew between two snapshots, per node, slot, prefix and hash tag?  Reads the tables that key-slots wrote; writes none."""
+"""Show growth between two snapshots per node, slot, prefix and hash tag, from the tables of key-slots."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @options
 class Request(TableOptions):
-    """Which snapshots to compare."""
+    """Options of `slotscope compare`."""
 
     before: Annotated[str | None, Parameter(name="--from")] = None
     """Name of the earlier snapshot. Default: the one before the later"""

@@ -1,4 +1,4 @@
-"""What does all this look like?  Runs the commands on two recorded clusters that the package carries."""
+"""Run the main commands on the two recorded clusters in the package."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slotscope.runtime.storage.stores import check_writable, folder_of, is_store
 
 @options
 class Request(Plain):
-    """Where the tables and pages of the demonstration go."""
+    """Options of `slotscope demo`."""
 
     root: str = "slotscope-demo"
     """Local folder of the tables and pages"""
@@ -40,9 +40,9 @@ Step = tuple[str, list[str]]
 
 
 def command(request: Request = Request()) -> int:
-    """Show what slotscope does, on two recorded clusters: two days of one whose load is uneven, and a failover of the other.
+    """Run the main commands on recorded clusters: two days of uneven load, and a failover.
 
-    Every command is printed as one would type it; needs no server. The recordings stay below the folder, to try other commands on.
+    Prints each command before it runs; needs no server.  The recordings stay in the folder for further commands.
     """
     check_writable(request.root)
     lay_out(Path(request.root, RECORDINGS))

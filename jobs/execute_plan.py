@@ -1,4 +1,4 @@
-"""Carry a plan out on a live cluster: a dry run unless --apply is given; pauses, resumes and rolls back."""
+"""Apply, pause, resume or roll back a plan on a live cluster; a dry run without --apply."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What do the keys of a dump hold?
-
-Writes keys with their values as JSON, CSV or commands; conditions choose which.
-"""
+"""Export keys and values of dumps as JSON, CSV, commands or Parquet, filtered by conditions."""
 
 from __future__ import annotations
 

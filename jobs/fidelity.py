@@ -1,4 +1,4 @@
-"""How true is a replay?  Recorded clusters, replayed, against what their servers said of themselves.
+"""Measure the accuracy of replays against the answers of the recorded servers.
 
 For every recording under a folder: the share of (sample, node) rows of CLUSTER NODES that the replayed view shows as
 recorded, by scenario and field, from the capture alone and with polls or logs as further input; message counters of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @options
 class Request:
-    """What to replay, from which inputs."""
+    """Options of `fidelity`."""
 
     captures: str = field(kw_only=False)
     """Folder with recordings: bus.pcap, truth.jsonl, logs/PORT.log, plain or gzip"""

@@ -1,4 +1,4 @@
-"""Which cluster needs somebody first?  Reads silver/runs, silver/snapshots, gold/node_load and gold/incidents; writes an HTML report."""
+"""Compare all clusters of the tables, the most urgent first.  Reads silver/runs, silver/snapshots, gold/node_load and gold/incidents; writes an HTML report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slotscope.runtime import cli
 
 @options
 class Request(TableOptions):
-    """Of which tables, and where the page goes."""
+    """Options of `slotscope fleet`."""
 
     html: Html = None
 

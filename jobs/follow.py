@@ -1,4 +1,4 @@
-"""What is happening to the clusters that are recorded?  Follows a landing; writes the tables of history, a snapshot a cluster."""
+"""Reconstruct history from recordings as they arrive in a landing: the tables of history, one snapshot per cluster."""
 
 from __future__ import annotations
 

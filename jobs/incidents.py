@@ -1,4 +1,4 @@
-"""What happened to the cluster?  Reads gold/incidents and gold/findings, which history wrote; writes an HTML report."""
+"""List or explain the incidents of a history.  Reads gold/incidents and gold/findings; writes an HTML report."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from slotscope.runtime import cli
 
 @options
 class Request(Recorded):
-    """Which replay to tell of."""
+    """Options of `slotscope incidents`."""
 
     html: Html = None
 
 
 def command(request: Request = Request()) -> None:
-    """List what happened to a cluster, and write the report with timelines and stories."""
+    """List the incidents of a cluster and write the report with timelines."""
     from slotscope.reports.delivery import deliver
     from slotscope.reports.history.tables import load_history
 

@@ -1,4 +1,4 @@
-"""How are keys and bytes spread over the 16384 slots?
+"""Measure keys and memory per slot and node from dumps.
 
 Reads RDB dumps, append-only logs and key lists; writes silver/slot_load, silver/sources, silver/snapshots, gold/node_load, gold/big_keys,
 gold/hash_tags, gold/key_prefixes, gold/key_types, gold/key_sizes, gold/ttl_buckets, gold/key_use, bronze/bad_records and, when asked, bronze/keys; for logs also silver/write_load,

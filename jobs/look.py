@@ -1,4 +1,4 @@
-"""What is this?  A live cluster, read-only and gently: where its load is and whether it is healthy.  Or files: what they are, and what they say."""
+"""Check load and health of a live cluster with read-only commands, or detect and analyse files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from slotscope.runtime.text import printable
 
 @options
 class Request(TableOptions):
-    """How to look at what was named."""
+    """Options of `slotscope look`."""
 
     seconds: float = 20.0
     """Live: time limit for measuring keys, in seconds; a sample beyond it"""

@@ -1,4 +1,4 @@
-"""A member of a real cluster: the machine that replays captures and simulates, with sockets."""
+"""Join a live cluster as a test node: the state machine of replay and simulation, with sockets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @options
 class Request(LiveOptions):
-    """Which cluster to join, and as what."""
+    """Options of `slotscope node`."""
 
     join: str | None = None
     """HOST:PORT of a node of the cluster (client port). Default: wait for CLUSTER MEET"""
@@ -46,7 +46,7 @@ class Given(NamedTuple):
 
 
 def command(request: Request = Request()) -> None:
-    """Be a node of a real cluster: join it, answer pings, see nodes fail, vote, and serve a slot that is given to it.
+    """Join a live cluster as a test node: answer pings, detect failures, vote, and serve assigned slots.
 
     Follows the rules of the cluster's servers and their node timeout: it asks the nodes (INFO, CONFIG GET) and looks at what they
     send. What is given by hand stays, and a difference is said.

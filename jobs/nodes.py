@@ -1,4 +1,4 @@
-"""What would a node have answered to CLUSTER NODES then?  Reads silver/node_views, which history wrote; writes none."""
+"""Print CLUSTER NODES as a node would have answered at a time.  Reads silver/node_views."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slotscope.runtime import cli
 
 @options
 class Request(Recorded):
-    """Whose answer, and when."""
+    """Options of `slotscope nodes`."""
 
     observer: str | None = None
     """Node: id, id prefix, host:port, port or all. Default: the answer of most nodes, and deviations"""

@@ -1,4 +1,4 @@
-"""Balance a live cluster from one address: weigh, plan, show or move, audit; no dumps, no Spark."""
+"""Balance a live cluster from one address: measure, plan, dry run or move, audit; needs no dumps and no Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do bus, nodes and logs of this host say, always?  Records into finished files, which `history` reads."""
+"""Record bus, polls and logs of the nodes on this host into finished files for `history`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Kinds = Annotated[tuple[Kind, ...], Parameter(consume_multiple=1, show_default=l
 
 @options
 class Request:
-    """What is recorded, where to, and how much of it is kept."""
+    """Options of `record`."""
 
     landing: str = field(kw_only=False)
     """Folder of recordings or s3://BUCKET/FOLDER: LANDING/CLUSTER/POINT"""

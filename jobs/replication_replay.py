@@ -1,6 +1,6 @@
-"""Who followed whom, how far behind, and why was everything sent again?
+"""Explain resyncs of replicas from captures of client ports.
 
-Reads captures of client ports; writes silver/replication_links, silver/replication_offsets, gold/resyncs and
+Writes silver/replication_links, silver/replication_offsets, gold/resyncs and
 bronze/bad_records; tells every resync in one sentence, and draws them on a page.
 """
 
@@ -14,7 +14,7 @@ from slotscope.runtime import cli
 
 @options
 class Request(SnapshotOptions):
-    """What to read and how."""
+    """Options of `slotscope replication-replay`."""
 
     pcap: Paths = ()
     """Captures of client ports: pcap or pcapng; files, globs, folders, URIs, gzip, zstd. Rotated files are joined; simultaneous captures are merged"""

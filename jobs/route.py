@@ -1,4 +1,4 @@
-"""What would a node have answered to a command then?  Reads silver/node_views, which history wrote; writes none."""
+"""Print the redirection that a node would have answered at a time.  Reads silver/node_views."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slotscope.runtime.errors import InputError
 
 @options
 class Request(Recorded):
-    """Which node is asked, when and by which client."""
+    """Options of `slotscope route`."""
 
     observer: str
     """Node: id, id prefix, host:port or port"""

@@ -1,4 +1,4 @@
-"""A sentinel beside real ones: the machine that simulates failovers, with sockets."""
+"""Run a test sentinel beside real ones: the state machine of the simulation, with sockets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @options
 class Request(LiveOptions):
-    """What to watch, beside whom, and how."""
+    """Options of `slotscope sentinel`."""
 
     monitor: str | None = None
     """HOST:PORT of the master"""
@@ -52,7 +52,7 @@ LEAVE_S_MAX: Final = 60.0
 
 
 def command(request: Request = Request()) -> None:
-    """Be a sentinel beside real ones: watch a master and its replicas, agree that it is down, vote, and fail over.
+    """Run a test sentinel beside real ones: watch a master and its replicas, vote, and fail over.
 
     It promotes replicas and sends servers to other masters, as any sentinel does. There is no authentication: whoever reaches
     its port can order a failover, so it binds to loopback unless told otherwise. Ctrl-C ends it when a failover that it leads

@@ -1,4 +1,4 @@
-"""How true is a replay of sentinels?  Recorded ones, replayed, against what they answered and announced themselves.
+"""Measure the accuracy of replays of sentinels against their recorded answers and events.
 
 For every recording under a folder, from the capture, from the capture as if nobody had subscribed to the events, from
 the logs, and from capture and logs: the share of answers to SENTINEL MASTERS, REPLICAS and SENTINELS that the replayed
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @options
 class Request:
-    """What to replay."""
+    """Options of `sentinel-fidelity`."""
 
     captures: str = field(kw_only=False)
     """Folder with recordings: resp.pcap, truth.jsonl, events.jsonl, logs/PORT.log, plain or gzip"""

@@ -1,4 +1,4 @@
-"""What did every sentinel believe, whom did it vote for, and why was there a failover, or none?
+"""Explain failovers by Sentinel from captures, logs and polls.
 
 Reads captures of the ports of sentinels, masters and replicas, sentinels' logs, and answers to SENTINEL MASTERS, REPLICAS
 and SENTINELS, together or alone; writes silver/sentinel_views, silver/sentinel_events, silver/sentinel_votes,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @options
 class Request(LogOptions):
-    """What to read and how."""
+    """Options of `slotscope sentinel-replay`."""
 
     pcap: Annotated[Paths, Parameter(alias="--captures")] = ()
     """Captures of the ports of sentinels, masters, replicas: pcap or pcapng; files, globs, folders, URIs, gzip, zstd"""

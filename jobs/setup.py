@@ -1,4 +1,4 @@
-"""Is everything here that commands need?  Finds Java, fetches the Delta jars, compiles, archives classes; later commands then start without network."""
+"""Check Java, download the Delta JARs, compile native code and archive JVM classes, so that commands start without network."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from slotscope.runtime import cli
 
 @options
 class Request(Plain):
-    """Where the Delta jars come from."""
+    """Options of `slotscope setup`."""
 
     store: Literal["s3"] | None = None
     """Object store to download JARs for"""
 
 
 def command(request: Request = Request()) -> int:
-    """Make ready what commands need: find Java, bring the Delta jars here, compile, archive the JVM's classes; without Spark, compile.
+    """Check Java, download the Delta JARs, compile native code and archive JVM classes.
 
-    Without it the first command does the same by and by.
+    Without it the first commands do the same when needed.
     """
     from jobs.demo import RECORDINGS, lay_out, steps
     from jobs.main import run

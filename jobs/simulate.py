@@ -1,4 +1,4 @@
-"""What if?  Runs simulated clusters over a grid of parameters and seeds; writes gold/simulated_runs, simulated_shards and simulated_quantiles."""
+"""Simulate failures over a grid of parameters and seeds; writes gold/simulated_runs, simulated_shards and simulated_quantiles."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @options
 class Request(Common):
-    """Which clusters, which faults, and how often."""
+    """Options of `slotscope simulate`."""
 
     snapshot: str = "simulation"
     """Name of the runs; existing ones are overwritten"""

@@ -1,4 +1,4 @@
-"""Which snapshots are there?  Reads the logs of the tables, silver/snapshots, silver/sources and silver/replays; writes none."""
+"""List the snapshots in the tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slotscope.runtime import cli
 
 
 def command(request: Request = Request()) -> None:
-    """List what the tables hold: snapshots by the job that made them, when of, from what, and whether they are finished."""
+    """List the snapshots in the tables: job, time, inputs and state."""
     from slotscope.pipelines.stored_snapshots import list_snapshots
     from slotscope.reports.answer import deliver_answer
 

@@ -1,6 +1,6 @@
-"""Which part of a dump would each planned master load?
+"""Cut dumps into one file per planned master.
 
-Cuts dumps by slots into one file a master: after a plan (``rebalance-plan``), or after a topology.  Keys are copied byte for byte.
+Slots follow a plan of ``rebalance-plan`` or a topology.  Keys are copied byte for byte.
 """
 
 from __future__ import annotations

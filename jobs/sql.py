@@ -1,4 +1,4 @@
-"""What do the tables say to a question in SQL?  Reads any table and the views over them, with DuckDB; writes none."""
+"""Query tables and views in SQL with DuckDB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Upkeep of a root: ``forget`` removes snapshots, ``maintain`` joins small files and removes old ones, ``migrate`` upgrades tables."""
+"""Maintain the tables: ``forget`` removes snapshots, ``maintain`` compacts files, ``migrate`` upgrades older tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RETENTION_H = 168
 
 @options
 class ForgetRequest(TableOptions):
-    """Which snapshots, and whether to do it."""
+    """Options of `slotscope forget`."""
 
     snapshot: Paths = ()
     """Names of the snapshots"""
@@ -25,7 +25,7 @@ class ForgetRequest(TableOptions):
 
 @options
 class MaintainRequest(TableOptions):
-    """How long replaced files and logs stay."""
+    """Options of `slotscope maintain`."""
 
     retention_hours: int = RETENTION_H
     """Retention of replaced files in hours, for readers of older versions"""

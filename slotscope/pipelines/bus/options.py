@@ -22,7 +22,7 @@ from slotscope.options import (
 
 @options
 class HistoryOptions(LogOptions):
-    """What to read and how."""
+    """Options of `history`."""
 
     pcap: Paths = ()
     """Captures of the bus ports: pcap, pcapng, or JSON lines of bus-dump; files, globs, folders, URIs, gzip, zstd. Rotated files are joined; simultaneous captures are merged"""
@@ -53,7 +53,7 @@ class HistoryOptions(LogOptions):
 
 @options
 class FollowOptions(LogOptions):
-    """Which landing to follow, and what to do when something happened."""
+    """Options of `follow`."""
 
     landing: str
     """Folder or URI of recordings: LANDING/CLUSTER/POINT/KIND, as record writes"""

@@ -28,7 +28,7 @@ from slotscope.runtime.settings import Settings, read_settings
 
 @options
 class KeyOptions(SnapshotOptions):
-    """What to read and how."""
+    """Options of `key-slots` and `advise`."""
 
     rdb: Rdb = ()
     aof: Paths = ()
@@ -108,7 +108,7 @@ class KeyOptions(SnapshotOptions):
 
 @options
 class ExportOptions(TableOptions):
-    """Which keys of which dumps to write, as what, and where to; conditions are joined by "and", several values of one by "or"."""
+    """Options of `export`; conditions are joined by "and", several values of one by "or"."""
 
     rdb: Rdb = ()
     aof: Paths = ()
@@ -160,7 +160,7 @@ class ExportOptions(TableOptions):
 
 @options
 class SplitOptions(Common):
-    """What to cut, after what, and where to; *plan* or *topology*, by default the latest plan."""
+    """Options of `split-rdb`: --plan or --topology, by default the latest plan."""
 
     rdb: Rdb
     out: str

@@ -30,7 +30,7 @@ GAIN_MIN = 0.005
 
 @dataclass(frozen=True, kw_only=True)
 class GoalOptions:
-    """What a plan is to reach, and how it may go about it."""
+    """Goals of a plan and limits of its search."""
 
     resources: Paths = ()
     """Resources to balance: serialized_bytes, memory_bytes, keys, ops, cpu_usec, network_bytes_in, network_bytes_out, ops_estimated (from LFU counters). Default: memory or bytes, keys, ops, as measured, and those with a capacity"""
@@ -77,7 +77,7 @@ class GoalOptions:
 
 @options
 class PlanningOptions(Common, GoalOptions):
-    """What to plan with and for."""
+    """Options of `rebalance-plan`."""
 
     snapshot: Paths = ()
     """Snapshots of key-slots, oldest first, or latest. Default: latest, unless --counts or --slot-stats replace it"""
@@ -115,7 +115,7 @@ class PlanningOptions(Common, GoalOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class MoveOptions:
-    """Whether and how slots are moved."""
+    """Whether and how slots move."""
 
     apply: Flag = False
     """Apply the changes. Default: dry run"""
@@ -150,7 +150,7 @@ class MoveOptions:
 
 @options
 class ExecuteOptions(PlanOptions, MoveOptions):
-    """Which plan to carry out, where and how."""
+    """Options of `execute-plan`."""
 
     cluster: str
     """HOST:PORT of a node; only masters that the plan names get commands"""
@@ -159,7 +159,7 @@ class ExecuteOptions(PlanOptions, MoveOptions):
 
 @options
 class RebalanceOptions(TableOptions, GoalOptions, MoveOptions):
-    """How far to balance a cluster, and how."""
+    """Options of `rebalance`."""
 
     plan: str | None = None
     """Id of a stored plan, a unique prefix of it, or latest. Default: the unfinished one, else a new one; with --rollback the last applied"""
@@ -177,7 +177,7 @@ class RebalanceOptions(TableOptions, GoalOptions, MoveOptions):
 
 @options
 class AuditOptions(PlanOptions):
-    """Which plan to audit, and against what."""
+    """Options of `audit-plan`."""
 
     cluster: str | None = None
     """HOST:PORT of a node of the live cluster"""
