@@ -1,4 +1,4 @@
-"""What the last run of each job came to, as a file that Prometheus' textfile collector reads."""
+"""Metrics of the last run of each job, in a file for Prometheus' textfile collector."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def metrics_writer(path: str) -> Callable[[Run], None]:
     except ImportError as error:
         raise InputError("--metrics needs prometheus_client: pip install 'slotscope[metrics]'") from error
     registry = CollectorRegistry()
-    figures = {name: Gauge(f"slotscope_run_{name}", told, LABELS, registry=registry) for name, told in FIGURES.items()}
+    figures = {
+        name: Gauge(f"slotscope_run_{name}", about, LABELS, registry=registry) for name, about in FIGURES.items()
+    }
     rows = Gauge("slotscope_run_rows", "Rows that it wrote, by table.", (*LABELS, "table"), registry=registry)
 
     def write(run: Run) -> None:

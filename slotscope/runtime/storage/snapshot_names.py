@@ -1,4 +1,4 @@
-"""What snapshots are called, and which one is meant: by its name, or the latest of a cluster."""
+"""Names of snapshots: new ones, the latest of a cluster, the one before, and the cluster of a snapshot."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from slotscope.runtime.program import LATEST
 from slotscope.runtime.storage.delta_files import any_of, append_rows, exists, read_rows
 
 KEY_JOBS: Final = ("key-slots",)
-"""Who writes snapshots of the key space."""
+"""Jobs that write snapshots of the key space."""
 HISTORY_JOBS: Final = ("history", "bus-replay")
 """The job that writes cluster history, and its former name in older tables."""
 REPLAY_JOBS: Final = (*HISTORY_JOBS, "sentinel-replay")
-"""Who writes histories."""
+"""Jobs that write histories."""
 ID_DIGITS: Final = 8
-"""Of a node id, in the name of a cluster that nobody named."""
+"""Digits of a node id in the name of an unnamed cluster."""
 
 
 def time_name(started_at: datetime) -> str:
@@ -48,9 +48,9 @@ def find_name(root: str, name: str, jobs: Sequence[str], cluster: str | None = N
         )
     known = {run["cluster"] for run in runs}
     if len(known) > 1:
-        told = ", ".join(sorted(str(one) for one in known if one))
+        names = ", ".join(sorted(str(name) for name in known if name))
         raise InputError(
-            f"{root} holds snapshots of several clusters: say which one with --cluster or --snapshot: {told}"
+            f"{root} holds snapshots of several clusters: say which one with --cluster or --snapshot: {names}"
         )
     return str(runs[-1]["snapshot_id"])
 
@@ -91,19 +91,19 @@ def cluster_of(root: str, name: str) -> str | None:
 
 
 def recognise(root: str, node_ids: Iterable[str], given: str | None) -> str | None:
-    """The name of the cluster of these nodes: *given*, or the one that one of them was last seen in, or one made of an id; None without ids.
+    """The name of the cluster of these nodes: *given*, the cluster that last had one of them, or a name made of an id; None without ids.
 
-    Nodes that were not known under that name are from now on.
+    New nodes are stored under that name.
     """
     from cluster_core.topology.nodes_text import NODE_ID
 
-    ids = sorted({one for one in node_ids if NODE_ID.fullmatch(one)})
+    ids = sorted({node_id for node_id in node_ids if NODE_ID.fullmatch(node_id)})
     if not ids:
         return given
     rows = read_rows(root, CLUSTERS, where=any_of("node_id", ids), order_by="since") if exists(root, CLUSTERS) else []
     name = given or (rows[-1]["cluster"] if rows else f"cluster-{ids[0][:ID_DIGITS]}")
     known = {row["node_id"] for row in rows if row["cluster"] == name}
-    new = [{"cluster": name, "node_id": one, "since": datetime.now(UTC)} for one in ids if one not in known]
+    new = [{"cluster": name, "node_id": node_id, "since": datetime.now(UTC)} for node_id in ids if node_id not in known]
     if new:
         append_rows(root, CLUSTERS, new)
     return name

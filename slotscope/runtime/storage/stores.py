@@ -37,18 +37,18 @@ CONNECT_SECONDS: Final = 3
 REQUEST_SECONDS: Final = 60
 ATTEMPTS_MAX: Final = 4
 PAUSE_S: Final = 0.2
-"""Before a range is read again; twice as much each time."""
+"""Pause before a range is read again; it doubles each time."""
 READ_BYTES: Final = 1 << 20
-"""What is asked of a store at least: a request costs as much as so many bytes."""
+"""Smallest range of a request, which costs as much as so many bytes."""
 PROBE: Final = ".slotscope-may-write"
-"""Object that is put and removed to see whether a root takes tables."""
+"""Object that is written and deleted to check a root."""
 PROBE_BYTES: Final = 1 << 20
-"""Room that even the smallest snapshot takes."""
+"""Size of the smallest snapshot."""
 COMMIT_BYTES: Final = 128 << 10
-"""Room that a commit to a table takes beside its rows."""
+"""Size of a commit without its rows."""
 REASON_CHARS_MAX: Final = 200
 DEFAULT_REGION: Final = "us-east-1"
-"""Of a store with an endpoint of its own, which seldom has regions."""
+"""Region of a store with its own endpoint; few of them have regions."""
 
 ENDPOINT, REGION, KEY, SECRET, TOKEN = (
     "AWS_ENDPOINT_URL",
@@ -116,12 +116,12 @@ def folder_of(place: str) -> str:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a folder keeps the file *name* to itself."""
+    """Whether listings leave the file *name* out."""
     return name.startswith((".", "_"))
 
 
 def is_live(path: str) -> bool:
-    """Whether *path* names a live server, ``redis://HOST:PORT``, whose dump is meant."""
+    """Whether *path* means the dump of a live server, ``redis://HOST:PORT``."""
     return path.startswith(LIVE)
 
 
@@ -148,7 +148,7 @@ def check_conf(conf: Mapping[str, str]) -> None:
 
 
 def hide(text: str) -> str:
-    """*text* without secrets that this process knows."""
+    """*text* without the secrets in the environment."""
     for name in (SECRET, TOKEN):
         secret = os.environ.get(name, "")
         if secret:
@@ -161,8 +161,8 @@ def _endpoint() -> str | None:
 
 
 def _region() -> str | None:
-    told = os.environ.get(REGION) or os.environ.get("AWS_DEFAULT_REGION")
-    return told or (DEFAULT_REGION if _endpoint() else None)
+    region = os.environ.get(REGION) or os.environ.get("AWS_DEFAULT_REGION")
+    return region or (DEFAULT_REGION if _endpoint() else None)
 
 
 def file_system(uri: str) -> tuple[fs.FileSystem, str]:
@@ -196,9 +196,9 @@ def open_to_read(uri: str) -> IO[bytes]:
 
 
 class StoredFile(io.RawIOBase):
-    """An object that is read again where its store fails; raises `PlaceError` where it always does, since the object itself is sound.
+    """An open object that retries failed reads and raises `PlaceError`, not OSError, when the store keeps failing.
 
-    pyarrow tries again, too, but not for a range that is shorter than the words with which the store refuses it.
+    pyarrow retries too, but not where the error message of the store is longer than the range.
     """
 
     def __init__(self, uri: str, opened: NativeFile) -> None:
@@ -206,11 +206,11 @@ class StoredFile(io.RawIOBase):
         self._opened = opened
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
@@ -280,7 +280,7 @@ def _azure(account: str, key: str) -> fs.FileSystem:
 
 
 def storage_options(uri: str) -> dict[str, str] | None:
-    """How delta-rs gets to the table at *uri*; None where it needs no word."""
+    """The options with which delta-rs opens the table at *uri*; None for the defaults."""
     if not is_s3(uri):
         return None
     options = {
@@ -303,7 +303,7 @@ def spark_uri(uri: str) -> str:
 
 
 def spark_settings() -> dict[str, str]:
-    """What Spark is told of S3; credentials are in its environment, since its command line can be read by all users of a machine."""
+    """Spark's settings for S3, without credentials: those are in its environment, which other users cannot read."""
     settings = {
         "spark.hadoop.fs.s3a.connection.establish.timeout": f"{CONNECT_SECONDS}s",
         "spark.hadoop.fs.s3a.attempts.maximum": str(ATTEMPTS_MAX),
@@ -318,12 +318,12 @@ def spark_settings() -> dict[str, str]:
 
 
 def environment() -> dict[str, str]:
-    """What executors are given of this process's environment, so that they open what the driver found."""
+    """The variables of this process that executors need to open the same objects."""
     return {name: os.environ[name] for name in _SENT if os.environ.get(name)}
 
 
 def reason(error: Exception) -> str:
-    """Why a file system refused, in words that say what to do; one line without secrets."""
+    """The reason of a file system's error and what to do about it, in one line without secrets."""
     if isinstance(error, FileNotFoundError):
         return "no such file"
     if isinstance(error, PermissionError):
