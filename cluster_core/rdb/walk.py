@@ -1,6 +1,4 @@
-"""Values that are not packed in a walk: elements, quicklists, arrays.
-
-The batch twin of `tests.reference.rdb.reader`.
+"""The RDB skim as one resumable state machine over a window of the file, compiled; values that are not packed lie here, too.
 
 How this works.  The caller owns a window of bytes and a small array of numbers, `st`.  `skim` decodes *atoms*
 (a record's attributes, type and key; a length; the prefix of a string; the header of a packed value) as long as
