@@ -120,12 +120,10 @@ def test_the_plan_knows_the_maxmemory_of_the_servers_and_when_they_reach_it(redi
     assert plan["growth_of"] == ["keys", "memory_bytes"]
     assert plan["growth_s"] == pytest.approx(10 * 86_400, abs=600)
     assert all(25 << 20 < row["capacity"] < 31 << 20 for row in held.values())
-    assert f"a capacity is reached in {days:.0f} days (memory bytes)" in said
+    assert f"capacity reached in {days:,.0f} days (memory bytes)" in said
     assert 1000 < days < 100_000
-    assert "if loads grow on as in the 10 days since plan" in said
+    assert "at the growth of the 10 days since plan" in said
     assert "capacity of memory: 95% of the maxmemory of 3 masters" in said
-    page = (tmp_path / "reports" / f"plan-{plan['plan_id']}.html").read_text()
-    assert "Headroom of each target" in page
 
 
 @pytest.mark.parametrize(
