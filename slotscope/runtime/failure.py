@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from cyclopts import CycloptsError, UnknownCommandError
+from cyclopts import CycloptsError, UnknownCommandError, UnusedCliTokensError
 
 from cluster_core.errors import ClusterCoreError
 from slotscope.runtime.errors import InputError, TryAgainError
@@ -112,6 +112,8 @@ def _usage(error: CycloptsError) -> str:
     """What is wrong with the command line, and where to read more."""
     if isinstance(error, UnknownCommandError):  # its own text would import every job to list them
         return no_such_command((error.unused_tokens or ["?"])[0], list(error.app or ()))
+    if isinstance(error, UnusedCliTokensError):
+        return f"unexpected argument: {' '.join(error.unused_tokens or [])}{SEE_HELP}"
     what = " ".join(str(error).split()).rstrip(".")
     return what + SEE_HELP
 

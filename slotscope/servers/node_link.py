@@ -27,6 +27,13 @@ class LinkError(OSError):
     """A server that cannot be reached, does not answer in time, or answers what is no reply; the link is of no use any more."""
 
 
+def _reason(error: Exception) -> str:
+    """The text of a system error without its number."""
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused; check the address, and that the server runs"
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
 @dataclass(frozen=True, order=True, slots=True)
 class Address:
     """Where a node listens for clients; *name* is the host name that the cluster announces for it, empty for none."""
@@ -60,7 +67,7 @@ class Access:
         except TimeoutError as error:
             raise LinkError("no connection in time") from error
         except (OSError, ValueError) as error:
-            raise LinkError(str(error) or type(error).__name__) from error
+            raise LinkError(_reason(error)) from error
         if self.user or self.password:
             try:
                 (reply,) = link.ask([("AUTH", *([self.user] if self.user else []), self.password or "")])
@@ -151,7 +158,7 @@ class NodeLink:
         except TimeoutError as error:
             raise LinkError("takes no more commands") from error
         except OSError as error:
-            raise LinkError(str(error)) from error
+            raise LinkError(_reason(error)) from error
 
     def read(self, until_s: float | None = None) -> Any:
         """Return the next reply, which must be whole at *until_s* (monotonic clock; default: within the link's timeout)."""
@@ -164,7 +171,7 @@ class NodeLink:
             except TimeoutError as error:
                 raise LinkError("no answer in time") from error
             except OSError as error:
-                raise LinkError(str(error)) from error
+                raise LinkError(_reason(error)) from error
             taken += len(data)
             if not data:
                 raise LinkError("the connection was closed")
@@ -184,7 +191,7 @@ class NodeLink:
         except TimeoutError as error:
             raise LinkError(f"nothing came for {within_s:g} s") from error
         except OSError as error:
-            raise LinkError(str(error)) from error
+            raise LinkError(_reason(error)) from error
         if not data:
             raise LinkError("the connection was closed")
         return data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from cyclopts import UnusedCliTokensError
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
@@ -86,3 +87,10 @@ def test_a_full_disk_is_one_line_whoever_met_it(error):
     line = "No space left on device: tables are as they were before; make room and run this again"
 
     assert describe(error) == (UNEXPECTED, line)
+
+
+def test_an_argument_that_no_option_takes_is_named_without_python():
+    """No list of Python strings."""
+    error = UnusedCliTokensError(unused_tokens=["127.0.0.1:7411", "b"])
+
+    assert describe(error) == (BAD_INPUT, "unexpected argument: 127.0.0.1:7411 b (see --help)")
