@@ -14,9 +14,9 @@ FREE_RELATIVE = re.compile(
     r"\bwhat (?:is|was|has|of|are|were|had)\b|\bwhose\b|\b(?:of|that) which\b|\bit is said\b", re.I
 )
 A_THOUSAND_WORDS_MAX = 2.1
-OLD_STYLE = {"bus-replay.md": 5, "executing.md": 3, "history.md": 5}
+OLD_STYLE = {"executing.md": 3}
 """Pages with a higher limit until they are rewritten."""
-LONG_LINES = {"bus-replay.md", "commands.md", "api.md", "evidence.md", "history.md"}
+LONG_LINES = {"commands.md", "api.md", "evidence.md"}
 """Pages that are not wrapped, or made from help and signatures."""
 
 
