@@ -23,3 +23,11 @@ def test_every_module_that_a_page_names_exists() -> None:
 
 def _is_there(path: str) -> bool:
     return any((place / path).exists() or (place / f"{path}.py").exists() for place in PLACES)
+
+
+def test_every_test_that_set_up_runs_exists() -> None:
+    """Set-up compiles the kernels by running their tests, and goes on without them."""
+    named = re.findall(r"\btests/[\w/]+(?:\.py)?", (ROOT / "Makefile").read_text("utf-8"))
+
+    assert len(named) > 1
+    assert [path for path in named if not (ROOT / path).exists()] == []
