@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from cluster_core.kernels.compiled import njit
 from cluster_core.memory.model import ESTIMATES
 from cluster_core.rdb.grammar import ENCODINGS, KEY_TYPES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _FILLED_TYPES = np.array(
     [name in ("list", "set", "zset", "hash") for name in KEY_TYPES] + [False] * (256 - len(KEY_TYPES))
@@ -99,6 +101,8 @@ def gather_binary(
     data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64], *, null_if_empty: bool = False
 ) -> pa.Array:
     """Return the byte ranges of *data* as an Arrow ``binary`` array of the same length as *starts*."""
+    import pyarrow as pa
+
     offsets = np.zeros(len(starts) + 1, np.int32)
     gathered = np.empty(int(lengths.sum()), np.uint8)
     _gather(data, starts, lengths, offsets, gathered)
@@ -116,28 +120,38 @@ def part_of(names: pa.Array, starts: NDArray[np.int64], lengths: NDArray[np.int6
 
 def bits(mask: NDArray[np.bool_]) -> pa.Buffer:
     """Return *mask* as an Arrow validity bitmap."""
+    import pyarrow as pa
+
     return pa.py_buffer(np.packbits(mask, bitorder="little"))
 
 
 def known(values: NDArray[np.generic], kind: pa.DataType) -> pa.Array:
     """Return *values* as an Arrow array in which `NONE` is null."""
+    import pyarrow as pa
+
     return pa.array(values, kind, mask=np.asarray(values == NONE))
 
 
 @cache
 def _names(names: tuple[str, ...]) -> pa.Array:
     """*names* as Arrow: not before they are asked for, since a first array loads pandas, a third of a second."""
+    import pyarrow as pa
+
     return pa.array(names)
 
 
 def named(codes: NDArray[np.generic], names: tuple[str, ...]) -> pa.Array:
     """Return the *names* that *codes* index; a code out of range, as key lists have where they do not know, is null."""
+    import pyarrow as pa
+
     indices = pa.array(codes.astype(np.int32), mask=np.asarray(codes.astype(np.int32) >= len(names)))
     return _names(names).take(indices)
 
 
 def key_array(batch: KeyBatch) -> pa.Array:
     """Return the keys of *batch* as an Arrow ``binary`` array without copying."""
+    import pyarrow as pa
+
     return pa.Array.from_buffers(
         pa.binary(), len(batch), [None, pa.py_buffer(batch.key_offsets), pa.py_buffer(batch.key_data)]
     )
@@ -157,6 +171,8 @@ def memory_columns(
     memory_bytes: NDArray[np.int64] | None, estimate: NDArray[np.generic] | None, count: int
 ) -> tuple[pa.Array, pa.Array]:
     """Return sizes in memory and what they are, both null where nothing was measured (`NONE`, or None for all *count*)."""
+    import pyarrow as pa
+
     if memory_bytes is None or estimate is None:
         return pa.nulls(count, pa.int64()), pa.nulls(count, pa.string())
     codes = np.where(memory_bytes == NONE, len(ESTIMATES), estimate)
@@ -165,6 +181,8 @@ def memory_columns(
 
 def key_columns(batch: KeyBatch) -> list[pa.Array]:
     """Return the columns of ``schemas.bronze.KEY_FIELDS``, in that order, one row a key."""
+    import pyarrow as pa
+
     keys = key_array(batch)
     return [
         pa.array(batch.db),
