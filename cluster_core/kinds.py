@@ -111,9 +111,11 @@ class EventKind(StrEnum):
     REPORT = "report"
     UNSERVED = "unserved"
     UNREACHED = "unreached"
+    CLUSTER_UNSERVED = "cluster-unserved"
     VOTER_GONE = "voter-gone"
     NO_REPLICA = "no-replica"
     BARRED = "barred"
+    REPLICA_DOWN = "replica-down"
     BACK = "back"
     TRUSTED = "trusted"
     FORGOTTEN = "forgotten"
@@ -135,7 +137,6 @@ class EventKind(StrEnum):
     EPOCH_RAISED = "epoch-raised"
     QUORUM_SIDE = "quorum-side"
     REFUSED = "refused"
-    SERVED = "served"
     DOUBTED = "doubted"
 
     # Steps of incidents that sentinels saw.

@@ -13,7 +13,7 @@ from typing import Final
 
 from cluster_core.gossip.causes import Cause, Refusal, ReportEnd
 from cluster_core.history.promotions import old_master
-from cluster_core.history.statements import Lines
+from cluster_core.history.statements import LINE_NS, Lines
 from cluster_core.kinds import EventKind, Source
 from cluster_core.replay.rows import EventRow, FailureReportRow, NodeViewRow, ReplayRow, VoteRow
 
@@ -190,11 +190,15 @@ def _spells(lines: Lines, begin_ns: int) -> Iterator[tuple[str, str, str, int, i
     for (observer, subject), told in changes.items():
         ends: list[int | None] = [ts_ns for ts_ns, _ in told[1:]]
         yield observer, subject, "noflags", begin_ns, told[0][0]
-        for (from_ns, flags), to_ns in zip(told, [*ends, None], strict=True):
-            if flags == "fail?" and to_ns is None:  # no log says when a doubt ends: with a word of the subject
+        following = [*(flags for _, flags in told[1:]), ""]
+        for (from_ns, flags), to_ns, after in zip(told, [*ends, None], following, strict=True):
+            is_marked_again = flags == after == "fail?"  # it was trusted at some time between
+            if flags == "fail?":  # no log says when a doubt ends: with a line of the subject
                 spoke = lines.of_node.get(subject, [])
                 back = next((line.ts_ns for line in spoke if line.ts_ns > from_ns), None)
-                if back is not None:
+                if is_marked_again:
+                    back = min(back or from_ns + LINE_NS, from_ns + LINE_NS)
+                if back is not None and (to_ns is None or back < to_ns):
                     yield observer, subject, flags, from_ns, back
                     from_ns, flags = back, "noflags"
             if to_ns is None or to_ns > from_ns:

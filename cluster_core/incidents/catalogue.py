@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from cluster_core.incidents.checks.ballots import check_ballots
 from cluster_core.incidents.checks.beliefs import check_beliefs
@@ -19,16 +20,17 @@ from cluster_core.incidents.finders.failures import (
     state_steps,
 )
 from cluster_core.incidents.finders.memberships import find_memberships
-from cluster_core.incidents.finders.outages import find_outages
+from cluster_core.incidents.finders.outages import Service, find_outages, find_service, lengths, outage_step
 from cluster_core.incidents.finders.processes import find_data_losses, find_restarts, find_resyncs
 from cluster_core.incidents.finders.slot_moves import find_slot_moves, slot_incidents
-from cluster_core.incidents.finders.successors import missing_voters, slots_of_failed, successor_steps, unserved_step
+from cluster_core.incidents.finders.successors import missing_voters, slots_of_failed, successor_steps
 from cluster_core.incidents.finders.troubles import find_collisions, find_flapping, find_partitions, with_first_epochs
 from cluster_core.incidents.gaps import marked
 from cluster_core.incidents.grouping import grouped_findings
-from cluster_core.incidents.history import History
-from cluster_core.incidents.incident import Finding, Incident, findings_in_order, in_order
+from cluster_core.incidents.history import History, slots_text
+from cluster_core.incidents.incident import Finding, Incident, Step, findings_in_order, in_order
 from cluster_core.incidents.traffic import Cost, cost_findings
+from cluster_core.kinds import EventKind
 
 
 def find_incidents(history: History) -> list[Incident]:
@@ -36,21 +38,32 @@ def find_incidents(history: History) -> list[Incident]:
     episodes = [one for one in find_episodes(history) if not _gave_up_its_id(history, one)]
     promotions = find_promotions(history)
     moves = find_slot_moves(history, promotions)
-    incidents = _failures(history, [one for one in episodes if is_failure(history, one)], promotions)
-    incidents += [failover_of(history, one, _behind(one, episodes)) for one in promotions]
+    service = find_service(history, episodes, promotions)
+    incidents = _failures(history, [one for one in episodes if is_failure(history, one)], promotions, service)
+    incidents += [_failover(history, one, _behind(one, episodes), service) for one in promotions]
     incidents += find_partitions(history, episodes)
     incidents += find_collisions(history)
     incidents += find_flapping(history, episodes)
     incidents += slot_incidents(history, moves)
     incidents += find_memberships(history, promotions, episodes, moves.emptied)
-    incidents += find_outages(history)
-    incidents += find_restarts(history, incidents)
+    incidents += find_restarts(history, incidents, service)
+    incidents += find_outages(service, incidents)
     incidents += find_data_losses(history)
     incidents += find_resyncs(history, incidents)
     return marked(in_order(with_first_epochs(history, incidents)), history.gaps, history.thresholds)
 
 
-def _failures(history: History, episodes: list[Episode], promotions: list[Promotion]) -> list[Incident]:
+def _failover(history: History, promotion: Promotion, episode: Episode | None, service: Service) -> Incident:
+    """A failover, with the outages of its shard from the failure of the old master on."""
+    from_ns = promotion.min_ns if episode is None else episode.started_ns
+    outages = service.of((promotion.old, promotion.winner), from_ns, promotion.ts_ns)
+    figures = lengths([one.interval for one in outages])
+    return failover_of(history, promotion, episode, [outage_step(one) for one in outages], figures)
+
+
+def _failures(
+    history: History, episodes: list[Episode], promotions: list[Promotion], service: Service
+) -> list[Incident]:
     """Failures that no failover ended; replicas that went with their master, and none took over, are part of its."""
     alone = [one for one in episodes if not any(_behind(promotion, [one]) for promotion in promotions)]
     masters = {one.subject: one for one in alone if slots_of_failed(history, one)}
@@ -61,24 +74,28 @@ def _failures(history: History, episodes: list[Episode], promotions: list[Promot
         if master is not None and abs(master.started_ns - one.started_ns) <= history.thresholds.together_ns:
             part_of.setdefault(id(master), []).append(one)
     parts = {id(one) for found in part_of.values() for one in found}
-    return [_failure(history, one, part_of.get(id(one), [])) for one in alone if id(one) not in parts]
+    return [_failure(history, one, part_of.get(id(one), []), service) for one in alone if id(one) not in parts]
 
 
-def _failure(history: History, episode: Episode, others: list[Episode]) -> Incident:
+def _failure(history: History, episode: Episode, others: list[Episode], service: Service) -> Incident:
     """A failure that no failover ended, with the elections that nobody won and what kept the replicas."""
     end_ns = history.last_ns if episode.to_ns is None else episode.to_ns
     more = [step for one in others for step in failure_steps(history, one)]
     more += contest_steps(history, episode.subject, episode.started_ns, end_ns)
-    bits = slots_of_failed(history, episode)
-    if bits:
-        subject = episode.subject
-        back_ns = episode.to_ns if episode.back_ns is None else episode.back_ns
-        unserved = unserved_step(history, subject, bits, episode.started_ns, back_ns, subject)
-        more.append(unserved)
+    figures: dict[str, Any] = {}
+    outages = service.of((episode.subject,), episode.started_ns, end_ns)
+    if outages:
+        bits = outages[0].bits
+        figures = lengths([one.interval for one in outages])
+        figures |= {"slots": slots_text(bits or 0), "slot_count": None if bits is None else bits.bit_count()}
+        more += [outage_step(one) for one in outages]
         more += successor_steps(history, episode) + missing_voters(history, episode)
-        until_ns = max(end_ns + history.thresholds.timeout_ns, unserved.until_ns or 0)
+        until_ns = max([end_ns + history.thresholds.timeout_ns] + [one.interval.to_max_ns or 0 for one in outages])
         more += state_steps(history, episode.started_ns, until_ns)
-    return failure_of(history, episode, more)
+    claim = history.claim_at(episode.subject, episode.started_ns)
+    if not outages and claim is not None and claim.replicaof:
+        more.append(Step(episode.from_ns, EventKind.REPLICA_DOWN, episode.subject, claim.replicaof))
+    return failure_of(history, episode, more, figures)
 
 
 def _gave_up_its_id(history: History, episode: Episode) -> bool:

@@ -23,7 +23,7 @@ MIXED: Final = (
     EventKind.ADOPTED, EventKind.FOLLOWS, EventKind.NO_VOTE, EventKind.VOTE_REFUSED, EventKind.LAST_SIGN,
     EventKind.BACK, EventKind.PROCESS_ENDED, EventKind.PROCESS_IDLE, EventKind.PROCESS_STARTED, EventKind.UNSERVED,
     EventKind.UNREACHED, EventKind.NO_REPLICA, EventKind.BARRED, EventKind.ELECTION_SCHEDULED,
-    EventKind.ELECTION_STALLED, EventKind.ELECTION_RESET, EventKind.DEMOTED, EventKind.REFUSED, EventKind.SERVED,
+    EventKind.ELECTION_STALLED, EventKind.ELECTION_RESET, EventKind.DEMOTED, EventKind.REFUSED,
 )  # fmt: skip
 """Steps that many nodes do, told as one though each has its own detail."""
 ANY_SUBJECT: Final = (
@@ -31,7 +31,7 @@ ANY_SUBJECT: Final = (
     EventKind.DEMOTED,
 )  # fmt: skip
 """Of these the subjects may differ, too."""
-SUMMED: Final = (EventKind.UNSERVED, EventKind.UNREACHED)
+SUMMED: Final = (EventKind.UNSERVED, EventKind.UNREACHED, EventKind.REFUSED)
 """Steps whose amounts add up: slots of one node are not those of another."""
 REPEATED: Final = (
     EventKind.ELECTION_STALLED,

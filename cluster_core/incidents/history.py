@@ -13,7 +13,7 @@ from cluster_core.history.statements import Lines
 from cluster_core.incidents.gaps import GapSeen
 from cluster_core.incidents.speech import Speech, without_flips
 from cluster_core.incidents.thresholds import Thresholds
-from cluster_core.kinds import Source
+from cluster_core.kinds import EventKind, Source
 from cluster_core.replay.rows import (
     EpochRow,
     EventRow,
@@ -22,10 +22,13 @@ from cluster_core.replay.rows import (
     ReplayRow,
     VoteRow,
 )
+from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.slots.slot_set import SlotSet
 
 PROMOTIONS = (Mechanism.ELECTION, Mechanism.TAKEOVER)
 """Mechanisms by which a replica becomes a master (R93, R97)."""
+UNKNOWN_SLOTS = -1
+"""The number of slots that nothing shows, among the numbers of `History.slots_of`."""
 RENAMED = (Cause.RESET, Cause.RESET_DONE)
 """Causes with which a process begins under another id (R82)."""
 
@@ -58,7 +61,7 @@ class OffsetSeen(NamedTuple):
 class History:
     """All rows of one replay.  *slots_of* gives the slots (bit s for slot s) behind the numbers in *speech*, *offsets*
     are what other sources than the bus tell of replication streams, *gaps* what is missing from the captures.  *lines* are
-    those of server logs, *polled_ns* the times at which each observer was asked.
+    those of server logs, *polled_ns* and *answered_ns* the times at which each observer was asked and answered.
     """
 
     def __init__(
@@ -68,18 +71,22 @@ class History:
         slots_of: Mapping[int, int],
         *,
         node_timeout_ms: int,
+        knows_timeout: bool = True,
         first_ns: int,
         last_ns: int,
         offsets: Iterable[OffsetSeen] = (),
         gaps: Iterable[GapSeen] = (),
         lines: Lines | None = None,
         polled_ns: Mapping[str, Sequence[int]] | None = None,
+        answered_ns: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
         self.lines = lines or Lines(())
         self.polled_ns = polled_ns or {}
-        self.thresholds = Thresholds(node_timeout_ms * 1_000_000)
+        self.answered_ns = answered_ns or self.polled_ns
+        self.thresholds = Thresholds(node_timeout_ms * 1_000_000, knows_timeout)
         self.first_ns, self.last_ns = first_ns, last_ns
-        self.slots_of = slots_of
+        self.slots_of = dict(slots_of)
+        self._numbers: dict[int, int] = {}
         self.gaps = tuple(gaps)
         self.views: dict[tuple[str, str], list[NodeViewRow]] = {}
         self.events: list[EventRow] = []
@@ -180,6 +187,57 @@ class History:
     def resyncs(self) -> list[Resync]:
         """Every resynchronisation that logs tell, in order of time."""
         return resyncs_of(self.lines)
+
+    @cached_property
+    def known_owners(self) -> set[str]:
+        """Nodes that had slots at some time, as it shows without their slots: they voted, lost a shard, or refused."""
+        kinds = (EventKind.STATE_FAIL, EventKind.MANUAL_FAILOVER_MFSTART)
+        found = {event.observer for event in self.events_of(*kinds)} | {vote.voter for vote in self.votes}
+        return found | {event.subject for event in self.events_of(EventKind.ELECTION_STARTED)}
+
+    @cached_property
+    def claims(self) -> dict[str, list[Speech]]:
+        """What each node claimed: by its headers, else by its own answers and log, else by what another node believed of it."""
+        found = dict(self.speech)
+        for node in self.nodes:
+            if node not in found:
+                views = (self.views.get((one, node)) for one in (node, *self.observers))
+                rows = next((rows for rows in views if rows), [])
+                first_ns = min(self.answered_ns.get(rows[0].observer, ()), default=0) if rows else 0
+                found[node] = [
+                    self._claimed(row)
+                    for row in rows
+                    if row.evidence in (Source.POLL, Source.LOG, Source.METRICS)
+                    and "handshake" not in row.flags
+                    and (row.valid_to_ns is None or row.valid_to_ns > first_ns)
+                ]
+        return found
+
+    def _claimed(self, row: NodeViewRow) -> Speech:
+        """A belief in the form of a header; its slots may be unknown."""
+        words = row.flags.split(",")
+        flags = NodeFlags.REPLICA if "slave" in words else NodeFlags.MASTER if "master" in words else NodeFlags(0)
+        if "nofailover" in words:
+            flags |= NodeFlags.NOFAILOVER
+        slots = self._number_of(slot_bits(row.slots)) if row.evidence is Source.POLL else UNKNOWN_SLOTS
+        end_ns = self.last_ns if row.valid_to_ns is None else row.valid_to_ns
+        return Speech(
+            row.node_id, row.valid_from_ns, end_ns, row.ref, row.ref, 0, int(flags), row.master_id, row.config_epoch,
+            row.config_epoch, slots, 0, 0, 0, 0, 0, "",
+        )  # fmt: skip
+
+    def _number_of(self, bits: int) -> int:
+        """A number for *bits* in `slots_of`."""
+        if bits not in self._numbers:
+            self._numbers[bits] = -2 - len(self._numbers)
+            self.slots_of[self._numbers[bits]] = bits
+        return self._numbers[bits]
+
+    def claim_at(self, node: str, ts_ns: int) -> Speech | None:
+        """What *node* claimed then, or last before."""
+        spans = self.claims.get(node, [])
+        at = bisect_right(spans, ts_ns, key=lambda span: span.from_ns) - 1
+        return spans[at] if at >= 0 else None
 
     def slots_owned(self, node: str, ts_ns: int) -> int:
         """The slots that *node* had as a master then, by its headers, else by its own beliefs, else by those of another; 0 if none are known."""

@@ -12,7 +12,7 @@ from cluster_core.kinds import EventKind, FindingCode, IncidentKind, Severity, S
 INCIDENT_ORDER: Final = tuple(IncidentKind)
 SEVERITY_ORDER: Final = tuple(Severity)
 FIGURES: Final = (
-    "silence_to_pfail_ms", "silence_to_fail_ms", "fail_to_election_ms", "election_ms", "outage_ms", "adoption_ms",
+    "silence_to_pfail_ms", "silence_to_fail_ms", "fail_to_election_ms", "election_ms", "outage_min_ms", "outage_ms", "adoption_ms",
     "offset_gap_bytes", "unheard_ms", "unheard_bytes", "votes", "refusals",
 )  # fmt: skip
 """The figures of an incident, as its attributes and the columns of the tables are called."""
@@ -32,6 +32,7 @@ class Step(NamedTuple):
 
     *amount* goes with the kind: votes, slots or bytes; *until_ns* is set where many alike are one step, and *actors* says
     how many nodes did it, *actor* first; *parts* then has each.  *rests_on_gap* if it is concluded from silence while bytes are missing.
+    It happened after *min_ns*, and ended after *until_min_ns*, where they are known.
     """
 
     ts_ns: int
@@ -46,6 +47,8 @@ class Step(NamedTuple):
     actors: int = 1
     rests_on_gap: bool = False
     parts: tuple[Part, ...] = ()
+    min_ns: int | None = None
+    until_min_ns: int | None = None
 
 
 class Loss(NamedTuple):
@@ -68,7 +71,7 @@ class Incident:
     """One incident.  *subject* is the node that it is about, *winner* the node that took over; *ended_ns* is None where
     the capture ends first.
 
-    Durations in ms: from the last sign of life to the first PFAIL, to FAIL and to the winner (*outage_ms*); from FAIL
+    Durations in ms: from the last sign of life to the first PFAIL and to FAIL; without service, at least and at most; from FAIL
     to the first election; of the election; from the win until all observers adopted it.  *loss* is the range of the
     writes that were lost, *votes* all that the winner was given.  *rests_on_gap* if nothing in it was seen but what
     follows from silence while bytes are missing from the capture.  A promotion was after *promoted_min_ns* and by *promoted_max_ns*; *sources* show it, with clocks that differ by *skew_ns*.
@@ -88,6 +91,7 @@ class Incident:
     silence_to_fail_ms: int | None = None
     fail_to_election_ms: int | None = None
     election_ms: int | None = None
+    outage_min_ms: int | None = None
     outage_ms: int | None = None
     adoption_ms: int | None = None
     loss: Loss = NOTHING_KNOWN

@@ -37,7 +37,8 @@ class IncidentRow(NamedTuple):
     silence_to_fail_ms: Annotated[int | None, "from the last sign of life to the first FAIL"]
     fail_to_election_ms: Annotated[int | None, "from the first FAIL to the first election"]
     election_ms: Annotated[int | None, "from the winner's request for votes to its win"]
-    outage_ms: Annotated[int | None, "failover: last sign of life to the win; failure: to its return"]
+    outage_min_ms: Annotated[int | None, "time without service of its slots, at least"]
+    outage_ms: Annotated[int | None, "time without service of its slots, at most; null while its end is not known"]
     adoption_ms: Annotated[int | None, "from the win until all observers held the winner for the master"]
     offset_gap_bytes: Annotated[
         int | None, "writes lost at least: the last offset seen of the old master less the winner's"
@@ -78,6 +79,8 @@ class StepRow(NamedTuple):
     step: Annotated[Small, "its place in the incident, from 1"]
     at_ns: Annotated[Instant, "when"]
     until_ns: Annotated[int | None, "until when, where several alike are one step; ns since the epoch"]
+    at_min_ns: Annotated[int | None, "earliest time at which it can have begun; null: at_ns is exact"]
+    until_min_ns: Annotated[int | None, "earliest time at which it can have ended; null: until_ns is exact"]
     offset_ms: Annotated[int, "since the incident began"]
     kind: Annotated[EventKind, "last-sign, pfail, report, fail-decided, election-started, vote, won, ..."]
     actor: Annotated[str, "node that did it, the first where several did"]
@@ -158,6 +161,8 @@ def step_rows(
             step=place,
             at_ns=step.ts_ns,
             until_ns=step.until_ns,
+            at_min_ns=step.min_ns,
+            until_min_ns=step.until_min_ns,
             offset_ms=(step.ts_ns - one.started_ns) // 1_000_000,
             kind=step.kind,
             actor=step.actor,

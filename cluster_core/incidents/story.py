@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from cluster_core.gossip.causes import Cause
-from cluster_core.incidents.incident import Incident, Loss, Part, Step, short
+from cluster_core.incidents.incident import Incident, Loss, Part, Step, milliseconds, short
 from cluster_core.instants import write_instant
 from cluster_core.kinds import EventKind, IncidentKind, Source
 
@@ -108,7 +108,9 @@ def _partition(one: Incident, names: Names) -> str:
     who = name_of(one.subject, names) if one.subject else plural(len(one.nodes), "node")
     if one.variant == "still talking":
         return f"{who} could not be reached by most others but kept talking"
-    text = f"{who} fell silent together and came back together after {seconds(one.outage_ms)}"
+    back_ns = max((step.until_ns or step.ts_ns for step in one.steps if step.kind == EventKind.BACK), default=None)
+    after = seconds(milliseconds(one.started_ns, back_ns))
+    text = f"{who} fell silent together and came back together after {after}"
     idle = {step.actor for step in one.steps if step.kind == EventKind.PROCESS_IDLE}
     still = ": their machines accepted connections all the while, so the processes stood still"
     return text + (still if idle >= set(one.nodes) else "")
@@ -132,8 +134,16 @@ def _failure(one: Incident, names: Names) -> str:
             else ""
         )
         text = f"{who} failed{' together' if partners else ''}: FAIL was agreed{after}"
-    if one.outage_ms is not None:
-        text += f", {'that one ' if partners else ''}back after {seconds(one.outage_ms)}"
+    signs = [
+        step.ts_ns
+        for step in one.steps
+        if step.kind in (EventKind.LAST_SIGN, EventKind.BACK) and step.actor == one.subject
+    ]
+    if len(signs) > 1:
+        text += f", {'that one ' if partners else ''}back after {seconds(milliseconds(signs[0], signs[-1]))}"
+    of_master = next((step for step in one.steps if step.kind == EventKind.REPLICA_DOWN), None)
+    if of_master is not None:
+        text += f"; it is a replica of {name_of(of_master.subject, names)}: no slot was affected"
     return "; ".join([text, *_causes(one, whose), *_consequences(one, names)])
 
 
@@ -151,7 +161,7 @@ def _causes(one: Incident, whose: str = "its") -> list[str]:
 
 def _consequences(one: Incident, names: Names) -> list[str]:
     """What a failure without a successor meant, and why there was none."""
-    told = [_unserved(step) for step in one.steps if step.kind in (EventKind.UNSERVED, EventKind.UNREACHED)]
+    told = _unserved(one)
     gone = [step for step in one.steps if step.kind == EventKind.VOTER_GONE]
     if gone:
         count, missing = sum(step.actors for step in gone), [name_of(step.actor, names) for step in gone]
@@ -166,12 +176,37 @@ def _consequences(one: Incident, names: Names) -> list[str]:
     return told
 
 
-def _unserved(step: Step) -> str:
-    slots = plural(step.amount, "slot") + (f" ({step.detail})" if len(step.detail) <= RANGES_MAX else "")
-    what = "not served" if step.kind == EventKind.UNSERVED else "out of reach"
+def _unserved(one: Incident) -> list[str]:
+    """Which slots were not served, and for how long."""
+    return [f"{_slots(step)} {_LACKS[step.kind]} {_length(step)}" for step in one.steps if step.kind in _LACKS]
+
+
+_LACKS: Final[dict[str, str]] = {
+    EventKind.UNSERVED: "not served",
+    EventKind.UNREACHED: "out of reach",
+    EventKind.REFUSED: "refused (CLUSTERDOWN)",
+    EventKind.CLUSTER_UNSERVED: "not served by any shard",
+}
+RANGE_MS: Final = 150
+"""A duration that is known better than this is told as one figure."""
+
+
+def _slots(step: Step) -> str:
+    if step.amount is None:
+        return "slots"
+    ranges = f" ({step.detail})" if step.detail and len(step.detail) <= RANGES_MAX else ""
+    return f"{plural(step.amount, 'slot')}{ranges}"
+
+
+def _length(step: Step) -> str:
+    """How long a step lasted, as a range where its ends are ranges."""
     if step.until_ns is None:
-        return f"{slots} {what} from then until the evidence ends"
-    return f"{slots} {what} for {seconds((step.until_ns - step.ts_ns) // 1_000_000)}"
+        return "and still not when the evidence ends"
+    longest = (step.until_ns - (step.min_ns or step.ts_ns)) // 1_000_000
+    shortest = max(0, (step.until_min_ns or step.until_ns) - step.ts_ns) // 1_000_000
+    if longest - shortest <= RANGE_MS:
+        return f"for {seconds(longest)}"
+    return f"for {seconds(shortest)} to {seconds(longest)}" if shortest else f"for up to {seconds(longest)}"
 
 
 def _listed(words: list[str]) -> str:
@@ -193,9 +228,7 @@ def _failover(one: Incident, names: Names) -> str:
         else f"{winner} seized the place of {old} without asking for votes (TAKEOVER),",
     }
     text = f"{how[one.variant]} with epoch {one.epoch}"
-    if one.outage_ms is not None:
-        text += f", {seconds(one.outage_ms)} after its last sign of life"
-    return "; ".join([text, *_when(one), *_causes(one), loss_text(one.loss)])
+    return "; ".join([text, *_when(one), *_causes(one), *_unserved(one), loss_text(one.loss)])
 
 
 RANGE_NS: Final = 100_000_000
@@ -243,17 +276,25 @@ def _resharding(one: Incident, names: Names) -> str:
 
 
 def _outage(one: Incident, names: Names) -> str:
-    who = name_of(one.subject, names) if one.subject else plural(len(one.nodes), "master")
-    slots = plural(one.slot_count, "slot") if one.slot_count is not None else "an unknown number of slots"
-    whole = "The whole cluster was down: " if one.variant == "whole cluster" else ""
-    until = f"for {seconds(one.outage_ms)}" if one.ended_ns is not None else "and was still down when the evidence ends"
-    return f"{whole}{who} refused {slots} (CLUSTERDOWN) {until}"
+    whole = [step for step in one.steps if step.kind == EventKind.CLUSTER_UNSERVED]
+    if whole:
+        head = f"The whole cluster was down {' and '.join(_length(step) for step in whole)}"
+    else:
+        head = f"{plural(len(one.nodes), 'shard')} {'was' if len(one.nodes) == 1 else 'were'} not served"
+    parts = [
+        f"{name_of(step.actor, names)}: {_slots(step)} {_LACKS[step.kind]} {_length(step)}"
+        for step in one.steps
+        if step.kind in _LACKS and step.kind != EventKind.CLUSTER_UNSERVED
+    ]
+    return "; ".join([head, *parts[:NAMED_MAX]])
 
 
 def _restart(one: Incident, names: Names) -> str:
     if one.variant == "rolling":
-        return f"{plural(len(one.nodes), 'node')} were restarted one after another"
-    return f"{name_of(one.subject, names)} was restarted ({one.variant})"
+        text = f"{plural(len(one.nodes), 'node')} were restarted one after another"
+    else:
+        text = f"{name_of(one.subject, names)} was restarted ({one.variant})"
+    return "; ".join([text, *_unserved(one)])
 
 
 def _resync(one: Incident, names: Names) -> str:
@@ -295,15 +336,16 @@ _STEPS: Final[dict[str, str]] = {
     EventKind.PROCESS_STARTED: "the process of {actor} was started again{loaded}",
     EventKind.FULL_RESYNC: "{actor} took a full copy of the data of {subject}{dropped}{copied}",
     EventKind.MASTER_LINK_UP: "{actor} caught up with {subject} from its backlog",
-    EventKind.REFUSED: "{actor} refuses its slots (CLUSTERDOWN)",
-    EventKind.SERVED: "{actor} serves its slots again",
-    EventKind.UNSERVED: "{slots} of {actor} are not served {when}: {detail}",
-    EventKind.UNREACHED: "{slots} of {actor} have no master that the others reach, {when}: {detail}",
+    EventKind.REFUSED: "{slots} of {actor} are refused (CLUSTERDOWN) {when}{why}",
+    EventKind.UNSERVED: "{slots} of {actor} are not served {when}{why}",
+    EventKind.UNREACHED: "{slots} of {actor} have no master that the others reach, {when}{why}",
+    EventKind.CLUSTER_UNSERVED: "no slot of the cluster is served {when}",
     EventKind.VOTER_GONE: "{actor}, a voting master, is gone; left: {amount}, {detail}",
     EventKind.NO_REPLICA: "nobody can take over from {actor}: it has no replica",
     EventKind.BARRED: "{actor}, a replica of {subject}, does not take over: {detail}",
     EventKind.FAIL_DECIDED: "{actor} decides FAIL of {subject}{reports}",
     EventKind.FAIL_LEARNED: "{actor} hears FAIL of {subject}",
+    EventKind.REPLICA_DOWN: "{actor} is a replica of {subject}: no slot is affected",
     EventKind.BACK: "{actor} speaks again",
     EventKind.TRUSTED: "{actor} trusts {subject} again",
     EventKind.FORGOTTEN: "{actor} forgets {subject}",
@@ -347,8 +389,7 @@ _MANY: Final[dict[str, str]] = {
     EventKind.PFAIL: "{actors} hold {subject} to be failing (PFAIL){cause}",
     EventKind.REPORT: "{actors} report {subject} as failing",
     EventKind.PROCESS_ENDED: "the processes of {actors} ended",
-    EventKind.REFUSED: "{actors} refuse their slots (CLUSTERDOWN)",
-    EventKind.SERVED: "{actors} serve their slots again",
+    EventKind.REFUSED: "{slots} of {actors} are refused (CLUSTERDOWN) {when}{why}",
     EventKind.PROCESS_IDLE: "the processes of {actors} stand still: connections are accepted, nothing is answered",
     EventKind.PROCESS_STARTED: "the processes of {actors} were started again",
     EventKind.UNSERVED: "{slots} of {actors} are not served {when}{why}",
@@ -399,11 +440,11 @@ def step_text(step: Step, names: Names) -> str:
         nodes=plural(step.amount, "node"),
         reports="" if step.amount is None else f", with {plural(step.amount, 'report')} of others",
         offset="" if step.amount is None else f", at offset {step.amount}",
-        slots=plural(step.amount, "slot"),
+        slots="slots" if step.amount is None else plural(step.amount, "slot"),
         masters=plural(step.amount, "voting master"),
         detail=_shortened(step.detail.removeprefix(WAITS)),
-        why=f": {_shortened(step.detail.removeprefix(WAITS))}" if step.detail else ", each for a reason of its own",
-        when=_from_to(step.ts_ns, step.until_ns),
+        why=_why(step),
+        when=_from_to(step),
         cause=f": {cause}" if cause else "",
         orphaned=", which had no healthy replica" if step.detail == "orphaned" else "",
         forced=", and wants them even if the master is up" if step.detail == "FORCEACK" else "",
@@ -426,11 +467,25 @@ def _shortened(detail: str) -> str:
     return detail if len(detail) <= 200 else detail[:199] + "…"
 
 
-def _from_to(from_ns: int, to_ns: int | None) -> str:
-    """Two times of a day.
+def _why(step: Step) -> str:
+    if step.detail:
+        return f": {_shortened(step.detail.removeprefix(WAITS))}"
+    return "" if step.actors == 1 or step.kind in _LACKS else ", each for a reason of its own"
 
-    >>> _from_to(1_700_000_000_000_000_000, 1_700_000_001_500_000_000)
-    'from 22:13:20.000Z to 22:13:21.500Z'
+
+def _from_to(step: Step) -> str:
+    """From when to when a step lasted, each as a range where it is one."""
+    until = "until the evidence ends" if step.until_ns is None else f"to {_moment(step.until_min_ns, step.until_ns)}"
+    return f"from {_moment(step.min_ns, step.ts_ns)} {until}"
+
+
+def _moment(min_ns: int | None, max_ns: int) -> str:
+    """A time of a day, or the range of one.
+
+    >>> _moment(None, 1_700_000_000_000_000_000), _moment(1_700_000_000_000_000_000, 1_700_000_001_500_000_000)
+    ('22:13:20.000Z', '22:13:20.000Z..21.500Z')
     """
-    first, last = (write_instant(ts_ns)[11:23] + "Z" for ts_ns in (from_ns, to_ns or from_ns))
-    return f"from {first} to {last}" if to_ns is not None else f"from {first} until the evidence ends"
+    first, last = (write_instant(ts_ns)[11:23] for ts_ns in (max_ns if min_ns is None else min_ns, max_ns))
+    if max_ns - (max_ns if min_ns is None else min_ns) < RANGE_NS:
+        return f"{last}Z"
+    return f"{first}Z..{last[6:] if first[:6] == last[:6] else last}Z"

@@ -13,6 +13,8 @@ ORDER_NS: Final = 50 * MS
 """Headers that were built one after the other may leave in another order within one event-loop pass (R161)."""
 MANUAL_FAILOVER_NS: Final = 5_000 * MS
 """How long a manual failover may take (R97)."""
+PAUSE_NS: Final = 5_000 * MS
+"""Changes that are closer belong together where the node timeout is not known."""
 FLAPS_MIN: Final = 3
 """So many spells of doubt make a flapping node."""
 
@@ -21,6 +23,8 @@ class Thresholds(NamedTuple):
     """The thresholds of a cluster with one node timeout, in ns."""
 
     timeout_ns: int
+    is_known: bool = True
+    """Whether the node timeout is known; else it is the servers' default."""
 
     @property
     def silence_ns(self) -> int:
@@ -30,7 +34,7 @@ class Thresholds(NamedTuple):
     @property
     def together_ns(self) -> int:
         """Nodes that go or return this close do so together: the spread of pings and pongs (R31, R32)."""
-        return max(self.timeout_ns // 2, RANDOM_PING_NS)
+        return max(self.timeout_ns // 2, RANDOM_PING_NS) if self.is_known else RANDOM_PING_NS
 
     @property
     def lasting_ns(self) -> int:
@@ -45,12 +49,12 @@ class Thresholds(NamedTuple):
     @property
     def pause_ns(self) -> int:
         """Changes of membership or of unowned slots that are closer belong together."""
-        return 2 * self.timeout_ns
+        return 2 * self.timeout_ns if self.is_known else PAUSE_NS
 
     @property
     def resharding_pause_ns(self) -> int:
         """The same for slots that move, because keys are moved between them."""
-        return 5 * self.timeout_ns
+        return 5 * self.timeout_ns if self.is_known else 2 * PAUSE_NS
 
     @property
     def flap_window_ns(self) -> int:

@@ -12,6 +12,7 @@ from cluster_core.gossip.cluster_state import down_reason
 from cluster_core.gossip.events import Changed, Effect, NodeAdded
 from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MYSELF, NOADDR, PFAIL, REPLICA, ROLES
 from cluster_core.gossip.gossip_section import is_node_id
+from cluster_core.gossip.handshake import remove_node
 from cluster_core.gossip.own_claims import assign_slots
 from cluster_core.gossip.roles import become_master, detach
 from cluster_core.gossip.view import Peer, View, coverage_of, slot_bits
@@ -135,6 +136,11 @@ def follow_poll(
             add_peer(view, node_id, node.flags & ~MYSELF, now_ms)
             corrections.append(Correction(node_id, Field.KNOWN, "no", "yes"))
             effects.append(NodeAdded(node_id, Cause.POLL))
+    for peer in list(view.nodes.values()):
+        known = {node.node_id for node in poll.nodes}
+        if peer.id not in known and peer is not view.myself and not peer.flags & HANDSHAKE and peer.id not in fresh:
+            corrections.append(Correction(peer.id, Field.KNOWN, "yes", "no"))
+            effects += remove_node(view, peer, Cause.POLL)
     for node in polled.values():
         _follow_line(view, view.nodes[node.node_id], node, now_ms, effects, corrections)
     for node in polled.values():

@@ -70,7 +70,7 @@ WHERE valid_from <= moment AND (valid_to IS NULL OR valid_to > moment)
         {
             **dict.fromkeys(("snapshot_id", "incident", "kind", "variant", "subject", "subject_address"), ""),
             **dict.fromkeys(("winner_address", "slot_count", "slots", "started_at"), ""),
-            "outage_ms": "ms from the last sign of life to the promotion or return; null if the capture ends before",
+            "outage_ms": "longest time without service; null while its end is not known",
             "is_over": "whether service returned before the capture ends",
             "rests_on_gap": "",
             "summary": "",

@@ -82,7 +82,7 @@ def write_tale(spark: SparkSession, root: str, snapshot_id: str, tale: Tale) -> 
     changes = [tables.Change(_frame(spark, table, rows), table) for table, rows in writes]
     with running(root, "history", snapshot_id) as run:
         tables.apply_changes(changes, run)
-        basis = Basis(TIMEOUT_MS, T0, ns(tale.end_s))
+        basis = Basis(TIMEOUT_MS, True, T0, ns(tale.end_s))
         write_gold(run, basis, read_headers(spark, run, basis))
 
 

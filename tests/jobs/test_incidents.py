@@ -80,7 +80,7 @@ def test_a_failover_is_one_row_with_its_figures(spark: SparkSession, root: str) 
 
 def test_offsets_that_no_header_shows_are_read_with_the_ids_of_their_addresses(spark: SparkSession, root: str) -> None:
     """From logs, polls with INFO and captured client ports."""
-    basis = Basis(TIMEOUT_MS, T0, ns(30))
+    basis = Basis(TIMEOUT_MS, True, T0, ns(30))
     run = Run(root, "history", "one", continues=True)
     history = history_of(collect_notes(run, read_headers(spark, run, basis)), basis)
 

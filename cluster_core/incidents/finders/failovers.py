@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from cluster_core.gossip.causes import Refusal
 from cluster_core.history.promotions import (
@@ -14,7 +15,7 @@ from cluster_core.history.promotions import (
 )
 from cluster_core.incidents.finders.failures import Episode, failure_steps, in_story_order, state_steps
 from cluster_core.incidents.finders.lost_writes import loss_of
-from cluster_core.incidents.finders.successors import missing_voters, unserved_step
+from cluster_core.incidents.finders.successors import missing_voters
 from cluster_core.incidents.history import PROMOTIONS, History, slot_bits, slots_text
 from cluster_core.incidents.incident import Incident, Step, milliseconds
 from cluster_core.incidents.thresholds import MANUAL_FAILOVER_NS
@@ -137,8 +138,14 @@ def _variant_unseen(history: History, one: Promoted) -> str:
     return "automatic" if is_failing else "unknown"
 
 
-def failover_of(history: History, promotion: Promotion, episode: Episode | None) -> Incident:
-    """Tell one failover, with the failure that led to it if there was one."""
+def failover_of(
+    history: History,
+    promotion: Promotion,
+    episode: Episode | None,
+    unserved: Sequence[Step],
+    figures: Mapping[str, Any],
+) -> Incident:
+    """Tell one failover, with the failure that led to it if there was one, and what was not served for how long."""
     winner, old = promotion.winner, promotion.old
     steps = failure_steps(history, episode) if episode is not None else []
     started_ns = min([promotion.ts_ns] + [step.ts_ns for step in steps])
@@ -163,8 +170,7 @@ def failover_of(history: History, promotion: Promotion, episode: Episode | None)
     first = min((step.ts_ns for step in contest if step.kind == EventKind.ELECTION_STARTED), default=None)
     mine = [step for step in contest if step.subject == winner and step.epoch == promotion.epoch]
     bits = history.own_slots(history.said_at(winner, promotion.header_ns)) or slot_bits(promotion.slots)
-    if silent_ns is not None and bits:
-        steps.append(unserved_step(history, old, bits, silent_ns, promotion.ts_ns, winner))
+    steps += unserved
     return Incident(
         kind=IncidentKind.FAILOVER,
         variant=promotion.variant,
@@ -180,7 +186,7 @@ def failover_of(history: History, promotion: Promotion, episode: Episode | None)
         silence_to_fail_ms=milliseconds(silent_ns, fail_ns),
         fail_to_election_ms=milliseconds(fail_ns, first) if fail_ns is not None and first is not None else None,
         election_ms=milliseconds(election.ts_ns, promotion.ts_ns) if election is not None else None,
-        outage_ms=milliseconds(silent_ns, promotion.ts_ns),
+        **figures,
         adoption_ms=milliseconds(promotion.ts_ns, adopted_ns),
         loss=loss_of(history, old, promotion.ts_ns, promotion.epoch, promotion.offset),
         votes=sum(step.kind == EventKind.VOTE for step in mine),

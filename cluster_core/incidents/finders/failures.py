@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
 from cluster_core.history.processes import SAME_NS, Restart, Resync
 from cluster_core.incidents.grouping import grouped
@@ -92,7 +92,7 @@ def _answers_around(history: History, subject: str, doubt_ns: int) -> tuple[int 
 
     Logs alone do not tell when a node was last well: it may have had nothing to write.
     """
-    polled_ns = history.polled_ns.get(subject, ())
+    polled_ns = history.answered_ns.get(subject, ())
     if not polled_ns or polled_ns[0] > doubt_ns:
         return None, None
     answered_ns = max(ts_ns for ts_ns in polled_ns if ts_ns <= doubt_ns)
@@ -132,10 +132,9 @@ def is_failure(history: History, episode: Episode) -> bool:
     return episode.by_most and end_ns - episode.from_ns > 2 * history.thresholds.timeout_ns
 
 
-def failure_of(history: History, episode: Episode, more: Iterable[Step] = ()) -> Incident:
-    """Tell one failure; *more* says why nobody took over, and who else was gone."""
+def failure_of(history: History, episode: Episode, more: Iterable[Step], figures: Mapping[str, Any]) -> Incident:
+    """Tell one failure; *more* says why nobody took over, and who else was gone, *figures* what was not served for how long."""
     steps = [*failure_steps(history, episode), *more]
-    unserved = next((step for step in steps if step.kind in UNSERVED), None)
     variant = "agreed" if episode.agreed else "not agreed"
     return Incident(
         kind=IncidentKind.FAILURE,
@@ -144,12 +143,10 @@ def failure_of(history: History, episode: Episode, more: Iterable[Step] = ()) ->
         started_ns=min(step.ts_ns for step in steps),
         ended_ns=episode.to_ns,
         nodes=tuple(dict.fromkeys(spell.observer for spell in episode.spells)),
-        slots=unserved.detail if unserved is not None else "",
-        slot_count=unserved.amount if unserved is not None else None,
         silence_to_pfail_ms=milliseconds(episode.silent_from_ns, episode.from_ns),
         silence_to_fail_ms=milliseconds(episode.silent_from_ns, episode.fail_ns),
-        outage_ms=milliseconds(episode.silent_from_ns, episode.back_ns),
         steps=in_story_order(steps),
+        **figures,
     )
 
 
@@ -176,8 +173,8 @@ def failure_steps(history: History, episode: Episode) -> list[Step]:
     return steps
 
 
-UNSERVED: Final = (EventKind.UNSERVED, EventKind.UNREACHED)
-"""Steps that tell of slots without a master."""
+UNSERVED: Final = (EventKind.UNSERVED, EventKind.UNREACHED, EventKind.REFUSED, EventKind.CLUSTER_UNSERVED)
+"""Steps that tell of slots without service."""
 PROCESS: Final = (EventKind.PROCESS_ENDED, EventKind.PROCESS_IDLE, EventKind.PROCESS_STARTED)
 """What connections tell of a process."""
 

@@ -69,7 +69,8 @@ def _joins(history: History) -> list[Step]:
             for observer in history.observers
             if observer != node and (rows := history.views.get((observer, node)))
         ]
-        if not any(cause in HANDSHAKES or (cause in MET and _was_new(history, one)) for _, one, cause, _ in seen):
+        is_met = any(cause in HANDSHAKES or (cause in MET and _was_new(history, one)) for _, one, cause, _ in seen)
+        if not is_met and not (seen and all(_is_fresh(history, one, cause, ts_ns) for ts_ns, one, cause, _ in seen)):
             continue
         seen.sort()
         first_ns, introducer, _, ref = seen[0]
@@ -80,6 +81,12 @@ def _joins(history: History) -> list[Step]:
             until_ns, count = ts_ns, count + 1
         steps.append(Step(first_ns, EventKind.MET, node, introducer, amount=count, ref=ref, until_ns=until_ns))
     return steps
+
+
+def _is_fresh(history: History, observer: str, cause: Cause, ts_ns: int) -> bool:
+    """Whether an answer shows a node that an answer before did not."""
+    answered_ns = history.answered_ns.get(observer, ())
+    return cause == Cause.POLL and bool(answered_ns) and answered_ns[0] < ts_ns
 
 
 def _was_new(history: History, observer: str) -> bool:
@@ -147,7 +154,7 @@ def _attachments(
 ) -> list[Step]:
     """Nodes that took another master without a failover: by order, or to an orphaned master (R103 to R105)."""
     steps: list[Step] = []
-    for node, spans in history.speech.items():
+    for node, spans in history.claims.items():
         for before, after in pairwise(spans):
             if not after.replicaof or after.replicaof == before.replicaof:
                 continue
@@ -178,7 +185,7 @@ def is_follower(history: History, emptied: dict[str, int], old: str, new: str, t
     at_ns = emptied.get(old)
     if at_ns is None or not 0 <= ts_ns - at_ns <= history.thresholds.pause_ns:
         return False
-    said = history.said_at(old, ts_ns)
+    said = history.claim_at(old, ts_ns)
     return said is not None and said.replicaof == new
 
 
@@ -187,7 +194,7 @@ def _was_orphaned(history: History, episodes: list[Episode], master: str, mover:
     failing = {one.subject for one in episodes if one.covers(ts_ns)}
     others = [
         node
-        for node in history.speech
-        if node != mover and (said := history.said_at(node, ts_ns)) is not None and said.replicaof == master
+        for node in history.claims
+        if node != mover and (said := history.claim_at(node, ts_ns)) is not None and said.replicaof == master
     ]
     return all(node in failing for node in others)

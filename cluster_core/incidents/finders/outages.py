@@ -1,94 +1,365 @@
-"""Outages: masters that refused their slots with CLUSTERDOWN, because they held the cluster for down (R106, R107)."""
+"""Outages: slots that were not served, by shard and for the whole cluster, each with the range of its begin and its end (R106, R107).
+
+A shard is a chain of masters that replaced each other.  It lacks service while its master is down, refuses (CLUSTERDOWN) or is not reached;
+its next master serves from its promotion on, unless it refuses itself; an old master that answers again before that serves, too.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
-from cluster_core.incidents.finders.failures import in_story_order
-from cluster_core.incidents.grouping import runs
-from cluster_core.incidents.history import History, slots_text
-from cluster_core.incidents.incident import Incident, Step, milliseconds
-from cluster_core.kinds import EventKind, IncidentKind
+from cluster_core.history.processes import Restart
+from cluster_core.history.promotions import HOLE, master_followed
+from cluster_core.history.service import NEVER, Interval, Lack, common, joined, narrowed, union
+from cluster_core.history.statements import LINE_NS, is_role
+from cluster_core.incidents.finders.failovers import Promotion
+from cluster_core.incidents.finders.failures import Episode, in_story_order
+from cluster_core.incidents.history import History, slot_bits, slots_text
+from cluster_core.incidents.incident import Incident, Step
+from cluster_core.incidents.thresholds import TICK_NS
+from cluster_core.kinds import EventKind, IncidentKind, Source
 from cluster_core.slots.key_slot import SLOT_COUNT
 
 JOIN_NS: Final = 1_000_000_000
-"""Refusals of several nodes that are closer are one outage."""
+"""Outages of several shards that are closer are one incident."""
+LINK_NS: Final = 150_000_000
+"""A replica notices within this time that the process of its master has ended."""
+MISSED_POLLS: Final = 3
+"""A node that leaves so many polls in a row without an answer did not answer the first of them."""
+DOUBT_TIMEOUTS: Final = 3
+"""A node that died is marked FAIL within so many node timeouts, and a second."""
+STEP_KINDS: Final = {
+    Lack.DOWN: EventKind.UNSERVED,
+    Lack.REFUSED: EventKind.REFUSED,
+    Lack.UNREACHED: EventKind.UNREACHED,
+}
 
 
-class Refusal(NamedTuple):
-    """*node* refused its slots (*bits*) from *from_ns* to *to_ns*, None if that is not seen; the first can be later than *min_ns*."""
+class Outage(NamedTuple):
+    """The slots *bits* (None: unknown) of one shard were not served; *shard* numbers the shards of the history."""
+
+    shard: int
+    interval: Interval
+    bits: int | None
+
+
+class Service(NamedTuple):
+    """All outages of *shards* shards, and the times in which no shard was served."""
+
+    outages: list[Outage]
+    whole: list[Interval]
+
+    def of(self, nodes: Iterable[str], from_ns: int, to_ns: int) -> list[Outage]:
+        """Outages of the shards of *nodes* within a time."""
+        held = set(nodes)
+        return [
+            one
+            for one in self.outages
+            if one.interval.node in held
+            and one.interval.from_min_ns <= to_ns
+            and (one.interval.to_max_ns is None or one.interval.to_max_ns >= from_ns)
+        ]
+
+
+class _Tenure(NamedTuple):
+    """*node* was the master of a shard from one promotion to the next one, None for the ends of the evidence."""
 
     node: str
-    bits: int
-    from_ns: int
-    to_ns: int | None
+    begin: Promotion | None
+    end: Promotion | None
 
 
-def find_outages(history: History) -> list[Incident]:
-    """Times in which masters that lived refused all their slots, one after the other; a start of a process is none."""
-    refusals = sorted(_refusals(history), key=lambda one: (one.from_ns, one.node))
-    end_ns = history.last_ns
-    return [
-        _outage(history, group)
-        for group in runs(
-            refusals, JOIN_NS, lambda one: one.from_ns, lambda one: end_ns if one.to_ns is None else one.to_ns
+# -- masters one after the other --------------------------------------------------------------------------------------
+
+
+def find_service(history: History, episodes: Sequence[Episode], promotions: Sequence[Promotion]) -> Service:
+    """Every outage of every shard, in order of time."""
+    found: list[Outage] = []
+    shards = _shards(history, promotions)
+    for number, tenures in enumerate(shards):
+        parts = [part for tenure in tenures for part in _of_tenure(history, tenure, episodes)]
+        bits_of = dict(parts)
+        for group in joined(interval for interval, _ in parts):
+            known = [bits for one in group if (bits := bits_of[one]) is not None]
+            found.append(Outage(number, union(group), max(known, key=int.bit_count) if known else None))
+    whole: list[Interval] = []
+    for group in joined(one.interval for one in found):
+        ts_ns = max(one.from_max_ns for one in group)
+        serving = [at for at, tenures in enumerate(shards) if _serves(history, tenures, ts_ns)]
+        whole += common(
+            [[one.interval for one in found if one.shard == at and one.interval in group] for at in serving]
         )
+    return Service(sorted(found, key=lambda one: (one.interval.from_max_ns, one.shard)), whole)
+
+
+def _shards(history: History, promotions: Sequence[Promotion]) -> list[list[_Tenure]]:
+    """The masters of each shard, one after the other."""
+    ordered = sorted(promotions, key=lambda one: one.ts_ns)
+    first: dict[str, bool] = {}
+    for one in ordered:
+        first.setdefault(one.old, True)
+        first.setdefault(one.winner, False)
+    begins: list[tuple[str, Promotion | None]] = [
+        (node, None) for node in history.nodes if first.get(node, _was_master(history, node))
     ]
+    begins += [(one.winner, one) for one in ordered if not one.old]
+    shards = []
+    for node, begin in begins:
+        tenures: list[_Tenure] = []
+        while node:
+            after = 0 if begin is None else begin.ts_ns
+            end = next((one for one in ordered if one.old == node and one.ts_ns > after), None)
+            tenures.append(_Tenure(node, begin, end))
+            node, begin = (end.winner, end) if end is not None else ("", None)
+        shards.append(tenures)
+    return shards
 
 
-def _refusals(history: History) -> list[Refusal]:
-    started = {(event.observer, event.ts_ns) for event in history.events_of(EventKind.PROCESS_STARTED)}
-    found: list[Refusal] = []
-    for node in history.nodes:
-        down_ns: int | None = None
-        for event in history.events_of(EventKind.STATE_FAIL, EventKind.STATE_OK):
-            if event.observer != node or (node, event.ts_ns) in started:
+def _was_master(history: History, node: str) -> bool:
+    own = history.views.get((node, node))
+    views = own or [row for observer in history.observers for row in history.views.get((observer, node), ())]
+    return any(is_role(row, "master") for row in views)
+
+
+def _serves(history: History, tenures: Sequence[_Tenure], ts_ns: int) -> bool:
+    """Whether a shard has slots then, as far as that is known."""
+    tenure = next((one for one in tenures if one.end is None or ts_ns <= one.end.ts_ns), tenures[-1])
+    bits = _slots(history, tenure, ts_ns)
+    is_owner = tenure.begin is not None or tenure.end is not None or tenure.node in history.known_owners
+    return is_owner if bits is None else bool(bits)
+
+
+def _of_tenure(history: History, tenure: _Tenure, episodes: Sequence[Episode]) -> Iterator[tuple[Interval, int | None]]:
+    """The outages of a master, and its slots then (None: unknown)."""
+    begin, end = tenure.begin, tenure.end
+    for one in _lacks(history, tenure.node, episodes):
+        if begin is not None:
+            if one.to_max_ns is not None and one.to_max_ns <= begin.min_ns:
                 continue
-            if event.kind == EventKind.STATE_FAIL:
-                down_ns = event.ts_ns if down_ns is None else down_ns
-            elif down_ns is not None:
-                found += _refusal(history, node, down_ns, event.ts_ns)
-                down_ns = None
-        if down_ns is not None:
-            found += _refusal(history, node, down_ns, None)
-    return found
+            one = one.begun_by(begin.min_ns, begin.ts_ns)
+        if end is not None:
+            is_ordered = end.variant in ("manual", "unknown")
+            if one.from_min_ns >= end.ts_ns or (is_ordered and one.from_max_ns > end.min_ns):
+                continue
+            if one.to_max_ns is None or one.to_max_ns > end.ts_ns:
+                one = one._replace(to_min_ns=end.min_ns, to_max_ns=end.ts_ns)
+            one = one._replace(from_max_ns=min(one.from_max_ns, end.ts_ns))
+        one = one._replace(
+            to_min_ns=max(one.to_min_ns, one.from_min_ns), from_max_ns=max(one.from_max_ns, one.from_min_ns)
+        )
+        bits = _slots(history, tenure, one.from_max_ns)
+        if bits != 0:
+            yield one, bits
 
 
-def _refusal(history: History, node: str, from_ns: int, to_ns: int | None) -> list[Refusal]:
-    """Nothing for a node that is known to have no slots; a master whose slots are not known refuses an unknown number."""
-    bits = history.slots_owned(node, from_ns)
-    row = history.view_at(node, node, from_ns)
-    is_replica = row is not None and "slave" in row.flags.split(",")
-    return [] if is_replica else [Refusal(node, bits, from_ns, to_ns)]
+def _slots(history: History, tenure: _Tenure, ts_ns: int) -> int | None:
+    """The slots of a master; 0 if it is known to have none, None if they are not known."""
+    if tenure.end is not None:
+        ts_ns = min(ts_ns, tenure.end.min_ns - 1)
+    row = history.view_at(tenure.node, tenure.node, ts_ns)
+    promoted = slot_bits(tenure.begin.slots) if tenure.begin is not None else 0
+    if row is not None and is_role(row, "slave"):
+        return promoted
+    bits = history.slots_owned(tenure.node, ts_ns) or promoted
+    if bits or history.said_at(tenure.node, ts_ns) is not None:
+        return bits
+    views = (history.view_at(observer, tenure.node, ts_ns) for observer in history.observers)
+    is_known = any(one is not None and one.evidence in (Source.POLL, Source.CAPTURE, Source.RULE) for one in views)
+    return 0 if is_known else None
 
 
-def _outage(history: History, group: list[Refusal]) -> Incident:
-    bits = 0
-    for one in group:
-        bits |= one.bits
-    started_ns = group[0].from_ns
-    ends = [one.to_ns for one in group]
-    ended_ns = None if None in ends else max(end for end in ends if end is not None)
-    nodes = tuple(dict.fromkeys(one.node for one in group))
-    steps = [Step(one.from_ns, EventKind.REFUSED, one.node, "", amount=one.bits.bit_count() or None) for one in group]
-    steps += [Step(one.to_ns, EventKind.SERVED, one.node, "") for one in group if one.to_ns is not None]
-    return Incident(
-        kind=IncidentKind.OUTAGE,
-        variant="whole cluster" if _is_whole(history, nodes, bits, started_ns) else "some masters",
-        subject=nodes[0] if len(nodes) == 1 else "",
-        started_ns=started_ns,
-        ended_ns=ended_ns,
-        nodes=nodes,
-        slots=slots_text(bits) if bits else "",
-        slot_count=bits.bit_count() or None,
-        outage_ms=milliseconds(started_ns, history.last_ns if ended_ns is None else ended_ns),
-        steps=in_story_order(steps),
+# -- one master --------------------------------------------------------------------------------------------------------
+
+
+def _lacks(history: History, node: str, episodes: Sequence[Episode]) -> list[Interval]:
+    """When *node* did not serve whatever slots it had."""
+    restarts = [one for one in history.restarts if one.node == node]
+    found = [_down(history, one) for one in restarts]
+    for episode in episodes:
+        if (
+            episode.subject == node
+            and not episode.talked
+            and (episode.agreed or (episode.by_most and episode.back_ns is not None))
+        ):
+            silence = _silence(history, episode)
+            known = [at for at, one in enumerate(restarts) if episode.covers(one.start_ns)]
+            if known:
+                begin = narrowed(found[known[0]], silence)
+                found[known[0]] = found[known[0]]._replace(from_min_ns=begin.from_min_ns, from_max_ns=begin.from_max_ns)
+            else:
+                found.append(silence)
+    return [*found, *_refusals(history, node, restarts)]
+
+
+def _down(history: History, restart: Restart) -> Interval:
+    """A process ended, and the next one accepted connections."""
+    ready_ns = restart.ready_ns or restart.start_ns
+    low, high = restart.end_min_ns, restart.end_max_ns
+    said = history.said_at(restart.node, high)
+    if said is not None and said.to_ns <= high:
+        low = max(low, said.to_ns) if low < high else min(low, said.to_ns)
+    low, high = _by_replicas(history, restart.node, low, high)
+    precision = LINE_NS if restart.source is Source.LOG else 0
+    return Interval(restart.node, Lack.DOWN, low, high, ready_ns, ready_ns + precision)
+
+
+def _by_replicas(history: History, node: str, low_ns: int, high_ns: int) -> tuple[int, int]:
+    """The range of a process's end, as replicas that lost their connection to it narrow it."""
+    lost = [
+        line.ts_ns
+        for line in history.lines.of_kinds(low_ns, high_ns, EventKind.MASTER_LINK_LOST)
+        if line.observer != node and master_followed(history.lines, line.observer, line.ts_ns) == node
+    ]
+    return (max(low_ns, lost[-1] - LINK_NS), min(high_ns, lost[-1] + LINE_NS)) if lost else (low_ns, high_ns)
+
+
+def _silence(history: History, episode: Episode) -> Interval:
+    """A node did not answer the others: it fell silent a node timeout before the first of them marked it."""
+    node, timeout_ns = episode.subject, history.thresholds.timeout_ns if history.thresholds.is_known else 0
+    ended = [
+        event
+        for event in history.events_of(EventKind.PROCESS_ENDED, EventKind.PROCESS_IDLE)
+        if event.observer == node and episode.covers(event.ts_ns)
+    ]
+    high = min([episode.from_ns - timeout_ns] + [one.ts_ns for one in ended if one.kind == EventKind.PROCESS_ENDED])
+    low = episode.silent_from_ns
+    if low is None:
+        own = [line.ts_ns for line in history.lines.of_node.get(node, ()) if line.ts_ns <= high]
+        low = max([history.first_ns, *own[-1:]])
+        if timeout_ns:
+            low = max(low, episode.from_ns - DOUBT_TIMEOUTS * timeout_ns - 1_000_000_000)
+    high = min(high, _missed_poll_ns(history, node, low) or high)
+    low, high = _by_replicas(history, node, min(low, high), max(low, high))
+    back_ns = episode.back_ns
+    is_heard = bool(history.speech.get(node))
+    marked = [spell.from_ns for spell in episode.spells if spell.fail_ns is None or spell.from_ns < spell.fail_ns]
+    decided = [one.ts_ns for one in history.events_of(EventKind.FAIL_DECIDED) if one.subject == node]
+    down_ns = max([high, *marked, *(ts_ns for ts_ns in decided if episode.covers(ts_ns))])
+    back_min_ns = max(high, (back_ns or 0) - TICK_NS) if is_heard else min(down_ns, back_ns or down_ns)
+    to_min_ns = down_ns if back_ns is None else back_min_ns
+    is_dead = bool(ended) or (not is_heard and bool(history.answered_ns.get(node)))
+    return Interval(node, Lack.DOWN if is_dead else Lack.UNREACHED, low, high, max(to_min_ns, high), back_ns)
+
+
+def _missed_poll_ns(history: History, node: str, last_ns: int) -> int | None:
+    """When the first poll that *node* did not answer after *last_ns* was due; None if no poll is known to be missing."""
+    answers = history.answered_ns.get(node, ())
+    gaps = sorted(second - first for first, second in pairwise(answers))
+    at = bisect_right(answers, last_ns)
+    if not gaps or not at or (at < len(answers) and answers[at] - last_ns < MISSED_POLLS * gaps[len(gaps) // 2]):
+        return None
+    return answers[at - 1] + int(HOLE * gaps[len(gaps) // 2])
+
+
+def _refusals(history: History, node: str, restarts: Sequence[Restart]) -> Iterator[Interval]:
+    """When a node held the cluster for down, and from a start of its process until it first holds it for up."""
+    started = {(event.observer, event.ts_ns) for event in history.events_of(EventKind.PROCESS_STARTED)}
+    states = [
+        (_earliest(history, event.observer, event.ts_ns, event.ref), event.ts_ns, event.kind == EventKind.STATE_OK)
+        for event in history.events_of(EventKind.STATE_FAIL, EventKind.STATE_OK)
+        if event.observer == node and (node, event.ts_ns) not in started
+    ]
+    for (
+        one
+    ) in restarts:  # a process that starts refuses until it writes that the cluster is up; a replica may never write it
+        ready_ns = one.ready_ns or one.start_ns
+        after = min((state for state in states if state[1] >= one.start_ns), key=lambda state: state[1], default=None)
+        if after is not None and after[2]:
+            states.append((ready_ns, ready_ns, False))
+    down: tuple[int, int] | None = None
+    for min_ns, max_ns, is_up in sorted(states, key=lambda one: one[1]):
+        if not is_up:
+            down = (min_ns, max_ns) if down is None else down
+        elif down is not None:
+            yield Interval(node, Lack.REFUSED, *down, min_ns, max_ns)
+            down = None
+    if down is not None:
+        yield Interval(node, Lack.REFUSED, *down, down[1], None)
+
+
+def _earliest(history: History, node: str, ts_ns: int, ref: int) -> int:
+    """A header shows a new state; it may have changed since the header before."""
+    said = history.said_at(node, ts_ns - 1) if ref >= 0 else None
+    return ts_ns if said is None else min(said.to_ns, ts_ns)
+
+
+# -- incidents --------------------------------------------------------------------------------------------------------
+
+
+def outage_step(one: Outage) -> Step:
+    """An outage as a step of an incident: its slots, and the ranges of its begin and its end."""
+    found, bits = one.interval, one.bits
+    return Step(
+        found.from_max_ns,
+        STEP_KINDS[found.lack],
+        found.node,
+        "",
+        amount=None if bits is None else bits.bit_count(),
+        detail="" if bits is None else slots_text(bits),
+        until_ns=found.to_max_ns,
+        min_ns=found.from_min_ns,
+        until_min_ns=found.to_min_ns,
     )
 
 
-def _is_whole(history: History, nodes: tuple[str, ...], bits: int, ts_ns: int) -> bool:
-    """Whether no slot was served: every master with slots refused, or was failing."""
-    if bits.bit_count() == SLOT_COUNT:
-        return True
-    owners = [node for node in history.nodes if history.slots_owned(node, ts_ns)]
-    return bool(owners) and all(node in nodes or history.is_failing(node, ts_ns) for node in owners)
+def lengths(outages: Sequence[Interval]) -> dict[str, int | None]:
+    """The figures of an incident: the shortest and the longest time that the worst of some outages can have lasted."""
+    if not outages:
+        return {}
+    worst = max(outages, key=lambda one: NEVER if one.longest_ns is None else one.longest_ns)
+    longest = worst.longest_ns
+    return {
+        "outage_min_ms": worst.shortest_ns // 1_000_000,
+        "outage_ms": None if longest is None else longest // 1_000_000,
+    }
+
+
+def find_outages(service: Service, told: Sequence[Incident]) -> list[Incident]:
+    """Outages of several shards at once, and those that no other incident tells."""
+    known = {(step.actor, step.ts_ns) for one in told for step in one.steps if step.kind in STEP_KINDS.values()}
+    found = []
+    by_interval = {(one.interval, one.shard): one for one in service.outages}
+    for group in joined((one.interval for one in service.outages), JOIN_NS):
+        outages = [one for key, one in by_interval.items() if key[0] in group]
+        if len({one.shard for one in outages}) > 1 or not all(
+            (one.interval.node, one.interval.from_max_ns) in known for one in outages
+        ):
+            found.append(_outage(service, outages))
+    return found
+
+
+def _outage(service: Service, outages: Sequence[Outage]) -> Incident:
+    intervals = [one.interval for one in outages]
+    steps = [outage_step(one) for one in outages]
+    whole = [
+        one
+        for one in service.whole
+        if any(
+            other.from_min_ns <= one.from_max_ns and (other.to_max_ns is None or one.from_max_ns <= other.to_max_ns)
+            for other in intervals
+        )
+    ]
+    bits, is_known = 0, all(one.bits is not None for one in outages)
+    for one in outages:
+        bits |= one.bits or 0
+    for one in whole:
+        steps.append(
+            Step(one.from_max_ns, EventKind.CLUSTER_UNSERVED, outages[0].interval.node, "", amount=SLOT_COUNT, until_ns=one.to_max_ns, min_ns=one.from_min_ns, until_min_ns=one.to_min_ns)
+        )  # fmt: skip
+    nodes = tuple(dict.fromkeys(one.node for one in intervals))
+    ends = [one.to_max_ns for one in intervals]
+    return Incident(
+        kind=IncidentKind.OUTAGE,
+        variant="whole cluster" if whole else "some shards" if len(nodes) > 1 else "one shard",
+        subject=nodes[0] if len(nodes) == 1 else "",
+        started_ns=min(one.from_max_ns for one in intervals),
+        ended_ns=None if None in ends else max(end for end in ends if end is not None),
+        nodes=nodes,
+        slots=slots_text(bits) if is_known else "",
+        slot_count=bits.bit_count() if is_known else None,
+        steps=in_story_order(steps),
+        **lengths(whole or intervals),
+    )

@@ -7,6 +7,7 @@ from typing import Final
 
 from cluster_core.history.processes import SAME_NS, DataLoss, Restart, Resync, data_losses
 from cluster_core.incidents.finders.failures import in_story_order, restart_steps, resync_steps
+from cluster_core.incidents.finders.outages import Service, lengths, outage_step
 from cluster_core.incidents.grouping import runs
 from cluster_core.incidents.history import History, slots_text
 from cluster_core.incidents.incident import Incident, Step
@@ -18,7 +19,7 @@ ROLLING_NS: Final = 300_000_000_000
 """The pause between two restarts of one."""
 
 
-def find_restarts(history: History, told: Iterable[Incident]) -> list[Incident]:
+def find_restarts(history: History, told: Iterable[Incident], service: Service) -> list[Incident]:
     """Restarts in a row, and single ones that are no part of *told*."""
     covered = [one for one in told if one.kind in (IncidentKind.FAILOVER, IncidentKind.FAILURE)]
     found = []
@@ -27,10 +28,12 @@ def find_restarts(history: History, told: Iterable[Incident]) -> list[Incident]:
     ):
         nodes = list(dict.fromkeys(one.node for one in group))
         if len(nodes) >= ROLLING_MIN:
-            found.append(_restart(history, group, "rolling"))
+            found.append(_restart(history, group, "rolling", service))
         else:
             found += [
-                _restart(history, [one], one.how or "cause unknown") for one in group if not _is_told(one, covered)
+                _restart(history, [one], one.how or "cause unknown", service)
+                for one in group
+                if not _is_told(one, covered)
             ]
     return found
 
@@ -46,12 +49,20 @@ def _is_told(restart: Restart, incidents: Iterable[Incident]) -> bool:
     )
 
 
-def _restart(history: History, group: Sequence[Restart], variant: str) -> Incident:
+def _restart(history: History, group: Sequence[Restart], variant: str, service: Service) -> Incident:
     steps: list[Step] = []
     for one in group:
         steps += restart_steps(one)
         steps += [step for resync in history.resyncs if _belongs(resync, one) for step in resync_steps(resync)]
     nodes = tuple(dict.fromkeys(one.node for one in group))
+    outages = [
+        outage
+        for one in group
+        for outage in service.of((one.node,), one.end_max_ns, one.start_ns)
+        if outage.interval.from_max_ns <= one.start_ns
+    ]
+    steps += [outage_step(one) for one in outages]
+    slots = {one.shard: one.bits for one in outages if one.bits is not None}
     ends = [one.ready_ns or one.start_ns for one in group]
     first = min(group, key=lambda one: one.end_max_ns)
     return Incident(
@@ -61,7 +72,10 @@ def _restart(history: History, group: Sequence[Restart], variant: str) -> Incide
         started_ns=min(first.end_max_ns, min(step.ts_ns for step in steps)),
         ended_ns=max(ends),
         nodes=nodes,
+        slots=slots_text(sum(slots.values())),
+        slot_count=sum(bits.bit_count() for bits in slots.values()) if slots else None,
         steps=in_story_order(steps),
+        **lengths([one.interval for one in outages]),
     )
 
 

@@ -7,17 +7,21 @@ the old owner may stop claiming a slot long before the new one begins, or the ot
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from cluster_core.incidents.finders.failovers import Promotion
 from cluster_core.incidents.finders.memberships import is_follower
 from cluster_core.incidents.grouping import runs
-from cluster_core.incidents.history import History, slots_text
+from cluster_core.incidents.history import UNKNOWN_SLOTS, History, slots_text
 from cluster_core.incidents.incident import Incident, Step
 from cluster_core.incidents.speech import Speech
 from cluster_core.kinds import EventKind, IncidentKind
+
+WON_NS: Final = 10_000_000_000
+"""Slots of a shard go to its new master within this time."""
 
 
 class Move(NamedTuple):
@@ -92,7 +96,7 @@ def find_slot_moves(history: History, promotions: list[Promotion]) -> SlotMoves:
     found, ledger = SlotMoves(), _Ledger()
     deposed = {(one.old, one.winner) for one in promotions}
     before: dict[str, Speech] = {}
-    spans = (span for spans in history.speech.values() for span in spans)
+    spans = (span for spans in history.claims.values() for span in spans if span.slots != UNKNOWN_SLOTS)
     for span in sorted(spans, key=lambda span: (span.from_ns, span.first_ref)):
         old = before.get(span.node)
         before[span.node] = span
@@ -107,7 +111,15 @@ def find_slot_moves(history: History, promotions: list[Promotion]) -> SlotMoves:
         ledger.claims[span.node] = mine
         if mine:
             ledger.take(span.node, mine)
+    won = {(one.old, one.winner): one.ts_ns for one in promotions}
+    found.moved = [move for move in found.moved if not _is_won(move, won)]
     return found
+
+
+def _is_won(move: Move, won: Mapping[tuple[str, str], int]) -> bool:
+    """Whether slots came with a promotion: an answer may show the new master before its slots."""
+    won_ns = won.get((move.source, move.target))
+    return won_ns is not None and move.from_ns - WON_NS <= won_ns <= move.ts_ns + WON_NS
 
 
 def _note(found: SlotMoves, ledger: _Ledger, old: Speech, new: Speech, mine: int) -> None:
@@ -202,10 +214,10 @@ def _with_emptied(history: History, one: Incident, emptied: dict[str, int]) -> I
     for node, ts_ns in emptied.items():
         if node not in sources or not one.started_ns <= ts_ns <= end_ns + history.thresholds.pause_ns:
             continue
-        said = history.said_at(node, ts_ns)
+        said = history.claim_at(node, ts_ns)
         if said is not None:
             steps.append(Step(ts_ns, EventKind.EMPTIED, node, said.replicaof, said.config_epoch, ref=said.first_ref))
-        for replica, spans in history.speech.items():
+        for replica, spans in history.claims.items():
             for before, after in pairwise(spans):
                 if before.replicaof == node and is_follower(history, emptied, node, after.replicaof, after.from_ns):
                     steps.append(

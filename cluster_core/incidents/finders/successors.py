@@ -7,7 +7,7 @@ from typing import Final
 
 from cluster_core.gossip.failure_detection import quorum_of
 from cluster_core.incidents.finders.failures import Episode
-from cluster_core.incidents.history import History, slots_text
+from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Step
 from cluster_core.kinds import EventKind
 from cluster_core.slots.node_flags import NodeFlags
@@ -32,7 +32,7 @@ class Bar(StrEnum):
 
 def slots_of_failed(history: History, episode: Episode) -> int:
     """The slots that the node that failed held as a master, bit s for slot s."""
-    return history.own_slots(history.said_at(episode.subject, episode.started_ns))
+    return history.own_slots(history.claim_at(episode.subject, episode.started_ns))
 
 
 def successor_steps(history: History, episode: Episode) -> list[Step]:
@@ -46,16 +46,11 @@ def successor_steps(history: History, episode: Episode) -> list[Step]:
 
 
 def replicas_at(history: History, master: str, ts_ns: int) -> list[str]:
-    """The replicas of *master*, as they say themselves, or where one was not heard, as most observers believe."""
+    """The replicas of *master*, as they say themselves, or where one was not heard, as another node believes."""
     found = []
     for node in history.nodes:
-        said = history.said_at(node, ts_ns)
-        if said is not None:
-            of_it = said.replicaof == master
-        else:
-            views = [row for one in history.observers if (row := history.view_at(one, node, ts_ns)) is not None]
-            of_it = 2 * sum(row.master_id == master for row in views) > len(views)
-        if of_it:
+        said = history.claim_at(node, ts_ns)
+        if said is not None and said.replicaof == master:
             found.append(node)
     return found
 
@@ -63,12 +58,14 @@ def replicas_at(history: History, master: str, ts_ns: int) -> list[str]:
 def is_heard(history: History, node: str, ts_ns: int) -> bool:
     """Whether a node was talking at that time."""
     said = history.said_at(node, ts_ns)
-    return said is not None and not (said.silent_after and said.to_ns < ts_ns)
+    if said is None:
+        return not history.speech and not history.is_failing(node, ts_ns)
+    return not (said.silent_after and said.to_ns < ts_ns)
 
 
-def _bar(history: History, episode: Episode, replica: str, at_ns: int) -> Bar:
+def _bar(history: History, episode: Episode, replica: str, at_ns: int) -> str:
     end_ns = min(one for one in (episode.back_ns, episode.to_ns, history.last_ns) if one is not None)
-    said = history.said_at(replica, at_ns)
+    said = history.claim_at(replica, at_ns)
     if not is_heard(history, replica, at_ns):
         return Bar.DEAD
     if said is not None and said.flags & NodeFlags.NOFAILOVER:
@@ -80,6 +77,8 @@ def _bar(history: History, episode: Episode, replica: str, at_ns: int) -> Bar:
     ]
     if any(OLD_DATA in event.detail for event in told):
         return Bar.OLD_DATA
+    if told:
+        return told[-1].detail
     if any(
         event.observer == replica and event.subject == episode.subject and at_ns <= event.ts_ns <= end_ns
         for event in history.events_of(EventKind.ELECTION_STARTED)
@@ -106,33 +105,3 @@ def missing_voters(history: History, episode: Episode) -> list[Step]:
         return []
     detail = f"{needed} of {len(voters)} are needed"
     return [Step(at_ns, EventKind.VOTER_GONE, one, "", amount=len(voters) - len(gone), detail=detail) for one in gone]
-
-
-def unserved_step(history: History, subject: str, bits: int, from_ns: int, back_ns: int | None, holder: str) -> Step:
-    """That slots had no master for a while: from the end of the process, where that was seen, or the last sign of life.
-
-    A master whose process was not seen to end or stand still may have served its clients while nobody else reached it.
-
-    *holder* has them from *back_ns* on, and serves them when its own state is ok (R106, R107).
-    """
-    until_ns = None if back_ns is None else _served_ns(history, holder, bits, back_ns)
-    before_ns = history.last_ns + 1 if back_ns is None else back_ns
-    seen = [
-        e
-        for e in history.events_of(EventKind.PROCESS_ENDED, EventKind.PROCESS_IDLE)
-        if e.observer == subject and from_ns <= e.ts_ns < before_ns
-    ]
-    ended_ns = next((event.ts_ns for event in seen if event.kind == EventKind.PROCESS_ENDED), from_ns)
-    kind = EventKind.UNSERVED if seen else EventKind.UNREACHED
-    return Step(ended_ns, kind, subject, "", amount=bits.bit_count(), detail=slots_text(bits), until_ns=until_ns)
-
-
-def _served_ns(history: History, holder: str, bits: int, from_ns: int) -> int | None:
-    return next(
-        (
-            max(span.from_ns, from_ns)
-            for span in history.speech.get(holder, [])
-            if span.to_ns >= from_ns and not span.state and history.own_slots(span) & bits
-        ),
-        None,
-    )

@@ -82,7 +82,6 @@ def _partition(history: History, group: list[Episode]) -> Incident:
         started_ns=started_ns,
         ended_ns=ended_ns if back_ns is None or ended_ns is None else max(back_ns, ended_ns),
         nodes=tuple(one.subject for one in group),
-        outage_ms=None if back_ns is None else (back_ns - started_ns) // 1_000_000,
         steps=in_story_order(steps),
     )
 

@@ -49,13 +49,16 @@ class Basis(NamedTuple):
     """What a replay used: the node timeout, and the times of its first and last evidence."""
 
     node_timeout_ms: int
+    knows_timeout: bool
     first_ns: int
     last_ns: int
 
 
 def basis_of(facts: Mapping[str, Any]) -> Basis:
     """The basis, by the facts of the task that reads."""
-    return Basis(facts["node_timeout_ms"], facts["first_ns"] or 0, facts["last_ns"] or 0)
+    return Basis(
+        facts["node_timeout_ms"], facts["node_timeout_from"] != "default", facts["first_ns"] or 0, facts["last_ns"] or 0
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ class Notes(NamedTuple):
     rows: list[ReplayRow]
     lines: list[LoggedLine]
     polled_ns: dict[str, list[int]]
+    answered_ns: dict[str, list[int]]
     speech: list[Speech]
     breaches: list[Breach]
     costs: list[Cost]
@@ -80,6 +81,7 @@ def collect_notes(run: Run, headers: Headers) -> Notes:
         rows=rows,
         lines=lines,
         polled_ns=polled_times(polled),
+        answered_ns=answered_times(polled),
         speech=headers.spans,
         breaches=sorted(headers.breaches),
         costs=_costs(read(LINKS, "source_id", "messages_by_type", "bytes_by_type")),
@@ -112,6 +114,14 @@ def polled_times(polls: Iterable[Mapping[str, Any]]) -> dict[str, list[int]]:
     for row in polls:
         asked_ns = row["ts_ns"] if row["asked_ns"] is None else row["asked_ns"]
         found.setdefault(row["observer"], []).append(asked_ns)
+    return {observer: sorted(times) for observer, times in found.items()}
+
+
+def answered_times(polls: Iterable[Mapping[str, Any]]) -> dict[str, list[int]]:
+    """When each observer answered, in order: it was alive then, but perhaps not yet when it was asked."""
+    found: dict[str, list[int]] = {}
+    for row in polls:
+        found.setdefault(row["observer"], []).append(row["ts_ns"])
     return {observer: sorted(times) for observer, times in found.items()}
 
 
@@ -186,12 +196,14 @@ def history_of(notes: Notes, basis: Basis) -> History:
         notes.speech,
         notes.slots_of,
         node_timeout_ms=basis.node_timeout_ms,
+        knows_timeout=basis.knows_timeout,
         first_ns=min([basis.first_ns or LARGEST, *times]),
         last_ns=max([basis.last_ns, *times]),
         offsets=[seen._replace(node=ids.get(seen.node, seen.node)) for seen in notes.offsets],
         gaps=notes.gaps,
         lines=lines,
         polled_ns=notes.polled_ns,
+        answered_ns=notes.answered_ns,
     )
 
 

@@ -241,8 +241,8 @@ def test_every_step_and_incident_has_its_words() -> None:
     incidents = find_incidents(history)
 
     assert summary_of(incidents[0], names) == (
-        "dddddddd (10.0.0.1:7003) won the election for aaaaaaaa (10.0.0.1:7000) with epoch 4,"
-        " 4.20 s after its last sign of life; at least 20 bytes of writes lost; more: unknown,"
+        "dddddddd (10.0.0.1:7003) won the election for aaaaaaaa (10.0.0.1:7000) with epoch 4;"
+        " 100 slots (0-99) out of reach for 3.50 s to 4.20 s; at least 20 bytes of writes lost; more: unknown,"
         " it could take writes for 500 ms after its last message"
     )
     assert [step_text(step, names) for step in incidents[0].steps][:3] == [

@@ -56,7 +56,7 @@ def test_a_replica_that_may_not_be_elected_is_named_with_its_flag() -> None:
     assert (one.slots, one.slot_count) == ("0-99", 100)
     assert summary_of(one, NAMES) == (
         "a failed: FAIL was agreed 3.00 s after its last sign of life, back after 10.50 s;"
-        " 100 slots (0-99) out of reach for 10.50 s; nobody took over: its only replica, r: it may not be elected (NOFAILOVER)"
+        " 100 slots (0-99) out of reach for 9.89 s to 10.50 s; nobody took over: its only replica, r: it may not be elected (NOFAILOVER)"
     )
 
 
@@ -85,10 +85,10 @@ def test_processes_that_ended_are_no_partition() -> None:
         tale.event(node, 9.6, "process-ended", node)
         tale.event(node, 20, "process-started", node)
 
-    assert [one.kind for one in told(dead(A, B))] == ["partition", "failure", "failure"]
-    assert [one.kind for one in told(tale)] == ["failure", "failure"]
+    assert [one.kind for one in told(dead(A, B))] == ["partition", "failure", "failure", "outage"]
+    assert [one.kind for one in told(tale)] == ["failure", "failure", "outage"]
     first = told(tale)[0]
-    assert "; its process ended; 100 slots (0-99) not served for 10.40 s" in summary_of(first, NAMES)
+    assert "; its process ended; 100 slots (0-99) not served for 10.50 s" in summary_of(first, NAMES)
     assert [s.kind for s in first.steps if s.kind.startswith("process")] == ["process-ended", "process-started"]
     (down,) = [step for step in first.steps if step.kind == "unserved"]
     assert (down.ts_ns, down.until_ns) == (ns(9.6), ns(20))

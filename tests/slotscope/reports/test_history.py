@@ -130,7 +130,7 @@ def test_a_story_counts_time_from_its_start() -> None:
     assert "+0.000 s" in text
     assert "+4.200 s" in text
     assert "writes lost at least 20 B" in text
-    assert "last sign of life to win or return 4.20 s" in " ".join(text.split())
+    assert "time without service, at most 4.20 s" in " ".join(text.split())
     assert "out of service" not in text  # slots may be served later than their master returns
     assert "#" in text
     assert (clock(-3), moment(1_700_000_000_123_456_789)) == ("-0.003 s", "2023-11-14 22:13:20.123Z")

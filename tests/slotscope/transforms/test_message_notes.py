@@ -13,7 +13,7 @@ from tests.builders.partial_rows import assert_rows, frame
 A, B, C = "a" * 40, "b" * 40, "c" * 40
 TIMEOUT_MS = 1000
 T0_NS, SECOND = 1_700_000_000_000_000_000, 1_000_000_000
-BASIS = Basis(TIMEOUT_MS, T0_NS, T0_NS + 2 * SECOND)
+BASIS = Basis(TIMEOUT_MS, True, T0_NS, T0_NS + 2 * SECOND)
 MASTER, REPLICA, MYSELF = int(NodeFlags.MASTER), int(NodeFlags.REPLICA), int(NodeFlags.MYSELF)
 SELF_REPLICA = MYSELF | REPLICA
 

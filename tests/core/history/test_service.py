@@ -1,0 +1,168 @@
+"""Service: which slots were not served, from when to when, by shard and for the whole cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from cluster_core.gossip.causes import Cause
+from cluster_core.history.logs import with_logs
+from cluster_core.history.service import Interval, Lack, common, narrowed
+from cluster_core.history.statements import Lines, LoggedLine
+from cluster_core.incidents.catalogue import find_incidents
+from cluster_core.incidents.history import History
+from cluster_core.incidents.incident import Incident, Step
+from cluster_core.incidents.story import summary_of
+from cluster_core.kinds import EventKind, Source
+from cluster_core.replay.rows import NodeViewRow
+
+S = 1_000_000_000
+OLD, NEW, OTHER = ("a" * 40, "b" * 40, "c" * 40)
+PORTS = {OLD: 7000, NEW: 7001, OTHER: 7002}
+LACKS = ("unserved", "unreached", "refused", "cluster-unserved")
+
+
+def line(node: str, at_s: float, kind: str, **told: object) -> LoggedLine:
+    return LoggedLine(node, "10.0.0.1", PORTS[node], round(at_s * S), EventKind(kind), **told)  # type: ignore[arg-type]
+
+
+def followed() -> list[LoggedLine]:
+    """NEW is a replica of OLD; OTHER has slots."""
+    return [
+        line(OLD, 1, "ready", role="M"),
+        line(OTHER, 1, "ready", role="M"),
+        line(NEW, 1, "master-connecting", detail="10.0.0.1:7000", role="S"),
+        line(NEW, 2, "master-link-up", role="S"),
+    ]
+
+
+def killed(*more: LoggedLine) -> list[LoggedLine]:
+    """OLD dies at 10 s, is marked FAIL at 12 s, and NEW is promoted at 13 s."""
+    return [
+        *followed(),
+        line(NEW, 10, "master-link-lost", role="S"),
+        line(OTHER, 12, "fail-decided", subject=OLD, role="M"),
+        line(OTHER, 12, "state-fail", role="M"),
+        line(NEW, 12, "state-fail", role="S"),
+        line(OTHER, 12.9, "vote", subject=NEW, epoch=6, role="M"),
+        line(NEW, 13, "election-won", role="S"),
+        line(NEW, 13, "config-epoch", epoch=6, detail="failover", role="M"),
+        line(NEW, 13.05, "state-ok", role="M"),
+        line(OTHER, 13.1, "state-ok", role="M"),
+        *more,
+    ]
+
+
+def history(lines: Sequence[LoggedLine], rows: Sequence[NodeViewRow] = (), **options: object) -> History:
+    told = Lines(lines)
+    times = [one.ts_ns for one in lines] + [row.valid_from_ns for row in rows]
+    return History(
+        with_logs(rows, told), [], {}, node_timeout_ms=15_000, knows_timeout=False, first_ns=min(times),
+        last_ns=max(times) + S, lines=told, **options,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def lacks(one: Incident) -> list[tuple[str, str, float, float, float | None, float | None]]:
+    """What was not served: kind, node, earliest and latest begin, earliest and latest end."""
+    return [(step.kind, step.actor, *ends(step)) for step in one.steps if step.kind in LACKS]
+
+
+def ends(step: Step) -> tuple[float, float, float | None, float | None]:
+    low, high = step.min_ns or step.ts_ns, step.until_min_ns or step.until_ns
+    until = None if step.until_ns is None else round(step.until_ns / S, 3)
+    return round(low / S, 3), round(step.ts_ns / S, 3), None if high is None else round(high / S, 3), until
+
+
+def of_kind(found: list[Incident], kind: str) -> Incident:
+    return next(one for one in found if one.kind == kind)
+
+
+def test_a_shard_is_down_from_the_end_of_its_process_until_the_new_master_holds_the_cluster_for_up() -> None:
+    """The replica's lost connection tells when the process ended; the new master refused until its state was ok."""
+    failover = of_kind(find_incidents(history(killed())), "failover")
+
+    assert lacks(failover) == [("unreached", OLD, 9.85, 10.001, 13.05, 13.05)]
+    assert (failover.outage_min_ms, failover.outage_ms) == (3049, 3200)
+
+
+def test_the_whole_cluster_is_down_while_every_shard_is() -> None:
+    outage = of_kind(find_incidents(history(killed())), "outage")
+
+    assert outage.variant == "whole cluster"
+    assert lacks(outage)[1:] == [
+        ("refused", OTHER, 12.0, 12.0, 13.1, 13.1), ("cluster-unserved", OLD, 12.0, 12.0, 13.05, 13.05),
+    ]  # fmt: skip
+    assert summary_of(outage, {}).startswith("The whole cluster was down for 1.05 s; ")
+
+
+def test_an_old_master_that_answers_again_ends_its_outage() -> None:
+    """It was stopped for a while and went on before anybody took over; later it is refused no more."""
+    lines = [
+        *followed(),
+        line(OTHER, 12, "fail-decided", subject=OLD, role="M"),
+        line(OTHER, 14, "fail-cleared", subject=OLD),
+    ]
+    answered = {OLD: [round(at * S) for at in (1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 14, 15)]}
+
+    one = of_kind(find_incidents(history(lines, [polled(OLD, "0-99", 1)], polled_ns=answered)), "failure")
+
+    assert lacks(one) == [("unserved", OLD, 9.0, 10.5, 12.0, 13.0)]
+    assert one.ended_ns is not None
+
+
+def polled(node: str, slots: str, from_s: float) -> NodeViewRow:
+    return NodeViewRow(
+        node, node, "10.0.0.1", PORTS[node], 0, "", "myself,master", "", 1, slots, True, round(from_s * S), None,
+        Cause.POLL, -1, None, Source.POLL,
+    )  # fmt: skip
+
+
+def test_a_process_that_starts_refuses_until_it_writes_that_the_cluster_is_up() -> None:
+    lines = [
+        *followed(), line(OLD, 10, "stopping"), line(OLD, 10.1, "stopped"), line(OLD, 11, "started"),
+        line(OLD, 11.2, "ready", role="M"), line(OLD, 13.2, "state-ok", role="M"),
+    ]  # fmt: skip
+
+    one = of_kind(find_incidents(history([line(OLD, 0, "started"), *lines])), "restart")
+
+    assert lacks(one) == [("unserved", OLD, 10.1, 10.101, 13.2, 13.2)]
+
+
+def test_a_replica_that_starts_again_refuses_nothing() -> None:
+    """It may never write that the cluster is up."""
+    lines = [
+        line(NEW, 0, "started"),
+        *followed(),
+        line(NEW, 10, "stopped"),
+        line(NEW, 11, "started"),
+        line(NEW, 11.1, "ready"),
+    ]
+
+    assert lacks(of_kind(find_incidents(history(lines)), "restart")) == []
+
+
+def interval(begin: tuple[int, int], end: tuple[int, int | None]) -> Interval:
+    return Interval(OLD, Lack.DOWN, *begin, *end)
+
+
+@pytest.mark.parametrize(
+    ("shards", "both"),
+    [
+        ([[((0, 1), (9, 10))], [((4, 5), (12, 13))]], [((4, 5), (9, 10))]),
+        ([[((0, 1), (2, 3))], [((4, 5), (12, 13))]], []),
+        ([[((0, 1), (9, None))], [((4, 5), (12, 13))]], [((4, 5), (9, 13))]),
+    ],
+)
+def test_the_whole_cluster_is_down_where_the_outages_of_all_shards_overlap(
+    shards: list[list[tuple[tuple[int, int], tuple[int, int | None]]]], both: list[object]
+) -> None:
+    found = common([[interval(*one) for one in shard] for shard in shards])
+
+    assert [((one.from_min_ns, one.from_max_ns), (one.to_min_ns, one.to_max_ns)) for one in found] == both
+
+
+def test_two_sources_narrow_an_interval_and_never_widen_it() -> None:
+    found = narrowed(interval((0, 10), (20, None)), interval((5, 12), (18, 30)))
+
+    assert found[2:] == (5, 10, 20, 30)
