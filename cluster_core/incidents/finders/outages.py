@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from cluster_core.history.processes import Restart
 from cluster_core.history.promotions import HOLE, master_followed
@@ -305,7 +305,7 @@ def outage_step(one: Outage) -> Step:
     )
 
 
-def lengths(outages: Sequence[Interval]) -> dict[str, int | None]:
+def lengths(outages: Sequence[Interval]) -> dict[str, Any]:
     """The figures of an incident: the shortest and the longest time that the worst of some outages can have lasted."""
     if not outages:
         return {}
@@ -345,10 +345,19 @@ def _outage(service: Service, outages: Sequence[Outage]) -> Incident:
     bits, is_known = 0, all(one.bits is not None for one in outages)
     for one in outages:
         bits |= one.bits or 0
-    for one in whole:
-        steps.append(
-            Step(one.from_max_ns, EventKind.CLUSTER_UNSERVED, outages[0].interval.node, "", amount=SLOT_COUNT, until_ns=one.to_max_ns, min_ns=one.from_min_ns, until_min_ns=one.to_min_ns)
-        )  # fmt: skip
+    steps += [
+        Step(
+            spell.from_max_ns,
+            EventKind.CLUSTER_UNSERVED,
+            outages[0].interval.node,
+            "",
+            amount=SLOT_COUNT,
+            until_ns=spell.to_max_ns,
+            min_ns=spell.from_min_ns,
+            until_min_ns=spell.to_min_ns,
+        )
+        for spell in whole
+    ]
     nodes = tuple(dict.fromkeys(one.node for one in intervals))
     ends = [one.to_max_ns for one in intervals]
     return Incident(
