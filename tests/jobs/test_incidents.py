@@ -53,7 +53,7 @@ def test_the_tables_hold_what_the_core_finds(spark: SparkSession, root: str) -> 
     findings = rows(spark, root, FINDINGS)
 
     assert [(row["incident_id"], row["subject"], row["started_ns"], row["ended_ns"]) for row in found] == [
-        (one.incident_id, one.subject, one.started_ns, one.ended_ns) for one in incidents
+        (one.incident_id, one.subject or None, one.started_ns, one.ended_ns) for one in incidents
     ]
     assert [(row["kind"], row["actor"], row["at_ns"], row["message_id"]) for row in steps] == [
         (step.kind, step.actor, step.ts_ns, step.ref if step.ref >= 0 else None)

@@ -191,8 +191,10 @@ class HistoryReport:
 
     @property
     def kinds(self) -> list[str]:
-        """How many incidents there were of each kind, in words, in the order in which each was first met."""
-        counts = Counter(one.kind for one in self.incidents)
+        """The number of incidents of each kind, the gravest kind first."""
+        order = [str(kind) for kind in GRAVITY]
+        by_gravity = sorted(self.incidents, key=lambda one: order.index(one.kind) if one.kind in order else len(order))
+        counts = Counter(one.kind for one in by_gravity)
         return [text.plural(count, *KIND_WORDS.get(kind, (kind,))) for kind, count in counts.items()]
 
     @property
@@ -210,13 +212,28 @@ class HistoryReport:
         """See `gravest_of`."""
         return gravest_of(self.incidents)
 
+    def _failover_within(self, outage: IncidentLine) -> IncidentLine | None:
+        """The gravest failover that overlaps *outage*."""
+        until_ns = self.last_ns if outage.ended_ns is None else outage.ended_ns
+        return gravest_of(
+            [
+                one
+                for one in self.incidents
+                if one.kind == IncidentKind.FAILOVER
+                and one.started_ns <= until_ns
+                and (one.ended_ns is None or one.ended_ns >= outage.started_ns)
+            ]
+        )
+
     @property
     def verdict(self) -> tuple[str, str]:
-        """What happened: one sentence, and what else is to be said of the gravest incident."""
+        """The headline and the details of the gravest incident; a headline about an outage names its failover, too."""
         length = seconds(max(self.last_ns - self.first_ns, 0) // 1_000_000)
         if self.gravest is None:
             return f"No change of role, slots, health or process was seen in {length}{self.seen_by}.", ""
         head, _, rest = self.gravest.summary.partition("; ")
+        if self.gravest.kind == IncidentKind.OUTAGE and (failover := self._failover_within(self.gravest)) is not None:
+            head += f"; {failover.summary.partition('; ')[0]}"
         *first, last = self.kinds
         counts = f"{', '.join(first)} and {last}" if first else last
         return f"{counts} in {length}: {head}.", f"{rest[:1].upper()}{rest[1:]}"

@@ -193,3 +193,13 @@ def test_what_differs_is_said_field_by_field() -> None:
 
     assert past_difference(views(), (B, ns(13)), (A, ns(13)), book).lines()[1:] == [f"{A} flags: master,fail -> master"]
     assert past_difference(views(), (B, ns(1)), (A, ns(1)), book).lines()[1:] == ["no difference"]
+
+
+def test_a_headline_about_an_outage_names_the_failover_that_caused_it() -> None:
+    """The counts of incidents begin with the gravest kind."""
+    report = history_report()
+
+    assert report.gravest is not None
+    assert report.gravest.kind == "outage"
+    assert report.verdict[0].startswith("1 failover and 1 outage in 30.00 s: ")
+    assert " won the election for " in report.verdict[0]
