@@ -22,7 +22,7 @@ RANGES_MAX: Final = 40
 WAITS: Final = "Currently unable to failover: "
 """How the logs of replicas begin to say why an election does not go on."""
 CAUSES: Final[dict[str, str]] = {
-    Cause.SILENCE: "it had not answered for the node timeout",
+    Cause.SILENCE: "no reply for the node timeout",
     Cause.QUORUM: "enough masters reported it",
     Cause.OWN_GOSSIP: "it says so in its gossip",
     Cause.POLL: "it answered so when it was asked",
@@ -36,12 +36,12 @@ def name_of(node: str, names: Names) -> str:
 
 
 def name_all(nodes: list[str], address_of: Mapping[str, str]) -> dict[str, str]:
-    """Names of nodes: the first digits of the id that tell all apart, and the address; the address alone of a node without an id."""
+    """Names of nodes: the address and the shortest distinct prefix of the id; the address alone of a node without an id."""
     ids = [node for node in nodes if ":" not in node]
     length = 8
     while length < 40 and len({node[:length] for node in ids}) < len(set(ids)):
         length += 4
-    named = {node: f"{node[:length]} ({address_of[node]})" if address_of.get(node) else node[:length] for node in ids}
+    named = {node: f"{address_of[node]} ({node[:length]})" if address_of.get(node) else node[:length] for node in ids}
     return named | {node: node for node in nodes if ":" in node}
 
 
@@ -169,7 +169,7 @@ def _consequences(one: Incident, names: Names) -> list[str]:
             f"{plural(count, 'voting master')} gone ({_listed(missing)}): {gone[0].amount} left, {gone[0].detail}"
         )
     if any(step.kind == EventKind.NO_REPLICA for step in one.steps):
-        told.append("nobody took over: it had no replica")
+        told.append("no failover: it had no replica")
     barred = [f"{name_of(step.actor, names)}: {step.detail}" for step in one.steps if step.kind == EventKind.BARRED]
     if barred:
         told.append(f"nobody took over{': its only replica, ' if len(barred) == 1 else ': '}{', '.join(barred)}")
@@ -218,16 +218,14 @@ def _listed(words: list[str]) -> str:
 
 def _failover(one: Incident, names: Names) -> str:
     winner, old = name_of(one.winner, names), name_of(one.subject, names) if one.subject else "an unknown master"
-    how = {
-        "unknown": f"{winner} replaced {old} (cause unknown: logs of the two would show it)",
-        "automatic": f"{winner} won the election for {old}",
-        "manual": f"{winner} took over by order from {old}",
-        "forced": f"{winner} took over by order (FORCE) from {old}, which was not asked to stop its writes,",
-        "takeover": f"{winner} took the place of {old},"
-        if one.rests_on_gap
-        else f"{winner} seized the place of {old} without asking for votes (TAKEOVER),",
-    }
-    text = f"{how[one.variant]} with epoch {one.epoch}"
+    head, tail = {
+        "unknown": ("Failover", "cause unknown: the logs of both nodes would show it"),
+        "automatic": ("Failover", ""),
+        "manual": ("Manual failover", ""),
+        "forced": ("Manual failover (FORCE)", "writes to the old master were not stopped"),
+        "takeover": ("Takeover", "" if one.rests_on_gap else "CLUSTER FAILOVER TAKEOVER, without votes"),
+    }[one.variant]
+    text = f"{head}: {winner} replaced {old}, epoch {one.epoch}{f' ({tail})' if tail else ''}"
     return "; ".join([text, *_when(one), *_causes(one), *_unserved(one), loss_text(one.loss)])
 
 
@@ -329,7 +327,7 @@ _SUMMARIES: Final[dict[str, Callable[[Incident, Names], str]]] = {
 
 _STEPS: Final[dict[str, str]] = {
     EventKind.LAST_SIGN: "last message of {actor}",
-    EventKind.PFAIL: "{actor} holds {subject} to be failing (PFAIL){cause}",
+    EventKind.PFAIL: "{actor} marks {subject} PFAIL{cause}",
     EventKind.REPORT: "{actor} reports {subject} as failing, to {nodes}",
     EventKind.PROCESS_ENDED: "the process of {actor} ended{how}",
     EventKind.PROCESS_IDLE: "the process of {actor} stands still: connections are accepted, nothing is answered",
@@ -340,14 +338,14 @@ _STEPS: Final[dict[str, str]] = {
     EventKind.UNSERVED: "{slots} of {actor} are not served {when}{why}",
     EventKind.UNREACHED: "{slots} of {actor} have no master that the others reach, {when}{why}",
     EventKind.CLUSTER_UNSERVED: "no slot of the cluster is served {when}",
-    EventKind.VOTER_GONE: "{actor}, a voting master, is gone; left: {amount}, {detail}",
-    EventKind.NO_REPLICA: "nobody can take over from {actor}: it has no replica",
+    EventKind.VOTER_GONE: "voting master {actor} is gone; {amount} left, {detail}",
+    EventKind.NO_REPLICA: "no failover of {actor}: it has no replica",
     EventKind.BARRED: "{actor}, a replica of {subject}, does not take over: {detail}",
-    EventKind.FAIL_DECIDED: "{actor} decides FAIL of {subject}{reports}",
-    EventKind.FAIL_LEARNED: "{actor} hears FAIL of {subject}",
+    EventKind.FAIL_DECIDED: "{actor} marks {subject} FAIL{reports}",
+    EventKind.FAIL_LEARNED: "{actor} receives FAIL of {subject}",
     EventKind.REPLICA_DOWN: "{actor} is a replica of {subject}: no slot is affected",
-    EventKind.BACK: "{actor} speaks again",
-    EventKind.TRUSTED: "{actor} trusts {subject} again",
+    EventKind.BACK: "{actor} answers again",
+    EventKind.TRUSTED: "{actor} clears PFAIL or FAIL of {subject}",
     EventKind.FORGOTTEN: "{actor} forgets {subject}",
     EventKind.KNOWN_AGAIN: "{actor} knows {subject} again",
     EventKind.MET: "{actor} met the cluster, first through {subject}; {nodes} knew it by then",
@@ -371,22 +369,22 @@ _STEPS: Final[dict[str, str]] = {
     EventKind.ELECTION_STARTED: "{actor} asks for votes in epoch {epoch}{forced}",
     EventKind.VOTE: "{actor} votes for {subject} in epoch {epoch}{late}",
     EventKind.NO_VOTE: "{actor} does not vote for {subject} in epoch {epoch}: {detail}",
-    EventKind.WON: "{actor} wins epoch {epoch} and is the master{offset}",
-    EventKind.TOOK_OVER: "{actor} makes itself the master with epoch {epoch}{offset}",
+    EventKind.WON: "{actor} wins the election of epoch {epoch}{offset}",
+    EventKind.TOOK_OVER: "{actor} promotes itself with epoch {epoch}{offset}",
     EventKind.TOOK_PLACE: "{actor} is the master with epoch {epoch}{offset}",
-    EventKind.ADOPTED: "{actor} holds {subject} for the master",
+    EventKind.ADOPTED: "{actor} accepts {subject} as master",
     EventKind.DEMOTED: "{actor} becomes a replica of {subject}",
-    EventKind.STATE_FAIL: "{nodes} said that the cluster is down, {actor} first",
-    EventKind.STATE_OK: "{nodes} said that the cluster is up again, {actor} first",
+    EventKind.STATE_FAIL: "{nodes} reported cluster_state:fail, {actor} first",
+    EventKind.STATE_OK: "{nodes} reported cluster_state:ok, {actor} first",
     EventKind.EPOCH_RAISED: "{actor} raises its config epoch to {epoch}{collided}",
     EventKind.QUORUM_SIDE: "{actor} and those it reached kept {masters}: {detail}",
-    EventKind.DOUBTED: "{actor} and others, {amount} in all, hold {subject} to be failing ({detail})",
+    EventKind.DOUBTED: "{actor} and others, {amount} in all, mark {subject} PFAIL ({detail})",
 }
 
 
 _MANY: Final[dict[str, str]] = {
     EventKind.LAST_SIGN: "last messages of {actors}",
-    EventKind.PFAIL: "{actors} hold {subject} to be failing (PFAIL){cause}",
+    EventKind.PFAIL: "{actors} mark {subject} PFAIL{cause}",
     EventKind.REPORT: "{actors} report {subject} as failing",
     EventKind.PROCESS_ENDED: "the processes of {actors} ended",
     EventKind.REFUSED: "{slots} of {actors} are refused (CLUSTERDOWN) {when}{why}",
@@ -395,12 +393,12 @@ _MANY: Final[dict[str, str]] = {
     EventKind.UNSERVED: "{slots} of {actors} are not served {when}{why}",
     EventKind.UNREACHED: "{slots} of {actors} have no master that the others reach, {when}{why}",
     EventKind.VOTER_GONE: "{actors}, voting masters, are gone; left: {amount}, {detail}",
-    EventKind.NO_REPLICA: "nobody can take over from {actors}: they have no replica",
+    EventKind.NO_REPLICA: "no failover of {actors}: they have no replica",
     EventKind.BARRED: "{actors}, replicas, do not take over{why}",
-    EventKind.FAIL_DECIDED: "{actors} decide FAIL of {subject}",
-    EventKind.FAIL_LEARNED: "{actors} hear FAIL of {subject}",
-    EventKind.BACK: "{actors} speak again",
-    EventKind.TRUSTED: "{actors} trust {subject} again",
+    EventKind.FAIL_DECIDED: "{actors} mark {subject} FAIL",
+    EventKind.FAIL_LEARNED: "{actors} receive FAIL of {subject}",
+    EventKind.BACK: "{actors} answer again",
+    EventKind.TRUSTED: "{actors} clear PFAIL or FAIL of {subject}",
     EventKind.FORGOTTEN: "{actors} forget {subject}",
     EventKind.KNOWN_AGAIN: "{actors} know {subject} again",
     EventKind.MET: "{actors} met the cluster",
@@ -413,7 +411,7 @@ _MANY: Final[dict[str, str]] = {
     EventKind.VOTE_REFUSED: "{actors} refuse their votes to {subject}{why}",
     EventKind.VOTE: "{actors} vote for {subject} in epoch {epoch}{late}",
     EventKind.NO_VOTE: "{actors} do not vote for {subject} in epoch {epoch}{why}",
-    EventKind.ADOPTED: "{actors} hold {subject} for the master",
+    EventKind.ADOPTED: "{actors} accept {subject} as master",
 }
 """The same of many nodes at once; see `cluster_core.incidents.grouping`."""
 

@@ -214,7 +214,7 @@ def test_the_commands_write_what_they_say(root: str, tmp_path: Path, capsys: pyt
     out = capsys.readouterr()
     assert codes == [0, 0, 0, 2]
     assert page.read_text("utf-8").startswith("<!doctype html>")
-    assert "won the election" in out.out
+    assert "Failover: " in out.out
     assert "+4.200 s" in out.out
     assert "myself,master" in out.out
     assert "no incident 7" in out.err

@@ -212,6 +212,12 @@ class HistoryReport:
         """See `gravest_of`."""
         return gravest_of(self.incidents)
 
+    @property
+    def longest_outage(self) -> IncidentLine | None:
+        """The incident with the longest known loss of service."""
+        known = [one for one in self.incidents if one.figures.get("outage_ms") is not None]
+        return max(known, key=lambda one: one.figures["outage_ms"] or 0, default=None)
+
     def _failover_within(self, outage: IncidentLine) -> IncidentLine | None:
         """The gravest failover that overlaps *outage*."""
         until_ns = self.last_ns if outage.ended_ns is None else outage.ended_ns
@@ -233,10 +239,11 @@ class HistoryReport:
             return f"No change of role, slots, health or process was seen in {length}{self.seen_by}.", ""
         head, _, rest = self.gravest.summary.partition("; ")
         if self.gravest.kind == IncidentKind.OUTAGE and (failover := self._failover_within(self.gravest)) is not None:
-            head += f"; {failover.summary.partition('; ')[0]}"
+            head += f". {failover.summary.partition('; ')[0]}"
         *first, last = self.kinds
         counts = f"{', '.join(first)} and {last}" if first else last
-        return f"{counts} in {length}: {head}.", f"{rest[:1].upper()}{rest[1:]}"
+        starts_with_word = rest.partition(" ")[0].isalpha()
+        return f"{counts} in {length}: {head}.", f"{rest[:1].upper()}{rest[1:]}" if starts_with_word else rest
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,10 +180,10 @@ def test_force_and_takeover_read_otherwise_than_a_plain_order() -> None:
         ("forced", 0, 100),
         ("takeover", 0, None),
     ]
-    assert [summary_of(one, {R: "r", A: "a"}).partition(" with epoch")[0] for one in found] == [
-        "r took over by order from a",
-        "r took over by order (FORCE) from a, which was not asked to stop its writes,",
-        "r seized the place of a without asking for votes (TAKEOVER),",
+    assert [summary_of(one, {R: "r", A: "a"}).partition("; ")[0] for one in found] == [
+        "Manual failover: r replaced a, epoch 4",
+        "Manual failover (FORCE): r replaced a, epoch 4 (writes to the old master were not stopped)",
+        "Takeover: r replaced a, epoch 4 (CLUSTER FAILOVER TAKEOVER, without votes)",
     ]
 
 
@@ -241,16 +241,15 @@ def test_every_step_and_incident_has_its_words() -> None:
     incidents = find_incidents(history)
 
     assert summary_of(incidents[0], names) == (
-        "dddddddd (10.0.0.1:7003) won the election for aaaaaaaa (10.0.0.1:7000) with epoch 4;"
+        "Failover: 10.0.0.1:7003 (dddddddd) replaced 10.0.0.1:7000 (aaaaaaaa), epoch 4;"
         " 100 slots (0-99) out of reach for 3.50 s to 4.20 s; at least 20 bytes of writes lost; more: unknown,"
         " it could take writes for 500 ms after its last message"
     )
     assert [step_text(step, names) for step in incidents[0].steps][:3] == [
-        "last message of aaaaaaaa (10.0.0.1:7000)",
-        "100 slots of aaaaaaaa (10.0.0.1:7000) have no master that the others reach, from 22:13:29.500Z..30.000Z to "
+        "last message of 10.0.0.1:7000 (aaaaaaaa)",
+        "100 slots of 10.0.0.1:7000 (aaaaaaaa) have no master that the others reach, from 22:13:29.500Z..30.000Z to "
         "22:13:33.500Z..33.700Z: 0-99",
-        "bbbbbbbb (10.0.0.1:7001) holds aaaaaaaa (10.0.0.1:7000) to be failing (PFAIL):"
-        " it had not answered for the node timeout",
+        "10.0.0.1:7001 (bbbbbbbb) marks 10.0.0.1:7000 (aaaaaaaa) PFAIL: no reply for the node timeout",
     ]
 
 

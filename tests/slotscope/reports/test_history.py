@@ -202,4 +202,15 @@ def test_a_headline_about_an_outage_names_the_failover_that_caused_it() -> None:
     assert report.gravest is not None
     assert report.gravest.kind == "outage"
     assert report.verdict[0].startswith("1 failover and 1 outage in 30.00 s: ")
-    assert " won the election for " in report.verdict[0]
+    assert ". Failover: 10.0.0.1:7003 (dddddddd) replaced " in report.verdict[0]
+
+
+def test_the_longest_outage_is_that_of_all_incidents() -> None:
+    """Not that of the gravest one, whose slots weigh more."""
+    report = history_report()
+
+    assert report.longest_outage is not None
+    assert report.longest_outage.figures["outage_ms"] == max(
+        one.figures.get("outage_ms") or 0 for one in report.incidents
+    )
+    assert report.longest_outage.kind == "failover"
