@@ -8,7 +8,7 @@ How a plan is made.
 3. `search.search.Search` finds owners within the limits, first with the headroom taken off the tolerance, then without.
 4. Everything is summed up again in whole numbers (`outcome`), with the bound that prices prove.
 5. Where limits are missed, the planner plans again from where it came to, until a round takes less than a fifth off what is over, so that the
-   result, planned again, stays.  A soft goal that no plan was found to keep is given up.
+   result, planned again, stays.  A soft goal that no plan was found to keep, or that costs many slot ranges, is given up.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ ROUNDS_MAX = 4
 ROUND_GAIN_MIN = Fraction(1, 5)
 LATER_EFFORT = 0.25
 """Part of the usual search that each round after the first gets."""
+SOFT_RANGES_A_MASTER = 3
+"""Slot ranges a master that a soft goal may always cost; beyond them it may not double the ranges."""
 SLACKS = (Fraction(1, 200), Fraction(1, 20))
 """By how much more than the least tolerance limits are raised, until a plan keeps them: slots are whole."""
 
@@ -49,17 +51,28 @@ SLACKS = (Fraction(1, 200), Fraction(1, 20))
 def make_plan(problem: Problem, stop: Callable[[], bool] = never) -> Plan:
     """Return the plan for *problem*; the same problem gives the same plan.  PlanError for bad or impossible input.
 
-    Where no plan keeps all limits, soft goals are given up one after the other, the least important first.  *stop* is asked now and then
-    whether to end with the best so far; then the plan depends on when.
+    Soft goals are given up one after the other, the least important first, where no plan keeps all limits or where they cost many slot
+    ranges.  *stop* is asked now and then whether to end with the best so far; then the plan depends on when.
     """
     found = conclude(_find(validate(problem), stop))
     for first in range(len(problem.soft) - 1, -1, -1):
-        if found.verdict not in (PlanVerdict.CLOSER, PlanVerdict.IMPOSSIBLE):
+        is_missed = found.verdict in (PlanVerdict.CLOSER, PlanVerdict.IMPOSSIBLE)
+        if not is_missed and found.ranges_after <= SOFT_RANGES_A_MASTER * len(problem.masters):
             break
-        other = conclude(_find(validate(without_goals(problem, problem.soft[first:])), stop))
-        if other.verdict in (PlanVerdict.MOVE, PlanVerdict.BALANCED):
-            found = _as_asked(problem, replace(other, given_up=tuple(problem.soft[first:])))
+        goals = tuple(problem.soft[first:])
+        other = conclude(_find(validate(without_goals(problem, goals)), stop))
+        if other.verdict not in (PlanVerdict.MOVE, PlanVerdict.BALANCED):
+            continue
+        if is_missed or _saves_ranges(found, other, goals, len(problem.masters)):
+            found = _as_asked(problem, replace(other, given_up=goals))
     return found
+
+
+def _saves_ranges(found: Plan, other: Plan, goals: Collection[str], masters: int) -> bool:
+    """Return whether *other*, without the soft *goals*, has less than half the ranges and makes none of these resources worse."""
+    limits = {one.resource: max(one.before, one.limit) for one in found.reach}
+    is_worse = any(one.after > limits[one.resource] for one in other.reach if one.resource in goals)
+    return not is_worse and 2 * other.ranges_after + masters < found.ranges_after
 
 
 def _as_asked(problem: Problem, found: Plan) -> Plan:

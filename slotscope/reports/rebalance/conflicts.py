@@ -31,7 +31,7 @@ def limit_warnings(stored: StoredPlan) -> list[Caveat]:
         found.append(Caveat.warning(Code.LIMITS_NOT_REACHED, words))
     if plan.given_up:
         names = _listed([resource_words(name) for name in plan.given_up])
-        words = f"Soft goal given up: no plan was found that keeps all limits, so {names} may stay above the limit."
+        words = f"Soft goal given up: {names} may stay above the limit. To keep it would break other limits or split slots into many ranges."
         found.append(Caveat.warning(Code.GOAL_GIVEN_UP, words))
     if plan.held_back:
         slots = text.plural(len(plan.held_back), "slot")

@@ -86,7 +86,9 @@ def headline(report: RebalanceReport) -> str:
 
 def caveats(report: RebalanceReport) -> list[str]:
     """What the verdict does not speak of, a sentence each."""
-    over = [reach for reach in report.watched if reach.after > reach.limit]
+    is_kept = report.verdict in (PlanVerdict.MOVE, PlanVerdict.BALANCED)  # but for soft goals that were given up
+    reaches = (*report.reaches, *report.watched) if is_kept else report.watched
+    over = [reach for reach in reaches if reach.after > reach.limit]
     held = ", ".join(f"{resource_words(reach.resource)} ends at {factor(reach.after)}" for reach in over)
     return [
         *(["Not balanced: " + held + "."] if held else []),

@@ -92,6 +92,26 @@ def test_a_soft_goal_is_given_up_where_no_plan_keeps_all_limits_and_a_hard_one_i
     assert check_plan(hard, found) != []
 
 
+def test_a_soft_goal_that_costs_many_ranges_is_given_up_and_planning_again_moves_nothing() -> None:
+    """One slot has half of a master's bytes and few keys; only single slots could balance both."""
+    bytes_of, keys_of = [10] * 240, [10 if s % 2 else 1 for s in range(240)]
+    bytes_of[0] = 800
+    given = problem(
+        {"serialized_bytes": bytes_of, "keys": keys_of},
+        "a" * 120 + "b" * 60 + "c" * 60,
+        "abc",
+        tolerance={"serialized_bytes": 0.02, "keys": 0.02},
+        soft=["keys"],
+    )
+    found = make_plan(given)
+    again = make_plan(replace(given, owners=found.owners_after))
+
+    assert make_plan(replace(given, soft=[])).ranges_after > 2 * found.ranges_after
+    assert (found.verdict, found.given_up) == (PlanVerdict.MOVE, ("keys",))
+    assert check_plan(given, found) == []
+    assert again.moves == ()
+
+
 def test_loads_that_are_only_watched_have_no_soft_goals() -> None:
     """A plan with keys as a soft goal says where it leaves the operations that it does not balance."""
     balanced = problem({"serialized_bytes": [1] * 4, "keys": [1] * 4}, "aabb", "ab", soft=["keys"])
