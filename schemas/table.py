@@ -50,6 +50,11 @@ class Table:
     partition_by: tuple[str, ...] = ()
 
     @property
+    def sql_name(self) -> str:
+        """Name without the layer, as SQL calls the table."""
+        return self.name.rpartition("/")[2]
+
+    @property
     def named_by(self) -> str:
         """First column: id of the snapshot or plan."""
         return str(self.schema.names[0])

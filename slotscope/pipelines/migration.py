@@ -44,7 +44,7 @@ def migrate(root: str) -> Answer:
 
 
 def _remove_uncounted(root: str, table: Table, counted: set[str]) -> int:
-    sql = f"SELECT DISTINCT run_id FROM {table.name.rpartition('/')[2]}"
+    sql = f"SELECT DISTINCT run_id FROM {table.sql_name}"
     rows = delta_files.query_rows(root, sql, table, parts=[Part(location(root, table), "TRUE")])
     dead = sorted({row["run_id"] for row in rows} - counted)
     return delta_files.delete_rows(root, table, any_of("run_id", dead)) if dead else 0

@@ -16,7 +16,6 @@ from schemas.table import Table
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage import stores
 from slotscope.runtime.storage.delta_files import exists, location
-from slotscope.sql.views import sql_name
 
 _SCHEMA: Final = re.compile(r"\w+(\.\w+)?", re.ASCII)
 _one_at_a_time = threading.Lock()
@@ -38,14 +37,14 @@ def register_tables(spark: SparkSession, root: str, schema: str, written: Iterab
             shown = spark.sql(f"SHOW TABLES IN {schema}").where("NOT isTemporary").select("tableName").collect()
             named = {row.tableName for row in shown}
             # A schema belongs to the root of its table of runs; checking one place is enough, as Delta reads a whole log for each.
-            checked = [RUNS] if sql_name(RUNS) in named else written
+            checked = [RUNS] if RUNS.sql_name in named else written
             for table in checked:
-                if sql_name(table) in named:
+                if table.sql_name in named:
                     _check_place(spark, root, schema, table)
             for table in dict.fromkeys((RUNS, *written)):
-                if sql_name(table) not in named and exists(root, table):
+                if table.sql_name not in named and exists(root, table):
                     place = stores.spark_uri(location(root, table)).replace("'", "\\'")
-                    spark.sql(f"CREATE TABLE {schema}.{sql_name(table)} USING DELTA LOCATION '{place}'")
+                    spark.sql(f"CREATE TABLE {schema}.{table.sql_name} USING DELTA LOCATION '{place}'")
     except (PySparkException, Py4JError) as error:
         raise InputError(
             f"--catalog {schema}: what was written to {root} is complete, but not registered: {stores.reason(error)}"
@@ -53,7 +52,7 @@ def register_tables(spark: SparkSession, root: str, schema: str, written: Iterab
 
 
 def _check_place(spark: SparkSession, root: str, schema: str, table: Table) -> None:
-    name = f"{schema}.{sql_name(table)}"
+    name = f"{schema}.{table.sql_name}"
     (place,) = spark.sql(f"DESCRIBE DETAIL {name}").select("location").first() or ("",)
     if place.removeprefix("file:").rstrip("/") != stores.spark_uri(location(root, table)):
         raise InputError(f"--catalog {schema}: {name} is a table of another root: {place}: choose another schema")

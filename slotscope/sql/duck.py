@@ -13,7 +13,7 @@ from slotscope.runtime.answer import Answer
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import exists, open_table
 from slotscope.sql.view import View
-from slotscope.sql.views import VIEWS, sql_name, tables_named
+from slotscope.sql.views import VIEWS, tables_named
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -31,7 +31,7 @@ def connect(root: str) -> DuckDBPyConnection:
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
     for table in TABLES:
-        connection.register(sql_name(table), _rows_of(root, table))
+        connection.register(table.sql_name, _rows_of(root, table))
     for view in VIEWS:
         connection.execute(_created(view))
     return connection

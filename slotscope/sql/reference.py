@@ -13,7 +13,7 @@ from slotscope.runtime.answer import Answer
 from slotscope.runtime.spark.spark_schema import spark_type
 from slotscope.runtime.storage.delta_files import exists
 from slotscope.sql.view import View
-from slotscope.sql.views import VIEWS, sql_name
+from slotscope.sql.views import VIEWS
 
 _INTRODUCTION: Final = """\
 # Tables and views
@@ -72,7 +72,7 @@ def contents(root: str) -> Answer:
     rows = [(view.call, "view", view.about) for view in VIEWS]
     for table in TABLES:
         written = "" if exists(root, table) else f" Not there: {' or '.join(writers(table))} writes it."
-        rows.append((sql_name(table), table.name.partition("/")[0], table.about + written))
+        rows.append((table.sql_name, table.name.partition("/")[0], table.about + written))
     return Answer(("name", "layer", "what"), rows)
 
 

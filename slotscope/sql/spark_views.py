@@ -14,7 +14,7 @@ from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import exists
 from slotscope.sql.view import View
-from slotscope.sql.views import VIEWS, sql_name
+from slotscope.sql.views import VIEWS
 
 NO_DELTA: Final = (
     "this Spark session cannot read Delta tables: build it with delta.configure_spark_with_delta_pip(SparkSession.builder"
@@ -41,7 +41,7 @@ def _register_all(spark: SparkSession, root: str) -> None:
     for table in TABLES:
         there = exists(root, table)
         rows = tables.read(spark, table, root) if there else spark.createDataFrame([], spark_schema(table.schema))
-        rows.createOrReplaceTempView(sql_name(table))
+        rows.createOrReplaceTempView(table.sql_name)
     for view in VIEWS:
         spark.sql(_created(view))
 

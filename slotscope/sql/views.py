@@ -19,14 +19,9 @@ READ: Final = re.compile(r"\b(?:from|join)\s+(\w+)")
 """Tables and views in a query in lower case."""
 
 
-def sql_name(table: Table) -> str:
-    """Return the name of *table* in queries, without its layer."""
-    return table.name.rpartition("/")[2]
-
-
 def column_comments(view: View) -> dict[str, str]:
     """Return the comment of each column of *view*; raises KeyError for a column without one."""
-    known = {sql_name(table): table for table in TABLES}
+    known = {table.sql_name: table for table in TABLES}
     views = {other.name: other for other in VIEWS}
     inherited: dict[str, str] = {}
     for used in view.uses:
@@ -41,7 +36,7 @@ def tables_named(query: str) -> list[Table]:
     for view in reversed(VIEWS):
         if view.name in names:
             names.update(view.uses)
-    return [table for table in TABLES if sql_name(table) in names]
+    return [table for table in TABLES if table.sql_name in names]
 
 
 def _comments(table: Table) -> dict[str, str]:

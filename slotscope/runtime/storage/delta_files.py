@@ -315,7 +315,7 @@ def read_rows(
     """
     names = ", ".join(f'"{name}"' for name in columns or table.columns)
     conditions = [*([all_equal(equal)] if equal else []), f"({where or 'TRUE'})"]
-    sql = f"SELECT {names} FROM {_noun(table)} WHERE {' AND '.join(conditions)}"
+    sql = f"SELECT {names} FROM {table.sql_name} WHERE {' AND '.join(conditions)}"
     sql += f" ORDER BY {order_by}" if order_by else ""
     sql += f" LIMIT {limit}" if limit is not None else ""
     return _as_rows(_answer(root, sql, {table: parts}))
@@ -348,11 +348,11 @@ def _answer(root: str, sql: str, tables: Mapping[Table, Sequence[Part] | None]) 
             whole = [Part(location(root, table), "TRUE")] if given is None and is_written(root, table) else []
             selects = []
             for number, part in enumerate(whole if given is None else given):
-                opened, name = open_at(part.place), f"{_noun(table)}_{number}"
+                opened, name = open_at(part.place), f"{table.sql_name}_{number}"
                 engine.register(name, opened)
                 selects.append(_part_rows(table, opened, f"{name} WHERE {part.where}"))
             rows = " UNION ALL ".join(selects) or _part_rows(table, None, "(SELECT 1) WHERE FALSE")
-            views.append(f"{_noun(table)} AS ({rows})")
+            views.append(f"{table.sql_name} AS ({rows})")
         own = sql.removeprefix("WITH ")
         listed = f"WITH {', '.join(views)}{' ' if own is sql else ', '}{own}"
         return pa.RecordBatchReader.from_stream(engine.execute(listed)).read_all()
@@ -377,7 +377,3 @@ def _null(kind: pa.DataType) -> str:
 def _as_rows(answer: pa.Table) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = answer.to_pylist(maps_as_pydicts="strict")
     return rows
-
-
-def _noun(table: Table) -> str:
-    return table.name.rpartition("/")[2]

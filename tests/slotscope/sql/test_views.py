@@ -19,7 +19,7 @@ from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import append_rows, exists, read_rows
 from slotscope.sql.duck import ask
 from slotscope.sql.view import View
-from slotscope.sql.views import READ, VIEWS, column_comments, sql_name, tables_named
+from slotscope.sql.views import READ, VIEWS, column_comments, tables_named
 from tests.builders.stored_rows import store, store_rows
 
 MOMENT = "TIMESTAMP '2026-11-21 16:06:31'"
@@ -66,16 +66,16 @@ def test_a_view_gives_the_same_rows_in_spark_and_in_duckdb(spark: SparkSession, 
 def test_a_view_says_what_it_is_made_of_and_what_each_column_holds(view: View) -> None:
     """Its uses are the tables and views whose names stand in its query, and stand before it."""
     before = [other.name for other in VIEWS[: VIEWS.index(view)]]
-    names = {*map(sql_name, TABLES), *(other.name for other in VIEWS)}
+    names = {*(table.sql_name for table in TABLES), *(other.name for other in VIEWS)}
 
     assert set(view.uses) == names & set(READ.findall(view.query.lower()))
-    assert set(view.uses) <= {*map(sql_name, TABLES), *before}
+    assert set(view.uses) <= {*(table.sql_name for table in TABLES), *before}
     assert [name for name, comment in column_comments(view).items() if not comment] == []
     assert view.about.endswith(".")
 
 
 def test_names_of_tables_and_views_are_unique() -> None:
-    names = [*map(sql_name, TABLES), *(view.name for view in VIEWS)]
+    names = [*(table.sql_name for table in TABLES), *(view.name for view in VIEWS)]
 
     assert len(names) == len(set(names))
 
