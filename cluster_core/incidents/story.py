@@ -225,7 +225,7 @@ def _failover(one: Incident, names: Names) -> str:
         "forced": ("Manual failover (FORCE)", "writes to the old master were not stopped"),
         "takeover": ("Takeover", "" if one.rests_on_gap else "CLUSTER FAILOVER TAKEOVER, without votes"),
     }[one.variant]
-    text = f"{head}: {winner} replaced {old}, epoch {one.epoch}{f' ({tail})' if tail else ''}"
+    text = f"{head}: {winner} replaced {old}, epoch {one.epoch or 'unknown'}{f' ({tail})' if tail else ''}"
     return "; ".join([text, *_when(one), *_causes(one), *_unserved(one), loss_text(one.loss)])
 
 
@@ -433,7 +433,7 @@ def step_text(step: Step, names: Names) -> str:
         actors=f"{step.actors} nodes, {name_of(step.actor, names)} first,",
         late=", which had won by then" if step.kind == EventKind.VOTE and step.detail else "",
         subject=name_of(step.subject, names) if step.subject else "nobody",
-        epoch=step.epoch,
+        epoch="unknown" if step.epoch is None else step.epoch,
         amount=amount,
         nodes=plural(step.amount, "node"),
         reports="" if step.amount is None else f", with {plural(step.amount, 'report')} of others",

@@ -161,7 +161,8 @@ def failover_of(
     contest = _voted_in_time(contest_steps(history, old, started_ns, promotion.ts_ns), adoptions, promotion)
     steps += contest + adoptions + _old_master_steps(history, promotion)
     offset = promotion.offset or None
-    won = Step(promotion.ts_ns, _won(promotion), winner, old, promotion.epoch, offset, ref=promotion.ref)
+    epoch = promotion.epoch or None
+    won = Step(promotion.ts_ns, _won(promotion), winner, old, epoch, offset, ref=promotion.ref)
     steps.append(won)
     adopted_ns = max([promotion.ts_ns] + [step.ts_ns for step in adoptions])
     steps += state_steps(history, started_ns, adopted_ns + 2 * history.thresholds.timeout_ns)
@@ -176,7 +177,7 @@ def failover_of(
         variant=promotion.variant,
         subject=old,
         winner=winner,
-        epoch=promotion.epoch,
+        epoch=epoch,
         started_ns=started_ns,
         ended_ns=adopted_ns,
         nodes=tuple(step.actor for step in adoptions),
@@ -307,7 +308,13 @@ def _adoptions(history: History, promotion: Promotion) -> list[Step]:
             ts_ns = max(row.valid_from_ns, promotion.ts_ns)
             steps.append(
                 Step(
-                    ts_ns, EventKind.ADOPTED, observer, promotion.winner, promotion.epoch, detail=row.cause, ref=row.ref
+                    ts_ns,
+                    EventKind.ADOPTED,
+                    observer,
+                    promotion.winner,
+                    promotion.epoch or None,
+                    detail=row.cause,
+                    ref=row.ref,
                 )
             )
     return steps

@@ -13,7 +13,7 @@ from cluster_core.history.statements import Lines, LoggedLine
 from cluster_core.incidents.catalogue import find_incidents
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Incident, Step
-from cluster_core.incidents.story import summary_of
+from cluster_core.incidents.story import step_text, summary_of
 from cluster_core.kinds import EventKind, Source
 from cluster_core.replay.rows import NodeViewRow
 
@@ -166,3 +166,15 @@ def test_two_sources_narrow_an_interval_and_never_widen_it() -> None:
     found = narrowed(interval((0, 10), (20, None)), interval((5, 12), (18, 30)))
 
     assert found[2:] == (5, 10, 20, 30)
+
+
+def test_an_epoch_that_no_evidence_names_is_unknown_and_not_zero() -> None:
+    """The log of a takeover may leave its epoch out."""
+    lines = [*followed(), line(NEW, 13, "takeover", role="M"), line(OLD, 13.2, "became-replica", subject=NEW, role="S")]
+
+    (one,) = [found for found in find_incidents(history(lines)) if found.kind == "failover"]
+    won = next(step for step in one.steps if step.kind == EventKind.TOOK_OVER)
+
+    assert (one.variant, one.epoch, won.epoch) == ("takeover", None, None)
+    assert ", epoch unknown (" in summary_of(one, {})
+    assert step_text(won, {}) == f"{NEW[:8]} promotes itself with epoch unknown"
