@@ -159,7 +159,7 @@ def _balance(report: RebalanceReport) -> Section:
     columns = [
         Column("Resource", Format.TEXT, lambda one: say.resource_words(one.resource)),
         Column("Before", Format.RATIO, lambda one: Cell(one.before, note=_most(report, one, is_after=False), style="alarm" if one.before > one.limit else "")),
-        Column("After", Format.RATIO, lambda one: Cell(one.after, note=_most(report, one, is_after=True), style="alarm" if one.after > one.limit * (1 + 1e-9) else "strong")),
+        Column("After", Format.RATIO, lambda one: Cell(one.after, note=_most(report, one, is_after=True), style="alarm" if one.after > one.limit * (1 + say.ROUNDING) else "strong")),
         Column("Limit", Format.RATIO, lambda one: one.limit if one.balanced else None),
         Column("Lowest possible", Format.RATIO, lambda one: one.floor if one.balanced else None, on=Place.PAGE),
         Column("Tolerance", Format.TEXT, _tolerance),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cluster_core.rebalance.plan import PlanVerdict
 from slotscope.reports.rebalance.consequences import BY_HAND, Consequences
-from slotscope.reports.rebalance.report import HeavyLine, RangeLine, RebalanceReport
+from slotscope.reports.rebalance.report import HeavyLine, RangeLine, RebalanceReport, WorstLoad
 from slotscope.runtime import text
 from slotscope.runtime.program import program_name, shell_word
 
@@ -86,9 +86,7 @@ def headline(report: RebalanceReport) -> str:
 
 def caveats(report: RebalanceReport) -> list[str]:
     """What the verdict does not speak of, a sentence each."""
-    is_kept = report.verdict in (PlanVerdict.MOVE, PlanVerdict.BALANCED)  # but for soft goals that were given up
-    reaches = (*report.reaches, *report.watched) if is_kept else report.watched
-    over = [reach for reach in reaches if reach.after > reach.limit]
+    over = [*_given_up(report), *(reach for reach in report.watched if reach.after > reach.limit)]
     held = ", ".join(f"{resource_words(reach.resource)} ends at {factor(reach.after)}" for reach in over)
     return [
         *(["Not balanced: " + held + "."] if held else []),
@@ -96,6 +94,15 @@ def caveats(report: RebalanceReport) -> list[str]:
     ]
 
 
+def _given_up(report: RebalanceReport) -> list[WorstLoad]:
+    """The soft goals above their limits in a plan that keeps all hard ones."""
+    if report.verdict not in (PlanVerdict.MOVE, PlanVerdict.BALANCED):
+        return []
+    return [reach for reach in report.reaches if reach.after > reach.limit * (1 + ROUNDING)]
+
+
+ROUNDING = 1e-9
+"""Part of a limit by which a load above it may be rounding alone."""
 SHARE_OF_CAUSE = 0.5
 """A hash tag or key with so much of a slot is what makes it heavy."""
 SHORT_NAMES = {"memory_bytes": "memory"}
@@ -118,6 +125,7 @@ def _bound_by(line: HeavyLine) -> str:
 def _verdict(report: RebalanceReport) -> str:
     share = share_text(report.moved / report.total if report.total else None, digits=1)
     moves = f"Move {text.plural(report.moved_slots, 'slot')}, {amount(report.cost, report.moved)} ({share} of all)"
+    which = "hard limits" if _given_up(report) else "limits"
     line = report.binding
     if line is not None and report.verdict == PlanVerdict.MOVE:
         reach = next(one for one in report.reaches if one.resource == line.resource)
@@ -129,7 +137,7 @@ def _verdict(report: RebalanceReport) -> str:
     if line is not None and report.verdict in (PlanVerdict.BALANCED, PlanVerdict.TOO_SMALL):
         return f"Balanced as far as possible: {_bound_by(line)}."
     if report.verdict == PlanVerdict.BALANCED:
-        return "Nothing to do: every master is within its limits."
+        return f"Nothing to do: every master is within its {which}."
     if report.verdict == PlanVerdict.TOO_SMALL:
         return "Balanced as far as possible: no plan lowers the heaviest master by enough."
     if report.verdict == PlanVerdict.CLOSER and not report.acts:
@@ -141,7 +149,7 @@ def _verdict(report: RebalanceReport) -> str:
         f"{resource_words(one.resource)} up to {factor(one.limit)}, since slots cannot be divided" for one in raised
     )
     if report.verdict == PlanVerdict.MOVE:
-        return f"{moves}: every master ends within its limits{f' ({limits})' if limits else ''}."
+        return f"{moves}: every master ends within its {which}{f' ({limits})' if limits else ''}."
     if report.verdict == PlanVerdict.CLOSER:
         return f"{moves}: masters come closer to their limits, not all reach them."
     if report.verdict == PlanVerdict.IMPOSSIBLE:

@@ -143,6 +143,17 @@ def test_plans_that_reach_not_all_limits_do_not_claim_it() -> None:
     assert "not all reach them" in headline(replace(rebalance_report(), verdict=PlanVerdict.CLOSER))
 
 
+def test_a_plan_that_gives_up_a_soft_goal_claims_hard_limits_only() -> None:
+    """The headline names the resource that stays above its limit."""
+    report = replace(rebalance_report(), verdict=PlanVerdict.MOVE, heavy=())
+    kept = [replace(reach, after=reach.limit) for reach in report.reaches]
+    given_up = [*kept[:-1], replace(kept[-1], after=2 * kept[-1].limit)]
+
+    assert "every master ends within its limits" in headline(replace(report, reaches=kept))
+    assert "every master ends within its hard limits" in headline(replace(report, reaches=given_up))
+    assert f"{kept[-1].resource.replace('_', ' ')} ends at" in headline(replace(report, reaches=given_up))
+
+
 def test_a_heavy_tag_is_to_be_split_and_a_heavy_key_is_not() -> None:
     """Many keys under a tag can be spread over slots, one key cannot."""
     tag = HeavyLine(1, "n", "ops", 3.0, 3, [HeavyPart(b"cart:42", None, 900, 1, 0.9, 4)])
