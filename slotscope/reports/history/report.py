@@ -84,6 +84,13 @@ class IncidentLine:
     step_count: int
     steps: Sequence[StepLine] = ()
 
+    @property
+    def known_figures(self) -> dict[str, int]:
+        """The figures that are known; a loss of at least 0 bytes is unknown unless all writes were seen."""
+        is_vague = self.figures.get("offset_gap_bytes") == 0 and self.figures.get("unheard_ms") != 0
+        left_out = ("offset_gap_bytes",) if is_vague else ()
+        return {name: value for name, value in self.figures.items() if value is not None and name not in left_out}
+
 
 @dataclass(frozen=True, slots=True)
 class FindingLine:
@@ -235,10 +242,11 @@ class HistoryReport:
     def verdict(self) -> tuple[str, str]:
         """The headline and the details of the gravest incident; a headline about an outage names its failover, too."""
         length = seconds(max(self.last_ns - self.first_ns, 0) // 1_000_000)
-        if self.gravest is None:
+        gravest = self.gravest
+        if gravest is None:
             return f"No change of role, slots, health or process was seen in {length}{self.seen_by}.", ""
-        head, _, rest = self.gravest.summary.partition("; ")
-        if self.gravest.kind == IncidentKind.OUTAGE and (failover := self._failover_within(self.gravest)) is not None:
+        head, _, rest = gravest.summary.partition("; ")
+        if gravest.kind == IncidentKind.OUTAGE and (failover := self._failover_within(gravest)) is not None:
             head += f". {failover.summary.partition('; ')[0]}"
         *first, last = self.kinds
         counts = f"{', '.join(first)} and {last}" if first else last

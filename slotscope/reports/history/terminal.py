@@ -21,7 +21,7 @@ SUMMARY_LENGTH_MAX = 1000
 STEP_LENGTH_MAX = 600
 FINDINGS_SHOWN = 8
 CLOCK_CELLS = 9
-_NAMED = re.compile(r"([0-9a-f]{8,40}) \([^()\s]+:\d+\)")
+_NAMED = re.compile(r"([^()\s]+:\d+) \([0-9a-f]{8,40}\)")
 
 FIGURE_WORDS = {
     "silence_to_pfail_ms": "last sign of life to first PFAIL",
@@ -96,7 +96,7 @@ def _print_doubts(ink: Ink, warnings: Sequence[Caveat], findings: Sequence[Findi
 
 
 def _named_once(words: str, known: set[str]) -> str:
-    """*words* with the address of a node only where it is named for the first time; *known* are those that were."""
+    """Return *words* without the ids of nodes that are *known*, and add the others to these."""
 
     def name(found: re.Match[str]) -> str:
         again = found[0] in known
@@ -116,8 +116,8 @@ def print_story(incident: IncidentLine, console: Console, *, parts: bool = False
     ink.line(ink.words(f"from {moment(incident.started_ns)}, {ends}", "dim"))
     figures = [
         f"{FIGURE_WORDS[name]} {figure_text(name, value)}"
-        for name, value in incident.figures.items()
-        if value is not None and not (name.startswith("unheard_") and value == 0)
+        for name, value in incident.known_figures.items()
+        if not (name.startswith("unheard_") and value == 0)
     ]
     if figures:
         ink.flow(figures)

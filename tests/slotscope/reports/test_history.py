@@ -214,3 +214,23 @@ def test_the_longest_outage_is_that_of_all_incidents() -> None:
         one.figures.get("outage_ms") or 0 for one in report.incidents
     )
     assert report.longest_outage.kind == "failover"
+
+
+def test_a_story_names_the_id_of_a_node_once() -> None:
+    """Later steps have the address alone."""
+    stream = io.StringIO()
+    print_story(history_report().incidents[0], Console(file=stream, width=140))
+    story = " ".join(stream.getvalue().partition("What happened")[2].split())
+
+    assert story.count("10.0.0.1:7000 (aaaaaaaa)") == 1
+    assert story.count("10.0.0.1:7000") > 2
+
+
+def test_a_loss_of_at_least_nothing_is_no_figure() -> None:
+    """Offsets that matched when the old master was last heard leave the loss unknown; those of all it sent say that there was none."""
+    one = history_report().incidents[0]
+    unknown = replace(one, figures=one.figures | {"offset_gap_bytes": 0, "unheard_ms": 4})
+    none = replace(one, figures=one.figures | {"offset_gap_bytes": 0, "unheard_ms": 0})
+
+    assert "offset_gap_bytes" not in unknown.known_figures
+    assert none.known_figures["offset_gap_bytes"] == 0
