@@ -57,7 +57,8 @@ def make_plan(problem: Problem, stop: Callable[[], bool] = never) -> Plan:
     found = conclude(_find(validate(problem), stop))
     for first in range(len(problem.soft) - 1, -1, -1):
         is_missed = found.verdict in (PlanVerdict.CLOSER, PlanVerdict.IMPOSSIBLE)
-        if not is_missed and found.ranges_after <= SOFT_RANGES_A_MASTER * len(problem.masters):
+        is_shredded = bool(found.moves) and found.ranges_after > SOFT_RANGES_A_MASTER * len(problem.masters)
+        if not is_missed and not is_shredded:
             break
         goals = tuple(problem.soft[first:])
         other = conclude(_find(validate(without_goals(problem, goals)), stop))

@@ -262,9 +262,8 @@ def _refusals(history: History, node: str, restarts: Sequence[Restart]) -> Itera
         for event in history.events_of(EventKind.STATE_FAIL, EventKind.STATE_OK)
         if event.observer == node and (node, event.ts_ns) not in started
     ]
-    for (
-        one
-    ) in restarts:  # a process that starts refuses until it writes that the cluster is up; a replica may never write it
+    # A process that starts refuses until it writes that the cluster is up; a replica may never write it.
+    for one in restarts:
         ready_ns = one.ready_ns or one.start_ns
         after = min((state for state in states if state[1] >= one.start_ns), key=lambda state: state[1], default=None)
         if after is not None and after[2]:
@@ -321,9 +320,8 @@ def find_outages(service: Service, told: Sequence[Incident]) -> list[Incident]:
     """Outages of several shards at once, and those that no other incident tells."""
     known = {(step.actor, step.ts_ns) for one in told for step in one.steps if step.kind in STEP_KINDS.values()}
     found = []
-    by_interval = {(one.interval, one.shard): one for one in service.outages}
     for group in joined((one.interval for one in service.outages), JOIN_NS):
-        outages = [one for key, one in by_interval.items() if key[0] in group]
+        outages = [one for one in service.outages if one.interval in group]
         if len({one.shard for one in outages}) > 1 or not all(
             (one.interval.node, one.interval.from_max_ns) in known for one in outages
         ):

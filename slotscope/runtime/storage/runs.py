@@ -236,7 +236,7 @@ class Run:
     def figures(self, table: Table, **selected: str) -> dict[str, int | None]:
         """The SQL aggregates *selected* of the rows of *table* that this run has staged."""
         columns = ", ".join(f"{what} AS {name}" for name, what in selected.items())
-        sql = f"SELECT {columns} FROM {table.name.rpartition('/')[2]}"
+        sql = f"SELECT {columns} FROM {table.sql_name}"
         (row,) = delta_files.query_rows(self.root, sql, table, parts=self._own_parts(table))
         return row
 
@@ -290,10 +290,8 @@ class Run:
         state = next((row["state"] for row in rows if row["run_id"] == self.run_id), None)
         if state is None:
             raise TryAgainError(f"{self.root}: snapshot {self.name} was deleted during this run; run it again")
-        if state not in (
-            State.RUNNING,
-            State.COMPLETE,
-        ):  # complete already where the answer to the last commit was lost
+        # It is complete already where the answer to the last commit was lost.
+        if state not in (State.RUNNING, State.COMPLETE):
             raise TryAgainError(f"{self.root}: another {self.job} of {self.name} began during this run; run it again")
 
     def _commit(self, table: Table) -> None:
