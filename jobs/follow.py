@@ -32,6 +32,8 @@ def command(request: Request) -> None:
         print_records(followed, lambda: lines, as_json=request.json, stream=sys.stdout)
         sys.stdout.flush()
 
+    if (request.master or "").startswith("sc://"):
+        raise InputError("--master sc://…: follow needs a classic Spark session, not Spark Connect")
     Hooks(request.on_incident, request.webhook).check()
     stop = threading.Event()
     follower = Follower(request.session("follow"), request, tell)

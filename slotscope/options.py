@@ -149,7 +149,7 @@ class Common:
     mode: Annotated[Literal["strict", "permissive"], SHARED] = "strict"
     """Bad input: strict stops at the first record; permissive records it in bronze/bad_records and continues (exit code 3)"""
     master: Annotated[str | None, SHARED] = None
-    """Spark master: local[2], spark://HOST:PORT, yarn. Default: that of spark-submit, else this machine"""
+    """Spark master: local[2], spark://HOST:PORT, sc://HOST:PORT (Spark Connect), yarn. Default: that of spark-submit, else this machine"""
     conf: Annotated[Paths, SHARED] = ()
     """Spark settings as KEY=VALUE, over those of the program (docs/clusters.md)"""
     catalog: Annotated[str | None, SHARED] = None

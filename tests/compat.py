@@ -16,11 +16,12 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 TESTS = (
+    "tests/jobs/test_spark_connect.py",
     "tests/slotscope/runtime/test_tables.py",
     "tests/slotscope/test_registration.py",
     "tests/slotscope/transforms/test_history_frames.py",
 )
-TEST_PACKAGES = ("pytest<9.2", "pytest-xdist", "hypothesis", "chispa", "selenium", "redis")
+TEST_PACKAGES = ("pytest<9.2", "pytest-xdist", "hypothesis", "chispa", "selenium", "redis", "pyspark[connect]")
 RUN_SECONDS_MAX = 1800
 
 

@@ -21,6 +21,7 @@ from cluster_core.sim.experiment.table_rows import ShardOutcome
 from cluster_core.sim.layouts import Place
 from schemas.simulation import PARAMETERS, SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
 from schemas.table import fields_of, several
+from slotscope.runtime.spark.session import parallelism
 from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage.runs import HELD_ROWS_MAX, Run
 from slotscope.runtime.storage.tables import Change, apply_changes
@@ -87,7 +88,7 @@ def write_runs(runs: DataFrame, grid: Grid, run: Run, *, here_max: int = HELD_RO
             run,
         )
         return
-    partitions = runs.sparkSession.sparkContext.defaultParallelism  # of the rows; the runs themselves were a task each
+    partitions = parallelism(runs.sparkSession)  # of the rows; the runs themselves were a task each
     kept = runs.repartition(partitions, "run").persist(StorageLevel.MEMORY_AND_DISK)
     by_case = kept.select(*_MEASURED.names).repartition(partitions, "case")
     try:

@@ -15,6 +15,7 @@ from cluster_core.formats.slot_stats import COUNTERS
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.activity import BAD, SAMPLE, SLOT_SAMPLES
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.spark.session import parallelism
 from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.sources.slot_files import (
     COMBINED_FIELDS,
@@ -87,7 +88,7 @@ def read_activity(
         rows = (
             samples.where((F.col("kind") == SAMPLE) & (F.col("slot") >= 0))
             .select("metric", "slot", "ts_ns", "node", "value")
-            .repartition(spark.sparkContext.defaultParallelism, "slot")
+            .repartition(parallelism(spark), "slot")
             .sortWithinPartitions("metric", "slot", "ts_ns", "node")
             .mapInArrow(combining, COMBINED_FIELDS)
         )

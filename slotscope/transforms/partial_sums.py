@@ -21,6 +21,7 @@ from pyspark.sql.types import StructType
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.bronze import KEY_ROWS
 from schemas.interim import KEY, PARTIAL, UNIT, UnitFacts
+from slotscope.runtime.spark.session import parallelism
 from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.runtime.storage import stores
 from slotscope.sources.inputs import Inputs
@@ -87,7 +88,7 @@ def over_units(spark: SparkSession, task: Callable[[Batches], Batches], count: i
 
 def tally(spark: SparkSession, inputs: Inputs, options: TallyOptions, *, split: bool = True) -> DataFrame:
     """Return the partial sums (`schemas.interim.PARTIAL`) of all *inputs*; nothing is read before an action asks for it."""
-    return _tally(spark, inputs, options, inputs.units(spark.sparkContext.defaultParallelism, split=split))
+    return _tally(spark, inputs, options, inputs.units(parallelism(spark), split=split))
 
 
 def _tally(spark: SparkSession, inputs: Inputs, options: TallyOptions, units: list[Unit]) -> DataFrame:
@@ -113,9 +114,9 @@ def read_units(spark: SparkSession, inputs: Inputs, options: TallyOptions) -> tu
 
     Large files are read in ranges; those that cannot be, and only those, are read once more, whole.
     """
-    parallelism = spark.sparkContext.defaultParallelism
-    planned = inputs.units(parallelism, split=True)
-    few, pieces = are_few(inputs, options, len(planned)), max(len(planned), parallelism)
+    tasks = parallelism(spark)
+    planned = inputs.units(tasks, split=True)
+    few, pieces = are_few(inputs, options, len(planned)), max(len(planned), tasks)
     sums = _read(_tally(spark, inputs, options, planned), few, pieces)
     units = facts_of(sums.told)
     failed = sorted({unit.source for unit in units if unit.split_failed is not None})

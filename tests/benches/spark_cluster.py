@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import venv
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -63,5 +64,37 @@ def _started(name: str, words: list[str], folder: Path) -> Iterator[None]:
     ):
         try:
             yield
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def connect_server(scratch: Path) -> Iterator[str]:
+    """A Spark Connect server of two threads whose Python is this one's; yields the address for ``--master``."""
+    port = free_port()
+    home = Path(pyspark.__file__).parent
+    outside = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "PYSPARK", "AWS_"))}
+    environment = {
+        **outside, "JAVA_HOME": find_java_home(), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable,
+    }  # fmt: skip
+    settings = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    command = [
+        str(home / "bin" / "spark-submit"), "--master", "local[2]", "--driver-memory", "1g",
+        "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
+        *(word for name, value in settings.items() for word in ("--conf", f"{name}={value}")),
+    ]  # fmt: skip
+    scratch.mkdir(parents=True)
+    with (
+        open(scratch / "log", "wb") as log,
+        subprocess.Popen(command, cwd=scratch, env=environment, stdout=log, stderr=log) as process,
+    ):
+        try:
+            await_port(port)
+            yield f"sc://127.0.0.1:{port}"
         finally:
             process.terminate()

@@ -41,7 +41,7 @@ from slotscope.pipelines.bus.outcome import Outcome, late_rows, outcome_of, repl
 from slotscope.pipelines.bus.states import UNREADABLE, Batch, State, States
 from slotscope.runtime import text
 from slotscope.runtime.progress import progress
-from slotscope.runtime.spark.session import how_far, is_one_process
+from slotscope.runtime.spark.session import how_far, parallelism, runs_here
 from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import Part, any_of
@@ -196,7 +196,7 @@ class HistoryReplay:
         known = state.options["files"] if state is not None else {}
         new = [file for file in self._inputs.captures if file.path not in known]
         size = sum(file.size for file in new)
-        is_here = is_one_process(str(self._spark.conf.get("spark.master")))
+        is_here = runs_here(self._spark)
         with Reading(size, is_here=is_here) as reading:
             told = how_far(self._spark, "tasks", f"{text.plural(len(new), 'file')}, {text.size(size)}", reading.share)
             with progress("reading captures", told):
@@ -256,7 +256,7 @@ class HistoryReplay:
 
     def _states_beside(self, state: State | None) -> dict[str, bytes] | None:
         """The states of the processes, if their machines are few enough to run beside the reading: a second process of the same task."""
-        if not is_one_process(str(self._spark.conf.get("spark.master"))):
+        if not runs_here(self._spark):
             return None
         states = self._states.few_of_processes(self._run) if state is not None else {}
         return states if states is None or len(states) <= MACHINES_MAX else None
@@ -286,7 +286,7 @@ class HistoryReplay:
             pieces = pieces.union(self._states.of_processes(spark, self._run))
         start_ns, is_settled = start_of(facts["first_ns"]), facts["settled_by"] > 0
         options = ReplayOptions(facts["node_timeout_ms"], start_ns, request.profile, is_settled)
-        partitions = 2 * spark.sparkContext.defaultParallelism
+        partitions = 2 * parallelism(spark)
         by_process = pieces.repartition(partitions, "part").sortWithinPartitions("part", "phase", "number")
         found: DataFrame = by_process.mapInArrow(bind(replay_task, options=options), spark_schema(CAPTURED))
         return found

@@ -34,7 +34,7 @@ from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from schemas.table import Table
 from slotscope.pipelines.keys.inputs import tally_options
 from slotscope.runtime.progress import progress
-from slotscope.runtime.spark.session import how_far
+from slotscope.runtime.spark.session import how_far, parallelism
 from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import as_table, read_rows
@@ -209,7 +209,7 @@ class KeySnapshot:
     def _write_keys(self, spark: SparkSession, run: Run) -> None:
         """Every key: of live servers as their dumps came, else read once more."""
         files = replace(self.inputs, rdb=[file for file in self.inputs.rdb if not is_live(file.path)])
-        units: list[Unit] = files.units(spark.sparkContext.defaultParallelism, split=False)
+        units: list[Unit] = files.units(parallelism(spark), split=False)
         rows = over_units(spark, bind(read_keys, units=units, options=self.options), len(units), spark_schema(KEY_ROWS))
         if self.options.live_keys:
             rows = rows.unionByName(self.partial.live_keys(spark))

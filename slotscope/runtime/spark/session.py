@@ -22,9 +22,10 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
-from pyspark.errors import PySparkRuntimeError
+from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from slotscope.runtime import text
 from slotscope.runtime.compiled_code import pack_for_executors
@@ -38,6 +39,8 @@ from slotscope.runtime.spark.java import find_java_home
 from slotscope.runtime.storage import stores
 
 MASTER_DEFAULT = "local[*]"
+CONNECT = "sc://"
+"""What the address of a Spark Connect server begins with."""
 LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of the JVM that does nothing but write the command line of Spark's."""
 DELTA_CLASS = "io.delta.sql.DeltaSparkSessionExtension"
@@ -65,10 +68,11 @@ def spark_session(
     """
     running = SparkSession.getActiveSession()
     if running is not None:
-        running.sparkContext.environment.update(stores.environment())
+        if not is_remote(running):
+            running.sparkContext.environment.update(stores.environment())
         return running
-    if (master or "").startswith("sc://"):
-        raise InputError("--master sc://…: Spark Connect has no SparkContext, which jobs need (docs/clusters.md)")
+    if (master or "").startswith(CONNECT):
+        return _connect(master or "")
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         session = _join_submitted(app, master, conf or {}, on_s3=on_s3)
     else:
@@ -76,14 +80,38 @@ def spark_session(
     session.sparkContext.environment.update(stores.environment())
     session.sparkContext.setLogLevel("WARN" if verbose else "ERROR")
     name_steps(partial(named_jobs, session))
-    if not is_one_process(str(session.conf.get("spark.master"))):
+    if not runs_here(session):
         check_executors(session)
     return session
+
+
+def is_remote(spark: SparkSession) -> bool:
+    """Whether *spark* is a session of Spark Connect, which has no SparkContext."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def parallelism(spark: SparkSession) -> int:
+    """Tasks that run at the same time."""
+    if not is_remote(spark):
+        return spark.sparkContext.defaultParallelism
+    numbers = spark.range(1 << 16).select(F.spark_partition_id())  # as many partitions as the server runs tasks
+    return numbers.distinct().count()
+
+
+def interrupt_jobs(spark: SparkSession) -> None:
+    """End all jobs of *spark*."""
+    if is_remote(spark):
+        spark.interruptAll()
+    else:
+        spark.sparkContext.cancelAllJobs()
 
 
 @contextmanager
 def named_jobs(spark: SparkSession, words: str) -> Iterator[None]:
     """Let Spark's pages and logs call the jobs of this thread *words* ("reading") while the ``with`` block runs."""
+    if is_remote(spark):
+        yield
+        return
     before = spark.sparkContext.getLocalProperty(JOB_NAME)
     spark.sparkContext.setLocalProperty(JOB_NAME, words)
     try:
@@ -109,6 +137,8 @@ def how_far(
             part = share()
             known = "all read" if part > ALL_READ else f"{100 * part:.0f} % read, {left(part)} to read" if part else ""
             return ", ".join(filter(None, [about, known]))
+        if is_remote(spark):
+            return about
         tracker = spark.sparkContext.statusTracker()
         found = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         stage = max((one for one in found if one is not None), key=lambda one: one.numTasks, default=None)
@@ -119,9 +149,9 @@ def how_far(
     return words
 
 
-def running_session() -> SparkSession:
-    """The session that was started, in whatever thread this is asked."""
-    return SparkSession.builder.getOrCreate()
+def runs_here(spark: SparkSession) -> bool:
+    """Whether the tasks of *spark* run on this machine, beside this process."""
+    return not is_remote(spark) and is_one_process(str(spark.conf.get("spark.master")))
 
 
 def is_one_process(master: str) -> bool:
@@ -189,6 +219,22 @@ def _start(app: str, master: str, verbose: bool, given: Mapping[str, str], *, on
         atexit.register(class_archive.keep, gateway.proc, fresh, kept)
     atexit.register(session.stop)
     ship_code(session)
+    return session
+
+
+def _connect(url: str) -> SparkSession:
+    """Session on the Spark Connect server at *url*; its executors get this project's code.  Raises `InputError` where none answers."""
+    try:
+        session = SparkSession.builder.remote(url).getOrCreate()
+        session.addArtifacts(str(code_zip.running_from() or _packed_code()), pyfile=True)
+    except ImportError as error:
+        raise InputError(
+            f"--master {url}: Spark Connect needs more packages: pip install 'pyspark[connect]'"
+        ) from error
+    except PySparkException as error:
+        raise InputError(f"--master {url}: no Spark Connect server answers there: run again with --debug") from error
+    atexit.register(session.stop)
+    check_executors(session)
     return session
 
 

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from schemas.table import Table
-from slotscope.runtime.spark.session import is_one_process, running_session
+from slotscope.runtime.spark.session import named_jobs, runs_here
 from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage import stores
 from slotscope.runtime.storage.delta_files import Part, is_written, location
@@ -32,7 +32,7 @@ STAGED_ROWS = 200_000
 
 def writes_in_tasks(spark: SparkSession) -> bool:
     """Whether driver and tasks are one process, so that a task may stage rows before the driver has seen any."""
-    return is_one_process(str(spark.conf.get("spark.master")))
+    return runs_here(spark)
 
 
 def read(spark: SparkSession, table: Table, root: str) -> DataFrame:
@@ -93,17 +93,18 @@ class Change:
 def apply_change(change: Change, run: Run) -> None:
     """Stage the rows of *change*."""
     rows = change.rows() if callable(change.rows) else change.rows
-    if isinstance(rows, DataFrame):
-        running_session().sparkContext.setJobDescription(change.table.name)
-        if not change.large:
-            few = rows.coalesce(1).limit(HELD_ROWS_MAX + 1).toArrow()
-            rows = few if few.num_rows <= HELD_ROWS_MAX else rows
     if isinstance(rows, pa.Table):
         run.append(change.table, rows, change.tail)
         return
     made = rows if isinstance(rows, Made) else Made(_as_declared(rows, change.table), iter)
-    staging = bind(_stage_made, by=made.by, stage=run.stage(change.table, change.tail))
-    counts = made.source.mapInArrow(staging, "rows BIGINT").collect()
+    with named_jobs(made.source.sparkSession, change.table.name):
+        if isinstance(rows, DataFrame) and not change.large:
+            few = rows.coalesce(1).limit(HELD_ROWS_MAX + 1).toArrow()
+            if few.num_rows <= HELD_ROWS_MAX:
+                run.append(change.table, few, change.tail)
+                return
+        staging = bind(_stage_made, by=made.by, stage=run.stage(change.table, change.tail))
+        counts = made.source.mapInArrow(staging, "rows BIGINT").collect()
     run.wrote(change.table, sum(row["rows"] for row in counts))
 
 

@@ -1,0 +1,73 @@
+"""The main jobs on a Spark Connect server, which a client reaches without a JVM of its own."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from schemas.catalogue import TABLES
+from slotscope.runtime.storage.delta_files import read_rows
+from tests.benches.spark_cluster import connect_server
+from tests.conftest import DATA
+
+pytest.importorskip("grpc", reason="the client of Spark Connect is not installed: pip install 'pyspark[connect]'")
+pytestmark = pytest.mark.processes
+
+SLOTSCOPE = str(Path(sys.executable).parent / "slotscope")
+DUMPS = DATA / "valkey-9.1" / "before"
+BUS = DATA / "bus-redis-7.0"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[str]:
+    with connect_server(tmp_path_factory.mktemp("connect") / "server") as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def run(server, tmp_path_factory):
+    """Runs ``slotscope JOB OPTIONS`` on the server; returns the rows of the tables asked for."""
+    root = str(tmp_path_factory.mktemp("root"))
+
+    def run(job: str, *options: object, reads: tuple[str, ...]) -> list[list[dict[str, object]]]:
+        words = [SLOTSCOPE, job, "--root", root, "--master", server, *map(str, options)]
+        plain = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
+        done = subprocess.run(words, env=plain, capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, done.stderr
+        return [read_rows(root, table) for table in TABLES if table.name in reads]
+
+    return run
+
+
+def test_key_slots_and_rebalance_plan_run_on_spark_connect(run):
+    """Every key that the servers had is counted, and the snapshot can be planned."""
+    topology = DATA / "valkey-9.1" / "topology" / "nodes.txt"
+    (slots,) = run(
+        "key-slots", "--rdb", DUMPS / "*.rdb", "--topology", topology, "--snapshot", "monday",
+        reads=("silver/slot_load",),
+    )  # fmt: skip
+    (plan,) = run("rebalance-plan", "--snapshot", "monday", reads=("gold/rebalance_plans",))[0]
+
+    keys = 0
+    for path in DUMPS.glob("keys-*.jsonl.gz"):
+        with gzip.open(path) as lines:
+            keys += sum(1 for _ in lines)
+    assert sum(row["keys"] for row in slots) == keys
+    assert 0 < plan["lower_bound_bytes"] <= plan["moved_bytes"]
+
+
+def test_history_runs_on_spark_connect(run):
+    """Packets, logs and polls of a failover: it is found, and the views of all six nodes are there."""
+    incidents, views = run(
+        "history", "--pcap", BUS / "bus.pcap.gz", "--log", BUS / "logs" / "*", "--polls", BUS / "polls.jsonl.gz",
+        reads=("gold/incidents", "silver/node_views"),
+    )  # fmt: skip
+
+    assert "failover" in {row["kind"] for row in incidents}
+    assert len({row["observer"] for row in views}) == 6
