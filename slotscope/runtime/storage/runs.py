@@ -13,7 +13,7 @@ import secrets
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -43,6 +43,7 @@ HELD_ROWS_MAX: Final = 50_000
 COMMIT_THREADS: Final = 4
 """Tables that are committed at a time: most of a small commit is waiting."""
 STAGING: Final = "_staging"
+_STAGING_LOCK: Final = threading.RLock()
 
 
 class State(StrEnum):
@@ -125,7 +126,6 @@ class Run:
     _is_contended: bool = False
     """Whether another run of the snapshot may be at work: then tables without rows are claimed, too."""
     _staged: dict[Table, _Staged] = field(default_factory=dict)
-    _lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
     def _jobs(self) -> tuple[str, ...]:
@@ -142,28 +142,22 @@ class Run:
     # -- begin -------------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Write the row that announces this run: a root that cannot be written fails before anything is read.
+        """Begin this run alone, see `begin_together`."""
+        begin_together([self])
 
-        A snapshot without a name gets one that no other run has.  Raises InputError, also where the snapshot is one of another cluster.
-        """
-        if self.name == LATEST:
-            raise InputError(f"--snapshot {LATEST}: reserved for the newest snapshot; choose another name")
-        self.run_id = f"{self.job}-{self.started_at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
-        given, moment = self.name, time_name(self.started_at)
-
-        def announce(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-            self.name = given or fresh_name(moment, self.cluster, {row["snapshot_id"] for row in rows})
-            for row in rows:
-                if row["snapshot_id"] == self.name and row["state"] == State.COMPLETE:
-                    self._check_cluster(row["cluster"])
-                    self._cluster_before = row["cluster"] if row["job"] in self._jobs else self._cluster_before
-            others = [row for row in rows if row["run_id"] != self.run_id]
-            overtaken = list(map(self._overtaken, others))
-            self._is_contended = overtaken != others
-            return [*overtaken, self._row(State.RUNNING)]
-
-        same = self._same_snapshot() if given else f"snapshot_id >= '{moment}' AND snapshot_id < '{moment}~'"
-        self._number = delta_files.revise_rows(self.root, RUNS, same, announce)
+    def _announced(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The rows of silver/runs about the snapshot, with that of this run."""
+        self.name = self.name or fresh_name(
+            time_name(self.started_at), self.cluster, {row["snapshot_id"] for row in rows}
+        )
+        for row in rows:
+            if row["snapshot_id"] == self.name and row["state"] == State.COMPLETE:
+                self._check_cluster(row["cluster"])
+                self._cluster_before = row["cluster"] if row["job"] in self._jobs else self._cluster_before
+        others = [row for row in rows if row["run_id"] != self.run_id]
+        overtaken = list(map(self._overtaken, others))
+        self._is_contended = overtaken != others
+        return [*overtaken, self._row(State.RUNNING)]
 
     def _overtaken(self, row: dict[str, Any]) -> dict[str, Any]:
         """The row of another run once this one has begun."""
@@ -190,7 +184,7 @@ class Run:
 
     def stage(self, table: Table, tail: str = "TRUE") -> Stage:
         """Where tasks put rows of *table* themselves; `wrote` counts them."""
-        with self._lock:
+        with _STAGING_LOCK:
             self._staged.setdefault(table, _Staged(tail)).is_on_disk = True
         return self._stage(table)
 
@@ -203,7 +197,7 @@ class Run:
         *tail* is the SQL condition of the snapshot's rows that they replace where this run continues an earlier one; all of them else.
         """
         made = rows if isinstance(rows, pa.Table) else delta_files.as_table(table, rows)
-        with self._lock:
+        with _STAGING_LOCK:
             staged = self._staged.setdefault(table, _Staged(tail))
             staged.held.append(self._stage(table).labelled(made))
             self.wrote(table, len(made))
@@ -212,12 +206,12 @@ class Run:
 
     def wrote(self, table: Table, rows: int) -> None:
         """Count so many staged *rows* of *table*."""
-        with self._lock:
+        with _STAGING_LOCK:
             self.rows[table] = self.rows.get(table, 0) + rows
 
     def _own_parts(self, table: Table) -> list[Part]:
         """The rows of *table* that this run has staged, now on disk."""
-        with self._lock:
+        with _STAGING_LOCK:
             staged = self._staged.get(table, _Staged("TRUE"))
             if any(map(len, staged.held)):
                 self._stage(table).add(pa.concat_tables(staged.held))
@@ -263,28 +257,16 @@ class Run:
     # -- commit ------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Replace the rows of the snapshot, one commit a table, then write silver/runs.
+        """Commit this run alone, see `close_together`."""
+        close_together([self])
 
-        Raises `TryAgainError` where the snapshot was deleted, or a later run of it began.
-        """
-        runs = delta_files.read_rows(self.root, RUNS, columns=("run_id", "job", "state"), snapshot_id=self.name)
-        self._check_owned(runs)
-        has_earlier = any(row["job"] in self._jobs for row in runs if row["run_id"] != self.run_id)
+    def _written(self, runs: Iterable[Mapping[str, Any]]) -> list[Table]:
+        """The tables to commit: those with staged rows, and those where an earlier run, of the rows *runs*, may have some."""
+        has_earlier = any(
+            row["job"] in self._jobs for row in runs if row["run_id"] != self.run_id and row["snapshot_id"] == self.name
+        )
         earlier = self._tables() if self._is_contended or (has_earlier and not self.continues) else []
-        tables = dict.fromkeys((*self._staged, *earlier))
-        with ThreadPoolExecutor(COMMIT_THREADS, "commits") as pool:
-            for done in [pool.submit(self._commit, table) for table in tables if table not in self.last]:
-                done.result()
-        for table in self.last:
-            self._commit(table)
-        same = f"{self._mine} OR ({self._same_snapshot()})"
-        version_made = delta_files.revise_rows(self.root, RUNS, same, self._closed)
-        self.is_closed = True
-        drop_stage(self.root, self.run_id)
-        if version_made % COMPACT_EVERY < VERSIONS_OF_RUN:
-            for table in (*self._tables(), RUNS):
-                with suppress(InputError, TryAgainError):
-                    delta_files.compact(self.root, table)
+        return list(dict.fromkeys((*self._staged, *earlier)))
 
     def _check_owned(self, rows: Iterable[Mapping[str, Any]]) -> None:
         state = next((row["state"] for row in rows if row["run_id"] == self.run_id), None)
@@ -294,22 +276,21 @@ class Run:
         if state not in (State.RUNNING, State.COMPLETE):
             raise TryAgainError(f"{self.root}: another {self.job} of {self.name} began during this run; run it again")
 
-    def _commit(self, table: Table) -> None:
+    def _rows_of(self, table: Table) -> pa.Table | Callable[[], pa.RecordBatchReader] | None:
+        """The rows of *table* to commit; None where there are none, and no other run may be at work."""
         staged = self._staged.get(table, _Staged("TRUE"))
-        rows: pa.Table | Callable[[], pa.RecordBatchReader] | None = None
         if staged.is_on_disk and self.rows.get(table):
-            rows = bind(delta_files.read_part, table, self._own_parts(table)[0])
-        elif self.rows.get(table) or self._is_contended:
-            rows = pa.concat_tables([table.stored.empty_table(), *staged.held])
-        claims = {f"slotscope {job} {self.name}": self._number for job in self._jobs}
-        delta_files.commit_rows(self.root, table, rows, self._replaced(table), claims)
+            return bind(delta_files.read_part, table, self._own_parts(table)[0])
+        if self.rows.get(table) or self._is_contended:
+            return pa.concat_tables([table.stored.empty_table(), *staged.held])
+        return None
 
     def _closed(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The rows of silver/runs about the snapshot once this run is complete."""
         self._check_owned(rows)
         replaced = [
             {**row, "state": str(State.REPLACED)}
-            if row["job"] in self._jobs and row["state"] == State.COMPLETE
+            if row["snapshot_id"] == self.name and row["job"] in self._jobs and row["state"] == State.COMPLETE
             else row
             for row in rows
             if row["run_id"] != self.run_id
@@ -340,6 +321,85 @@ class Run:
         }  # fmt: skip
 
 
+def begin_together(runs: Sequence[Run]) -> None:
+    """Announce *runs* of one root in one commit: a root that cannot be written fails before anything is read.
+
+    A snapshot without a name gets one that no other run has.  Raises InputError, also where a snapshot is one of another cluster.
+    """
+    seen = []
+    for run in runs:
+        if run.name == LATEST:
+            raise InputError(f"--snapshot {LATEST}: reserved for the newest snapshot; choose another name")
+        run.run_id = f"{run.job}-{run.started_at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+        moment = time_name(run.started_at)
+        seen.append(run._same_snapshot() if run.name else f"snapshot_id >= '{moment}' AND snapshot_id < '{moment}~'")
+    given = [run.name for run in runs]
+
+    def announce(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        for run, name in zip(runs, given, strict=True):
+            run.name = name
+            rows = run._announced(rows)
+        return rows
+
+    number = delta_files.revise_rows(runs[0].root, RUNS, _any(seen), announce)
+    for run in runs:
+        run._number = number
+
+
+def close_together(runs: Sequence[Run]) -> None:
+    """Replace the rows of the snapshots of *runs*, in one commit a table, then write silver/runs.
+
+    Raises `TryAgainError` where a snapshot was deleted, or a later run of it began.
+    """
+    root, last = runs[0].root, {table for run in runs for table in run.last}
+    names = any_of("snapshot_id", dict.fromkeys(run.name for run in runs))
+    known = delta_files.read_rows(root, RUNS, columns=("run_id", "snapshot_id", "job", "state"), where=names)
+    by_table: dict[Table, list[Run]] = {}
+    for run in runs:
+        run._check_owned(known)
+        for table in run._written(known):
+            by_table.setdefault(table, []).append(run)
+    with ThreadPoolExecutor(COMMIT_THREADS, "commits") as pool:
+        for done in [pool.submit(_commit, table, by_table[table]) for table in by_table if table not in last]:
+            done.result()
+    for table in [table for table in by_table if table in last]:
+        _commit(table, by_table[table])
+
+    def closed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        for run in runs:
+            rows = run._closed(rows)
+        return rows
+
+    same = _any([f"{run._mine} OR ({run._same_snapshot()})" for run in runs])
+    version_made = delta_files.revise_rows(root, RUNS, same, closed)
+    for run in runs:
+        run.is_closed = True
+        drop_stage(root, run.run_id)
+    if version_made % COMPACT_EVERY < VERSIONS_OF_RUN:
+        for table in dict.fromkeys((*(table for run in runs for table in run._tables()), RUNS)):
+            with suppress(InputError, TryAgainError):
+                delta_files.compact(root, table)
+
+
+def _commit(table: Table, runs: Sequence[Run]) -> None:
+    """Put the rows of *runs* in the place of those that they replace, in one commit."""
+    made = [rows for rows in (run._rows_of(table) for run in runs) if rows is not None]
+    claims = {f"slotscope {job} {run.name}": run._number for run in runs for job in run._jobs}
+    rows = made[0] if len(made) == 1 else bind(_joined, table, made) if made else None
+    where = _any(dict.fromkeys(run._replaced(table) for run in runs))
+    delta_files.commit_rows(runs[0].root, table, rows, where, claims)
+
+
+def _joined(table: Table, made: Sequence[pa.Table | Callable[[], pa.RecordBatchReader]]) -> pa.RecordBatchReader:
+    batches = (batch for rows in made for batch in (rows() if callable(rows) else rows.to_reader()))
+    return pa.RecordBatchReader.from_batches(table.stored, batches)
+
+
+def _any(conditions: Iterable[str]) -> str:
+    """The SQL condition that one of *conditions* is met."""
+    return " OR ".join(f"({one})" for one in conditions)
+
+
 _observers: list[Callable[[Run], None]] = []
 
 
@@ -354,7 +414,13 @@ def running(root: str, job: str, name: str | None, **more: Any) -> Iterator[Run]
 
     Without *name* it is called by the time at which it began.
     """
-    run = Run(root, job, name or "", **more)
+    with completing(Run(root, job, name or "", **more)) as run:
+        yield run
+
+
+@contextmanager
+def completing(run: Run) -> Iterator[Run]:
+    """The same for a *run* that has not begun."""
     run.begin()
     try:
         yield run
