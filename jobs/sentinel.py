@@ -1,4 +1,4 @@
-"""Run a test sentinel beside real ones: the state machine of the simulation, with sockets."""
+"""Run a test sentinel beside real ones: the state machine of the core, with sockets."""
 
 from __future__ import annotations
 
@@ -113,10 +113,9 @@ async def _live(
     await member.start()
     say(f"* sentinel {member.sentinel.my_id} listens on {place.bind}:{settings.port}; there is no authentication")
     try:
-        await any_of(duration_s, told, member.ended)
-        if not member.ended.is_set():
-            told.clear()
-            await _leave(member, told, forget=forget)
+        await any_of(duration_s, told)
+        told.clear()
+        await _leave(member, told, forget=forget)
     finally:
         await member.stop()
         say("* gone")

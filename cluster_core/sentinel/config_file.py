@@ -25,6 +25,8 @@ from cluster_core.sentinel.text import leading_number
 
 CONFIG_CHARS_MAX: Final = 4 << 20
 """A longer text is no configuration."""
+SCRIPT_OPTIONS: Final = frozenset(("deny-scripts-reconfig", "notification-script", "client-reconfig-script"))
+"""No script runs here: their lines are kept as they stand."""
 NO_MASTER: Final = "No such master with specified name."
 _WORD: Final = re.compile(r"\s*(\"(?:\\.|[^\"\\])*\"|'(?:\\'|[^'])*'|[^\s\"']+)(?=\s|$)")
 _PLAIN: Final = re.compile(r"[^\s\"'\\#\x00-\x1f\x7f]+")
@@ -68,7 +70,7 @@ def load_config(state: SentinelState, text: str, source: str = "sentinel.conf") 
             words = split_words(line) if not line.lstrip().startswith("#") else []
         except ValueError as error:
             raise DecodeError(str(error), offset=offset, source=source) from None
-        if len(words) > 1 and words[0].lower() == "sentinel":
+        if len(words) > 1 and words[0].lower() == "sentinel" and words[1].lower() not in SCRIPT_OPTIONS:
             lines.append((offset, words[1:]))
         else:
             state.other_lines.append(line.rstrip())
@@ -187,7 +189,6 @@ def _rename(state: SentinelState, master: Instance, old: str, new: str) -> str:
 
 _OF_STATE: Final[dict[str, tuple[str, Callable[[str], object], object]]] = {
     "myid": ("my_id", _id, None),
-    "deny-scripts-reconfig": ("denies_scripts", _yes_no("deny-scripts-reconfig options."), True),
     "resolve-hostnames": ("resolve_hostnames", _yes_no("resolve-hostnames option."), False),
     "announce-hostnames": ("announce_hostnames", _yes_no("announce-hostnames option."), False),
     "current-epoch": ("current_epoch", _count, None),
@@ -204,8 +205,6 @@ _OF_MASTERS: Final[dict[str, tuple[str, Callable[[str], object], object]]] = {
     "down-after-milliseconds": ("down_after_ms", _positive, DEFAULT_DOWN_AFTER_MS),
     "failover-timeout": ("failover_timeout_ms", _positive, DEFAULT_FAILOVER_TIMEOUT_MS),
     "parallel-syncs": ("parallel_syncs", _count, DEFAULT_PARALLEL_SYNCS),
-    "notification-script": ("notification_script", str, ""),
-    "client-reconfig-script": ("reconfig_script", str, ""),
     "auth-pass": ("auth_pass", str, ""),
     "auth-user": ("auth_user", str, ""),
     "master-reboot-down-after-period": ("reboot_down_after_ms", _count, 0),

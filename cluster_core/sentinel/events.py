@@ -103,13 +103,7 @@ class Announced(NamedTuple):
     text: str
 
 
-class Exit(NamedTuple):
-    """End the process with *code*: a simulated failure was asked for, or SHUTDOWN."""
-
-    code: int
-
-
-Effect = OpenLink | CloseLink | SendCommand | SaveConfig | Reply | LogLine | Announced | Exit
+Effect = OpenLink | CloseLink | SendCommand | SaveConfig | Reply | LogLine | Announced
 
 
 HELLO_CHANNEL: Final = "__sentinel__:hello"

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from cluster_core.sentinel.directory import move_master
-from cluster_core.sentinel.events import Exit
-from cluster_core.sentinel.instance import TRANSITIONS, Address, FailoverState, Flag, Instance, Told, Trigger
+from cluster_core.sentinel.instance import TRANSITIONS, Address, FailoverState, Flag, Instance, Trigger
 from cluster_core.sentinel.links import force_hello
 from cluster_core.sentinel.state import EPOCH_MAX, Awaited, Periods, SentinelState
 
@@ -108,30 +107,18 @@ def choose_replica(master: Instance, periods: Periods, now_ms: int) -> Instance 
     return min(fit, key=choice_key, default=None)
 
 
-CRASH_CODE: Final = 99
 HANDOVER_MS_MIN: Final = 1000
 """A master that should hand over by itself gets so much time at least, or is not asked."""
-CRASH_AFTER_ELECTION: Final = "crash-after-election"
-CRASH_AFTER_PROMOTION: Final = "crash-after-promotion"
 
 
-def advance(state: SentinelState, master: Instance, trigger: Trigger, *, crash: str = "") -> bool:
-    """Take the step that `TRANSITIONS` has for *trigger*, and tell it; False if a simulated *crash* ends us within it."""
+def advance(state: SentinelState, master: Instance, trigger: Trigger) -> None:
+    """Take the step that `TRANSITIONS` has for *trigger*, and announce it."""
     transition = TRANSITIONS[master.failover_state, trigger]
     master.failover_state = transition.after
     master.failover_changed_ms = state.now_ms
-    for number, told in enumerate(transition.told):
-        _tell(state, master, told)
-        if not number and crash in state.fails_after:
-            state.log("#", "Sentinel CRASH because of SENTINEL simulate-failure")
-            state.out.append(Exit(CRASH_CODE))
-            return False
-    return True
-
-
-def _tell(state: SentinelState, master: Instance, told: Told) -> None:
-    subject = master.promoted if told.of_replica and master.promoted is not None else master
-    state.tell_of(told.level, told.channel, subject)
+    for event in transition.told:
+        subject = master.promoted if event.of_replica and master.promoted is not None else master
+        state.tell_of(event.level, event.channel, subject)
 
 
 # -- beginning ---------------------------------------------------------------------------------------------------------
@@ -194,7 +181,7 @@ def _wait_start(state: SentinelState, master: Instance) -> None:
     """Be elected, or give up (S12)."""
     leader = find_leader(state, master, master.failover_epoch)
     if leader.lower() == state.my_id or master.flags & Flag.FORCE_FAILOVER:
-        advance(state, master, Trigger.ELECTED, crash=CRASH_AFTER_ELECTION)
+        advance(state, master, Trigger.ELECTED)
         return
     patience_ms = min(state.periods.election_timeout_ms, master.failover_timeout_ms)
     if state.now_ms - master.failover_start_ms > patience_ms:
@@ -240,12 +227,12 @@ def promotion_seen(state: SentinelState, master: Instance) -> None:
     """INFO of the chosen replica says that it is a master: the new configuration has the epoch that we won (S14)."""
     master.config_epoch = master.failover_epoch
     state.save()
-    if advance(state, master, Trigger.PROMOTED, crash=CRASH_AFTER_PROMOTION):
-        if master.flags & Flag.COORDINATED_FAILOVER:
-            for instance in (master, master.promoted):
-                if instance is not None and is_reachable(instance):
-                    _kill_clients(state, instance)
-        force_hello(state, master)
+    advance(state, master, Trigger.PROMOTED)
+    if master.flags & Flag.COORDINATED_FAILOVER:
+        for instance in (master, master.promoted):
+            if instance is not None and is_reachable(instance):
+                _kill_clients(state, instance)
+    force_hello(state, master)
 
 
 def _reconf_replicas(state: SentinelState, master: Instance) -> None:

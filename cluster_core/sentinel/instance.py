@@ -236,8 +236,6 @@ class Instance:
     auth_user: str = ""
     renamed: dict[str, str] = field(default_factory=dict)
     """Commands that have other names on the master and its replicas, in lower case."""
-    notification_script: str = ""
-    reconfig_script: str = ""
     reboot_down_after_ms: int = 0
     reboot_since_ms: int = 0
     failover_epoch: int = 0

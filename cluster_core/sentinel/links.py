@@ -211,11 +211,3 @@ def drop_instances(state: SentinelState, master: Instance) -> None:
     """Close the links to *master* and its replicas: how to log in has changed (dropInstanceConnections)."""
     for instance in (master, *master.replicas.values()):
         close_both(state, instance.link)
-
-
-def drop_sentinels(state: SentinelState) -> None:
-    """Close the links to all other sentinels (sentinelDropConnections)."""
-    for master in state.masters.values():
-        for sentinel in master.sentinels.values():
-            if not sentinel.link.disconnected:
-                close_both(state, sentinel.link)

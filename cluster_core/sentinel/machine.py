@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cluster_core.sentinel import events as ev
-from cluster_core.sentinel.commands.desk import serve_client
+from cluster_core.sentinel.commands import serve_client
 from cluster_core.sentinel.config_file import config_text, load_config
 from cluster_core.sentinel.directory import propagate_down_after
 from cluster_core.sentinel.down import ask_others, check_objectively, check_subjectively

@@ -39,7 +39,7 @@ class SentinelSettings:
 
 @dataclass(slots=True)
 class Periods:
-    """Times of the protocol in milliseconds, with the server's defaults; SENTINEL DEBUG changes them (S2)."""
+    """Times of the protocol in milliseconds, with the server's defaults (S2)."""
 
     info_ms: int = 10_000
     ping_ms: int = 1000
@@ -52,26 +52,6 @@ class Periods:
     reconf_timeout_ms: int = 10_000
     min_reconnect_ms: int = 15_000
     election_timeout_ms: int = 10_000
-    script_runtime_ms: int = 60_000
-    script_retry_ms: int = 30_000
-
-
-DEBUG_NAMES: Final = {
-    "info-period": "info_ms",
-    "ping-period": "ping_ms",
-    "ask-period": "ask_ms",
-    "publish-period": "publish_ms",
-    "default-down-after": "default_down_after_ms",
-    "default-failover-timeout": "default_failover_timeout_ms",
-    "tilt-trigger": "tilt_trigger_ms",
-    "tilt-period": "tilt_period_ms",
-    "slave-reconf-timeout": "reconf_timeout_ms",
-    "min-link-reconnect-period": "min_reconnect_ms",
-    "election-timeout": "election_timeout_ms",
-    "script-max-runtime": "script_runtime_ms",
-    "script-retry-delay": "script_retry_ms",
-}
-"""Names of SENTINEL DEBUG, in the order in which it lists them, and the fields of `Periods`."""
 
 
 ID_CHARS: Final = 40
@@ -132,9 +112,7 @@ class SentinelState:
         self.tilt_since_ms = self.tilts = 0
         self.announce_ip, self.announce_port = "", 0
         self.auth_user, self.auth_pass, self.requirepass = "", "", ""
-        self.denies_scripts = True
         self.resolve_hostnames = self.announce_hostnames = False
-        self.fails_after: set[str] = set()
         self.other_lines: list[str] = []
         self.connections: dict[int, Connection] = {}
         self.next_link = 1

@@ -28,7 +28,7 @@ PATTERN_BYTES_MAX: Final = 1024
 _STAR, _ANY, _OPEN, _CLOSE, _NOT, _DASH, _ESCAPE = b"*?[]^-\\"
 
 
-def matches(pattern: bytes, text: bytes, *, no_case: bool = False) -> bool:
+def matches(pattern: bytes, text: bytes) -> bool:
     """Return whether *text* as a whole fits *pattern*; one longer than `PATTERN_BYTES_MAX` fits nothing.
 
     It takes time in the product of both lengths at most: a star is only tried again from its last place.
@@ -38,8 +38,6 @@ def matches(pattern: bytes, text: bytes, *, no_case: bool = False) -> bool:
     """
     if len(pattern) > PATTERN_BYTES_MAX:
         return False
-    if no_case:
-        pattern, text = pattern.lower(), text.lower()
     p = t = 0
     star, star_text = -1, 0
     while t < len(text):

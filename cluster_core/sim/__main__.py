@@ -1,4 +1,4 @@
-"""``python -m cluster_core.sim SCENARIO.txt [--seed N] [--messages FILE]``, or ``--random N [--sentinels]``: plays one run.
+"""``python -m cluster_core.sim SCENARIO.txt [--seed N] [--messages FILE]``, or ``--random N``: plays one run.
 
 It prints the trace and what went wrong; exit code 1 if anything did.  *messages* takes what went over the bus, as
 ``slotscope history`` reads it.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-from collections import Counter
 from pathlib import Path
 
 from cluster_core.errors import ClusterCoreError
@@ -20,8 +19,6 @@ from cluster_core.sim.recording import Recorder
 from cluster_core.sim.scenario.play import Played, play
 from cluster_core.sim.scenario.stage import Stage
 from cluster_core.sim.scenario.text import Scenario, read_scenario
-from cluster_core.sim.sentinels.fuzz import random_sentinel_scenario
-from cluster_core.sim.sentinels.stage import SentinelStage
 
 WENT_WRONG = 1
 CANNOT = 2
@@ -32,41 +29,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m cluster_core.sim", description="Play a scenario.")
     parser.add_argument("scenario", nargs="?", help="file of a scenario")
     parser.add_argument("--seed", type=int, help="another seed than the scenario's own")
-    parser.add_argument(
-        "--seeds", type=int, metavar="N", help="play it with the seeds 0 to N - 1 and count what --count names"
-    )
-    parser.add_argument("--count", metavar="TEXT", default="", help="lines of the trace that --seeds counts")
-    parser.add_argument("--random", type=int, metavar="N", help="a scenario by chance, from this seed")
-    parser.add_argument("--sentinels", action="store_true", help="a scenario of sentinels by chance")
-    parser.add_argument("--profile", choices=list(PROFILES), help="server version of a scenario by chance")
+    parser.add_argument("--random", type=int, metavar="N", help="random scenario, from this seed")
+    parser.add_argument("--profile", choices=list(PROFILES), help="server version of a random scenario")
     parser.add_argument("--text", action="store_true", help="print the scenario before it is played")
     parser.add_argument("--messages", metavar="FILE", help="write what went over the bus, as JSON lines")
     options = parser.parse_args()
     if (options.scenario is None) == (options.random is None):
         parser.error("name a scenario, or give --random")
     try:
-        text = _text(options)
+        if options.scenario is None:
+            text = random_scenario(random.Random(f"fuzz/{options.random}"), options.random, options.profile or "")
+        else:
+            text = Path(options.scenario).read_text(encoding="utf-8")
         scenario = read_scenario(text, options.scenario or "<random>")
     except (ClusterCoreError, OSError, UnicodeDecodeError) as error:
         sys.stderr.write(f"{error}\n")
         return CANNOT
-    if options.messages and scenario.sentinels is not None:
-        parser.error("--messages is what goes over the bus of a cluster; sentinels have none")
     if options.text:
         sys.stdout.write(text)
     sys.stderr.write("".join(f"shows {rule}: {sentence(rule)}\n" for rule in scenario.rules))
-    if options.seeds is not None:
-        return _counted(scenario, options.seeds, options.count)
-    return _told(_played(scenario, options.seed, options.messages))
-
-
-def _text(options: argparse.Namespace) -> str:
-    """The scenario that the command line names."""
-    if options.scenario is not None:
-        return Path(options.scenario).read_text(encoding="utf-8")
-    if options.sentinels:
-        return random_sentinel_scenario(random.Random(f"sentinels/{options.random}"), options.random)
-    return random_scenario(random.Random(f"fuzz/{options.random}"), options.random, options.profile or "")
+    return _report(_played(scenario, options.seed, options.messages))
 
 
 def _played(scenario: Scenario, seed: int | None, messages: str | None) -> Played:
@@ -83,25 +65,9 @@ def _played(scenario: Scenario, seed: int | None, messages: str | None) -> Playe
     return played
 
 
-def _counted(scenario: Scenario, seeds: int, text: str) -> int:
-    """In how many runs the trace has how many lines with *text*; what the scenario expects holds for its own seed only."""
-    runs: Counter[int] = Counter()
-    wrong = []
-    for seed in range(seeds):
-        played = play(scenario, random.Random, seed=seed)
-        runs[sum(text in line for line in played.trace)] += 1
-        if played.violations:
-            wrong.append(str(seed))
-    sys.stdout.write("".join(f"{count} lines: {runs[count]} runs\n" for count in sorted(runs)))
-    if wrong:
-        sys.stderr.write(f"broken with seeds {', '.join(wrong)}\n")
-    return WENT_WRONG if wrong else 0
-
-
-def _told(played: Played) -> int:
+def _report(played: Played) -> int:
     sys.stdout.write("".join(f"{line}\n" for line in played.trace))
-    if not isinstance(played.stage, SentinelStage):
-        sys.stderr.write(f"writes: {_writes(played.stage)}\n")
+    sys.stderr.write(f"writes: {_writes(played.stage)}\n")
     for failure in played.failures:
         sys.stderr.write(f"not as expected: {failure}\n")
     for violation in played.violations:

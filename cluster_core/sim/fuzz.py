@@ -6,7 +6,7 @@ The result is the text of a scenario, so what goes wrong can be kept as a file, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from cluster_core.gossip.profile import PROFILES
 
@@ -28,39 +28,33 @@ def pick(rng: Random, choices: Sequence[T]) -> T:
 
 
 class Plot:
-    """Steps so far; *repairs* puts right at the end what is not put right before.  Subclasses say whom faults hit, and for how long."""
+    """Steps of a scenario; *repairs* ends at the end each fault that is still there."""
 
-    def __init__(self, rng: Random, names: Sequence[str], zones: int) -> None:
-        self.rng, self.names, self.zones = rng, list(names), zones
+    def __init__(self, rng: Random, masters: int, replicas: int, timeout_s: int) -> None:
+        self.rng, self.timeout_s = rng, timeout_s
+        self.masters = [f"M{number}" for number in range(1, masters + 1)]
+        self.names = self.masters + [f"R{n}{'b' if k else ''}" for k in range(replicas) for n in range(1, masters + 1)]
         self.steps: list[tuple[float, str]] = []
         self.repairs: list[str] = []
 
     def add(self, at_s: float, text: str) -> None:
-        """Put a step into the plot."""
+        """Add a step."""
         self.steps.append((at_s, text))
 
     def victim(self) -> str:
-        """Whom a fault hits."""
+        """The node of a fault."""
         return pick(self.rng, self.names)
 
     def some(self) -> list[str]:
-        """Up to half of all."""
+        """Up to half of all nodes."""
         return [name for name in self.names if self.rng.random() < 0.3][: len(self.names) // 2] or [self.victim()]
 
     def rest(self) -> float:
-        """For how many seconds a fault lasts."""
-        raise NotImplementedError
-
-    def unfold(
-        self, faults: Sequence[Callable[[Any, float], None]], least: int, first_s: float, within_s: float
-    ) -> float:
-        """Add *faults* by chance until there are *least* steps and some; return when peace begins, in seconds."""
-        while len(self.steps) < least + 2 * below(self.rng, 5):
-            pick(self.rng, faults)(self, first_s + self.rng.random() * within_s)
-        return max([at_s for at_s, _ in self.steps] + [first_s + within_s]) + 1
+        """Seconds that a fault lasts: shorter or longer than a node timeout."""
+        return self.timeout_s * (0.1 + 4 * self.rng.random())
 
     def lines(self, peace_s: float) -> list[str]:
-        """The steps in their order, and what makes peace."""
+        """The steps in their order, and those that end all faults."""
         return [
             *(f"at {at_s:.3f}s {text}" for at_s, text in sorted(self.steps, key=lambda step: step[0])),
             f"at {peace_s:.3f}s heal",
@@ -68,14 +62,14 @@ class Plot:
         ]
 
 
-def crash(plot: Plot, at_s: float) -> None:
+def _crash(plot: Plot, at_s: float) -> None:
     """A process or its machine goes, and comes back."""
     victim = plot.victim()
     plot.add(at_s, f"{pick(plot.rng, ('crash', 'switch-off'))} {victim}")
     plot.add(at_s + plot.rest(), f"restart {victim}")
 
 
-def stop(plot: Plot, at_s: float) -> None:
+def _stop(plot: Plot, at_s: float) -> None:
     """A process is stopped, and goes on."""
     victim = plot.victim()
     plot.add(at_s, f"stop {victim}")
@@ -83,7 +77,7 @@ def stop(plot: Plot, at_s: float) -> None:
     plot.repairs.append(f"resume {victim}")
 
 
-def cut(plot: Plot, at_s: float) -> None:
+def _cut(plot: Plot, at_s: float) -> None:
     """A wall around some, in one direction or both."""
     one = plot.some()
     ways = "" if plot.rng.random() < 0.6 else " one-way"
@@ -91,17 +85,18 @@ def cut(plot: Plot, at_s: float) -> None:
     plot.add(at_s + plot.rest(), "heal")
 
 
-def cut_zone(plot: Plot, at_s: float) -> None:
+def _cut_zone(plot: Plot, at_s: float) -> None:
     """A wall around a zone."""
-    plot.add(at_s, f"cut Z{1 + below(plot.rng, plot.zones)} from others")
+    plot.add(at_s, f"cut Z{1 + below(plot.rng, ZONES)} from others")
     plot.add(at_s + plot.rest(), "heal")
 
 
-def lose(plot: Plot, at_s: float) -> None:
+def _lose(plot: Plot, at_s: float) -> None:
     """Lossy paths to some."""
     plot.add(at_s, f"lose 0.05 between {','.join(plot.some())} and others")
 
 
+ZONES: Final = 3
 FIRST_FAULT_S: Final = 6.0
 FAULTS_S: Final = 30.0
 """Within so many seconds faults begin."""
@@ -112,12 +107,14 @@ def random_scenario(rng: Random, seed: int, profile: str = "") -> str:
     masters, replicas = 3 + below(rng, 4), below(rng, 3)
     timeout_s = pick(rng, (1, 2, 5))
     profile = profile or pick(rng, tuple(PROFILES))
-    plot = _ClusterPlot(rng, masters, replicas, timeout_s)
-    peace_s = plot.unfold(_FAULTS, 4, FIRST_FAULT_S, FAULTS_S)
+    plot = Plot(rng, masters, replicas, timeout_s)
+    while len(plot.steps) < 4 + 2 * below(rng, 5):
+        pick(rng, _FAULTS)(plot, FIRST_FAULT_S + rng.random() * FAULTS_S)
+    peace_s = max([at_s for at_s, _ in plot.steps] + [FIRST_FAULT_S + FAULTS_S]) + 1
     end_s = peace_s + 20 * timeout_s + 30
     lines = [
         f"title By chance, seed {seed}",
-        f"cluster masters={masters} replicas={replicas} zones=3",
+        f"cluster masters={masters} replicas={replicas} zones={ZONES}",
         f"settings profile={profile} node-timeout={timeout_s}s repl-ping-period=1",
         f"network delay={pick(rng, ('200us', '1ms', '20ms'))} jitter={pick(rng, ('50us', '1ms'))}",
         f"seed {seed}",
@@ -129,59 +126,45 @@ def random_scenario(rng: Random, seed: int, profile: str = "") -> str:
     return "\n".join((*lines, ""))
 
 
-class _ClusterPlot(Plot):
-    """The plot of a cluster."""
-
-    def __init__(self, rng: Random, masters: int, replicas: int, timeout_s: int) -> None:
-        self.timeout_s = timeout_s
-        self.masters = [f"M{number}" for number in range(1, masters + 1)]
-        others = [f"R{n}{'b' if k else ''}" for k in range(replicas) for n in range(1, masters + 1)]
-        super().__init__(rng, self.masters + others, zones=3)
-
-    def rest(self) -> float:
-        """A time that may be shorter or longer than a node timeout."""
-        return self.timeout_s * (0.1 + 4 * self.rng.random())
-
-
-def _flap(plot: _ClusterPlot, at_s: float) -> None:
+def _flap(plot: Plot, at_s: float) -> None:
     plot.add(at_s, f"flap {plot.victim()} from {','.join(plot.some())} every {plot.timeout_s * 300}ms for 5s")
 
 
-def _far(plot: _ClusterPlot, at_s: float) -> None:
+def _far(plot: Plot, at_s: float) -> None:
     plot.add(at_s, f"delay {','.join(plot.some())} from others by {pick(plot.rng, (50, 300))}ms")
 
 
-def _clock(plot: _ClusterPlot, at_s: float) -> None:
+def _clock(plot: Plot, at_s: float) -> None:
     sign = pick(plot.rng, ("+", "-"))
     plot.add(at_s, f"jump {plot.victim()} {sign}{pick(plot.rng, (200, 1500, 20_000))}ms")
 
 
-def _slow(plot: _ClusterPlot, at_s: float) -> None:
+def _slow(plot: Plot, at_s: float) -> None:
     victim = plot.victim()
     plot.add(at_s, f"slow {victim} {pick(plot.rng, (1, 5))}ms")
     plot.add(at_s + plot.rest(), f"slow {victim} 0ms")
 
 
-def _move(plot: _ClusterPlot, at_s: float) -> None:
+def _move(plot: Plot, at_s: float) -> None:
     one, other = pick(plot.rng, plot.masters), pick(plot.rng, plot.masters)
     if one != other:
         plot.add(at_s, f"move-slot {below(plot.rng, 16384)} from {one} to {other}")
 
 
-def _switch(plot: _ClusterPlot, at_s: float) -> None:
+def _switch(plot: Plot, at_s: float) -> None:
     how = pick(plot.rng, ("", "", " FORCE"))
     plot.add(at_s, f"command {plot.victim()} CLUSTER FAILOVER{how}")
 
 
-_FAULTS: Final[tuple[Callable[[_ClusterPlot, float], None], ...]] = (
-    crash,
-    crash,
-    stop,
-    cut,
-    cut,
-    cut_zone,
+_FAULTS: Final[tuple[Callable[[Plot, float], None], ...]] = (
+    _crash,
+    _crash,
+    _stop,
+    _cut,
+    _cut,
+    _cut_zone,
     _flap,
-    lose,
+    _lose,
     _far,
     _clock,
     _slow,

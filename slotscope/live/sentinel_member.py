@@ -5,7 +5,6 @@ Everything that is decided is decided by `cluster_core.sentinel.machine.Sentinel
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from random import SystemRandom
 from typing import ClassVar, Final
@@ -38,7 +37,6 @@ class SentinelMember(Driver[RespLink]):
             self.sentinel = Sentinel(settings, SystemRandom(), self.now_ms(), config=text)
         except DecodeError as error:
             raise InputError(f"{self.config_name}: {error.reason} (at byte {error.offset})") from error
-        self.ended = asyncio.Event()
 
     @property
     def machine(self) -> Sentinel:
@@ -99,9 +97,6 @@ class SentinelMember(Driver[RespLink]):
     def _save(self, effect: ev.SaveConfig) -> None:
         self._keep(self.sentinel.config_text())
 
-    def _exit(self, effect: ev.Exit) -> None:
-        self.ended.set()
-
     handlers: ClassVar[Mapping[type, Callable[..., None]]] = {
         ev.OpenLink: _open,
         ev.CloseLink: Driver._close,
@@ -109,7 +104,6 @@ class SentinelMember(Driver[RespLink]):
         ev.Reply: _reply,
         ev.SaveConfig: _save,
         ev.LogLine: Driver._log,
-        ev.Exit: _exit,
     }
 
 

@@ -61,7 +61,6 @@ class Bench:
         self.log: list[str] = []
         self.replies: list[Any] = []
         self.saved = 0
-        self.exits: list[int] = []
 
     @property
     def master(self) -> Instance:
@@ -92,8 +91,6 @@ class Bench:
                     self.log.append(effect.text)
                 case ev.Reply():
                     self.replies.append(effect.value)
-                case ev.Exit():
-                    self.exits.append(effect.code)
                 case ev.SaveConfig():
                     self.saved += 1
         for each in follows:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from cluster_core.sentinel.instance import Address
-from cluster_core.sentinel_history.evidence import COMMAND, PUBSUB, Answered, Evidence, Heard, Linked, Sent
+from cluster_core.sentinel_history.evidence import (
+    COMMAND,
+    PUBSUB,
+    Answered,
+    Evidence,
+    Heard,
+    Linked,
+    Listened,
+    Sent,
+    Told,
+)
 from cluster_core.sentinel_history.history import SentinelHistory, fold_history
-from slotscope.sources.sentinel.evidence import SentinelEvidence
-from slotscope.sources.sentinel.recording import SentinelRecording, find_sentinel_recordings
+from slotscope.sources.bus.files import find_captures, survey
+from slotscope.sources.resp.rows import BadRecords
+from slotscope.sources.sentinel.evidence import SentinelEvidence, SentinelFiles, read_evidence
 
 RECORDINGS = Path(__file__).parents[1] / "data" / "sentinel"
 NAMES = ("redis-7.0", "valkey-9.1", "redis-7.0-no-quorum")
@@ -21,15 +34,33 @@ MASTER, REPLICA, PEER = Address("10.0.0.1", 6379), Address("10.0.0.2", 6379), Ad
 
 
 @cache
-def recording(name: str) -> SentinelRecording:
-    """One of the recordings."""
-    return next(one for one in find_sentinel_recordings(str(RECORDINGS)) if one.path.name == name)
-
-
-@cache
 def evidence_of(name: str) -> SentinelEvidence:
-    """Everything that it holds."""
-    return recording(name).read()
+    """Everything that a recording holds, by sentinel."""
+    path = RECORDINGS / name
+    logs = tuple(str(log) for log in sorted(path.glob("logs/*.log*")))
+    files = SentinelFiles(
+        tuple(survey(find_captures([str(path / "resp.pcap.gz")]))), logs, (str(path / "truth.jsonl.gz"),)
+    )
+    return read_evidence(files, BadRecords(strict=True))
+
+
+def announced_in(name: str) -> dict[str, list[tuple[str, str]]]:
+    """Channel and text of every event that a subscriber of a recording got, by sentinel, in order."""
+    events: dict[str, list[tuple[str, str]]] = {}
+    for line in gzip.decompress((RECORDINGS / name / "events.jsonl.gz").read_bytes()).splitlines():
+        row = json.loads(line)
+        message = row["message"]
+        runid = evidence_of(name).find(str(row["port"]))
+        if len(message) >= 3 and message[0] in ("pmessage", "message") and runid:
+            events.setdefault(runid, []).append((str(message[-2]), str(message[-1])))
+    return events
+
+
+def without_events(captured: dict[str, list[Evidence]]) -> dict[str, list[Evidence]]:
+    """The same packets as if nobody had subscribed to the sentinels' events."""
+    return {
+        runid: [item for item in items if not isinstance(item, Told | Listened)] for runid, items in captured.items()
+    }
 
 
 @cache

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from cluster_core.sim.checkers import Violation
 from cluster_core.sim.experiment.conditions import MEASURED_BY_CLIENTS, holds_of_cluster
-from cluster_core.sim.layouts import Place, places_of
+from cluster_core.sim.layouts import places_of
 from cluster_core.sim.scenario.stage import ACTIONS, Stage
 from cluster_core.sim.scenario.text import Scenario, Step, settings_of
-from cluster_core.sim.sentinels.stage import SentinelStage, holds_of_sentinels
 
 if TYPE_CHECKING:
     from random import Random
@@ -47,7 +46,7 @@ def play(
     places = scenario.places or places_of(
         scenario.layout, lambda name: settings_of(scenario, name), make_rng(f"{chosen}/places")
     )
-    stage = _set_up(scenario, make_rng, chosen, places)
+    stage = Stage(make_rng, chosen, places, path=scenario.path)
     if prepare is not None:
         prepare(stage)
     failures: list[str] = []
@@ -56,28 +55,13 @@ def play(
         failures += _take(stage, step, since_us)
         since_us = step.time_us
     stage.world.run_to(scenario.end_us)
-    failures += [_failed(stage, step) for step in scenario.after if not holds(stage, step.what, step.values)]
+    failures += [_failed(stage, step) for step in scenario.after if not holds_of_cluster(stage, step.what, step.values)]
     found = stage.violations(converges=scenario.converges)
     broken = [violation for violation in found if violation.rule not in scenario.breaks]
     unbroken = [rule for rule in scenario.breaks if all(violation.rule != rule for violation in found)]
     failures += [f"{rule} was to be broken and was not" for rule in unbroken]
     lines = [line for line in stage.trace.lines() if not any(word in line for word in scenario.hidden)]
     return Played(tuple(lines), tuple(failures), tuple(broken), stage)
-
-
-def _set_up(scenario: Scenario, make_rng: Callable[[str], Random], seed: int, places: Sequence[Place]) -> Stage:
-    """A cluster, or masters with sentinels."""
-    if scenario.sentinels is None:
-        return Stage(make_rng, seed, places, path=scenario.path)
-    zones = scenario.layout.zones
-    return SentinelStage(make_rng, seed, places, scenario.sentinels, zones=zones, path=scenario.path)
-
-
-def holds(stage: Stage, form: str, values: tuple[Any, ...]) -> bool:
-    """Whether the condition of *form* holds now, in the sense that it has on this stage."""
-    if isinstance(stage, SentinelStage):
-        return holds_of_sentinels(stage, form, values)
-    return holds_of_cluster(stage, form, values)
 
 
 def _take(stage: Stage, step: Step, since_us: int) -> list[str]:
@@ -91,14 +75,14 @@ def _take(stage: Stage, step: Step, since_us: int) -> list[str]:
         return []
     if step.when == "at":
         world.run_to(step.time_us)
-        return [] if holds(stage, step.what, step.values) else [_failed(stage, step)]
+        return [] if holds_of_cluster(stage, step.what, step.values) else [_failed(stage, step)]
     while world.now_us < step.time_us:
         world.run_to(min(world.now_us + LOOK_US, step.time_us))
-        held = holds(stage, step.what, step.values)
+        held = holds_of_cluster(stage, step.what, step.values)
         if held == (step.when == "by"):
             break
     else:
-        held = step.when == "until" or holds(stage, step.what, step.values)
+        held = step.when == "until" or holds_of_cluster(stage, step.what, step.values)
     return [] if held else [f"{_failed(stage, step)} (looked at {world.now_us / 1e6:.3f} s)"]
 
 

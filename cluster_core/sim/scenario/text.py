@@ -1,6 +1,6 @@
 """Reads and writes scenario files; `docs/design/simulator.md` has their words.
 
-A line is a heading (`title`, `rules`, `cluster`, `sentinels`, `settings`, `network`, `seed`, `hide`, `converges`, `breaks`), a step
+A line is a heading (`title`, `rules`, `cluster`, `settings`, `network`, `seed`, `hide`, `converges`, `breaks`), a step
 (``at``, ``by``, ``until`` and a time, or ``then``), ``end`` and a time, or, behind that, ``expect``.  What stands below a line of ``---``
 is the trace of the last run.
 """
@@ -19,8 +19,6 @@ from cluster_core.sim.experiment.conditions import CONDITIONS
 from cluster_core.sim.host import Path
 from cluster_core.sim.layouts import Layout, LayoutError, Place, check_layout, names_of
 from cluster_core.sim.scenario.stage import ACTIONS
-from cluster_core.sim.sentinels.layout import SentinelLayout, names_with_sentinels, with_values
-from cluster_core.sim.sentinels.stage import SENTINEL_ACTIONS, SENTINEL_CONDITIONS
 from cluster_core.slots.key_slot import SLOT_COUNT
 
 
@@ -58,8 +56,6 @@ class Scenario:
     settings: NodeSettings = NodeSettings(node_timeout_ms=2000)  # noqa: RUF009 - frozen
     special: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Settings of single nodes that differ, by name."""
-    sentinels: SentinelLayout | None = None
-    """Who watches the masters, where these are no cluster (docs/design/sentinel.md)."""
     path: Path = field(default_factory=Path)
     seed: int = 1
     hidden: tuple[str, ...] = ()
@@ -251,9 +247,7 @@ def match_any(
 
 LINES_MAX: Final = 10_000
 LINE_CHARS_MAX: Final = 1000
-HEADINGS: Final = frozenset(
-    ["title", "rules", "cluster", "sentinels", "settings", "network", "seed", "hide", "converges", "breaks"]
-)
+HEADINGS: Final = frozenset(["title", "rules", "cluster", "settings", "network", "seed", "hide", "converges", "breaks"])
 RULE: Final = "---"
 
 
@@ -291,13 +285,6 @@ SETTINGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
 """Names of settings in a scenario, the fields of `NodeSettings`, how their values are read."""
 CLUSTER: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     name: (name, read_count) for name in ("masters", "replicas", "zones", "spares")
-}
-SENTINELS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
-    "count": ("count", read_count),
-    "quorum": ("quorum", read_count),
-    "down-after": ("down_after_ms", _ms),
-    "failover-timeout": ("failover_timeout_ms", _ms),
-    "parallel-syncs": ("parallel_syncs", read_count),
 }
 NETWORK: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "delay": ("delay_us", read_time_us),
@@ -421,12 +408,10 @@ class _Reader:
         self.scenario = replace(self.scenario, steps=(*self.scenario.steps, step))
 
     def _condition(self, words: list[Word], end: int) -> tuple[str, tuple[Any, ...]]:
-        forms = CONDITIONS if self.scenario.sentinels is None else SENTINEL_CONDITIONS
-        return match_any(forms, words, end, self._find)
+        return match_any(CONDITIONS, words, end, self._find)
 
     def _action(self, words: list[Word], end: int) -> tuple[str, tuple[Any, ...]]:
-        actions = ACTIONS if self.scenario.sentinels is None else SENTINEL_ACTIONS
-        known = [form for form in actions if form.split()[0] == f"={words[0].text}"]
+        known = [form for form in ACTIONS if form.split()[0] == f"={words[0].text}"]
         if not known:
             raise WrongWordError(f"{words[0].text[:40]!r} is nothing that can be done", words[0].column)
         return match_any(known, words, end, self._find)
@@ -434,8 +419,7 @@ class _Reader:
     def _find(self, text: str) -> tuple[str, ...]:
         """The nodes that a word names: single ones, groups, zones, several with commas."""
         if not self.names:
-            layout, sentinels = self.scenario.layout, self.scenario.sentinels
-            self.names = names_of(layout) if sentinels is None else names_with_sentinels(layout, sentinels)
+            self.names = names_of(self.scenario.layout)
         found: list[str] = []
         for part in text.split(","):
             if part not in self.names:
@@ -470,15 +454,6 @@ class _Reader:
             raise WrongWordError(str(error), words[1].column) from error
         self.names = {}
         return replace(self.scenario, layout=layout)
-
-    def _sentinels(self, words: list[Word], end: int) -> Scenario:
-        values = self._pairs(words[1:], SENTINELS, end)
-        try:
-            sentinels = with_values(self.scenario.sentinels or SentinelLayout(), values)
-        except LayoutError as error:
-            raise WrongWordError(str(error), words[1].column) from error
-        self.names = {}
-        return replace(self.scenario, sentinels=sentinels)
 
     def _settings(self, words: list[Word], end: int) -> Scenario:
         names: tuple[str, ...] = ()
@@ -516,8 +491,6 @@ class _Reader:
                 return replace(scenario, rules=texts)
             case "cluster":
                 return self._cluster(words, end)
-            case "sentinels":
-                return self._sentinels(words, end)
             case "settings":
                 return self._settings(words, end)
             case "network":

@@ -47,8 +47,6 @@ class SentinelEvidence:
     values: int = 0
     lines: int = 0
     answers: int = 0
-    unknown_answers: int = 0
-    """Answers of sentinels that nothing else tells of."""
     strangers: set[str] = field(default_factory=set)
     """Whose log lines or answers belong to no sentinel that is known."""
     names: dict[str, set[str]] = field(default_factory=dict)
@@ -95,7 +93,6 @@ def read_evidence(files: SentinelFiles, bad: BadRecords) -> SentinelEvidence:
         runid = found.find(node)
         if not runid:
             found.strangers.add(node)
-            found.unknown_answers += 1
             continue
         found.polled.setdefault(runid, []).append(polled)
         found.answers += 1

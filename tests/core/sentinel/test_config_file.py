@@ -61,13 +61,13 @@ def test_what_is_written_is_read_again_to_the_same():
 
 
 def test_all_options_survive():
-    """Whatever SENTINEL SET and CONFIG SET have changed."""
-    bench = Bench()
+    """Whatever SENTINEL SET has changed, and the lines of the file."""
+    lines = 'sentinel announce-ip 1.2.3.4\nsentinel announce-port 77\nsentinel sentinel-pass "x y"\n'
+    bench = Bench(CONFIG + lines)
     bench.say(
         "SENTINEL", "SET", "main", "parallel-syncs", "3", "auth-pass", 'a "b\n c', "auth-user", "me", "quorum", "5"
     )
     bench.say("SENTINEL", "SET", "main", "rename-command", "CONFIG", "hidden", "master-reboot-down-after-period", "9")
-    bench.say("SENTINEL", "CONFIG", "SET", "announce-ip", "1.2.3.4", "announce-port", "77", "sentinel-pass", "x y")
     bench.meet(1)
     again = Bench(bench.sentinel.config_text())
 
@@ -89,7 +89,7 @@ def test_all_options_survive():
         ("sentinel myid short", "Malformed Sentinel id in myid option."),
         ("sentinel what main 1", "Unrecognized sentinel configuration statement."),
         ("sentinel known-replica main 10.0.0.9 1\nsentinel known-slave main 10.0.0.9 1", "Duplicate hostname"),
-        ("sentinel deny-scripts-reconfig perhaps", "Please specify yes or no"),
+        ("sentinel resolve-hostnames perhaps", "Please specify yes or no"),
         ('sentinel auth-pass main "open', "Unbalanced quotes"),
     ],
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from cluster_core.sentinel import events as ev
 from cluster_core.sentinel.instance import Address, Flag
 from cluster_core.wire.resp import Push
@@ -351,18 +349,6 @@ def test_a_coordinated_failover_without_election_or_without_the_master_comes_to_
     bench.pass_ms(9500)
 
     assert "-failover-abort-master-timeout" in bench.channels()
-
-
-@pytest.mark.parametrize("when", ["crash-after-election", "crash-after-promotion"])
-def test_a_simulated_failure_ends_the_process(when):
-    """SENTINEL SIMULATE-FAILURE: exit code 99, nothing comes behind it."""
-    bench = with_replicas()
-    bench.say("SENTINEL", "SIMULATE-FAILURE", when)
-    lose_master(bench)
-    bench.infos[R1] = "run_id:" + "1" * 40 + "\r\nrole:master\r\n"
-    bench.pass_ms(1500)
-
-    assert bench.exits[0] == 99
 
 
 # -- putting things right ----------------------------------------------------------------------------------------------

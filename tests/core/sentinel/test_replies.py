@@ -59,7 +59,6 @@ SENTINEL SET other quorum
 SENTINEL SET other what 1
 SENTINEL SET other down-after-milliseconds 5000 parallel-syncs 2 failover-timeout 7000
 SENTINEL SET other parallel-syncs -1
-SENTINEL SET other notification-script /bin/true
 SENTINEL SET other auth-pass secret
 SENTINEL SET other rename-command CONFIG ""
 SENTINEL SET other rename-command CONFIG hidden
@@ -74,26 +73,6 @@ SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 3 7 bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
 SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 x 7 b
 SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 2 x b
 SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 2 7
-SENTINEL INFO-CACHE nobody
-SENTINEL INFO-CACHE
-SENTINEL INFO-CACHE mymaster
-SENTINEL PENDING-SCRIPTS
-SENTINEL CONFIG GET announce*
-SENTINEL CONFIG GET nothing
-SENTINEL CONFIG SET announce-port 70000
-SENTINEL CONFIG SET announce-port 1234
-SENTINEL CONFIG SET resolve-hostnames maybe
-SENTINEL CONFIG SET what yes
-SENTINEL CONFIG GET announce-port
-SENTINEL CONFIG FOO x y
-SENTINEL CONFIG
-SENTINEL DEBUG
-SENTINEL DEBUG ping-period 0
-SENTINEL DEBUG what 1
-SENTINEL DEBUG info-period 9000
-SENTINEL SIMULATE-FAILURE help
-SENTINEL SIMULATE-FAILURE what
-SENTINEL SIMULATE-FAILURE
 PUBLISH elsewhere x
 PUBLISH __sentinel__:hello nonsense
 PUBLISH __sentinel__:hello 127.0.0.1,7,cccccccccccccccccccccccccccccccccccccccc,9,other,127.0.0.1,2,0
@@ -102,7 +81,6 @@ PUBLISH __sentinel__:hello 127.0.0.1,8,cccccccccccccccccccccccccccccccccccccccc,
 SENTINEL MASTER other
 SENTINEL REPLICAS other
 SENTINEL GET-MASTER-ADDR-BY-NAME other
-SENTINEL FLUSHCONFIG
 SENTINEL RESET oth*
 SENTINEL SENTINELS other
 SENTINEL REMOVE nobody

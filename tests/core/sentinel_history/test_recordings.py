@@ -9,11 +9,17 @@ import pytest
 from cluster_core.formats.capture.packet import Packet
 from cluster_core.formats.capture.pcap import CaptureReader
 from cluster_core.formats.capture.resp_capture import read_resp
-from cluster_core.sentinel_history.comparison import compare_beliefs, compare_events
 from cluster_core.sentinel_history.history import fold_history
 from cluster_core.sentinel_history.traffic import SentinelTraffic
-from slotscope.sources.sentinel.recording import without_events
-from tests.benches.sentinel_recordings import NAMES, RECORDINGS, evidence_of, history_of, recording
+from tests.benches.sentinel_accuracy import compare_beliefs, compare_events
+from tests.benches.sentinel_recordings import (
+    NAMES,
+    RECORDINGS,
+    announced_in,
+    evidence_of,
+    history_of,
+    without_events,
+)
 
 LEAST_PERCENT = 99.0
 
@@ -44,7 +50,7 @@ def test_more_evidence_is_never_worse(name: str) -> None:
 @pytest.mark.parametrize("logs", [False, True])
 def test_every_event_of_the_sentinels_channels_is_found(name: str, logs: bool) -> None:
     """Each once, with its whole text."""
-    heard = recording(name).heard(evidence_of(name))
+    heard = announced_in(name)
 
     count = compare_events(history_of(name, logs=logs).events, heard)
 
@@ -67,7 +73,7 @@ def test_logs_alone_tell_every_event(name: str) -> None:
     """Events are written to the log before they are announced."""
     found = evidence_of(name)
 
-    count = compare_events(fold_history({}, found.logged).events, recording(name).heard(found))
+    count = compare_events(fold_history({}, found.logged).events, announced_in(name))
 
     assert count.missing == []
 

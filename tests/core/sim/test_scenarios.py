@@ -19,8 +19,7 @@ from cluster_core.sim.scenario.text import read_scenario, with_trace
 FOLDER = Path(__file__).parents[2] / "scenarios"
 FILES = sorted(FOLDER.glob("*.txt"))
 LONG = {
-    "data-too-old", "manual-failover", "minority-partition", "power-cut", "sentinel-mixed-epochs", "sentinel-split-votes",
-    "several-masters-die", "several-masters-die-redis-7.0", "writes-without-wait",
+    "data-too-old", "manual-failover", "minority-partition", "power-cut", "several-masters-die", "several-masters-die-redis-7.0", "writes-without-wait",
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from cluster_core.errors import DecodeError
 from cluster_core.sentinel_history.evidence import Started, Told
 from slotscope.sources.resp.rows import BadRecords
 from slotscope.sources.sentinel.evidence import SentinelEvidence, SentinelFiles, read_evidence
-from tests.benches.sentinel_recordings import RECORDINGS
+from tests.benches.sentinel_recordings import RECORDINGS, evidence_of
 
 ID = "a" * 40
 LINES = [
@@ -106,11 +106,9 @@ def test_every_prefix_of_a_small_log_is_read() -> None:
         assert list(read_log([raw[:end]])) is not None
 
 
-def test_a_recording_has_all_three(tmp_path: Path) -> None:
+def test_a_recording_has_all_three() -> None:
     """Packets, lines and answers of the same three sentinels."""
-    from slotscope.sources.sentinel.recording import find_sentinel_recordings
-
-    found = next(one for one in find_sentinel_recordings(str(RECORDINGS)) if one.path.name == "redis-7.0").read()
+    found = evidence_of("redis-7.0")
 
     assert sorted(found.captured) == sorted(found.logged) == sorted(found.polled)
     assert (len(found.captured), found.strangers) == (3, set())

@@ -1,4 +1,4 @@
-"""How true a history of sentinels is: its beliefs against what the sentinels answered, its events against their own."""
+"""Accuracy of a history of sentinels: its beliefs against their answers, its events against their channels."""
 
 from __future__ import annotations
 

@@ -1,0 +1,516 @@
+"""What a client hears of a sentinel: its commands, SENTINEL among them, with the server's texts (sentinelcmds, sentinelCommand)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from cluster_core.errors import ProtocolError
+from cluster_core.sentinel.config_file import place_problem
+from cluster_core.sentinel.directory import (
+    add_master,
+    find_master_at,
+    is_address,
+    propagate_down_after,
+    remove_master,
+    reset_master,
+    take_hello,
+)
+from cluster_core.sentinel.down import ask_others
+from cluster_core.sentinel.events import HELLO_CHANNEL, Reply
+from cluster_core.sentinel.failover import choose_replica, start_failover, vote
+from cluster_core.sentinel.instance import Address, Flag, Instance, flag_text
+from cluster_core.sentinel.links import current_address, drop_instances
+from cluster_core.sentinel.state import SentinelState, Session, text_of
+from cluster_core.sentinel.text import matches, whole_number
+from cluster_core.wire.resp import Push, RespError, RespMap
+
+VERSIONS: Final = {"redis-7.0": "redis_version:7.0.15", "valkey-9.1": "redis_version:7.2.4\r\nvalkey_version:9.1.2"}
+SECTIONS: Final = ("server", "sentinel")
+"""What INFO has to tell here; the server's other sections are about its process."""
+
+
+def encoded(text: str) -> bytes:
+    """*text* as it came from a peer."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def instance_reply(instance: Instance, now_ms: int) -> RespMap:
+    """Names and values of one record; numbers are texts, as in the server."""
+    fields = [*_common(instance, now_ms)]
+    for kind, describe in ((Flag.MASTER, _of_master), (Flag.REPLICA, _of_replica), (Flag.SENTINEL, _of_sentinel)):
+        if instance.flags & kind:
+            fields += describe(instance, now_ms)
+    return RespMap(tuple((name.encode(), encoded(str(value))) for name, value in fields))
+
+
+def _common(instance: Instance, now_ms: int) -> Iterator[tuple[str, object]]:
+    link = instance.link
+    yield "name", instance.name
+    yield "ip", instance.address.ip
+    yield "port", instance.address.port
+    yield "runid", instance.runid
+    yield "flags", flag_text(instance.shown_flags)
+    yield "link-pending-commands", link.pending_commands
+    yield "link-refcount", link.refcount
+    if instance.flags & Flag.FAILOVER_IN_PROGRESS:
+        yield "failover-state", instance.failover_state.word
+    yield "last-ping-sent", now_ms - link.pending_ping_ms if link.pending_ping_ms else 0
+    yield "last-ok-ping-reply", now_ms - link.available_ms
+    yield "last-ping-reply", now_ms - link.last_pong_ms
+    if instance.flags & Flag.S_DOWN:
+        yield "s-down-time", now_ms - instance.s_down_since_ms
+    if instance.flags & Flag.O_DOWN:
+        yield "o-down-time", now_ms - instance.o_down_since_ms
+    yield "down-after-milliseconds", instance.down_after_ms
+    if instance.flags & (Flag.MASTER | Flag.REPLICA):
+        yield "info-refresh", now_ms - instance.info_ms if instance.info_ms else 0
+        yield "role-reported", "master" if instance.role_reported == Flag.MASTER else "slave"
+        yield "role-reported-time", now_ms - instance.role_reported_ms
+
+
+def _of_master(master: Instance, now_ms: int) -> Iterator[tuple[str, object]]:
+    yield "config-epoch", master.config_epoch
+    yield "num-slaves", len(master.replicas)
+    yield "num-other-sentinels", len(master.sentinels)
+    yield "quorum", master.quorum
+    yield "failover-timeout", master.failover_timeout_ms
+    yield "parallel-syncs", master.parallel_syncs
+
+
+def _of_replica(replica: Instance, now_ms: int) -> Iterator[tuple[str, object]]:
+    yield "master-link-down-time", replica.master_link_down_ms
+    yield "master-link-status", "ok" if replica.is_master_link_up else "err"
+    yield "master-host", replica.master_host or "?"
+    yield "master-port", replica.master_port
+    yield "slave-priority", replica.priority
+    yield "slave-repl-offset", replica.offset
+    yield "replica-announced", int(replica.is_announced)
+
+
+def _of_sentinel(sentinel: Instance, now_ms: int) -> Iterator[tuple[str, object]]:
+    yield "last-hello-message", now_ms - sentinel.hello_ms
+    yield "voted-leader", sentinel.leader or "?"
+    yield "voted-leader-epoch", sentinel.leader_epoch
+
+
+def instances_reply(instances: Iterable[Instance], now_ms: int) -> list[Any]:
+    """Several records; replicas that want to be unknown are left out (addReplyDictOfRedisInstances)."""
+    return [instance_reply(each, now_ms) for each in instances if each.is_announced or not each.flags & Flag.REPLICA]
+
+
+def info_text(state: SentinelState, wanted: Iterable[str]) -> str:
+    """INFO of the sections *wanted*, all that there are for ``all``, ``default``, ``everything`` or none."""
+    asked = {section.lower() for section in wanted} or {"all"}
+    if asked & {"all", "default", "everything"}:
+        asked = set(SECTIONS)
+    parts = []
+    if "server" in asked:
+        lines = ("# Server", VERSIONS[state.settings.dialect], "redis_mode:sentinel", f"run_id:{state.my_id}")
+        parts.append("\r\n".join((*lines, f"tcp_port:{state.settings.port}", "")))
+    if "sentinel" in asked:
+        parts.append("\r\n".join((*_sentinel_lines(state), "")))
+    return "\r\n".join(parts)
+
+
+def _sentinel_lines(state: SentinelState) -> Iterator[str]:
+    """The section of sentinels (sentinelInfoCommand)."""
+    since_s = (state.now_ms - state.tilt_since_ms) // 1000 if state.tilt else -1
+    yield "# Sentinel"
+    yield f"sentinel_masters:{len(state.masters)}"
+    yield f"sentinel_tilt:{int(state.tilt)}"
+    yield f"sentinel_tilt_since_seconds:{since_s}"
+    if state.settings.dialect.startswith("valkey"):
+        yield f"sentinel_total_tilt:{state.tilts}"
+    yield "sentinel_running_scripts:0"
+    yield "sentinel_scripts_queue_length:0"
+    yield "sentinel_simulate_failure_flags:0"
+    for number, master in enumerate(state.masters.values()):
+        status = "odown" if master.flags & Flag.O_DOWN else "sdown" if master.flags & Flag.S_DOWN else "ok"
+        yield (
+            f"master{number}:name={master.name},status={status},address={master.address.ip}:{master.address.port},"
+            f"slaves={len(master.replicas)},sentinels={len(master.sentinels) + 1}"
+        )
+
+
+class _WrongValueError(Exception):
+    """A value that the option cannot have; *value* is shown."""
+
+    def __init__(self, value: str) -> None:
+        self.value = value
+        super().__init__(value)
+
+
+# -- SENTINEL SET ------------------------------------------------------------------------------------------------------
+
+
+def set_options(state: SentinelState, master: Instance, words: list[str]) -> Any:
+    """Set options of *master* one by one; what stands before a mistake has been set (sentinelSetCommand)."""
+    at = changes = 0
+    try:
+        while at < len(words):
+            option = words[at].lower()
+            count, take = _OPTIONS.get(option, (0, None))
+            values = words[at + 1 : at + 1 + count]
+            if take is None or len(values) < count:
+                raise ProtocolError(f"ERR Unknown option or number of arguments for SENTINEL SET '{words[at]}'")
+            try:
+                take(state, master, *values)
+            except _WrongValueError as error:
+                text = f"ERR Invalid argument '{error.value}' for SENTINEL SET '{words[at]}'"
+                raise ProtocolError(text) from None
+            changes += 1
+            shown = ["******"] if option == "auth-pass" else values
+            state.tell_of("#", "+set", master, " ".join((words[at], *shown)))
+            at += 1 + count
+    finally:
+        if changes:
+            state.save()
+    return "OK"
+
+
+def _number(field: str, least: int = 1) -> Callable[[SentinelState, Instance, str], None]:
+    def take(state: SentinelState, master: Instance, value: str) -> None:
+        number = whole_number(value)
+        if number is None or number < least:
+            raise _WrongValueError(value)
+        setattr(master, field, number)
+        if field == "down_after_ms":
+            propagate_down_after(master)
+
+    return take
+
+
+def _login(field: str) -> Callable[[SentinelState, Instance, str], None]:
+    def take(state: SentinelState, master: Instance, value: str) -> None:
+        setattr(master, field, value)
+        drop_instances(state, master)
+
+    return take
+
+
+def _rename(state: SentinelState, master: Instance, old: str, new: str) -> None:
+    if not old or not new:
+        raise _WrongValueError(old if new else new)
+    master.renamed.pop(old.lower(), None)
+    if old.lower() != new.lower():
+        master.renamed[old.lower()] = new
+
+
+_OPTIONS: Final[dict[str, tuple[int, Callable[..., None]]]] = {
+    "down-after-milliseconds": (1, _number("down_after_ms")),
+    "failover-timeout": (1, _number("failover_timeout_ms")),
+    "parallel-syncs": (1, _number("parallel_syncs")),
+    "quorum": (1, _number("quorum")),
+    "master-reboot-down-after-period": (1, _number("reboot_down_after_ms", least=0)),
+    "auth-pass": (1, _login("auth_pass")),
+    "auth-user": (1, _login("auth_user")),
+    "rename-command": (2, _rename),
+}
+"""Options, how many values they take, and what sets them."""
+
+MASTERS_MAX: Final = 1000
+NAME_CHARS_MAX: Final = 256
+FAILOVER_STATE: Final = "master_failover_state:"
+"""A line of INFO of servers that know FAILOVER."""
+
+Words = list[str]
+
+
+def sentinel_reply(state: SentinelState, words: tuple[bytes, ...]) -> Any:
+    """The reply to SENTINEL …; what the command changes is done when this returns.  Raises ProtocolError."""
+    name = text_of(words[1]).lower()
+    valkey = state.settings.dialect.startswith("valkey")
+    found = (_VALKEY_COMMANDS if valkey else _COMMANDS).get(name)
+    if found is None:
+        raise ProtocolError(f"ERR unknown subcommand '{text_of(words[1])[:128]}'. Try SENTINEL HELP.")
+    arity, command = found
+    if len(words) != arity if arity > 0 else len(words) < -arity:
+        raise ProtocolError(f"ERR wrong number of arguments for 'sentinel|{name}' command")
+    return command(state, [text_of(word) for word in words[2:]])
+
+
+def named_master(state: SentinelState, name: str) -> Instance:
+    """The master with a name; raises ProtocolError if there is none."""
+    master = state.masters.get(name)
+    if master is None:
+        raise ProtocolError("ERR No such master with that name")
+    return master
+
+
+def _integer(text: str, problem: str = "value is not an integer or out of range") -> int:
+    number = whole_number(text)
+    if number is None:
+        raise ProtocolError(f"ERR {problem}")
+    return number
+
+
+def _replicas(state: SentinelState, words: Words) -> Any:
+    return instances_reply(named_master(state, words[0]).replicas.values(), state.now_ms)
+
+
+def _address(state: SentinelState, words: Words) -> Any:
+    master = state.masters.get(words[0])
+    if master is None:
+        return None
+    address = current_address(master)
+    return [encoded(address.ip), str(address.port).encode()]
+
+
+def _is_down(state: SentinelState, words: Words) -> Any:
+    """Whether we hold a master for down, and our vote if one is asked for; in TILT nothing is down (S8, S9, S16)."""
+    host, port_text, epoch_text, runid = words
+    port, epoch = _integer(port_text), _integer(epoch_text)
+    master = find_master_at(state, host, port)
+    is_down = master is not None and bool(master.flags & Flag.S_DOWN) and not state.tilt
+    leader, leader_epoch = "", 0
+    if master is not None and runid != "*" and epoch >= 0:
+        leader, leader_epoch = vote(state, master, epoch, runid)
+    return [int(is_down), encoded(leader or "*"), leader_epoch]
+
+
+def _check_quorum(state: SentinelState, words: Words) -> Any:
+    """Whether enough sentinels are up for the quorum, and for a majority (S17, sentinelIsQuorumReachable)."""
+    master = named_master(state, words[0])
+    others = master.sentinels.values()
+    usable = 1 + sum(not s.flags & (Flag.S_DOWN | Flag.O_DOWN) for s in others)
+    problems = []
+    if usable < master.quorum:
+        problems.append("Not enough available Sentinels to reach the specified quorum for this master")
+    if usable < (len(others) + 1) // 2 + 1:
+        problems.append("Not enough available Sentinels to reach the majority and authorize a failover")
+    if problems:
+        raise ProtocolError(f"NOQUORUM {usable} usable Sentinels. {'. '.join(problems)}")
+    return f"OK {usable} usable Sentinels. Quorum and failover authorization can be reached"
+
+
+def _failover(state: SentinelState, words: Words) -> Any:
+    """A failover that somebody wants: without agreement and without election (S12).
+
+    COORDINATED of Valkey 9: by election, and the master itself hands over.
+    """
+    if len(words) > 1 and words[1].lower() != "coordinated":
+        raise ProtocolError("ERR Unknown failover option specified")
+    is_coordinated = len(words) > 1
+    master = named_master(state, words[0])
+    if master.flags & Flag.FAILOVER_IN_PROGRESS:
+        raise ProtocolError("INPROG Failover already in progress")
+    if is_coordinated and FAILOVER_STATE not in master.info:
+        raise ProtocolError("NOGOODPRIMARY Primary does not support FAILOVER command")
+    if choose_replica(master, state.periods, state.now_ms) is None:
+        raise ProtocolError("NOGOODSLAVE No suitable replica to promote")
+    level = "*" if state.settings.dialect.startswith("valkey") else "#"
+    state.log(level, f"Executing user requested FAILOVER of '{master.name}'")
+    start_failover(state, master)
+    master.flags |= Flag.COORDINATED_FAILOVER if is_coordinated else Flag.FORCE_FAILOVER
+    if is_coordinated:
+        master.flags |= Flag.S_DOWN  # only those who hold it for down ask for votes; the next timer sees that it is up
+        ask_others(state, master, forced=True)
+    return "OK"
+
+
+def _monitor(state: SentinelState, words: Words) -> Any:
+    name, host, port_text, quorum_text = words
+    quorum, port = _integer(quorum_text, "Invalid quorum"), _integer(port_text, "Invalid port")
+    if quorum <= 0:
+        raise ProtocolError("ERR Quorum must be 1 or greater.")
+    if not is_address(state, host):
+        raise ProtocolError("ERR Invalid IP address or hostname specified")
+    if name in state.masters:
+        raise ProtocolError("ERR Duplicate master name.")
+    problem = place_problem(state, host, port)
+    if problem:
+        raise ProtocolError(f"ERR {problem}")
+    if not name or len(name) > NAME_CHARS_MAX or "," in name or len(state.masters) >= MASTERS_MAX:
+        raise ProtocolError(f"ERR no more than {MASTERS_MAX} masters, with short names without commas")
+    master = add_master(state, name, Address(host, port), quorum)
+    state.save()
+    state.tell_of("#", "+monitor", master, f"quorum {quorum}")
+    return "OK"
+
+
+def _remove(state: SentinelState, words: Words) -> Any:
+    master = named_master(state, words[0])
+    state.tell_of("#", "-monitor", master)
+    remove_master(state, master)
+    state.save()
+    return "OK"
+
+
+def _reset(state: SentinelState, words: Words) -> Any:
+    chosen = [m for m in state.masters.values() if matches(encoded(words[0]), encoded(m.name))]
+    for master in chosen:
+        reset_master(state, master)
+        state.tell_of("#", "+reset-master", master)
+    return len(chosen)
+
+
+def _set(state: SentinelState, words: Words) -> Any:
+    return set_options(state, named_master(state, words[0]), words[1:])
+
+
+_COMMANDS: Final[dict[str, tuple[int, Callable[[SentinelState, Words], Any]]]] = {
+    "masters": (2, lambda state, words: instances_reply(state.masters.values(), state.now_ms)),
+    "master": (3, lambda state, words: instance_reply(named_master(state, words[0]), state.now_ms)),
+    "replicas": (3, _replicas),
+    "slaves": (3, _replicas),
+    "sentinels": (3, lambda s, words: instances_reply(named_master(s, words[0]).sentinels.values(), s.now_ms)),
+    "get-master-addr-by-name": (3, _address),
+    "is-master-down-by-addr": (6, _is_down),
+    "ckquorum": (3, _check_quorum),
+    "failover": (3, _failover),
+    "monitor": (6, _monitor),
+    "remove": (3, _remove),
+    "set": (-5, _set),
+    "reset": (3, _reset),
+    "myid": (2, lambda state, words: state.my_id.encode()),
+}
+"""Number of words (negative: at least), the name and SENTINEL included, and what carries the command out."""
+_VALKEY_COMMANDS: Final = {
+    **_COMMANDS,
+    "failover": (-3, _failover),
+    "primaries": _COMMANDS["masters"],
+    "primary": _COMMANDS["master"],
+    "get-primary-addr-by-name": _COMMANDS["get-master-addr-by-name"],
+    "is-primary-down-by-addr": _COMMANDS["is-master-down-by-addr"],
+}
+"""Valkey has new names for old commands beside the old ones."""
+
+
+ECHOED_CHARS_MAX: Final = 128
+"""Characters of an unknown name that an error repeats."""
+SUBSCRIPTIONS_MAX: Final = 1000
+"""Channels and patterns of one client."""
+LISTENING: Final = frozenset(("subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ping", "quit", "reset"))
+"""What a client of RESP2 may say while it listens."""
+SENT: Final = object()
+"""The reply is among the effects already."""
+
+RawWords = tuple[bytes, ...]
+
+
+def serve_client(state: SentinelState, client: int, words: RawWords) -> None:
+    """Answer one command of a client; every reply is an effect."""
+    if not words:
+        return
+    session = state.clients.setdefault(client, Session())
+    name = text_of(words[0]).lower()
+    arity, command = _CLIENT_COMMANDS.get(name, (0, None))
+    if command is None:
+        shown = "".join(f"'{text_of(word)}' " for word in words[1:])[:ECHOED_CHARS_MAX]
+        reply: Any = RespError(
+            f"ERR unknown command '{text_of(words[0])[:ECHOED_CHARS_MAX]}', with args beginning with: {shown}"
+        )
+    elif len(words) != arity if arity > 0 else len(words) < -arity:
+        reply = RespError(f"ERR wrong number of arguments for '{name}' command")
+    elif session.count and session.protocol == 2 and name not in LISTENING:
+        allowed = "only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+        reply = RespError(f"ERR Can't execute '{name}': {allowed}")
+    else:
+        try:
+            reply = command(state, client, words)
+        except ProtocolError as error:
+            reply = RespError(str(error))
+    if isinstance(reply, RespError):
+        reply = RespError(reply.text.replace("\r", " ").replace("\n", " "))
+    if reply is not SENT:
+        state.out.append(Reply(client, reply))
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+
+
+def _ping(state: SentinelState, client: int, words: RawWords) -> Any:
+    if len(words) > 2:
+        raise ProtocolError("ERR wrong number of arguments for 'ping' command")
+    session = state.clients[client]
+    if session.count and session.protocol == 2:
+        return [b"pong", words[1] if len(words) > 1 else b""]
+    return words[1] if len(words) > 1 else "PONG"
+
+
+def _info(state: SentinelState, client: int, words: RawWords) -> Any:
+    return encoded(info_text(state, [text_of(word) for word in words[1:]]))
+
+
+def _publish(state: SentinelState, client: int, words: RawWords) -> Any:
+    """Only hello messages, which other sentinels send here (sentinelPublishCommand)."""
+    if words[1] != HELLO_CHANNEL.encode():
+        raise ProtocolError("ERR Only HELLO messages are accepted by Sentinel instances.")
+    take_hello(state, text_of(words[2]))
+    return 1
+
+
+def _listen(state: SentinelState, client: int, words: RawWords) -> Any:
+    """SUBSCRIBE and PSUBSCRIBE, UNSUBSCRIBE and PUNSUBSCRIBE: of all if none is named."""
+    session, kind = state.clients[client], words[0].lower()
+    wanted = session.patterns if kind.startswith(b"p") else session.channels
+    begins = not kind.lstrip(b"p").startswith(b"un")
+    for name in words[1:] or tuple(wanted) or (None,):
+        if begins and name is not None:
+            if session.count >= SUBSCRIPTIONS_MAX and name not in wanted:
+                raise ProtocolError(f"ERR more than {SUBSCRIPTIONS_MAX} subscriptions of one client")
+            wanted[name] = None
+        elif name is not None:
+            wanted.pop(name, None)
+        state.out.append(Reply(client, Push((kind, name, session.count))))
+    return SENT
+
+
+def _hello(state: SentinelState, client: int, words: RawWords) -> Any:
+    """The protocol; the driver encodes replies by `Sentinel.protocol_of`."""
+    session = state.clients[client]
+    if len(words) > 1:
+        if words[1] not in (b"2", b"3"):
+            raise ProtocolError("NOPROTO unsupported protocol version")
+        session.protocol = int(words[1])
+    facts: dict[bytes, Any] = {b"server": state.settings.dialect.partition("-")[0].encode()}
+    facts |= {b"version": state.settings.dialect.partition("-")[2].encode(), b"proto": session.protocol}
+    facts |= {b"id": client, b"mode": b"sentinel", b"modules": []}
+    return RespMap(tuple(facts.items()))
+
+
+def _client(state: SentinelState, client: int, words: RawWords) -> Any:
+    session, action = state.clients[client], text_of(words[1]).lower()
+    if action == "setname" and len(words) == 3:
+        session.name = words[2][:ECHOED_CHARS_MAX]
+        return "OK"
+    if action == "getname" and len(words) == 2:
+        return session.name or None
+    if action == "id" and len(words) == 2:
+        return client
+    if action in ("setinfo", "no-evict", "no-touch"):
+        return "OK"
+    raise ProtocolError(f"ERR unknown subcommand '{text_of(words[1])[:ECHOED_CHARS_MAX]}'. Try CLIENT HELP.")
+
+
+def _auth(state: SentinelState, client: int, words: RawWords) -> Any:
+    raise ProtocolError(
+        "ERR AUTH <password> called without any password configured for the default user. "
+        "Are you sure your configuration is correct?"
+    )
+
+
+def _reset_client(state: SentinelState, client: int, words: RawWords) -> Any:
+    state.clients[client] = Session()
+    return "RESET"
+
+
+_CLIENT_COMMANDS: Final[dict[str, tuple[int, Callable[[SentinelState, int, RawWords], Any]]]] = {
+    "ping": (-1, _ping),
+    "sentinel": (-2, lambda state, client, words: sentinel_reply(state, words)),
+    "info": (-1, _info),
+    "role": (1, lambda state, client, words: [b"sentinel", [encoded(name) for name in state.masters]]),
+    "publish": (3, _publish),
+    "subscribe": (-2, _listen),
+    "psubscribe": (-2, _listen),
+    "unsubscribe": (-1, _listen),
+    "punsubscribe": (-1, _listen),
+    "hello": (-1, _hello),
+    "client": (-2, _client),
+    "auth": (-2, _auth),
+    "command": (-1, lambda state, client, words: []),
+    "reset": (1, _reset_client),
+    "quit": (-1, lambda state, client, words: "OK"),
+}
+"""Number of words (negative: at least) and what carries the command out."""

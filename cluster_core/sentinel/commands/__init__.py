@@ -1,1 +1,0 @@
-"""Client commands of a sentinel: SENTINEL and its subcommands."""

@@ -1,1 +1,0 @@
-"""Simulated sentinels beside simulated clusters."""
