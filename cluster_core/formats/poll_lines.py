@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from cluster_core.errors import DecodeError
+from cluster_core.formats.prometheus_answer import MetricSample, info_sample
 from cluster_core.instants import time_ns
 from cluster_core.topology.node import Topology
 from cluster_core.topology.nodes_text import NODE_ID, read_nodes
@@ -38,8 +39,8 @@ _MYSELF: Final = re.compile(r"^([0-9a-f]{40}) \S* \S*\bmyself\b", re.MULTILINE)
 
 
 class Poll(NamedTuple):
-    """One answer: *observer* is the id of the node that answered, *address* ip:port as far as it is known;
-    *master_offset* is how far its stream was, if it is a master and was asked for it.
+    """One answer: *observer* is the id of the node that answered, *address* ip:port as far as it is known; *sample* has its
+    CLUSTER INFO and INFO, as far as they were asked for.
     """
 
     line: int
@@ -49,9 +50,7 @@ class Poll(NamedTuple):
     address: str
     text: str
     topology: Topology
-    master_offset: int | None = None
-    version: str = ""
-    """Name and version of the server (``Valkey 8.1.8``), if INFO was asked for."""
+    sample: MetricSample
 
 
 def read_object(raw: bytes, *, line: int, source: str) -> dict[str, Any]:
@@ -87,9 +86,12 @@ def read_poll(raw: bytes, *, line: int, source: str = "<polls>", before: dict[st
         ts_ns, asked_ns = time_ns(_member(told, TIME_NAMES)), time_ns(told.get("asked"))
         if ts_ns is None:
             raise DecodeError("no time that is understood", offset=line, source=source)
-        return before[node]._replace(
-            line=line, ts_ns=ts_ns, asked_ns=asked_ns, master_offset=_master_offset(told), version=_version(told)
-        )
+        last = before[node]
+        sample = _sample(told, asked_ns, ts_ns, last.address)
+        if sample.cluster_ok is None:
+            sample = sample._replace(cluster_ok=last.sample.cluster_ok)
+        before[node] = last._replace(line=line, ts_ns=ts_ns, asked_ns=asked_ns, sample=sample)
+        return before[node]
     poll = _read_whole(told, line, source)
     if before is not None:
         before[node] = poll
@@ -112,7 +114,7 @@ def _read_whole(told: dict[str, Any], line: int, source: str) -> Poll:
     observer, address = _who(_member(told, NODE_NAMES), topology)
     if not observer and not address:
         raise DecodeError("neither node nor text says who answered", offset=line, source=source)
-    return Poll(line, ts_ns, asked_ns, observer, address, text, topology, _master_offset(told), _version(told))
+    return Poll(line, ts_ns, asked_ns, observer, address, text, topology, _sample(told, asked_ns, ts_ns, address))
 
 
 class NodeInfo(NamedTuple):
@@ -138,22 +140,10 @@ def _infos(told: dict[str, Any]) -> list[dict[str, str]]:
     return [read_info(text.encode("utf-8", "surrogatepass")) for text in reversed(texts)]
 
 
-def _version(told: dict[str, Any]) -> str:
-    """Name and version of the server; Valkey's own version, not the version of Redis that it is compatible with."""
-    for fields in reversed(_infos(told)):
-        for name in ("Valkey", "Redis"):
-            if version := fields.get(f"{name.lower()}_version"):
-                return f"{name} {version}"
-    return ""
-
-
-def _master_offset(told: dict[str, Any]) -> int | None:
-    """How far the stream of a master was, by INFO; None of a replica, or where it was not asked."""
-    for fields in reversed(_infos(told)):
-        number = fields.get("master_repl_offset", "")
-        if fields.get("role") == "master" and number.isdecimal() and len(number) < 19:
-            return int(number)
-    return None
+def _sample(told: dict[str, Any], asked_ns: int | None, ts_ns: int, address: str) -> MetricSample:
+    """CLUSTER INFO and INFO of a poll."""
+    fields = {name: value for one in _infos(told) for name, value in one.items()}
+    return info_sample(fields, ts_ns if asked_ns is None else min(asked_ns, ts_ns), ts_ns, address)
 
 
 def _member(told: dict[str, Any], names: tuple[str, ...]) -> Any:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -46,6 +46,7 @@ METRICS: Final = {
     "master_repl_offset": "master_offset",
     "slave_repl_offset": "replica_offset",
     "loading_dump_file": "loading",
+    "cluster_messages_sent_total": "messages_sent",
     "up": "up",
 }
 """Metrics whose value counts, without their prefix, and the column that each fills."""
@@ -55,9 +56,10 @@ NAMES: Final = tuple(dict.fromkeys((*METRICS, *LABELLED)))
 
 
 class MetricSample(NamedTuple):
-    """One scrape of one server, taken between *ts_min_ns* and *ts_ns*; what it does not have is None or empty.
+    """One scrape or INFO of one server, taken between *ts_min_ns* and *ts_ns*; a value that it lacks is None or empty.
 
     *address* is host:port of the server, *master* that of its master, *role* ``master`` or ``slave``.
+    *messages_sent* counts messages of the bus since the start of the process.
     """
 
     ts_min_ns: int
@@ -83,13 +85,19 @@ class MetricSample(NamedTuple):
     master_offset: int | None = None
     replica_offset: int | None = None
     loading: bool | None = None
+    messages_sent: int | None = None
+    keys: int | None = None
 
 
 _NUMBERS: Final = (
     "uptime_s", "slots_assigned", "slots_ok", "slots_pfail", "slots_fail", "known_nodes", "my_epoch", "current_epoch",
-    "replicas", "master_offset", "replica_offset",
+    "replicas", "master_offset", "replica_offset", "messages_sent",
 )  # fmt: skip
 """Columns that are numbers as they come."""
+_KEYS: Final = re.compile(r"db\d{1,5}:keys=(\d{1,18})\b")
+"""A database in INFO; one without keys is left out."""
+_WHOLE: Final = {"run_id", "used_memory", "role"}
+"""Fields of an INFO with all of its sections."""
 
 
 class _Scrapes:
@@ -151,10 +159,10 @@ def without_repeats(samples: Sequence[MetricSample]) -> Iterator[MetricSample]:
 
 
 def _differs(one: MetricSample, other: MetricSample) -> bool:
-    """Whether two samples say different things, apart from uptime and offsets, which always grow."""
+    """Whether two samples say different things, apart from uptime, offsets and counters, which always grow."""
 
     def constant(sample: MetricSample) -> MetricSample:
-        return sample._replace(ts_min_ns=0, ts_ns=0, uptime_s=0, master_offset=0, replica_offset=0)
+        return sample._replace(ts_min_ns=0, ts_ns=0, uptime_s=0, master_offset=0, replica_offset=0, messages_sent=0)
 
     return constant(one) != constant(other)
 
@@ -286,7 +294,37 @@ def _sample(min_ns: int, ts_ns: int, address: str, values: dict[str, Any]) -> Me
     )
 
 
-def _version(values: dict[str, Any]) -> str:
+def info_sample(fields: Mapping[str, str], ts_min_ns: int, ts_ns: int, address: str) -> MetricSample:
+    """The *fields* of INFO and CLUSTER INFO as a sample; the offset of the stream only of a master."""
+
+    def number(name: str) -> int | None:
+        value = fields.get(name, "")
+        return int(value) if value.isascii() and value.isdecimal() and len(value) < 19 else None
+
+    role, port = fields.get("role", ""), fields.get("master_port", "")
+    keys = [match for name, value in fields.items() if (match := _KEYS.match(f"{name}:{value}"))]
+    return MetricSample(
+        ts_min_ns,
+        ts_ns,
+        address,
+        role=role if role in ("master", "slave") else "",
+        master=f"{fields.get('master_host', '')}:{port}" if port.isdecimal() else "",
+        version=_version(fields),
+        server_run_id=fields.get("run_id", "")[:40],
+        process_id=number("process_id"),
+        uptime_s=number("uptime_in_seconds"),
+        cluster_ok={"ok": True, "fail": False}.get(fields.get("cluster_state", "")),
+        link_up={"up": True, "down": False}.get(fields.get("master_link_status", "")),
+        replicas=number("connected_slaves"),
+        master_offset=number("master_repl_offset") if role == "master" else None,
+        loading={"0": False, "1": True}.get(fields.get("loading", "")),
+        messages_sent=number("cluster_stats_messages_sent"),
+        keys=sum(int(match[1]) for match in keys) if keys or fields.keys() >= _WHOLE else None,
+    )
+
+
+def _version(values: Mapping[str, Any]) -> str:
+    """Valkey's own version, not the version of Redis that it is compatible with."""
     for product in ("Valkey", "Redis"):
         if version := values.get(f"{product.lower()}_version"):
             return f"{product} {version}"

@@ -25,7 +25,7 @@ ENDS: Final = (EventKind.STOPPING, EventKind.STOPPED, EventKind.CRASHED)
 class Restart(NamedTuple):
     """The process of *node* ended between *end_min_ns* and *end_max_ns*, and another one was started by *start_ns*.
 
-    *ready_ns* is when it accepted connections, *how* stopped, crashed, or empty if nothing says why it ended; *loaded* how many keys it
+    By *ready_ns* it accepted connections, after *ready_min_ns* if that is not None; *how* stopped, crashed, or empty if nothing says why it ended; *loaded* how many keys it
     loaded at its start; both None if no line says so.
     """
 
@@ -37,6 +37,16 @@ class Restart(NamedTuple):
     how: str
     loaded: int | None
     source: Source
+    ready_min_ns: int | None = None
+
+    @property
+    def earliest_ready_ns(self) -> int:
+        """The earliest time at which it can have accepted connections."""
+        return self.ready_min_ns if self.ready_min_ns is not None else self.ready_ns or self.start_ns
+
+    def is_within(self, from_ns: int, to_ns: int | None) -> bool:
+        """Whether it can have been at some time from *from_ns* to *to_ns* (None: open)."""
+        return self.start_ns >= from_ns and (to_ns is None or self.end_min_ns <= to_ns)
 
 
 class Resync(NamedTuple):
@@ -65,9 +75,9 @@ class DataLoss(NamedTuple):
 # -- restarts ---------------------------------------------------------------------------------------------------------
 
 
-def restarts_of(lines: Lines, events: Iterable[EventRow]) -> list[Restart]:
-    """Every restart, in order of time: each once, whatever shows it."""
-    found = [*_in_logs(lines), *_in_packets(events)]
+def restarts_of(lines: Lines, events: Iterable[EventRow], sampled: Iterable[Restart] = ()) -> list[Restart]:
+    """Every restart by logs, packets and *sampled* ones, in order of time; each once."""
+    found = [*_in_logs(lines), *_in_packets(events), *sampled]
     merged: list[Restart] = []
     for one in sorted(found, key=lambda one: (one.node, one.start_ns, one.source)):
         last = merged[-1] if merged else None
@@ -78,13 +88,28 @@ def restarts_of(lines: Lines, events: Iterable[EventRow]) -> list[Restart]:
     return sorted(merged, key=lambda one: (one.end_max_ns, one.node))
 
 
+TRUST: Final = (Source.LOG, Source.CAPTURE, Source.POLL, Source.METRICS)
+"""Which evidence of one restart is believed first."""
+
+
 def _both(one: Restart, other: Restart) -> Restart:
-    """One restart that two sources show: the log's words, and the narrower times."""
-    log, rest = (one, other) if one.source is Source.LOG else (other, one)
+    """One restart that two sources show: by the source that is believed first, with the narrower times."""
+    first, rest = sorted((one, other), key=lambda one: TRUST.index(one.source))
     low, high = max(one.end_min_ns, other.end_min_ns), min(one.end_max_ns, other.end_max_ns)
     if low > high:
-        low, high = log.end_min_ns, log.end_max_ns
-    return log._replace(end_min_ns=low, end_max_ns=high, ready_ns=log.ready_ns or rest.ready_ns)
+        low, high = first.end_min_ns, first.end_max_ns
+    ready_ns, ready_min_ns = first.ready_ns, first.ready_min_ns
+    if ready_ns is None or (
+        ready_min_ns is not None and rest.ready_ns is not None and ready_min_ns <= rest.ready_ns < ready_ns
+    ):
+        ready_ns, ready_min_ns = rest.ready_ns, rest.ready_min_ns
+    return first._replace(
+        end_min_ns=low,
+        end_max_ns=high,
+        ready_ns=ready_ns,
+        ready_min_ns=ready_min_ns,
+        loaded=rest.loaded if first.loaded is None else first.loaded,
+    )
 
 
 def _in_logs(lines: Lines) -> Iterator[Restart]:

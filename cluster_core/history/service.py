@@ -77,6 +77,24 @@ def joined(intervals: Iterable[Interval], gap_ns: int = 0) -> list[list[Interval
     return groups
 
 
+def contiguous(intervals: Iterable[Interval]) -> list[list[Interval]]:
+    """Intervals of one shard, together where the later one may have begun while the earlier one lasted for certain; in order of time.
+
+    Else they are two, and the earlier one had ended when the later one had begun.
+    """
+    groups: list[list[Interval]] = []
+    for one in sorted(intervals, key=lambda one: (one.from_max_ns, one.from_min_ns, one.node)):
+        last = groups[-1] if groups else []
+        if any(one.from_min_ns <= other.to_min_ns for other in last):
+            last.append(one)
+            continue
+        for at, other in enumerate(last):
+            if other.to_max_ns is None or other.to_max_ns > one.from_max_ns:
+                last[at] = other._replace(to_max_ns=one.from_max_ns)
+        groups.append([one])
+    return groups
+
+
 def union(group: Sequence[Interval]) -> Interval:
     """One interval for all of a group, each of which begins before the one before it ends."""
     first = group[0]

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from cluster_core.formats.prometheus_answer import MetricSample
 from cluster_core.gossip.causes import Cause, Mechanism
 from cluster_core.history.processes import Restart, Resync, restarts_of, resyncs_of
+from cluster_core.history.samples import Samples, StateChange, sampled_restarts, state_changes
 from cluster_core.history.statements import Lines
 from cluster_core.incidents.gaps import GapSeen
 from cluster_core.incidents.speech import Speech, without_flips
@@ -61,7 +63,8 @@ class OffsetSeen(NamedTuple):
 class History:
     """All rows of one replay.  *slots_of* gives the slots (bit s for slot s) behind the numbers in *speech*, *offsets*
     are what other sources than the bus tell of replication streams, *gaps* what is missing from the captures.  *lines* are
-    those of server logs, *polled_ns* and *answered_ns* the times at which each observer was asked and answered.
+    those of server logs, *polled_ns* and *answered_ns* the times at which each observer was asked and answered, *samples*
+    what nodes said in INFO and CLUSTER INFO, in polls and in metrics.
     """
 
     def __init__(
@@ -79,7 +82,9 @@ class History:
         lines: Lines | None = None,
         polled_ns: Mapping[str, Sequence[int]] | None = None,
         answered_ns: Mapping[str, Sequence[int]] | None = None,
+        samples: Samples | None = None,
     ) -> None:
+        self.samples = samples or {}
         self.lines = lines or Lines(())
         self.polled_ns = polled_ns or {}
         self.answered_ns = answered_ns or self.polled_ns
@@ -181,7 +186,30 @@ class History:
     @cached_property
     def restarts(self) -> list[Restart]:
         """Every restart of a process, in order of time."""
-        return restarts_of(self.lines, self.events)
+        return restarts_of(self.lines, self.events, sampled_restarts(self.samples))
+
+    @cached_property
+    def states(self) -> dict[str, list[StateChange]]:
+        """By node: when it began to hold the cluster for down or up; a process that was just started holds it for down anyway (R106)."""
+        started = {(event.observer, event.ts_ns) for event in self.events_of(EventKind.PROCESS_STARTED)}
+        logged: dict[str, list[StateChange]] = {}
+        for event in self.events_of(EventKind.STATE_FAIL, EventKind.STATE_OK):
+            if (event.observer, event.ts_ns) not in started:
+                # A header shows a new state; it may have changed since the header before.
+                said = self.said_at(event.observer, event.ts_ns - 1) if event.ref >= 0 else None
+                min_ns = event.ts_ns if said is None else min(said.to_ns, event.ts_ns)
+                change = StateChange(min_ns, event.ts_ns, event.kind == EventKind.STATE_OK)
+                logged.setdefault(event.observer, []).append(change)
+        sampled: dict[str, list[MetricSample]] = {}
+        for (node, _), mine in self.samples.items():
+            sampled.setdefault(node, []).extend(mine)
+        restarts: dict[str, list[Restart]] = {}
+        for one in self.restarts:
+            restarts.setdefault(one.node, []).append(one)
+        return {
+            node: state_changes(logged.get(node, ()), sampled.get(node, ()), restarts.get(node, ()), self.first_ns)
+            for node in sorted({*logged, *sampled, *restarts})
+        }
 
     @cached_property
     def resyncs(self) -> list[Resync]:

@@ -302,8 +302,11 @@ def _resync(one: Incident, names: Names) -> str:
 
 def _data_loss(one: Incident, names: Names) -> str:
     who, slots = name_of(one.subject, names), f" ({plural(one.slot_count, 'slot')})" if one.slot_count else ""
+    text = f"All data of a shard was lost{slots}: master {who} came back empty"
+    if not one.nodes:
+        return text
     wiped = _listed([name_of(node, names) for node in one.nodes])
-    return f"All data of a shard was lost{slots}: master {who} came back empty and its replica {wiped} copied the empty data set"
+    return f"{text} and its replica {wiped} copied the empty data set"
 
 
 def _flapping(one: Incident, names: Names) -> str:

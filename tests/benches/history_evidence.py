@@ -72,7 +72,8 @@ class Recorded:
                     if line.get("kind", "cluster") == "cluster":
                         text = line.get("nodes") or line["text"]
                         asked = line.get("t") or line["asked"]
-                        found.append({"time": line.get("t2") or line["time"], "asked": asked, "text": text})
+                        more = {name: line[name] for name in ("node", "info", "persistence") if name in line}
+                        found.append({"time": line.get("t2") or line["time"], "asked": asked, "text": text} | more)
             break
         return sorted(found, key=lambda one: one["time"])
 

@@ -17,7 +17,7 @@ from cluster_core.replay.rows import ReplayRow
 from cluster_core.slots.slot_set import SlotSet
 from schemas.caveats import Caveat
 from slotscope.pipelines.bus.headers import basis_of
-from slotscope.pipelines.bus.notes import Notes, answered_times, history_of, logged_line, polled_times
+from slotscope.pipelines.bus.notes import Notes, answered_times, history_of, logged_line, polled_samples, polled_times
 from tests.builders.bus_folding import Fold, fold
 
 NS_PER_MS = 1_000_000
@@ -52,6 +52,7 @@ def tell(*captures: Path, **options: Any) -> Told:
         lines=[logged_line(row) for row in found.logs if row["observer"] or row["address"]],
         polled_ns=polled_times(row for row in found.polls if row["observer"]),
         answered_ns=answered_times(row for row in found.polls if row["observer"]),
+        samples=polled_samples(row for row in found.polls if row["observer"]),
         speech=list(_speech(found)),
         breaches=[],
         costs=[],

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from cluster_core.history.processes import SAME_NS, Restart, Resync
+from cluster_core.history.samples import StateChange
 from cluster_core.incidents.grouping import grouped
 from cluster_core.incidents.history import Doubt, History
 from cluster_core.incidents.incident import Incident, Step, milliseconds
 from cluster_core.incidents.speech import Speech
 from cluster_core.kinds import EventKind, IncidentKind
-from cluster_core.replay.rows import EventRow
 
 
 class Episode(NamedTuple):
@@ -187,7 +187,7 @@ def _process_steps(history: History, episode: Episode) -> list[Step]:
         if event.observer == episode.subject and episode.covers(event.ts_ns)
     ]
     for restart in history.restarts:
-        if restart.node != episode.subject or not episode.covers(restart.start_ns):
+        if restart.node != episode.subject or not restart.is_within(episode.started_ns, episode.to_ns):
             continue
         if not any(
             abs(step.ts_ns - restart.start_ns) <= SAME_NS and step.kind == EventKind.PROCESS_STARTED for step in steps
@@ -222,25 +222,22 @@ def state_steps(history: History, from_ns: int, to_ns: int) -> list[Step]:
 
     A process that was just started holds it for failed in any case (R106).
     """
-    started = {(event.observer, event.ts_ns) for event in history.events_of(EventKind.PROCESS_STARTED)}
+    down: dict[str, StateChange] = {}
+    up: dict[str, StateChange] = {}
+    for node, changes in history.states.items():
+        for one in changes:
+            if not from_ns <= one.max_ns <= to_ns or one.is_start:
+                continue
+            if not one.is_up:
+                down.setdefault(node, one)
+            elif node in down:
+                up[node] = one
     steps = []
-    down: dict[str, EventRow] = {}
-    for event in history.events_of(EventKind.STATE_FAIL):
-        if from_ns <= event.ts_ns <= to_ns and (event.observer, event.ts_ns) not in started:
-            down.setdefault(event.observer, event)
-    up: dict[str, EventRow] = {}
-    for event in history.events_of(EventKind.STATE_OK):
-        if event.observer in down and down[event.observer].ts_ns < event.ts_ns <= to_ns:
-            up[event.observer] = event
-    for kind, found in (
-        (EventKind.STATE_FAIL, list(down.values())),
-        (EventKind.STATE_OK, sorted(up.values(), key=lambda one: one.ts_ns)),
-    ):
+    for kind, found in ((EventKind.STATE_FAIL, down), (EventKind.STATE_OK, up)):
         if found:
-            first, last = found[0], found[-1]
-            steps.append(
-                Step(first.ts_ns, kind, first.observer, "", amount=len(found), ref=first.ref, until_ns=last.ts_ns)
-            )
+            ordered = sorted(found, key=lambda node: (found[node].max_ns, node))
+            first_ns, last_ns = found[ordered[0]].max_ns, found[ordered[-1]].max_ns
+            steps.append(Step(first_ns, kind, ordered[0], "", amount=len(found), until_ns=last_ns))
     return steps
 
 

@@ -11,9 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
+from cluster_core.formats.prometheus_answer import MetricSample
+from cluster_core.gossip.cluster_state import REJOIN_DELAY_MS_MAX
 from cluster_core.history.processes import Restart
 from cluster_core.history.promotions import HOLE, master_followed
-from cluster_core.history.service import NEVER, Interval, Lack, common, joined, narrowed, union
+from cluster_core.history.samples import StateChange, silences
+from cluster_core.history.service import NEVER, Interval, Lack, common, contiguous, joined, narrowed, union
 from cluster_core.history.statements import LINE_NS, is_role
 from cluster_core.incidents.finders.failovers import Promotion
 from cluster_core.incidents.finders.failures import Episode, in_story_order
@@ -31,6 +34,8 @@ MISSED_POLLS: Final = 3
 """A node that leaves so many polls in a row without an answer did not answer the first of them."""
 DOUBT_TIMEOUTS: Final = 3
 """A node that died is marked FAIL within so many node timeouts, and a second."""
+REJOIN_NS: Final = (REJOIN_DELAY_MS_MAX + 1_000) * 1_000_000
+"""A master that is back may refuse for so long, if nothing shows that it holds the cluster for up (R106, R110)."""
 STEP_KINDS: Final = {
     Lack.DOWN: EventKind.UNSERVED,
     Lack.REFUSED: EventKind.REFUSED,
@@ -81,9 +86,9 @@ def find_service(history: History, episodes: Sequence[Episode], promotions: Sequ
     shards = _shards(history, promotions)
     for number, tenures in enumerate(shards):
         parts = [part for tenure in tenures for part in _of_tenure(history, tenure, episodes)]
-        bits_of = dict(parts)
-        for group in joined(interval for interval, _ in parts):
-            known = [bits for one in group if (bits := bits_of[one]) is not None]
+        for group in contiguous(interval for interval, _ in parts):
+            begins = {one[:4] for one in group}
+            known = [bits for one, bits in parts if bits is not None and one[:4] in begins]
             found.append(Outage(number, union(group), max(known, key=int.bit_count) if known else None))
     whole: list[Interval] = []
     for group in joined(one.interval for one in found):
@@ -176,34 +181,60 @@ def _slots(history: History, tenure: _Tenure, ts_ns: int) -> int | None:
 
 def _lacks(history: History, node: str, episodes: Sequence[Episode]) -> list[Interval]:
     """When *node* did not serve whatever slots it had."""
-    restarts = [one for one in history.restarts if one.node == node]
-    found = [_down(history, one) for one in restarts]
+    found = [_down(history, one) for one in history.restarts if one.node == node]
     for episode in episodes:
         if (
             episode.subject == node
             and not episode.talked
             and (episode.agreed or (episode.by_most and episode.back_ns is not None))
         ):
-            silence = _silence(history, episode)
-            known = [at for at, one in enumerate(restarts) if episode.covers(one.start_ns)]
-            if known:
-                begin = narrowed(found[known[0]], silence)
-                found[known[0]] = found[known[0]]._replace(from_min_ns=begin.from_min_ns, from_max_ns=begin.from_max_ns)
-            else:
-                found.append(silence)
-    return [*found, *_refusals(history, node, restarts)]
+            _add(found, _silence(history, episode))
+    for one in silences(history.samples, node):
+        _add(found, one)
+    served = [
+        sample
+        for source in Source
+        for sample in history.samples.get((node, source), ())
+        if sample.cluster_ok is not None
+    ]
+    if not (served or history.lines.of_node.get(node) or history.speech.get(node)):
+        found = [one if one.to_max_ns is None else one._replace(to_max_ns=one.to_max_ns + REJOIN_NS) for one in found]
+    return [*(_limited(one, served) for one in found), *_refusals(history, node)]
+
+
+def _add(found: list[Interval], silence: Interval) -> None:
+    """Add a silence; the time of an outage that is known already only gets narrower."""
+    for at, one in enumerate(found):
+        begins_before_end = one.to_max_ns is None or silence.from_max_ns <= one.to_max_ns
+        ends_after_begin = silence.to_max_ns is None or one.from_max_ns <= silence.to_max_ns
+        if begins_before_end and ends_after_begin:
+            found[at] = narrowed(one, silence)
+            return
+    found.append(silence)
+
+
+def _limited(one: Interval, samples: Sequence[MetricSample]) -> Interval:
+    """An outage as the answers of the node limit it: with the cluster up, it began later or had ended."""
+    for sample in samples:
+        if not sample.cluster_ok:
+            continue
+        if one.from_min_ns < sample.ts_min_ns and sample.ts_ns <= one.from_max_ns:
+            one = one._replace(from_min_ns=sample.ts_min_ns)
+        if sample.ts_min_ns >= one.to_min_ns and (one.to_max_ns is None or sample.ts_ns < one.to_max_ns):
+            one = one._replace(to_max_ns=sample.ts_ns)
+    return one
 
 
 def _down(history: History, restart: Restart) -> Interval:
     """A process ended, and the next one accepted connections."""
-    ready_ns = restart.ready_ns or restart.start_ns
     low, high = restart.end_min_ns, restart.end_max_ns
     said = history.said_at(restart.node, high)
     if said is not None and said.to_ns <= high:
         low = max(low, said.to_ns) if low < high else min(low, said.to_ns)
     low, high = _by_replicas(history, restart.node, low, high)
     precision = LINE_NS if restart.source is Source.LOG else 0
-    return Interval(restart.node, Lack.DOWN, low, high, ready_ns, ready_ns + precision)
+    ready_ns = restart.ready_ns or restart.start_ns
+    return Interval(restart.node, Lack.DOWN, low, high, restart.earliest_ready_ns, ready_ns + precision)
 
 
 def _by_replicas(history: History, node: str, low_ns: int, high_ns: int) -> tuple[int, int]:
@@ -254,35 +285,17 @@ def _missed_poll_ns(history: History, node: str, last_ns: int) -> int | None:
     return answers[at - 1] + int(HOLE * gaps[len(gaps) // 2])
 
 
-def _refusals(history: History, node: str, restarts: Sequence[Restart]) -> Iterator[Interval]:
-    """When a node held the cluster for down, and from a start of its process until it first holds it for up."""
-    started = {(event.observer, event.ts_ns) for event in history.events_of(EventKind.PROCESS_STARTED)}
-    states = [
-        (_earliest(history, event.observer, event.ts_ns, event.ref), event.ts_ns, event.kind == EventKind.STATE_OK)
-        for event in history.events_of(EventKind.STATE_FAIL, EventKind.STATE_OK)
-        if event.observer == node and (node, event.ts_ns) not in started
-    ]
-    # A process that starts refuses until it writes that the cluster is up; a replica may never write it.
-    for one in restarts:
-        ready_ns = one.ready_ns or one.start_ns
-        after = min((state for state in states if state[1] >= one.start_ns), key=lambda state: state[1], default=None)
-        if after is not None and after[2]:
-            states.append((ready_ns, ready_ns, False))
-    down: tuple[int, int] | None = None
-    for min_ns, max_ns, is_up in sorted(states, key=lambda one: one[1]):
-        if not is_up:
-            down = (min_ns, max_ns) if down is None else down
+def _refusals(history: History, node: str) -> Iterator[Interval]:
+    """When a node held the cluster for down."""
+    down: StateChange | None = None
+    for one in history.states.get(node, ()):
+        if not one.is_up:
+            down = down or one
         elif down is not None:
-            yield Interval(node, Lack.REFUSED, *down, min_ns, max_ns)
+            yield Interval(node, Lack.REFUSED, down.min_ns, down.max_ns, one.min_ns, one.max_ns)
             down = None
     if down is not None:
-        yield Interval(node, Lack.REFUSED, *down, down[1], None)
-
-
-def _earliest(history: History, node: str, ts_ns: int, ref: int) -> int:
-    """A header shows a new state; it may have changed since the header before."""
-    said = history.said_at(node, ts_ns - 1) if ref >= 0 else None
-    return ts_ns if said is None else min(said.to_ns, ts_ns)
+        yield Interval(node, Lack.REFUSED, down.min_ns, down.max_ns, down.max_ns, None)
 
 
 # -- incidents --------------------------------------------------------------------------------------------------------

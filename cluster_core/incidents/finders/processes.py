@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from cluster_core.history.processes import SAME_NS, DataLoss, Restart, Resync, data_losses
+from cluster_core.history.processes import LINKED_NS, SAME_NS, DataLoss, Restart, Resync, data_losses
+from cluster_core.history.samples import emptied
+from cluster_core.history.statements import is_role
 from cluster_core.incidents.finders.failures import in_story_order, restart_steps, resync_steps
 from cluster_core.incidents.finders.outages import Service, lengths, outage_step
 from cluster_core.incidents.grouping import runs
@@ -112,8 +114,35 @@ def find_resyncs(history: History, told: Sequence[Incident]) -> list[Incident]:
 
 
 def find_data_losses(history: History) -> list[Incident]:
-    """Masters that came back empty and wiped their replicas."""
-    return [_loss(history, one) for one in data_losses(history.restarts, history.resyncs, history.lines)]
+    """Masters that came back empty, and replicas that copied the empty data set."""
+    logged = {one.restart: one for one in data_losses(history.restarts, history.resyncs, history.lines)}
+    sampled = {one: loss for one in history.restarts if (loss := _sampled_loss(history, one)) is not None}
+    for restart, one in logged.items():
+        known = {resync.node for resync in one.wiped}
+        more = sampled[restart].wiped if restart in sampled else ()
+        sampled[restart] = one._replace(wiped=(*one.wiped, *(other for other in more if other.node not in known)))
+    return [_loss(history, sampled[one]) for one in history.restarts if one in sampled]
+
+
+def _sampled_loss(history: History, restart: Restart) -> DataLoss | None:
+    """The loss that INFO shows: a master had keys before its restart and none after it."""
+    node, start_ns = restart.node, restart.start_ns
+    until_ns = (restart.ready_ns or start_ns) + LINKED_NS
+    gone = emptied(history.samples, node, restart.end_min_ns, until_ns)
+    if restart.loaded or gone is None or not _is_master(history, node, gone[1]):
+        return None
+    wiped = []
+    for other in history.nodes:
+        view = history.view_at(other, other, restart.end_min_ns)
+        followed = view is not None and view.master_id == node
+        if followed and (span := emptied(history.samples, other, restart.end_min_ns, until_ns)) is not None:
+            wiped.append(Resync(other, node, max(span[0], start_ns), span[1], full=True, flushed=True, keys=0))
+    return DataLoss(node, restart, tuple(wiped))
+
+
+def _is_master(history: History, node: str, ts_ns: int) -> bool:
+    view = history.view_at(node, node, ts_ns)
+    return view is not None and is_role(view, "master") and bool(history.slots_owned(node, ts_ns))
 
 
 def _loss(history: History, one: DataLoss) -> Incident:
@@ -124,7 +153,9 @@ def _loss(history: History, one: DataLoss) -> Incident:
         variant="empty master",
         subject=one.master,
         started_ns=min(step.ts_ns for step in steps),
-        ended_ns=max(resync.to_ns or resync.from_ns for resync in one.wiped),
+        ended_ns=max(
+            [one.restart.ready_ns or one.restart.start_ns, *(resync.to_ns or resync.from_ns for resync in one.wiped)]
+        ),
         nodes=tuple(dict.fromkeys(resync.node for resync in one.wiped)),
         slots=slots_text(bits) if bits else "",
         slot_count=bits.bit_count() if bits else None,

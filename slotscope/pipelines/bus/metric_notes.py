@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cluster_core.formats.prometheus_answer import MetricSample
+from cluster_core.kinds import Source
 from cluster_core.replay.metrics import metric_rows
 from cluster_core.replay.rows import NodeViewRow
 from schemas.history import METRIC_SAMPLES
@@ -28,7 +29,8 @@ def with_metrics(notes: Notes, run: Run) -> Notes:
     ids = {f"{line.ip}:{line.port}": line.observer for line in notes.lines if line.ip and line.port}
     ids |= {f"{row.ip}:{row.port}": row.node_id for row in views if row.port}
     observers = {row.observer for row in views}
-    rows = [
-        row for row in metric_rows(samples, ids) if not isinstance(row, NodeViewRow) or row.observer not in observers
-    ]
-    return notes._replace(rows=[*notes.rows, *rows])
+    rows = [row for row in metric_rows(samples, ids) if row.observer not in observers]
+    sampled: dict[tuple[str, Source], list[MetricSample]] = {}
+    for sample in samples:
+        sampled.setdefault((ids.get(sample.address, sample.address), Source.METRICS), []).append(sample)
+    return notes._replace(rows=[*notes.rows, *rows], samples=notes.samples | sampled)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from cluster_core.columns import Column, Kind, columns_of
+from cluster_core.formats.prometheus_answer import MetricSample
 from cluster_core.history.logs import with_logs
 from cluster_core.history.statements import Lines, LoggedLine
 from cluster_core.incidents.checks.connections import Breach
@@ -13,7 +14,7 @@ from cluster_core.incidents.gaps import GapSeen
 from cluster_core.incidents.history import History, OffsetSeen
 from cluster_core.incidents.speech import Speech
 from cluster_core.incidents.traffic import Cost
-from cluster_core.kinds import EventKind
+from cluster_core.kinds import EventKind, Source
 from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, NodeViewRow, ReplayRow, VoteRow
 from cluster_core.slots.slot_set import SlotSet
 from schemas.history import (
@@ -33,6 +34,7 @@ from schemas.table import Table
 from slotscope.pipelines.bus.headers import LARGEST, Basis, Headers
 from slotscope.runtime.storage import delta_files
 from slotscope.runtime.storage.runs import Run
+from slotscope.sources.bus.polls_and_logs import SAMPLED
 
 # -- rows of the replay ------------------------------------------------------------------------------------------------
 
@@ -53,6 +55,7 @@ class Notes(NamedTuple):
     lines: list[LoggedLine]
     polled_ns: dict[str, list[int]]
     answered_ns: dict[str, list[int]]
+    samples: dict[tuple[str, Source], list[MetricSample]]
     speech: list[Speech]
     breaches: list[Breach]
     costs: list[Cost]
@@ -70,7 +73,7 @@ def collect_notes(run: Run, headers: Headers) -> Notes:
     lines = [
         logged_line(row) for row in read(LOG_EVENTS, *LINE_COLUMNS, where="observer IS NOT NULL OR address IS NOT NULL")
     ]
-    polled = read(NODE_POLLS, "observer", "ts_ns", "asked_ns", "master_offset", where="observer IS NOT NULL")
+    polled = read(NODE_POLLS, "observer", "ts_ns", "asked_ns", *SAMPLED, where="observer IS NOT NULL")
     rows = [
         row
         for table, kind in ROWS
@@ -82,6 +85,7 @@ def collect_notes(run: Run, headers: Headers) -> Notes:
         lines=lines,
         polled_ns=polled_times(polled),
         answered_ns=answered_times(polled),
+        samples=polled_samples(polled),
         speech=headers.spans,
         breaches=sorted(headers.breaches),
         costs=_costs(read(LINKS, "source_id", "messages_by_type", "bytes_by_type")),
@@ -123,6 +127,18 @@ def answered_times(polls: Iterable[Mapping[str, Any]]) -> dict[str, list[int]]:
     for row in polls:
         found.setdefault(row["observer"], []).append(row["ts_ns"])
     return {observer: sorted(times) for observer, times in found.items()}
+
+
+def polled_samples(polls: Iterable[Mapping[str, Any]]) -> dict[tuple[str, Source], list[MetricSample]]:
+    """CLUSTER INFO and INFO of each observer, in order of time, as far as they were asked for."""
+    found: dict[tuple[str, Source], list[MetricSample]] = {}
+    for row in polls:
+        asked_ns = row["ts_ns"] if row["asked_ns"] is None else min(row["asked_ns"], row["ts_ns"])
+        values = {name: row[name] for name in SAMPLED}
+        values["server_run_id"] = values["server_run_id"] or ""
+        sample = MetricSample(asked_ns, row["ts_ns"], row["observer"], **values)
+        found.setdefault((row["observer"], Source.POLL), []).append(sample)
+    return {key: sorted(samples, key=lambda one: one.ts_ns) for key, samples in found.items()}
 
 
 def _names(row: type) -> list[str]:
@@ -204,6 +220,7 @@ def history_of(notes: Notes, basis: Basis) -> History:
         lines=lines,
         polled_ns=notes.polled_ns,
         answered_ns=notes.answered_ns,
+        samples=notes.samples,
     )
 
 

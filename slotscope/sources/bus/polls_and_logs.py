@@ -27,6 +27,8 @@ HEALTH_KINDS: Final = ("pfail", "fail-decided", "fail-learned", "fail-cleared")
 """Log events of health that a replay follows."""
 STARTED: Final = "started"
 """The log event of a process that starts: it tells the server's version."""
+SAMPLED: Final = ("cluster_ok", "server_run_id", "uptime_s", "messages_sent", "keys", "master_offset")
+"""What bronze/node_polls keeps of CLUSTER INFO and INFO."""
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -120,10 +122,11 @@ def _add_poll(told: Told, path: str, poll: Poll) -> None:
     address = None
     if own is not None and own.port:
         address = Endpoint(own.ip, own.cport or own.port + BUS_PORT_OFFSET)
-    if poll.version and poll.observer and told.polled_versions.get(poll.observer) != poll.version:
-        told.polled_versions[poll.observer] = poll.version
-        told.versions.append((poll.observer, poll.version))
-        said = f"{STARTED} {poll.version}".encode("utf-8", "replace")
+    version = poll.sample.version
+    if version and poll.observer and told.polled_versions.get(poll.observer) != version:
+        told.polled_versions[poll.observer] = version
+        told.versions.append((poll.observer, version))
+        said = f"{STARTED} {version}".encode("utf-8", "replace")
         told.statements.append(Statement(ts_ns, "log", poll.observer, address, said))
     nodes = without_times(poll.text)
     asked_ns = ts_ns if poll.asked_ns is None else min(poll.asked_ns - told.ahead_ns, ts_ns)
@@ -138,7 +141,10 @@ def _add_poll(told: Told, path: str, poll: Poll) -> None:
             "observer": poll.observer or None,
             "address": poll.address or None,
             "text": nodes,
-            "master_offset": poll.master_offset,
+            **{
+                name: getattr(poll.sample, name) or None if name == "server_run_id" else getattr(poll.sample, name)
+                for name in SAMPLED
+            },
         }
     )
 

@@ -162,7 +162,7 @@ def test_info_beside_the_answer_tells_how_far_a_master_was(member, info, offset)
     """That of a replica counts what it took over."""
     line = json.dumps({"time": NS, "node": A, "text": TEXT, member: info})
 
-    assert read_poll(line.encode(), line=1).master_offset == offset
+    assert read_poll(line.encode(), line=1).sample.master_offset == offset
 
 
 def test_a_strict_file_stops_and_a_permissive_one_goes_on(tmp_path):
@@ -184,7 +184,7 @@ def test_a_strict_file_stops_and_a_permissive_one_goes_on(tmp_path):
 def test_a_poll_that_says_the_same_has_the_text_of_the_one_before(tmp_path):
     """Of the same node in the same file; one without such a poll before it is bad."""
     first, other = (
-        Answer(Address("10.0.0.1", 7000), NS - 5, NS, TEXT, ""),
+        Answer(Address("10.0.0.1", 7000), NS - 5, NS, TEXT, "cluster_state:ok\r\n"),
         Answer(Address("10.0.0.2", 7000), NS, NS, TEXT, ""),
     )
     again = first._replace(asked_ns=NS + 5, ts_ns=NS + 9)
@@ -194,7 +194,8 @@ def test_a_poll_that_says_the_same_has_the_text_of_the_one_before(tmp_path):
     polls = PollFile(str(path), permissive=True)
     whole, short = polls
 
-    assert short == whole._replace(line=2, asked_ns=NS + 5, ts_ns=NS + 9)
+    assert short == whole._replace(line=2, asked_ns=NS + 5, ts_ns=NS + 9, sample=short.sample)
+    assert (short.sample.ts_min_ns, short.sample.cluster_ok) == (NS + 5, True)
     assert [error.offset for error in polls.bad] == [3]
 
 
@@ -224,4 +225,4 @@ def test_a_poll_with_info_names_the_server_and_its_version(info, version):
     text = f"{'a' * 40} 127.0.0.1:7000@17000 myself,master - 0 0 1 connected\n"
     raw = json.dumps({"time": 1795254729, "text": text, "persistence": info}).encode()
 
-    assert read_poll(raw, line=1).version == version
+    assert read_poll(raw, line=1).sample.version == version

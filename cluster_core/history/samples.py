@@ -1,0 +1,224 @@
+"""Samples of servers, from INFO and CLUSTER INFO in polls or from metrics: restarts, the state of the cluster, lost keys, silence.
+
+A sample is true of some time between its question and its answer.  A change lies between two samples that differ; where the uptime
+of the later one dates the start of its process, between narrower bounds.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, pairwise
+from typing import Final, NamedTuple
+
+from cluster_core.formats.prometheus_answer import HOLE, MetricSample
+from cluster_core.history.processes import Restart
+from cluster_core.history.service import Interval, Lack
+from cluster_core.kinds import Source
+
+S: Final = 1_000_000_000
+SLOW_NS: Final = S // 4
+"""An answer that takes so much longer than usual shows that the server stood still, if others answered in time."""
+REPLY_NS: Final = 100_000_000
+"""A server that goes on after it stood still answers within this time."""
+CLOCK_NS: Final = 2 * S
+"""A line of a log and a poll that show one change of state are this close together."""
+Samples = Mapping[tuple[str, Source], Sequence[MetricSample]]
+"""The samples of each node and source, in order of time."""
+
+
+# -- processes --------------------------------------------------------------------------------------------------------
+
+
+def sampled_restarts(samples: Samples) -> Iterator[Restart]:
+    """Restarts by another run id, a shorter uptime, or counters that begin anew."""
+    for (node, source), scrapes in samples.items():
+        mine = [one for one in scrapes if one.up is not False]
+        down = [one for one in scrapes if one.up is False]
+        last = 0
+        for at in range(1, len(mine)):
+            begin = last if _is_identified(mine[at]) else at - 1
+            found = _restarted_between(mine, begin, at)
+            if found is not None:
+                yield _restart(node, source, mine, *found, down)
+            if found is not None or _is_identified(mine[at]):
+                last = at
+
+
+def _is_identified(sample: MetricSample) -> bool:
+    return bool(sample.server_run_id) or sample.uptime_s is not None
+
+
+def _started(sample: MetricSample) -> tuple[int, int] | None:
+    """Between which times the process of a sample was started; the uptime is a difference of whole seconds of the clock."""
+    if sample.uptime_s is None:
+        return None
+    return sample.ts_min_ns - (sample.uptime_s + 1) * S, sample.ts_ns - (sample.uptime_s - 1) * S
+
+
+def _restarted_between(mine: Sequence[MetricSample], begin: int, end: int) -> tuple[int, int] | None:
+    """The last sample of the old process and the first one of the new process; None if nothing shows a restart."""
+    for at in range(end, begin, -1):
+        before, after = mine[at - 1].messages_sent, mine[at].messages_sent
+        if before is not None and after is not None and after < before and mine[at - 1].ts_ns <= mine[at].ts_min_ns:
+            return at - 1, at
+    first, last, started = mine[begin], mine[end], _started(mine[end])
+    if first.server_run_id and last.server_run_id:
+        is_other = first.server_run_id != last.server_run_id
+    elif first.uptime_s is not None and started is not None:
+        is_other = first.ts_ns < started[0]
+    else:
+        is_other = False
+    if not is_other:
+        return None
+    if started is None:
+        return begin, end
+    old = max((at for at in range(begin, end) if mine[at].ts_ns <= started[0]), default=begin)
+    new = min((at for at in range(old + 1, end + 1) if mine[at].ts_min_ns >= started[1]), default=end)
+    return old, new
+
+
+def _restart(
+    node: str, source: Source, mine: Sequence[MetricSample], old: int, new: int, down: Sequence[MetricSample]
+) -> Restart:
+    """The restart between two samples, dated by the first uptime that the new process shows, and by failed scrapes (*down*)."""
+    low_ns, high_ns = mine[old].ts_min_ns, mine[new].ts_ns
+    shown = next((span for one in mine[new:] if one.uptime_s is not None and (span := _started(one)) is not None), None)
+    if shown is not None and low_ns <= shown[1] and shown[0] <= high_ns:
+        low_start_ns, start_ns = max(low_ns, shown[0]), min(high_ns, shown[1])
+    else:
+        low_start_ns, start_ns = low_ns, high_ns
+    loaded = 0 if mine[new].keys == 0 else None
+    failed = [one for one in down if low_ns <= one.ts_min_ns and one.ts_ns <= high_ns]
+    end_ns = min([start_ns, *(one.ts_ns for one in failed)])
+    ready_ns = max([low_start_ns, *(one.ts_min_ns for one in failed)])
+    return Restart(node, low_ns, end_ns, max(start_ns, ready_ns), high_ns, "", loaded, source, ready_ns)
+
+
+# -- the state of the cluster -----------------------------------------------------------------------------------------
+
+
+class StateChange(NamedTuple):
+    """A node began to hold the cluster for up, or for down, between *min_ns* and *max_ns*; *is_start* if its process was started then."""
+
+    min_ns: int
+    max_ns: int
+    is_up: bool
+    is_start: bool = False
+
+
+def state_changes(
+    logged: Iterable[StateChange], samples: Iterable[MetricSample], restarts: Iterable[Restart], first_ns: int
+) -> list[StateChange]:
+    """The changes of one node by *logged* events and by *samples* together; each once, with the narrower bounds.
+
+    A process that starts holds the cluster for down (R106) until something shows otherwise.
+    """
+    seen = [StateChange(one.ts_min_ns, one.ts_ns, one.cluster_ok) for one in samples if one.cluster_ok is not None]
+    exact = sorted(logged, key=lambda one: one.max_ns)
+    starts = [StateChange(one.earliest_ready_ns, one.ready_ns or one.start_ns, False, True) for one in restarts]
+    ordered = sorted(
+        [*((one, 0) for one in exact), *((one, 1) for one in starts), *((one, 2) for one in seen)],
+        key=lambda pair: (pair[0].max_ns, pair[1]),
+    )
+    found: list[StateChange] = []
+    is_up: bool | None = None
+    since_ns = first_ns
+    for at, (one, rank) in enumerate(ordered):
+        if rank == 1:
+            after = next((other for other, kind in ordered[at + 1 :] if kind != 1), None)
+            if after is None or not after.is_up:
+                continue
+        elif rank == 2:
+            if one.is_up == is_up or (is_up is None and one.is_up):
+                is_up, since_ns = one.is_up, max(since_ns, one.min_ns)
+                continue
+            if one.min_ns < since_ns and is_up is not None and one.max_ns - since_ns < CLOCK_NS:
+                continue  # it was asked before the last change
+            one = one._replace(min_ns=since_ns)
+        elif (
+            found
+            and found[-1].is_up == one.is_up == is_up
+            and found[-1].min_ns - CLOCK_NS <= one.min_ns <= found[-1].max_ns + CLOCK_NS
+        ):
+            found[-1] = one
+            since_ns = max(since_ns, one.max_ns)
+            continue
+        found.append(one)
+        is_up, since_ns = one.is_up, max(since_ns, one.min_ns if rank else one.max_ns)
+    return found
+
+
+# -- data -------------------------------------------------------------------------------------------------------------
+
+
+def emptied(samples: Samples, node: str, from_ns: int, to_ns: int) -> tuple[int, int] | None:
+    """Between which times *node*, which had keys before *from_ns*, had lost them all by *to_ns*; None if nothing shows that."""
+    known = [one for source in Source for one in samples.get((node, source), ()) if one.keys is not None]
+    before = [one for one in known if one.ts_min_ns <= from_ns]
+    after = next((one for one in known if from_ns < one.ts_min_ns <= to_ns and one.keys == 0), None)
+    return (before[-1].ts_min_ns, after.ts_ns) if before and before[-1].keys and after is not None else None
+
+
+# -- silence ----------------------------------------------------------------------------------------------------------
+
+
+def silences(samples: Samples, node: str) -> Iterator[Interval]:
+    """When *node* did not answer polls, or answered late, while another node answered every poll in time; when scrapes failed."""
+    yield from _failed_scrapes(node, samples.get((node, Source.METRICS), ()))
+    answers = samples.get((node, Source.POLL), ())
+    others = [mine for (other, source), mine in samples.items() if source is Source.POLL and other != node]
+    pause_ns, slow_ns = _pause_ns(answers), _slow_ns(answers)
+    for before, after in pairwise(answers):
+        due_ns = before.ts_ns + int(HOLE * pause_ns)
+        is_late = after.ts_ns - after.ts_min_ns > slow_ns
+        if not pause_ns or (after.ts_min_ns <= due_ns and not is_late):
+            continue
+        if any(_answered_all(other, before.ts_ns, after.ts_ns) for other in others):
+            high_ns = min(due_ns, after.ts_min_ns)
+            low_end_ns = max(high_ns, after.ts_ns - REPLY_NS) if is_late else high_ns
+            yield Interval(node, Lack.UNREACHED, before.ts_min_ns, high_ns, low_end_ns, after.ts_ns)
+    last_ns = max((other[-1].ts_ns for other in others if other), default=0)
+    due_ns = answers[-1].ts_ns + int(HOLE * pause_ns) if pause_ns else last_ns
+    if last_ns > due_ns + pause_ns and any(_answered_all(other, answers[-1].ts_ns, last_ns) for other in others):
+        yield Interval(node, Lack.UNREACHED, answers[-1].ts_min_ns, due_ns, due_ns, None)
+
+
+def _failed_scrapes(node: str, scrapes: Sequence[MetricSample]) -> Iterator[Interval]:
+    """Scrapes in a row at which the exporter did not reach the server."""
+    for is_down, group in groupby(range(len(scrapes)), key=lambda at: scrapes[at].up is False):
+        run = list(group)
+        if is_down and run[0]:
+            after = scrapes[run[-1] + 1] if run[-1] + 1 < len(scrapes) else None
+            first, last = scrapes[run[0]], scrapes[run[-1]]
+            until_ns = None if after is None else after.ts_ns
+            yield Interval(node, Lack.UNREACHED, scrapes[run[0] - 1].ts_min_ns, first.ts_ns, last.ts_min_ns, until_ns)
+
+
+def _pause_ns(answers: Sequence[MetricSample]) -> int:
+    """The usual time from an answer to the next question; 0 of too few answers."""
+    pauses = sorted(after.ts_min_ns - before.ts_ns for before, after in pairwise(answers))
+    return max(0, pauses[len(pauses) // 2]) if len(pauses) > 1 else 0
+
+
+def _slow_ns(answers: Sequence[MetricSample]) -> int:
+    """An answer that took longer was late."""
+    waits = sorted(one.ts_ns - one.ts_min_ns for one in answers)
+    return SLOW_NS + waits[len(waits) // 2] if waits else SLOW_NS
+
+
+def _answered_all(answers: Sequence[MetricSample], from_ns: int, to_ns: int) -> bool:
+    """Whether a node answered every question of a time, and soon."""
+    pause_ns, slow_ns = HOLE * _pause_ns(answers), _slow_ns(answers)
+    begin = max(0, bisect_right(answers, from_ns, key=lambda one: one.ts_ns) - 1)
+    end = bisect_left(answers, to_ns, key=lambda one: one.ts_ns) + 1
+    mine = answers[begin:end]
+    return (
+        pause_ns > 0
+        and mine[0].ts_ns <= from_ns
+        and to_ns <= mine[-1].ts_ns + pause_ns + slow_ns
+        and all(
+            after.ts_min_ns - before.ts_ns <= pause_ns and after.ts_ns - after.ts_min_ns <= slow_ns
+            for before, after in pairwise(mine)
+        )
+    )

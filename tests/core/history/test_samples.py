@@ -1,0 +1,204 @@
+"""What INFO and CLUSTER INFO of polls and metrics show: restarts, refusals, lost keys, silence; each between bounds that hold the truth."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+from cluster_core.formats.prometheus_answer import MetricReader, MetricSample
+from cluster_core.gossip.causes import Cause
+from cluster_core.history.samples import StateChange, sampled_restarts, silences, state_changes
+from cluster_core.history.service import Lack
+from cluster_core.incidents.catalogue import find_incidents
+from cluster_core.incidents.history import History
+from cluster_core.incidents.incident import Incident
+from cluster_core.incidents.story import summary_of
+from cluster_core.kinds import Source
+from cluster_core.replay.rows import NodeViewRow
+
+S = 1_000_000_000
+MASTER, REPLICA, OTHER = "a" * 40, "b" * 40, "c" * 40
+RECORDED = Path(__file__).parents[2] / "data" / "prometheus" / "query_range.json.gz"
+KILLED_NS, RESTARTED_NS = 1795824131_130_000_000, 1795824143_216_000_000
+
+
+def sample(at_s: float, took_s: float = 0.001, **values: Any) -> MetricSample:
+    return MetricSample(round(at_s * S), round((at_s + took_s) * S), "10.0.0.1:7000", **values)
+
+
+def restarts(*samples: MetricSample) -> list[tuple[float, float, float, float]]:
+    """End of the process, and when the next one accepted connections: each at least and at most, in seconds."""
+    found = sampled_restarts({(MASTER, Source.POLL): samples})
+    return [
+        tuple(round(ns / S, 1) for ns in (one.end_min_ns, one.end_max_ns, one.earliest_ready_ns, one.ready_ns or 0))  # type: ignore[misc]
+        for one in found
+    ]
+
+
+# -- restarts ----------------------------------------------------------------------------------------------------------
+
+
+def test_another_run_id_is_a_restart_between_two_answers() -> None:
+    assert restarts(sample(10, server_run_id="x"), sample(11, server_run_id="y")) == [(10, 11, 10, 11)]
+
+
+def test_an_uptime_dates_a_restart_within_two_seconds_whole_ones_being_cut_off() -> None:
+    """INFO each minute; between, the node answered CLUSTER NODES at 20 s and at 30 s."""
+    polls = [sample(10, uptime_s=500), sample(20), sample(30), sample(40, uptime_s=15)]
+
+    assert restarts(*polls) == [(20, 26, 24, 30)]
+
+
+def test_counters_of_the_bus_that_begin_anew_are_a_restart() -> None:
+    """CLUSTER INFO comes with every answer, INFO need not."""
+    polls = [sample(at, messages_sent=sent) for at, sent in ((10, 900), (11, 910), (12, 4), (13, 14))]
+
+    assert restarts(*polls) == [(11, 12, 11, 12)]
+
+
+def test_two_answers_of_one_process_are_no_restart() -> None:
+    assert restarts(sample(10, uptime_s=90, server_run_id="x"), sample(60, uptime_s=140, server_run_id="x")) == []
+
+
+def test_metrics_show_the_restart_of_a_recorded_master() -> None:
+    """Killed with SIGKILL, started 12 s later."""
+    reader = MetricReader()
+    reader.feed(gzip.decompress(RECORDED.read_bytes()))
+    scrapes: dict[tuple[str, Source], list[MetricSample]] = {}
+    for one in reader.samples():
+        scrapes.setdefault((one.address, Source.METRICS), []).append(one)
+
+    (found,) = sampled_restarts(scrapes)
+
+    assert found.end_min_ns <= KILLED_NS <= found.end_max_ns
+    assert found.earliest_ready_ns <= RESTARTED_NS <= (found.ready_ns or 0)
+
+
+# -- the state of the cluster ------------------------------------------------------------------------------------------
+
+
+def states(*logged: tuple[float, bool], polls: list[MetricSample]) -> list[tuple[float, float, bool]]:
+    changes = [StateChange(round(at * S), round(at * S), is_up) for at, is_up in logged]
+    return [(one.min_ns / S, one.max_ns / S, one.is_up) for one in state_changes(changes, polls, (), 0)]
+
+
+def test_a_state_changed_between_the_answers_that_differ() -> None:
+    polls = [sample(at, 0, cluster_ok=is_up) for at, is_up in ((1, True), (2, False), (3, False), (4, True))]
+
+    assert states(polls=polls) == [(1, 2, False), (3, 4, True)]
+
+
+def test_a_line_of_the_log_gives_the_moment_that_polls_give_roughly() -> None:
+    """Each change once, and none before the log says so."""
+    polls = [sample(at, 0, cluster_ok=is_up) for at, is_up in ((1, True), (2, False), (3, False), (4, True))]
+
+    assert states((1.5, False), (3.2, True), polls=polls) == [(1.5, 1.5, False), (3.2, 3.2, True)]
+
+
+# -- silence -----------------------------------------------------------------------------------------------------------
+
+
+def polled(*times: float) -> list[MetricSample]:
+    return [sample(at) for at in times]
+
+
+def test_a_node_that_answers_no_poll_while_another_does_was_out_of_reach() -> None:
+    samples = {
+        (MASTER, Source.POLL): polled(1, 2, 3, 8, 9, 10),
+        (OTHER, Source.POLL): polled(*(at + 0.5 for at in range(11))),
+    }
+
+    (found,) = silences(samples, MASTER)
+
+    assert found.lack is Lack.UNREACHED
+    assert [round(ns / S, 1) for ns in found[2:] if ns is not None] == [3, 4.5, 4.5, 8]
+
+
+def test_a_pause_of_the_collector_is_no_silence_of_a_node() -> None:
+    samples = {(node, Source.POLL): polled(1, 2, 3, 8, 9, 10) for node in (MASTER, OTHER)}
+
+    assert list(silences(samples, MASTER)) == []
+
+
+def test_an_answer_that_comes_late_is_a_silence_from_the_question_on() -> None:
+    samples = {
+        (MASTER, Source.POLL): [*polled(1, 2, 3), sample(4, 1.4), *polled(6.4, 7.4)],
+        (OTHER, Source.POLL): polled(*(at + 0.5 for at in range(8))),
+    }
+
+    (found,) = silences(samples, MASTER)
+
+    assert [round(ns / S, 1) for ns in found[2:] if ns is not None] == [3, 4, 5.3, 5.4]
+
+
+# -- incidents ---------------------------------------------------------------------------------------------------------
+
+
+def view(observer: str, role: str, master: str = "", slots: str = "") -> NodeViewRow:
+    return NodeViewRow(
+        observer, observer, "10.0.0.1", 7000, 17000, "", f"myself,{role}", master, 1, slots, True, S, None, Cause.POLL, -1, S,
+        Source.POLL,
+    )  # fmt: skip
+
+
+def incidents(master: list[MetricSample], replica: list[MetricSample], **options: Any) -> list[Incident]:
+    samples = {(MASTER, Source.POLL): master, (REPLICA, Source.POLL): replica}
+    history = History(
+        [view(MASTER, "master", slots="0-16383"), view(REPLICA, "slave", MASTER)], [], {},
+        node_timeout_ms=2000, first_ns=S, last_ns=30 * S, samples=samples,
+        answered_ns={node: [one.ts_ns for one in mine] for (node, _), mine in samples.items()},
+        **options,
+    )  # fmt: skip
+    return find_incidents(history)
+
+
+def of(run_id: str, keys: int | None, *times: float, is_up: bool | None = True) -> list[MetricSample]:
+    return [sample(at, server_run_id=run_id, keys=keys, cluster_ok=is_up) for at in times]
+
+
+def test_a_master_whose_keys_are_gone_after_its_restart_lost_the_data_of_its_shard() -> None:
+    """And its replica with it, of which INFO shows the same."""
+    master = [*of("x", 102, 1, 2, 3), *of("y", 0, 4, is_up=False), *of("y", 0, 5, 6)]
+    replica = [*of("z", 102, 1.1, 2.1, 3.1, 4.1), *of("z", 0, 5.1, 6.1)]
+
+    (loss,) = [one for one in incidents(master, replica) if one.kind == "data-loss"]
+
+    assert (loss.subject, loss.nodes, loss.slot_count) == (MASTER, (REPLICA,), 16384)
+    assert summary_of(loss, {}).endswith("came back empty and its replica bbbbbbbb copied the empty data set")
+
+
+def test_a_master_that_loads_its_keys_again_lost_nothing() -> None:
+    found = incidents([*of("x", 102, 1, 2, 3), *of("y", 102, 4, 5)], of("z", 102, 1.1, 2.1, 3.1, 4.1, 5.1))
+
+    assert [one.kind for one in found] == ["restart"]
+
+
+def test_an_outage_by_a_restart_lasts_until_the_node_says_that_the_cluster_is_up() -> None:
+    """It refuses for two seconds after its start."""
+    master = [*of("x", 9, 1, 2, 3), *of("y", 9, 4, 5, is_up=False), *of("y", 9, 6, 7)]
+
+    (found,) = [one for one in incidents(master, of("z", 9, *range(1, 8))) if one.kind == "restart"]
+
+    assert (found.outage_min_ms, found.outage_ms) == (999, 3001)
+
+
+def test_the_end_of_an_outage_is_later_where_no_answer_has_the_state_of_the_cluster() -> None:
+    """The node was back at 4 s, and may have refused for six seconds more."""
+    master = [*of("x", 9, 1, 2, 3, is_up=None), *of("y", 9, 4, 5, is_up=None)]
+
+    (found,) = [one for one in incidents(master, of("z", 9, *range(1, 6), is_up=None)) if one.kind == "restart"]
+
+    assert found.outage_ms == 7001
+
+
+def test_two_stops_of_a_master_are_two_outages() -> None:
+    """Though the end of the first one is not known well."""
+    master = of("x", 9, 1, 2, 3, 6, 7, 8, 11, 12, is_up=None)
+
+    (found,) = [one for one in incidents(master, of("z", 9, *range(1, 13), is_up=None)) if one.kind == "outage"]
+
+    assert [(step.ts_ns // S, (step.until_ns or 0) // S) for step in found.steps if step.kind == "unreached"] == [
+        (4, 9),
+        (9, 17),
+    ]
