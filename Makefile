@@ -87,8 +87,10 @@ bench: $(SET_UP) ## measure, and write the sections of benchmarks/results.md
 docs: $(SET_UP) ## the pages that are made from code, then the site, checked for dead links: build/site
 	@PYTHONPATH=. $(BIN)/python docs/make_pages.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	@mkdir -p build/site/javascripts && cd build && (npm pack --silent mermaid@11 >/dev/null 2>&1 && tar -xOf mermaid-11*.tgz package/dist/mermaid.min.js \
-		> site/javascripts/mermaid.min.js && rm -f mermaid-11*.tgz || echo "no npm here: diagrams are drawn where the reader has a network") && echo build/site/index.html
+	@mkdir -p build/site/javascripts && cd build && (npm pack --silent mermaid@11 iframe-worker@1 >/dev/null 2>&1 \
+		&& tar -xOf mermaid-11*.tgz package/dist/mermaid.min.js > site/javascripts/mermaid.min.js \
+		&& tar -xOf iframe-worker-1*.tgz package/shim/index.js > site/javascripts/iframe-worker.js && rm -f mermaid-11*.tgz iframe-worker-1*.tgz \
+		|| echo "no npm here: diagrams need a network, and search a web server (python3 -m http.server -d build/site)") && echo build/site/index.html
 
 fidelity: $(SET_UP) ## CAPTURES=DIR: how far replayed views equal what the servers answered
 	@test -d "$(CAPTURES)" || { echo "slotscope: make fidelity CAPTURES=DIR, a folder of recorded scenarios" >&2; exit 2; }

@@ -10,8 +10,8 @@ from cluster_core.routing.key_positions import TABLES, table_of
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.program import NAME
 
-_REQUIRED = re.compile(r"[A-Za-z0-9._-]+(?=[^;]*$)")
-"""The name of a requirement without a condition: not one of an extra, nor of some machines only."""
+_REQUIRED = re.compile(r"([A-Za-z0-9._-]+)[^;]*(?:; extra == [\"'](\w+)[\"'])?")
+"""Name and extra of a requirement; one with another condition is for some machines only."""
 
 
 def check_installation() -> None:
@@ -35,9 +35,10 @@ def missing_files(found: Distribution) -> list[str]:
 
 
 def missing_packages(found: Distribution) -> list[str]:
-    """Required packages that are not installed."""
-    names = [match[0] for words in found.requires or () if (match := _REQUIRED.match(words))]
-    return [f"package {name}" for name in names if not _is_installed(name)]
+    """Required packages that are not installed; those of the extra "spark" are required where PySpark is installed."""
+    asked = {"": ""} | ({"spark": ' (extra "spark")'} if _is_installed("pyspark") else {})
+    required = [match.groups("") for words in found.requires or () if (match := _REQUIRED.fullmatch(words))]
+    return [f"package {name}{asked[extra]}" for name, extra in required if extra in asked and not _is_installed(name)]
 
 
 def _is_installed(name: str) -> bool:

@@ -19,7 +19,8 @@ def installed(tmp_path) -> PathDistribution:
     info.mkdir()
     (info / "METADATA").write_text(
         "Metadata-Version: 2.4\nName: slotscope\nVersion: 0.1.0\nRequires-Dist: numpy>=2\nRequires-Dist: not-there<6,>=5\n"
-        'Requires-Dist: not-asked>=1; extra == "spark"\n'
+        'Requires-Dist: numpy>=2; extra == "spark"\nRequires-Dist: not-whole>=1; extra == "spark"\n'
+        'Requires-Dist: not-asked>=1; extra == "dev"\nRequires-Dist: not-here; sys_platform == "plan9"\n'
     )
     (info / "RECORD").write_text("slotscope/a.py,,\nslotscope/b.json,,\nslotscope/__pycache__/a.pyc,,\n")
     (tmp_path / "slotscope").mkdir()
@@ -32,8 +33,14 @@ def test_this_installation_is_complete():
 
 
 def test_files_of_the_record_and_required_packages_that_are_missing_are_named(installed):
-    """Bytecode is made again, an extra was not asked for."""
+    """Bytecode is made again; the extra "spark" was asked for where PySpark is installed."""
     assert missing_files(installed) == ["slotscope/b.json"]
+    assert missing_packages(installed) == ["package not-there", 'package not-whole (extra "spark")']
+
+
+def test_packages_of_spark_are_not_missing_without_pyspark(monkeypatch, installed):
+    monkeypatch.setattr(installation, "distribution", lambda name: _not_there(name) if name != "numpy" else None)
+
     assert missing_packages(installed) == ["package not-there"]
 
 
