@@ -323,7 +323,7 @@ def _with_types(node: Visit, part: Part, *, with_elements: bool) -> Conversation
     named = (*biggest([part], NAMED_MAX), *most_used([part], NAMED_MAX), *longest_idle([part], NAMED_MAX))
     keys = list({draw.key for _, draw in named})
     replies = yield Question(node, [("TYPE", key) for key in keys])
-    types = {key: reply for key, reply in zip(keys, replies, strict=True) if isinstance(reply, str)}
+    types = {key: reply.decode() for key, reply in zip(keys, replies, strict=True) if isinstance(reply, bytes)}
     held = [key for key in keys if types.get(key) in ELEMENTS] if with_elements else []
     replies = yield Question(node, [(ELEMENTS[types[key]], key) for key in held])
     counts = dict(zip(held, replies, strict=True))

@@ -1,24 +1,29 @@
-"""A connection to one server: commands out, replies in; no wait, no nesting and no length is the server's to choose."""
+"""A connection to one server: redis-py connects, encrypts and authenticates, hiredis packs commands and parses replies.
+
+Both are faster than Python code of our own.  What they leave to the server is bounded here: how long a reply takes, and its size.
+"""
 
 from __future__ import annotations
 
-import socket
 import ssl
 import time
-from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Final
 
-from cluster_core.errors import DecodeError
-from cluster_core.wire.resp import RespError, RespParser
+import hiredis
+from redis import exceptions
+from redis.connection import Connection
+
+from cluster_core.wire.resp import RespError
 
 TIMEOUT_S: Final = 5.0
 REPLY_BYTES_MAX: Final = 32 << 20
 """Bytes that may come before a reply is whole; SLOT-STATS of all slots takes two million."""
 _READ_BYTES: Final = 1 << 16
+_INCOMPLETE: Final = object()
+_HIREDIS: Final[Any] = hiredis  # its annotations allow neither commands of several words nor errors as values
 
 Word = str | bytes | int
 
@@ -27,8 +32,10 @@ class LinkError(OSError):
     """A server that cannot be reached, does not answer in time, or answers what is no reply; the link is of no use any more."""
 
 
-def _reason(error: Exception) -> str:
-    """The text of a system error without its number."""
+def _reason(error: BaseException) -> str:
+    """The text of an error without a number; redis-py keeps the error of the system as the context of its own."""
+    if isinstance(error, exceptions.RedisError) and isinstance(error.__context__, OSError):
+        error = error.__context__
     if isinstance(error, ConnectionRefusedError):
         return "connection refused; check the address, and that the server runs"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -61,22 +68,34 @@ class Access:
 
     def connect(self, address: Address) -> NodeLink:
         """Open a connection that sends nothing of its own but AUTH; raises LinkError, also where the server refuses the password."""
-        until_s = time.monotonic() + self.timeout_s
+        settings: dict[str, Any] = {
+            "host": address.host, "port": address.port, "username": self.user, "password": self.password,
+            "socket_timeout": self.timeout_s, "protocol": 2, "driver_info": None,
+        }  # fmt: skip
+        if not self.tls:
+            return self._opened(Connection(**settings))
+        names = list(dict.fromkeys((address.name or address.host, address.host)))
         try:
-            link = NodeLink(self._open(address, until_s), self.timeout_s)
-        except TimeoutError as error:
-            raise LinkError("no connection in time") from error
+            context = self._context()
+            connections = [_TlsConnection(context, name, **settings) for name in names]
         except (OSError, ValueError) as error:
             raise LinkError(_reason(error)) from error
-        if self.user or self.password:
-            try:
-                (reply,) = link.ask([("AUTH", *([self.user] if self.user else []), self.password or "")])
-                if isinstance(reply, RespError):
-                    raise LinkError(self.safe(reply.text))
-            except LinkError:
-                link.close()
-                raise
-        return link
+        try:
+            return self._opened(connections[0])
+        except LinkError as error:  # a certificate may name the address instead of the announced host
+            if len(names) > 1 and isinstance(error.__cause__, ssl.SSLCertVerificationError):
+                with suppress(LinkError):
+                    return self._opened(connections[1])
+            raise
+
+    def _opened(self, connection: Connection) -> NodeLink:
+        try:
+            connection.connect()
+        except exceptions.TimeoutError as error:
+            raise LinkError("no connection in time") from error
+        except exceptions.RedisError as error:
+            raise LinkError(self.safe(_reason(error))) from (error.__context__ or error)
+        return NodeLink(connection, self.timeout_s)
 
     def ask(self, address: Address, *words: Word) -> Any:
         """Return the reply of one server to one command, on a connection of its own; raises LinkError, also for an error that it answers."""
@@ -94,20 +113,6 @@ class Access:
         text = str(error) or type(error).__name__
         return text.replace(self.password, "***") if self.password else text
 
-    def _open(self, address: Address, until_s: float) -> socket.socket:
-        """A certificate is good that names the announced host, or else the address that we connect to."""
-        place = (address.host, address.port)
-        if not self.tls:
-            return socket.create_connection(place, _left_s(until_s))
-        context = self._context()
-        refused: ssl.SSLCertVerificationError | None = None
-        for name in dict.fromkeys((address.name or address.host, address.host)):
-            try:
-                return _encrypt(context, socket.create_connection(place, _left_s(until_s)), name)
-            except ssl.SSLCertVerificationError as error:
-                refused = refused or error
-        raise refused or LinkError("no name to check")
-
     def _context(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=self.tls_ca)
         if self.tls_cert:
@@ -117,24 +122,33 @@ class Access:
         return context
 
 
-def _encrypt(context: ssl.SSLContext, plain: socket.socket, name: str) -> socket.socket:
-    wrapped: socket.socket | None = None
-    try:
-        wrapped = context.wrap_socket(plain, server_hostname=name)
-        return wrapped
-    finally:
-        if wrapped is None:
+class _TlsConnection(Connection):
+    """A TLS connection to a server by its address; its certificate must name *name*.
+
+    `redis.connection.SSLConnection` verifies the address, and trusts the CAs of the system besides a given one.
+    """
+
+    def __init__(self, context: ssl.SSLContext, name: str, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._context, self._name = context, name
+
+    def _connect(self) -> ssl.SSLSocket:
+        plain = super()._connect()
+        try:
+            return self._context.wrap_socket(plain, server_hostname=self._name)
+        except (OSError, ValueError):
             plain.close()
+            raise
 
 
 class NodeLink:
     """One connection; errors that the server answers are values (`RespError`), everything else that goes wrong is a LinkError."""
 
-    def __init__(self, opened: socket.socket, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, connection: Connection, timeout_s: float = TIMEOUT_S) -> None:
         self.timeout_s = timeout_s
-        self._socket = opened
-        self._parser = RespParser(source="reply")
-        self._read: deque[Any] = deque()
+        self._connection = connection
+        self._reader = _HIREDIS.Reader(protocolError=LinkError, replyError=RespError, notEnoughData=_INCOMPLETE)
+        self._socket: Any = connection._get_socket()
 
     @property
     def is_local(self) -> bool:
@@ -154,42 +168,44 @@ class NodeLink:
         """Send *commands* at once; *until_s* is a time of the monotonic clock."""
         self._socket.settimeout(self._left_s(until_s))
         try:
-            self._socket.sendall(b"".join(_packed(words) for words in commands))
+            self._socket.sendall(b"".join([_HIREDIS.pack_command(tuple(words)) for words in commands]))
         except TimeoutError as error:
             raise LinkError("takes no more commands") from error
         except OSError as error:
             raise LinkError(_reason(error)) from error
 
     def read(self, until_s: float | None = None) -> Any:
-        """Return the next reply, which must be whole at *until_s* (monotonic clock; default: within the link's timeout)."""
+        """Return the next reply, which must be whole at *until_s* (monotonic clock; default: within the link's timeout).
+
+        Texts are bytes, also those of a status.
+        """
         end_s = time.monotonic() + self.timeout_s if until_s is None else until_s
         taken = 0
-        while not self._read:
-            self._socket.settimeout(_left_s(end_s))
+        while True:
             try:
-                data = self._socket.recv(_READ_BYTES)
-            except TimeoutError as error:
-                raise LinkError("no answer in time") from error
-            except OSError as error:
-                raise LinkError(_reason(error)) from error
+                reply = self._reader.gets()
+            except LinkError as error:
+                raise LinkError(f"no reply: {error}") from error
+            if reply is not _INCOMPLETE:
+                return reply
+            self._socket.settimeout(_left_s(end_s))
+            data = self._receive(_READ_BYTES, "no answer in time")
             taken += len(data)
-            if not data:
-                raise LinkError("the connection was closed")
             if taken > REPLY_BYTES_MAX:
                 raise LinkError(f"a reply of more than {REPLY_BYTES_MAX:,} bytes")
-            try:
-                self._read.extend(self._parser.feed(data))
-            except DecodeError as error:
-                raise LinkError(f"no reply: {error.reason}") from error
-        return self._read.popleft()
+            self._reader.feed(data)
 
     def read_raw(self, count: int, within_s: float) -> bytes:
         """Return the next bytes as they are, up to *count*: what follows a command whose answer is no reply."""
         self._socket.settimeout(within_s)
+        return self._receive(count, f"nothing came for {within_s:g} s")
+
+    def _receive(self, count: int, timeout: str) -> bytes:
+        """Return the next bytes; LinkError with the text *timeout* where none come in time."""
         try:
-            data = self._socket.recv(count)
+            data: bytes = self._socket.recv(count)
         except TimeoutError as error:
-            raise LinkError(f"nothing came for {within_s:g} s") from error
+            raise LinkError(timeout) from error
         except OSError as error:
             raise LinkError(_reason(error)) from error
         if not data:
@@ -198,8 +214,7 @@ class NodeLink:
 
     def close(self) -> None:
         """Hang up."""
-        with suppress(OSError):
-            self._socket.close()
+        self._connection.disconnect()
 
     def _left_s(self, until_s: float | None) -> float:
         return self.timeout_s if until_s is None else _left_s(until_s)
@@ -210,17 +225,3 @@ def _left_s(until_s: float) -> float:
     if left_s <= 0:
         raise LinkError("no answer in time")
     return left_s
-
-
-def _packed(words: Sequence[Word]) -> bytes:
-    return b"*%d\r\n%b" % (
-        len(words),
-        b"".join([b"$%d\r\n%b\r\n" % (len(word), word) if isinstance(word, bytes) else _bulk(word) for word in words]),
-    )
-
-
-@lru_cache
-def _bulk(word: str | int) -> bytes:
-    """A word of a command that is often the same: its name, an option."""
-    raw = str(word).encode("utf-8", "surrogateescape")
-    return b"$%d\r\n%b\r\n" % (len(raw), raw)

@@ -61,7 +61,7 @@ class SimulatedKeys:
         if name == "MEMORY":
             return self.keys[words[1]][1]
         if name == "TYPE":
-            return self.keys[words[0]][0]
+            return self.keys[words[0]][0].encode()
         return RespError(f"ERR unknown command {name}")
 
     def _scan(self, cursor: Any, _: str, count: int, __: str = "", kind: str = "") -> list[Any]:

@@ -23,11 +23,11 @@ from slotscope.servers.node_link import Access, Address, LinkError
 from tests.benches.fake_servers import scripted
 
 HOSTILE = {
-    "nested": (b"*1\r\n" * 200_000, "no reply: more than 128 values within one another"),
-    "digits": (b":" + b"9" * 5000 + b"\r\n", "no reply: b'999999999999999999999999' is no 64-bit number"),
-    "length": (b"$" + b"9" * 5000 + b"\r\n", "no reply: b'999999999999999999999999' is no length from 0 to 536870912"),
-    "terabyte": (b"$1099511627776\r\n", "no reply: b'1099511627776' is no length from 0 to 536870912"),
-    "no protocol": (b"HTTP/1.1 400\r\n", "no reply: b'H' begins no value"),
+    "nested": (b"*1\r\n" * 200_000, "no reply: Max nesting depth exceeded"),
+    "digits": (b":" + b"9" * 5000 + b"\r\n", "no reply: Bad integer value"),
+    "length": (b"$" + b"9" * 5000 + b"\r\n", "no reply: Bad bulk string length"),
+    "terabyte": (b"$1099511627776\r\n", "no answer in time"),
+    "no protocol": (b"HTTP/1.1 400\r\n", 'no reply: Protocol error, got "H" as reply type byte'),
     "half": (b"$99\r\nab", "no answer in time"),
 }
 
@@ -83,13 +83,13 @@ def test_errors_of_a_server_are_replies_and_keep_their_place():
         replies = link.ask([("A",), ("B",), ("C",)])
         link.close()
 
-    assert replies == ["OK", RespError("ERR no"), "OK"]
+    assert replies == [b"OK", RespError("ERR no"), b"OK"]
 
 
 def test_a_password_that_is_refused_is_not_told():
     with (
-        scripted(lambda words: b"-WRONGPASS " + words[-1] + b"\r\n") as (port, asked),
-        pytest.raises(LinkError, match=r"WRONGPASS \*\*\*"),
+        scripted(lambda words: b"-WRONGPASS no user has " + words[-1] + b"\r\n") as (port, asked),
+        pytest.raises(LinkError, match=r"^no user has \*\*\*$"),
     ):
         Access("u", "hush").connect(Address("127.0.0.1", port))
     assert asked == [[b"AUTH", b"u", b"hush"]]
@@ -212,7 +212,7 @@ def test_a_certificate_names_the_announced_host_or_the_address(tmp_path, names, 
         access, address = Access(tls=True, tls_ca=cert), Address("127.0.0.1", port, announced)
         if is_good:
             link = access.connect(address)
-            assert link.ask([("PING",)]) == ["OK"]
+            assert link.ask([("PING",)]) == [b"OK"]
             link.close()
         else:
             with pytest.raises(LinkError, match=f"not valid for '{announced or '127.0.0.1'}'"):

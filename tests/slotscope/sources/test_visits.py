@@ -51,7 +51,7 @@ def test_each_is_sent_its_own_replies_in_order() -> None:
     with scripted(say) as (port, _), visits(port, 4) as nodes:
         found = hold_all((node, chat(node, number)) for number, node in enumerate(nodes))
 
-    assert found == [[], ["1"], ["2", "2"], ["3", "3", "3"]]
+    assert found == [[], [b"1"], [b"2", b"2"], [b"3", b"3", b"3"]]
     assert hold_all([]) == []
 
 
@@ -86,7 +86,7 @@ def test_one_that_is_lost_tells_its_own_conversation_and_no_other() -> None:
     with scripted(answer) as (port, _), visits(port, 3) as nodes:
         found = hold_all((node, chat(node, 2)) for node in nodes)
 
-    assert found == [["0", "0"], ["no answer in time"], ["2", "2"]]
+    assert found == [[b"0", b"0"], ["no answer in time"], [b"2", b"2"]]
 
 
 def test_a_rest_holds_up_only_the_node_that_rests() -> None:
