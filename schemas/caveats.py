@@ -62,7 +62,6 @@ class Code(StrEnum):
     NO_ROOM = "no-room"
     ZONE_MAJORITY = "zone-majority"
     ZONE_COPIES = "zone-copies"
-    ZONE_MASTERS = "zone-masters"
     ABOVE_CAPACITY = "above-capacity"
     HEAVY_SLOTS = "heavy-slots"
     # of replays

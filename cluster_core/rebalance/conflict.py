@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from cluster_core.rebalance.goal.problem import Scaled, exact
 from cluster_core.rebalance.goal.targets import Targets, find_targets, fits, pinned_loads
-from cluster_core.rebalance.goal.zone_masters import crowded_zones, may_hold
 from cluster_core.rebalance.prices import Prices, contradicts, is_valid
 
 NEAR_ENOUGH = Fraction(1, 2000)
@@ -38,7 +37,6 @@ class ConflictKind(StrEnum):
     SMALL = "limits below the lightest slot"
     PLACES = "more large slots than places for them"
     ZONES = "zones"
-    MASTERS = "masters in one zone"
     CAPACITY = "capacities with what is pinned, drained and in zones"
     TOGETHER = "limits together"
 
@@ -48,7 +46,6 @@ class LimitKind(StrEnum):
 
     PINS = "pinned slots"
     ZONES = "zones' share"
-    MASTERS = "zones' masters"
     DRAIN = "drained master"
     CAPACITY = "capacity"
 
@@ -85,7 +82,6 @@ def limits_of(scaled: Scaled) -> tuple[Limit, ...]:
     return (
         *([Limit(LimitKind.PINS)] if problem.pinned else []),
         *([] if problem.zone_share_max is None else [Limit(LimitKind.ZONES)]),
-        *([] if problem.zone_masters_max is None else [Limit(LimitKind.MASTERS)]),
         *(Limit(LimitKind.DRAIN, master.id) for master in scaled.masters if master.drained),
         *(Limit(LimitKind.CAPACITY, name) for name in scaled.resources if name in capped),
     )
@@ -105,8 +101,7 @@ def only_limits(scaled: Scaled, limits: Collection[Limit]) -> Scaled:
     pinned = problem.pinned if Limit(LimitKind.PINS) in kept else ()
     share = problem.zone_share_max if Limit(LimitKind.ZONES) in kept else None
     fixed = {s for s in scaled.fixed if pinned or masters[scaled.owner[s]].excluded}
-    most = problem.zone_masters_max if Limit(LimitKind.MASTERS) in kept else None
-    changed = replace(problem, masters=masters, pinned=pinned, zone_share_max=share, zone_masters_max=most)
+    changed = replace(problem, masters=masters, pinned=pinned, zone_share_max=share)
     return replace(scaled, problem=changed, fixed=frozenset(fixed))
 
 
@@ -157,7 +152,7 @@ def plain_conflicts(scaled: Scaled, targets: Targets) -> tuple[Conflict, ...]:
         found.append(
             Conflict(ConflictKind.ZONES, (), tuple(sorted(zones)), (), least, targets.zone_share, limits=limits)
         )
-    return (*found, *_too_many_masters(scaled))
+    return tuple(found)
 
 
 def _with_least(
@@ -165,14 +160,6 @@ def _with_least(
 ) -> Iterator[Conflict]:
     for one in sums(scaled, targets):
         yield replace(one, limits=least_limits(scaled, lambda few: bool(sums(few, find_targets(few)))))
-
-
-def _too_many_masters(scaled: Scaled) -> Iterator[Conflict]:
-    for zone, inside in crowded_zones(scaled).items():
-        limits = least_limits(scaled, lambda few, zone=zone: zone in crowded_zones(few))  # type: ignore[misc]
-        share = Fraction(len(inside), len(may_hold(scaled)))
-        nodes = tuple(scaled.masters[n].id for n in inside)
-        yield Conflict(ConflictKind.MASTERS, (), nodes, share=share, limits=limits)
 
 
 def _zones_never_do(scaled: Scaled) -> bool:

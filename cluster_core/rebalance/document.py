@@ -26,7 +26,6 @@ from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
 VERSION = 3
 ID_DIGITS = 12
 _BY_SLOT = ("loads", "owners")
-_WHERE_ASKED = ("zone_masters_max",)
 _FROM_MOVES = ("moves", "owners_after")
 
 
@@ -59,7 +58,7 @@ def write_document(
     document = {
         "version": VERSION,
         "resources": list(problem.loads),
-        "problem": {name: _encode(getattr(problem, name)) for name in _asked(problem)},
+        "problem": {f.name: _encode(getattr(problem, f.name)) for f in dataclasses.fields(problem) if f.name not in _BY_SLOT},
         "plan": {f.name: _encode(getattr(plan, f.name)) for f in dataclasses.fields(plan) if f.name not in _FROM_MOVES},
         "batches": [[[job.source, job.target, job.ranges] for job in batch.jobs] for batch in batches],
         "nodes": [_encode(node) for node in nodes],
@@ -67,11 +66,6 @@ def write_document(
         **({"unread": _encode(unread)} if unread else {}),
     }  # fmt: skip
     return json.dumps(document, separators=(",", ":"), allow_nan=False)
-
-
-def _asked(problem: Problem) -> list[str]:
-    names = [f.name for f in dataclasses.fields(problem) if f.name not in _BY_SLOT]
-    return [name for name in names if name not in _WHERE_ASKED or getattr(problem, name) is not None]
 
 
 def identify(document: str, rows: Sequence[SlotRow]) -> str:

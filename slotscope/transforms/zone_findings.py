@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from cluster_core.rebalance.goal.problem import Problem, validate
-from cluster_core.rebalance.goal.zone_masters import crowded_zones, masters_max, may_hold, spread_masters
+from cluster_core.rebalance.goal.problem import Problem
 from cluster_core.rebalance.plan import Plan
 from cluster_core.slots.node_flags import GONE
 from cluster_core.topology.node import Topology
@@ -31,13 +30,13 @@ def find_zones(
     addresses: Mapping[str, str],
     replicas: Mapping[str, Sequence[str]],
 ) -> list[Caveat]:
-    """Name zones whose loss takes too much: slots with all their copies, or a majority of the masters, and fail-overs that leave none with too many.
+    """Name zones with too much in them: all copies of some slots, or a majority of the masters.
 
-    *addresses* and zones of *replicas* go by the id of the master.  Nothing is told where the zone of a master that holds slots is not known,
+    *addresses* and zones of *replicas* go by the id of the master.  There is no warning where the zone of a master with slots is unknown,
     or all are in one.
     """
     zones = {master.id: master.zone for master in problem.masters}
-    found = list(_failovers(problem, addresses, replicas))
+    found: list[Caveat] = []
     owners = list(dict.fromkeys(plan.owners_after))
     if len({zones[node] for node in owners}) < 2 or not all(zones[node] for node in owners):
         return found
@@ -69,29 +68,6 @@ def _last_copies(
         yield Caveat.warning(Code.ZONE_COPIES, words, zone)
     else:
         yield Caveat.note(Code.ZONE_COPIES, words, zone)
-
-
-def _failovers(
-    problem: Problem, addresses: Mapping[str, str], replicas: Mapping[str, Sequence[str]]
-) -> Iterator[Caveat]:
-    """Which replicas have to be promoted so that no zone has more masters than it may, where any do."""
-    scaled = validate(problem)
-    most = masters_max(scaled)
-    crowded = crowded_zones(scaled)
-    if most is None or not crowded:
-        return
-    masters = [problem.masters[n] for n in may_hold(scaled)]
-    others = [sorted({*replicas.get(master.id, ())} - {"", master.zone}) for master in masters]
-    placed = spread_masters([master.zone for master in masters], others, most)
-    allowed = f"at most {most} of {plural(len(masters), 'master')} in a zone"
-    if placed is None:
-        words = f"no CLUSTER FAILOVER at replicas whose zone is known brings {allowed}: add replicas in other zones, or masters"
-    else:
-        chosen = [(master.id, zone) for master, zone in zip(masters, placed, strict=True) if zone != master.zone]
-        named = [f"that of {addresses.get(node) or node} in zone {zone}" for node, zone in chosen[:NAMED_MAX]]
-        more = f" and {len(chosen) - NAMED_MAX} more" if len(chosen) > NAMED_MAX else ""
-        words = f"CLUSTER FAILOVER at a replica brings {allowed}: {', '.join(named)}{more}; then plan again"
-    yield Caveat.warning(Code.ZONE_MASTERS, words, next(iter(crowded)))
 
 
 def _majority(problem: Problem, plan: Plan, zone: str, inside: Sequence[str], masters: int) -> Iterator[Caveat]:

@@ -1,9 +1,8 @@
 """What the people who run a cluster say about its nodes: weights, capacities, zones, what drains, what stays put.
 
-A small TOML or JSON file::
+A small TOML file::
 
     zone_share_max = 0.5             # no zone holds more than this share of any resource
-    zone_masters_max = 0.4           # nor of the masters
     pinned_slots = ["0-99", 866]     # stay where they are
 
     [goals.keys]                     # a resource to balance
@@ -32,13 +31,13 @@ from __future__ import annotations
 import difflib
 import math
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from cluster_core.errors import DecodeError, PlanError
-from cluster_core.rebalance.goal.placement_text import Located, Path, read_located
 from cluster_core.rebalance.goal.problem import Master
 from cluster_core.rebalance.stored_plan import PlannedNode
 from cluster_core.sizes import UNITS
@@ -46,10 +45,32 @@ from cluster_core.slots.slot_set import parse_range
 from cluster_core.topology.node import Node, Topology
 
 NODES_MAX = 16384
+TEXT_CHARS_MAX = 16 << 20
+Path = tuple[str | int, ...]
+"""Keys and list positions down to a value: ``("nodes", 1, "weight")``."""
+_HEADER = re.compile(r"^\s*(\[\[?)\s*([^\[\]#]+?)\s*\]\]?\s*(?:#.*)?$")
+_KEY = re.compile(r"^\s*((?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*'))*)\s*=")
+_WORD = re.compile(r"[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*'")
+_LONG_NUMBER = re.compile(r"[0-9_]{4000,}")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)")
-_TOP = ("zone_share_max", "zone_masters_max", "pinned_slots", "goals", "defaults", "nodes")
+_TOP = ("zone_share_max", "pinned_slots", "goals", "defaults", "nodes")
 _GOAL = ("tolerance", "soft", "priority")
 _NODE = ("node", "weight", "zone", "maxmemory", "capacity", "drain", "exclude", "add")
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """The *values* of a file, and the *lines* of its paths, which TOML parsers do not tell; *source* names it."""
+
+    source: str
+    values: dict[str, Any]
+    lines: Mapping[Path, int]
+
+    def fault(self, path: Path, reason: str) -> PlanError:
+        """Return the error that names the line of *path*, or of the nearest thing around it that has one."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return PlanError(f"{self.source}: line {self.lines.get(path, 1)}: {reason}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +116,6 @@ class Placement:
     zone: str = ""
     weight: int | float = 1
     capacity: Mapping[str, int | float] = field(default_factory=dict)
-    zone_masters_max: int | float | None = None
     goals: Mapping[str, Goal] = field(default_factory=dict)
     options: tuple[NodeOption, ...] = ()
 
@@ -105,27 +125,63 @@ NOTHING = Placement(Located("", {}, {}))
 
 
 def read_placement(text: str, source: str = "<placement>") -> Placement:
-    """Return the placement that *text* (TOML or JSON) describes; PlanError names source, line and reason."""
-    located = read_located(text, source)
+    """Return the placement that *text* (TOML) describes; PlanError names source, line and reason."""
+    located = _read_toml(text, source)
     _known(located, (), located.values, _TOP)
     defaults = _table(located, ("defaults",), located.values.get("defaults", {}))
     _known(located, ("defaults",), defaults, ("weight", "zone", "maxmemory", "capacity"))
     listed = located.values.get("nodes", [])
     if not isinstance(listed, list) or len(listed) > NODES_MAX:
         raise located.fault(("nodes",), "nodes is a list of at most 16384 tables")
-    share, masters = (_share(located, name) for name in ("zone_share_max", "zone_masters_max"))
     general = Placement(
         located,
         (),
         _pinned(located),
-        share,
+        _share(located, "zone_share_max"),
         _text(located, ("defaults", "zone"), defaults.get("zone", "")),
         _weight(located, ("defaults", "weight"), defaults.get("weight", 1)),
         _capacity(located, ("defaults",), defaults),
-        masters,
         _goals(located),
     )
     return replace(general, nodes=tuple(_wish(general, number, entry) for number, entry in enumerate(listed)))
+
+
+def _read_toml(text: str, source: str) -> Located:
+    if len(text) > TEXT_CHARS_MAX:
+        raise PlanError(f"{source}: {len(text)} characters are too many for a placement")
+    try:
+        values = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        line = re.search(r"at line (\d+)", str(error))
+        at = line[1] if line else text.count("\n") + 1 if "end of document" in str(error) else 1
+        reason = re.sub(r"\s*\(at line.*", "", str(error)) or "nested too deeply"
+        raise PlanError(f"{source}: line {at}: {reason}") from error
+    except ValueError as error:  # Python refuses to convert the number (`sys.set_int_max_str_digits`)
+        number = _LONG_NUMBER.search(text)
+        at = text.count("\n", 0, number.start()) + 1 if number else 1
+        raise PlanError(f"{source}: line {at}: a number of too many digits") from error
+    return Located(source, values, _lines(text))
+
+
+def _lines(text: str) -> dict[Path, int]:
+    """Return the line of each table and key; an item of an inline table or list has the line of its value."""
+    lines: dict[Path, int] = {}
+    table: Path = ()
+    number_of_node = -1
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.match(line):
+            table = _words(header[2])
+            if table[:1] == ("nodes",):
+                number_of_node += header[1] == "[["
+                table = ("nodes", max(number_of_node, 0), *table[1:])
+            lines.setdefault(table, number)
+        elif key := _KEY.match(line):
+            lines.setdefault((*table, *_words(key[1])), number)
+    return lines
+
+
+def _words(text: str) -> Path:
+    return tuple(word.strip("\"'") for word in _WORD.findall(text))
 
 
 def _goals(located: Located) -> dict[str, Goal]:

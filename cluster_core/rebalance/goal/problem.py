@@ -51,8 +51,7 @@ class Problem:
     where no plan keeps all limits, the most important first.  *bytes_budget*: share of the bound that may move above it for fewer slot ranges;
     *data_budget*: share of all data that may, where many ranges would remain (None: `DATA_BUDGET` unless *bytes_budget* is given).  A moved
     slot weighs *slot_cost* ranges.  *gain_min*: a worst load that would fall by less of its fair share is left alone.  *zone_share_max*: no
-    zone holds more than this share of any resource, *zone_masters_max*: nor of the masters that may hold slots, which a plan keeps or not
-    whatever it moves.  *seed* picks the course of the search.
+    zone holds more than this share of any resource.  *seed* picks the course of the search.
     """
 
     loads: Mapping[str, Sequence[Number]]
@@ -67,7 +66,6 @@ class Problem:
     gain_min: Number = 0
     zone_share_max: Number | None = None
     seed: int = 20240601
-    zone_masters_max: Number | None = None
     soft: Sequence[str] = ()
     data_budget: Number | None = None
 
@@ -184,9 +182,6 @@ def validate(problem: Problem) -> Scaled:
     foreign = next((name for name in problem.soft if name not in resources), None)
     if foreign is not None:
         raise PlanError(f"{foreign} is a soft goal, of which no loads are given")
-    unknown = next((master.id for master in problem.masters if not master.zone), None)
-    if problem.zone_masters_max is not None and unknown is not None:
-        raise PlanError(f"zone_masters_max: the zone of {unknown} is not known: name it in the placement")
     owner = _owners(problem, index)
     scaled = [_whole(name, problem.loads[name], len(owner)) for name in resources]
     weights = tuple(exact(m.weight, f"weight of {m.id}") for m in problem.masters)

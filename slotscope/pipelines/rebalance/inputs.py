@@ -197,7 +197,6 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
         soft=[name for name in soft if name in resources],
         slot_cost=SETSLOT_COST if goal.path == "setslot" else 0,
         gain_min=max(goal.least_gain, error) if error else goal.least_gain, zone_share_max=placement.zone_share_max,
-        zone_masters_max=placement.zone_masters_max,
     )  # fmt: skip
     model = (
         TimeModel() if goal.bytes_per_s is None else TimeModel(bytes_per_s=_positive(goal.bytes_per_s, "--bytes-per-s"))

@@ -41,7 +41,7 @@ class GoalOptions:
     soft: Paths = ()
     """Resources with limits that give way first, in order of importance; none: no resource. Default: keys beside memory or bytes, without own limit"""
     placement: str | None = None
-    """TOML or JSON file with goals, weights, capacities, zones, pinned slots, and nodes to drain, add or leave out"""
+    """TOML file with goals, weights, capacities, zones, pinned slots, and nodes to drain, add or leave out"""
     weight: Annotated[Paths, Parameter(show_default=False)] = ()
     """Relative share of a node as NODE=WEIGHT, by id or HOST:PORT. Default: 1 or that of --placement"""
     drain: Annotated[Paths, Parameter(show_default=False)] = ()

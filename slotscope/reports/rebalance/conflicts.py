@@ -60,13 +60,6 @@ def conflict_words(stored: StoredPlan, one: Conflict) -> str:
         return f"These limits cannot be met together, proven: slots {slots} are {len(one.slots)} that only {names} can hold, and these have not room for so many of that size in {what}{_besides(stored, one)}."
     if one.kind is ConflictKind.CAPACITY:
         return f"These limits cannot be met together, proven: {_hard_limits(stored, one, names, slots)}. No tolerance helps. The plan comes as close as the search did."
-    if one.kind is ConflictKind.MASTERS:
-        zone = next(master.zone for master in stored.problem.masters if master.id == one.nodes[0])
-        return (
-            f"These limits cannot be met together, proven: at most {share_text(float(stored.problem.zone_masters_max or 0), digits=1)} of the masters in one zone{_besides(stored, one)}. Zone"
-            f" {text.printable(zone, 60)} has {len(one.nodes)} of the {round(len(one.nodes) / (one.share or 1))} that may hold slots, {share_text(float(one.share or 0), digits=1)}: {names}. No plan of slots"
-            " changes that."
-        )
     if one.kind is ConflictKind.ZONES:
         asked = share_text(float(stored.problem.zone_share_max or 0), digits=1)
         helps = (
@@ -116,10 +109,6 @@ def _given(stored: StoredPlan, one: Conflict, names: str = "", *, but: LimitKind
     parts += ["what is pinned"] if LimitKind.PINS in kinds else []
     if LimitKind.ZONES in kinds:
         parts.append(f"no zone above {share_text(float(stored.problem.zone_share_max or 0), digits=1)}")
-    if LimitKind.MASTERS in kinds:
-        parts.append(
-            f"at most {share_text(float(stored.problem.zone_masters_max or 0), digits=1)} of the masters in one zone"
-        )
     return parts
 
 

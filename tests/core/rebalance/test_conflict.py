@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from cluster_core.errors import PlanError
 from cluster_core.rebalance.check import check_plan
-from cluster_core.rebalance.conflict import ConflictKind, Limit, LimitKind
+from cluster_core.rebalance.conflict import ConflictKind
 from cluster_core.rebalance.goal.limits import above_capacity
 from cluster_core.rebalance.goal.problem import Master, Problem, validate
 from cluster_core.rebalance.goal.targets import find_targets
-from cluster_core.rebalance.goal.zone_masters import spread_masters
 from cluster_core.rebalance.plan import PlanVerdict
 from cluster_core.rebalance.planner import find_conflicts, make_plan
 from tests.builders.rebalance_problems import problem
@@ -118,39 +117,6 @@ def test_pins_that_leave_others_no_room_are_named_with_the_least_tolerance():
     assert check_plan(cluster, found) == []
     assert check_plan(cluster, replace(found, conflicts=(replace(conflict, least=conflict.least + 1),))) != []
     assert check_plan(cluster, replace(found, conflicts=())) != []
-
-
-def test_more_masters_in_a_zone_than_are_allowed_are_a_verdict_that_names_the_drain_that_makes_it_so():
-    """Two of five masters in zone a are 40 %; with e drained they are half of four."""
-    masters = [Master("a", zone="a"), Master("b", zone="a"), Master("c", zone="b"), Master("d", zone="c"), Master("e", zone="c")]  # fmt: skip
-    cluster = problem([1] * 10, "aabbccddee", masters, zone_masters_max=0.4)
-    drained = replace(cluster, masters=[*masters[:4], Master("e", zone="c", drained=True)])
-    (conflict,) = make_plan(drained).conflicts
-
-    assert make_plan(cluster).verdict is PlanVerdict.BALANCED
-    assert (conflict.kind, conflict.nodes, conflict.share) == (ConflictKind.MASTERS, ("a", "b"), Fraction(1, 2))
-    assert conflict.limits == (Limit(LimitKind.MASTERS), Limit(LimitKind.DRAIN, "e"))
-    assert make_plan(drained).verdict is PlanVerdict.IMPOSSIBLE
-    assert make_plan(drained).owners_after.count("e") == 0
-    assert check_plan(drained, make_plan(drained)) == []
-    assert check_plan(drained, replace(make_plan(drained), conflicts=(replace(conflict, nodes=("a",)),))) != []
-    with pytest.raises(PlanError, match="zone_masters_max: the zone of x is not known"):
-        validate(replace(cluster, masters=[*masters, Master("x")]))
-
-
-@settings(max_examples=examples(100), deadline=None)
-@given(
-    st.lists(st.tuples(st.sampled_from("abc"), st.sets(st.sampled_from("abcd"))), min_size=1, max_size=5), st.integers(0, 3)
-)  # fmt: skip
-def test_fail_overs_are_found_if_and_only_if_some_bring_every_zone_within_its_number(masters, most):
-    zones, others = [zone for zone, _ in masters], [sorted(other) for _, other in masters]
-    found = spread_masters(zones, others, most)
-    ways = product(*({zone, *other} for zone, other in masters))
-
-    assert (found is not None) == any(max(map(way.count, way)) <= most for way in ways)
-    if found is not None:
-        assert max(map(found.count, found)) <= most
-        assert all(zone in {own, *other} for zone, (own, other) in zip(found, masters, strict=True))
 
 
 def test_more_large_slots_than_places_for_them_are_counted():

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import pytest
-
 from cluster_core.kinds import Severity
 from cluster_core.rebalance.goal.problem import Master, Problem
 from cluster_core.rebalance.planner import make_plan
@@ -16,11 +14,11 @@ from slotscope.transforms.zone_findings import find_zones, replica_zones
 ALL_ZONES = "abcd"
 
 
-def zoned(zones: str, owners: str = "", share: float | None = None) -> Problem:
+def zoned(zones: str, owners: str = "") -> Problem:
     """One master a letter, its zone, each with ten slots of one byte, or with those that *owners* (numbers) say."""
     nodes = [Master(f"n{k}", zone=zone.strip()) for k, zone in enumerate(zones)]
     held = [f"n{k}" for k in owners] or [node.id for node in nodes for _ in range(10)]
-    return Problem({"serialized_bytes": [1] * len(held)}, held, nodes, zone_masters_max=share)
+    return Problem({"serialized_bytes": [1] * len(held)}, held, nodes)
 
 
 def found(
@@ -73,23 +71,6 @@ def test_slots_that_move_to_such_a_master_are_a_warning_with_what_to_do() -> Non
 
 def test_where_a_replica_s_zone_is_not_known_nothing_is_said_of_its_master() -> None:
     assert found(zoned("abc"), Code.ZONE_COPIES, {"n0": ["a", ""], "n1": ["c"], "n2": ["a"]}) == []
-
-
-@pytest.mark.parametrize(("share", "named"), [(None, []), (0.5, []), (0.4, ["a"]), (0.2, ["a"])])
-def test_where_a_zone_has_more_masters_than_it_may_the_fail_overs_that_help_are_named(share, named) -> None:
-    """Of four masters two are in zone a; at most 40 % are one each, and a replica of the first is in d; at most none cannot be."""
-    told = found(zoned("aabc", share=share), Code.ZONE_MASTERS)
-
-    assert [one.subject for one in told] == named
-    assert all(one.severity == Severity.WARNING for one in told)
-    if share == 0.4:
-        assert told[0].text == (
-            "CLUSTER FAILOVER at a replica brings at most 1 of 4 masters in a zone: that of 10.0.0.1:7000 in zone d; then plan again"
-        )
-    if share == 0.2:
-        assert told[0].text.startswith(
-            "no CLUSTER FAILOVER at replicas whose zone is known brings at most 0 of 4 masters"
-        )
 
 
 def test_zones_of_replicas_are_those_of_cluster_nodes_without_the_failed() -> None:
