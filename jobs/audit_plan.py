@@ -12,7 +12,7 @@ from slotscope.runtime.failure import PROMISE_BROKEN
 def command(request: Request = Request()) -> int:
     """Compare the promises of a plan with the cluster after its moves.
 
-    Checks owners on every node, open slots, leftover keys, the heaviest master of each resource, moved bytes and time.  Sends read-only
+    Checks owners on every node, open slots, leftover keys, and the heaviest master of each resource.  Sends read-only
     commands; writes gold/plan_audits.  Exit code 0: all promises kept; 11: one broken.
     """
     from rich.console import Console

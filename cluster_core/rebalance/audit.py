@@ -1,7 +1,7 @@
-"""Did a plan keep its promise?  What was promised against what was measured after its moves; no IO, evidence in, findings out.
+"""Did a plan keep its promise?  Measurements after its moves against the figures of the plan; no IO.
 
-Counters of SLOT-STATS begin again at 0 when a slot moves (and at CONFIG RESETSTAT), so a rate from a time that holds the move says
-too little about exactly the slots that moved: such measurements are flagged (*kept* None), never compared.
+SLOT-STATS counters restart at 0 when a slot moves, so a rate over a time with the move says least about the slots that moved: such
+measurements are flagged (*kept* None) and not compared.
 """
 
 from __future__ import annotations
@@ -9,36 +9,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cluster_core.rebalance.execution.commands import Path
-from cluster_core.rebalance.execution.journal import StepKind
-from cluster_core.rebalance.execution.remaining import seconds_of
+from cluster_core.rebalance.execution.refusals import name_of
 from cluster_core.rebalance.plan import slot_ranges
 from cluster_core.rebalance.stored_plan import StoredPlan
-from cluster_core.slots.slot_set import SlotSet
 
 OWNERS = "owners"
 OPEN_SLOTS = "open slots"
 LEFT_BEHIND = "keys left behind"
-KEYS = "sum of keys"
 LOAD = "load"
-MOVED = "moved"
-TIME = "time"
 """Aspects of an audit: one finding each, `LOAD` one a resource."""
 
 SLACK = 0.005
-"""What a measured load may be above its promise, in fair shares: data changed while the plan was carried out."""
+"""Fair shares by which a measured load may exceed its promise: data changed while slots moved."""
 STANDARD_ERRORS = 1.96
 """Half the width of a range that holds the truth in 95 of 100 cases."""
-MOVED_SLACK = 0.05
-"""By what share of its promise the amount that moved may differ, since data changes while slots move."""
 DETAILS_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One aspect.  *kept* is None where it is unknown or nothing can be compared; *allowed* is the most that *measured* may be.
+    """One aspect.  *kept* is None if unknown or not compared; *allowed* is the most that *measured* may be.
 
-    *error* is by how much *measured* may be off in 95 of 100 cases; None where nothing was estimated.
+    *error* is half of the 95 % interval of *measured*; None where nothing was estimated.
     """
 
     aspect: str
@@ -52,13 +44,13 @@ class Finding:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether it was measured, and not well enough to tell if the promise was kept."""
+        """Whether the error of the measurement is too large to tell if the promise was kept."""
         return self.kept is None and self.error is not None and self.allowed is not None
 
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """What one node believes: the owner of each slot (empty for none), its own open slots; *lost* says why it did not answer."""
+    """The view of one node: the owner of each slot (empty for none), its own open slots; *lost* is why it did not answer."""
 
     address: str
     owners: Sequence[str] = ()
@@ -70,7 +62,7 @@ class NodeView:
 class Measured:
     """Load of each master (node id) in one resource.
 
-    *errors* are standard errors where it was estimated.  *doubt* says why it must not be compared, *basis* how it was measured.
+    *errors* are standard errors of estimates, *basis* is the way of measuring, *doubt* a reason not to compare.
     """
 
     resource: str
@@ -80,21 +72,8 @@ class Measured:
     doubt: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class JournalRow:
-    """One row of the journal as far as an audit needs it; *ts_ms* since the epoch."""
-
-    run_id: str
-    ts_ms: int
-    step: str
-    target: str = ""
-    slots: str = ""
-    keys: int | None = None
-    path: str = ""
-
-
 def audit_owners(stored: StoredPlan, views: Sequence[NodeView]) -> list[Finding]:
-    """Return whether every node sees the owners that were planned, and whether a slot is still open."""
+    """Return whether every node knows the planned owners, and whether a slot is still open."""
     planned = stored.plan.owners_after
     wrong: list[str] = []
     worst = 0
@@ -106,7 +85,7 @@ def audit_owners(stored: StoredPlan, views: Sequence[NodeView]) -> list[Finding]
         worst = max(worst, len(others))
         if others:
             first = others[0]
-            now, then = _name(stored, _owner_of(view, first)), _name(stored, planned[first])
+            now, then = name_of(stored, _owner_of(view, first)), name_of(stored, planned[first])
             wrong.append(
                 f"{view.address}: slots {_ranges(others)} are not as planned (slot {first} belongs to {now}, not {then})"
             )
@@ -124,13 +103,13 @@ def audit_owners(stored: StoredPlan, views: Sequence[NodeView]) -> list[Finding]
 
 
 def audit_left_behind(stored: StoredPlan, left: Mapping[tuple[str, int], int]) -> Finding:
-    """Return whether the former owners hold keys of slots that moved: *left* by (node, slot)."""
+    """Return whether former owners hold keys of slots that moved: *left* by (node, slot)."""
     held = {place: keys for place, keys in left.items() if keys}
     by_node: dict[str, list[int]] = {}
     for node, slot in sorted(held):
         by_node.setdefault(node, []).append(slot)
     words = [
-        f"{_name(stored, node)} holds {sum(held[node, slot] for slot in slots)} keys of slots {_ranges(slots)}"
+        f"{name_of(stored, node)} holds {sum(held[node, slot] for slot in slots)} keys of slots {_ranges(slots)}"
         for node, slots in by_node.items()
     ]
     found = float(sum(held.values()))
@@ -138,35 +117,17 @@ def audit_left_behind(stored: StoredPlan, left: Mapping[tuple[str, int], int]) -
     return Finding(LEFT_BEHIND, "", 0.0, found, 0.0, not held, detail)
 
 
-def audit_keys(stored: StoredPlan, keys: int) -> Finding | None:
-    """Return how the number of keys changed since the plan; None where it was not planned with keys.
-
-    Another number is no broken promise: clients write and keys expire.
-    """
-    load = stored.problem.loads.get("keys")
-    if load is None:
-        return None
-    before = float(sum(load))
-    same = before == keys
-    change = (
-        "the same as when it was planned"
-        if same
-        else f"{keys - before:+,.0f} since it was planned: clients write, keys expire"
-    )
-    return Finding(KEYS, "keys", before, float(keys), None, True if same else None, change)
-
-
 def audit_load(stored: StoredPlan, measured: Measured, slack: float = SLACK) -> Finding:
     """Return the heaviest master over its fair share, promised against measured.
 
-    Promised is the heaviest that the plan announced; a load may grow up to the plan's limit and *slack* without breaking it.  Where the
-    error of an estimate reaches across that, it is unknown whether the promise was kept.
+    A load may grow up to the plan's limit and *slack* without breaking the promise.  Where the error of an estimate reaches across that,
+    it is unknown whether the promise was kept.
     """
     reach = next((reach for reach in stored.plan.reach if reach.resource == measured.resource), None)
     promised = None if reach is None else float(reach.after)
     allowed = None if reach is None else max(float(reach.after), float(reach.limit)) + slack
     found, heaviest, error = heaviest_share(stored, measured)
-    detail = f"{measured.basis}; heaviest is {_name(stored, heaviest)}" if heaviest else measured.basis
+    detail = f"{measured.basis}; heaviest is {name_of(stored, heaviest)}" if heaviest else measured.basis
     off = STANDARD_ERRORS * error
     if off:
         detail += f", ±{100 * off:.2g} % of a fair share"
@@ -196,72 +157,6 @@ def heaviest_share(stored: StoredPlan, measured: Measured) -> tuple[float | None
 
     worst = max(takers, key=lambda master: (over_fair(measured.loads, master.id), master.id)).id
     return over_fair(measured.loads, worst), worst, over_fair(measured.errors, worst)
-
-
-def audit_journal(
-    stored: StoredPlan,
-    rows: Sequence[JournalRow],
-    estimated_s: float,
-    slot_loads: Sequence[float] | None = None,
-    error: float = 0.0,
-) -> list[Finding]:
-    """Return what was moved, and how long it took against the plan's estimate, by the journal of its runs.
-
-    *slot_loads* are measured loads of the slots in the resource that the plan counts, None where nobody measured them; *error* is the share
-    by which they may be off in 95 of 100 cases.  *estimated_s* is for jobs of the servers; what went key by key is compared with the estimate of that.
-    """
-    plan = stored.plan
-    if any(row.path == Path.LEGACY.value for row in rows):
-        estimated_s = sum(seconds_of(stored, stored.batches, Path.LEGACY))
-    planned = {move.slot: move.target for move in plan.moves}
-    where: dict[int, str] = {}
-    for row in sorted(rows, key=lambda row: row.ts_ms):
-        if row.step == StepKind.DONE:
-            where.update(dict.fromkeys(SlotSet.parse(row.slots, source="plan_steps"), row.target))
-    arrived = [slot for slot, target in planned.items() if where.get(slot) == target]
-    return [_audit_moved(stored, arrived, bool(rows), slot_loads, error), _audit_time(rows, estimated_s)]
-
-
-def _audit_moved(
-    stored: StoredPlan, arrived: Sequence[int], is_begun: bool, slot_loads: Sequence[float] | None, error: float
-) -> Finding:
-    """Compare what the slots that arrived hold with what the plan said that it would move."""
-    plan = stored.plan
-    promised = plan.moved / plan.unit
-    slots = f"{len(arrived)} of {len(plan.moves)} slots arrived, by the journal"
-    if not is_begun and plan.moves:
-        return Finding(MOVED, plan.cost, promised, 0.0, None, None, "the journal has no step of it")
-    if slot_loads is None:
-        return Finding(MOVED, plan.cost, promised, None, None, None, f"{slots}; what they hold was not measured")
-    moved = float(sum(slot_loads[slot] for slot in arrived))
-    off = error * moved
-    detail = f"{slots}, and hold this now" + (f", ±{100 * error:.2g} %" if error else "")
-    is_close = abs(moved - promised) + off <= MOVED_SLACK * promised
-    kept = True if len(arrived) == len(plan.moves) and is_close else None
-    if kept is None and len(arrived) == len(plan.moves):
-        detail += "; it was planned with other figures, or data changed since"
-    return Finding(MOVED, plan.cost, promised, moved, None, kept, detail, off or None)
-
-
-def _audit_time(rows: Sequence[JournalRow], estimated_s: float) -> Finding:
-    runs: dict[str, list[int]] = {}
-    for row in rows:
-        runs.setdefault(row.run_id, []).append(row.ts_ms)
-    took_s = sum(max(times) - min(times) for times in runs.values()) / 1000 if runs else None
-    ended = any(row.step == StepKind.FINISHED for row in rows)
-    how = (
-        f"{len(runs)} run{'' if len(runs) == 1 else 's'}, pauses between them left out"
-        if runs
-        else "the journal has no step of it"
-    )
-    if runs and not ended:
-        how += "; none of them finished"
-    return Finding(TIME, "seconds", estimated_s, took_s, None, None, f"an estimate, not a promise: {how}")
-
-
-def moved_until_ms(rows: Iterable[JournalRow]) -> int | None:
-    """Return when the last slot moved, by the journal; None if none did."""
-    return max((row.ts_ms for row in rows if row.step == StepKind.DONE), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,12 +194,6 @@ def measure_window(window: CounterWindow, moved_ms: int | None) -> Measured:
 def is_kept(findings: Iterable[Finding]) -> bool:
     """Return whether no finding says that a promise was broken."""
     return all(finding.kept is not False for finding in findings)
-
-
-def _name(stored: StoredPlan, node: str) -> str:
-    """A master as a person knows it: address and the beginning of its id."""
-    address = next((planned.address for planned in stored.nodes if planned.id == node and planned.address), "")
-    return f"{address} ({node[:8]})" if address else node or "nobody"
 
 
 def _owner_of(view: NodeView, slot: int) -> str:

@@ -19,8 +19,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from cluster_core.errors import PlanError
 from cluster_core.load.unread import WHOLE, Unread
 from cluster_core.rebalance.goal.problem import Number, Problem
-from cluster_core.rebalance.ordering import Batch, Job, TimeModel
-from cluster_core.rebalance.plan import Move, Plan
+from cluster_core.rebalance.ordering import Batch, Job
+from cluster_core.rebalance.plan import Move, Plan, slot_ranges
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
 
 VERSION = 3
@@ -51,7 +51,6 @@ def write_document(
     plan: Plan,
     batches: Sequence[Batch],
     nodes: Sequence[PlannedNode],
-    model: TimeModel,
     unread: Unread = WHOLE,
 ) -> str:
     """Return the document of a plan; *unread* is what of its inputs could not be read."""
@@ -62,10 +61,21 @@ def write_document(
         "plan": {f.name: _encode(getattr(plan, f.name)) for f in dataclasses.fields(plan) if f.name not in _FROM_MOVES},
         "batches": [[[job.source, job.target, job.ranges] for job in batch.jobs] for batch in batches],
         "nodes": [_encode(node) for node in nodes],
-        "time_model": _encode(model),
         **({"unread": _encode(unread)} if unread else {}),
     }  # fmt: skip
     return json.dumps(document, separators=(",", ":"), allow_nan=False)
+
+
+def hash_state(owners: Sequence[str], config_epochs: Mapping[str, int]) -> str:
+    """Return the SHA-256 (hexadecimal) of the slots of each node (node id by slot) with its config epoch."""
+    digest = hashlib.sha256()
+    slots: dict[str, list[int]] = {}
+    for slot, owner in enumerate(owners):
+        slots.setdefault(owner, []).append(slot)
+    for node in sorted(slots.keys() | config_epochs.keys()):
+        ranges = " ".join(f"{a}-{b}" for a, b in slot_ranges(slots.get(node, [])))
+        digest.update(f"{node}\t{config_epochs.get(node, '')}\t{ranges}\n".encode())
+    return digest.hexdigest()
 
 
 def identify(document: str, rows: Sequence[SlotRow]) -> str:
@@ -101,11 +111,10 @@ def read_document(
         plan = Plan(moves=moves, owners_after=after, **_fields(Plan, told["plan"]))
         batches = tuple(_batch(number, jobs, loads) for number, jobs in enumerate(told["batches"], 1))
         nodes = tuple(_decode(PlannedNode, node) for node in told["nodes"])
-        model = _decode(TimeModel, told["time_model"])
         unread = _decode(Unread, told["unread"]) if "unread" in told else WHOLE
     except (KeyError, TypeError, ValueError, IndexError, ArithmeticError, RecursionError) as error:
         raise PlanError(f"the document of plan {plan_id} is damaged: {error}") from error
-    return StoredPlan(plan_id, snapshot_id, problem, plan, batches, nodes, state_hash, model, created_at_ms, unread)
+    return StoredPlan(plan_id, snapshot_id, problem, plan, batches, nodes, state_hash, created_at_ms, unread)
 
 
 def _batch(number: int, jobs: Any, loads: Mapping[str, Sequence[Number]]) -> Batch:

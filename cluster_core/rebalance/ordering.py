@@ -47,7 +47,6 @@ class Room:
     limits: Mapping[int, float]
     slots: int
     stays: bool = True
-    zone: str = ""
     excess: float = 0.0
     """By how much it is over its fair limit: who is worse off gives away first."""
 
@@ -66,11 +65,11 @@ class Order(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimeModel:
-    """Seconds that things take; the defaults were measured on loopback and are to be replaced by measurements."""
+    """Seconds that moves take."""
 
-    job_s: float = 0.11
-    slot_s: float = 0.0
-    bytes_per_s: float = 90e6
+    job_s: float
+    slot_s: float
+    bytes_per_s: float
 
     def job_seconds(self, job: Job, bytes_at: int = 0) -> float:
         """Return the seconds of one job; *bytes_at* is the place of bytes among the loads."""
@@ -85,13 +84,11 @@ class TimeModel:
         return max(busy.values(), default=0.0)
 
 
-def order_moves(
-    moves: Sequence[Move], rooms: Mapping[str, Room], *, jobs_max: int = 1, zone_jobs_max: int = 0, slots_max: int = 0
-) -> Order:
-    """Return *moves* as batches: at most *jobs_max* jobs a source and a target, *zone_jobs_max* into a zone (0: any).
+def order_moves(moves: Sequence[Move], rooms: Mapping[str, Room], *, jobs_max: int = 1) -> Order:
+    """Return *moves* as batches: at most *jobs_max* jobs a source and a target.
 
-    Masters above a limit go first, then those worst off, then small jobs; a job is cut where room or *slots_max* ends.  Nothing moves
-    into a master while it is above a limit.  Raises PlanError for a node that *rooms* lacks.
+    Masters above a limit go first, then those with the largest excess, then small jobs; a job is cut where room ends.  Nothing moves into
+    a master while it is above a limit.  Raises PlanError for a node that *rooms* lacks.
     """
     if jobs_max < 1:
         raise PlanError(f"at least one job must run at a time, not {jobs_max}")
@@ -104,7 +101,7 @@ def order_moves(
     state = _State({node: list(room.held) for node, room in rooms.items()}, {n: r.slots for n, r in rooms.items()})
     batches: list[Batch] = []
     while pairs:
-        jobs = _fill(pairs, rooms, state, jobs_max, zone_jobs_max, slots_max)
+        jobs = _fill(pairs, rooms, state, jobs_max)
         if not jobs or len(batches) >= BATCHES_MAX:
             return Order(batches, [move for waiting in pairs.values() for move in waiting])
         batches.append(Batch(len(batches) + 1, tuple(jobs)))
@@ -128,23 +125,18 @@ class _State:
 
 
 def _fill(
-    pairs: dict[tuple[str, str], list[Move]], rooms: Mapping[str, Room], state: _State, jobs_max: int, zone_jobs_max: int,
-    slots_max: int,
+    pairs: dict[tuple[str, str], list[Move]], rooms: Mapping[str, Room], state: _State, jobs_max: int
 ) -> list[Job]:  # fmt: skip
     """Take what may run together out of *pairs*."""
     starts: dict[str, int] = {}
     ends: dict[str, int] = {}
-    zones: dict[str, int] = {}
     coming: dict[str, list[float]] = {}
     leaving: dict[str, int] = {}
     jobs = []
     sizes = {pair: sum(move.loads[0] for move in waiting) for pair, waiting in pairs.items()}
     for pair in sorted(pairs, key=lambda p: (not rooms[p[0]].full, -rooms[p[0]].excess, sizes[p], p)):
         source, target = pair
-        zone = rooms[target].zone
         if starts.get(source, 0) >= jobs_max or ends.get(target, 0) >= jobs_max or source in ends or target in starts:
-            continue
-        if zone_jobs_max and zones.get(zone, 0) >= zone_jobs_max:
             continue
         extra = coming.setdefault(target, [0.0] * len(rooms[target].held))
         taken: list[Move] = []
@@ -153,14 +145,14 @@ def _fill(
             full = any(
                 state.held[target][r] + extra[r] + move.loads[r] > limit for r, limit in rooms[target].limits.items()
             )
-            if full or (slots_max and len(taken) >= slots_max) or (rooms[source].stays and not spare):
+            if full or (rooms[source].stays and not spare):
                 continue
             taken.append(move)
             for r, load in enumerate(move.loads):
                 extra[r] += load
         if not taken:
             continue
-        for where, key in ((starts, source), (ends, target), (zones, zone)):
+        for where, key in ((starts, source), (ends, target)):
             where[key] = where.get(key, 0) + 1
         leaving[source] = leaving.get(source, 0) + len(taken)
         sums = tuple(sum(move.loads[r] for move in taken) for r in range(len(taken[0].loads)))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cluster_core.load.unread import WHOLE, Unread
 from cluster_core.rebalance.goal.problem import Problem
-from cluster_core.rebalance.ordering import Batch, TimeModel
+from cluster_core.rebalance.ordering import Batch
 from cluster_core.rebalance.plan import Plan
 
 
@@ -34,7 +34,6 @@ class StoredPlan:
     batches: tuple[Batch, ...]
     nodes: tuple[PlannedNode, ...]
     state_hash: str
-    time_model: TimeModel
     created_at_ms: int
     unread: Unread = WHOLE
 

@@ -110,7 +110,7 @@ class PlanStepRow(NamedTuple):
     slots: Annotated[str | None, "slots as in CLUSTER NODES: 1-3 7"]
     step: Annotated[
         str,
-        "started, intent, done, failed, cancelled, paused, refused, revived, rolled-back, finished; held: an execution extends its lease of an object store",
+        "started, intent, done, failed, cancelled, paused, refused, rolled-back, finished; held: an execution extends its lease of an object store",
     ]
     detail: Annotated[str | None, "more in words"]
     keys: Annotated[int | None, "keys that were sent, if counted"]
@@ -124,8 +124,8 @@ class PlanAuditRow(NamedTuple):
     plan_id: Annotated[str, "the plan that is audited"]
     source: Annotated[str, "what was measured: cluster HOST:PORT or snapshot NAME"]
     audited_at: Annotated[datetime, "when, UTC"]
-    aspect: Annotated[str, "owners, open slots, keys left behind, sum of keys, load, moved or time"]
-    resource: Annotated[str, "resource of a load, unit of the others; empty for counts"]
+    aspect: Annotated[str, "owners, open slots, keys left behind or load"]
+    resource: Annotated[str, "resource of a load; empty for counts"]
     promised: Annotated[float | None, "for loads the heaviest master over its fair share that was announced"]
     measured: Annotated[float | None, "the same as measured; null if it could not be"]
     allowed: Annotated[float | None, "the most that keeps the promise; null where nothing was promised"]

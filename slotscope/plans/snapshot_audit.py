@@ -33,10 +33,6 @@ class SnapshotEvidence:
     activity: Sequence[Mapping[str, Any]]
     is_partial: bool = False
 
-    def keys(self) -> int:
-        """All keys."""
-        return sum(row["keys"] for row in self.loads)
-
     def left_behind(self, moved: Mapping[int, str]) -> dict[tuple[str, int], int]:
         """Keys of *moved* slots (slot to former owner) on the former owners."""
         left = {(source, slot): 0 for slot, source in moved.items()}
@@ -57,15 +53,6 @@ class SnapshotEvidence:
                 doubt = "the operations may have been counted before the slots moved"
             return Measured(resource, loads, f"silver/slot_load of {self.name}", doubt=doubt)
         return self._measure_activity(resource, moved, moved_ms)
-
-    def slot_loads(self, resource: str) -> list[float] | None:
-        """Load of each slot in *resource*; None where the snapshot does not hold it."""
-        if resource not in COLUMNS or all(row[resource] is None for row in self.loads):
-            return None
-        found = [0.0] * SLOT_COUNT
-        for row in self.loads:
-            found[row["slot"]] += row[resource] or 0
-        return found
 
     def _measure_activity(self, resource: str, moved: Mapping[int, str], moved_ms: int | None) -> Measured:
         rows = [row for row in self.activity if row["metric"] == resource]

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from cluster_core.errors import PlanError
-from cluster_core.rebalance.document import identify, slot_rows
-from cluster_core.rebalance.execution.commands import Path
-from cluster_core.rebalance.execution.remaining import seconds_of
-from cluster_core.rebalance.execution.staleness import hash_state
+from cluster_core.rebalance.document import hash_state, identify, slot_rows
+from cluster_core.rebalance.execution.remaining import Path, seconds_of
 from cluster_core.rebalance.stored_plan import StoredPlan
 from schemas.rebalance import REBALANCE_MOVES
 from slotscope.plans.stored_plans import find_plan, read_stored_plan

@@ -17,6 +17,7 @@ from slotscope.reports.document import (
     Facts,
     Format,
     Place,
+    Preformatted,
     Section,
     Sentence,
     Steps,
@@ -92,6 +93,9 @@ def _print_section(section: Section, ink: Ink) -> None:
                 for command, what in block.rows:
                     ink.whole(ink.words("  " + command, "bold"))
                     ink.note("  " + what)
+            case Preformatted():
+                for line in block.words.splitlines():
+                    ink.whole(ink.words(f"  {line}"))
             case _:
                 pass
 

@@ -15,9 +15,8 @@ from typing import Any, Final
 
 from cluster_core.errors import DecodeError
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight, job_question, read_jobs, read_node
-from cluster_core.rebalance.execution.effects import Answered, Ask, Lost, Reply
-from cluster_core.rebalance.execution.reshard import Migrate, Refused, Send
-from cluster_core.rebalance.execution.waits import ANSWER_S
+from cluster_core.rebalance.execution.effects import ANSWER_S, Answered, Ask, Lost, Reply
+from cluster_core.rebalance.execution.slot_move import Migrate, Refused, Send
 from cluster_core.topology.nodes_text import read_nodes
 from cluster_core.wire.resp import RespError
 from slotscope.runtime.errors import InputError

@@ -53,12 +53,14 @@ def wait_for_commits(root: Path, process: subprocess.Popen[str], count: int) -> 
 
 
 def carry_out_until_closing(root: Path, stored: StoredPlan, cluster: Cluster) -> int:
-    """Carry *stored* out in a window that closes after a second, while batches are 0.3 s apart; return the exit code."""
+    """Carry *stored* out in a window that closes after a second, while all moves take ten; return the exit code."""
     now = datetime.now(UTC)
     window = MaintenanceWindow((now - timedelta(hours=1)).time(), (now + timedelta(seconds=1)).time(), UTC)
     nodes = open_nodes(Access(), [node.id for node in stored.nodes], f"127.0.0.1:{cluster.masters[0].port}")
     try:
-        return carry_out(str(root), stored, nodes, Settings(pause_between_s=0.3), None, window)
+        return carry_out(
+            str(root), stored, nodes, Settings(bytes_per_s_max=stored.plan.moved / stored.plan.unit / 10), None, window
+        )
     finally:
         nodes.close()
 

@@ -19,7 +19,7 @@ from cluster_core.rebalance.plan import Move
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
 from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
 from cluster_core.topology.node import Topology
-from slotscope.pipelines.rebalance.plan import Schedule, make_plan
+from slotscope.pipelines.rebalance.plan import make_plan
 from slotscope.pipelines.rebalance.rows import write_plan
 from tests.benches.clusters import Cluster, topology_of
 from tests.benches.servers import Server
@@ -108,7 +108,6 @@ def store_balance(
     *,
     tolerance: float = 0.02,
     ago_s: float = 0,
-    **how: int,
 ) -> StoredPlan:
     """Plan a balance in keys and bytes as the cluster is now, and write it as rebalance does, as if made *ago_s* seconds before."""
     weights = measure(cluster)
@@ -120,7 +119,6 @@ def store_balance(
         problem,
         nodes,
         snapshot_id="live",
-        schedule=Schedule(**how),
         created_at_ms=time.time_ns() // 10**6 - round(ago_s * 1000),
         tolerances=(),
     )
@@ -133,7 +131,6 @@ def store_moves(
     cluster: Cluster,
     moves: Sequence[tuple[int, int, int]],
     *,
-    slots_max: int = 0,
     drained: Sequence[int] = (),
 ) -> StoredPlan:
     """Write a plan of exactly these moves: slot, number of the source, number of the target."""
@@ -156,20 +153,25 @@ def store_moves(
         cost="memory_bytes",
         tolerance=1,
     )
-    made = make_plan(problem, nodes, snapshot_id="live", schedule=Schedule(), created_at_ms=0, tolerances=())
+    made = make_plan(problem, nodes, snapshot_id="live", created_at_ms=0, tolerances=())
     rows = tuple(Move(s, ids[a], ids[b], (weights.bytes[s], weights.keys[s])) for s, a, b in sorted(moves))
     plan = replace(
         made.stored.plan, verdict="move", moves=rows, owners_after=tuple(after), moved=sum(m.loads[0] for m in rows)
     )
     rooms = {name: Room((0.0, 0.0), {}, owners.count(name), stays=name in after) for name in ids}
-    batches = tuple(order_moves(rows, rooms, slots_max=slots_max).batches)
-    document = write_document(problem, plan, batches, nodes, made.stored.time_model)
+    batches = tuple(order_moves(rows, rooms).batches)
+    document = write_document(problem, plan, batches, nodes)
     slots = slot_rows(problem, plan)
     stored = replace(
         made.stored, plan=plan, batches=batches, plan_id=identify(document + made.stored.state_hash, slots)
     )
     write_plan(str(root), replace(made, stored=stored, document=document, slots=slots), bad_records=0, parts={})
     return stored
+
+
+def slowly(stored: StoredPlan, seconds: float) -> tuple[str, str]:
+    """The option with which the moves of *stored* take *seconds*."""
+    return "--bytes-per-s-max", f"{stored.plan.moved / stored.plan.unit / seconds:.0f}"
 
 
 class Writers:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from cluster_core.rebalance.document import hash_state
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight
-from cluster_core.rebalance.execution.staleness import hash_state
 from cluster_core.rebalance.goal.problem import Master, Problem
-from cluster_core.rebalance.ordering import Room, TimeModel, order_moves
+from cluster_core.rebalance.ordering import Batch, Job, Room, order_moves
 from cluster_core.rebalance.plan import Move, Plan, count_ranges
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -76,8 +76,8 @@ class SeenCluster:
         return ClusterSight({name: node for name, node in seen.items() if name not in lost}, lost)
 
 
-def stored_plan(cluster: Planned, moves: Sequence[tuple[int, str, str]], **how: Any) -> StoredPlan:
-    """A plan for the cluster as it is, which moves these slots; *how* as `order_moves` has it."""
+def stored_plan(cluster: Planned, moves: Sequence[tuple[int, str, str]], slots_max: int = 0) -> StoredPlan:
+    """A plan for the cluster as it is, which moves these slots; with *slots_max* in batches of one job with so many slots at most."""
     owners = cluster.owners()
     loads = {"serialized_bytes": [10] * SLOT_COUNT}
     names = list(cluster.names)
@@ -93,9 +93,22 @@ def stored_plan(cluster: Planned, moves: Sequence[tuple[int, str, str]], **how: 
         "move", "serialized_bytes", 1, rows, 10 * len(rows), 0, (), (), (), None, False,
         count_ranges(owners), count_ranges(after), tuple(after),
     )  # fmt: skip
+    batches = order_moves(rows, rooms).batches
+    if slots_max:
+        batches = _cut([job for batch in batches for job in batch.jobs], slots_max)
     epochs = cluster.epochs()
     return StoredPlan(
-        "0123456789ab", "now", problem, plan, tuple(order_moves(rows, rooms, **how).batches),
+        "0123456789ab", "now", problem, plan, tuple(batches),
         tuple(PlannedNode(name, cluster.address(name), "", epochs[name]) for name in names),
-        hash_state(owners, epochs), TimeModel(), 0,
+        hash_state(owners, epochs), 0,
     )  # fmt: skip
+
+
+def _cut(jobs: Sequence[Job], slots_max: int) -> list[Batch]:
+    pieces = [
+        job._replace(slots=slots, loads=(10.0 * len(slots),))
+        for job in jobs
+        for start in range(0, len(job.slots), slots_max)
+        if (slots := job.slots[start : start + slots_max])
+    ]
+    return [Batch(number, (job,)) for number, job in enumerate(pieces, 1)]

@@ -231,7 +231,6 @@ def snapshot_root(tmp_path_factory):
         (["--placement", "all.toml"], "no master is left"),
         (["--jobs", "0"], "at least one job"),
         (["--gain-min", "-1"], "gain_min is negative"),
-        (["--bytes-per-s", "0"], "--bytes-per-s"),
         (["--combine", "median"], "combine"),
     ],
 )

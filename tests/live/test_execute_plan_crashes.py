@@ -25,10 +25,11 @@ from tests.benches.moving_cluster import (
     load_hot_tags,
     measure,
     owners_of,
+    slowly,
     store_balance,
     store_moves,
 )
-from tests.benches.servers import redis_binary, valkey_binary
+from tests.benches.servers import redis_binary, valkey_binary, wait_for
 
 SERVERS = {"redis": redis_binary, "valkey": valkey_binary}
 WAYS = [("redis", "setslot"), ("valkey", "migrateslots"), ("valkey", "setslot")]
@@ -98,7 +99,7 @@ def test_a_master_that_crashes_in_the_middle_is_waited_for(server, path, end, tm
         job = stored.batches[0].jobs[0]
         victim = nodes[job.target if end == "target" else job.source]
         with Writers(cluster.masters[-1]) as writers:
-            process = start(tmp_path, cluster, "--path", path, "--pause-between", "0.2")
+            process = start(tmp_path, cluster, "--path", path, *slowly(stored, 5))
             wait_for_commits(tmp_path, process, 2)
             time.sleep(0.03 if path == "migrateslots" else 0.3)
             victim.kill()
@@ -171,8 +172,8 @@ def redis_cli_says(cluster: Cluster) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("server", "path"), WAYS)
-def test_a_finished_drain_is_rolled_back_with_a_revival(server, path, tmp_path, capsys):
-    """The drained master is a replica by then; reset and met, it takes its slots back while clients write."""
+def test_a_finished_drain_is_rolled_back_once_the_master_is_reset(server, path, tmp_path, capsys):
+    """The drained master is a replica by then; the refusal names the two commands that make it a master again."""
     with hot_cluster(server, 3, 4_000, replicas=1) as cluster:
         keys, before = count_keys(cluster), owners_of(cluster.masters[0])
         first, last = cluster.slots_of(2)
@@ -181,12 +182,14 @@ def test_a_finished_drain_is_rolled_back_with_a_revival(server, path, tmp_path, 
             assert slotscope(tmp_path, cluster, "--apply", "--path", path) == OK
             assert b"role:slave" in cluster.masters[2].call("INFO", "replication")
             assert slotscope(tmp_path, cluster, "--apply", "--rollback", "--path", path) == BAD_INPUT
-            assert "--revive" in capsys.readouterr().err
-            assert slotscope(tmp_path, cluster, "--apply", "--rollback", "--revive", "--path", path) == OK
+            assert "CLUSTER RESET SOFT there, then CLUSTER MEET" in capsys.readouterr().err
+            cluster.masters[2].call("CLUSTER", "RESET", "SOFT")
+            cluster.masters[0].call("CLUSTER", "MEET", "127.0.0.1", cluster.masters[2].port)
+            wait_for(lambda: slotscope(tmp_path, cluster, "--rollback", "--path", path) == OK, "the master to be back")
+            assert slotscope(tmp_path, cluster, "--apply", "--rollback", "--path", path) == OK
 
         assert_in_place(cluster, before, keys)
         assert writers.lost(cluster) == []
         rows = PlanJournal(str(tmp_path), stored.plan_id).read()
-        assert "revived" in [row.step for row in rows]
         assert sum(row.step == "done" for row in rows) == sum(row.step == "intent" for row in rows)
         assert len(DeltaTable(str(tmp_path / PLAN_STEPS.name)).file_uris()) < 16  # joined at the end of each run

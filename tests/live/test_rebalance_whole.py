@@ -23,7 +23,7 @@ from slotscope.plans.stored_moves import read_unchanged_plan
 from slotscope.runtime.failure import OK, PAUSED, PROMISE_BROKEN
 from tests.benches.clusters import Cluster, knows, running_cluster, topology_of
 from tests.benches.live_runs import REPOSITORY, carry_out_until_closing, commits, open_hours
-from tests.benches.moving_cluster import measure, owners_of
+from tests.benches.moving_cluster import measure, owners_of, slowly
 from tests.benches.servers import Server, redis_binary, running, valkey_binary, wait_for
 from tests.benches.skewed_load import load_skewed
 from tests.benches.steady_client import steady_client
@@ -120,8 +120,9 @@ def assert_no_complaint(cluster: Cluster) -> None:
 
 
 def kill_in_the_middle(root: Path, cluster: Cluster) -> None:
-    """Begin, and kill -9 after some rows of the journal."""
-    process = start(root, cluster, "--apply", "--job-slots", 20)
+    """Begin the plan of the dry run, slowly, and kill -9 after some rows of the journal."""
+    stored = read_unchanged_plan(str(root), "latest")
+    process = start(root, cluster, "--apply", "--plan", stored.plan_id, *slowly(stored, 20))
     while commits(root) < 4 and process.poll() is None:
         time.sleep(0.001)
     assert process.poll() is None, process.communicate()

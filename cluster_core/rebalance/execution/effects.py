@@ -1,19 +1,23 @@
-"""What an execution asks of the world, and what it is answered: the door between `Execution` and whoever does the IO."""
+"""What an execution asks for, and the answers: the interface between `Execution` and the code that does the IO."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from cluster_core.rebalance.execution.journal import Step
-from cluster_core.rebalance.execution.reshard import Migrate, Refused, Send
-from cluster_core.rebalance.execution.waits import ANSWER_S, NODE_TIMEOUT_DEFAULT_MS
+from cluster_core.rebalance.execution.slot_move import Migrate, Refused, Send
+
+NODE_TIMEOUT_DEFAULT_MS: Final = 15_000
+"""cluster-node-timeout where a server does not report it: the default of the servers."""
+ANSWER_S: Final = 5.0
+"""Limit of one look at one node; the look is repeated until the patience ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """See what *nodes* say; answered with a `ClusterSight` after *within_s* at most."""
+    """Read the state of *nodes*; answered with a `ClusterSight` after *within_s* at most."""
 
     nodes: tuple[str, ...]
     within_s: float = ANSWER_S
@@ -21,9 +25,9 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Send each command to its node, those of one node in their order; answered with a `Reply` each.
+    """Send each command to its node, those of one node in order; answered with a `Reply` each.
 
-    A node has *within_s* for what is sent to it at once, MIGRATE is told to give up after *migrate_ms*.
+    A node has *within_s* for all of its commands; MIGRATE gives up after *migrate_ms*.
     """
 
     commands: tuple[Send | Migrate, ...]
@@ -33,35 +37,34 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Write *steps* into the journal; answered when they are safe."""
+    """Append *steps* to the journal; answered when they are stored."""
 
     steps: tuple[Step, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Let *seconds* pass; a stop ends it early."""
+    """Wait *seconds*; a stop ends the wait early."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Answered with seconds that only grow."""
+    """Answered with monotonic seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Answered with the milliseconds that 99 of 100 questions of a client took lately, at the master where that is longest; None if not known."""
+    """Answered with the recent p99 latency of clients in milliseconds, at the slowest master; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """Show how far it is; *line* is one for a log."""
+    """Show progress: a *line*, the share that is *done* (0 to 1), the estimated seconds left."""
 
     line: str
     done: float
-    """Share of the work, 0 to 1."""
     left_s: float | None = None
 
 
@@ -70,14 +73,14 @@ Effect = Look | Ask | Note | Wait | Clock | Latency | Tell
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What a server answered: text, a number or a list of bytes."""
+    """The answer of a server: text, a number or a list of bytes."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """No answer: whether the command was carried out is not known."""
+    """No answer: the server may or may not have carried out the command."""
 
     text: str
 
@@ -86,4 +89,4 @@ Reply = Answered | Refused | Lost
 
 T = TypeVar("T")
 Steps = Generator[Effect, Any, T]
-"""A piece of an execution: yields effects, is sent their answers, returns its result."""
+"""A part of an execution: yields effects, receives their answers, returns its result."""

@@ -25,8 +25,6 @@ class StepKind(StrEnum):
     ROLLED_BACK = "rolled-back"
     HELD = "held"
     """On an object store: the execution holds the right to execute plans of the root; the detail names its process."""
-    REVIVED = "revived"
-    """A master that the plan emptied, and that became a replica, is made a master again."""
 
 
 class Step(NamedTuple):

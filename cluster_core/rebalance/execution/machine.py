@@ -1,9 +1,9 @@
-"""Carrying a plan out: what to look at, what to send, what to write down, in which order; without IO.
+"""Carrying a plan out: what to read, what to send, what to write down, in which order; without IO.
 
-`Execution.run` is a generator: it yields effects (`effects`) and is sent their answers, and returns an `Outcome`.  What it needs to know
-after a kill is in the cluster and in the journal: an intent is written before the first command that could open or move a slot, so an
-open slot that no intent names is somebody else's.  A run begins by looking at both, finishes what was left in between, and goes on with
-whatever its sources still own.
+`Execution.run` is a generator: it yields effects (`effects`), receives their answers, and returns an `Outcome`.  After a kill, the cluster
+and the journal have everything it needs: an intent is written before the first command that could open or move a slot, so an open slot
+without an intent was opened by something else.  A run first reads both, finishes what was interrupted, then goes on with the slots that
+sources still own.
 """
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ from enum import Enum
 from cluster_core.rebalance.execution import server_jobs
 from cluster_core.rebalance.execution import setslot as by_hand
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
-from cluster_core.rebalance.execution.commands import Path
-from cluster_core.rebalance.execution.effects import Clock, Steps, Wait
+from cluster_core.rebalance.execution.effects import NODE_TIMEOUT_DEFAULT_MS, Clock, Steps, Wait
 from cluster_core.rebalance.execution.journal import Journal, Step, StepKind, read_journal
-from cluster_core.rebalance.execution.pace import CALM_S, Pace
 from cluster_core.rebalance.execution.refusals import (
     Situation,
     choose_path,
@@ -29,11 +27,18 @@ from cluster_core.rebalance.execution.refusals import (
     taken_away,
     with_names,
 )
-from cluster_core.rebalance.execution.remaining import ends_of, moves_by_slot, remaining, seconds_of
-from cluster_core.rebalance.execution.revival import as_revived, emptied, revive
-from cluster_core.rebalance.execution.run_state import FailoverError, Settings, Stop, StuckError, Work
+from cluster_core.rebalance.execution.remaining import Path, ends_of, moves_by_slot, remaining, seconds_of
+from cluster_core.rebalance.execution.run_state import (
+    CALM_S,
+    FailoverError,
+    Pace,
+    Settings,
+    Stop,
+    StuckError,
+    Work,
+    migrate_ms,
+)
 from cluster_core.rebalance.execution.succession import Present, failover_notes, see
-from cluster_core.rebalance.execution.waits import NODE_TIMEOUT_DEFAULT_MS, migrate_ms, migrate_notes
 from cluster_core.rebalance.ordering import Batch
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.slot_set import SlotSet
@@ -63,7 +68,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """What a run would do: the path, the batches left, their estimated seconds, why it must not begin; for the *situation* looked at."""
+    """What a run would do in a *situation*: path, batches with their estimated seconds, and the reasons not to begin."""
 
     situation: Situation
     path: Path
@@ -71,50 +76,44 @@ class Prospect:
     seconds: tuple[float, ...]
     refusals: tuple[str, ...]
     in_place: bool
-    revived: tuple[str, ...] = ()
-    """Masters that are to be made masters again."""
     wanted: Mapping[str, SlotSet] = field(default_factory=dict)
     """The slots that each master must have at the end."""
     notes: tuple[str, ...] = ()
-    """What a person should know, and what is no reason not to begin: a sentence each."""
+    """Facts to know that do not stop the run, a sentence each."""
     migrate_ms: int = NODE_TIMEOUT_DEFAULT_MS // 2
     """How long a MIGRATE waits for its target."""
 
 
 def foresee(
-    stored: StoredPlan, sight: ClusterSight, journal: Journal, path: Path | None, *, rollback: bool = False,
-    revive: bool = False, patience_s: float = 60.0, bytes_per_s_max: float | None = None,
+    stored: StoredPlan, sight: ClusterSight, journal: Journal, path: Path | None, how: Settings = Settings()  # noqa: B008 - frozen
 ) -> Prospect:  # fmt: skip
-    """Return what a run would do with the cluster as *sight* has it: the dry run."""
-    back = journal if rollback else None
+    """Return what a run would do in the cluster that *sight* shows: the dry run."""
+    back = journal if how.rollback else None
     away = sight.lost
     sight = _as_needed(stored, sight, back)
-    revived = emptied(sight, journal, list(ends_of(remaining(stored, sight.owner_list(), back=back)))) if revive else ()
-    sight = as_revived(stored, sight, revived)
     owners = sight.owner_list()
     batches = remaining(stored, owners, back=back)
     nodes = list(ends_of(batches)) or [node.id for node in stored.nodes if node.id in sight.nodes]
     path = path or choose_path(sight, nodes)
-    now = Situation(stored, sight, journal, path, batches, rollback)
+    now = Situation(stored, sight, journal, path, batches, how.rollback)
     in_place = bool(sight.nodes) and not sight.lost and _is_there(now, owners)
     notes: list[str] = []
     if sight.nodes:
         unneeded = [name_of(stored, node) for node in sorted(away.keys() - sight.lost.keys())]
         notes += [f"{name} does not answer; no slot moves from or to it" for name in unneeded]
-        notes += left_alone(stored, owners, journal) if rollback else []
-    timeout_ms = migrate_ms(sight, patience_s)
-    if path is Path.LEGACY and batches:
-        notes += migrate_notes(stored, sight, timeout_ms)
+        notes += left_alone(stored, owners, journal) if how.rollback else []
+    seconds = seconds_of(stored, batches, path, how.bytes_per_s_max)
+    against = () if in_place else tuple(refusals(now))
+    timeout_ms = migrate_ms(sight, how.patience_s)
     return Prospect(
-        now, path, tuple(batches), tuple(seconds_of(stored, batches, path, bytes_per_s_max)), () if in_place else tuple(refusals(now)), in_place,
-        revived, _wanted(now, owners), tuple(notes), timeout_ms,
-    )  # fmt: skip
+        now, path, tuple(batches), tuple(seconds), against, in_place, _wanted(now, owners), tuple(notes), timeout_ms
+    )
 
 
 def _as_needed(stored: StoredPlan, sight: ClusterSight, back: Journal | None) -> ClusterSight:
-    """Return *sight* without the silent masters that are not needed: on the way *back* those that no slot went from or to.
+    """Return *sight* without the masters that do not answer and are not needed.
 
-    Forwards those that own no slot, and that no slot is still to come from or to go to.
+    A rollback needs the sources and targets of its journal; forwards, a run needs the owners of slots and the ends of the moves left.
     """
     if not sight.lost or not sight.nodes:
         return sight
@@ -127,7 +126,7 @@ def _as_needed(stored: StoredPlan, sight: ClusterSight, back: Journal | None) ->
 
 
 def _is_there(now: Situation, owners: Sequence[str]) -> bool:
-    """Whether nothing is left to be done: all slots have their planned owners or, back, none is left that the plan has moved."""
+    """Return whether nothing is left to do: all slots have their planned owners; back, no slot is where the plan moved it."""
     unsettled, jobs = {*now.sight.open_slots(), *now.sight.disputed()}, now.sight.active_jobs()
     if not now.rollback:
         return list(owners) == list(now.stored.plan.owners_after) and not unsettled and not jobs
@@ -136,7 +135,7 @@ def _is_there(now: Situation, owners: Sequence[str]) -> bool:
 
 
 def _wanted(now: Situation, owners: Sequence[str]) -> dict[str, SlotSet]:
-    """The slots that each master must have at the end; back, those alone that the plan had taken from it."""
+    """Return the slots that each master must have at the end; back, only those that the plan moved away from it."""
     found: dict[str, list[int]] = {}
     if not now.rollback:
         for slot, owner in enumerate(now.stored.plan.owners_after):
@@ -151,7 +150,7 @@ def _wanted(now: Situation, owners: Sequence[str]) -> dict[str, SlotSet]:
 
 @dataclass(slots=True)
 class Execution:
-    """One run of *stored*, forwards or backwards; *steps* is the plan's journal, oldest row first, *path* None for the fastest."""
+    """One run of *stored*, forwards or backwards; *steps* is its journal, oldest row first, *path* None for the fastest."""
 
     stored: StoredPlan
     steps: Sequence[Step] = ()
@@ -161,7 +160,7 @@ class Execution:
     work: Work | None = None
 
     def pause(self) -> Stop:
-        """Stop after what runs now; said a second time, break it off."""
+        """Stop after the current step; the second call cancels it."""
         self.stop = Stop.PAUSE if self.stop is Stop.NO else Stop.CANCEL
         if self.work is not None:
             self.work.stop = self.stop
@@ -189,9 +188,9 @@ class Execution:
         )
 
     def _run(self, now: Present, was_replaced: str) -> Steps[Outcome]:
-        """Run once with the masters of *now*; *was_replaced* tells of a failover in this run, after which slots are closed and none is moved."""
+        """Run once with the masters of *now*; after a failover in this run (*was_replaced*) slots are closed and none moves."""
         journal, sight = now.journal, now.sight
-        prospect = self._foresee(now.stored, sight, journal, self.path)
+        prospect = foresee(now.stored, sight, journal, self.path, self.settings)
         sight = _as_needed(now.stored, sight, journal if self.settings.rollback else None)
         work = self.work = Work(now.stored, self.settings, prospect.path, journal, self.stop)
         work.plan_ids = {new: old for old, new in now.replaced.items()}
@@ -230,13 +229,10 @@ class Execution:
 
     def _carry_out(self, work: Work, sight: ClusterSight, notes: tuple[str, ...]) -> Steps[Outcome]:
         sight = yield from self._finish_earlier(work, sight)
-        prospect = self._foresee(work.stored, sight, work.journal, work.path)
-        if prospect.refusals:  # said only now where slots were open: those come first
+        prospect = foresee(work.stored, sight, work.journal, work.path, self.settings)
+        if prospect.refusals:  # open slots come first
             yield from work.note(Step(StepKind.REFUSED, detail=prospect.refusals[0]))
             return Outcome(Verdict.REFUSED, prospect.refusals)
-        if prospect.revived:
-            yield from work.tell(f"making {', '.join(map(work.name, prospect.revived))} a master again")
-            yield from revive(work, sight, prospect.revived)
         batches = prospect.batches
         work.expect(batches, (yield Clock()))
         if batches and work.pace.latency_ms_max is not None:
@@ -255,25 +251,10 @@ class Execution:
             last = index == len(batches) - 1
             if not last and (work.stop or batch.number == self.settings.pause_after):
                 return (yield from self._paused(work, f" after batch {batch.number} of {count}"))
-            if not last and self.settings.pause_between_s:
-                yield Wait(self.settings.pause_between_s)
         return (yield from self._finished(work, prospect.wanted, notes))
 
-    def _foresee(self, stored: StoredPlan, sight: ClusterSight, journal: Journal, path: Path | None) -> Prospect:
-        how = self.settings
-        return foresee(
-            stored,
-            sight,
-            journal,
-            path,
-            rollback=how.rollback,
-            revive=how.revive,
-            patience_s=how.patience_s,
-            bytes_per_s_max=how.bytes_per_s_max,
-        )
-
     def _finish_earlier(self, work: Work, sight: ClusterSight) -> Steps[ClusterSight]:
-        """Take up what an earlier run left: its migrations end, its open slots close."""
+        """Finish what an earlier run left: its migrations end, its open slots close."""
         waited = yield from server_jobs.wait_for_earlier(work, sight)
         if waited:
             sight = yield from work.look()
@@ -293,19 +274,17 @@ class Execution:
         return sight
 
     def _finished(self, work: Work, wanted: Mapping[str, SlotSet], notes: tuple[str, ...]) -> Steps[Outcome]:
-        """See that every master says of every slot that matters that it is where it is to be; only then say so."""
+        """Report the end once every master knows the owner of every slot that moved."""
         yield from work.settle(wanted)
         now_s = yield Clock()
         seconds = now_s - work.begun_s
         yield from work.note(Step(self._end(), seconds=seconds))
         if self.settings.rollback:
-            said = f"rolled back: every slot that the plan moved is where it was before ({seconds:.1f} s)"
-            return Outcome(Verdict.ROLLED_BACK, (said, *notes))
+            words = f"rolled back: every slot that the plan moved is where it was before ({seconds:.1f} s)"
+            return Outcome(Verdict.ROLLED_BACK, (words, *notes))
         moved = len(self.stored.plan.moves)
-        return Outcome(
-            Verdict.FINISHED,
-            (f"finished: all {moved} slots of the plan are in place on every master ({seconds:.1f} s)",),
-        )
+        words = f"finished: all {moved} slots of the plan are in place on every master ({seconds:.1f} s)"
+        return Outcome(Verdict.FINISHED, (words,))
 
     def _paused(self, work: Work, where: str) -> Steps[Outcome]:
         yield from work.note(Step(StepKind.PAUSED, detail=where.lstrip(": ")))
@@ -329,13 +308,13 @@ class Execution:
 
 
 def moved_so_far(stored: StoredPlan, journal: Journal) -> int:
-    """How many slots of the plan are at their targets, by the journal."""
+    """Return how many slots of the plan are at their targets, by the journal."""
     return sum(journal.left.get(slot) == target for slot, (_, target) in moves_by_slot(stored).items())
 
 
 def _in_words(work: Work, batch: Batch) -> str:
-    said = [f"{len(job.slots)} slots {work.name(job.source)} → {work.name(job.target)}" for job in batch.jobs[:3]]
-    return ", ".join(said) + (f" and {len(batch.jobs) - 3} more jobs" if len(batch.jobs) > 3 else "")
+    jobs = [f"{len(job.slots)} slots {work.name(job.source)} → {work.name(job.target)}" for job in batch.jobs[:3]]
+    return ", ".join(jobs) + (f" and {len(batch.jobs) - 3} more jobs" if len(batch.jobs) > 3 else "")
 
 
 def _arrivals(batch: Batch) -> dict[str, Iterable[int]]:

@@ -1,4 +1,4 @@
-"""Why a plan must not be carried out now: every reason as a sentence; an empty list is the leave to begin."""
+"""Checks before a run: each reason not to carry the plan out now is a sentence; without one the run may begin."""
 
 from __future__ import annotations
 
@@ -7,27 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight
-from cluster_core.rebalance.execution.commands import Path
 from cluster_core.rebalance.execution.journal import Journal
-from cluster_core.rebalance.execution.remaining import ends_of, moves_by_slot
-from cluster_core.rebalance.execution.staleness import differences
+from cluster_core.rebalance.execution.remaining import Path, ends_of, moves_by_slot
 from cluster_core.rebalance.ordering import Batch
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
 
 _NODE_ID = re.compile(r"\b[0-9a-z]{40}\b")
-BACK = "the slots to take back are where the plan left them"
-"""What a rollback checks instead of all owners; other changes do not matter to it."""
 HEADROOM = 0.95
 """Share of maxmemory that a target may reach while it holds both copies."""
+DIFFERENCES_MAX = 20
+"""Differences from the plan's state that are reported."""
 VERSIONS = {Path.VALKEY_JOBS: ("valkey", (9,)), Path.REDIS_IMPORT: ("redis", (8, 4))}
-"""What a server must be for a path; SETSLOT and MIGRATE work everywhere."""
+"""Product and least version that a path needs; SETSLOT and MIGRATE work everywhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """Everything that a decision needs: the plan, what the cluster says, what was done before, what is left to do."""
+    """The plan, the state of the cluster, the journal of earlier runs, and the batches that are left."""
 
     stored: StoredPlan
     sight: ClusterSight
@@ -37,18 +35,18 @@ class Situation:
     rollback: bool = False
 
     def name(self, node: str) -> str:
-        """Return a node as a person knows it: address and the beginning of its id."""
+        """Return the name of a node for a person."""
         return name_of(self.stored, node)
 
 
 def name_of(stored: StoredPlan, node: str) -> str:
-    """Return ``host:port (id…)``, or the id alone for a node that the plan does not name."""
+    """Return ``host:port (id…)``, or the id alone for a node that the plan does not have."""
     address = next((planned.address for planned in stored.nodes if planned.id == node), "")
     return f"{address} ({node[:8]})" if address else node or "nobody"
 
 
 def with_names(stored: StoredPlan, text: str, sight: ClusterSight) -> str:
-    """Return *text* with addresses beside the ids of nodes: those of the plan, and those that *sight* tells of."""
+    """Return *text* with addresses beside the ids of nodes, from the plan and from *sight*."""
     others = {name: address for node in sight.nodes.values() for name, address in node.addresses.items()}
 
     def called(match: re.Match[str]) -> str:
@@ -73,23 +71,35 @@ def choose_path(sight: ClusterSight, nodes: Sequence[str]) -> Path:
 
 
 def refusals(now: Situation) -> list[str]:
-    """Return why the plan must not be carried out now, a sentence each, what matters most first."""
+    """Return the reasons not to carry the plan out now, a sentence each, the most important first."""
+    return [sentence for _, sentences in examine(now) for sentence in sentences]
+
+
+def examine(now: Situation) -> list[tuple[str, list[str]]]:
+    """Return each check as a title and the sentences of what is wrong; while a node does not answer, that check alone."""
     unseen = [
         f"{now.name(node)} does not answer: {why}; start it, or let one of its replicas take over, then run this again"
         for node, why in sorted(now.sight.lost.items())
     ]
     if unseen or not now.sight.nodes:
-        return unseen or ["no node of the plan answers"]
-    return [sentence for _, sentences in examine(now) for sentence in sentences]
-
-
-def examine(now: Situation) -> list[tuple[str, list[str]]]:
-    """Return every check with what it found: a title and, unless all is well, sentences.  All nodes must have answered."""
-    return [(BACK if now.rollback and check is _stale else title, check(now)) for title, check in _CHECKS.items()]
+        return [("all masters answer", unseen or ["no node of the plan answers"])]
+    return [
+        ("the cluster is ok", _unhealthy(now)),
+        ("the slots to roll back are where the plan moved them", taken_away(now, now.sight.owner_list()))
+        if now.rollback
+        else ("slots belong to the masters of the plan", _stale(now)),
+        ("all masters agree on the owners", _disagreement(now)),
+        ("no slot is open", _open(now)),
+        ("no other migration runs", _foreign_jobs(now)),
+        ("all sources and targets are masters", _roles(now)),
+        ("the servers know the commands", _versions(now)),
+        ("keys are in database 0 alone, or the servers move all", _databases(now)),
+        ("targets have room for both copies", _room(now)),
+    ]
 
 
 def _unhealthy(now: Situation) -> list[str]:
-    """Nodes that say the cluster is not ok, unless that is only for slots that this plan left open: those are closed first."""
+    """Nodes that report a cluster that is not ok, unless only for slots that this plan left open: the run closes those first."""
     found = []
     ours = now.sight.misinformed(now.journal.intents.keys())
     for node in now.sight.nodes.values():
@@ -107,43 +117,68 @@ def _unhealthy(now: Situation) -> list[str]:
 
 
 def _stale(now: Situation) -> list[str]:
-    """Differences from the state the plan was made for; what the plan itself changed, by its journal, does not count.
-
-    A failover does not either: it moves no slot (`succession`).  The way back needs only the slots that the plan has moved, where it left them.
-    """
+    """Differences from the state of the plan, except those that the plan made, by its journal, and failovers (`succession`)."""
     owners, epochs = now.sight.owner_list(), now.sight.epochs()
-    if now.rollback:
-        return taken_away(now, owners)
     moves = moves_by_slot(now.stored)
     for slot in now.journal.intents:
         if slot in moves and owners[slot] in moves[slot]:
             owners[slot] = moves[slot][0]
     for planned in now.stored.nodes:
         node = now.sight.nodes.get(planned.id)
-        emptied = node is None or (planned.id in now.journal.givers and not node.own)
+        is_emptied = node is None or (planned.id in now.journal.givers and not node.own)
         if (
-            planned.id not in epochs and emptied
-        ):  # no slot is left to come from it or to go there, else it would be asked
+            planned.id not in epochs and is_emptied
+        ):  # no slot is left to move from or to it, else it would have been asked
             epochs[planned.id] = planned.config_epoch
     found = [with_names(now.stored, sentence, now.sight) for sentence in differences(now.stored, owners, epochs)]
     return [f"the plan is stale, make a new one: {sentence}" for sentence in found]
 
 
+def differences(stored: StoredPlan, owners: Sequence[str], config_epochs: Mapping[str, int]) -> list[str]:
+    """Return the differences from the state that *stored* was made for, a sentence each, `DIFFERENCES_MAX` at most.
+
+    A config epoch may rise: failovers and moved slots raise it, and owners show whether slots moved. A lower one means a server that was
+    reset or restored.
+    """
+    planned = {node.id: node.config_epoch for node in stored.nodes}
+    changed: dict[tuple[str, str], list[int]] = {}
+    for slot, (before, now) in enumerate(zip(stored.problem.owners, owners, strict=True)):
+        if before != now:
+            changed.setdefault((before, now), []).append(slot)
+    found = [
+        f"slots {_short(SlotSet(slots))}: owner is {now or 'nobody'}, in the plan {before}"
+        for (before, now), slots in changed.items()
+    ]
+    found += [
+        f"{node} is in the plan and is no master of the cluster" for node in planned.keys() - config_epochs.keys()
+    ]
+    found += [
+        f"{node} is a master of the cluster that the plan does not have"
+        for node in config_epochs.keys() - planned.keys()
+    ]
+    found += [
+        f"config epoch of {node} fell to {config_epochs[node]}, from {planned[node]} in the plan"
+        for node in planned.keys() & config_epochs.keys()
+        if planned[node] > config_epochs[node]
+    ]
+    return sorted(found)[:DIFFERENCES_MAX]
+
+
 def taken_away(now: Situation, owners: Sequence[str]) -> list[str]:
-    """Return which slots the plan left at their targets and others took from there, a sentence for each pair."""
+    """Return the slots that the plan left at their targets and others moved on, a sentence for each pair."""
     found: dict[tuple[str, str], list[int]] = {}
     for slot, ends in moves_by_slot(now.stored).items():
         if now.journal.left.get(slot) == ends[1] and owners[slot] not in ends:
             found.setdefault((ends[1], owners[slot]), []).append(slot)
     return [
         f"slots {_short(SlotSet(slots))}, which this plan moved to {now.name(target)}, belong to {now.name(owner)} now: "
-        "they cannot be taken back from there"
+        "they cannot be rolled back from there"
         for (target, owner), slots in found.items()
     ]
 
 
 def left_alone(stored: StoredPlan, owners: Sequence[str], journal: Journal) -> list[str]:
-    """Return what a rollback leaves where others brought it, a sentence each."""
+    """Return the slots that a rollback leaves because others moved them, a sentence each."""
     found: dict[str, list[int]] = {}
     for slot, (source, target) in moves_by_slot(stored).items():
         if owners[slot] != source and not journal.holds(slot, owners[slot]) and journal.left.get(slot) != target:
@@ -155,7 +190,7 @@ def left_alone(stored: StoredPlan, owners: Sequence[str], journal: Journal) -> l
 
 
 def _disagreement(now: Situation) -> list[str]:
-    """Masters that do not agree who owns a slot, unless the plan is what they are about to learn of."""
+    """Masters that do not agree on the owner of a slot, unless the plan has just moved it."""
     disputed = SlotSet(slot for slot in now.sight.disputed() if slot not in now.journal.intents and not now.rollback)
     return [f"the masters do not agree on the owner of slots {_short(disputed)}"] if disputed else []
 
@@ -177,26 +212,25 @@ def _open(now: Situation) -> list[str]:
 
 
 def _foreign_jobs(now: Situation) -> list[str]:
+    ends = ends_of(now.batches)
     return [
         f"{now.name(job.source)} is moving slots {_short(job.slots)} to {now.name(job.target)}, which this plan did not begin: "
         "wait for it or cancel it"
         for job in now.sight.active_jobs()
         if not is_ours(job.slots, job.source, job.target, now.journal)
-        and (
-            not now.rollback or not {job.source, job.target}.isdisjoint(ends_of(now.batches))
-        )  # back: only where it goes
+        and not (now.rollback and {job.source, job.target}.isdisjoint(ends))
     ]
 
 
 def is_ours(slots: SlotSet, source: str, target: str, journal: Journal) -> bool:
-    """Return whether a migration under way is one that an earlier run of the plan began."""
+    """Return whether an earlier run of the plan began this migration."""
     return all(journal.intents.get(slot) == (source, target) for slot in slots)
 
 
 def _roles(now: Situation) -> list[str]:
     return [
-        f"{now.name(node)} is a replica now, and the plan moves slots from or to it: a master that gives away its last slot becomes "
-        "one. Run this with --revive, or make it a master again by hand (CLUSTER RESET SOFT there, then CLUSTER MEET)"
+        f"{now.name(node)} is a replica now: a master that gives away its last slot becomes one. Make it a master again: CLUSTER RESET SOFT "
+        "there, then CLUSTER MEET from another node"
         for node in ends_of(now.batches)
         if not now.sight.nodes[node].is_master
     ]
@@ -212,18 +246,16 @@ def _versions(now: Situation) -> list[str]:
 
 def _databases(now: Situation) -> list[str]:
     """MIGRATE moves keys of database 0; a cluster of Valkey 9 may have more."""
-    if now.path is not Path.LEGACY:
-        return []
     return [
         f"{now.name(node)} holds keys in database {max(now.sight.nodes[node].databases)}, which SETSLOT and MIGRATE leave behind: "
         "use --path migrateslots"
         for node in ends_of(now.batches)
-        if max(now.sight.nodes[node].databases, default=0) > 0
+        if now.path is Path.LEGACY and max(now.sight.nodes[node].databases, default=0) > 0
     ]
 
 
 def _room(now: Situation) -> list[str]:
-    """Memory that every target needs at the worst moment: what a batch brings is there before what it takes is gone."""
+    """Targets without memory for the worst moment of a batch, when both copies are there."""
     held = {name: float(node.used_memory) for name, node in now.sight.nodes.items()}
     size = _memory_of_slots(now)
     found: dict[str, str] = {}
@@ -246,7 +278,7 @@ def _room(now: Situation) -> list[str]:
 
 
 def _memory_of_slots(now: Situation) -> Sequence[float]:
-    """Return bytes of memory a slot: as the plan knows them, else dump bytes enlarged to what their owner uses."""
+    """Return bytes of memory by slot: those of the plan, else its dump bytes scaled up to the memory of their owner."""
     loads = now.stored.problem.loads
     known = loads.get("memory_bytes")
     if known is not None:
@@ -265,16 +297,3 @@ def _memory_of_slots(now: Situation) -> Sequence[float]:
 def _short(slots: SlotSet) -> str:
     text = str(slots)
     return text if len(text) <= 60 else text[:60].rsplit(" ", 1)[0] + " …"
-
-
-_CHECKS = {
-    "the cluster is ok": _unhealthy,
-    "slots belong to the masters of the plan": _stale,
-    "all masters agree on the owners": _disagreement,
-    "no slot is open": _open,
-    "no other migration runs": _foreign_jobs,
-    "all ends are masters": _roles,
-    "the servers know the commands": _versions,
-    "keys are in database 0 alone, or the servers move all": _databases,
-    "targets have room for both copies": _room,
-}

@@ -1,25 +1,44 @@
-"""What of a plan is still to be done, forwards or backwards, and how long that takes."""
+"""The part of a plan that is left to do, forwards or backwards: its batches, their commands for each kind of server, and their time."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import NamedTuple
 
-from cluster_core.rebalance.execution.commands import Path
 from cluster_core.rebalance.execution.journal import Journal
 from cluster_core.rebalance.ordering import Batch, Job, TimeModel
 from cluster_core.rebalance.stored_plan import StoredPlan
 
+JOB_TIMES = TimeModel(job_s=0.11, slot_s=0.0, bytes_per_s=90e6)
+"""Jobs of the servers; measured on loopback, as is `BY_HAND_TIMES`."""
 BY_HAND_TIMES = TimeModel(job_s=0.0, slot_s=0.003, bytes_per_s=40e6)
-"""Key by key; measured on loopback with 3 to 6 masters, replaced by what the first batches take."""
+"""Key by key, with 3 to 6 masters."""
 WAVE_S = 0.1
-"""Journal, and looking at all masters until they agree, for jobs that run at the same time."""
+"""Journal rows, and reading the state of all masters, for each group of jobs that run at the same time."""
+
+
+class Path(Enum):
+    """How slots move: key by key (any version), by jobs of the source (Valkey 9), by imports of the target (Redis 8.4)."""
+
+    LEGACY = "setslot"
+    VALKEY_JOBS = "migrateslots"
+    REDIS_IMPORT = "migration import"
+
+
+class Command(NamedTuple):
+    """One command to *node*; *each_key* marks a step that repeats until the slot is empty."""
+
+    node: str
+    words: tuple[str, ...]
+    each_key: bool = False
 
 
 def remaining(stored: StoredPlan, owners: Sequence[str], *, back: Journal | None = None) -> list[Batch]:
-    """Return the batches that are left when *owners* (node id by slot) hold, in the order in which they are to run.
+    """Return the batches that are left while *owners* (node id by slot) hold, in order.
 
-    With the journal to go *back* by, batches run in the opposite order with source and target exchanged, over what the plan has moved and
-    the targets still own.
+    With the journal to go *back* by, the last batch comes first, with source and target exchanged, and only with slots that the plan has
+    moved and its targets still own.
     """
     batches: list[Batch] = []
     for batch in stored.batches if back is None else reversed(stored.batches):
@@ -28,45 +47,18 @@ def remaining(stored: StoredPlan, owners: Sequence[str], *, back: Journal | None
             source, target = (job.source, job.target) if back is None else (job.target, job.source)
             slots = tuple(s for s in job.slots if owners[s] == source and (back is None or back.holds(s, source)))
             if slots:
-                jobs.append(Job(source, target, slots, loads_of(stored, slots)))
+                loads = (float(sum(load[slot] for slot in slots)) for load in stored.problem.loads.values())
+                jobs.append(Job(source, target, slots, tuple(loads)))
         if jobs:
             batches.append(Batch(batch.number, tuple(jobs)))
     return batches
 
 
-def loads_of(stored: StoredPlan, slots: Sequence[int]) -> tuple[float, ...]:
-    """Return the sums of the plan's loads over *slots*, by resource in the plan's order."""
-    return tuple(float(sum(load[slot] for slot in slots)) for load in stored.problem.loads.values())
-
-
-def cost_at(stored: StoredPlan) -> int:
-    """Return the place of the resource whose movement takes time among the loads."""
-    return list(stored.problem.loads).index(stored.problem.cost)
-
-
-def seconds_of(
-    stored: StoredPlan, batches: Sequence[Batch], path: Path, bytes_per_s_max: float | None = None
-) -> list[float]:
-    """Return the estimated seconds of each batch: those of its `waves`, one after another, not faster than allowed."""
-    model = BY_HAND_TIMES if path is Path.LEGACY else stored.time_model
-    at, once = cost_at(stored), path is Path.REDIS_IMPORT
-    found = [
-        sum(WAVE_S + model.batch_seconds(Batch(batch.number, tuple(jobs)), at) for jobs in waves(batch.jobs, once=once))
-        for batch in batches
-    ]
-    if bytes_per_s_max is None:
-        return found
-    return [
-        max(seconds, sum(job.loads[at] for job in batch.jobs) / bytes_per_s_max)
-        for seconds, batch in zip(found, batches, strict=True)
-    ]
-
-
 def waves(jobs: Sequence[Job], *, once: bool = False) -> list[list[Job]]:
     """Return *jobs* in groups that may run at the same time: no master both gives and takes, or with *once* takes part twice.
 
-    A master that takes a slot raises its config epoch.  Were it the source of another slot whose target has just taken it, and not told
-    yet, its old claim would win over the target's, which would delete the keys.  A Redis 8.4 server has one migration at a time (*once*).
+    A master that takes a slot raises its config epoch. If it has just given away another slot and not heard of the new owner, its old
+    claim would win, and the new owner would delete the keys. A Redis 8.4 server runs one migration at a time (*once*).
     """
     groups: list[tuple[list[Job], set[str], set[str]]] = []
     for job in jobs:
@@ -92,3 +84,66 @@ def ends_of(batches: Sequence[Batch]) -> dict[str, None]:
 def moves_by_slot(stored: StoredPlan) -> Mapping[int, tuple[str, str]]:
     """Return source and target of every slot that the plan moves."""
     return {move.slot: (move.source, move.target) for move in stored.plan.moves}
+
+
+def seconds_of(
+    stored: StoredPlan, batches: Sequence[Batch], path: Path, bytes_per_s_max: float | None = None
+) -> list[float]:
+    """Return the estimated seconds of each batch: those of its `waves`, one after another, not faster than allowed."""
+    model = BY_HAND_TIMES if path is Path.LEGACY else JOB_TIMES
+    at, once = list(stored.problem.loads).index(stored.problem.cost), path is Path.REDIS_IMPORT
+    found = []
+    for batch in batches:
+        groups = waves(batch.jobs, once=once)
+        seconds = sum(WAVE_S + model.batch_seconds(Batch(batch.number, tuple(jobs)), at) for jobs in groups)
+        least = sum(job.loads[at] for job in batch.jobs) / bytes_per_s_max if bytes_per_s_max else 0.0
+        found.append(max(seconds, least))
+    return found
+
+
+def commands_of(batch: Batch, path: Path) -> list[Command]:
+    """Return the commands of *batch* in order; on the legacy path the other masters get the last one of each slot, too.
+
+    The target is the first to learn that a slot is its own (redis 7116): if the source forgot the slot first, nobody would own it.
+    """
+    if path is Path.REDIS_IMPORT:
+        return [Command(job.target, ("CLUSTER", "MIGRATION", "IMPORT", *_bounds(job))) for job in batch.jobs]
+    if path is Path.VALKEY_JOBS:  # one command a source, with one job a target
+        words: dict[str, list[str]] = {}
+        for job in batch.jobs:
+            words.setdefault(job.source, ["CLUSTER", "MIGRATESLOTS"]).extend(
+                ("SLOTSRANGE", *_bounds(job), "NODE", job.target)
+            )
+        return [Command(source, tuple(command)) for source, command in words.items()]
+    commands = []
+    for source, target, slots, _ in batch.jobs:
+        for number in map(str, slots):
+            commands += [
+                Command(target, ("CLUSTER", "SETSLOT", number, "IMPORTING", source)),
+                Command(source, ("CLUSTER", "SETSLOT", number, "MIGRATING", target)),
+                Command(source, ("CLUSTER", "GETKEYSINSLOT", number, "100"), each_key=True),
+                Command(source, ("MIGRATE", target, "KEYS"), each_key=True),
+                Command(target, ("CLUSTER", "SETSLOT", number, "NODE", target)),
+                Command(source, ("CLUSTER", "SETSLOT", number, "NODE", target)),
+            ]
+    return commands
+
+
+def abort_of(batch: Batch, path: Path) -> list[Command]:
+    """Return the commands that stop *batch* where no key has moved; key by key, slots with moved keys can only go on."""
+    if path is Path.VALKEY_JOBS:
+        return [Command(node, ("CLUSTER", "CANCELSLOTMIGRATIONS")) for node in {j.source: None for j in batch.jobs}]
+    if path is Path.REDIS_IMPORT:
+        return [
+            Command(node, ("CLUSTER", "MIGRATION", "CANCEL", "ALL")) for node in {j.target: None for j in batch.jobs}
+        ]
+    return [
+        Command(node, ("CLUSTER", "SETSLOT", str(slot), "STABLE"))
+        for job in batch.jobs
+        for slot in job.slots
+        for node in (job.target, job.source)
+    ]
+
+
+def _bounds(job: Job) -> list[str]:
+    return [str(bound) for pair in job.ranges for bound in pair]

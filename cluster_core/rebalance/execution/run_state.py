@@ -1,23 +1,33 @@
-"""What the pieces of an execution share: the plan, how patient to be, whether to stop, how far it is."""
+"""The state of one run: the plan, its settings, the pace at which slots move, the journal, and how to read the cluster until it is ready."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Final
 
 from cluster_core.errors import ProtocolError
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
-from cluster_core.rebalance.execution.commands import Path
-from cluster_core.rebalance.execution.effects import Ask, Clock, Latency, Look, Note, Reply, Steps, Tell, Wait
+from cluster_core.rebalance.execution.effects import (
+    ANSWER_S,
+    NODE_TIMEOUT_DEFAULT_MS,
+    Ask,
+    Clock,
+    Latency,
+    Look,
+    Note,
+    Reply,
+    Steps,
+    Tell,
+    Wait,
+)
 from cluster_core.rebalance.execution.journal import Journal, Step, StepKind, read_journal
-from cluster_core.rebalance.execution.pace import Pace, sizes_of, unwell
-from cluster_core.rebalance.execution.refusals import name_of
-from cluster_core.rebalance.execution.remaining import seconds_of
-from cluster_core.rebalance.execution.reshard import Migrate, Send
+from cluster_core.rebalance.execution.refusals import HEADROOM, name_of
+from cluster_core.rebalance.execution.remaining import Path, seconds_of
+from cluster_core.rebalance.execution.slot_move import Migrate, Send
 from cluster_core.rebalance.execution.succession import successors, with_current_marks
-from cluster_core.rebalance.execution.waits import ANSWER_S, ANSWER_S_MIN, NODE_TIMEOUT_DEFAULT_MS, answer_s
-from cluster_core.rebalance.ordering import Batch
+from cluster_core.rebalance.ordering import Batch, Job
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.slot_set import SlotSet
 
@@ -25,12 +35,28 @@ LOOK_PAUSE_S = 0.05
 LOOK_PAUSE_S_MAX = 1.0
 """Between two looks at the cluster: short at first, then longer."""
 RETRY_PAUSE_S_MAX = 10.0
-WELL_S = 1.0
-"""Between two looks at whether the cluster is well."""
+HEALTH_S = 1.0
+"""Between two checks of the cluster's health."""
+ANSWER_S_MIN: Final = 1.0
+"""A node has at least this long to answer, however short the patience."""
+MIGRATE_MS_MAX: Final = 60_000
+
+PIECE_S: Final = 1.0
+"""A piece is what a byte limit allows in this time."""
+PIECE_BYTES_MAX: Final = 16 << 20
+"""The first piece where the latency of clients is limited."""
+SHARE_MIN: Final = 1 / 64
+REST_S_MIN: Final = 0.05
+REST_S_MAX: Final = 5.0
+"""Longer than latencies are remembered (`slotscope.servers.latency`): after such a rest none of them is from a move."""
+CALM_S: Final = 1.5
+"""Latency is measured this long before the first piece."""
+SIZES: Final = ("serialized_bytes", "memory_bytes")
+"""Resources that count bytes; the first that a plan has is used."""
 
 
 class Stop(IntEnum):
-    """What the user wants: nothing, to pause when what runs now is done, to break off what runs now."""
+    """The user's wish: none, pause when the current step is done, cancel the current step."""
 
     NO = 0
     PAUSE = 1
@@ -38,28 +64,24 @@ class Stop(IntEnum):
 
 
 class StuckError(ProtocolError):
-    """It cannot go on by itself; the message says what to do.  Everything is as the journal has it, and can be taken up again."""
+    """The run cannot go on by itself; the message says why. The journal is complete, so a later run can resume."""
 
 
 class FailoverError(ProtocolError):
-    """A replica was promoted in place of a master of the plan while the run was at work."""
+    """A replica was promoted in place of a master of the plan during the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to go about it.
+    """Settings of a run.
 
-    *pause_after* is a batch number (0: none), *group* how many slots of a job are open at a time key by key, *groups_a_row* how many such
-    groups one row of the journal announces, *attempts* how often a job
-    that fails is begun without a slot moving, *bytes_per_s_max* and *latency_ms_max* (99 of 100 questions of a client) limits that are
-    kept between pieces, *patience_s* how long anything is waited for, *settle_s* how long the news of an owner may
-    take to reach all.
+    *pause_after* is a batch number (0: none).  *group* slots of a job are open at a time key by key, and one journal row announces
+    *groups_a_row* groups.  A job that fails is started *attempts* times without progress.  *bytes_per_s_max* and *latency_ms_max* (p99 of
+    clients) are limits between pieces.  *patience_s* limits each wait, *settle_s* the time until all nodes know a new owner.
     """
 
     rollback: bool = False
-    revive: bool = False
     pause_after: int = 0
-    pause_between_s: float = 0.0
     group: int = 16
     groups_a_row: int = 8
     attempts: int = 3
@@ -69,13 +91,61 @@ class Settings:
     job_timeout_s: float = 3600.0
     bytes_per_s_max: float | None = None
     latency_ms_max: float | None = None
-    told_masters_max: int = 100
-    """With more masters than this only source and target hear of a slot, and gossip tells the others."""
+
+
+@dataclass(slots=True)
+class Pace:
+    """How fast slots move.  They move in pieces: a group of slots key by key, or a part of a server-side job.
+
+    A rest after each piece keeps to the byte limit.  Where clients waited too long, pieces become half as large and rests twice as long,
+    and grow back by the same factor (additive growth would take minutes to find what a link can bear).
+    """
+
+    bytes_per_s_max: float | None = None
+    latency_ms_max: float | None = None
+    share: float = 1.0
+    rest_s: float = 0.0
+    due_s: float = 0.0
+    """When the bytes so far were due."""
+
+    def count(self, usual: int) -> int:
+        """Return how many of *usual* items a piece has."""
+        return max(1, round(usual * self.share))
+
+    @property
+    def piece_bytes(self) -> float | None:
+        """Bytes of a piece; None for no limit."""
+        if self.latency_ms_max is None:
+            return None if self.bytes_per_s_max is None else self.bytes_per_s_max * PIECE_S
+        limit = PIECE_BYTES_MAX * self.share
+        return limit if self.bytes_per_s_max is None else min(limit, self.bytes_per_s_max * PIECE_S)
+
+    @property
+    def is_slowest(self) -> bool:
+        """Whether pieces cannot be smaller, nor rests longer."""
+        return self.share == SHARE_MIN and self.rest_s == REST_S_MAX
+
+    def adapt(self, latency_ms: float) -> None:
+        """Slow down if *latency_ms* is above the limit, else speed up."""
+        if self.latency_ms_max is None:
+            return
+        if latency_ms > self.latency_ms_max:
+            self.share = max(self.share / 2, SHARE_MIN)
+            self.rest_s = min(max(self.rest_s * 2, REST_S_MIN), REST_S_MAX)
+        else:
+            self.share = min(self.share * 2, 1.0)
+            self.rest_s = self.rest_s / 2 if self.rest_s > REST_S_MIN else 0.0
+
+    def pause_s(self, moved: float, begun_s: float, now_s: float) -> float:
+        """Return how long to rest now that *moved* bytes have moved since *begun_s*; unused time is not made up for."""
+        if self.bytes_per_s_max is not None:
+            self.due_s = max(self.due_s, begun_s) + moved / self.bytes_per_s_max
+        return max(self.rest_s, self.due_s - now_s, 0.0)
 
 
 @dataclass(slots=True)
 class Work:
-    """One run.  Whoever does the IO may set *stop* at any time."""
+    """One run.  The code that does the IO may set *stop* at any time."""
 
     stored: StoredPlan
     settings: Settings
@@ -83,29 +153,29 @@ class Work:
     journal: Journal
     stop: Stop = Stop.NO
     plan_ids: Mapping[str, str] = field(default_factory=dict)
-    """The ids that the plan has for masters whose replicas were promoted since: the journal is written with these."""
+    """The plan's ids of masters that promoted replicas replaced; the journal is written with these."""
     begun_s: float = 0.0
     expected_s: float = 0.0
     passed_s: float = 0.0
     migrate_ms: int = NODE_TIMEOUT_DEFAULT_MS // 2
     without: frozenset[str] = frozenset()
-    """Masters of the plan that are away and are not needed."""
+    """Masters of the plan that do not answer and are not needed."""
     weights: dict[int, tuple[float, int]] = field(default_factory=dict)
     pace: Pace = field(default_factory=Pace)
     before: ClusterSight = ClusterSight({})  # noqa: RUF009 - frozen
-    """The cluster as it was when the run began."""
+    """The cluster when the run began."""
     receivers: frozenset[str] = frozenset()
-    """Masters that slots arrive at in this run."""
+    """Masters that get slots in this run."""
     seen_s: float = 0.0
     latency_ms: float | None = None
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Every master of the plan that is there or needed: nobody else is spoken to."""
+        """The masters of the plan that answer or are needed; no other node gets a command."""
         return tuple(node.id for node in self.stored.nodes if node.id not in self.without)
 
     def name(self, node: str) -> str:
-        """Return a node as a person knows it."""
+        """Return the name of a node for a person."""
         return name_of(self.stored, node)
 
     def rest(self, attempt: int) -> Steps[None]:
@@ -120,7 +190,7 @@ class Work:
         return replies
 
     def expect(self, batches: Sequence[Batch], now_s: float) -> None:
-        """Set what is to be done: who receives, and for the estimate of the time that is left."""
+        """Set the receivers, and the expected seconds for the estimate of the time left."""
         seconds = seconds_of(self.stored, batches, self.path, self.settings.bytes_per_s_max)
         self.receivers = frozenset(job.target for batch in batches for job in batch.jobs)
         self.begun_s, self.expected_s, self.passed_s = now_s, sum(seconds), 0.0
@@ -135,15 +205,15 @@ class Work:
         self.passed_s = min(self.expected_s, self.passed_s + seconds * slots / max(count, 1))
 
     def tell(self, line: str) -> Steps[None]:
-        """Show how far it is; the time that is left follows from the speed so far."""
+        """Show progress; the time left follows from the speed so far."""
         now_s = yield Clock()
         share = self.passed_s / self.expected_s if self.expected_s else 0.0
         left_s = (now_s - self.begun_s) * (1 - share) / share if share > 0 else self.expected_s
-        waits = f", clients wait {self.latency_ms:.1f} ms (p99)" if self.latency_ms is not None else ""
-        yield Tell(line + waits, share, left_s)
+        latency = f", client latency {self.latency_ms:.1f} ms (p99)" if self.latency_ms is not None else ""
+        yield Tell(line + latency, share, left_s)
 
     def note(self, *steps: Step) -> Steps[None]:
-        """Write *steps* into the journal and remember what they say."""
+        """Append *steps* to the journal, in storage and in memory."""
         if not steps:
             return
         ids = self.plan_ids
@@ -156,7 +226,7 @@ class Work:
         self.journal = read_journal(steps, self.journal)
 
     def note_arrivals(self, sight: ClusterSight) -> Steps[None]:
-        """Write down as done what has arrived and of which no end is written: a kill comes between a move and its row."""
+        """Note as done the slots that have arrived without a row: the executor was killed between a move and its row."""
         batches = {slot: batch.number for batch in self.stored.batches for job in batch.jobs for slot in job.slots}
         rows: dict[tuple[int, str, str], list[int]] = {}
         for slot, (source, target) in sorted(self.journal.pending.items()):
@@ -168,28 +238,28 @@ class Work:
         )
 
     def breathe(self, slots: Sequence[int], begun_s: float) -> Steps[None]:
-        """Rest as is due after *slots*, whose move began at *begun_s*, and go on only when the cluster is well; StuckError if it stays unwell."""
+        """Rest after *slots*, which began to move at *begun_s*, and wait until the cluster is healthy; StuckError if it stays unhealthy."""
         now_s = yield Clock()
         sizes = sizes_of(self.stored)
         if self.pace.latency_ms_max is not None:
             self.latency_ms = yield Latency()
-            self.pace.heed(self.latency_ms or 0.0)
+            self.pace.adapt(self.latency_ms or 0.0)
         pause_s = self.pace.pause_s(sum(sizes[slot] for slot in slots) if sizes else 0.0, begun_s, now_s)
         if pause_s and not self.stop:
             yield Wait(pause_s)
-        if self.pace.is_least:
+        if self.pace.is_slowest:
             yield from self.await_calm()
-        if now_s - self.seen_s < WELL_S:
+        if now_s - self.seen_s < HEALTH_S:
             return
-        sentence = self._unwell((yield from self.glance(self.nodes)))
+        sentence = self.unhealthy((yield from self.glance(self.nodes)))
         if sentence:
             yield from self.tell(f"waiting: {sentence}")
-            yield from self.look_until(self._unwell, self.settings.patience_s)
-            yield from self.tell("going on: the cluster is well again")
+            yield from self.look_until(self.unhealthy, self.settings.patience_s)
+            yield from self.tell("going on: the cluster is healthy again")
         self.seen_s = yield Clock()
 
     def await_calm(self) -> Steps[None]:
-        """Wait until clients wait no longer than they may while nothing moves; StuckError where they do as long as the patience: it is not the moves."""
+        """Wait until the latency of clients is within its limit while nothing moves; StuckError if it stays above it: moves are not the cause."""
         limit_ms = self.pace.latency_ms_max
         begun_s = yield Clock()
         while limit_ms is not None and not self.stop:
@@ -198,28 +268,40 @@ class Work:
                 return
             if (yield Clock()) - begun_s >= self.settings.patience_s:
                 raise StuckError(
-                    f"clients wait {self.latency_ms:.1f} ms (p99) while nothing moves: no pace keeps them within {limit_ms:g} ms"
+                    f"client latency is {self.latency_ms:.1f} ms (p99) while nothing moves: no pace keeps it within {limit_ms:g} ms"
                 )
-            yield from self.tell(f"nothing moves until clients wait no more than {limit_ms:g} ms")
+            yield from self.tell(f"nothing moves until client latency is within {limit_ms:g} ms")
             yield Wait(LOOK_PAUSE_S_MAX)
 
-    def _unwell(self, sight: ClusterSight) -> str:
-        lost = [f"{self.name(node)} does not answer: {why}" for node, why in sight.lost.items()]
-        return lost[0] if lost else unwell(self.stored, sight, self.before, self.receivers)
+    def unhealthy(self, sight: ClusterSight) -> str:
+        """Return in a sentence what is wrong with the cluster now and was not before the run; empty if nothing is."""
+        known = {name for node in self.before.nodes.values() for name in node.doubted}
+        for node, why in sight.lost.items():
+            return f"{self.name(node)} does not answer: {why}"
+        for seen in sight.nodes.values():
+            name = self.name(seen.id)
+            if not seen.cluster_ok:
+                return f"{name} says that the cluster is not ok (cluster_state)"
+            if doubted := next((other for other in seen.doubted if other not in known), None):
+                return f"{name} does not reach {seen.addresses.get(doubted, '')} ({doubted[:8]})"
+            if seen.memory_max and seen.id in self.receivers and seen.used_memory > HEADROOM * seen.memory_max:
+                return f"{name} uses more than {HEADROOM:.0%} of its maxmemory of {seen.memory_max:,} bytes"
+        there, were = (sum(node.replicas_online for node in one.nodes.values()) for one in (sight, self.before))
+        return f"{were - there} of {were} replicas have lost their master (INFO replication)" if there < were else ""
 
     def glance(self, nodes: tuple[str, ...], within_s: float = ANSWER_S) -> Steps[ClusterSight]:
-        """Return what *nodes* say, or do not say; FailoverError where a replica has replaced one of them."""
+        """Return the state of *nodes*, with those that do not answer; FailoverError if a replica has replaced one of them."""
         sight: ClusterSight = yield Look(nodes, within_s)
         if successors(self.stored, sight, self.journal):
             raise FailoverError("a replica was promoted")
         return with_current_marks(sight, self.journal, {old: new for new, old in self.plan_ids.items()})
 
     def look(self, nodes: tuple[str, ...] = ()) -> Steps[ClusterSight]:
-        """Return what *nodes* (none: every master of the plan) say; waits for those that are away, StuckError when one stays away."""
+        """Return the state of *nodes* (none: every master of the plan) once all answer; StuckError if one does not."""
         return (yield from self.look_until(lambda sight: "", self.settings.patience_s, nodes))
 
     def look_when_ok(self) -> Steps[ClusterSight]:
-        """Return what every master says once all of them say that the cluster is ok: a node that was away takes some seconds."""
+        """Return the state of every master once all report that the cluster is ok."""
 
         def unmet(sight: ClusterSight) -> str:
             failing = [node.id for node in sight.nodes.values() if not node.cluster_ok]
@@ -247,7 +329,7 @@ class Work:
             pause_s = min(pause_s * 1.5, LOOK_PAUSE_S_MAX)
 
     def settle(self, targets: Mapping[str, SlotSet]) -> Steps[ClusterSight]:
-        """Wait until every master says that the slots of *targets* are theirs, and that none of them is open."""
+        """Wait until every master knows that the slots of *targets* are theirs, and none of them is open."""
         return (yield from self.look_until(lambda sight: self._unsettled(sight, targets), self.settings.settle_s))
 
     def _unsettled(self, sight: ClusterSight, targets: Mapping[str, SlotSet]) -> str:
@@ -261,3 +343,41 @@ class Work:
             if left_open:
                 return f"slots {left_open} are still open"
         return ""
+
+
+def sizes_of(stored: StoredPlan) -> Sequence[float]:
+    """Return the bytes of each slot in the plan; empty if the plan has none."""
+    loads = stored.problem.loads
+    return next(([float(value) for value in loads[name]] for name in SIZES if name in loads), [])
+
+
+def cut(jobs: Sequence[Job], piece_bytes: float | None, sizes: Sequence[float]) -> tuple[list[Job], list[Job]]:
+    """Return the first part of *jobs*, at most *piece_bytes* but at least one slot of each, and the rest."""
+    if piece_bytes is None or not sizes:
+        return list(jobs), []
+    now, later = [], []
+    for job in jobs:
+        room, taken = piece_bytes / len(jobs), 0
+        while taken < len(job.slots) and (not taken or room >= sizes[job.slots[taken]]):
+            room -= sizes[job.slots[taken]]
+            taken += 1
+        now.append(job._replace(slots=job.slots[:taken]))
+        if taken < len(job.slots):
+            later.append(job._replace(slots=job.slots[taken:]))
+    return now, later
+
+
+def answer_s(left_s: float) -> float:
+    """Return how long one look may take when *left_s* of the patience is left."""
+    return min(ANSWER_S, max(ANSWER_S_MIN, left_s))
+
+
+def migrate_ms(sight: ClusterSight, patience_s: float) -> int:
+    """Return MIGRATE's timeout: half of the shortest cluster-node-timeout, and of the patience.
+
+    A source answers nobody while its MIGRATE waits for the target (`migrateCommand`). After a node timeout its replica would be promoted
+    because another node hangs.
+    """
+    timeouts = [node.node_timeout_ms or NODE_TIMEOUT_DEFAULT_MS for node in sight.nodes.values()]
+    shortest = min(timeouts, default=NODE_TIMEOUT_DEFAULT_MS)
+    return max(1, int(min(shortest / 2, max(patience_s, ANSWER_S_MIN) * 500, MIGRATE_MS_MAX)))

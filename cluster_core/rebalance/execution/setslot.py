@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from cluster_core.errors import ProtocolError
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
-from cluster_core.rebalance.execution.effects import Answered, Clock, Lost, Steps, Wait
+from cluster_core.rebalance.execution.effects import Answered, Clock, Lost, Steps
 from cluster_core.rebalance.execution.journal import Step, StepKind, intents_of
-from cluster_core.rebalance.execution.pace import cut, sizes_of
 from cluster_core.rebalance.execution.remaining import waves
-from cluster_core.rebalance.execution.reshard import (
+from cluster_core.rebalance.execution.run_state import Stop, StuckError, Work, answer_s, cut, sizes_of
+from cluster_core.rebalance.execution.slot_move import (
     KEYS_MAX,
     Accepted,
     Event,
@@ -24,10 +24,11 @@ from cluster_core.rebalance.execution.reshard import (
     State,
     Stopped,
 )
-from cluster_core.rebalance.execution.run_state import Stop, StuckError, Work
-from cluster_core.rebalance.execution.waits import answer_s
 from cluster_core.rebalance.ordering import Batch, Job
 from cluster_core.slots.slot_set import SlotSet
+
+TOLD_MASTERS_MAX = 100
+"""With more masters than this only source and target hear of a slot, and gossip tells the others."""
 
 
 def run_batch(work: Work, batch: Batch) -> Steps[bool]:
@@ -82,16 +83,14 @@ def _run_groups(work: Work, batch: Batch) -> Steps[str | None]:
         yield from work.tell(f"batch {batch.number}: {done} slots moved")
         if not failure:
             yield from work.breathe([move.slot for move in group], now_s)
-        if work.settings.pause_between_s:
-            yield Wait(work.settings.pause_between_s)
     now_s = yield Clock()
     yield from work.note(*_results(batch.number, moved, now_s - begun_s, failure))
     return failure
 
 
 def _move(work: Work, slot: int, source: str, target: str, keys_sent: int = 0) -> SlotMove:
-    told = len(work.nodes) <= work.settings.told_masters_max
-    others = tuple(node for node in work.nodes if node not in (source, target)) if told else ()
+    is_small = len(work.nodes) <= TOLD_MASTERS_MAX
+    others = tuple(node for node in work.nodes if node not in (source, target)) if is_small else ()
     return SlotMove(slot, source, target, others, keys_sent=keys_sent, keys_max=work.pace.count(KEYS_MAX))
 
 

@@ -12,15 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cluster_core.rebalance.audit import (
     STANDARD_ERRORS,
     Finding,
-    JournalRow,
     Measured,
-    audit_journal,
-    audit_keys,
     audit_left_behind,
     audit_load,
     audit_owners,
     measure_window,
-    moved_until_ms,
 )
 from cluster_core.rebalance.execution.journal import Journal, StepKind, read_journal
 from cluster_core.rebalance.execution.succession import at_present
@@ -29,7 +25,6 @@ from cluster_core.rebalance.table_rows import PlanAuditRow
 from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS
 from slotscope.plans.snapshot_audit import read_snapshot
 from slotscope.plans.stored_moves import read_unchanged_plan
-from slotscope.plans.stored_plans import find_plan
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import exists, read_rows, replace_rows
 from slotscope.runtime.storage.snapshot_names import KEY_JOBS, find_name
@@ -60,10 +55,9 @@ def audit_plan(request: AuditOptions) -> tuple[StoredPlan, list[Finding]]:
         raise InputError(f"--sample must be 0 to {SAMPLE_MAX}, --window and --seconds 0 or more")
     stored = read_unchanged_plan(request.root, request.plan)
     if request.cluster is None:
-        steps = _journal(request.root, stored.plan_id)
         name = find_name(request.root, str(request.snapshot), KEY_JOBS)
-        findings, loads = _audit_snapshot(stored, steps, request.root, name)
-        return stored, _written(request.root, stored, steps, f"snapshot {name}", findings, loads)
+        findings = _audit_snapshot(stored, _moved_until_ms(request.root, stored.plan_id), request.root, name)
+        return stored, _written(request.root, stored, f"snapshot {name}", findings)
     access = request.access.with_password(request.access.password())
     how = Measuring(request.seconds, request.rate, request.sample, request.window)
     return stored, audit_cluster(request.root, stored, request.cluster, access, how)
@@ -78,58 +72,32 @@ class Measuring(NamedTuple):
     window: float = 0.0
 
 
-class SlotLoads(NamedTuple):
-    """Measured loads of all slots in the resource that a plan counts, and the share by which they may be off."""
-
-    loads: Sequence[float] | None = None
-    error: float = 0.0
-
-
 def audit_cluster(root: str, stored: StoredPlan, cluster: str, access: Access, how: Measuring) -> list[Finding]:
     """Audit *stored* on the cluster of which *cluster* is a node, and write the findings; as `audit_plan`."""
-    steps = _journal(root, stored.plan_id)
+    moved_ms = _moved_until_ms(root, stored.plan_id)
     journal = read_journal(PlanJournal(root, stored.plan_id).read())
-    until_s = min((moved_until_ms(steps) or 0) / 1000, time.time()) + NEWS_S
+    until_s = min((moved_ms or 0) / 1000, time.time()) + NEWS_S
     while time.time() < until_s and not _is_known(stored, journal, cluster, access):
         time.sleep(NEWS_PAUSE_S)
-    findings, loads = _audit_cluster(stored, journal, steps, cluster, access, how)
-    return _written(root, stored, steps, f"cluster {cluster}", findings, loads)
+    return _written(root, stored, f"cluster {cluster}", _audit_cluster(stored, journal, moved_ms, cluster, access, how))
 
 
-def _written(
-    root: str,
-    stored: StoredPlan,
-    steps: Sequence[JournalRow],
-    source: str,
-    findings: Sequence[Finding],
-    slots: SlotLoads,
-) -> list[Finding]:
-    """*findings*, and what the journal says, when they are in the table."""
-    estimated_s = find_plan(root, stored.plan_id)["estimated_s"]
-    found = [*findings, *audit_journal(stored, steps, estimated_s, slots.loads, slots.error)]
+def _written(root: str, stored: StoredPlan, source: str, findings: list[Finding]) -> list[Finding]:
+    """Return *findings* after writing them."""
     audited_at = datetime.now(UTC)
-    rows = [PlanAuditRow(stored.plan_id, source, audited_at, *astuple(one))._asdict() for one in found]
+    rows = [PlanAuditRow(stored.plan_id, source, audited_at, *astuple(one))._asdict() for one in findings]
     replace_rows(root, PLAN_AUDITS, rows, plan_id=stored.plan_id, source=source)
-    return found
+    return findings
 
 
-def _journal(root: str, plan_id: str) -> list[JournalRow]:
-    if not exists(root, PLAN_STEPS):
-        return []
-    rows = read_rows(root, PLAN_STEPS, where=f"step <> '{StepKind.HELD}'", plan_id=plan_id)
-    rows.sort(key=lambda row: (row["ts"], row["run_id"], row["seq"]))
-    return [
-        JournalRow(
-            row["run_id"],
-            round(row["ts"].timestamp() * 1000),
-            row["step"],
-            row["target"] or "",
-            row["slots"] or "",
-            row["keys"],
-            row["path"] or "",
-        )
-        for row in rows
-    ]
+def _moved_until_ms(root: str, plan_id: str) -> int | None:
+    """Return when the last slot moved, by the journal; None if none did."""
+    rows = (
+        read_rows(root, PLAN_STEPS, columns=("ts",), plan_id=plan_id, step=StepKind.DONE.value)
+        if exists(root, PLAN_STEPS)
+        else []
+    )
+    return max((round(row["ts"].timestamp() * 1000) for row in rows), default=None)
 
 
 def _is_known(stored: StoredPlan, journal: Journal, cluster: str, access: Access) -> bool:
@@ -139,38 +107,29 @@ def _is_known(stored: StoredPlan, journal: Journal, cluster: str, access: Access
 
 
 def _audit_cluster(
-    stored: StoredPlan, journal: Journal, steps: Sequence[JournalRow], cluster: str, access: Access, how: Measuring
-) -> tuple[list[Finding], SlotLoads]:
+    stored: StoredPlan, journal: Journal, moved_ms: int | None, cluster: str, access: Access, how: Measuring
+) -> list[Finding]:
     with live_audit.connected(parse_address(cluster), access) as live:
         stored = at_present(stored, live.sight(), journal)
         findings = audit_owners(stored, live.views)
-        findings.append(
-            audit_left_behind(stored, live.left_behind({move.slot: move.source for move in stored.plan.moves}))
-        )
-        masters = live.masters()
-        keys = audit_keys(stored, sum(sum(master.keys.values()) for master in masters))
-        findings += [keys] if keys is not None else []
-        memory, slots = NOT_MEASURED, SlotLoads()
+        left = live.left_behind({move.slot: move.source for move in stored.plan.moves})
+        findings.append(audit_left_behind(stored, left))
+        memory = NOT_MEASURED
         if "memory_bytes" in stored.problem.loads and how.seconds:
-            memory, slots = _measure_memory(stored, parse_address(cluster), access, how)
-        measured = _measure_live(stored, steps, live, masters, how, memory)
-    if stored.plan.cost == "keys":
-        counted = {slot: count for master in masters for slot, count in master.keys.items()}
-        slots = SlotLoads([counted.get(slot, 0) for slot in range(len(stored.problem.owners))])
-    elif stored.plan.cost != "memory_bytes":
-        slots = SlotLoads()
-    return findings + [audit_load(stored, one) for one in measured], slots
+            memory = _measure_memory(parse_address(cluster), access, how)
+        measured = _measure_live(stored, moved_ms, live, live.masters(), how, memory)
+    return findings + [audit_load(stored, one) for one in measured]
 
 
 NOT_MEASURED = Measured("memory_bytes", {}, "not measured", doubt="memory was not measured")
 
 
-def _measure_memory(stored: StoredPlan, first: Address, access: Access, how: Measuring) -> tuple[Measured, SlotLoads]:
-    """Memory of each master and each slot, measured as for a plan."""
+def _measure_memory(first: Address, access: Access, how: Measuring) -> Measured:
+    """Return the memory of each master, measured as for a plan."""
     try:
         weights = weigh_slots(first, access, seconds=how.seconds, rate=how.rate)
     except InputError as error:
-        return replace(NOT_MEASURED, doubt=str(error)), SlotLoads()
+        return replace(NOT_MEASURED, doubt=str(error))
     sizes = weights.loads["memory_bytes"]
     loads: dict[str, float] = {}
     errors: dict[str, float] = {}
@@ -181,12 +140,11 @@ def _measure_memory(stored: StoredPlan, first: Address, access: Access, how: Mea
             errors[node.id] = off * loads[node.id] / STANDARD_ERRORS
     measured, keys = sum(one.measured for one in weights.memory), sum(one.keys for one in weights.memory)
     basis = f"MEMORY USAGE of {measured:,} of {keys:,} keys" if weights.memory else "memory-bytes of SLOT-STATS"
-    found = Measured("memory_bytes", loads, basis, {node: error for node, error in errors.items() if error})
-    return found, SlotLoads(sizes, max((one.error for one in weights.memory), default=0.0))
+    return Measured("memory_bytes", loads, basis, {node: error for node, error in errors.items() if error})
 
 
 def _measure_live(
-    stored: StoredPlan, steps: Sequence[JournalRow], live: Any, masters: Sequence[Any], how: Measuring, memory: Measured
+    stored: StoredPlan, moved_ms: int | None, live: Any, masters: Sequence[Any], how: Measuring, memory: Measured
 ) -> list[Measured]:
     """Measure every resource of the plan as well as the servers allow, in its order."""
     wanted = list(stored.problem.loads)
@@ -199,24 +157,17 @@ def _measure_live(
         if name in wanted and name not in found:
             found[name] = live_audit.measure_dataset(name, live, masters)
     if how.window:
-        moved_ms = moved_until_ms(steps)
         windows = live_audit.watch_counters(masters, how.window)
         found |= {one.resource: measure_window(one, moved_ms) for one in windows}
     reason = "SLOT-STATS tells it over a time: give --window" if not how.window else "the servers do not tell it"
     return [found.get(name) or Measured(name, {}, "not measured", doubt=reason) for name in wanted]
 
 
-def _audit_snapshot(
-    stored: StoredPlan, steps: Sequence[JournalRow], root: str, name: str
-) -> tuple[list[Finding], SlotLoads]:
+def _audit_snapshot(stored: StoredPlan, moved_ms: int | None, root: str, name: str) -> list[Finding]:
     evidence = read_snapshot(root, name)
     moved = {move.slot: move.source for move in stored.plan.moves}
-    moved_ms = moved_until_ms(steps)
     left = audit_left_behind(stored, evidence.left_behind(moved))
     if evidence.is_partial and left.kept:
         left = replace(left, kept=None, detail=f"{left.detail}; not proven, because the snapshot is partial")
-    findings = [*audit_owners(stored, [evidence.view]), left]
-    keys = audit_keys(stored, evidence.keys())
-    findings += [keys] if keys is not None else []
-    findings += [audit_load(stored, evidence.measure(one, moved, moved_ms)) for one in stored.problem.loads]
-    return findings, SlotLoads(evidence.slot_loads(stored.plan.cost))
+    loads = [audit_load(stored, evidence.measure(one, moved, moved_ms)) for one in stored.problem.loads]
+    return [*audit_owners(stored, [evidence.view]), left, *loads]

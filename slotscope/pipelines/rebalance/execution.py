@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from cluster_core.rebalance.execution.commands import Path
+from rich.console import Console
+
 from cluster_core.rebalance.execution.effects import Ask, Clock, Latency, Look, Note, Steps, Wait
 from cluster_core.rebalance.execution.journal import read_journal
 from cluster_core.rebalance.execution.machine import (
@@ -23,15 +24,15 @@ from cluster_core.rebalance.execution.machine import (
     foresee,
     moved_so_far,
 )
-from cluster_core.rebalance.execution.pace import sizes_of
-from cluster_core.rebalance.execution.refusals import examine, name_of
-from cluster_core.rebalance.execution.run_state import Settings
+from cluster_core.rebalance.execution.remaining import Path
+from cluster_core.rebalance.execution.run_state import Settings, sizes_of
 from cluster_core.rebalance.execution.succession import failover_notes, see
 from cluster_core.rebalance.stored_plan import StoredPlan
 from slotscope.plans.maintenance import MaintenanceWindow, read_window
 from slotscope.plans.stored_moves import read_unchanged_plan
-from slotscope.reports.rebalance.execution_text import prospect_lines, told, write_commands
+from slotscope.reports.rebalance.execution import dry_run_document, dry_run_json, write_commands
 from slotscope.reports.records import write_json
+from slotscope.reports.terminal import print_document
 from slotscope.reports.unread import partial_lines
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import BAD_INPUT, OK, PAUSED, printable
@@ -85,9 +86,13 @@ def execute(
     window = window_of(how)
     nodes = open_nodes(access, [node.id for node in stored.nodes], cluster)
     settings = Settings(
-        how.rollback, how.revive, how.pause_after, how.pause_between, patience_s=how.patience, job_timeout_s=how.job_timeout,
-        bytes_per_s_max=how.bytes_per_s_max, latency_ms_max=how.latency_ms_max,
-    )  # fmt: skip
+        how.rollback,
+        how.pause_after,
+        patience_s=how.patience,
+        job_timeout_s=how.job_timeout,
+        bytes_per_s_max=how.bytes_per_s_max,
+        latency_ms_max=how.latency_ms_max,
+    )
     path = None if how.path == "auto" else Path(how.path.replace("-", " "))
     try:
         seen = _preview(root, stored, nodes, settings, path, how, as_json)
@@ -199,24 +204,18 @@ def _preview(
 ) -> Executed:  # fmt: skip
     """Print and write what would be done; return the exit code of a dry run."""
     window = window_of(how)
-    if not (not how.apply or how.commands or how.commands_json or as_json):
+    if how.apply and not how.commands and not as_json:
         return Executed(OK)
     journal = PlanJournal(root, stored.plan_id)
     now = _answer(see(stored, read_journal(journal.read())), nodes, journal)
     for sentence in failover_notes(stored, now):
         tell(sentence)
     stored = now.stored
-    prospect = foresee(
-        stored, now.sight, now.journal, path, rollback=settings.rollback, revive=settings.revive, patience_s=settings.patience_s,
-        bytes_per_s_max=settings.bytes_per_s_max,
-    )  # fmt: skip
+    prospect = foresee(stored, now.sight, now.journal, path, settings)
     if how.commands:
         with open(how.commands, "w", encoding="utf-8") as file:
             file.writelines(write_commands(stored, prospect))
-    if how.commands_json:
-        with open(how.commands_json, "w", encoding="utf-8") as file:
-            write_json(told(stored, prospect), file)
-    known = told(stored, prospect) if as_json else None
+    known = dry_run_json(stored, prospect) if as_json else None
     code = OK if how.apply else _show(stored, prospect, settings, as_json)
     if not how.apply and window is not None and sum(prospect.seconds) > window.length_s:
         tell(f"that takes about {math.ceil(sum(prospect.seconds) / window.length_s)} maintenance windows")
@@ -229,14 +228,10 @@ def _show(stored: StoredPlan, prospect: Prospect, settings: Settings, as_json: b
         for sentence in (NOTHING_TO_TAKE_BACK if settings.rollback else "already in place", *prospect.notes):
             tell(sentence)
         return OK
-    unseen = [("all masters answer", list(prospect.refusals))] if prospect.situation.sight.lost else []
-    checks = unseen or examine(prospect.situation)
     if not as_json:
-        sys.stdout.write("\n".join(prospect_lines(stored, prospect, checks)) + "\n")
+        print_document(dry_run_document(stored, prospect), Console(file=sys.stdout))
     for sentence in prospect.notes:
         tell(sentence)
-    for node in prospect.revived:
-        tell(f"first, {name_of(stored, node)} would be made a master again: CLUSTER RESET SOFT, CLUSTER MEET")
     for sentence in prospect.refusals:
         tell(f"would be refused: {sentence}")
     if not prospect.refusals:
@@ -249,7 +244,7 @@ def check_numbers(request: MoveOptions) -> None:
     window_of(request)
     if request.pause_after < 0:
         raise InputError(f"--pause-after {request.pause_after}: batches count from 1")
-    for name in ("pause_between", "patience", "job_timeout"):
+    for name in ("patience", "job_timeout"):
         value = getattr(request, name)
         if not 0 <= value < SECONDS_MAX:
             raise InputError(f"--{name.replace('_', '-')} {value}: give seconds")

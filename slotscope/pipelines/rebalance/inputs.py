@@ -14,7 +14,6 @@ from cluster_core.memory.model import Exactness, MemoryBasis
 from cluster_core.rebalance.goal.outlook import Growth
 from cluster_core.rebalance.goal.placement import NOTHING, NodeOption, Placement, masters_of, owners_of, read_placement
 from cluster_core.rebalance.goal.problem import Problem
-from cluster_core.rebalance.ordering import TimeModel
 from cluster_core.rebalance.stored_plan import PlannedNode
 from cluster_core.topology.node import Topology
 from cluster_core.topology.replies import read_topology
@@ -29,7 +28,7 @@ from slotscope.pipelines.rebalance.input_caveats import (
     memory_limit_caveats,
     unchecked_capacity,
 )
-from slotscope.pipelines.rebalance.plan import BYTES, TOLERANCES, Schedule
+from slotscope.pipelines.rebalance.plan import BYTES, TOLERANCES
 from slotscope.plans.growth import MODEL_ERROR, Weighed, growth_since
 from slotscope.reports.unread import unread_lines
 from slotscope.runtime.errors import InputError
@@ -79,7 +78,7 @@ class Found:
 
     problem: Problem
     nodes: list[PlannedNode]
-    schedule: Schedule
+    jobs_max: int
     tolerances: Sequence[float]
     snapshot_id: str
     activity: Activity | None
@@ -198,15 +197,12 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
         slot_cost=SETSLOT_COST if goal.path == "setslot" else 0,
         gain_min=max(goal.least_gain, error) if error else goal.least_gain, zone_share_max=placement.zone_share_max,
     )  # fmt: skip
-    model = (
-        TimeModel() if goal.bytes_per_s is None else TimeModel(bytes_per_s=_positive(goal.bytes_per_s, "--bytes-per-s"))
-    )
     warnings = [
         *raised, *memory_basis(inputs.memory, resources), *estimated_load(resources), *inputs.warnings,
         *left_out(inputs.activity, inputs.topology, nodes), *unchecked_capacity(capped, resources, loads),
     ]  # fmt: skip
     return Found(
-        problem, nodes, Schedule(goal.jobs, goal.job_slots, model),
+        problem, nodes, goal.jobs,
         TOLERANCES if compared is None else compared, inputs.snapshot_id, inputs.activity, inputs.combined, inputs.unread,
         others, {name: tolerance[name] for name in others}, warnings,
         None if goal.time_limit is None else _positive(goal.time_limit, "--time-limit"), inputs.growth,

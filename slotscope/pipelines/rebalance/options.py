@@ -63,10 +63,6 @@ class GoalOptions:
     """Tolerances to compare in the report; none: no comparison. Default: 0.01 0.02 0.05 0.1 0.2"""
     jobs: int = 1
     """Concurrent moves per source and per target"""
-    job_slots: int = 0
-    """Slots per move; 0: no limit"""
-    bytes_per_s: float | None = None
-    """Speed of one move in bytes per second, for the estimated time. Default: 90e6"""
     html: Html = None
 
     @property
@@ -121,13 +117,9 @@ class MoveOptions:
     """Apply the changes. Default: dry run"""
     rollback: Flag = False
     """Move back all slots that the plan has moved"""
-    revive: Flag = False
-    """DESTRUCTIVE: reset of emptied masters that became replicas (CLUSTER RESET SOFT drops their data), and rejoin as masters"""
     path: MigrationPath = "auto"
     pause_after: int = 0
     """Number of the batch to pause after; 0: no pause"""
-    pause_between: float = 0.0
-    """Pause between batches in seconds; key by key also between groups of slots"""
     bytes_per_s_max: float | None = None
     """Limit of moved bytes per second, by the figures of the plan. Default: none"""
     latency_ms_max: float | None = None
@@ -141,9 +133,7 @@ class MoveOptions:
     job_timeout: float = 3600.0
     """Timeout of one server-side migration in seconds; then it is cancelled"""
     commands: str | None = None
-    """File for the commands of all three dialects, with those that stop them"""
-    commands_json: str | None = None
-    """File for the same as JSON"""
+    """File for the commands of the path, with those that stop them"""
     password_file: str | None = None
     """File with the password, in place of the environment variable"""
 

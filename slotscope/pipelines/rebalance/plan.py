@@ -11,14 +11,12 @@ from typing import Any
 
 from cluster_core.load.unread import WHOLE, Unread
 from cluster_core.rebalance import planner
-from cluster_core.rebalance.document import SlotRow, identify, slot_rows, write_document
-from cluster_core.rebalance.execution.commands import Path
-from cluster_core.rebalance.execution.remaining import seconds_of
-from cluster_core.rebalance.execution.staleness import hash_state
+from cluster_core.rebalance.document import SlotRow, hash_state, identify, slot_rows, write_document
+from cluster_core.rebalance.execution.remaining import Path, seconds_of
 from cluster_core.rebalance.goal.problem import Problem, Scaled, exact, validate
 from cluster_core.rebalance.goal.targets import Targets, find_targets, rehost
 from cluster_core.rebalance.goal.watched import Watched, watch
-from cluster_core.rebalance.ordering import Batch, Room, TimeModel, order_moves
+from cluster_core.rebalance.ordering import Batch, Room, order_moves
 from cluster_core.rebalance.plan import Plan, PlanVerdict
 from cluster_core.rebalance.planner import defragment, hold_back, tolerance_table
 from cluster_core.rebalance.search.walks import never
@@ -32,15 +30,6 @@ TOLERANCES = (0.01, 0.02, 0.05, 0.1, 0.2)
 """Other tolerances that a plan is compared with."""
 TOLERANCE_EFFORT = 0.2
 """Part of the usual search that each of them gets: a curve needs less than a plan."""
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """How moves are put in order: jobs at a time per source and per target, slots per job (0: any)."""
-
-    jobs_max: int = 1
-    slots_max: int = 0
-    model: TimeModel = TimeModel()  # noqa: RUF009 - a TimeModel is immutable
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +68,7 @@ def make_plan(
     nodes: Sequence[PlannedNode],
     *,
     snapshot_id: str,
-    schedule: Schedule,
+    jobs_max: int = 1,
     created_at_ms: int,
     join_ranges: bool = False,
     tolerances: Sequence[float] = TOLERANCES,
@@ -98,15 +87,15 @@ def make_plan(
     with progress("planning"):
         found = defragment(problem, stop) if join_ranges else planner.make_plan(problem, stop)
     with progress("ordering the moves"):
-        rooms = _rooms(scaled, rehost(scaled, targets, scaled.places(found.owners_after)), nodes)
-        found, batches = _ordered(problem, found, rooms, schedule)
+        rooms = _rooms(scaled, rehost(scaled, targets, scaled.places(found.owners_after)))
+        found, batches = _ordered(problem, found, rooms, jobs_max)
     epochs = {node.id: node.config_epoch for node in nodes if node.address}
-    document = write_document(problem, found, batches, nodes, schedule.model, unread)
+    document = write_document(problem, found, batches, nodes, unread)
     slots = slot_rows(problem, found)
     state = hash_state(problem.owners, epochs)
     plan_id = identify(document + state, slots)
     stored = StoredPlan(
-        plan_id, snapshot_id, problem, found, tuple(batches), tuple(nodes), state, schedule.model, created_at_ms, unread
+        plan_id, snapshot_id, problem, found, tuple(batches), tuple(nodes), state, created_at_ms, unread
     )
     watched = watch(problem, others, other_tolerance, found.owners_after)
     asked = max(scaled.tolerance)
@@ -124,20 +113,17 @@ def make_plan(
     return MadePlan(stored, scaled, document, slots, targets, alternatives, watched)
 
 
-def _ordered(problem: Problem, found: Plan, rooms: Mapping[str, Room], schedule: Schedule) -> tuple[Plan, list[Batch]]:
+def _ordered(problem: Problem, found: Plan, rooms: Mapping[str, Room], jobs_max: int) -> tuple[Plan, list[Batch]]:
     """Return the plan without what no target ever has room for, and its batches."""
     while True:
-        order = order_moves(
-            found.moves, rooms, jobs_max=schedule.jobs_max, slots_max=schedule.slots_max
-        )  # fmt: skip
+        order = order_moves(found.moves, rooms, jobs_max=jobs_max)
         if not order.left:
             return found, order.batches
         found = hold_back(problem, found, {move.slot for move in order.left})
 
 
-def _rooms(scaled: Scaled, targets: Targets, nodes: Sequence[PlannedNode]) -> dict[str, Room]:
+def _rooms(scaled: Scaled, targets: Targets) -> dict[str, Room]:
     """Return what every master holds and may hold while slots move, in the units in which loads were given."""
-    zones = {node.id: node.zone for node in nodes}
     counts = Counter(scaled.owner)
     rooms = {}
     for n, (master, row) in enumerate(zip(scaled.masters, scaled.totals(scaled.owner), strict=True)):
@@ -149,7 +135,7 @@ def _rooms(scaled: Scaled, targets: Targets, nodes: Sequence[PlannedNode]) -> di
         over = [(load - targets.caps[n][r]) / targets.fair[n][r] for r, load in enumerate(row) if targets.fair[n][r]]
         urgent = math.inf if master.drained else float(max(over, default=Fraction(0)))
         held = tuple(load / unit for load, unit in zip(row, scaled.units, strict=True))
-        rooms[master.id] = Room(held, limits, counts[n], not master.drained, zones.get(master.id, ""), max(0.0, urgent))
+        rooms[master.id] = Room(held, limits, counts[n], not master.drained, max(0.0, urgent))
     return rooms
 
 

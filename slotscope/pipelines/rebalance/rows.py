@@ -54,7 +54,7 @@ class Outcome:
 def store_plan(root: str, found: Found, *, join_ranges: bool, now_ms: int | None = None) -> Outcome:
     """Make the plan for what was *found* and write its tables; the same plan made again keeps the time of the first."""
     made = make_plan(
-        found.problem, found.nodes, snapshot_id=found.snapshot_id, schedule=found.schedule,
+        found.problem, found.nodes, snapshot_id=found.snapshot_id, jobs_max=found.jobs_max,
         created_at_ms=round(time.time() * 1000) if now_ms is None else now_ms, join_ranges=join_ranges,
         tolerances=found.tolerances, unread=found.unread, others=found.others, other_tolerance=found.other_tolerance,
         stop=_until(found.time_limit_s),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cluster_core.rebalance.audit import LOAD, MOVED, TIME, Finding
+from cluster_core.rebalance.audit import LOAD, Finding
 from cluster_core.rebalance.stored_plan import StoredPlan
 from slotscope.reports.document import Cell, Column, Document, Facts, Format, Section, Sentence, Table
-from slotscope.reports.rebalance.words import amount, factor, resource_words
+from slotscope.reports.rebalance.words import factor, resource_words
 from slotscope.reports.unread import partial_lines
 from slotscope.runtime import text
 
@@ -54,19 +54,10 @@ def _name(finding: Finding) -> str:
 
 def _measured(finding: Finding) -> str:
     """The measured figure with its error: ``1.040× ±0.030``."""
-    figure = _figure(finding, finding.measured)
-    if not finding.error:
-        return figure
-    return (
-        f"{figure} ±{finding.error:.3f}" if finding.aspect == LOAD else f"{figure} ±{_figure(finding, finding.error)}"
-    )
+    return _figure(finding, finding.measured) + (f" ±{finding.error:.3f}" if finding.error else "")
 
 
 def _figure(finding: Finding, value: float | None) -> str:
     if value is None:
         return text.NOTHING
-    if finding.aspect == LOAD:
-        return factor(value)
-    if finding.aspect == TIME:
-        return text.duration(value)
-    return amount(finding.resource, value) if finding.aspect == MOVED else text.count(round(value))
+    return factor(value) if finding.aspect == LOAD else text.count(round(value))

@@ -1,4 +1,4 @@
-"""When batches run, how fast earlier plans moved slots, and which heavy keys move."""
+"""When batches run, and which heavy keys move."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cluster_core.rebalance.execution.commands import Path
-from cluster_core.rebalance.execution.journal import StepKind
-from cluster_core.rebalance.execution.remaining import seconds_of
+from cluster_core.rebalance.execution.remaining import Path, seconds_of
 from cluster_core.rebalance.stored_plan import StoredPlan
-from cluster_core.slots.slot_set import SlotSet
 from schemas.gold import BIG_KEYS, HASH_TAGS
-from schemas.rebalance import PLAN_STEPS, REBALANCE_MOVES
 from slotscope.runtime.storage.delta_files import exists, read_rows
 
 PARTS_LISTED = 12
@@ -37,16 +33,6 @@ class BatchTime:
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredSpeed:
-    """What moves of an earlier plan took by *path*: *bytes_per_s* of one move, over *moves* of them."""
-
-    plan_id: str
-    bytes_per_s: float
-    moves: int
-    path: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class MovingPart:
     """A hash tag or a key that moves with its slot."""
 
@@ -65,16 +51,14 @@ class Consequences:
 
     batches: Sequence[BatchTime]
     seconds_by_path: Mapping[str, float]
-    speed: MeasuredSpeed | None
     parts: Sequence[MovingPart] | None
 
 
 def load_consequences(root: str, stored: StoredPlan) -> Consequences:
-    """Return what *stored* means, with the speed of earlier plans and the heavy keys of the snapshot from the tables under *root*."""
+    """Return what *stored* means, with the heavy keys of the snapshot from the tables under *root*."""
     return Consequences(
         batch_times(stored),
         {words: sum(seconds_of(stored, stored.batches, path)) for path, words in PATH_WORDS.items()},
-        measured_speed(root, stored.plan_id),
         moving_parts(root, stored),
     )
 
@@ -88,30 +72,6 @@ def batch_times(stored: StoredPlan) -> list[BatchTime]:
         found.append(BatchTime(batch.number, starts_s, seconds, len(batch.jobs), slots, moved))
         starts_s += seconds
     return found
-
-
-def measured_speed(root: str, own_id: str) -> MeasuredSpeed | None:
-    """Return how fast moves of the plan that was carried out last went; None where no journal says."""
-    if not exists(root, PLAN_STEPS) or not exists(root, REBALANCE_MOVES):
-        return None
-    columns = ("plan_id", "ts", "slots", "seconds")
-    done = read_rows(root, PLAN_STEPS, columns=columns, where="seconds > 0", step=StepKind.DONE.value)
-    done = [row for row in done if row["plan_id"] != own_id and row["slots"]]
-    if not done:
-        return None
-    plan_id = max(done, key=lambda row: row["ts"])["plan_id"]
-    sizes = {row["slot"]: row["bytes"] or 0 for row in read_rows(root, REBALANCE_MOVES, plan_id=plan_id)}
-    timed = [row for row in done if row["plan_id"] == plan_id]
-    moved = sum(sizes.get(slot, 0) for row in timed for slot in SlotSet.parse(row["slots"], source="plan_steps"))
-    seconds = sum(row["seconds"] for row in timed)
-    return MeasuredSpeed(plan_id, moved / seconds, len(timed), _path_of(root, plan_id)) if moved else None
-
-
-def _path_of(root: str, plan_id: str) -> str:
-    """How the last run of a plan moved slots, in words; empty where its journal does not say."""
-    started = read_rows(root, PLAN_STEPS, columns=("ts", "path"), plan_id=plan_id, step=StepKind.STARTED.value)
-    last = max(started, key=lambda row: row["ts"])["path"] if started else None
-    return next((words for path, words in PATH_WORDS.items() if path.value == last), "")
 
 
 def moving_parts(root: str, stored: StoredPlan) -> list[MovingPart] | None:

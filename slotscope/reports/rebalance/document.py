@@ -276,13 +276,6 @@ def _batches(report: RebalanceReport) -> list[Section]:
     if meant is None:
         return []
     times = ", ".join(f"{text.duration(seconds)} by {words}" for words, seconds in meant.seconds_by_path.items())
-    measured = "No earlier plan of these tables was carried out: the speed is not measured yet."
-    if meant.speed is not None:
-        path = f" by {meant.speed.path}" if meant.speed.path else ""
-        measured = (
-            f"Measured: {say.amount('bytes', meant.speed.bytes_per_s)}/s for each move, over {text.plural(meant.speed.moves, 'move')}{path} of plan "
-            f"{meant.speed.plan_id}; --bytes-per-s plans with it."
-        )
     ends = meant.batches[-1].starts_s + meant.batches[-1].seconds if meant.batches else 0.0
     batch_columns = [
         Column("Batch", Format.COUNT, "number", "ascending"),
@@ -303,7 +296,6 @@ def _batches(report: RebalanceReport) -> list[Section]:
     ]
     blocks: list[Block] = [
         Sentence(f"Estimated: {times}.", is_quiet=False),
-        Sentence(measured, is_quiet=False),
         Table(
             "batch-table",
             "Batches run one after the other; in each, targets have room for both copies",

@@ -289,7 +289,9 @@ def next_commands(report: RebalanceReport) -> list[tuple[str, str]]:
     if not report.acts:
         return [check]
     back = "roll back: return every slot to its former master" + (
-        "; add --revive if an emptied master has become a replica" if _empties(report) else ""
+        "; if an emptied master has become a replica, first make it a master again (CLUSTER RESET SOFT, CLUSTER MEET)"
+        if _empties(report)
+        else ""
     )
     if report.asked:
         live = f"{program} rebalance {' '.join(map(shell_word, report.asked))} {place} --apply"

@@ -15,22 +15,17 @@ from cluster_core.rebalance.audit import (
     SLACK,
     CounterWindow,
     Finding,
-    JournalRow,
     Measured,
     NodeView,
-    audit_journal,
     audit_left_behind,
     audit_load,
     audit_owners,
     heaviest_share,
     is_kept,
     measure_window,
-    moved_until_ms,
 )
-from cluster_core.rebalance.execution.commands import Path
-from cluster_core.rebalance.execution.remaining import seconds_of
 from cluster_core.rebalance.goal.problem import Master, Problem
-from cluster_core.rebalance.ordering import Room, TimeModel, order_moves
+from cluster_core.rebalance.ordering import Room, order_moves
 from cluster_core.rebalance.planner import make_plan
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
 from tests.builders.rebalance_problems import problem
@@ -44,9 +39,7 @@ def stored_plan(request: Problem | None = None) -> StoredPlan:
     made = make_plan(request)
     rooms = {master.id: Room((0.0,) * len(request.loads), {}, 8, not master.drained) for master in request.masters}
     nodes = tuple(PlannedNode(master.id, f"{master.id}:6379", "", 1) for master in request.masters)
-    return StoredPlan(
-        "0" * 12, "s", request, made, tuple(order_moves(made.moves, rooms).batches), nodes, "", TimeModel(), 0
-    )
+    return StoredPlan("0" * 12, "s", request, made, tuple(order_moves(made.moves, rooms).batches), nodes, "", 0)
 
 
 @cache
@@ -217,65 +210,6 @@ def test_a_window_that_contains_the_move_is_flagged() -> None:
     assert "moved within" in measure_window(window(), 5_000).doubt
     assert "moved within" in measure_window(window(), 1_000).doubt
     assert measure_window(window(), 999).doubt == ""
-
-
-# -- journal -----------------------------------------------------------------------------------------------------------
-
-
-def rows_of(stored: StoredPlan, count: int | None = None) -> list[JournalRow]:
-    """Steps that carried out the first *count* moves, a second each."""
-    moves = stored.plan.moves[:count]
-    steps = [JournalRow("r", 2_000 + 1_000 * at, "done", move.target, str(move.slot)) for at, move in enumerate(moves)]
-    return [JournalRow("r", 1_000, "started"), *steps, JournalRow("r", 9_000, "finished")]
-
-
-def test_what_moved_is_what_was_measured_of_the_slots_that_arrived() -> None:
-    """Not what was planned with: a fifth more is no promise kept, and without a measurement nothing is said; time is that of each run."""
-    cost = [float(size) for size in stored().problem.loads[stored().plan.cost]]
-    as_planned, took = audit_journal(stored(), rows_of(stored()), 5.0, cost)
-    more, _ = audit_journal(stored(), rows_of(stored()), 5.0, [1.2 * size for size in cost])
-    vague, _ = audit_journal(stored(), rows_of(stored()), 5.0, cost, 0.5)
-    unmeasured, _ = audit_journal(stored(), rows_of(stored()), 5.0)
-
-    assert (as_planned.kept, as_planned.promised, as_planned.measured) == (
-        True,
-        stored().plan.moved,
-        stored().plan.moved,
-    )
-    assert (more.kept, more.measured) == (None, pytest.approx(1.2 * stored().plan.moved))
-    assert "data changed since" in more.detail
-    assert (vague.kept, vague.error) == (None, stored().plan.moved / 2)
-    assert (unmeasured.kept, unmeasured.measured) == (None, None)
-    assert (took.kept, took.promised, took.measured) == (None, 5.0, 8.0)
-
-
-def test_moves_key_by_key_are_compared_with_the_estimate_of_that() -> None:
-    """The plan's own estimate is for jobs of the servers."""
-    began, *steps = rows_of(stored())
-    _, took = audit_journal(stored(), [replace(began, path="setslot"), *steps], 5.0)
-
-    assert took.promised == sum(seconds_of(stored(), stored().batches, Path.LEGACY)) != 5.0
-    assert audit_journal(stored(), [replace(began, path="migrateslots"), *steps], 5.0)[1].promised == 5.0
-
-
-def test_moves_that_were_taken_back_do_not_count() -> None:
-    """The last word on a slot is where it is."""
-    first = stored().plan.moves[0]
-    rows = [*rows_of(stored()), JournalRow("q", 20_000, "done", first.source, str(first.slot))]
-    moved, took = audit_journal(stored(), rows, 5.0, stored().problem.loads[stored().plan.cost])
-
-    assert moved.kept is None
-    assert moved.measured == stored().plan.moved - first.loads[0]
-    assert "2 runs" in took.detail
-
-
-def test_a_plan_that_nobody_carried_out_is_said_to_be_so() -> None:
-    """Nothing moved, no time taken."""
-    moved, took = audit_journal(stored(), [], 5.0)
-
-    assert (moved.measured, moved.kept, took.measured) == (0, None, None)
-    assert "no step" in moved.detail
-    assert moved_until_ms([]) is None
 
 
 def test_a_plan_is_kept_unless_something_is_broken() -> None:

@@ -12,7 +12,7 @@ import pytest
 from cluster_core.errors import PlanError
 from cluster_core.rebalance.check import check_plan
 from cluster_core.rebalance.document import identify, read_document, slot_rows, write_document
-from cluster_core.rebalance.ordering import Batch, Job, Room, TimeModel, order_moves
+from cluster_core.rebalance.ordering import Batch, Job, Room, order_moves
 from cluster_core.rebalance.planner import make_plan
 from cluster_core.rebalance.prices import Prices
 from cluster_core.rebalance.stored_plan import PlannedNode
@@ -34,7 +34,7 @@ def planned():
 
 def stored(problem, found, batches):
     """What comes back from the document of a plan, and the document itself."""
-    document, rows = write_document(problem, found, batches, NODES, TimeModel()), slot_rows(problem, found)
+    document, rows = write_document(problem, found, batches, NODES), slot_rows(problem, found)
     words = {"plan_id": identify(document, rows), "snapshot_id": "s", "state_hash": "h", "created_at_ms": 5}
     return read_document(document, rows, **words), document, rows
 
@@ -51,7 +51,7 @@ def test_a_plan_comes_back_as_it_was():
 
     assert back.plan == planned()
     assert back.batches == tuple(batches_of(planned()))
-    assert (back.nodes, back.time_model, back.created_at_ms) == (tuple(NODES), TimeModel(), 5)
+    assert (back.nodes, back.created_at_ms) == (tuple(NODES), 5)
     assert check_plan(back.problem, back.plan) == []
     assert write_document(back.problem, back.plan, back.batches, back.nodes, back.time_model) == document
     assert identify(document, slot_rows(back.problem, back.plan)) == back.plan_id
@@ -68,7 +68,7 @@ def test_prices_come_back_as_they_were():
 @pytest.mark.long
 def test_another_load_or_owner_is_another_plan():
     """The id is a digest of all of it."""
-    document, rows = write_document(PROBLEM, planned(), [], NODES, TimeModel()), slot_rows(PROBLEM, planned())
+    document, rows = write_document(PROBLEM, planned(), [], NODES), slot_rows(PROBLEM, planned())
     other = [replace(rows[0], loads={**rows[0].loads, "keys": rows[0].loads["keys"] + 1}), *rows[1:]]
     moved = [replace(rows[0], owner=rows[-1].owner), *rows[1:]]
 
@@ -98,9 +98,7 @@ def test_another_load_or_owner_is_another_plan():
 )
 def test_a_damaged_document_is_refused(spoil):
     """With the plan's id, never with a trace."""
-    told = json.loads(
-        write_document(PROBLEM, planned(), [Batch(1, (Job("a", "b", (1,), (1.0,)),))], NODES, TimeModel())
-    )
+    told = json.loads(write_document(PROBLEM, planned(), [Batch(1, (Job("a", "b", (1,), (1.0,)),))], NODES))
     spoil(told)
 
     with pytest.raises(PlanError, match="plan p"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cluster_core.errors import PlanError
-from cluster_core.rebalance.execution.commands import Command, Path, abort_of, commands_of
+from cluster_core.rebalance.execution.remaining import Command, Path, abort_of, commands_of
 from cluster_core.rebalance.ordering import Batch, Job, Room, TimeModel, order_moves
 from cluster_core.rebalance.plan import Move
 
@@ -94,7 +94,7 @@ def test_a_move_between_unknown_nodes_is_refused():
 
 def test_the_time_is_that_of_the_busiest_end():
     """Jobs of one source run one after another, sources side by side."""
-    model = TimeModel(job_s=1, bytes_per_s=10)
+    model = TimeModel(job_s=1, slot_s=0, bytes_per_s=10)
     batch = Batch(1, (Job("a", "b", (1,), (10.0,)), Job("a", "c", (2,), (20.0,)), Job("d", "e", (3,), (30.0,))))
 
     assert model.batch_seconds(batch) == 5
@@ -117,17 +117,3 @@ def test_redis_imports_at_the_target():
         Command("b", ("CLUSTER", "MIGRATION", "IMPORT", "1", "3", "7", "7")),
         Command("c", ("CLUSTER", "MIGRATION", "IMPORT", "9", "9")),
     ]
-
-
-def test_by_hand_the_target_learns_first_that_the_slot_is_its_own():
-    """SETSLOT NODE: target, source, others (redis 7116)."""
-    said = commands_of(Batch(1, (Job("a", "b", (5,), (1.0,)),)), Path.LEGACY, ["a", "b", "c"])
-
-    assert [(c.node, c.words[3:]) for c in said if c.words[1] == "SETSLOT"] == [
-        ("b", ("IMPORTING", "a")),
-        ("a", ("MIGRATING", "b")),
-        ("b", ("NODE", "b")),
-        ("a", ("NODE", "b")),
-        ("c", ("NODE", "b")),
-    ]
-    assert [c.node for c in said if c.each_key] == ["a", "a"]

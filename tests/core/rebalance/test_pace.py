@@ -7,11 +7,19 @@ from dataclasses import replace
 import pytest
 
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
-from cluster_core.rebalance.execution.commands import Path
+from cluster_core.rebalance.execution.journal import read_journal
 from cluster_core.rebalance.execution.machine import Execution, Verdict
-from cluster_core.rebalance.execution.pace import CALM_S, REST_S_MAX, SHARE_MIN, Pace, cut, unwell
-from cluster_core.rebalance.execution.remaining import seconds_of
-from cluster_core.rebalance.execution.run_state import Settings
+from cluster_core.rebalance.execution.remaining import Path, seconds_of
+from cluster_core.rebalance.execution.run_state import (
+    CALM_S,
+    REST_S_MAX,
+    SHARE_MIN,
+    Pace,
+    Settings,
+    Work,
+    cut,
+    migrate_ms,
+)
 from cluster_core.rebalance.ordering import Job
 from tests.benches.simulated_cluster import SimulatedCluster
 from tests.builders.cluster_sights import SeenCluster, stored_plan, thirds
@@ -63,7 +71,7 @@ def test_clients_that_wait_too_long_are_given_time(path):
 
     assert well_s < free_s + CALM_S + 1
     assert slow_s > free_s + CALM_S + 0.05
-    assert any("clients wait 1.5 ms (p99)" in line for line in told.told)
+    assert any("client latency 1.5 ms (p99)" in line for line in told.told)
 
 
 @pytest.mark.long
@@ -76,7 +84,7 @@ def test_where_clients_wait_too_long_while_nothing_moves_nothing_does_and_that_i
     never = cluster.drive(Execution(stored, [], None, replace(QUICK, latency_ms_max=5)))
 
     assert never.verdict is Verdict.PAUSED
-    assert "clients wait 20.0 ms (p99) while nothing moves: no pace keeps them within 5 ms" in never.sentences[0]
+    assert "client latency is 20.0 ms (p99) while nothing moves: no pace keeps it within 5 ms" in never.sentences[0]
     assert cluster.owners() == thirds(IDS)
 
     calm_s = cluster.now_s + 10
@@ -85,17 +93,17 @@ def test_where_clients_wait_too_long_while_nothing_moves_nothing_does_and_that_i
 
     assert later.verdict is Verdict.FINISHED
     assert cluster.now_s > calm_s
-    assert any("nothing moves until clients wait no more than 5 ms" in line for line in cluster.told)
+    assert any("nothing moves until client latency is within 5 ms" in line for line in cluster.told)
 
 
 def test_pieces_halve_and_rests_double_until_clients_are_well_again():
     pace = Pace(latency_ms_max=5)
 
     for _ in range(20):
-        pace.heed(6)
+        pace.adapt(6)
     worst = replace(pace)
     for _ in range(20):
-        pace.heed(4)
+        pace.adapt(4)
 
     assert (worst.share, worst.rest_s, worst.count(16)) == (SHARE_MIN, REST_S_MAX, 1)
     assert (pace.share, pace.rest_s, pace.count(16)) == (1, 0, 16)
@@ -119,6 +127,22 @@ def test_a_piece_takes_a_slot_of_each_job_at_least():
     assert [job.slots for job in later] == [(3,)]
 
 
+@pytest.mark.parametrize(
+    ("timeouts_ms", "patience_s", "expected_ms"),
+    [
+        ((15000, 2000, 15000), 60, 1000),
+        ((60000, 0, 60000), 60, 7500),
+        ((600000,) * 3, 600, 60000),
+        ((15000,) * 3, 0, 500),
+    ],
+)
+def test_migrate_waits_half_of_the_shortest_node_timeout_and_of_the_patience(timeouts_ms, patience_s, expected_ms):
+    """The servers' default stands in for a timeout that a server does not report."""
+    changed = {name: {"node_timeout_ms": ms} for name, ms in zip("abc", timeouts_ms, strict=True)}
+
+    assert migrate_ms(SeenCluster(thirds(), changed=changed).look("abc"), patience_s) == expected_ms
+
+
 def test_the_dry_run_says_how_long_it_takes_at_the_pace_that_is_allowed():
     cluster = SeenCluster(thirds())
     stored = stored_plan(cluster, [(slot, "a", "b") for slot in range(100)])
@@ -127,27 +151,27 @@ def test_the_dry_run_says_how_long_it_takes_at_the_pace_that_is_allowed():
     assert sum(seconds_of(stored, stored.batches, Path.LEGACY, 10)) == 100 * SLOT_BYTES / 10
 
 
-def test_only_what_has_gone_wrong_since_the_run_began_holds_it_up():
-    """A node that fails, replicas that lose their masters, a receiver whose memory fills; not what was so before."""
-    stored = stored_plan(SeenCluster(thirds()), [(0, "a", "b")])
-
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"doubted": ("r",)}, "b:1 (b) does not reach r:1 (r)"),
+        ({"replicas_online": 1}, "1 of 2 replicas have lost their master (INFO replication)"),
+        ({"cluster_ok": False}, "b:1 (b) says that the cluster is not ok (cluster_state)"),
+        ({"used_memory": 96, "memory_max": 100}, "b:1 (b) uses more than 95% of its maxmemory of 100 bytes"),
+    ],
+)
+def test_a_run_waits_for_what_went_wrong_since_it_began(changed, words):
     def sight(**changed) -> ClusterSight:
-        return SeenCluster(thirds(), changed={"b": {"replicas_online": 2, "addresses": {"r": "r:1"}} | changed}).look(
-            "abc"
-        )
+        facts = {"replicas_online": 2, "addresses": {"r": "r:1"}} | changed
+        return SeenCluster(thirds(), changed={"b": facts}).look("abc")
 
-    well, failing = sight(), sight(doubted=("r",))
+    stored = stored_plan(SeenCluster(thirds()), [(0, "a", "b")])
+    work = Work(stored, QUICK, Path.LEGACY, read_journal([]), before=sight(), receivers=frozenset("b"))
 
-    assert unwell(stored, well, well, ["b"]) == ""
-    assert unwell(stored, failing, failing, ["b"]) == ""
-    assert unwell(stored, failing, well, ["b"]) == "b:1 (b) does not reach r:1 (r)"
-    assert unwell(stored, sight(replicas_online=1), well, []).startswith("1 of 2 replicas have lost their master")
-    assert (
-        unwell(stored, sight(cluster_ok=False), well, []) == "b:1 (b) says that the cluster is not ok (cluster_state)"
-    )
-    full = sight(used_memory=96, memory_max=100)
-    assert unwell(stored, full, well, ["b"]) == "b:1 (b) uses more than 95% of its maxmemory of 100 bytes"
-    assert unwell(stored, full, well, ["c"]) == ""
+    assert work.unhealthy(sight()) == ""
+    assert work.unhealthy(sight(**changed)) == words
+    work.before, work.receivers = sight(doubted=("r",)), frozenset("c")
+    assert work.unhealthy(sight(doubted=("r",), used_memory=96, memory_max=100)) == ""
 
 
 @pytest.mark.long
@@ -155,7 +179,7 @@ def test_it_waits_while_the_cluster_is_not_well_and_then_goes_on():
     """A node that fails in the middle: said, waited for, ended; nothing begins meanwhile."""
     cluster = SimulatedCluster(thirds(IDS), IDS, profile="redis-7.0")
     stored = stored_plan(cluster, [(slot, A, B) for slot in range(200)])
-    execution = Execution(stored, [], None, replace(QUICK, pause_between_s=0.5))
+    execution = Execution(stored, [], None, replace(QUICK))
     look, moved = cluster.look, []
 
     def seen(names):
@@ -171,5 +195,5 @@ def test_it_waits_while_the_cluster_is_not_well_and_then_goes_on():
     assert cluster.drive(execution).verdict is Verdict.FINISHED
     assert len(set(moved)) == 1
     assert any("waiting: " in line and "cluster_state" in line for line in cluster.told)
-    assert "going on: the cluster is well again" in cluster.told
+    assert "going on: the cluster is healthy again" in cluster.told
     assert cluster.now_s > begun_s + 15

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, JobSight
-from cluster_core.rebalance.execution.commands import Path
 from cluster_core.rebalance.execution.journal import Step, StepKind, read_journal
 from cluster_core.rebalance.execution.machine import foresee
 from cluster_core.rebalance.execution.refusals import choose_path
+from cluster_core.rebalance.execution.remaining import Path
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
 from tests.builders.cluster_sights import SeenCluster, slots_by_owner, stored_plan, thirds
@@ -49,7 +49,7 @@ def test_a_cluster_as_it_was_planned_is_refused_nothing():
         ({"config_epoch": 1}, "the plan is stale, make a new one: config epoch of b fell to 1, from 2 in the plan"),
         ({"importing": {4000: "a"}}, "slot 4000 is open from a:1 (a) to b:1 (b), and this plan did not open it"),
         ({"importing": {1: "a"}}, "slot 1 is open from a:1 (a) to b:1 (b), and this plan did not open it"),
-        ({"is_master": False}, "b:1 (b) is a replica now, and the plan moves slots from or to it"),
+        ({"is_master": False}, "b:1 (b) is a replica now: a master that gives away its last slot becomes one"),
     ],
 )
 def test_each_reason_is_a_sentence(changed, sentence):
@@ -163,7 +163,7 @@ def test_a_cluster_with_a_master_that_the_plan_does_not_know_is_refused():
 
     (said,) = foresee(plan, ClusterSight(nodes), NOTHING, None).refusals
 
-    assert "z:1 (zzzzzzzz) is a master of the cluster that the plan does not know" in said
+    assert "z:1 (zzzzzzzz) is a master of the cluster that the plan does not have" in said
 
 
 def test_a_target_that_is_not_ok_for_slots_of_the_plan_alone_is_not_refused():

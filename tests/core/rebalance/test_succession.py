@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight, sight_of
-from cluster_core.rebalance.execution.commands import Path
 from cluster_core.rebalance.execution.effects import Ask, Clock, Look, Lost, Note
 from cluster_core.rebalance.execution.journal import Step, StepKind, read_journal
 from cluster_core.rebalance.execution.machine import Execution, Outcome, Verdict, foresee
-from cluster_core.rebalance.execution.reshard import Refused, Send
+from cluster_core.rebalance.execution.remaining import Path
 from cluster_core.rebalance.execution.run_state import Settings, Work
 from cluster_core.rebalance.execution.setslot import mend
+from cluster_core.rebalance.execution.slot_move import Refused, Send
 from cluster_core.rebalance.execution.succession import Present, at_present, see, successors
 from cluster_core.rebalance.goal.placement import masters_of
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -118,7 +118,7 @@ def test_a_plan_goes_on_with_the_promoted_replica(rollback):
     held = ["b" if slot in (1, 2) else owner for slot, owner in enumerate(thirds())]
 
     now = seen(plan_of(), read_journal(done), failed_over(a_is_back=False, held=held))
-    prospect = foresee(now.stored, now.sight, now.journal, None, rollback=rollback)
+    prospect = foresee(now.stored, now.sight, now.journal, None, Settings(rollback=rollback))
 
     assert prospect.refusals == ()
     jobs = [(job.source, job.target, job.slots) for batch in prospect.batches for job in batch.jobs]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cluster_core.errors import ProtocolError
-from cluster_core.rebalance.execution.reshard import (
+from cluster_core.rebalance.execution.slot_move import (
     _HANDLERS,
     Accepted,
     Listed,

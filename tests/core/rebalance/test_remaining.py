@@ -5,9 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.rebalance.execution.commands import Path
 from cluster_core.rebalance.execution.journal import Journal, Step, StepKind, read_journal
-from cluster_core.rebalance.execution.remaining import remaining, seconds_of, waves
+from cluster_core.rebalance.execution.remaining import Path, remaining, seconds_of, waves
 from cluster_core.rebalance.ordering import Job
 from cluster_core.slots.key_slot import SLOT_COUNT
 from tests.builders.cluster_sights import SeenCluster, stored_plan

@@ -1,0 +1,172 @@
+"""The dry run of a plan: checks, batches, and the exact commands; as a document, as a file of commands, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from cluster_core.rebalance.execution.machine import Prospect
+from cluster_core.rebalance.execution.refusals import examine, name_of
+from cluster_core.rebalance.execution.remaining import Path, abort_of, commands_of, waves
+from cluster_core.rebalance.ordering import Batch
+from cluster_core.rebalance.stored_plan import StoredPlan
+from cluster_core.slots.slot_set import SlotSet
+from slotscope.reports.document import Cell, Column, Document, Format, Place, Preformatted, Section, Sentence, Table
+from slotscope.reports.rebalance.words import amount, resource_words
+from slotscope.reports.unread import partial_lines
+from slotscope.runtime import text
+
+COMMANDS_SHOWN_MAX = 40
+"""Commands on a terminal; --commands writes all."""
+STOPS_SHOWN_MAX = 8
+LINE_CHARS_MAX = 1 << 20
+"""Commands are never cut; one with every second slot is a tenth of this."""
+OTHERS = "every other master"
+
+Line = tuple[str, str]
+"""Address and command."""
+
+
+def dry_run_document(stored: StoredPlan, prospect: Prospect) -> Document:
+    """Return what a run would do now: its checks, batches and commands."""
+    at, total_s = list(stored.problem.loads).index(stored.problem.cost), sum(prospect.seconds)
+    checks: list[list[Cell | str]] = [
+        [Cell("failed" if found else "ok", style="alarm" if found else ""), title]
+        for title, found in examine(prospect.situation)
+    ]
+    jobs: list[list[Any]] = [
+        [
+            batch.number,
+            name_of(stored, job.source),
+            name_of(stored, job.target),
+            len(job.slots),
+            len(job.ranges),
+            Cell(job.loads[at], amount(stored.problem.cost, job.loads[at])),
+            None if number else seconds,
+        ]
+        for batch, seconds in zip(prospect.batches, prospect.seconds, strict=True)
+        for number, job in enumerate(batch.jobs)
+    ]
+    columns = [
+        Column("Batch", Format.COUNT),
+        Column("From"),
+        Column("To"),
+        Column("Slots", Format.COUNT),
+        Column("Ranges", Format.COUNT),
+        Column(resource_words(stored.problem.cost), Format.COUNT),
+        Column("About", Format.DURATION),
+    ]
+    commands, stops = _typed(command_lines(stored, prospect)), _typed(abort_lines(stored, prospect))
+    what = f"{text.plural(sum(len(job.slots) for batch in prospect.batches for job in batch.jobs), 'slot')} in {text.plural(len(prospect.batches), 'batch', 'batches')}"
+    verdict = (
+        f"This run would be refused: {prospect.refusals[0]}"
+        if prospect.refusals
+        else f"Move {what}, about {text.duration(total_s)}."
+    )
+    sections = [
+        Section("partial", "Partial input", [Sentence(line) for line in partial_lines(stored.unread)]),
+        Section(
+            "checks", "Checks", [Table("checks", "", [Column(""), Column("Check")], checks, on_terminal=len(checks))]
+        ),
+        Section("batches", "Batches", [Table("batches", "", columns, jobs, on_terminal=len(jobs))]),
+        Section("commands", "Commands", _lines(commands, COMMANDS_SHOWN_MAX, "--commands FILE writes all")),
+        Section("stop", "To stop a running batch", _lines(stops, STOPS_SHOWN_MAX, "--commands FILE writes all")),
+    ]
+    return Document("execution", f"plan {stored.plan_id}", verdict, sections, subtitle=f" · by {prospect.path.value}")
+
+
+def _lines(lines: Sequence[str], shown: int, rest: str) -> list[Preformatted | Sentence]:
+    if not lines:
+        return []
+    block = Preformatted("\n".join(lines[:shown]), "Commands", Place.TERMINAL)
+    more = [Sentence(f"and {text.count(len(lines) - shown)} more; {rest}")] if len(lines) > shown else []
+    return [block, *more]
+
+
+def command_lines(stored: StoredPlan, prospect: Prospect, batches: Sequence[Batch] | None = None) -> Iterator[Line]:
+    """Yield the commands of *batches* (all that are left) in order; a batch begins with a comment."""
+    addresses = {node.id: node.address or node.id for node in stored.nodes}
+    for batch in prospect.batches if batches is None else batches:
+        yield "#", f"batch {batch.number}"
+        for jobs in waves(batch.jobs, once=prospect.path is Path.REDIS_IMPORT):
+            for command in commands_of(Batch(batch.number, tuple(jobs)), prospect.path):
+                words = " ".join(command.words) + ("   # until it answers none" if command.each_key else "")
+                if command.words[0] == "MIGRATE":
+                    host, _, port = addresses[command.words[1]].rpartition(":")
+                    words = f'MIGRATE {host} {port} "" 0 {prospect.migrate_ms} KEYS …   # the keys just listed; with a password, AUTH or AUTH2 before KEYS'
+                yield addresses[command.node], words
+                if (
+                    command.words[3:4] == ("NODE",)
+                    and command.words[4] != command.node
+                    and prospect.path is Path.LEGACY
+                ):
+                    yield OTHERS, words
+
+
+def abort_lines(stored: StoredPlan, prospect: Prospect, batches: Sequence[Batch] | None = None) -> Iterator[Line]:
+    """Yield the commands that stop *batches* (all that are left)."""
+    addresses = {node.id: node.address or node.id for node in stored.nodes}
+    for batch in prospect.batches if batches is None else batches:
+        for command in abort_of(batch, prospect.path):
+            yield addresses[command.node], " ".join(command.words)
+
+
+def _typed(lines: Iterator[Line]) -> list[str]:
+    """Return *lines* as a person types them, each once, safe for a terminal."""
+    return [_safe(f"# {words}" if where == "#" else f"{where}> {words}") for where, words in dict.fromkeys(lines)]
+
+
+def write_commands(stored: StoredPlan, prospect: Prospect) -> Iterator[str]:
+    """Yield the lines of a file with all commands."""
+    path = prospect.path
+    head = [
+        f"# plan {stored.plan_id}: {len(stored.plan.moves)} slots, {len(prospect.batches)} batches left, by {path.value}",
+        *(f"# {line}" for line in partial_lines(stored.unread)),
+        f"# address> command; a batch begins when every job of the last one has ended; {OTHERS}: all masters below",
+        *(f"# master {node.id} {node.address} {node.zone}".rstrip() for node in stored.nodes),
+    ]
+    limit = ": only slots without moved keys; the others can only go on" if path is Path.LEGACY else ""
+    stops = ["", f"# to stop a running batch{limit}", *_typed(abort_lines(stored, prospect))]
+    for line in [*map(_safe, head), "", *_typed(command_lines(stored, prospect)), *stops]:
+        yield f"{line}\n"
+
+
+def dry_run_json(stored: StoredPlan, prospect: Prospect) -> dict[str, Any]:
+    """Return what a run would do as JSON."""
+    return {
+        "plan_id": stored.plan_id,
+        "snapshot_id": stored.snapshot_id,
+        "state_hash": stored.state_hash,
+        "partial": partial_lines(stored.unread),
+        "path": prospect.path.value,
+        "refusals": list(prospect.refusals),
+        "estimated_s": round(sum(prospect.seconds), 3),
+        "masters": [{"id": node.id, "address": node.address, "zone": node.zone} for node in stored.nodes],
+        "batches": [
+            {
+                "batch": batch.number,
+                "estimated_s": round(seconds, 3),
+                "jobs": [
+                    {
+                        "source": job.source,
+                        "target": job.target,
+                        "slots": str(SlotSet(job.slots)),
+                        **dict(zip(stored.problem.loads, job.loads, strict=True)),
+                    }
+                    for job in batch.jobs
+                ],
+                "commands": _json_lines(command_lines(stored, prospect, [batch])),
+                "abort": _json_lines(abort_lines(stored, prospect, [batch])),
+            }
+            for batch, seconds in zip(prospect.batches, prospect.seconds, strict=True)
+        ],
+    }
+
+
+def _json_lines(lines: Iterator[Line]) -> list[dict[str, str]]:
+    return [{"node": where, "command": words.partition("   # ")[0]} for where, words in lines if where != "#"]
+
+
+def _safe(line: str) -> str:
+    """Return *line* without control characters."""
+    return line if line.isascii() and line.isprintable() else text.printable(line, LINE_CHARS_MAX)
