@@ -30,6 +30,7 @@ from slotscope.reports.severities import print_caveats, print_counts
 from slotscope.runtime import text
 
 WORDS_MAX = 400
+LINE_CHARS_MAX = 1 << 20
 FACTS_SHOWN = 20
 NAME_MAX = 24
 STEPS_SHOWN = 200
@@ -95,7 +96,7 @@ def _print_section(section: Section, ink: Ink) -> None:
                     ink.note("  " + what)
             case Preformatted():
                 for line in block.words.splitlines():
-                    ink.whole(ink.words(f"  {line}"))
+                    ink.whole(Text(f"  {text.printable(line, LINE_CHARS_MAX)}"))
             case _:
                 pass
 

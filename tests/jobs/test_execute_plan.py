@@ -47,7 +47,7 @@ def store(root: Path | str, cluster: SimulatedCluster) -> StoredPlan:
     scaled = validate(stored.problem)
     targets = find_targets(scaled)
     plan = replace(stored.plan, reach=reach_of(scaled, targets, scaled.owner))
-    document = write_document(stored.problem, plan, stored.batches, stored.nodes, stored.time_model)
+    document = write_document(stored.problem, plan, stored.batches, stored.nodes)
     rows = slot_rows(stored.problem, plan)
     stored = replace(stored, plan=plan, plan_id=identify(document + stored.state_hash, rows), created_at_ms=1)
     write_plan(str(root), MadePlan(stored, scaled, document, rows, targets, []), bad_records=0, parts={})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from cluster_core.rebalance.execution.machine import Prospect
@@ -56,7 +56,7 @@ def dry_run_document(stored: StoredPlan, prospect: Prospect) -> Document:
         Column(resource_words(stored.problem.cost), Format.COUNT),
         Column("About", Format.DURATION),
     ]
-    commands, stops = _typed(command_lines(stored, prospect)), _typed(abort_lines(stored, prospect))
+    commands, stops = _typed(command_lines(stored, prospect)), _typed(dict.fromkeys(abort_lines(stored, prospect)))
     what = f"{text.plural(sum(len(job.slots) for batch in prospect.batches for job in batch.jobs), 'slot')} in {text.plural(len(prospect.batches), 'batch', 'batches')}"
     verdict = (
         f"This run would be refused: {prospect.refusals[0]}"
@@ -111,9 +111,9 @@ def abort_lines(stored: StoredPlan, prospect: Prospect, batches: Sequence[Batch]
             yield addresses[command.node], " ".join(command.words)
 
 
-def _typed(lines: Iterator[Line]) -> list[str]:
-    """Return *lines* as a person types them, each once, safe for a terminal."""
-    return [_safe(f"# {words}" if where == "#" else f"{where}> {words}") for where, words in dict.fromkeys(lines)]
+def _typed(lines: Iterable[Line]) -> list[str]:
+    """Return *lines* as a person types them, safe for a terminal."""
+    return [_safe(f"# {words}" if where == "#" else f"{where}> {words}") for where, words in lines]
 
 
 def write_commands(stored: StoredPlan, prospect: Prospect) -> Iterator[str]:
@@ -126,7 +126,7 @@ def write_commands(stored: StoredPlan, prospect: Prospect) -> Iterator[str]:
         *(f"# master {node.id} {node.address} {node.zone}".rstrip() for node in stored.nodes),
     ]
     limit = ": only slots without moved keys; the others can only go on" if path is Path.LEGACY else ""
-    stops = ["", f"# to stop a running batch{limit}", *_typed(abort_lines(stored, prospect))]
+    stops = ["", f"# to stop a running batch{limit}", *_typed(dict.fromkeys(abort_lines(stored, prospect)))]
     for line in [*map(_safe, head), "", *_typed(command_lines(stored, prospect)), *stops]:
         yield f"{line}\n"
 

@@ -53,7 +53,7 @@ def test_a_plan_comes_back_as_it_was():
     assert back.batches == tuple(batches_of(planned()))
     assert (back.nodes, back.created_at_ms) == (tuple(NODES), 5)
     assert check_plan(back.problem, back.plan) == []
-    assert write_document(back.problem, back.plan, back.batches, back.nodes, back.time_model) == document
+    assert write_document(back.problem, back.plan, back.batches, back.nodes) == document
     assert identify(document, slot_rows(back.problem, back.plan)) == back.plan_id
 
 
