@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar, cast
 
 from slotscope.runtime.text import shown
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
     from pyspark.sql import Row
 
-    Record = TypeVar("Record", bound=DataclassInstance)
+Record = TypeVar("Record")
 
 
 NAME_LENGTH_MAX: Final = 1000
@@ -29,9 +29,9 @@ NAME_LENGTH_MAX: Final = 1000
 
 
 def record(kind: type[Record], row: Row | Mapping[str, Any], **more: Any) -> Record:
-    """Return a *kind* with what the columns of *row* hold, and *more*, which goes before them; a field that neither has keeps its default."""
-    names = (field.name for field in fields(kind) if field.name not in more and field.name in row)
-    return kind(**{name: _plain(row[name]) for name in names}, **more)
+    """Return a *kind* (a dataclass or a named tuple) from *more* and the columns of *row*; other fields keep their defaults."""
+    own = vars(kind).get("_fields") or [field.name for field in fields(cast("type[DataclassInstance]", kind))]
+    return kind(**{name: _plain(row[name]) for name in own if name not in more and name in row}, **more)
 
 
 def _plain(value: Any) -> Any:

@@ -15,8 +15,7 @@ from typing import Any, Final
 
 from cluster_core.errors import DecodeError
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight, job_question, read_jobs, read_node
-from cluster_core.rebalance.execution.effects import ANSWER_S, Answered, Ask, Lost, Reply
-from cluster_core.rebalance.execution.slot_move import Migrate, Refused, Send
+from cluster_core.rebalance.execution.effects import ANSWER_S, Answered, Ask, Lost, Migrate, Refused, Reply, Send
 from cluster_core.topology.nodes_text import read_nodes
 from cluster_core.wire.resp import RespError
 from slotscope.runtime.errors import InputError

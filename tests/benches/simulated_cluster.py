@@ -15,10 +15,23 @@ from typing import Any, Final
 from cluster_core.gossip.profile import PROFILES
 from cluster_core.node.state import NodeSettings
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight, job_question, read_jobs, read_node
-from cluster_core.rebalance.execution.effects import Answered, Ask, Clock, Latency, Look, Lost, Note, Reply, Tell, Wait
+from cluster_core.rebalance.execution.effects import (
+    Answered,
+    Ask,
+    Clock,
+    Latency,
+    Look,
+    Lost,
+    Migrate,
+    Note,
+    Refused,
+    Reply,
+    Send,
+    Tell,
+    Wait,
+)
 from cluster_core.rebalance.execution.journal import Step
 from cluster_core.rebalance.execution.machine import Execution, Outcome
-from cluster_core.rebalance.execution.slot_move import Migrate, Refused, Send
 from cluster_core.sim.host import Host
 from cluster_core.sim.layouts import Place
 from cluster_core.sim.scenario.stage import Stage

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -295,8 +295,3 @@ def _read_job(entry: Any) -> JobSight:
         message=facts.get("message") or facts.get("last_error", ""),
         retries=_number(facts["retries"]) if "retries" in facts else None,
     )
-
-
-def ranges_text(slots: Iterable[int]) -> str:
-    """Return *slots* as in CLUSTER NODES: ``1-3 7``."""
-    return str(SlotSet(slots))

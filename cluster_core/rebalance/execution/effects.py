@@ -7,12 +7,29 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from cluster_core.rebalance.execution.journal import Step
-from cluster_core.rebalance.execution.slot_move import Migrate, Refused, Send
 
 NODE_TIMEOUT_DEFAULT_MS: Final = 15_000
 """cluster-node-timeout where a server does not report it: the default of the servers."""
 ANSWER_S: Final = 5.0
 """Limit of one look at one node; the look is repeated until the patience ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """The command *words* for *node*."""
+
+    node: str
+    words: tuple[str | bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Migrate:
+    """MIGRATE of *keys* for *source*, to the address of *target*, database 0; with REPLACE if *replace*."""
+
+    source: str
+    target: str
+    keys: tuple[bytes, ...]
+    replace: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +93,13 @@ class Answered:
     """The answer of a server: text, a number or a list of bytes."""
 
     value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An error of the server."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,10 @@ from cluster_core.rebalance.execution.effects import (
     Clock,
     Latency,
     Look,
+    Migrate,
     Note,
     Reply,
+    Send,
     Steps,
     Tell,
     Wait,
@@ -25,7 +27,6 @@ from cluster_core.rebalance.execution.effects import (
 from cluster_core.rebalance.execution.journal import Journal, Step, StepKind, read_journal
 from cluster_core.rebalance.execution.refusals import HEADROOM, name_of
 from cluster_core.rebalance.execution.remaining import Path, seconds_of
-from cluster_core.rebalance.execution.slot_move import Migrate, Send
 from cluster_core.rebalance.execution.succession import successors, with_current_marks
 from cluster_core.rebalance.ordering import Batch, Job
 from cluster_core.rebalance.stored_plan import StoredPlan

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from cluster_core.rebalance.execution.cluster_now import FAILED as FAILED_STATES
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, JobSight
-from cluster_core.rebalance.execution.effects import Answered, Clock, Steps, Wait
+from cluster_core.rebalance.execution.effects import Answered, Clock, Refused, Send, Steps, Wait
 from cluster_core.rebalance.execution.journal import Step, StepKind, intents_of
 from cluster_core.rebalance.execution.refusals import is_ours
 from cluster_core.rebalance.execution.remaining import Path, abort_of, commands_of, ends_of, waves
@@ -24,7 +24,6 @@ from cluster_core.rebalance.execution.run_state import (
     cut,
     sizes_of,
 )
-from cluster_core.rebalance.execution.slot_move import Refused, Send
 from cluster_core.rebalance.ordering import Batch, Job
 from cluster_core.slots.slot_set import SlotSet
 

@@ -2,33 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
 
 from cluster_core.errors import ProtocolError
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
-from cluster_core.rebalance.execution.effects import Answered, Clock, Lost, Steps
+from cluster_core.rebalance.execution.effects import Answered, Clock, Lost, Migrate, Refused, Reply, Send, Steps
 from cluster_core.rebalance.execution.journal import Step, StepKind, intents_of
 from cluster_core.rebalance.execution.remaining import waves
 from cluster_core.rebalance.execution.run_state import Stop, StuckError, Work, answer_s, cut, sizes_of
-from cluster_core.rebalance.execution.slot_move import (
-    KEYS_MAX,
-    Accepted,
-    Event,
-    Listed,
-    Migrate,
-    Owned,
-    Refused,
-    Send,
-    SlotMove,
-    Started,
-    State,
-    Stopped,
-)
 from cluster_core.rebalance.ordering import Batch, Job
 from cluster_core.slots.slot_set import SlotSet
 
+KEYS_MAX = 100
+"""Keys of one MIGRATE."""
 TOLD_MASTERS_MAX = 100
 """With more masters than this only source and target hear of a slot, and gossip tells the others."""
+
+
+@dataclass(slots=True)
+class SlotMove:
+    """The move of *slot* from *source* to *target*; *others* learn of the new owner at the end.
+
+    A resumed move starts with the *keys_sent* that its target has: with keys there it can only go on.
+    """
+
+    slot: int
+    source: str
+    target: str
+    others: tuple[str, ...] = ()
+    keys_sent: int = 0
+    keys_max: int = KEYS_MAX
+    outcome: StepKind = StepKind.FAILED
+
+    def commands(
+        self, is_cancelled: Callable[[], bool], *, is_owned: bool = False
+    ) -> Generator[Send | Migrate, Reply | None, None]:
+        """Yield one command after the other and receive their replies; ProtocolError if the move cannot go on.
+
+        The order survives a kill at any step, and every step may be repeated: the target imports before the source migrates, and the target
+        is the first to learn that the slot is its own (*is_owned*: it has).  While no key has moved, a cancelled move is undone.
+        """
+
+        def is_stopped(reply: Reply | None) -> bool:
+            if is_cancelled() and not self.keys_sent:
+                return True
+            self._check(reply)
+            return False
+
+        if not is_owned:
+            if is_stopped((yield self._setslot(self.target, "IMPORTING", self.source))):
+                return (yield from self._undo())
+            reply = yield self._setslot(self.source, "MIGRATING", self.target)
+            while not is_stopped(reply):
+                reply = yield Send(self.source, ("CLUSTER", "GETKEYSINSLOT", str(self.slot), str(self.keys_max)))
+                if is_stopped(reply):
+                    break
+                keys = tuple(reply.value) if isinstance(reply, Answered) else ()
+                if not keys:
+                    break
+                reply = yield Migrate(self.source, self.target, keys)
+                if isinstance(reply, Refused) and "BUSYKEY" in reply.text:
+                    # an earlier MIGRATE arrived and its answer did not; clients changed the source's copy
+                    reply = yield Migrate(self.source, self.target, keys, replace=True)
+                self._check(reply, f"keys do not move to {self.target}")
+                self.keys_sent += len(keys)
+            if is_cancelled() and not self.keys_sent:
+                return (yield from self._undo())
+        self._check((yield self._setslot(self.target, "NODE", self.target)))
+        reply = yield self._setslot(self.source, "NODE", self.target)
+        if not (
+            isinstance(reply, Refused) and "only with masters" in reply.text
+        ):  # a source without slots is a replica (redis 9223)
+            self._check(reply)
+        for node in self.others:
+            yield self._setslot(node, "NODE", self.target)  # if it refuses, gossip will tell it
+        self.outcome = StepKind.DONE
+
+    def _undo(self) -> Generator[Send | Migrate, Reply | None, None]:
+        for node in (self.source, self.target):
+            self._check((yield self._setslot(node, "STABLE")))
+        self.outcome = StepKind.CANCELLED
+
+    def _setslot(self, node: str, *words: str) -> Send:
+        return Send(node, ("CLUSTER", "SETSLOT", str(self.slot), *words))
+
+    def _check(self, reply: Reply | None, what: str = "refused") -> None:
+        if isinstance(reply, Refused):
+            raise ProtocolError(f"slot {self.slot}: {what}: {reply.text}")
 
 
 def run_batch(work: Work, batch: Batch) -> Steps[bool]:
@@ -76,9 +137,9 @@ def _run_groups(work: Work, batch: Batch) -> Steps[str | None]:
         end = start + max(1, min((len(job.slots) for job in piece if job.slots), default=1))
         group = [_move(work, slot, job.source, job.target) for job in batch.jobs for slot in job.slots[start:end]]
         start = end
-        failure = yield from walk(work, [(move, Started()) for move in group])
+        failure = yield from walk(work, [(move, False) for move in group])
         moved += group
-        done = sum(move.state is State.DONE for move in group)
+        done = sum(move.outcome is StepKind.DONE for move in group)
         work.passed(batch.number, done)
         yield from work.tell(f"batch {batch.number}: {done} slots moved")
         if not failure:
@@ -98,8 +159,7 @@ def _results(batch: int, moves: Sequence[SlotMove], seconds: float, failure: str
     """Return a row for each pair and outcome."""
     rows: dict[tuple[StepKind, str, str], list[SlotMove]] = {}
     for move in moves:
-        outcome = {State.DONE: StepKind.DONE, State.UNDONE: StepKind.CANCELLED}.get(move.state, StepKind.FAILED)
-        rows.setdefault((outcome, move.source, move.target), []).append(move)
+        rows.setdefault((move.outcome, move.source, move.target), []).append(move)
     return [
         Step(
             outcome, batch, source, target, str(SlotSet(move.slot for move in those)),
@@ -123,46 +183,30 @@ def _slots(batch: Batch) -> int:
     return sum(len(job.slots) for job in batch.jobs)
 
 
-def walk(work: Work, pending: Iterable[tuple[SlotMove, Event]]) -> Steps[str | None]:
-    """Take all moves to their ends in step; return why one could not go on, None when all could.
-
-    When the user breaks off, moves of which no key has left are undone; the others can only go on.
-    """
-    active = list(pending)
+def walk(work: Work, moves: Iterable[tuple[SlotMove, bool]]) -> Steps[str | None]:
+    """Take *moves* to their ends in step, each with whether its target owns the slot; return why one could not go on, None if all could."""
+    answered: list[tuple[Generator[Send | Migrate, Reply | None, None], Reply | None]] = [
+        (move.commands(lambda: work.stop is Stop.CANCEL, is_owned=is_owned), None) for move, is_owned in moves
+    ]
     failure: str | None = None
-    while active:
-        commands: list[tuple[SlotMove, Send | Migrate]] = []
-        for move, event in active:
+    while answered:
+        asked = []
+        for steps, reply in answered:
             try:
-                effects = move.handle(event)
+                asked.append((steps, steps.send(reply)))
+            except StopIteration:
+                continue
             except ProtocolError as error:
                 failure = failure or str(error)
-                continue
-            commands += [(move, effect) for effect in effects if isinstance(effect, Send | Migrate)]
-        if not commands:
-            break
-        replies = yield from work.ask([command for _, command in commands])
-        active = []
-        for (move, command), reply in zip(commands, replies, strict=True):
+        replies = (yield from work.ask([command for _, command in asked])) if asked else []
+        answered = []
+        for (steps, command), reply in zip(asked, replies, strict=True):
             if isinstance(reply, Lost):
-                failure = failure or f"slot {move.slot}: {work.name(command_node(command))}: {reply.text}"
-                continue
-            stopped = work.stop is Stop.CANCEL and move.can_stop
-            active.append((move, Stopped() if stopped else _event(reply)))
+                node = command.node if isinstance(command, Send) else command.source
+                failure = failure or f"{work.name(node)}: {reply.text}"
+            else:
+                answered.append((steps, reply))
     return failure
-
-
-def command_node(command: Send | Migrate) -> str:
-    """Return the node that a command is sent to."""
-    return command.node if isinstance(command, Send) else command.source
-
-
-def _event(reply: Answered | Refused) -> Event:
-    if isinstance(reply, Refused):
-        return reply
-    if isinstance(reply.value, list):
-        return Listed(tuple(reply.value))
-    return Accepted()
 
 
 def mend(work: Work, sight: ClusterSight) -> Steps[str | None]:
@@ -176,7 +220,7 @@ def mend(work: Work, sight: ClusterSight) -> Steps[str | None]:
     for slot in left:
         pairs.setdefault(work.journal.intents[slot], []).append(slot)
     for jobs in waves([Job(source, target, tuple(slots), ()) for (source, target), slots in pairs.items()]):
-        pending: list[tuple[SlotMove, Event]] = []
+        pending: list[tuple[SlotMove, bool]] = []
         for job in jobs:
             target, source = sight.nodes[job.target], sight.nodes[job.source]
             for slot in job.slots:
@@ -184,7 +228,7 @@ def mend(work: Work, sight: ClusterSight) -> Steps[str | None]:
                 # a promoted replica does not import what its master imported, and holds the keys: that can only go on
                 keys_sent = target.open_keys.get(slot, 0) if is_counted else 1
                 move = _move(work, slot, job.source, job.target, keys_sent)
-                pending.append((move, Owned() if slot in target.own else Started()))
+                pending.append((move, slot in target.own))
         failure = yield from walk(work, pending)
         yield from work.note(*_results(0, [move for move, _ in pending], 0.0, failure))
         if failure:

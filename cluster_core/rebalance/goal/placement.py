@@ -1,4 +1,4 @@
-"""What the people who run a cluster say about its nodes: weights, capacities, zones, what drains, what stays put.
+"""The placement file: weights, capacities, zones, drains and pins that operators give to nodes.
 
 A small TOML file::
 
@@ -23,7 +23,7 @@ A small TOML file::
     exclude = true                   # is left alone; or
     add = true                       # will join the cluster: need not be in it yet
 
-Every word is checked; `PlanError` names file, line and reason.
+Unknown names are errors; `PlanError` names file, line and reason.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ NODES_MAX = 16384
 TEXT_CHARS_MAX = 16 << 20
 Path = tuple[str | int, ...]
 """Keys and list positions down to a value: ``("nodes", 1, "weight")``."""
+Number = int | float
 _HEADER = re.compile(r"^\s*(\[\[?)\s*([^\[\]#]+?)\s*\]\]?\s*(?:#.*)?$")
 _KEY = re.compile(r"^\s*((?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*'))*)\s*=")
 _WORD = re.compile(r"[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*'")
@@ -55,33 +56,70 @@ _LONG_NUMBER = re.compile(r"[0-9_]{4000,}")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)")
 _TOP = ("zone_share_max", "pinned_slots", "goals", "defaults", "nodes")
 _GOAL = ("tolerance", "soft", "priority")
-_NODE = ("node", "weight", "zone", "maxmemory", "capacity", "drain", "exclude", "add")
+_DEFAULTS = ("weight", "zone", "maxmemory", "capacity")
+_NODE = ("node", *_DEFAULTS, "drain", "exclude", "add")
 
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """The *values* of a file, and the *lines* of its paths, which TOML parsers do not tell; *source* names it."""
+    """The file *source*, with the line of each table and key, which TOML parsers do not tell."""
 
     source: str
-    values: dict[str, Any]
     lines: Mapping[Path, int]
 
     def fault(self, path: Path, reason: str) -> PlanError:
-        """Return the error that names the line of *path*, or of the nearest thing around it that has one."""
+        """Return the error that names the line of *path*, or of the nearest table or key around it."""
         while path and path not in self.lines:
             path = path[:-1]
         return PlanError(f"{self.source}: line {self.lines.get(path, 1)}: {reason}")
 
+    def table(self, path: Path, value: Any, names: Sequence[str] = ()) -> dict[str, Any]:
+        """Return *value* if it is a table with keys of *names* only (none: any keys)."""
+        if not isinstance(value, dict):
+            raise self.fault(path, f"{path[-1]} must be a table, not {value!r}")
+        for name in value:
+            if names and name not in names:
+                near = difflib.get_close_matches(name, names, 1)
+                hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(names)}"
+                raise self.fault((*path, name), f"{name} is not known{hint}")
+        return value
+
+    def number(self, path: Path, value: Any) -> Number:
+        """Return *value* if it is a finite number."""
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.fault(path, f"{path[-1]} must be a number, not {value!r}")
+        if not math.isfinite(value):
+            raise self.fault(path, f"{path[-1]} is {value}")
+        return value
+
+    def above_zero(self, path: Path, value: Any, hint: str = "") -> Number:
+        """Return *value* if it is a number above 0."""
+        if self.number(path, value) <= 0:
+            raise self.fault(path, f"{path[-1]} must be more than 0, not {value}{hint}")
+        return self.number(path, value)
+
+    def flag(self, path: Path, value: Any) -> bool:
+        """Return *value* if it is true or false."""
+        if not isinstance(value, bool):
+            raise self.fault(path, f"{path[-1]} must be true or false, not {value!r}")
+        return value
+
+    def text(self, path: Path, value: Any) -> str:
+        """Return *value* if it is text."""
+        if not isinstance(value, str):
+            raise self.fault(path, f"{path[-1]} must be text in quotes, not {value!r}")
+        return value
+
 
 @dataclass(frozen=True, slots=True)
 class NodeWish:
-    """What is said about one node; *path* is where it is said."""
+    """One node of the file; *path* is its place."""
 
     node: str
     path: Path
-    weight: int | float = 1
+    weight: Number = 1
     zone: str | None = None
-    capacity: Mapping[str, int | float] = field(default_factory=dict)
+    capacity: Mapping[str, Number] = field(default_factory=dict)
     drained: bool = False
     excluded: bool = False
     added: bool = False
@@ -89,7 +127,7 @@ class NodeWish:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """How well a resource is to be balanced; None where nothing is said.  Of soft goals, the one with the largest *priority* goes first."""
+    """A resource to balance; None where the file does not say.  Of soft goals, the largest *priority* is given up first."""
 
     tolerance: float | None = None
     soft: bool | None = None
@@ -107,50 +145,56 @@ class NodeOption:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A whole file, and the nodes named on the command line; without them every node is alike."""
+    """The whole file, and the nodes named on the command line; by default all nodes are equal."""
 
     located: Located
     nodes: tuple[NodeWish, ...] = ()
     pinned: tuple[int, ...] = ()
-    zone_share_max: int | float | None = None
+    zone_share_max: Number | None = None
     zone: str = ""
-    weight: int | float = 1
-    capacity: Mapping[str, int | float] = field(default_factory=dict)
+    weight: Number = 1
+    capacity: Mapping[str, Number] = field(default_factory=dict)
     goals: Mapping[str, Goal] = field(default_factory=dict)
     options: tuple[NodeOption, ...] = ()
 
 
-NOTHING = Placement(Located("", {}, {}))
-"""No wishes."""
+NOTHING = Placement(Located("", {}))
+"""An empty file."""
 
 
 def read_placement(text: str, source: str = "<placement>") -> Placement:
     """Return the placement that *text* (TOML) describes; PlanError names source, line and reason."""
-    located = _read_toml(text, source)
-    _known(located, (), located.values, _TOP)
-    defaults = _table(located, ("defaults",), located.values.get("defaults", {}))
-    _known(located, ("defaults",), defaults, ("weight", "zone", "maxmemory", "capacity"))
-    listed = located.values.get("nodes", [])
-    if not isinstance(listed, list) or len(listed) > NODES_MAX:
-        raise located.fault(("nodes",), "nodes is a list of at most 16384 tables")
-    general = Placement(
-        located,
-        (),
-        _pinned(located),
-        _share(located, "zone_share_max"),
-        _text(located, ("defaults", "zone"), defaults.get("zone", "")),
-        _weight(located, ("defaults", "weight"), defaults.get("weight", 1)),
-        _capacity(located, ("defaults",), defaults),
-        _goals(located),
-    )
-    return replace(general, nodes=tuple(_wish(general, number, entry) for number, entry in enumerate(listed)))
-
-
-def _read_toml(text: str, source: str) -> Located:
     if len(text) > TEXT_CHARS_MAX:
         raise PlanError(f"{source}: {len(text)} characters are too many for a placement")
+    located = Located(source, _lines(text))
+    values = located.table((), _parsed(text, source), _TOP)
+    defaults = located.table(("defaults",), values.get("defaults", {}), _DEFAULTS)
+    listed = values.get("nodes", [])
+    if not isinstance(listed, list) or len(listed) > NODES_MAX:
+        raise located.fault(("nodes",), f"nodes is a list of at most {NODES_MAX} tables")
+    share = values.get("zone_share_max")
+    if share is not None and not 0 < located.number(("zone_share_max",), share) <= 1:
+        raise located.fault(("zone_share_max",), f"zone_share_max is a share, over 0 and at most 1, not {share}")
+    general = Placement(
+        located,
+        pinned=_pinned(located, values.get("pinned_slots", [])),
+        zone_share_max=share,
+        zone=located.text(("defaults", "zone"), defaults.get("zone", "")),
+        weight=_weight(located, ("defaults",), defaults, 1),
+        capacity=_capacity(located, ("defaults",), defaults),
+        goals={
+            name: _goal(located, ("goals", name), goal)
+            for name, goal in located.table(("goals",), values.get("goals", {})).items()
+        },
+    )
+    return replace(
+        general, nodes=tuple(_wish(general, ("nodes", number), entry) for number, entry in enumerate(listed))
+    )
+
+
+def _parsed(text: str, source: str) -> dict[str, Any]:
     try:
-        values = tomllib.loads(text)
+        return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         line = re.search(r"at line (\d+)", str(error))
         at = line[1] if line else text.count("\n") + 1 if "end of document" in str(error) else 1
@@ -160,7 +204,6 @@ def _read_toml(text: str, source: str) -> Located:
         number = _LONG_NUMBER.search(text)
         at = text.count("\n", 0, number.start()) + 1 if number else 1
         raise PlanError(f"{source}: line {at}: a number of too many digits") from error
-    return Located(source, values, _lines(text))
 
 
 def _lines(text: str) -> dict[Path, int]:
@@ -184,144 +227,84 @@ def _words(text: str) -> Path:
     return tuple(word.strip("\"'") for word in _WORD.findall(text))
 
 
-def _goals(located: Located) -> dict[str, Goal]:
-    goals = {}
-    for name, entry in _table(located, ("goals",), located.values.get("goals", {})).items():
-        path: Path = ("goals", name)
-        values = _table(located, path, entry)
-        _known(located, path, values, _GOAL)
-        tolerance, priority = values.get("tolerance"), values.get("priority", 0)
-        if tolerance is not None and _number(located, (*path, "tolerance"), tolerance) < 0:
-            raise located.fault((*path, "tolerance"), f"tolerance must not be negative, not {tolerance}")
-        if isinstance(priority, bool) or not isinstance(priority, int):
-            raise located.fault((*path, "priority"), f"priority must be a whole number, not {priority!r}")
-        soft = _flag(located, (*path, "soft"), values["soft"]) if "soft" in values else None
-        goals[name] = Goal(tolerance, soft, priority)
-    return goals
+def _goal(located: Located, path: Path, entry: Any) -> Goal:
+    values = located.table(path, entry, _GOAL)
+    tolerance, priority = values.get("tolerance"), values.get("priority", 0)
+    if tolerance is not None and located.number((*path, "tolerance"), tolerance) < 0:
+        raise located.fault((*path, "tolerance"), f"tolerance must not be negative, not {tolerance}")
+    if isinstance(priority, bool) or not isinstance(priority, int):
+        raise located.fault((*path, "priority"), f"priority must be a whole number, not {priority!r}")
+    return Goal(tolerance, located.flag((*path, "soft"), values["soft"]) if "soft" in values else None, priority)
 
 
-def _share(located: Located, name: str) -> int | float | None:
-    share: int | float | None = located.values.get(name)
-    if share is not None and not 0 < _number(located, (name,), share) <= 1:
-        raise located.fault((name,), f"{name} is a share, over 0 and at most 1, not {share}")
-    return share
-
-
-def _wish(general: Placement, number: int, entry: Any) -> NodeWish:
-    located, path = general.located, ("nodes", number)
-    values = _table(located, path, entry)
-    _known(located, path, values, _NODE)
+def _wish(general: Placement, path: Path, entry: Any) -> NodeWish:
+    located = general.located
+    values = located.table(path, entry, _NODE)
     name = values.get("node")
     if not isinstance(name, str) or not name:
         raise located.fault((*path, "node"), "a node needs a name: node = its id or host:port")
-    roles = [role for role in ("drain", "exclude", "add") if _flag(located, (*path, role), values.get(role, False))]
+    roles = [role for role in ("drain", "exclude", "add") if located.flag((*path, role), values.get(role, False))]
     if len(roles) > 1:
         raise located.fault((*path, roles[1]), f"{name} cannot both {roles[0]} and {roles[1]}")
-    zone = values.get("zone")
     return NodeWish(
         name,
         path,
-        _weight(located, (*path, "weight"), values.get("weight", general.weight)),
-        None if zone is None else _text(located, (*path, "zone"), zone),
+        _weight(located, path, values, general.weight),
+        located.text((*path, "zone"), values["zone"]) if "zone" in values else None,
         {**general.capacity, **_capacity(located, path, values)},
         *(role in roles for role in ("drain", "exclude", "add")),
     )
 
 
-def _pinned(located: Located) -> tuple[int, ...]:
+def _pinned(located: Located, listed: Any) -> tuple[int, ...]:
     path: Path = ("pinned_slots",)
-    listed = located.values.get("pinned_slots", [])
     if not isinstance(listed, list):
         raise located.fault(path, "pinned_slots is a list of slots and ranges")
     pinned: set[int] = set()
     for number, entry in enumerate(listed):
+        if isinstance(entry, bool) or not isinstance(entry, int | str):
+            raise located.fault((*path, number), f"pinned_slots: {entry!r} is no slot")
         try:
             first, last = parse_range(str(entry))
         except DecodeError as error:
             raise located.fault((*path, number), f"pinned_slots: {entry!r}: {error.reason}") from error
-        if isinstance(entry, bool) or not isinstance(entry, int | str):
-            raise located.fault((*path, number), f"pinned_slots: {entry!r} is no slot")
         pinned.update(range(first, last + 1))
     return tuple(sorted(pinned))
 
 
-def _capacity(located: Located, path: Path, values: Mapping[str, Any]) -> dict[str, int | float]:
-    found: dict[str, int | float] = {}
-    capacity = _table(located, (*path, "capacity"), values.get("capacity", {}))
-    for name, value in capacity.items():
-        found[name] = _size(located, (*path, "capacity", name), value)
+def _weight(located: Located, path: Path, values: Mapping[str, Any], usual: Number) -> Number:
+    hint = "; drain = true empties a node"
+    return located.above_zero((*path, "weight"), values.get("weight", usual), hint)
+
+
+def _capacity(located: Located, path: Path, values: Mapping[str, Any]) -> dict[str, Number]:
+    capacity = located.table((*path, "capacity"), values.get("capacity", {}))
+    found = {name: _size(located, (*path, "capacity", name), value) for name, value in capacity.items()}
     if "maxmemory" in values:
         found["memory_bytes"] = _size(located, (*path, "maxmemory"), values["maxmemory"])
     return found
 
 
-def _size(located: Located, path: Path, value: Any) -> int | float:
+def _size(located: Located, path: Path, value: Any) -> Number:
     if isinstance(value, str):
         match = _SIZE.fullmatch(value.strip())
         if match is None or match[2].lower() not in UNITS:
             raise located.fault(path, f"{path[-1]}: {value!r} is no size; write 4gb, 512mb or a number")
         value = float(match[1]) * UNITS[match[2].lower()]
         value = int(value) if value == int(value) else value
-    number = _number(located, path, value)
-    if number <= 0:
-        raise located.fault(path, f"{path[-1]} must be more than 0, not {value}")
-    return number
-
-
-def _weight(located: Located, path: Path, value: Any) -> int | float:
-    weight = _number(located, path, value)
-    if weight <= 0:
-        raise located.fault(path, f"weight must be more than 0, not {value}; drain = true empties a node")
-    return weight
-
-
-def _number(located: Located, path: Path, value: Any) -> int | float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise located.fault(path, f"{path[-1]} must be a number, not {value!r}")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise located.fault(path, f"{path[-1]} is {value}")
-    return value
-
-
-def _text(located: Located, path: Path, value: Any) -> str:
-    if not isinstance(value, str):
-        raise located.fault(path, f"{path[-1]} must be text in quotes, not {value!r}")
-    return value
-
-
-def _flag(located: Located, path: Path, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise located.fault(path, f"{path[-1]} must be true or false, not {value!r}")
-    return value
-
-
-def _table(located: Located, path: Path, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise located.fault(path, f"{path[-1]} must be a table, not {value!r}")
-    return value
-
-
-def _known(located: Located, path: Path, values: Mapping[str, Any], names: Sequence[str]) -> None:
-    for name in values:
-        if name not in names:
-            near = difflib.get_close_matches(name, names, 1)
-            hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(names)}"
-            raise located.fault((*path, name), f"{name} is not known{hint}")
-
-
-NOTHING_TOLD: Mapping[str, Any] = {}
+    return located.above_zero(path, value)
 
 
 def masters_of(
     topology: Topology,
     placement: Placement = NOTHING,
     resources: Iterable[str] = (),
-    told: Mapping[str, Mapping[str, int | float]] = NOTHING_TOLD,
+    capacities: Mapping[str, Mapping[str, Number]] | None = None,
 ) -> tuple[list[Master], list[PlannedNode]]:
-    """Return the masters of *topology* with what *placement* says of them, and those that it adds; capacities of *resources* only.
+    """Return the masters of *topology* as *placement* describes them, and those that it adds; with capacities of *resources* only.
 
-    *told* are capacities by node id that the servers have, for those of which *placement* says none.  Masters that have failed, or have no address, and hold no slots are left out.  PlanError names the line of a node that is not
-    there, is a replica, or is named twice.
+    *capacities* by node id are those of the servers; *placement* overrides them.  Masters without slots that have failed, or have no address,
+    are left out.  PlanError names the line of a node that is not there, is a replica, or is named twice.
     """
     known = list(resources)
     wishes: dict[str, NodeWish] = {}
@@ -342,10 +325,12 @@ def masters_of(
         if node.is_gone and node.id not in wishes:
             continue
         zone = node.aux.get("availability-zone", "")
-        masters.append(_master(node.id, wishes.get(node.id), placement, known, zone, told.get(node.id, {})))
+        masters.append(
+            _master(node.id, wishes.get(node.id), placement, known, zone, (capacities or {}).get(node.id, {}))
+        )
         nodes.append(PlannedNode(node.id, _address(node), masters[-1].zone, node.config_epoch))
     for wish in added:
-        masters.append(_master(wish.node, wish, placement, known, ""))
+        masters.append(_master(wish.node, wish, placement, known, "", {}))
         nodes.append(PlannedNode(wish.node, wish.node if ":" in wish.node else "", masters[-1].zone, 0))
     return masters, nodes
 
@@ -361,9 +346,9 @@ def _master(
     placement: Placement,
     resources: Sequence[str],
     zone: str,
-    told: Mapping[str, int | float] = NOTHING_TOLD,
+    server: Mapping[str, Number],
 ) -> Master:
-    capacity = {**told, **(placement.capacity if wish is None else wish.capacity)}
+    capacity = {**server, **(placement.capacity if wish is None else wish.capacity)}
     held = {key: value for key, value in capacity.items() if not resources or key in resources}
     if wish is None:
         return Master(name, placement.weight, placement.zone or zone, held)
@@ -372,7 +357,7 @@ def _master(
 
 
 def _apply(option: NodeOption, placement: Placement, topology: Topology, wishes: dict[str, NodeWish]) -> None:
-    """Let the command line say the weight or the drain of a node, whatever the file says of it."""
+    """Apply the weight or the drain of the command line, which overrides the file."""
     node = _find(option.node, topology, lambda reason: PlanError(f"{option.option} {option.node}: {reason}"))
     assert node is not None
     wish = wishes.get(node.id) or NodeWish(node.id, (), placement.weight, capacity=placement.capacity)
@@ -385,7 +370,7 @@ def _apply(option: NodeOption, placement: Placement, topology: Topology, wishes:
 def _find(
     name: str, topology: Topology, fault: Callable[[str], PlanError], *, may_join: bool = False
 ) -> Node | None:  # fmt: skip
-    """Return the master that is called *name*, None for one that may join; raises what *fault* makes of the reason."""
+    """Return the master *name*, None for one that may join; raise *fault* of the reason where there is none."""
     found = [
         node
         for node in topology.nodes
@@ -407,5 +392,5 @@ def owners_of(topology: Topology) -> list[str]:
     """Return the node id that owns each slot; PlanError for slots that nobody owns."""
     missing = topology.uncovered()
     if missing:
-        raise PlanError(f"nobody owns slots {missing}: mend the cluster before it is rebalanced")
+        raise PlanError(f"nobody owns slots {missing}: repair the cluster first")
     return [owner or "" for owner in topology.slot_map().owners()]

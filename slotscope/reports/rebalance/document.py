@@ -14,7 +14,6 @@ from slotscope.reports.document import (
     Commands,
     Document,
     Format,
-    LineChart,
     Place,
     Preformatted,
     Section,
@@ -23,7 +22,6 @@ from slotscope.reports.document import (
     Tile,
     how_to_read,
 )
-from slotscope.reports.line_chart import Chart, Series, line_chart
 from slotscope.reports.rebalance import words as say
 from slotscope.reports.rebalance.report import (
     EarlierPlan,
@@ -51,8 +49,7 @@ def plan_document(report: RebalanceReport) -> Document:
         _balance(report),
         _masters(report),
         _moves(report),
-        *_batches(report),
-        *_effects(report),
+        _parts(report),
         _heavy(report),
         _alternatives(report),
         _tolerances(report),
@@ -271,46 +268,7 @@ def _named(report: RebalanceReport, node_id: str) -> str:
     return text.printable(report.names.get(node_id, node_id), 20)
 
 
-def _batches(report: RebalanceReport) -> list[Section]:
-    meant = report.meant
-    if meant is None:
-        return []
-    times = ", ".join(f"{text.duration(seconds)} by {words}" for words, seconds in meant.seconds_by_path.items())
-    ends = meant.batches[-1].starts_s + meant.batches[-1].seconds if meant.batches else 0.0
-    batch_columns = [
-        Column("Batch", Format.COUNT, "number", "ascending"),
-        Column("Starts after", Format.DURATION, "starts_s"),
-        Column("Takes", Format.DURATION, "seconds"),
-        Column("Moves", Format.COUNT, "jobs"),
-        Column("Slots", Format.COUNT, "slots"),
-        Column(
-            say.resource_words(report.cost),
-            Format.COUNT,
-            lambda one: Cell(one.moved, say.amount(report.cost, one.moved)),
-        ),
-        Column(
-            "When",
-            Format.BAR,
-            lambda one: Bar((one.starts_s + one.seconds) / ends, one.starts_s / ends) if ends else None,
-        ),
-    ]
-    blocks: list[Block] = [
-        Sentence(f"Estimated: {times}.", is_quiet=False),
-        Table(
-            "batch-table",
-            "Batches run one after the other; in each, targets have room for both copies",
-            batch_columns,
-            meant.batches,
-            on_page=60,
-        ),
-    ]
-    return [Section("batches", "Batches", blocks, on=Place.PAGE)]
-
-
-def _effects(report: RebalanceReport) -> list[Section]:
-    meant = report.meant
-    if meant is None:
-        return []
+def _parts(report: RebalanceReport) -> Section:
     columns = [
         Column("Tag or key", Format.KEY, lambda one: b"{" + one.name + b"}" if one.is_tag else one.name),
         Column("Slot", Format.SLOT, "slot"),
@@ -319,9 +277,10 @@ def _effects(report: RebalanceReport) -> list[Section]:
         Column("Keys", Format.COUNT, "keys"),
         Column("Size", Format.SIZE, "size_bytes", "descending"),
     ]
-    table = Table("parts-table", "The heaviest hash tags and keys that move", columns, meant.parts or ())
-    blocks: list[Block] = [table] if meant.parts else [Sentence(say.no_parts_words(meant), is_quiet=False)]
-    return [Section("effects", "Hash tags and keys that move", blocks, short="Tags and keys", on=Place.PAGE)]
+    table = Table("parts-table", "The heaviest hash tags and keys that move", columns, report.parts or ())
+    blocks: list[Block] = [table] if report.parts else [Sentence(say.no_parts_words(report), is_quiet=False)]
+    shown = blocks if report.acts else []
+    return Section("effects", "Hash tags and keys that move", shown, short="Tags and keys", on=Place.PAGE)
 
 
 def _heavy(report: RebalanceReport) -> Section:
@@ -359,97 +318,54 @@ def _alternatives(report: RebalanceReport) -> Section:
             Format.TEXT,
             lambda one: Cell(one.choice or "", style="strong" if one.choice == "recommended" else ""),
         ),
-        Column(
-            "Budget",
-            Format.COUNT,
-            lambda one: Cell(1e9 if one.budget is None else one.budget, say.budget_words(one)),
-            on=Place.PAGE,
-        ),
-        Column("Moves", Format.COUNT, lambda one: Cell(one.moved, say.amount(report.cost, one.moved)), "ascending"),
+        Column("Moves", Format.COUNT, lambda one: _moved(report, one.moved_bytes), "ascending"),
         Column("Above minimum", Format.SHARE, lambda one: Cell(one.over_bound, say.share_text(one.over_bound))),
         Column("Ranges", Format.COUNT, "ranges"),
         Column("Slots", Format.COUNT, "moved_slots"),
     ]
-    lines = sorted(report.curve, key=lambda line: (not line.choice, line.moved)) if choices > 1 else []
-    shown, chart = [*say.budget_notes(report), *say.why_many_ranges(report)], _range_chart(report)
-    blocks: list[Block] = [
-        Table("curve-table", "What other byte budgets give, all within the same limits", columns, lines, "gold/rebalance_curve", on_terminal=choices, is_sample=True),
-        *([LineChart(chart, f"{say.resource_words(report.cost)} moved", "Slot ranges of all masters after the plan")] if chart else []),
-        *(Sentence(words, Place.EVERYWHERE if words in shown else Place.PAGE) for words in say.range_words(report)),
-    ]  # fmt: skip
+    lines = sorted(report.curve, key=lambda line: (not line.choice, line.moved_bytes)) if choices > 1 else []
+    shown = say.why_many_ranges(report)
+    caption = "What other byte budgets give, all within the same limits"
+    table = Table("curve-table", caption, columns, lines, "gold/rebalance_curve", on_terminal=choices, is_sample=True)
+    sentences = [
+        Sentence(words, Place.EVERYWHERE if words in shown else Place.PAGE) for words in say.range_words(report)
+    ]
     return Section(
-        "alternatives", "Alternatives" if report.curve else "Slot ranges", blocks, about="bytes against slot ranges, within the same limits",
+        "alternatives", "Alternatives" if report.curve else "Slot ranges", [table, *sentences], about="bytes against slot ranges, within the same limits",
         on=Place.EVERYWHERE if lines or shown else Place.PAGE, is_folded=not lines and not shown,
     )  # fmt: skip
 
 
-def _range_chart(report: RebalanceReport) -> Chart | None:
-    """Slot ranges against what moves; None where there is nothing to choose."""
-    points = sorted({(float(line.moved), float(line.ranges)) for line in report.curve})
-    if len(points) < 2:
-        return None
-    return line_chart(
-        [Series("slot ranges after", points)],
-        x_words=lambda value: say.amount(report.cost, value),
-        y_words=lambda value: text.count(round(value)),
-        words="; ".join(
-            f"{say.amount(report.cost, moved)} moved: {ranges:.0f} slot ranges" for moved, ranges in points
-        ),
-        x_labels=[points[0][0], points[-1][0]],
-    )
+def _moved(report: RebalanceReport, moved: int) -> Cell:
+    return Cell(moved, say.amount(report.cost, moved))
 
 
 def _tolerances(report: RebalanceReport) -> Section:
-    lines = sorted(report.tolerances, key=lambda line: line.tolerance)
     columns = [
         Column("Tolerance", Format.SHARE, lambda one: Cell(one.tolerance, say.share_text(one.tolerance)), "ascending"),
-        Column("Moves", Format.COUNT, lambda one: Cell(one.moved, say.amount(report.cost, one.moved))),
-        Column("Minimum", Format.COUNT, lambda one: Cell(one.bound, say.amount(report.cost, one.bound))),
+        Column("Moves", Format.COUNT, lambda one: _moved(report, one.moved_bytes)),
+        Column("Minimum", Format.COUNT, lambda one: _moved(report, one.lower_bound_bytes)),
         Column("Slots", Format.COUNT, "moved_slots"),
         Column("Ranges after", Format.COUNT, "ranges"),
         Column("Time", Format.DURATION, "estimated_s"),
         Column("Heaviest after", Format.RATIO, "max_over_mean"),
-        Column("Limits", Format.TEXT, lambda one: Cell(one.missed or "met", style="alarm" if one.missed else "")),
+        Column(
+            "Limits",
+            Format.TEXT,
+            lambda one: Cell(say.missed_words(one) or "met", style="alarm" if say.missed_words(one) else ""),
+        ),
     ]
-    series = [
-        Series("plan", [(line.tolerance, float(line.moved)) for line in lines]),
-        Series("proven minimum", [(line.tolerance, float(line.bound)) for line in lines]),
-    ]
-    chart = line_chart(
-        series if len(lines) > 1 else [],
-        x_words=lambda value: f"{100 * value:.3g} %",
-        y_words=lambda value: say.amount(report.cost, value),
-        words=f"{say.resource_words(report.cost)} moved at each tolerance; the table has the figures",
-    )
-    table = Table(
-        "tolerance-table",
-        "One plan for each tolerance, by the same search",
-        columns,
-        lines,
-        "gold/rebalance_tolerances",
-    )
-    drawn = (
-        [LineChart(chart, "tolerance above the fair share", f"{say.resource_words(report.cost)} moved")]
-        if chart
-        else []
-    )
-    return Section(
-        "tolerances", "Cost of a tighter tolerance", [*drawn, table], short="Tolerances", on=Place.PAGE, is_folded=True
-    )
+    caption = "One plan for each tolerance, by the same search"
+    table = Table("tolerance-table", caption, columns, report.tolerances, "gold/rebalance_tolerances")
+    title = "Cost of a tighter tolerance"
+    return Section("tolerances", title, [table], short="Tolerances", on=Place.PAGE, is_folded=True)
 
 
 def _proof(report: RebalanceReport) -> Section:
     proof = report.proof
     if proof is None:
         words = "No minimum is proven for this plan." if report.moved else "Nothing has to move for this balance."
-        return Section(
-            "proof",
-            "Proof of the minimum",
-            [Sentence(words, is_quiet=False)],
-            short="Proof",
-            on=Place.PAGE,
-            is_folded=True,
-        )
+        return _proof_section([Sentence(words, is_quiet=False)])
     more = f", {say.share_text(report.gap)} more" if report.gap is not None else ""
     ends = f"The plan moves {exactly(report.moved)}{more}." if report.acts else "The plan moves nothing."
     words = (
@@ -480,14 +396,11 @@ def _proof(report: RebalanceReport) -> Section:
     ]
     caption = f"Prices, in {say.resource_words(report.cost)} for one unit"
     table = Table("proof-table", caption, columns, proof.lines, "gold/rebalance_plans", on_page=PROOFS_ON_PAGE)
-    return Section(
-        "proof",
-        "Proof of the minimum",
-        [Sentence(words, is_quiet=False), table],
-        short="Proof",
-        on=Place.PAGE,
-        is_folded=True,
-    )
+    return _proof_section([Sentence(words, is_quiet=False), table])
+
+
+def _proof_section(blocks: list[Block]) -> Section:
+    return Section("proof", "Proof of the minimum", blocks, short="Proof", on=Place.PAGE, is_folded=True)
 
 
 def _listed(values: Mapping[str, float], words: Callable[[float], str], between: str) -> str:

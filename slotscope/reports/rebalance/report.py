@@ -1,14 +1,14 @@
-"""What a report on a rebalancing plan says, as plain values: filled from the tables (`tables`), put into words (`words`), drawn on a terminal and a page."""
+"""The report on a rebalancing plan as values: filled from the tables (`tables`), written as sentences (`words`) and sections (`document`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cluster_core.rebalance.plan import PlanVerdict, slot_ranges
+from cluster_core.rebalance.plan import slot_ranges
+from cluster_core.rebalance.table_rows import CurveRow, ToleranceRow
 from schemas.caveats import Caveat
 from slotscope.reports.keyspace.figures import short_names
-from slotscope.reports.rebalance.consequences import Consequences
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,39 +90,16 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
-class ToleranceLine:
-    """What a tolerance would cost; *max_over_mean* of the worst resource; *verdict* is empty where an older table does not say."""
+class MovingPart:
+    """A hash tag or a key that moves with its slot."""
 
-    tolerance: float
-    moved: int
-    bound: int
-    moved_slots: int
-    ranges: int
-    estimated_s: float
-    max_over_mean: float
-    verdict: str
-
-    @property
-    def missed(self) -> str:
-        """What is to be said of its limits where the plan does not keep them, else nothing."""
-        kept: dict[str, str] = {PlanVerdict.MOVE: "", PlanVerdict.BALANCED: "", PlanVerdict.IMPOSSIBLE: "cannot be met"}
-        return kept.get(self.verdict, "limits missed") if self.verdict else "not known whether met"
-
-
-@dataclass(frozen=True, slots=True)
-class RangeLine:
-    """What another budget of bytes would give; *budget* is None where anything may move, *choice* names the plan and the ends of the curve.
-
-    *also* are larger budgets that give the same.
-    """
-
-    budget: float | None
-    choice: str | None
-    moved: int
-    over_bound: float | None
-    ranges: int
-    moved_slots: int
-    also: Sequence[float | None] = ()
+    name: bytes
+    is_tag: bool
+    slot: int
+    source: str
+    target: str
+    keys: int
+    size_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +195,8 @@ class RebalanceReport:
     transfers: Sequence[Transfer] = ()
     ranges_bound: int | None = None
     bytes_budget: float | None = None
-    curve: Sequence[RangeLine] = ()
-    tolerances: Sequence[ToleranceLine] = ()
+    curve: Sequence[CurveRow] = ()
+    tolerances: Sequence[ToleranceRow] = ()
     heavy: Sequence[HeavyLine] = ()
     proof: Proof | None = None
     capacity_due_s: Mapping[str, float] | None = None
@@ -228,7 +205,10 @@ class RebalanceReport:
     growth_since: str | None = None
     growth_of: Sequence[str] | None = None
     history: Sequence[EarlierPlan] = ()
-    meant: Consequences | None = None
+    parts: Sequence[MovingPart] | None = None
+    """The heaviest hash tags and keys that move; None where no snapshot lists keys."""
+    by_hand_s: float | None = None
+    """The estimated time key by key."""
     memory_error: float | None = None
     """Share by which the memory of a master may be off in 95 of 100 cases; 0 where all keys were measured, None of modelled memory."""
     key_by_key: bool | None = None

@@ -9,26 +9,29 @@ from fractions import Fraction
 from typing import Any
 
 from cluster_core.rebalance.execution.journal import StepKind
+from cluster_core.rebalance.execution.remaining import Path, seconds_of
 from cluster_core.rebalance.goal.limits import kept
 from cluster_core.rebalance.goal.problem import Scaled, validate, without_goals
 from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.plan import Plan
 from cluster_core.rebalance.prices import explain
 from cluster_core.rebalance.stored_plan import StoredPlan
+from cluster_core.rebalance.table_rows import CurveRow, ToleranceRow
 from schemas import rebalance
 from schemas.caveats import Caveat, Code
+from schemas.gold import BIG_KEYS, HASH_TAGS
 from schemas.table import Table
 from slotscope.plans.growth import LIVE
 from slotscope.plans.stored_plans import epoch_ms, find_plan, plan_rows, read_stored_plan
 from slotscope.reports.rebalance import report as said
 from slotscope.reports.rebalance.conflicts import limit_warnings
-from slotscope.reports.rebalance.consequences import load_consequences
 from slotscope.reports.records import grouped, record
 from slotscope.runtime import text
 from slotscope.runtime.storage.delta_files import exists, read_rows
 
 Row = Mapping[str, Any]
 SLOTS_NAMED = 5
+PARTS_LISTED = 12
 RECOMMENDED = "recommended"
 """What the plan itself is called among the budgets."""
 
@@ -57,11 +60,17 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> said.RebalanceR
         nodes=_nodes(_rows(root, rebalance.REBALANCE_LOAD, own_id)),
         transfers=_transfers(_rows(root, rebalance.REBALANCE_MOVES, own_id)),
         curve=_curve(_rows(root, rebalance.REBALANCE_CURVE, own_id)),
-        tolerances=_tolerances(_rows(root, rebalance.REBALANCE_TOLERANCES, own_id)),
+        tolerances=[
+            record(ToleranceRow, row, verdict=row.get("verdict"))
+            for row in sorted(
+                _rows(root, rebalance.REBALANCE_TOLERANCES, own_id), key=lambda row: float(row["tolerance"])
+            )
+        ],
         heavy=_heavy(_rows(root, rebalance.REBALANCE_HEAVY, own_id)),
         proof=_proof(stored),
         history=_history(root, own_id, row["created_at"]),
-        meant=load_consequences(root, stored) if plan.moves else None,
+        parts=_moving_parts(root, stored),
+        by_hand_s=sum(seconds_of(stored, stored.batches, Path.LEGACY)) if plan.moves else None,
         key_by_key=stored.problem.slot_cost > 0 if stored.snapshot_id == LIVE else None,
     )
 
@@ -135,29 +144,39 @@ def _sum(rows: Sequence[Row], name: str) -> int | None:
     return sum(known) if known else None
 
 
-def _tolerances(rows: Sequence[Row]) -> list[said.ToleranceLine]:
-    return [
-        record(
-            said.ToleranceLine,
-            row,
-            moved=row["moved_bytes"],
-            bound=row["lower_bound_bytes"],
-            verdict=row.get("verdict") or "",
-        )
-        for row in sorted(rows, key=lambda row: float(row["tolerance"]))
-    ]
-
-
-def _curve(rows: Sequence[Row]) -> list[said.RangeLine]:
-    """Budgets in their order; those that give the same are one line, named after the plan if it is among them."""
-    lines = []
+def _curve(rows: Sequence[Row]) -> list[CurveRow]:
+    """Budgets in their order; those that give the same are one row, named after the plan if it is among them."""
+    found = []
     ordered = sorted(rows, key=lambda row: int(row["number"]))
     for alike in grouped(ordered, "moved_bytes", "ranges", "moved_slots").values():
         names = [row["choice"] for row in alike if row["choice"]]
         name = RECOMMENDED if RECOMMENDED in names else next(iter(names), None)
-        also = [row["budget"] for row in alike[1:]]
-        lines.append(record(said.RangeLine, alike[0], moved=alike[0]["moved_bytes"], choice=name, also=also))
-    return lines
+        found.append(record(CurveRow, alike[0], choice=name))
+    return found
+
+
+def _moving_parts(root: str, stored: StoredPlan) -> list[said.MovingPart] | None:
+    """Return the heaviest hash tags and keys of slots that move; None where the snapshot lists none at all."""
+    moves = {move.slot: move for move in stored.plan.moves}
+    snapshot_id = stored.snapshot_id
+    if not moves or not snapshot_id or not exists(root, HASH_TAGS) or not exists(root, BIG_KEYS):
+        return None
+    tags = read_rows(root, HASH_TAGS, where="keys > 1", snapshot_id=snapshot_id)
+    keys = read_rows(root, BIG_KEYS, snapshot_id=snapshot_id, scope="slot")
+    if not tags and not keys:
+        return None
+    found = []
+    for row, name in [*((row, "hash_tag") for row in tags), *((row, "key") for row in keys)]:
+        if row["slot"] in moves:
+            move, memory = moves[row["slot"]], row.get("memory_bytes")
+            size = row["serialized_bytes"] if memory is None else memory
+            keys_of = row.get("keys") or 1
+            found.append(
+                said.MovingPart(
+                    bytes(row[name]), name == "hash_tag", row["slot"], move.source, move.target, keys_of, size
+                )
+            )
+    return sorted(found, key=lambda part: (-(part.size_bytes or 0), -part.keys, part.name))[:PARTS_LISTED]
 
 
 def _heavy(rows: Sequence[Row]) -> list[said.HeavyLine]:

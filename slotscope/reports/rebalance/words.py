@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from cluster_core.rebalance.plan import PlanVerdict
-from slotscope.reports.rebalance.consequences import BY_HAND, Consequences
-from slotscope.reports.rebalance.report import HeavyLine, RangeLine, RebalanceReport, WorstLoad
+from cluster_core.rebalance.table_rows import ToleranceRow
+from slotscope.reports.rebalance.report import HeavyLine, RebalanceReport, WorstLoad
 from slotscope.runtime import text
 from slotscope.runtime.program import program_name, shell_word
 
@@ -57,9 +57,8 @@ def factor(value: float | None) -> str:
 
 
 def seconds(report: RebalanceReport) -> float:
-    """What the plan takes by its model on the path of this cluster; as jobs of the servers where nobody asked them."""
-    by_hand = report.meant.seconds_by_path.get(BY_HAND) if report.meant is not None else None
-    return by_hand if report.key_by_key and by_hand is not None else report.estimated_s
+    """The estimated seconds on the path of this cluster; as jobs of the servers where the path is unknown."""
+    return report.by_hand_s if report.key_by_key and report.by_hand_s is not None else report.estimated_s
 
 
 def time_words(report: RebalanceReport) -> str:
@@ -69,8 +68,9 @@ def time_words(report: RebalanceReport) -> str:
 
 def by_hand_words(report: RebalanceReport) -> list[str]:
     """The time key by key where it is unknown whether servers move slots by jobs: ``key by key 1.2 s``."""
-    by_hand = report.meant.seconds_by_path.get(BY_HAND) if report.meant is not None else None
-    return [] if by_hand is None or report.key_by_key is not None else [f"key by key {text.duration(by_hand)}"]
+    if report.by_hand_s is None or report.key_by_key is not None:
+        return []
+    return [f"key by key {text.duration(report.by_hand_s)}"]
 
 
 def ranges_text(ranges: Sequence[tuple[int, int]], limit: int) -> str:
@@ -199,86 +199,48 @@ def reason(report: RebalanceReport) -> str:
     )
 
 
-ROUNDING = 1e-9
-"""Shares that differ by less are the same."""
 RANGES_A_MASTER_MAX = 10
 """More slot ranges than this a master want a reason."""
 
 
-def budget_words(line: RangeLine) -> str:
-    """How many bytes above the bound may move for what *line* gives, or above the least found where that is beyond that budget."""
-    if line.budget is None:
-        return "any"
-    above = "above the least found" if _counts_from_found(line.over_bound, line.budget) else "above"
-    most = line.also[-1] if line.also else line.budget
-    if most is None:
-        return f"{share_text(line.budget)} {above}, or more"
-    to = "" if most == line.budget else f" to {share_text(most)}"
-    return f"{share_text(line.budget)}{to} {above}"
-
-
-def _counts_from_found(over_bound: float | None, budget: float) -> bool:
-    """Return whether what moves is more than *budget* above the bound allows: then nothing was found within, and the budget is above what was."""
-    return over_bound is None or over_bound > budget + ROUNDING
-
-
-def budget_notes(report: RebalanceReport) -> list[str]:
-    """From where the budget of bytes counts, where that is not the bound; a sentence, or none."""
-    budget = report.bytes_budget
-    if not (report.acts and budget and report.curve and _counts_from_found(report.gap, budget)):
-        return []
-    least = report.curve[0]
-    above = (
-        f"{share_text(least.over_bound)} more than is proven to have to move"
-        if least.over_bound is not None
-        else "and nothing is proven to have to move"
-    )
-    return [
-        f"No placement within {share_text(budget)} above the proven minimum was found: the least that was found moves "
-        f"{amount(report.cost, least.moved)}, {above}. The budget of {share_text(budget)} counts from there."
-    ]
+def missed_words(line: ToleranceRow) -> str:
+    """What a plan for another tolerance misses; empty where it keeps all limits."""
+    if line.verdict in (PlanVerdict.MOVE, PlanVerdict.BALANCED):
+        return ""
+    if not line.verdict:
+        return "unknown"
+    return "cannot be met" if line.verdict == PlanVerdict.IMPOSSIBLE else "limits missed"
 
 
 def range_words(report: RebalanceReport) -> list[str]:
-    """What is known of the number of slot ranges, a sentence each: the least there can be, why there are many, what would give fewer."""
+    """The least number of slot ranges that is possible, and why there are many: a sentence each."""
     if not report.acts or not report.ranges_bound:
-        return [*budget_notes(report), *why_many_ranges(report)]
+        return why_many_ranges(report)
     least = (
         f"{text.plural(report.ranges_after, 'slot range')} after the plan. Fewer than {text.count(report.ranges_bound)} "
         "are proven impossible within these limits."
     )
-    return [least, *budget_notes(report), *why_many_ranges(report)]
+    return [least, *why_many_ranges(report)]
 
 
 def why_many_ranges(report: RebalanceReport) -> list[str]:
-    """Why a plan leaves more slot ranges than some a master, and what would give fewer, a sentence each; nothing where it does not."""
+    """Why a plan leaves more than `RANGES_A_MASTER_MAX` slot ranges a master, and what gives fewer; empty where it does not."""
     owners = sum(1 for node in report.nodes if node.slots_after)
     if not report.acts or report.ranges_after <= RANGES_A_MASTER_MAX * owners:
         return []
-    found = []
     limits = " and ".join(resource_words(one.resource) for one in report.reaches)
-    found.append(
+    why = (
         f"That is more than {RANGES_A_MASTER_MAX} a master: within this budget no windows of neighbouring slots were found that keep every "
         f"limit ({limits}), so single slots fill what is left."
     )
-    fewer = [line for line in report.curve if line.ranges < report.ranges_after]
-    looser = [line for line in report.tolerances if line.ranges < report.ranges_after and not line.missed]
     ways = [
-        f"--bytes-budget {_asked(line.budget, line.over_bound)} gives {text.count(line.ranges)}"
-        for line in fewer
-        if line.budget is not None
+        f"--bytes-budget {math.ceil(100 * line.over_bound - ROUNDING)}% gives {text.count(line.ranges)}"
+        for line in report.curve
+        if line.ranges < report.ranges_after and line.over_bound is not None
     ]
-    ways += [f"any number of bytes gives {text.count(line.ranges)}" for line in fewer if line.budget is None]
+    looser = [line for line in report.tolerances if line.ranges < report.ranges_after and not missed_words(line)]
     ways += [f"--tolerance {line.tolerance:g} gives {text.count(line.ranges)}" for line in looser[-1:]]
-    none = "No larger budget that was tried gives fewer." if report.curve else "Other budgets were not tried."
-    found.append(f"Fewer: {'; '.join(ways)}." if ways else none)
-    return found
-
-
-def _asked(budget: float, over_bound: float | None) -> str:
-    """Return the option that allows what a line of the curve moves: its *budget*, or the whole per cents that hold *over_bound*."""
-    wanted = over_bound if over_bound is not None and _counts_from_found(over_bound, budget) else budget
-    return f"{math.ceil(100 * wanted - ROUNDING)}%"
+    return [why, f"Fewer: {'; '.join(ways)}." if ways else "No larger budget that was tried gives fewer."]
 
 
 def next_commands(report: RebalanceReport) -> list[tuple[str, str]]:
@@ -354,8 +316,8 @@ def _has_capacity(report: RebalanceReport) -> bool:
     return any(share.capacity is not None for node in report.nodes for share in node.shares.values())
 
 
-def no_parts_words(meant: Consequences) -> str:
-    """Why no hash tag or key is named that moves."""
-    if meant.parts is not None:
+def no_parts_words(report: RebalanceReport) -> str:
+    """Why no hash tag or key is listed."""
+    if report.parts is not None:
         return "None of the heavy hash tags and keys that the snapshot lists moves."
     return "Hash tags and keys that move: unknown. Plan from a key-slots snapshot to name the heaviest."

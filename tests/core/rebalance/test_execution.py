@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from cluster_core.node.events import SlotsArrived
 from cluster_core.rebalance.execution import setslot
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
-from cluster_core.rebalance.execution.effects import Ask
+from cluster_core.rebalance.execution.effects import Ask, Migrate, Refused
 from cluster_core.rebalance.execution.machine import Execution, Outcome, Verdict
 from cluster_core.rebalance.execution.remaining import Path
 from cluster_core.rebalance.execution.run_state import Settings, Stop
-from cluster_core.rebalance.execution.slot_move import Migrate, Refused
 from cluster_core.sim.layouts import Place
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
@@ -328,7 +327,8 @@ def test_a_drained_master_that_became_a_replica_is_reset_by_hand_before_a_rollba
 
         assert cluster.ask(cluster.hosts[C], "CLUSTER", "RESET", "SOFT") == "OK"
         assert cluster.ask(cluster.hosts[A], "CLUSTER", "MEET", "127.0.0.1", cluster.hosts[C].settings.port) == "OK"
-        cluster.settle()
+        while not cluster.sight(cluster.hosts[C]).cluster_ok:
+            cluster.settle()
         assert again(cluster, stored, rollback=True).verdict is Verdict.ROLLED_BACK
         assert_all_right(cluster, owners)
 

@@ -8,13 +8,12 @@ from dataclasses import replace
 import pytest
 
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight, sight_of
-from cluster_core.rebalance.execution.effects import Ask, Clock, Look, Lost, Note
+from cluster_core.rebalance.execution.effects import Ask, Clock, Look, Lost, Note, Refused, Send
 from cluster_core.rebalance.execution.journal import Step, StepKind, read_journal
 from cluster_core.rebalance.execution.machine import Execution, Outcome, Verdict, foresee
 from cluster_core.rebalance.execution.remaining import Path
 from cluster_core.rebalance.execution.run_state import Settings, Work
 from cluster_core.rebalance.execution.setslot import mend
-from cluster_core.rebalance.execution.slot_move import Refused, Send
 from cluster_core.rebalance.execution.succession import Present, at_present, see, successors
 from cluster_core.rebalance.goal.placement import masters_of
 from cluster_core.slots.key_slot import SLOT_COUNT

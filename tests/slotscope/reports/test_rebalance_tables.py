@@ -16,11 +16,11 @@ from cluster_core.rebalance.plan import CurvePoint, PlanVerdict
 from cluster_core.rebalance.stored_plan import PlannedNode
 from schemas.caveats import Caveat, Code
 from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS, REBALANCE_CURVE, REBALANCE_PLANS
-from slotscope.pipelines.rebalance.plan import MadePlan, Schedule, make_plan
+from slotscope.pipelines.rebalance.plan import MadePlan, make_plan
 from slotscope.pipelines.rebalance.rows import write_plan
 from slotscope.reports.delivery import deliver
 from slotscope.reports.rebalance.tables import _curve, _kept, load_rebalance_report
-from slotscope.reports.rebalance.words import budget_words, headline
+from slotscope.reports.rebalance.words import headline, missed_words
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import append_rows, read_rows
 from tests.benches.reports import page_of
@@ -37,9 +37,7 @@ def made_plan(seed: int = 3, made_ms: int = MADE_MS, **more: Any) -> MadePlan:
     ops[17] = sum(ops) // 2
     request = replace(request, loads={**request.loads, "ops": ops})
     nodes = [PlannedNode(m.id, f"10.0.0.{at}:6379", "ab"[at % 2], at + 1) for at, m in enumerate(request.masters)]
-    return make_plan(
-        request, nodes, snapshot_id="s1", schedule=Schedule(), created_at_ms=made_ms, tolerances=(0.02, 0.1)
-    )
+    return make_plan(request, nodes, snapshot_id="s1", created_at_ms=made_ms, tolerances=(0.02, 0.1))
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +55,7 @@ def root(tmp_path: Path, made: MadePlan) -> str:
 
 
 def test_budgets_that_give_the_same_are_one_line(tmp_path: Path, made: MadePlan) -> None:
-    """From the least to the largest of them, named after the plan where it is among them; of two ends that are one, each is shown once."""
+    """Named after the plan where it is among them."""
     least = CurvePoint(Fraction(0), 100, 9, 5)
     alike = [CurvePoint(budget, 102, 7, 6) for budget in (Fraction(1, 50), Fraction(1, 20), Fraction(1, 10))]
     curve = (least, *alike, CurvePoint(Fraction(1, 5), 115, 6, 6), CurvePoint(None, 115, 6, 6))
@@ -66,10 +64,10 @@ def test_budgets_that_give_the_same_are_one_line(tmp_path: Path, made: MadePlan)
 
     lines = _curve(read_rows(str(tmp_path), REBALANCE_CURVE))
 
-    assert [(budget_words(line), line.ranges, line.choice) for line in lines] == [
-        ("0 % above", 9, "fewest bytes"),
-        ("2 % to 10 % above", 7, "recommended"),
-        ("20 % above, or more", 6, "fewest ranges"),
+    assert [(line.moved_bytes, line.ranges, line.choice) for line in lines] == [
+        (100, 9, "fewest bytes"),
+        (102, 7, "recommended"),
+        (115, 6, "fewest ranges"),
     ]
 
 
@@ -105,7 +103,7 @@ def test_a_tolerance_whose_plan_misses_its_limits_is_marked(tmp_path: Path, made
     report = load_rebalance_report(str(tmp_path))
     page = page_of(report)
 
-    assert [line.missed for line in report.tolerances] == ["limits missed", ""]
+    assert [missed_words(line) for line in report.tolerances] == ["limits missed", ""]
     assert page.count(">limits missed<") == 1
 
 
@@ -160,7 +158,7 @@ def test_parts_of_a_heavy_slot_count_in_the_resource_that_is_too_much(tmp_path: 
     loads[5] = 3_000
     problem = Problem({"memory_bytes": loads}, ["a"] * 12, [Master("a"), Master("b")], cost="memory_bytes")
     nodes = [PlannedNode(name, f"10.0.0.{name}:6379", "", 1) for name in "ab"]
-    made = make_plan(problem, nodes, snapshot_id="s", schedule=Schedule(), created_at_ms=1, tolerances=())
+    made = make_plan(problem, nodes, snapshot_id="s", created_at_ms=1, tolerances=())
     parts = [
         {"hash_tag": b"light", "key": None, "keys": 9, "serialized_bytes": 900, "memory_bytes": 1},
         {"hash_tag": b"acme", "key": None, "keys": 60, "serialized_bytes": 250, "memory_bytes": 2_999},
@@ -243,7 +241,7 @@ def test_drained_masters_are_shown_as_such(tmp_path: Path) -> None:
     masters = [Master(master.id, drained=at == 3) for at, master in enumerate(base.masters)]
     request = replace(base, masters=masters, loads={"serialized_bytes": base.loads["serialized_bytes"]}, tolerance=0.3)
     nodes = [PlannedNode(m.id, "h:1", "", 1) for m in masters]
-    made = make_plan(request, nodes, snapshot_id="", schedule=Schedule(), created_at_ms=MADE_MS, tolerances=())
+    made = make_plan(request, nodes, snapshot_id="", created_at_ms=MADE_MS, tolerances=())
     write_plan(str(tmp_path), made, bad_records=0, parts={})
 
     report = load_rebalance_report(str(tmp_path))

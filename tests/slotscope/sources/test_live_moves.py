@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster_core.rebalance.execution.effects import Answered, Ask, Lost
-from cluster_core.rebalance.execution.slot_move import Migrate, Refused, Send
+from cluster_core.rebalance.execution.effects import Answered, Ask, Lost, Migrate, Refused, Send
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import OK
 from slotscope.servers.cluster import Access, Address
