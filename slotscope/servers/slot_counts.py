@@ -59,19 +59,24 @@ def count_every_slot(master: Visit) -> Conversation[dict[int, SlotCount]]:
 
 def slot_stats(master: Visit) -> Conversation[dict[int, SlotCount]]:
     """What SLOT-STATS tells of the slots of *master*; nothing where it is not known or refused.  Raises LinkError."""
-    found: dict[int, SlotCount] = {}
+    metrics = yield from slot_metrics_of(master)
+    return {
+        slot: SlotCount(told.get("key-count", 0), told.get("memory-bytes"), told.get("cpu-usec"))
+        for slot, told in metrics.items()
+    }
+
+
+def slot_metrics_of(master: Visit) -> Conversation[dict[int, dict[str, int]]]:
+    """All metrics of SLOT-STATS by slot and name, some slots at once, since others wait while it answers."""
+    found: dict[int, dict[str, int]] = {}
     for begin, end in master.me.slots.ranges() if master.me is not None else ():
         for start in range(begin, end + 1, SLOTS_AT_ONCE):
             last = min(start + SLOTS_AT_ONCE - 1, end)
             (reply,) = yield Question(master, [("CLUSTER", "SLOT-STATS", "SLOTSRANGE", start, last)])
             try:
-                told = slot_metrics(reply)
+                found.update(slot_metrics(reply))
             except ValueError:
                 return {}
-            for slot, metrics in told:
-                found[slot] = SlotCount(
-                    metrics.get("key-count", 0), metrics.get("memory-bytes"), metrics.get("cpu-usec")
-                )
     return found
 
 

@@ -17,14 +17,13 @@ from cluster_core.rebalance.execution.refusals import VERSIONS
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.node import Topology
-from cluster_core.wire.resp import RespError
 from slotscope.runtime.errors import InputError
 from slotscope.servers.measuring import Job, jobs_of, measure_parts
 from slotscope.servers.memory_limits import MemoryLimits, memory_limits
-from slotscope.servers.node_link import Access, Address, LinkError
+from slotscope.servers.node_link import Access, Address
 from slotscope.servers.slot_counts import SlotCount, count_every_slot, slot_stats, used_between
 from slotscope.servers.survey import sampled_of
-from slotscope.servers.visits import Conversation, Visit, hold_all, visit_all
+from slotscope.servers.visits import Conversation, Visit, hold_all, topology_of, visited
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +61,7 @@ def weigh_slots(
     Without *memory* keys are counted, and none is measured.  *window_s* is over how long processor time is measured (0: it is not).  Raises InputError for a master that does not answer, or does not
     agree who owns its slots, and for what a user may not ask.
     """
-    visits = visit_all(first, access, rate)
-    try:
+    with visited(first, access, rate) as visits:
         topology, masters = _agreed(visits, first)
         counts = hold_all((master, count_every_slot(master)) for master in masters)
         used = _cpu_usec(masters, counts, window_s)
@@ -79,11 +77,6 @@ def weigh_slots(
             estimate_slot_memory(parts, {slot: count.keys for slot, count in held.items()})
             for parts, (_, held) in zip(measured, uncounted, strict=True)
         ]
-    except LinkError as error:
-        raise InputError(access.safe(error)) from error
-    finally:
-        for visit in visits:
-            visit.close()
     loads: dict[str, list[int]] = {
         name: [0] * SLOT_COUNT for name in (("memory_bytes", "keys") if memory else ("keys",))
     }
@@ -135,10 +128,7 @@ def _moves_by_jobs(visits: Sequence[Visit]) -> bool:
 
 def _agreed(visits: Sequence[Visit], first: Address) -> tuple[Topology, list[Visit]]:
     """What the first node believes, and the masters with slots, each of which must agree on its own."""
-    topology = visits[0].checkup.topology
-    if topology is None:
-        (reply,) = visits[0].ask([("CLUSTER", "NODES")])
-        raise InputError(f"{first}: CLUSTER NODES: {reply.text if isinstance(reply, RespError) else 'no answer'}")
+    topology = topology_of(visits[0])
     by_id = {visit.me.id: visit for visit in visits if visit.me is not None}
     masters = []
     for node in topology.masters():

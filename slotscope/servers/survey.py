@@ -21,7 +21,7 @@ from slotscope.runtime.errors import InputError
 from slotscope.servers.measuring import jobs_of, measure_parts
 from slotscope.servers.node_link import Access, Address
 from slotscope.servers.slot_counts import SlotCount, count_slots, used_between
-from slotscope.servers.visits import Visit, hold_all, side_by_side, visit_all
+from slotscope.servers.visits import Visit, hold_all, side_by_side, visited
 
 COUNTING_SHARE: Final = 0.5
 """Of the time, for counting keys slot by slot where the server has no CLUSTER SLOT-STATS."""
@@ -84,8 +84,7 @@ def survey(first: Address, access: Access, *, seconds: float, rate: float | None
     Raises InputError if *first* cannot be asked.
     """
     started_s = time.monotonic()
-    visits = visit_all(first, access, rate)
-    try:
+    with visited(first, access, rate) as visits:
         owners = [visit for visit in visits if _holds_keys(visit)]
         ends_s = (started_s + seconds * COUNTING_SHARE, started_s + seconds)
         masters = _look_at(owners, visits, ends_s)
@@ -102,9 +101,6 @@ def survey(first: Address, access: Access, *, seconds: float, rate: float | None
             rate,
             {visit.checkup.address: visit.link.sent.total() for visit in answering if visit.link is not None},
         )
-    finally:
-        for visit in visits:
-            visit.close()
 
 
 def _holds_keys(visit: Visit) -> bool:
@@ -178,8 +174,7 @@ def dump_sources(first: Address, access: Access, rate: float | None) -> tuple[li
 
     Raises InputError where a node cannot be asked.
     """
-    visits = visit_all(first, access, rate)
-    try:
+    with visited(first, access, rate) as visits:
         topology = visits[0].checkup.topology
         if topology is None:
             return [first], None
@@ -191,9 +186,6 @@ def dump_sources(first: Address, access: Access, rate: float | None) -> tuple[li
         if loading:
             raise InputError(f"{loading[0]}: it is loading its data: try again when it has")
         return [source.address for _, source in chosen if source is not None], topology
-    finally:
-        for visit in visits:
-            visit.close()
 
 
 def _activity(visit: Visit) -> Activity | None:

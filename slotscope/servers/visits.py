@@ -6,8 +6,9 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
@@ -160,6 +161,28 @@ def _in_turns(conversations: Mapping[int, Conversation[A]]) -> dict[int, A]:
         else:
             go_on(number, partial(conversation.send, replies))
     return told
+
+
+@contextmanager
+def visited(first: Address, access: Access, rate: float | None) -> Iterator[list[Visit]]:
+    """The visits of `visit_all`, closed at the end; a LinkError within is an InputError outside."""
+    visits = visit_all(first, access, rate)
+    try:
+        yield visits
+    except LinkError as error:
+        raise InputError(f"a node of the cluster of {first} was lost: {access.safe(error)}") from error
+    finally:
+        for visit in visits:
+            visit.close()
+
+
+def topology_of(visit: Visit) -> Topology:
+    """What a node believes; InputError for a server in no cluster and a user that may not ask."""
+    if visit.checkup.topology is None:
+        (reply,) = visit.ask([("CLUSTER", "NODES")])
+        reason = reply.text if isinstance(reply, RespError) else "no answer"
+        raise InputError(f"{visit.address}: CLUSTER NODES: {reason}")
+    return visit.checkup.topology
 
 
 def visit_all(first: Address, access: Access, rate: float | None) -> list[Visit]:

@@ -155,7 +155,7 @@ def _measure_live(
         found["serialized_bytes"] = live_audit.measure_dumps(masters, how.sample)
     for name in ("serialized_bytes", "memory_bytes"):
         if name in wanted and name not in found:
-            found[name] = live_audit.measure_dataset(name, live, masters)
+            found[name] = live_audit.measure_dataset(name, masters)
     if how.window:
         windows = live_audit.watch_counters(masters, how.window)
         found |= {one.resource: measure_window(one, moved_ms) for one in windows}

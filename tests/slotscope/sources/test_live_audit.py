@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-import redis
 
+from cluster_core.incidents.symptoms import Checkup
+from cluster_core.topology.nodes_text import read_nodes
+from cluster_core.wire.resp import RespError
 from slotscope.servers.audit import (
     DUMP_BYTES_MAX,
-    Link,
     LiveCluster,
     LiveMaster,
+    connected,
     measure_dataset,
     measure_dumps,
     measure_keys,
     read_slot_stats,
 )
-from slotscope.servers.cluster import Access, Address
+from slotscope.servers.node_link import Access, Address
+from slotscope.servers.visits import Visit
 from tests.benches.servers import running_cluster_node, valkey_binary
 from tests.builders.rdb_rows import sound_rows
 
 pytestmark = pytest.mark.servers
+
+NODE = "a" * 40
 
 
 @dataclass
@@ -34,29 +39,36 @@ class FakeLink:
 
     answers: dict[tuple[Any, ...], Any]
     asked: list[tuple[Any, ...]] = field(default_factory=list)
+    is_local: bool = False
+    due_s: float = 0.0
 
-    def ask(self, commands: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-        for command in commands:
-            self.asked.append(command)
-            yield self.answers.get(command, redis.ResponseError("ERR unknown"))
+    def ask(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        self.asked += commands
+        return [self.answers.get(command, RespError("ERR unknown")) for command in commands]
+
+
+def visit(answers: dict[tuple[Any, ...], Any], info: dict[str, str] | None = None) -> Visit:
+    """A visit of *NODE*, which owns the slots 5 and 6, with scripted answers."""
+    topology = read_nodes(f"{NODE} 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 5-6\n".encode())
+    checkup = Checkup("10.0.0.1:6379", topology, info=info or {})
+    return Visit(Address("10.0.0.1", 6379), checkup, FakeLink(answers))  # type: ignore[arg-type]
 
 
 def master(answers: dict[tuple[Any, ...], Any], keys: dict[int, int]) -> LiveMaster:
     """A master with scripted answers."""
-    return LiveMaster(FakeLink(answers), "a", keys)  # type: ignore[arg-type]
+    return LiveMaster(visit(answers), NODE, keys)
 
 
 def test_keys_left_on_the_former_owner_are_counted_there() -> None:
     """Each moved slot at its own source; a source that did not answer is left out."""
-    link = FakeLink({("CLUSTER", "COUNTKEYSINSLOT", 3): 5, ("CLUSTER", "COUNTKEYSINSLOT", 4): 0})
-    cluster = LiveCluster([], {"a": link}, {})  # type: ignore[dict-item]
+    cluster = LiveCluster([visit({("CLUSTER", "COUNTKEYSINSLOT", 3): 5, ("CLUSTER", "COUNTKEYSINSLOT", 4): 0})])
 
-    assert cluster.left_behind({3: "a", 4: "a", 9: "gone"}) == {("a", 3): 5, ("a", 4): 0}
+    assert cluster.left_behind({3: NODE, 4: NODE, 9: "gone"}) == {(NODE, 3): 5, (NODE, 4): 0}
 
 
 def test_keys_are_the_sum_of_the_slots() -> None:
     """Exactly."""
-    assert measure_keys([master({}, {1: 3, 2: 4})]).loads == {"a": 7.0}
+    assert measure_keys([master({}, {1: 3, 2: 4})]).loads == {NODE: 7.0}
 
 
 def test_a_slot_with_few_keys_is_measured_whole() -> None:
@@ -67,7 +79,7 @@ def test_a_slot_with_few_keys_is_measured_whole() -> None:
     }  # fmt: skip
     found = measure_dumps([master(answers, {1: 2, 7: 0})], 20)
 
-    assert (found.loads, found.errors) == ({"a": 400.0}, {})
+    assert (found.loads, found.errors) == ({NODE: 400.0}, {})
     assert found.basis == "DUMP of 2 of 2 keys"
 
 
@@ -79,19 +91,19 @@ def test_a_slot_with_many_keys_is_estimated_with_its_error() -> None:
     }  # fmt: skip
     found = measure_dumps([master(answers, {1: 10})], 2)
 
-    assert found.loads == {"a": 2000.0}
-    assert found.errors == {"a": pytest.approx(math.sqrt(100 * 20_000 / 2 * 0.8))}
+    assert found.loads == {NODE: 2000.0}
+    assert found.errors == {NODE: pytest.approx(math.sqrt(100 * 20_000 / 2 * 0.8))}
 
 
 def test_keys_that_went_and_slots_that_moved_meanwhile_are_left_out() -> None:
     """An expired key has no size, a slot that is gone no keys: neither is a failure."""
     answers: dict[tuple[Any, ...], Any] = {
         ("CLUSTER", "GETKEYSINSLOT", 1, 3): [b"x", b"y", b"z"], ("MEMORY", "USAGE", b"x"): 100, ("MEMORY", "USAGE", b"y"): None,
-        ("MEMORY", "USAGE", b"z"): redis.ResponseError("MOVED"), ("DUMP", b"x"): b"d" * 108,
+        ("MEMORY", "USAGE", b"z"): RespError("MOVED"), ("DUMP", b"x"): b"d" * 108,
     }  # fmt: skip
     found = measure_dumps([master(answers, {1: 3, 2: 5})], 20)
 
-    assert found.loads == {"a": 300.0}
+    assert found.loads == {NODE: 300.0}
 
 
 def test_a_large_value_is_not_fetched() -> None:
@@ -102,31 +114,25 @@ def test_a_large_value_is_not_fetched() -> None:
     one = master(answers, {1: 1})
     found = measure_dumps([one], 20)
 
-    assert found.loads == {"a": DUMP_BYTES_MAX + 1.0}
-    assert ("DUMP", b"x") not in one.link.asked  # type: ignore[attr-defined]
+    assert found.loads == {NODE: DUMP_BYTES_MAX + 1.0}
+    assert ("DUMP", b"x") not in one.visit.link.asked  # type: ignore[union-attr]
 
 
 def test_metrics_of_slot_stats_are_read_and_others_ignored() -> None:
     """memory-bytes only where a server has it."""
     reply = [[5, [b"key-count", 3, b"cpu-usec", 40, b"new-metric", 1]], [6, [b"key-count", 0, b"cpu-usec", 2]]]
-    pieces: dict[tuple[Any, ...], Any] = {
-        ("CLUSTER", "SLOT-STATS", "SLOTSRANGE", k, k + 255): [] for k in range(0, 16384, 256)
-    }
-    with_stats = master(pieces | {("CLUSTER", "SLOT-STATS", "SLOTSRANGE", 0, 255): reply}, {})
+    with_stats = master({("CLUSTER", "SLOT-STATS", "SLOTSRANGE", 5, 6): reply}, {})
     found = read_slot_stats([with_stats, master({}, {})])
 
-    assert found == {"keys": {5: ("a", 3), 6: ("a", 0)}, "cpu_usec": {5: ("a", 40), 6: ("a", 2)}}
+    assert found == {"keys": {5: (NODE, 3), 6: (NODE, 0)}, "cpu_usec": {5: (NODE, 40), 6: (NODE, 2)}}
 
 
 def test_the_data_set_of_info_is_no_measure_of_serialized_bytes() -> None:
     """It is shown for them, and not compared."""
-    link = FakeLink({("INFO", "memory"): b"# Memory\r\nused_memory_dataset:1234\r\n"})
-    cluster = LiveCluster([], {"a": link}, {})  # type: ignore[dict-item]
-    memory, serialized = (
-        measure_dataset(name, cluster, [master({}, {1: 1})]) for name in ("memory_bytes", "serialized_bytes")
-    )
+    one = LiveMaster(visit({}, {"used_memory_dataset": "1234"}), NODE, {1: 1})
+    memory, serialized = (measure_dataset(name, [one]) for name in ("memory_bytes", "serialized_bytes"))
 
-    assert memory.loads == serialized.loads == {"a": 1234.0}
+    assert memory.loads == serialized.loads == {NODE: 1234.0}
     assert memory.doubt == ""
     assert "memory was measured" in serialized.doubt
 
@@ -145,12 +151,8 @@ def test_serialized_bytes_are_those_of_a_real_dump() -> None:
         server.call("SAVE")
         rows, _ = sound_rows((server.directory / "dump.rdb").read_bytes())
         in_file = sum(row.serialized_bytes for row in rows)
-        address = Address("127.0.0.1", server.port)
-        link = Link(address, Access().connect(address))
-        slots = range(16384)
-        counts = link.ask(("CLUSTER", "COUNTKEYSINSLOT", slot) for slot in slots)
-        one = LiveMaster(link, "a", dict(zip(slots, counts, strict=True)))
-        found = measure_dumps([one], 20)
-        link.close()
+        with connected(Address("127.0.0.1", server.port), Access()) as cluster:
+            (one,) = cluster.masters()
+            found = measure_dumps([one], 20)
 
-    assert found.loads == {"a": in_file}
+    assert found.loads == {one.node_id: in_file}
