@@ -18,10 +18,11 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from cluster_core.errors import PlanError
 from cluster_core.load.unread import WHOLE, Unread
-from cluster_core.rebalance.goal.problem import Number, Problem
+from cluster_core.rebalance.goal.problem import Problem
 from cluster_core.rebalance.ordering import Batch, Job
 from cluster_core.rebalance.plan import Move, Plan, slot_ranges
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
+from cluster_core.rebalance.table_rows import SlotRow
 
 VERSION = 3
 ID_DIGITS = 12
@@ -29,19 +30,10 @@ _BY_SLOT = ("loads", "owners")
 _FROM_MOVES = ("moves", "owners_after")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SlotRow:
-    """What was planned with, for one slot, and where it goes."""
-
-    owner: str
-    planned_owner: str
-    loads: Mapping[str, Number]
-
-
 def slot_rows(problem: Problem, plan: Plan) -> list[SlotRow]:
     """Return one row a slot, in order."""
     return [
-        SlotRow(owner, after, {name: load[slot] for name, load in problem.loads.items()})
+        SlotRow(slot, owner, after, {name: float(load[slot]) for name, load in problem.loads.items()})
         for slot, (owner, after) in enumerate(zip(problem.owners, plan.owners_after, strict=True))
     ]
 
@@ -103,7 +95,7 @@ def read_document(
         loads = {name: [row.loads[name] for row in rows] for name in names}
         problem = Problem(loads=loads, owners=[row.owner for row in rows], **_fields(Problem, told["problem"]))
         moves = tuple(
-            Move(slot, row.owner, row.planned_owner, tuple(_plain(row.loads[name]) for name in names))
+            Move(slot, row.owner, row.planned_owner, tuple(row.loads[name] for name in names))
             for slot, row in enumerate(rows)
             if row.owner != row.planned_owner
         )
@@ -117,16 +109,12 @@ def read_document(
     return StoredPlan(plan_id, snapshot_id, problem, plan, batches, nodes, state_hash, created_at_ms, unread)
 
 
-def _batch(number: int, jobs: Any, loads: Mapping[str, Sequence[Number]]) -> Batch:
+def _batch(number: int, jobs: Any, loads: Mapping[str, Sequence[float]]) -> Batch:
     made = []
     for source, target, ranges in jobs:
         slots = tuple(slot for first, last in ranges for slot in range(first, last + 1))
-        made.append(Job(source, target, slots, tuple(sum(_plain(load[s]) for s in slots) for load in loads.values())))
+        made.append(Job(source, target, slots, tuple(sum(load[s] for s in slots) for load in loads.values())))
     return Batch(number, tuple(made))
-
-
-def _plain(value: Number) -> int | float:
-    return value if isinstance(value, int | float) else float(value)
 
 
 def _encode(value: Any) -> Any:

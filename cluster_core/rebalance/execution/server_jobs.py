@@ -96,7 +96,7 @@ def _run_once(work: Work, batch: Batch) -> Steps[tuple[list[Job], str]]:
         slots = str(SlotSet(job.slots))
         rows.append(Step(outcome, batch.number, job.source, job.target, slots, detail, None, now_s - begun_s))
         if why is None:
-            work.passed(batch.number, len(job.slots))
+            work.moved += len(job.slots)
         else:
             failed.append(job)
     yield from work.note(*rows)

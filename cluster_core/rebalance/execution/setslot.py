@@ -140,7 +140,7 @@ def _run_groups(work: Work, batch: Batch) -> Steps[str | None]:
         failure = yield from walk(work, [(move, False) for move in group])
         moved += group
         done = sum(move.outcome is StepKind.DONE for move in group)
-        work.passed(batch.number, done)
+        work.moved += done
         yield from work.tell(f"batch {batch.number}: {done} slots moved")
         if not failure:
             yield from work.breathe([move.slot for move in group], now_s)

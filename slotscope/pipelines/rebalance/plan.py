@@ -11,7 +11,7 @@ from typing import Any
 
 from cluster_core.load.unread import WHOLE, Unread
 from cluster_core.rebalance import planner
-from cluster_core.rebalance.document import SlotRow, hash_state, identify, slot_rows, write_document
+from cluster_core.rebalance.document import hash_state, identify, slot_rows, write_document
 from cluster_core.rebalance.execution.remaining import Path, seconds_of
 from cluster_core.rebalance.goal.problem import Problem, Scaled, exact, validate
 from cluster_core.rebalance.goal.targets import Targets, find_targets, rehost
@@ -21,6 +21,7 @@ from cluster_core.rebalance.plan import Plan, PlanVerdict
 from cluster_core.rebalance.planner import defragment, hold_back, tolerance_table
 from cluster_core.rebalance.search.walks import never
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
+from cluster_core.rebalance.table_rows import SlotRow
 from slotscope.runtime.progress import progress
 
 BYTES = ("serialized_bytes", "memory_bytes")
