@@ -1,4 +1,4 @@
-"""A plan as a JSON document and back: everything but what has a row a slot (loads, owners before and after).
+"""A plan as a JSON document and back, without the columns of gold/rebalance_slots (loads, owners before and after).
 
 Values are written by their types: a fraction is ``"1/3"``, a dataclass or named tuple a list of its fields in order.  The same plan has
 the same text, byte for byte.
@@ -45,7 +45,7 @@ def write_document(
     nodes: Sequence[PlannedNode],
     unread: Unread = WHOLE,
 ) -> str:
-    """Return the document of a plan; *unread* is what of its inputs could not be read."""
+    """Return the document of a plan; *unread* are the inputs that could not be read in full."""
     document = {
         "version": VERSION,
         "resources": list(problem.loads),
@@ -71,7 +71,7 @@ def hash_state(owners: Sequence[str], config_epochs: Mapping[str, int]) -> str:
 
 
 def identify(document: str, rows: Sequence[SlotRow]) -> str:
-    """Return the id of a plan: the beginning of the SHA-256 of all that it was made from and of what it says."""
+    """Return the id of a plan: the beginning of the SHA-256 of its inputs and its content."""
     digest = hashlib.sha256(document.encode())
     for row in rows:
         ratios = (value.as_integer_ratio() for value in row.loads.values())
@@ -85,25 +85,25 @@ def read_document(
 ) -> StoredPlan:
     """Return the stored plan; PlanError for a damaged document and for one of another version."""
     try:
-        told = json.loads(document)
-        if told["version"] != VERSION:
-            age = "a later" if told["version"] > VERSION else "an earlier"
+        parts = json.loads(document)
+        if parts["version"] != VERSION:
+            age = "a later" if parts["version"] > VERSION else "an earlier"
             raise PlanError(
                 f"plan {plan_id} was made by {age} version and cannot be read: make a new plan (slotscope rebalance HOST:PORT --new, or slotscope rebalance-plan)"
             )
-        names = list(told["resources"])
+        names = list(parts["resources"])
         loads = {name: [row.loads[name] for row in rows] for name in names}
-        problem = Problem(loads=loads, owners=[row.owner for row in rows], **_fields(Problem, told["problem"]))
+        problem = Problem(loads=loads, owners=[row.owner for row in rows], **_fields(Problem, parts["problem"]))
         moves = tuple(
             Move(slot, row.owner, row.planned_owner, tuple(row.loads[name] for name in names))
             for slot, row in enumerate(rows)
             if row.owner != row.planned_owner
         )
         after = tuple(row.planned_owner for row in rows)
-        plan = Plan(moves=moves, owners_after=after, **_fields(Plan, told["plan"]))
-        batches = tuple(_batch(number, jobs, loads) for number, jobs in enumerate(told["batches"], 1))
-        nodes = tuple(_decode(PlannedNode, node) for node in told["nodes"])
-        unread = _decode(Unread, told["unread"]) if "unread" in told else WHOLE
+        plan = Plan(moves=moves, owners_after=after, **_fields(Plan, parts["plan"]))
+        batches = tuple(_batch(number, jobs, loads) for number, jobs in enumerate(parts["batches"], 1))
+        nodes = tuple(_decode(PlannedNode, node) for node in parts["nodes"])
+        unread = _decode(Unread, parts["unread"]) if "unread" in parts else WHOLE
     except (KeyError, TypeError, ValueError, IndexError, ArithmeticError, RecursionError) as error:
         raise PlanError(f"the document of plan {plan_id} is damaged: {error}") from error
     return StoredPlan(plan_id, snapshot_id, problem, plan, batches, nodes, state_hash, created_at_ms, unread)
