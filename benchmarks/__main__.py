@@ -25,6 +25,7 @@ NAMES = (
     "export",
     "bus",
     "follow",
+    "fleet",
     "logs",
     "rebalance",
     "beside",

@@ -12,10 +12,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cluster_core.replay.log_clock import PAIRED_KINDS, Told, compare_clocks
-from schemas import history
 from schemas.caveats import Caveat, Code
 from schemas.table import Table
-from slotscope.runtime.spark.spark_schema import spark_schema, spark_type
+from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage.runs import HELD_ROWS_MAX
 from slotscope.runtime.storage.tables import Made
 from slotscope.sources.bus.blobs import unpacked_table
@@ -28,9 +27,6 @@ BLOBS_HERE_MAX = 64
 """Blobs of rows that the driver may take, where they have few rows."""
 COMPARED_MAX = 100_000
 """Events of logs and of packets that are compared to find clocks that differ."""
-EVENT_KINDS = ("fail-decided", "fail-learned", "election-started", "vote", "election-won", "state-ok", "state-fail")
-"""Events of silver/events that logs tell as well, manual failovers aside."""
-
 
 Rows: TypeAlias = DataFrame | pa.Table
 """Rows of a replay: a query, or, where they are few, the answer."""
@@ -108,25 +104,6 @@ def _unpack(batches: Iterator[pa.RecordBatch], table: Table) -> Iterator[pa.Reco
     for batch in batches:
         for blob in batch.column(0):
             yield from unpacked_table(blob.as_py()).cast(schema).to_batches()
-
-
-def logged_events(rows: DataFrame) -> DataFrame:
-    """Without captures events are what the logs tell, of which these are the *rows* (silver/log_events)."""
-    events = rows.where(F.col("observer").isNotNull()).where(
-        F.col("kind").isin(*EVENT_KINDS) | F.col("kind").startswith("manual-failover")
-    )
-    return events.select(
-        "observer",
-        "ts",
-        "ts_ns",
-        "kind",
-        F.coalesce("subject", F.lit("")).alias("subject"),
-        F.coalesce("epoch", F.lit(0)).cast(spark_type(history.EPOCH)).alias("epoch"),
-        F.col("text").alias("detail"),
-        F.lit("log").alias("source"),
-        F.lit(None).cast("bigint").alias("message_id"),
-        F.lit(None).cast("bigint").alias("settled_by"),
-    )
 
 
 def clock_warnings(logged: Rows, events: Rows) -> list[Caveat]:

@@ -231,7 +231,7 @@ def test_a_state_of_another_version_makes_the_follower_read_the_landing_again(sp
     put(files)
     follow(spark, tmp_path / "whole", tmp_path / "landing")
     assert 0 < counts[1] < counts[0] == len(read_rows(str(tmp_path / "whole"), history.BUS_MESSAGES))
-    assert texts[0].endswith("read again; nothing is lost")
+    assert texts[0].endswith("of the landing; nothing is lost")
     assert texts[1].endswith("is lost: its files are gone")
 
 

@@ -85,7 +85,7 @@ def test_each_closing_is_a_page_and_is_told_to_command_and_webhook_once(root, re
     )
     hooks = Hooks(shlex.join([sys.executable, "-c", code]), f"http://127.0.0.1:{receiver.server_port}/secret")
 
-    lines = spread_news(str(root), SNAPSHOT, hooks)
+    lines = spread_news(str(root), [SNAPSHOT], hooks)
 
     assert closed(root)
     assert [told["incident_id"] for told in receiver.posted] == closed(root)
@@ -95,13 +95,13 @@ def test_each_closing_is_a_page_and_is_told_to_command_and_webhook_once(root, re
     pages = [Path(told["page"]).read_text() for told in receiver.posted]
     assert all(told["cluster"] == SNAPSHOT and told["summary"] for told in receiver.posted)
     assert all("<html" in page for page in pages)
-    assert spread_news(str(root), SNAPSHOT, hooks) == []
+    assert spread_news(str(root), [SNAPSHOT], hooks) == []
     assert len(receiver.posted) == len(closed(root))
 
 
 def test_an_incident_that_opens_again_is_told_again_when_it_closes(root, receiver) -> None:
     hooks = Hooks(webhook=f"http://127.0.0.1:{receiver.server_port}/")
-    spread_news(str(root), SNAPSHOT, hooks)
+    spread_news(str(root), [SNAPSHOT], hooks)
     first = len(receiver.posted)
     number, ended_ns = next(
         (row["incident"], row["ended_ns"])
@@ -110,9 +110,9 @@ def test_an_incident_that_opens_again_is_told_again_when_it_closes(root, receive
     )
 
     change(root, number, ended_ns=None)
-    opened = spread_news(str(root), SNAPSHOT, hooks)
+    opened = spread_news(str(root), [SNAPSHOT], hooks)
     change(root, number, ended_ns=ended_ns, summary="It grew.")
-    grown = spread_news(str(root), SNAPSHOT, hooks)
+    grown = spread_news(str(root), [SNAPSHOT], hooks)
 
     assert len(opened) == len(grown) == 1
     assert [told["summary"] for told in receiver.posted[first:]] == ["It grew."]
@@ -121,14 +121,14 @@ def test_an_incident_that_opens_again_is_told_again_when_it_closes(root, receive
 def test_a_webhook_that_refuses_is_asked_again_and_its_address_is_not_shown(root, receiver) -> None:
     receiver.status = 503
     hooks = Hooks(webhook=f"http://127.0.0.1:{receiver.server_port}/secret")
-    lines = spread_news(str(root), SNAPSHOT, hooks)
+    lines = spread_news(str(root), [SNAPSHOT], hooks)
     receiver.status = 200
-    spread_news(str(root), SNAPSHOT, hooks)
+    spread_news(str(root), [SNAPSHOT], hooks)
 
     assert [told["incident_id"] for told in receiver.posted] == 2 * closed(root)
     assert any("127.0.0.1: HTTP 503" in line for line in lines)
     assert not any("secret" in line for line in lines)
-    assert spread_news(str(root), SNAPSHOT, hooks) == []
+    assert spread_news(str(root), [SNAPSHOT], hooks) == []
 
 
 def test_only_who_was_not_told_is_told_again(root, receiver, tmp_path) -> None:
@@ -136,10 +136,10 @@ def test_only_who_was_not_told_is_told_again(root, receiver, tmp_path) -> None:
     heard = tmp_path / "heard"
     receiver.status = 503
     hooks = Hooks(f"tee -a {heard}", f"http://127.0.0.1:{receiver.server_port}/secret")
-    spread_news(str(root), SNAPSHOT, hooks)
+    spread_news(str(root), [SNAPSHOT], hooks)
     once = heard.read_text()
 
-    again = spread_news(str(root), SNAPSHOT, hooks)
+    again = spread_news(str(root), [SNAPSHOT], hooks)
 
     assert once
     assert heard.read_text() == once
@@ -150,7 +150,7 @@ def test_only_who_was_not_told_is_told_again(root, receiver, tmp_path) -> None:
 def test_why_nobody_was_reached_is_said_in_words(root, tmp_path) -> None:
     hooks = Hooks(f"{tmp_path}/no-such-program", f"http://127.0.0.1:{free_port()}/secret")
 
-    lines = spread_news(str(root), SNAPSHOT, hooks)
+    lines = spread_news(str(root), [SNAPSHOT], hooks)
 
     told = f"{tmp_path}/no-such-program: No such file or directory; 127.0.0.1: Connection refused"
     assert [line for line in lines if "could not be told" in line] == [
@@ -159,12 +159,12 @@ def test_why_nobody_was_reached_is_said_in_words(root, tmp_path) -> None:
 
 
 def test_an_incident_that_later_files_do_not_show_is_withdrawn(root) -> None:
-    spread_news(str(root), SNAPSHOT, Hooks())
+    spread_news(str(root), [SNAPSHOT], Hooks())
     before = states(root)
     rows = read_rows(str(root), INCIDENTS, order_by="incident", snapshot_id=SNAPSHOT)
     delta_files.replace_rows(str(root), INCIDENTS, rows[1:], snapshot_id=SNAPSHOT)
 
-    lines = spread_news(str(root), SNAPSHOT, Hooks())
+    lines = spread_news(str(root), [SNAPSHOT], Hooks())
 
     assert len(lines) == 1
     assert states(root) == before | {rows[0]["incident_id"]: WITHDRAWN}

@@ -19,7 +19,7 @@ FEW_VIEWS = 5_000
 """Beliefs that the driver goes through itself, in a fraction of a second; more are for a task, as the driver has the incidents to find."""
 
 
-def write_derived(spark: SparkSession, run: Run) -> None:
+def write_derived(spark: SparkSession | None, run: Run) -> None:
     """Write both tables by what *run* has written and kept of its snapshot: most of it stands there since earlier runs."""
     derived = _derived(spark, run)
     kinds = ((SLOT_OWNERS, OWNED), (MEMBERSHIPS, MEMBER))
@@ -28,9 +28,12 @@ def write_derived(spark: SparkSession, run: Run) -> None:
     forget(derived)
 
 
-def _derived(spark: SparkSession, run: Run) -> Rows:
-    sql = f"SELECT {', '.join(VIEW_COLUMNS)} FROM node_views ORDER BY valid_from_ns LIMIT {HELD_ROWS_MAX + 1}"
-    views = query_table(run.root, sql, NODE_VIEWS, parts=run.parts(NODE_VIEWS))
+def _derived(spark: SparkSession | None, run: Run) -> Rows:
+    sql = f"SELECT {', '.join(VIEW_COLUMNS)} FROM node_views ORDER BY valid_from_ns"
+    limit = "" if spark is None else f" LIMIT {HELD_ROWS_MAX + 1}"
+    views = query_table(run.root, sql + limit, NODE_VIEWS, parts=run.parts(NODE_VIEWS))
+    if spark is None:
+        return pa.Table.from_batches(derive_task(iter(views.to_batches())), DERIVED)
     if FEW_VIEWS < len(views) <= HELD_ROWS_MAX and tables.writes_in_tasks(spark):
         known = views.cast(pa.schema([NODE_VIEWS.schema.field(name) for name in VIEW_COLUMNS]))
         rows = spark_frame(spark, known).coalesce(1).mapInArrow(derive_task, spark_schema(DERIVED))

@@ -2,7 +2,8 @@
 
 Spark lists the landing, remembers in its checkpoint what it has seen, and numbers the batches; a batch has the names of files, which
 the tasks of the fold open.  The states of all machines are rows of silver/replay_state, written last and with the number of the batch:
-a batch that is carried out again, because the follower was killed before Spark took note of it, finds its number there and does nothing.
+a batch that is carried out again, because the follower was killed before Spark took note of it, finds its number there and does nothing
+(`slotscope.pipelines.bus.fleet`).
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import dataclasses
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.errors import PySparkException
@@ -24,6 +25,7 @@ from cluster_core.instants import write_instant
 from cluster_core.kinds import Severity
 from schemas.caveats import Caveat, Code
 from schemas.history import REPLAYS
+from slotscope.pipelines.bus.fleet import fold_alone, fold_together, standing
 from slotscope.pipelines.bus.history import HistoryReplay
 from slotscope.pipelines.bus.incident_news import Hooks, spread_news
 from slotscope.pipelines.bus.inputs import Inputs
@@ -39,7 +41,6 @@ from slotscope.sources.files import expand
 
 if TYPE_CHECKING:
     from slotscope.pipelines.bus.options import FollowOptions
-    from slotscope.pipelines.bus.options import HistoryOptions as ReplayRequest
 
 CHECKPOINT: Final = "checkpoints/follow"
 """Under the root: what Spark remembers of the landing."""
@@ -49,6 +50,8 @@ FOLDERS_MAX: Final = 1_000_000
 """Folders of this machine that Spark lists by itself: a task for each of a hundred takes seconds, which to list them does not."""
 PATIENCE_S: Final = 60.0
 """The longest time until a batch that failed is tried again."""
+BYTES_TOGETHER_MAX: Final = 8 << 20
+"""New files of a cluster that one task folds; more are read by one process and replayed by others."""
 NEWS_S: Final = 1
 """How often is looked whether the stream has ended."""
 
@@ -80,6 +83,7 @@ class Follower:
         self._told = told
         self._hooks = Hooks(request.on_incident, request.webhook)
         self._strays = Strays(request.landing)
+        self._set_aside: set[str] = set()
         self._error: Exception | None = None
         self._stream_id = ""
         self._is_named = threading.Event()
@@ -145,8 +149,8 @@ class Follower:
             strays = [path for path in listed if self._strays.is_one(path)]
             self._tell_strays(strays)
             found = recorded_inputs((path, listed[path]) for path in listed.keys() - strays)
-            for cluster, mine in groupby(found, key=lambda file: file.place.cluster):
-                self._fold(cluster, list(mine), number)
+            by_cluster = {name: list(mine) for name, mine in groupby(found, key=lambda file: file.place.cluster)}
+            self._fold_all(by_cluster, Batch(self._stream_id, number))
         except (
             InputError,
             TryAgainError,
@@ -161,31 +165,53 @@ class Follower:
         for line in self._strays.lines(paths):
             sys.stderr.write(f"slotscope: {line}\n")
 
-    def _fold(self, cluster: str, files: Iterable[RecordedInput], number: int) -> None:
-        started = time.monotonic()
-        request, taken = self._request.replay(cluster), list(files)
-        replay = self._replay(request, taken, number)
-        if replay.has_unreadable_state:
-            taken = self._landed(cluster)
-            replay = self._replay(dataclasses.replace(request, restart=True), taken, number, self._lost(cluster, taken))
-        if not replay.is_done:
-            outcome = replay.run()
-            self._told(Followed(cluster, number, len(taken), time.monotonic() - started, outcome))
+    def _fold_all(self, files: Mapping[str, Sequence[RecordedInput]], batch: Batch) -> None:
+        """Fold the new files of each cluster: those with little in tasks of one job, the others one by one, on all cores."""
+        root = self._request.root
+        known = standing(root, list(files), batch)
+        todo = {name: mine for name, mine in files.items() if name not in known.done | self._set_aside}
+        together, alone = {}, []
+        for cluster, mine in sorted(todo.items()):
+            is_anew = cluster in known.anew
+            mine = todo[cluster] = self._landed(cluster) or mine if is_anew else mine
+            if sum(file.size for file in mine) <= BYTES_TOGETHER_MAX:
+                together[cluster] = self._replay(cluster, mine, batch, is_anew=is_anew)
+            else:
+                alone.append(self._replay(cluster, mine, batch, is_anew=is_anew, spark=self._spark))
+        folded = fold_together(self._spark, together) if together else []
+        for one in chain(folded, map(fold_alone, alone)):
+            if one.outcome is None:
+                self._set_cluster_aside(one.cluster, one.line)
+            else:
+                self._told(Followed(one.cluster, batch.number, len(todo[one.cluster]), one.seconds, one.outcome))
         news = sys.stderr if self._request.json else sys.stdout  # which then holds JSON only
-        for line in spread_news(self._request.root, cluster, self._hooks):
+        for line in spread_news(root, sorted(files), self._hooks):
             news.write(f"{line}\n")
             news.flush()
 
+    def _set_cluster_aside(self, cluster: str, why: str) -> None:
+        """Leave *cluster* as it is until the next start; in strict mode raise InputError."""
+        if self._request.mode == "strict":
+            raise InputError(f"{cluster}: {why}")
+        self._set_aside.add(cluster)
+        sys.stderr.write(f"{complaint(why)}; cluster {cluster} is set aside: restart follow to read it anew\n")
+
     def _replay(
-        self, request: ReplayRequest, files: Sequence[RecordedInput], number: int, *warnings: Caveat
+        self,
+        cluster: str,
+        files: Sequence[RecordedInput],
+        batch: Batch,
+        *,
+        is_anew: bool,
+        spark: SparkSession | None = None,
     ) -> HistoryReplay:
         return HistoryReplay(
-            self._spark,
-            request,
+            spark,
+            dataclasses.replace(self._request.replay(cluster), restart=is_anew),
             Inputs.of_landing(files, self._request.log_node),
-            batch=Batch(self._stream_id, number),
+            batch=batch,
             lateness_ns=int(self._request.lateness.total_seconds() * 1e9),
-            warnings=warnings,
+            warnings=[self._lost(cluster, files)] if is_anew else [],
         )
 
     def _landed(self, cluster: str) -> list[RecordedInput]:
@@ -198,7 +224,7 @@ class Follower:
         first_ns = min(file.place.file.from_ns for file in files)
         rows = read_rows(self._request.root, REPLAYS, columns=("first_ns",), snapshot_id=cluster)
         known_ns = min((row["first_ns"] for row in rows if row["first_ns"]), default=first_ns)
-        words = f"the follower's state was written by another version: {plural(len(files), 'file')} of the landing read again"
+        words = f"read anew after an upgrade or a failure: {plural(len(files), 'file')} of the landing"
         if first_ns <= known_ns:
             return Caveat(Severity.NOTE, Code.STATE, f"{words}; nothing is lost")
         since = write_instant(first_ns)

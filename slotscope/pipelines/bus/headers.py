@@ -114,12 +114,12 @@ IS_WHOLE = (
 """Which messages have a header that says all that."""
 
 
-def read_headers(spark: SparkSession, run: Run, basis: Basis, states: HeaderStates = NO_STATES) -> Headers:
+def read_headers(spark: SparkSession | None, run: Run, basis: Basis, states: HeaderStates = NO_STATES) -> Headers:
     """What the headers of the snapshot of *run* came to; few messages are folded here, and Spark is not asked."""
     parts = run.parts(BUS_MESSAGES)
-    few = _stored_notes(run.root, parts, basis, states)
-    if few is not None:
-        return headers_of(few, basis, states)
+    few = _stored_notes(run.root, parts, basis, states, HERE_MAX if spark else LARGEST - 1)
+    if few is not None or spark is None:
+        return headers_of(few or iter(()), basis, states)
     messages = tables.read_parts(spark, BUS_MESSAGES, parts)
     notes = message_notes(messages.where(f"message_id >= {states.first_id}"), basis, states)
     return headers_of(iter(notes.toArrow().to_batches()), basis, states)
@@ -153,14 +153,14 @@ def task_notes(
 
 
 def _stored_notes(
-    root: str, parts: Sequence[Part], basis: Basis, states: HeaderStates
+    root: str, parts: Sequence[Part], basis: Basis, states: HeaderStates, most: int = HERE_MAX
 ) -> Iterator[pa.RecordBatch] | None:
     """What the headers of a snapshot came to, read without Spark; None where they are many."""
     columns = ", ".join(_dictionary(column) if at in _TEXTS else column for at, column in enumerate(HEADERS))
     where = f"{IS_WHOLE} AND message_id >= {states.first_id}"
-    sql = f"SELECT * FROM (SELECT {columns} FROM bus_messages WHERE {where} LIMIT {HERE_MAX + 1}) ORDER BY sender, ref"
+    sql = f"SELECT * FROM (SELECT {columns} FROM bus_messages WHERE {where} LIMIT {most + 1}) ORDER BY sender, ref"
     headers = delta_files.query_table(root, sql, BUS_MESSAGES, parts=parts)
-    return None if len(headers) > HERE_MAX else fold_nodes(iter(headers.to_batches()), basis, states)
+    return None if len(headers) > most else fold_nodes(iter(headers.to_batches()), basis, states)
 
 
 def _dictionary(column: str) -> str:

@@ -10,6 +10,7 @@ are not settled are replaced, settled ones last (`slotscope.runtime.storage.runs
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -44,8 +45,8 @@ from slotscope.runtime.progress import progress
 from slotscope.runtime.spark.session import how_far, parallelism, runs_here
 from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.runtime.storage import tables
-from slotscope.runtime.storage.delta_files import Part, any_of
-from slotscope.runtime.storage.runs import HELD_ROWS_MAX, running
+from slotscope.runtime.storage.delta_files import Part, any_of, query_table
+from slotscope.runtime.storage.runs import HELD_ROWS_MAX, Run, completing
 from slotscope.runtime.storage.snapshot_names import HISTORY_JOBS, finished_names
 from slotscope.runtime.storage.tables import Change
 from slotscope.sources.bus import captured
@@ -65,7 +66,6 @@ from slotscope.transforms.history_frames import (
     beliefs_of,
     blobs_of,
     clock_warnings,
-    logged_events,
     of_kind,
     packed,
     unpacked,
@@ -75,6 +75,14 @@ from slotscope.transforms.history_frames import (
 if TYPE_CHECKING:
     from slotscope.pipelines.bus.options import HistoryOptions
 
+EVENT_KINDS = ("fail-decided", "fail-learned", "election-started", "vote", "election-won", "state-ok", "state-fail")
+"""Events of silver/events that logs tell as well, manual failovers aside."""
+LOGGED_EVENTS = (
+    "SELECT observer, ts, ts_ns, kind, coalesce(subject, '') AS subject, coalesce(epoch, 0) AS epoch, text AS detail, 'log' AS source,"
+    " CAST(NULL AS BIGINT) AS message_id, CAST(NULL AS BIGINT) AS settled_by FROM log_events"
+    f" WHERE observer IS NOT NULL AND ({any_of('kind', EVENT_KINDS)} OR kind LIKE 'manual-failover%')"
+)
+"""Without captures events are what the logs tell."""
 BYTES_HERE_MAX = 8 << 20
 """Files whose messages and evidence the driver holds, rather than ask Spark for them again and again."""
 
@@ -88,11 +96,11 @@ class _Read(NamedTuple):
 
 
 class HistoryReplay:
-    """One run of the job."""
+    """One run of the job; without *spark* everything is done in this process, which may be a task itself."""
 
     def __init__(
         self,
-        spark: SparkSession,
+        spark: SparkSession | None,
         request: HistoryOptions,
         inputs: Inputs,
         *,
@@ -109,34 +117,32 @@ class HistoryReplay:
         self._request = request
         self._inputs = inputs
 
-    @property
-    def is_done(self) -> bool:
-        """Whether the rows of this batch are there: it was carried out, and its stream was killed before it took note of that."""
-        state = self._states.last(str(self._request.snapshot))
-        return state is not None and self._batch is not None and self._batch <= Batch(*state.options["batch"])
-
-    @property
-    def has_unreadable_state(self) -> bool:
-        """Whether an older version, or a newer one, left the state of this snapshot: it must be replayed from all of its files."""
-        return self._states.is_of_other_version(str(self._request.snapshot))
-
     def run(self) -> Outcome:
         """Read, replay, write; raises DecodeError for bad input in strict mode."""
-        request, sizes, cluster = self._request, self._inputs.sizes(), self._request.cluster or self._inputs.cluster
-        name = request.snapshot or self._continued(cluster)
-        with running(
+        with completing(self.new_run()) as run:
+            return self.fold(run)
+
+    def new_run(self) -> Run:
+        """The run that this replay is to be, which has not begun."""
+        request, cluster = self._request, self._request.cluster or self._inputs.cluster
+        name = request.snapshot or self._continued(cluster) or ""
+        return Run(
             request.root,
             JOB,
             name,
-            cluster=cluster,
-            inputs=sizes,
+            cluster,
+            self._inputs.sizes(),
             replaces=("bus-replay", "sentinel-replay"),
             last=(history.REPLAY_STATE,),
-        ) as self._run:
-            try:
-                return self._go_on()
-            finally:
-                self._forget()
+        )
+
+    def fold(self, run: Run) -> Outcome:
+        """Read, replay, and stage what *run* is to commit; raises as `run`."""
+        self._run = run
+        try:
+            return self._go_on()
+        finally:
+            self._forget()
 
     def _continued(self, cluster: str | None) -> str | None:
         """The latest replay, of the cluster if one is named, where its files are the first of those of this one."""
@@ -171,7 +177,7 @@ class HistoryReplay:
         run.continues = state is not None
         with ThreadPoolExecutor(1, "captured") as beside:
             captured_tables = beside.submit(self._write_captured, read, facts, state)
-            with progress("replaying", how_far(self._spark, "tasks")):
+            with progress("replaying", how_far(self._spark, "tasks") if self._spark else str):
                 found = self._keep(beliefs_of(self._replayed(read, facts, state)))
             with progress("writing tables"):
                 captured_tables.result()
@@ -196,8 +202,9 @@ class HistoryReplay:
         known = state.options["files"] if state is not None else {}
         new = [file for file in self._inputs.captures if file.path not in known]
         size = sum(file.size for file in new)
-        is_here = runs_here(self._spark)
-        with Reading(size, is_here=is_here) as reading:
+        if self._spark is None:
+            return self._read_into(state, "")
+        with Reading(size, is_here=runs_here(self._spark)) as reading:
             told = how_far(self._spark, "tasks", f"{text.plural(len(new), 'file')}, {text.size(size)}", reading.share)
             with progress("reading captures", told):
                 return self._read_into(state, reading.path)
@@ -228,6 +235,8 @@ class HistoryReplay:
             time.time_ns(),
             self._message_table(state),
         )
+        if self._spark is None:
+            return self._read_here(options, state)
         rows = self._spark.range(0, 1, 1, 1).mapInArrow(bind(capture_task, options=options), spark_schema(CAPTURED))
         states = self._states_beside(state)
         if states is not None:
@@ -240,13 +249,20 @@ class HistoryReplay:
         else:
             seen = self._keep(rows).where(~F.col(KIND).isin(*captured.BULK)).toArrow()
             read = _Read(rows, seen, states is not None)
-        ((_, meta),) = blobs_of(of_kind(seen, captured.META))
-        return read, json.loads(meta)
+        return read, _facts(seen)
+
+    def _read_here(self, options: CaptureOptions, state: State | None) -> tuple[_Read, dict[str, Any]]:
+        """Read and replay in this process."""
+        states = self._states.of_all_processes(self._run) if state is not None else {}
+        start = pa.record_batch({"id": pa.array([0])})
+        batches = replay_beside(capture_task(iter([start]), options), self._request.profile, states, sys.maxsize)
+        seen = pa.Table.from_batches(batches, CAPTURED)
+        return _Read(seen, seen, with_machines=True), _facts(seen)
 
     def _message_table(self, state: State | None) -> MessageTable | None:
         """Where the task may write messages: only where it is known whose they are before they are read."""
         run = self._run
-        if run.cluster is None or not tables.writes_in_tasks(self._spark):
+        if run.cluster is None or self._spark is None or not tables.writes_in_tasks(self._spark):
             return None
         run.continues = state is not None
         stage = run.stage(history.BUS_MESSAGES, _new_messages(state))
@@ -256,7 +272,7 @@ class HistoryReplay:
 
     def _states_beside(self, state: State | None) -> dict[str, bytes] | None:
         """The states of the processes, if their machines are few enough to run beside the reading: a second process of the same task."""
-        if not runs_here(self._spark):
+        if self._spark is None or not runs_here(self._spark):
             return None
         states = self._states.few_of_processes(self._run) if state is not None else {}
         return states if states is None or len(states) <= MACHINES_MAX else None
@@ -266,19 +282,20 @@ class HistoryReplay:
     def _replayed(self, read: _Read, facts: dict[str, Any], state: State | None) -> Rows:
         """What the machines found, packed."""
         rows = read.rows
-        if read.with_machines and facts["machines"] <= MACHINES_MAX:
+        spark = self._spark
+        if spark is None or (read.with_machines and facts["machines"] <= MACHINES_MAX):
             return rows
-        beliefs = self._replay(rows, facts, None if read.with_machines else state)
+        beliefs = self._replay(spark, rows, facts, None if read.with_machines else state)
         if read.with_machines:
             some = of_kind(rows, captured.BELIEFS)
-            beliefs = beliefs.union(spark_frame(self._spark, some) if isinstance(some, pa.Table) else some)
+            beliefs = beliefs.union(spark_frame(spark, some) if isinstance(some, pa.Table) else some)
         if isinstance(rows, pa.Table):
             return beliefs.toArrow()
         self._keep(beliefs).count()  # all processes at once: for a few rows they would run one by one
         return beliefs
 
-    def _replay(self, read: Rows, facts: dict[str, Any], state: State | None) -> DataFrame:
-        request, spark = self._request, self._spark
+    def _replay(self, spark: SparkSession, read: Rows, facts: dict[str, Any], state: State | None) -> DataFrame:
+        request = self._request
         pieces = of_kind(read, captured.EVIDENCE).select(["part", "phase", "number", "blob"])
         if isinstance(pieces, pa.Table):
             pieces = spark_frame(spark, pieces)
@@ -316,7 +333,7 @@ class HistoryReplay:
         run, request = self._run, self._request
         with ThreadPoolExecutor(2, "beside") as beside:
             headers = beside.submit(self._headers, seen, facts, state, basis)
-            tables.apply_changes(self._believed(seen, found, facts, state), run)
+            tables.apply_changes(self._believed(found, facts, state), run)
             derived = beside.submit(write_derived, self._spark, run)
             gold = write_gold(run, basis, headers.result())
             derived.result()
@@ -355,7 +372,7 @@ class HistoryReplay:
             gossip = unpacked(rows, captured.GOSSIP, history.GOSSIP_ENTRIES)
             yield Change(gossip, history.GOSSIP_ENTRIES, lasting, large=True)
 
-    def _believed(self, seen: pa.Table, found: Rows, facts: dict[str, Any], state: State | None) -> Iterator[Change]:
+    def _believed(self, found: Rows, facts: dict[str, Any], state: State | None) -> Iterator[Change]:
         """The tables of the machines; rows that *state* has not settled are replaced."""
         lasting = "TRUE" if state is None else f"settled_by IS NULL OR settled_by > {state.settled_by}"
         kinds = (
@@ -369,15 +386,14 @@ class HistoryReplay:
         )
         for table, kind in kinds:
             if table is history.EVENTS and not facts["has_captures"]:
-                yield Change(logged_events(self._logged(seen)), table)
+                yield Change(
+                    query_table(
+                        self._run.root, LOGGED_EVENTS, history.LOG_EVENTS, parts=self._run.parts(history.LOG_EVENTS)
+                    ),
+                    table,
+                )
             else:
                 yield Change(self._beliefs(found, table, kind), table, lasting)
-
-    def _logged(self, seen: pa.Table) -> Any:
-        """What the logs told so far, those of earlier batches among them."""
-        if self._inputs.recorded:
-            return tables.read_parts(self._spark, history.LOG_EVENTS, self._run.parts(history.LOG_EVENTS))
-        return spark_frame(self._spark, unpacked(seen, captured.LOGS, history.LOG_EVENTS))
 
     def _beliefs(self, found: Rows, table: Table, kind: int) -> Any:
         rows = of_kind(found, kind)
@@ -406,6 +422,13 @@ class HistoryReplay:
 def _new_messages(state: State | None) -> str:
     """The condition of messages that *state* has not settled."""
     return "TRUE" if state is None else f"message_id >= {state.messages}"
+
+
+def _facts(seen: pa.Table) -> dict[str, Any]:
+    """What the task that reads says of all that it read."""
+    ((_, meta),) = blobs_of(of_kind(seen, captured.META))
+    facts: dict[str, Any] = json.loads(meta)
+    return facts
 
 
 def _stored(read: _Read) -> int:

@@ -13,18 +13,20 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from schemas.incidents import INCIDENT_STATES, INCIDENTS
+from schemas.table import Table
 from slotscope.reports.delivery import Page, deliver, report_path
 from slotscope.reports.history.html import render_history
 from slotscope.reports.history.report import HistoryReport
 from slotscope.reports.history.tables import load_history
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage import delta_files
-from slotscope.runtime.storage.runs import running
+from slotscope.runtime.storage.runs import Run, begin_together, close_together
 from slotscope.runtime.storage.snapshot_names import cluster_of
 from slotscope.runtime.text import printable
 from slotscope.sources.files import write_text
@@ -114,36 +116,66 @@ def _reason(error: Exception) -> str:
     return words or type(inner).__name__
 
 
-def spread_news(root: str, cluster: str, hooks: Hooks) -> list[str]:
-    """Write pages and tell of what changed since the last time; a line for each change."""
-    if not delta_files.exists(root, INCIDENTS):
-        return []
-    before = _states(root, cluster)
-    now = delta_files.read_rows(root, INCIDENTS, columns=_COLUMNS, order_by="incident", snapshot_id=cluster)
+def spread_news(root: str, clusters: Sequence[str], hooks: Hooks) -> list[str]:
+    """Write pages and tell of what changed in *clusters* since the last time; a line for each change."""
+    rows = _by_cluster(root, INCIDENTS, clusters, *_COLUMNS, order_by="incident")
+    states = _by_cluster(root, INCIDENT_STATES, clusters)
+    lines, known = [], {}
+    for cluster in clusters:
+        before = {state["incident_id"]: state for state in states.get(cluster, [])}
+        news = _spread(root, cluster, rows.get(cluster, []), before, hooks)
+        if news is not None:
+            known[cluster] = before | {state["incident_id"]: state for state in news.states}
+            lines += news.lines
+    runs = [Run(root, JOB, cluster, cluster_of(root, cluster)) for cluster in known]
+    if runs:
+        begin_together(runs)
+        for run in runs:
+            latest = known[run.name].values()
+            run.append(INCIDENT_STATES, (state | {"told": state["told_ns"] // 1000} for state in latest))
+        close_together(runs)
+    return [printable(line) for line in lines]
+
+
+class _News(NamedTuple):
+    """The incidents of a cluster that changed, as they are now, and what is said of them."""
+
+    states: list[dict[str, Any]]
+    lines: list[str]
+
+
+def _spread(
+    root: str, cluster: str, now: list[dict[str, Any]], before: Mapping[str, dict[str, Any]], hooks: Hooks
+) -> _News | None:
+    """Write the pages of one cluster and tell of its changes; None without any."""
     changed = [row for row in now if _is_news(row, before.get(row["incident_id"]))]
     ids = {row["incident_id"] for row in now}
     gone = [state for name, state in before.items() if name not in ids and state["state"] != WITHDRAWN]
     if not changed and not gone:
-        return []
+        return None
     report = load_history(root, cluster)
     deliver(report, root=root, html=None, stream=None)
-    lines, states = [], []
+    found = _News([], [])
     for row in changed:
-        state, line = _tell(root, cluster, row, before.get(row["incident_id"]), report, hooks)
-        states.append(state)
-        lines += line
-    states += [state | {"state": WITHDRAWN, "told_ns": time.time_ns()} for state in gone]
-    lines += [f"{cluster}: withdrawn: {state['summary']}" for state in gone]
-    told = before | {state["incident_id"]: state for state in states}
-    with running(root, JOB, cluster, cluster=cluster_of(root, cluster)) as run:
-        run.append(INCIDENT_STATES, (state | {"told": state["told_ns"] // 1000} for state in told.values()))
-    return [printable(line) for line in lines]
+        state, lines = _tell(root, cluster, row, before.get(row["incident_id"]), report, hooks)
+        found.states.append(state)
+        found.lines.extend(lines)
+    found.states.extend(state | {"state": WITHDRAWN, "told_ns": time.time_ns()} for state in gone)
+    found.lines.extend(f"{cluster}: withdrawn: {state['summary']}" for state in gone)
+    return found
 
 
-def _states(root: str, cluster: str) -> dict[str, dict[str, Any]]:
-    if not delta_files.exists(root, INCIDENT_STATES):
+def _by_cluster(
+    root: str, table: Table, clusters: Sequence[str], *columns: str, order_by: str = ""
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of *table* by cluster; none where nothing was written yet."""
+    if not delta_files.exists(root, table):
         return {}
-    return {row["incident_id"]: row for row in delta_files.read_rows(root, INCIDENT_STATES, snapshot_id=cluster)}
+    names, where = ("snapshot_id", *columns) if columns else None, delta_files.any_of("snapshot_id", clusters)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in delta_files.read_rows(root, table, columns=names, where=where, order_by=order_by):
+        found.setdefault(row["snapshot_id"], []).append(row)
+    return found
 
 
 def _state_of(row: dict[str, Any]) -> str:

@@ -92,14 +92,6 @@ class States:
             return state
         return state if has_same_options and self._continues(state) else None
 
-    def is_of_other_version(self, name: str) -> bool:
-        """Whether the last fold of *name* left a state that this version cannot read."""
-        root = self._request.root
-        if not exists(root, history.REPLAY_STATE):
-            return False
-        rows = read_rows(root, history.REPLAY_STATE, columns=("version",), snapshot_id=name, part=CAPTURE_PART)
-        return any(row["version"] != STATE_VERSION for row in rows)
-
     def _check_stream(self, state: State, has_same_options: bool) -> None:
         """Raise InputError where a stream cannot go on from *state*."""
         request = self._request
@@ -145,6 +137,12 @@ class States:
         if few is None:
             return None
         return dict(zip(few.column("part").to_pylist(), few.column("blob").to_pylist(), strict=True))
+
+    def of_all_processes(self, run: Run) -> dict[str, bytes]:
+        """The states of all processes by what they are called, however many they are."""
+        where = f"{IS_PROCESS} AND {all_equal({'snapshot_id': run.name})}"
+        rows = query_table(run.root, f"SELECT part, state FROM replay_state WHERE {where}", history.REPLAY_STATE)
+        return dict(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 
     def _few(self, run: Run) -> pa.Table | None:
         where = f"{IS_PROCESS} AND {all_equal({'snapshot_id': run.name})}"

@@ -375,6 +375,8 @@ def close_together(runs: Sequence[Run]) -> None:
     for run in runs:
         run.is_closed = True
         drop_stage(root, run.run_id)
+        for observe in _observers:
+            observe(run)
     if version_made % COMPACT_EVERY < VERSIONS_OF_RUN:
         for table in dict.fromkeys((*(table for run in runs for table in run._tables()), RUNS)):
             with suppress(InputError, TryAgainError):
@@ -385,14 +387,11 @@ def _commit(table: Table, runs: Sequence[Run]) -> None:
     """Put the rows of *runs* in the place of those that they replace, in one commit."""
     made = [rows for rows in (run._rows_of(table) for run in runs) if rows is not None]
     claims = {f"slotscope {job} {run.name}": run._number for run in runs for job in run._jobs}
-    rows = made[0] if len(made) == 1 else bind(_joined, table, made) if made else None
+    rows = made[0] if len(made) == 1 else None
+    if len(made) > 1:
+        rows = pa.concat_tables([one().read_all() if callable(one) else one for one in made])
     where = _any(dict.fromkeys(run._replaced(table) for run in runs))
     delta_files.commit_rows(runs[0].root, table, rows, where, claims)
-
-
-def _joined(table: Table, made: Sequence[pa.Table | Callable[[], pa.RecordBatchReader]]) -> pa.RecordBatchReader:
-    batches = (batch for rows in made for batch in (rows() if callable(rows) else rows.to_reader()))
-    return pa.RecordBatchReader.from_batches(table.stored, batches)
 
 
 def _any(conditions: Iterable[str]) -> str:
@@ -425,8 +424,6 @@ def completing(run: Run) -> Iterator[Run]:
     try:
         yield run
         run.close()
-        for observe in _observers:
-            observe(run)
     finally:
         error = sys.exc_info()[1]
         if not run.is_closed and error is not None:

@@ -10,10 +10,11 @@ import pyarrow.compute as pc
 
 from schemas import history
 from schemas.caveats import Code
+from slotscope.pipelines.bus.history import LOGGED_EVENTS
 from slotscope.pipelines.simulation import FIGURES, PARAMETERS, quantiles
 from slotscope.sources.bus import captured
 from slotscope.sources.bus.blobs import packed_table
-from slotscope.transforms.history_frames import clock_warnings, logged_events, unpacked, with_times
+from slotscope.transforms.history_frames import clock_warnings, unpacked, with_times
 from tests.builders.partial_rows import assert_rows, frame
 from tests.builders.partial_tables import assert_rows as assert_table
 
@@ -131,7 +132,8 @@ def test_lines_of_logs_are_events_where_packets_would_have_told_the_same(spark):
         ),
     )  # fmt: skip
 
-    found = logged_events(unpacked(read, captured.LOGS, history.LOG_EVENTS))
+    unpacked(read, captured.LOGS, history.LOG_EVENTS).createOrReplaceTempView("log_events")
+    found = spark.sql(LOGGED_EVENTS)
 
     assert set(found.columns) == set(history.EVENTS.unlabelled.names)
     assert_rows(
@@ -142,7 +144,6 @@ def test_lines_of_logs_are_events_where_packets_would_have_told_the_same(spark):
         ("a", T0_NS, "state-fail", "", Decimal(0), "", "log", None, None),
         ("b", T0_NS, "manual-failover-timeout", "", Decimal(0), "<b>", "log", None, None),
     )
-    assert_rows(logged_events(unpacked(read.limit(0), captured.LOGS, history.LOG_EVENTS)), history.EVENTS.unlabelled)
 
 
 def told(observer, at_s, kind="election-won", epoch=1):

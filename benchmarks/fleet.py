@@ -1,0 +1,104 @@
+"""Many quiet clusters in one landing: what a second run takes, start included, and a warm batch; how many commits they make."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from benchmarks.bus_data import START_NS, bus_packets
+from benchmarks.options import Options
+from benchmarks.result import Bar, Cell, Result, Table
+from cluster_core.formats.landing import RecordedFile
+from jobs.follow import Request
+from slotscope.pipelines.bus.following import Follower
+from slotscope.runtime.spark.session import spark_session
+
+NODES, SECONDS, MESSAGES_A_SECOND = 6, 10, 18
+COLD, WARM = 60, 200
+"""Clusters of the two runs."""
+_SECOND = 1_000_000_000
+
+
+def run(options: Options) -> Result:
+    """Follow a landing of many clusters twice as a program, and one of more clusters in one session."""
+    cold, warm = (6, 12) if options.quick else (COLD, WARM)
+    folder = Path(tempfile.mkdtemp(prefix="fleet-"))
+    try:
+        second = _second_run(folder / "cold", cold)
+        batch = _warm_batch(folder / "warm", warm)
+    finally:
+        shutil.rmtree(folder)
+    rows: list[dict[str, Cell]] = [
+        {"what": f"{cold} clusters, second run, start included", "s": second[0], "commits": second[1]},
+        {"what": f"{warm} clusters, a warm batch", "s": batch[0], "commits": batch[1]},
+    ]
+    about = f"Clusters of {NODES} nodes, quiet, one file of {SECONDS} s each a batch, on two cores."
+    bars = [
+        Bar(f"{cold} clusters, second run", 25, second[0], "s"),
+        Bar(f"{cold} clusters, commits", 60, second[1], ""),
+        Bar(f"{warm} clusters, a warm batch", 30, batch[0], "s"),
+    ]
+    return Result("fleet", "A fleet that is followed", about, [Table("A batch of all clusters", rows)], bars)
+
+
+def _second_run(folder: Path, clusters: int) -> tuple[float, int]:
+    """Seconds and commits of the second of two runs of the program."""
+    landing, root = folder / "landing", folder / "root"
+    words = [sys.executable, "-m", "jobs.main", "follow", "--once", "--root", str(root), "--landing", str(landing)]
+    taken, before = 0.0, 0
+    for name, raw in _files(2):
+        _put(landing, clusters, name, raw)
+        before, started = _commits(root), time.perf_counter()
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+        taken = time.perf_counter() - started
+    return taken, _commits(root) - before
+
+
+def _warm_batch(folder: Path, clusters: int) -> tuple[float, int]:
+    """Seconds and commits of the third batch of a session."""
+    landing, root = folder / "landing", folder / "root"
+    spark = spark_session("benchmark", master="local[2]")
+    request = Request(root=str(root), landing=str(landing), once=True)
+    taken, before = 0.0, 0
+    for name, raw in _files(3):
+        _put(landing, clusters, name, raw)
+        before, started = _commits(root), time.perf_counter()
+        Follower(spark, request, lambda batch: None).run(threading.Event())
+        taken = time.perf_counter() - started
+    return taken, _commits(root) - before
+
+
+def _commits(root: Path) -> int:
+    return len(list(root.glob("*/*/_delta_log/*.json")))
+
+
+def _put(landing: Path, clusters: int, name: str, raw: bytes) -> None:
+    for number in range(clusters):
+        place = landing / f"cluster-{number:03d}" / "host" / "bus" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(raw)
+
+
+def _files(count: int) -> list[tuple[str, bytes]]:
+    """Name and bytes of each file of one cluster."""
+    messages = MESSAGES_A_SECOND * SECONDS * count
+    packets = NODES * (NODES - 1) * 3 + 2 * messages
+    step_ns = SECONDS * count * _SECOND // packets
+    head = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1)
+    records: list[list[bytes]] = [[] for _ in range(count)]
+    for number, packet in enumerate(bus_packets(messages, NODES, SECONDS * count * _SECOND // messages)):
+        at_ns = number * step_ns
+        record = struct.pack("<IIII", *divmod(START_NS + at_ns, _SECOND), len(packet), len(packet)) + packet
+        records[min(count - 1, at_ns // (SECONDS * _SECOND))].append(record)
+    edges_ns = [START_NS + number * SECONDS * _SECOND for number in range(count + 1)]
+    return [
+        (RecordedFile("", edges_ns[at], edges_ns[at + 1], "pcap").name, gzip.compress(head + b"".join(found), 1))
+        for at, found in enumerate(records)
+    ]

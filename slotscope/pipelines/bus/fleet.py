@@ -1,0 +1,166 @@
+"""One batch of many clusters: a Spark task folds the new files of a cluster, the driver commits each table once for all of them.
+
+A fold reads the state that the batch before left in silver/replay_state, and returns its run with the rows that it staged.  The state is
+committed last, so a batch that was killed is carried out again for all clusters, and one that was committed for none.  A cluster that
+cannot be folded is set aside: its tables stay as they are, and the next follower reads all of its files anew.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from functools import partial as bind
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from cluster_core.replay.saving import STATE_VERSION
+from schemas.history import REPLAY_STATE
+from schemas.runs import RUNS
+from slotscope.pipelines.bus.history import HistoryReplay
+from slotscope.pipelines.bus.outcome import Outcome
+from slotscope.pipelines.bus.states import CAPTURE_PART, Batch
+from slotscope.runtime.errors import InputError, PlaceError, TryAgainError
+from slotscope.runtime.failure import describe
+from slotscope.runtime.progress import silence
+from slotscope.runtime.spark.session import parallelism
+from slotscope.runtime.storage import delta_files
+from slotscope.runtime.storage.runs import Run, begin_together, close_together
+from slotscope.sources.bus.evidence import JOB
+
+SET_ASIDE: Final = "set aside: "
+"""What the reason in silver/runs begins with where a cluster is not followed any longer."""
+TASKS_A_CORE: Final = 4
+"""Tasks for each that runs at the same time: clusters differ in how much is new."""
+
+
+class Standing(NamedTuple):
+    """The clusters of a batch that were carried out already, and those to read anew: they were set aside, or have a state of another version."""
+
+    done: frozenset[str]
+    anew: frozenset[str]
+
+
+class Failed(Enum):
+    """What a failure means for the batch."""
+
+    REFUSED = "refused"
+    """The follower was asked for what cannot be: it ends."""
+    MAY_PASS = "may pass"
+    """A store did not answer, a disk was full: the batch is carried out again."""
+    SET_ASIDE = "set aside"
+    """Something is wrong with this cluster: the others go on."""
+
+
+class Folded(NamedTuple):
+    """One cluster of a batch: its *outcome*, or the *line* that says why there is none."""
+
+    cluster: str
+    seconds: float
+    outcome: Outcome | None
+    failed: Failed | None = None
+    line: str = ""
+
+
+def standing(root: str, clusters: Sequence[str], batch: Batch) -> Standing:
+    """Return how far *clusters* have come, by the runs and states under *root*."""
+    where = delta_files.any_of("snapshot_id", clusters)
+    failed = _failed(root, where)
+    if not delta_files.exists(root, REPLAY_STATE):
+        return Standing(frozenset(), failed)
+    columns = ("snapshot_id", "version", "options")
+    rows = delta_files.read_rows(root, REPLAY_STATE, columns=columns, where=where, part=CAPTURE_PART)
+    readable = [row for row in rows if row["version"] == STATE_VERSION]
+    reached = {row["snapshot_id"]: json.loads(row["options"])["batch"] for row in readable}
+    return Standing(
+        frozenset(name for name, known in reached.items() if batch <= Batch(*known)),
+        failed | (frozenset(row["snapshot_id"] for row in rows) - reached.keys()),
+    )
+
+
+def _failed(root: str, where: str) -> frozenset[str]:
+    """The snapshots that were set aside by their last run."""
+    if not delta_files.exists(root, RUNS):
+        return frozenset()
+    columns = ("snapshot_id", "reason")
+    rows = delta_files.read_rows(root, RUNS, columns=columns, where=where, order_by="started_at", job=JOB)
+    last = {row["snapshot_id"]: row["reason"] or "" for row in rows}
+    return frozenset(name for name, reason in last.items() if reason.startswith(SET_ASIDE))
+
+
+def fold_together(spark: SparkSession, replays: Mapping[str, HistoryReplay]) -> list[Folded]:
+    """Fold all *replays*, each in a task, and commit what they staged; a cluster that fails changes no table, and the others go on."""
+    runs = {cluster: replay.new_run() for cluster, replay in replays.items()}
+    begin_together(list(runs.values()))
+    try:
+        blobs = [pickle.dumps((replay, runs[cluster])) for cluster, replay in replays.items()]
+        tasks = min(len(blobs), TASKS_A_CORE * parallelism(spark))
+        answers = spark.range(0, len(blobs), 1, tasks).mapInArrow(bind(_fold_each, blobs=blobs), "answer binary")
+        found = []
+        for blob in answers.toArrow().column("answer").to_pylist():
+            run, folded = pickle.loads(blob)
+            runs[folded.cluster] = run
+            found.append(folded)
+        for one in found:
+            _raise_for_all(one)
+        good = [runs[one.cluster] for one in found if one.outcome is not None]
+        if good:
+            close_together(good)
+    except BaseException as error:
+        for run in runs.values():
+            run.abandon(error)
+        raise
+    for one in found:
+        if one.outcome is None:
+            runs[one.cluster].abandon(RuntimeError(f"{SET_ASIDE}{one.line}"))
+    return found
+
+
+def fold_alone(replay: HistoryReplay) -> Folded:
+    """Fold one cluster with all that its Spark session has; raises what may pass."""
+    run = replay.new_run()
+    begin_together([run])
+    try:
+        run, folded = _folded(replay, run)
+        _raise_for_all(folded)
+        if folded.outcome is not None:
+            close_together([run])
+    except BaseException as error:
+        run.abandon(error)
+        raise
+    if folded.outcome is None:
+        run.abandon(RuntimeError(f"{SET_ASIDE}{folded.line}"))
+    return folded
+
+
+def _raise_for_all(folded: Folded) -> None:
+    """Raise what concerns the whole batch."""
+    if folded.failed is Failed.REFUSED:
+        raise InputError(folded.line)
+    if folded.failed is Failed.MAY_PASS:
+        raise TryAgainError(folded.line)
+
+
+def _fold_each(batches: Iterator[pa.RecordBatch], blobs: Sequence[bytes]) -> Iterator[pa.RecordBatch]:
+    """Fold the clusters whose numbers *batches* hold."""
+    for batch in batches:
+        for number in batch.column("id").to_pylist():
+            with silence():
+                answer = pickle.dumps(_folded(*pickle.loads(blobs[number])))
+            yield pa.record_batch({"answer": pa.array([answer], pa.binary())})
+
+
+def _folded(replay: HistoryReplay, run: Run) -> tuple[Run, Folded]:
+    started = time.monotonic()
+    try:
+        folded = Folded(run.name, 0.0, replay.fold(run))
+    except Exception as error:  # whatever is wrong with one cluster, the others go on
+        failed = Failed.REFUSED if isinstance(error, InputError) else Failed.SET_ASIDE
+        if isinstance(error, PlaceError | TryAgainError | OSError):
+            failed = Failed.MAY_PASS
+        folded = Folded(run.name, 0.0, None, failed, describe(error).line)
+    return run, folded._replace(seconds=time.monotonic() - started)
