@@ -256,8 +256,8 @@ def _order(lines: Lines, winner: str, ts_ns: int) -> str:
 def old_master(lines: Lines, node: str, ts_ns: int) -> str:
     """The master that *node* replaced when it was promoted at *ts_ns*, as logs name it; empty if none does.
 
-    In this order: the winner's own words, what it followed before, who was asked to step down, who served its
-    replication, who is named as the loser, whose failure was on when it stood.
+    In this order: the winner's own words, what it followed before, who was asked to step down, who is named as the loser,
+    which master others took it for a replica of, who served its replication, the node that was failing when it stood.
     """
     named = [one.subject for one in lines.between(node, ts_ns - CLOSE_NS, ts_ns + CLOSE_NS, EventKind.BECAME_MASTER)]
     followed = master_followed(lines, node, ts_ns)
@@ -268,15 +268,18 @@ def old_master(lines: Lines, node: str, ts_ns: int) -> str:
     ]
     told = [
         one.peer
-        for one in lines.of_kinds(ts_ns, ts_ns + FOLLOW_NS, EventKind.FAILOVER_SEEN, EventKind.SLOTS_MOVED)
+        for one in lines.of_kinds(
+            ts_ns, ts_ns + FOLLOW_NS, EventKind.FAILOVER_SEEN, EventKind.SLOTS_MOVED, EventKind.UPDATE_SENT
+        )
         if one.subject == node and one.peer
     ]
+    seen = [one.peer for one in lines.of_kinds(0, ts_ns, EventKind.REPLICA_SEEN) if one.subject == node]
     served = [
         one.observer
         for one in lines.of_kinds(0, ts_ns, EventKind.SYNC_ASKED)
         if one.observer != node and lines.node_at(one.detail) == node
     ]
-    for found in (named, [followed] if followed else [], asked, told[:1], served):
+    for found in (named, [followed] if followed else [], asked, told[:1], seen, served):
         if found:
             return found[-1]
     failing = failing_at(lines, ts_ns)
@@ -319,7 +322,11 @@ def failing_at(lines: Lines, ts_ns: int) -> list[str]:
 
 
 def _of_others(lines: Lines) -> Iterator[Sighting]:
-    """What the logs of other nodes say: ``A failover occurred in shard``, or votes for a node that others then follow."""
+    """Promotions by the logs of other nodes: one of these lines, where the log of the winner is not there.
+
+    ``A failover occurred in shard``; votes for a node that nodes then follow or treat as a master, or after which the voter
+    takes the cluster for up again; a master that becomes a replica of its own replica, or a replica that others take for a master.
+    """
     for line in lines.of_kind.get(EventKind.FAILOVER_SEEN, []):
         if line.subject:
             voted_ns = [
@@ -332,21 +339,81 @@ def _of_others(lines: Lines) -> Iterator[Sighting]:
     votes_for: dict[tuple[str, int], list[LoggedLine]] = {}
     for line in lines.of_kind.get(EventKind.VOTE, []):
         votes_for.setdefault((line.subject, line.epoch), []).append(line)
+    elected: dict[str, list[int]] = {}
     for (winner, epoch), votes in votes_for.items():
-        if winner in lines.of_node and _is_covered(lines, winner, votes[0].ts_ns):
+        if _is_covered(lines, winner, votes[0].ts_ns):
             continue  # its own log would say that it won
-        followers = [
-            one
-            for one in lines.of_kinds(votes[0].ts_ns, votes[0].ts_ns + FOLLOW_NS, EventKind.BECAME_REPLICA)
-            if one.subject == winner
-        ]
-        if followers:
-            high = followers[0].ts_ns + LINE_NS
-            old = old_master(lines, winner, followers[0].ts_ns)
-            yield Sighting(winner, old, epoch, "", votes[0].ts_ns, high, Source.LOG, False)
+        seen_ns = _confirmed_ns(lines, winner, votes)
+        if seen_ns is not None:
+            elected.setdefault(winner, []).append(votes[0].ts_ns)
+            old = old_master(lines, winner, seen_ns)
+            yield Sighting(winner, old, epoch, "", votes[0].ts_ns, seen_ns + LINE_NS, Source.LOG, False)
+    for winner, old, low_ns, ts_ns in _without_votes(lines):
+        if not _is_covered(lines, winner, ts_ns) and not any(low_ns <= one <= ts_ns for one in elected.get(winner, ())):
+            yield Sighting(winner, old, 0, "", low_ns, ts_ns + LINE_NS, Source.LOG, False)
+
+
+def _confirmed_ns(lines: Lines, winner: str, votes: Sequence[LoggedLine]) -> int | None:
+    """When a log first shows that a node won the election that *votes* are of; None if none does."""
+    until_ns = votes[0].ts_ns + FOLLOW_NS
+    by_subject = (EventKind.BECAME_REPLICA, EventKind.MASTER_SEEN, EventKind.UPDATE_SENT)
+    seen = [
+        one.ts_ns
+        for one in lines.of_kinds(votes[0].ts_ns, until_ns, *by_subject, EventKind.REPLICA_SEEN)
+        if winner == (one.subject if one.kind in by_subject else one.peer)
+    ]
+    for vote in votes:
+        after = lines.between(vote.observer, vote.ts_ns, until_ns, *STATES, EventKind.VOTE, EventKind.FAIL_CLEARED)
+        end = next((one for one in after if one is not vote), None)
+        before = lines.between(vote.observer, 0, vote.ts_ns, *STATES)
+        is_down = bool(before) and before[-1].kind == EventKind.STATE_FAIL
+        if is_down and end is not None and end.kind == EventKind.STATE_OK:  # its slots have a master again (R107)
+            seen.append(end.ts_ns)
+    return min(seen, default=None)
+
+
+STATES: Final = (EventKind.STATE_FAIL, EventKind.STATE_OK)
+
+
+def _without_votes(lines: Lines) -> Iterator[tuple[str, str, int, int]]:
+    """Winner, old master and time of promotions in the logs of old masters and of others: a takeover needs no votes (R97)."""
+    for line in lines.of_kind.get(EventKind.BECAME_REPLICA, []):
+        if line.role == "M" and line.text.startswith("Configuration change") and _was_its_replica(lines, line):
+            yield line.subject, line.observer, _last_replica_ns(lines, line.subject, line.ts_ns), line.ts_ns
+    for line in lines.of_kind.get(EventKind.MASTER_SEEN, []):
+        winner, ts_ns = line.subject, line.ts_ns
+        seen = lines.of_kinds(0, ts_ns, EventKind.REPLICA_SEEN)
+        old = next((one.peer for one in reversed(seen) if one.subject == winner), "")
+        follows = lines.of_kinds(ts_ns, ts_ns + FOLLOW_NS, EventKind.REPLICA_SEEN, EventKind.BECAME_REPLICA)
+        is_followed = any(
+            (one.subject, one.peer) == (old, winner)
+            if one.kind == EventKind.REPLICA_SEEN
+            else (one.observer, one.subject) == (old, winner)
+            for one in follows
+        )
+        if old and (is_followed or old in failing_at(lines, ts_ns)):
+            yield winner, old, _last_replica_ns(lines, winner, ts_ns), ts_ns
+
+
+def _was_its_replica(lines: Lines, line: LoggedLine) -> bool:
+    """Whether the node that a master now follows had been its replica: it had asked it for synchronization, from the same address."""
+    old, ts_ns = line.observer, line.ts_ns
+    named = [one.subject for one in lines.between(old, 0, ts_ns, EventKind.REPLICA_SEEN) if one.peer == old]
+    address = next((one.detail for one in lines.between(old, ts_ns, ts_ns + S, EventKind.MASTER_CONNECTING)), "")
+    asked = [one.detail for one in lines.between(old, 0, ts_ns, EventKind.SYNC_ASKED)]
+    return line.subject in named or (bool(address) and address in asked)
+
+
+def _last_replica_ns(lines: Lines, node: str, ts_ns: int) -> int:
+    """The last time before a promotion at which a log shows the node as a replica, a minute before at most."""
+    low_ns = ts_ns - FOLLOW_NS
+    for one in lines.of_kinds(low_ns, ts_ns - 1, EventKind.REPLICA_SEEN, EventKind.BECAME_REPLICA):
+        if node == (one.subject if one.kind == EventKind.REPLICA_SEEN else one.observer):
+            low_ns = one.ts_ns
+    return low_ns
 
 
 def _is_covered(lines: Lines, node: str, ts_ns: int) -> bool:
     """Whether the log of *node* begins before *ts_ns* and goes on after it."""
-    mine = lines.of_node[node]
-    return mine[0].ts_ns <= ts_ns <= mine[-1].ts_ns
+    mine = lines.of_node.get(node, [])
+    return bool(mine) and mine[0].ts_ns <= ts_ns <= mine[-1].ts_ns

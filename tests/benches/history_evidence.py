@@ -161,7 +161,7 @@ def misses(truth: Sequence[TruePromotion], told: Told) -> Iterator[str]:
         low_ns = mine.promoted_min_ns or won_ns
         if mine.subject != true.old:
             yield f"OLD {true.winner[:8]}: {mine.subject[:8] or 'unknown'}, not {true.old[:8]}"
-        if mine.epoch != true.epoch:
+        if mine.epoch and mine.epoch != true.epoch:
             yield f"EPOCH {true.winner[:8]}: {mine.epoch}, not {true.epoch}"
         if low_ns > true.max_ns or won_ns < true.min_ns:
             off = (low_ns - true.max_ns if low_ns > true.max_ns else won_ns - true.min_ns) / 1e6

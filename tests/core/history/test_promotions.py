@@ -153,6 +153,72 @@ def test_votes_for_a_node_that_others_then_follow_show_its_promotion_without_its
     assert seconds(one) == (9.95, 12.001)
 
 
+def test_a_voter_that_takes_the_cluster_for_up_after_its_vote_shows_the_promotion() -> None:
+    """Only the log of one voter is there: the slots of the failed master have a master again."""
+    told = [
+        line(OTHER, 9, "fail-decided", subject=OLD, role="M"),
+        line(OTHER, 9, "state-fail", role="M"),
+        line(OTHER, 9.95, "vote", subject=NEW, epoch=6, role="M"),
+        line(OTHER, 10.1, "state-ok", role="M"),
+    ]
+
+    (one,) = seen_in_logs(Lines(told))
+
+    assert (one.winner, one.old, one.epoch) == (NEW, OLD, 6)
+    assert seconds(one) == (9.95, 10.101)
+
+
+def test_a_vote_alone_shows_no_promotion() -> None:
+    """The old master was back before the cluster was up again."""
+    told = [
+        line(OTHER, 9, "fail-decided", subject=OLD, role="M"),
+        line(OTHER, 9, "state-fail", role="M"),
+        line(OTHER, 9.95, "vote", subject=NEW, epoch=6, role="M"),
+        line(OTHER, 10.05, "fail-cleared", subject=OLD, role="M"),
+        line(OTHER, 10.1, "state-ok", role="M"),
+    ]
+
+    assert list(seen_in_logs(Lines(told))) == []
+
+
+def test_a_master_that_follows_its_own_replica_was_replaced_though_nobody_voted() -> None:
+    """CLUSTER FAILOVER TAKEOVER, by the log of the old master: both addresses are those of one node."""
+    told = [
+        line(OLD, 1, "sync-asked", detail="10.0.0.1:7001", role="M"),
+        line(OLD, 10, "became-replica", subject=NEW, text="Configuration change detected. Reconfiguring …", role="M"),
+        line(OLD, 10, "master-connecting", detail="10.0.0.1:7001", role="S"),
+    ]
+
+    (one,) = seen_in_logs(Lines(told))
+
+    assert (one.winner, one.old, one.epoch, one.max_ns) == (NEW, OLD, 0, 10_001_000_000)
+
+
+def test_a_master_that_follows_the_node_that_took_its_last_slot_was_not_replaced() -> None:
+    """It had never been its replica: resharding."""
+    told = [
+        line(OLD, 1, "sync-asked", detail="10.0.0.1:7003", role="M"),
+        line(OLD, 10, "became-replica", subject=NEW, text="Configuration change detected. Reconfiguring …", role="M"),
+        line(OLD, 10, "master-connecting", detail="10.0.0.1:7001", role="S"),
+    ]
+
+    assert list(seen_in_logs(Lines(told))) == []
+
+
+def test_another_node_that_takes_a_replica_for_the_master_shows_its_promotion() -> None:
+    """Valkey 8.1 and later: ``Reconfiguring node NEW as primary``, and the old master becomes its replica."""
+    told = [
+        line(OTHER, 1, "replica-seen", subject=NEW, peer=OLD, role="M"),
+        line(OTHER, 10, "master-seen", subject=NEW, role="M"),
+        line(OTHER, 11, "replica-seen", subject=OLD, peer=NEW, role="M"),
+    ]
+
+    (one,) = seen_in_logs(Lines(told))
+
+    assert (one.winner, one.old) == (NEW, OLD)
+    assert seconds(one) == (1, 10.001)
+
+
 def scraped() -> dict[tuple[str, str], list[NodeViewRow]]:
     """NEW is a master in the scrape after 1 s: its epoch and slots are not among its metrics."""
     before = row(NEW, NEW, 0, 16, "slave", master=OLD)
