@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -54,15 +53,6 @@ def least_moved(scaled: Scaled, targets: Targets, prices: Prices, holding: Colle
     """Return the cost that every placement within *targets* moves at least; drained masters in *holding* may keep slots."""
     paid, limits = _both_sides(scaled, targets, prices, holding, moving=True)
     return max(0, -(-(paid - limits) >> prices.bits))
-
-
-def explain(
-    scaled: Scaled, targets: Targets, prices: Prices, holding: Collection[int] = ()
-) -> tuple[Fraction, Fraction]:  # fmt: skip
-    """Return what all slots pay at least, and what all limits cost, in units of the cost; the difference has to move."""
-    paid, limits = _both_sides(scaled, targets, prices, holding, moving=True)
-    unit = scaled.units[scaled.cost] << prices.bits
-    return Fraction(paid, unit), Fraction(limits, unit)
 
 
 def contradicts(scaled: Scaled, targets: Targets, prices: Prices) -> bool:

@@ -13,8 +13,6 @@ from slotscope.reports.rebalance.report import (
     HeavyPart,
     NodeShare,
     PlanNode,
-    Proof,
-    ProofLine,
     RebalanceReport,
     Transfer,
     WorstLoad,
@@ -57,18 +55,6 @@ def rebalance_report(masters: int = 6, *, hostile: bool = False) -> RebalanceRep
         if targets
     ]
     bound = 290_000_000 * len(sources)
-    proof = Proof(
-        9_000_000_000.0,
-        9_000_000_000.0 - bound,
-        [
-            ProofLine(
-                source.node_id,
-                {"serialized_bytes": 290_000_000.0, "keys": 12_345.0},
-                {"serialized_bytes": 0.997, "keys": 85.25},
-            )
-            for source in sources
-        ],
-    )
     moved = sum(one.moved_bytes or 0 for one in transfers)
     report = RebalanceReport(
         plan_id="0123456789ab",
@@ -116,7 +102,6 @@ def rebalance_report(masters: int = 6, *, hostile: bool = False) -> RebalanceRep
             ),
             HeavyLine(9, nodes[0].node_id, "ops", 2.1, 2, [HeavyPart(None, b"counter:global", 1, 64, 0.99)]),
         ],
-        proof=proof,
         history=[
             EarlierPlan("aaaa00000003", MADE_MS - 86_400_000, PlanVerdict.TOO_SMALL, 0, "serialized_bytes", {"serialized_bytes": 1.024}),
             EarlierPlan(
@@ -152,7 +137,6 @@ def quiet_report(verdict: str = PlanVerdict.BALANCED) -> RebalanceReport:
         transfers=[],
         curve=[],
         heavy=[],
-        proof=None if verdict == PlanVerdict.BALANCED else report.proof,
     )
 
 
@@ -203,7 +187,6 @@ def _hostile(report: RebalanceReport) -> RebalanceReport:
             replace(line, node_id=evil, resource=evil, parts=[HeavyPart(raw, None, 1, 1, 0.5, 2), HeavyPart(None, raw, 1, 1, 0.5)])
             for line in report.heavy
         ],
-        proof=Proof(2.0, 1.0, [ProofLine(evil, {evil: 1.0}, {evil: 1.0}), ProofLine(evil, {}, {evil: 1.0}, is_zone=True)]),
         history=[
             replace(one, plan_id=evil, verdict=everything, promised={evil: 1.0}, executed=HOSTILE[2]) for one in report.history
         ],

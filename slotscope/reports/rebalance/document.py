@@ -1,8 +1,7 @@
-"""The report on a rebalancing plan as a document: what it changes, the command, then moves, alternatives and proof."""
+"""The report on a rebalancing plan as a document: the change, the commands, then moves and alternatives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -36,7 +35,6 @@ from slotscope.runtime import text
 TRANSFERS_ON_PAGE = 300
 TRANSFERS_ON_TERMINAL = 6
 HEAVY_ON_TERMINAL = 4
-PROOFS_ON_PAGE = 100
 PLANS_ON_PAGE = 40
 RANGES_NAMED = 12
 NAME_MAX = 32
@@ -54,7 +52,6 @@ def plan_document(report: RebalanceReport) -> Document:
         _alternatives(report),
         _tolerances(report),
         _history(report),
-        _proof(report),
     ]
     document = Document(
         "plan",
@@ -73,7 +70,6 @@ def plan_document(report: RebalanceReport) -> Document:
         warnings=report.warnings,
         bad_records=report.bad_records,
         is_calm=not report.acts,
-        page_words="All of it, with the proof",
     )
     commands = Section("commands", "Next", [Commands(say.next_commands(report))], on=Place.TERMINAL)
     document = replace(document, sections=[*sections, commands])
@@ -359,57 +355,6 @@ def _tolerances(report: RebalanceReport) -> Section:
     table = Table("tolerance-table", caption, columns, report.tolerances, "gold/rebalance_tolerances")
     title = "Cost of a tighter tolerance"
     return Section("tolerances", title, [table], short="Tolerances", on=Place.PAGE, is_folded=True)
-
-
-def _proof(report: RebalanceReport) -> Section:
-    proof = report.proof
-    if proof is None:
-        words = "No minimum is proven for this plan." if report.moved else "Nothing has to move for this balance."
-        return _proof_section([Sentence(words, is_quiet=False)])
-    more = f", {say.share_text(report.gap)} more" if report.gap is not None else ""
-    ends = f"The plan moves {exactly(report.moved)}{more}." if report.acts else "The plan moves nothing."
-    words = (
-        "Let load on a master cost a price for each unit. A slot that stays pays the prices of its master. A slot that moves pays its own "
-        f"{say.resource_words(report.cost)} and the price of arriving load at the new master. Put each slot where it pays least: together they pay "
-        f"{exactly(round(proof.paid))}. A placement within the limits pays no more for load than all limits cost, {exactly(round(proof.limits))}. "
-        f"The difference must move: at least {exactly(report.bound)}. This holds for any prices, so the solver need not be trusted. {ends} "
-        "slotscope check-plan adds everything up in whole numbers."
-    )
-    columns = [
-        Column(
-            "Master or zone",
-            Format.TEXT,
-            lambda one: f"zone {one.name}" if one.is_zone else report.names.get(one.name, one.name),
-        ),
-        Column(
-            "Over its limit by",
-            Format.LONG,
-            lambda one: Cell("", _listed(one.over if one.is_drained or one.prices else {}, exactly, "")),
-        ),
-        Column(
-            "Price",
-            Format.LONG,
-            lambda one: Cell(
-                "", _listed(one.prices, lambda price: f"{price:.6g}", "for ") or "drained: all of it must move"
-            ),
-        ),
-    ]
-    caption = f"Prices, in {say.resource_words(report.cost)} for one unit"
-    table = Table("proof-table", caption, columns, proof.lines, "gold/rebalance_plans", on_page=PROOFS_ON_PAGE)
-    return _proof_section([Sentence(words, is_quiet=False), table])
-
-
-def _proof_section(blocks: list[Block]) -> Section:
-    return Section("proof", "Proof of the minimum", blocks, short="Proof", on=Place.PAGE, is_folded=True)
-
-
-def _listed(values: Mapping[str, float], words: Callable[[float], str], between: str) -> str:
-    return "\n".join(f"{words(value)} {between}{say.resource_words(name)}" for name, value in values.items())
-
-
-def exactly(value: float) -> str:
-    """A figure with all digits before its point, and three after it where it has any."""
-    return text.count(round(value)) if value == round(value) else f"{value:,.3f}"
 
 
 def _history(report: RebalanceReport) -> Section:

@@ -15,7 +15,7 @@ from slotscope.reports.keyspace.figures import short_names
 class WorstLoad:
     """One resource: the heaviest master over its fair share before and after, the *limit*, the proven *floor*.
 
-    One that is not *balanced* is known and only told; its limit is what it would be allowed.
+    If it is not *balanced*, its limit is the one that it would have.
     """
 
     resource: str
@@ -28,13 +28,13 @@ class WorstLoad:
 
     @property
     def relaxed(self) -> bool:
-        """Whether the limit is higher than the tolerance asks for, because slots cannot be divided."""
+        """Whether the limit is above the tolerance, because slots cannot be divided."""
         return self.limit > (1 + self.tolerance) * (1 + 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeShare:
-    """Load of one master in one resource; *fair* is 0 for a master that is to hold nothing, *capacity* None if not given."""
+    """Load of one master in one resource; *fair* is 0 for a master that gets nothing, *capacity* None if unknown."""
 
     before: float
     after: float
@@ -58,7 +58,7 @@ class PlanNode:
     shares: Mapping[str, NodeShare]
 
     def ratio(self, resource: str, *, after: bool) -> float:
-        """Its load over its fair share; 0 where it has none."""
+        """Return its load over its fair share; 0 without a share."""
         share = self.shares.get(resource)
         if share is None or not share.fair:
             return 0.0
@@ -66,7 +66,7 @@ class PlanNode:
 
     @property
     def worst(self) -> float:
-        """How far the plan is needed for it: its heaviest resource over its fair share, or what it has to give away."""
+        """Its heaviest resource over its fair share; infinite if it is to be drained."""
         if self.role == "drained" and self.slots_before:
             return float("inf")
         return max((self.ratio(resource, after=False) for resource in self.shares), default=0.0)
@@ -74,7 +74,7 @@ class PlanNode:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Slots that go from *source* to *target* in one batch; bytes and keys are None where no source knows them."""
+    """Slots from *source* to *target* in one batch; bytes and keys are None if unknown."""
 
     batch: int
     source: str
@@ -104,7 +104,7 @@ class MovingPart:
 
 @dataclass(frozen=True, slots=True)
 class HeavyPart:
-    """A hash tag or a key that makes a slot heavy; *share* is of the slot, *pieces* into how many it must be split."""
+    """A hash tag or a key of a heavy slot; *share* is its part of the slot, *pieces* the number it must be split into."""
 
     hash_tag: bytes | None
     key: bytes | None
@@ -116,7 +116,7 @@ class HeavyPart:
 
 @dataclass(frozen=True, slots=True)
 class HeavyLine:
-    """A slot that alone is over a limit: *ratio* of a fair share; its keys must lie in *pieces* slots to fit."""
+    """A slot that alone is over a limit: *ratio* of a fair share; its keys need *pieces* slots to fit."""
 
     slot: int
     node_id: str
@@ -127,30 +127,10 @@ class HeavyLine:
 
 
 @dataclass(frozen=True, slots=True)
-class ProofLine:
-    """A master or zone whose load has a price: by resource, in cost for one unit of load, and by how much it is over its limit."""
-
-    name: str
-    over: Mapping[str, float]
-    prices: Mapping[str, float]
-    is_zone: bool = False
-    is_drained: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """The bound as a sum: all slots pay at least *paid*, all limits cost *limits*."""
-
-    paid: float
-    limits: float
-    lines: Sequence[ProofLine] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class EarlierPlan:
-    """A plan of the same tables; *audited* is the measured max over fair share by resource, *kept* None before an audit.
+    """A plan of the same tables; *audited* is the measured heaviest master over its fair share by resource, *kept* None before an audit.
 
-    *executed* is None where nothing says that a step of it was ever taken.
+    *executed* is None if no slot moved.
     """
 
     plan_id: str
@@ -184,7 +164,7 @@ class RebalanceReport:
     state_hash: str
     root: str = "DIR"
     asked: Sequence[str] = ()
-    """The node that `rebalance` was given and how to connect, as words of its command line; nothing of other plans."""
+    """The node and the access options of `rebalance`; empty for other plans."""
     gain_min: float = 0.0
     bad_records: int = 0
     warnings: Sequence[Caveat] = ()
@@ -198,7 +178,6 @@ class RebalanceReport:
     curve: Sequence[CurveRow] = ()
     tolerances: Sequence[ToleranceRow] = ()
     heavy: Sequence[HeavyLine] = ()
-    proof: Proof | None = None
     capacity_due_s: Mapping[str, float] | None = None
     balance_due_s: Mapping[str, float] | None = None
     growth_s: float | None = None
@@ -210,30 +189,30 @@ class RebalanceReport:
     by_hand_s: float | None = None
     """The estimated time key by key."""
     memory_error: float | None = None
-    """Share by which the memory of a master may be off in 95 of 100 cases; 0 where all keys were measured, None of modelled memory."""
+    """Half of the 95 % interval of a master's memory, as a share; 0 if all keys were measured, None for modelled memory."""
     key_by_key: bool | None = None
-    """Whether servers of this cluster move slots key by key; None where nobody asked them."""
+    """Whether the servers move slots key by key; None if unknown."""
 
     @property
     def binding(self) -> HeavyLine | None:
-        """The heaviest slot that cannot be divided and is above what the tolerance allows, in a resource whose limit was raised for it."""
+        """The heaviest indivisible slot above the tolerance, in a resource with a raised limit."""
         raised = {reach.resource for reach in self.reaches if reach.relaxed}
         lines = [line for line in self.heavy if line.resource in raised]
         return max(lines, key=lambda line: line.ratio, default=None)
 
     @property
     def acts(self) -> bool:
-        """Whether anything is to be moved."""
+        """Whether slots move."""
         return self.moved_slots > 0
 
     @property
     def resources(self) -> list[str]:
-        """Names of what is balanced, in the order of the plan."""
+        """The balanced resources, in the order of the plan."""
         return [reach.resource for reach in self.reaches]
 
     @property
     def total(self) -> float:
-        """All of the cost that the masters hold."""
+        """The whole cost of all masters."""
         return sum(node.shares[self.cost].before for node in self.nodes if self.cost in node.shares)
 
     @property

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
-from fractions import Fraction
 from typing import Any
 
 from cluster_core.rebalance.execution.journal import StepKind
 from cluster_core.rebalance.execution.remaining import Path, seconds_of
-from cluster_core.rebalance.goal.limits import kept
-from cluster_core.rebalance.goal.problem import Scaled, validate, without_goals
-from cluster_core.rebalance.goal.targets import find_targets
-from cluster_core.rebalance.plan import Plan
-from cluster_core.rebalance.prices import explain
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.rebalance.table_rows import CurveRow, ToleranceRow
 from schemas import rebalance
@@ -23,8 +16,18 @@ from schemas.gold import BIG_KEYS, HASH_TAGS
 from schemas.table import Table
 from slotscope.plans.growth import LIVE
 from slotscope.plans.stored_plans import epoch_ms, find_plan, plan_rows, read_stored_plan
-from slotscope.reports.rebalance import report as said
 from slotscope.reports.rebalance.conflicts import limit_warnings
+from slotscope.reports.rebalance.report import (
+    EarlierPlan,
+    HeavyLine,
+    HeavyPart,
+    MovingPart,
+    NodeShare,
+    PlanNode,
+    RebalanceReport,
+    Transfer,
+    WorstLoad,
+)
 from slotscope.reports.records import grouped, record
 from slotscope.runtime import text
 from slotscope.runtime.storage.delta_files import exists, read_rows
@@ -33,20 +36,17 @@ Row = Mapping[str, Any]
 SLOTS_NAMED = 5
 PARTS_LISTED = 12
 RECOMMENDED = "recommended"
-"""What the plan itself is called among the budgets."""
+"""The plan itself among the budgets."""
 
 
-def load_rebalance_report(root: str, plan_id: str = "latest") -> said.RebalanceReport:
-    """Return what the tables under *root* say of a plan.
-
-    Raises InputError where the plan is not there, PlanError where its tables are damaged.
-    """
+def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport:
+    """Return the report on a plan of the tables under *root*; InputError if it is missing, PlanError if its tables are damaged."""
     row = find_plan(root, plan_id)
     own_id = row["plan_id"]
     stored = read_stored_plan(root, own_id)
     plan = stored.plan
     return record(
-        said.RebalanceReport,
+        RebalanceReport,
         row,
         created_at_ms=epoch_ms(row["created_at"]),
         moved=row["moved_bytes"],
@@ -67,7 +67,6 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> said.RebalanceR
             )
         ],
         heavy=_heavy(_rows(root, rebalance.REBALANCE_HEAVY, own_id)),
-        proof=_proof(stored),
         history=_history(root, own_id, row["created_at"]),
         parts=_moving_parts(root, stored),
         by_hand_s=sum(seconds_of(stored, stored.batches, Path.LEGACY)) if plan.moves else None,
@@ -76,7 +75,7 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> said.RebalanceR
 
 
 def _rows(root: str, table: Table, plan_id: str) -> list[dict[str, Any]]:
-    """Rows of one plan; a table that no plan ever wrote to has none."""
+    """Return the rows of one plan; none if the table does not exist."""
     return read_rows(root, table, plan_id=plan_id) if exists(root, table) else []
 
 
@@ -94,9 +93,9 @@ def _warnings(stored: StoredPlan) -> list[Caveat]:
     return found
 
 
-def _reaches(row: Row, resources: Sequence[str]) -> list[said.WorstLoad]:
+def _reaches(row: Row, resources: Sequence[str]) -> list[WorstLoad]:
     return [
-        said.WorstLoad(
+        WorstLoad(
             name,
             row["tolerance"].get(name, 0.0),
             row["max_over_mean_before"][name],
@@ -109,32 +108,28 @@ def _reaches(row: Row, resources: Sequence[str]) -> list[said.WorstLoad]:
     ]
 
 
-def _watched(row: Row) -> list[said.WorstLoad]:
-    """Loads that are known and were not balanced."""
+def _watched(row: Row) -> list[WorstLoad]:
+    """Return the known loads that were not balanced."""
     after = row.get("watched_after") or {}
     return [
-        said.WorstLoad(
-            name, 0.0, row["watched_before"][name], after[name], row["watched_limits"][name], 1.0, balanced=False
-        )
+        WorstLoad(name, 0.0, row["watched_before"][name], after[name], row["watched_limits"][name], 1.0, balanced=False)
         for name in sorted(after)
     ]
 
 
-def _nodes(rows: Sequence[Row]) -> list[said.PlanNode]:
+def _nodes(rows: Sequence[Row]) -> list[PlanNode]:
     by_node = sorted(grouped(rows, "node_id").items())
     return [
-        record(said.PlanNode, mine[0], shares={row["resource"]: record(said.NodeShare, row) for row in mine})
+        record(PlanNode, mine[0], shares={row["resource"]: record(NodeShare, row) for row in mine})
         for _, mine in by_node
     ]
 
 
-def _transfers(rows: Sequence[Row]) -> list[said.Transfer]:
-    """Join the slots of each batch, source and target."""
+def _transfers(rows: Sequence[Row]) -> list[Transfer]:
+    """Return the slots of each batch, source and target as one transfer."""
     joined = grouped(sorted(rows, key=lambda row: int(row["slot"])), "batch", "source", "target")
     return [
-        said.Transfer(
-            batch, source, target, tuple(row["slot"] for row in slots), _sum(slots, "bytes"), _sum(slots, "keys")
-        )
+        Transfer(batch, source, target, tuple(row["slot"] for row in slots), _sum(slots, "bytes"), _sum(slots, "keys"))
         for (batch, source, target), slots in sorted(joined.items())
     ]
 
@@ -155,7 +150,7 @@ def _curve(rows: Sequence[Row]) -> list[CurveRow]:
     return found
 
 
-def _moving_parts(root: str, stored: StoredPlan) -> list[said.MovingPart] | None:
+def _moving_parts(root: str, stored: StoredPlan) -> list[MovingPart] | None:
     """Return the heaviest hash tags and keys of slots that move; None where the snapshot lists none at all."""
     moves = {move.slot: move for move in stored.plan.moves}
     snapshot_id = stored.snapshot_id
@@ -172,64 +167,22 @@ def _moving_parts(root: str, stored: StoredPlan) -> list[said.MovingPart] | None
             size = row["serialized_bytes"] if memory is None else memory
             keys_of = row.get("keys") or 1
             found.append(
-                said.MovingPart(
-                    bytes(row[name]), name == "hash_tag", row["slot"], move.source, move.target, keys_of, size
-                )
+                MovingPart(bytes(row[name]), name == "hash_tag", row["slot"], move.source, move.target, keys_of, size)
             )
     return sorted(found, key=lambda part: (-(part.size_bytes or 0), -part.keys, part.name))[:PARTS_LISTED]
 
 
-def _heavy(rows: Sequence[Row]) -> list[said.HeavyLine]:
+def _heavy(rows: Sequence[Row]) -> list[HeavyLine]:
     lines = []
     for found in grouped(rows, "slot", "resource").values():
         ranked = sorted((row for row in found if row["rank"] is not None), key=lambda row: int(row["rank"]))
-        parts = [record(said.HeavyPart, row, size_bytes=row["bytes"], pieces=row["part_pieces"]) for row in ranked]
-        lines.append(record(said.HeavyLine, found[0], parts=parts))
+        parts = [record(HeavyPart, row, size_bytes=row["bytes"], pieces=row["part_pieces"]) for row in ranked]
+        lines.append(record(HeavyLine, found[0], parts=parts))
     return sorted(lines, key=lambda line: (-line.ratio, line.slot, line.resource))
 
 
-def _proof(stored: StoredPlan) -> said.Proof | None:
-    """The sum of the bound, with the prices of masters and zones, the dearest first; None where nothing has to move."""
-    plan, problem = stored.plan, without_goals(stored.problem, stored.plan.given_up)
-    if not plan.bound:
-        return None
-    scaled = validate(problem)
-    owner = scaled.places(plan.owners_after)
-    limits = kept(scaled, find_targets(replace(scaled, tolerance=plan.tolerance or scaled.tolerance)), owner)
-    paid, cost = explain(scaled, limits, plan.prices, set(owner))
-    held = scaled.totals(scaled.owner)
-    lines = []
-    for n, master in enumerate(scaled.masters):
-        own = [rows[master.id] for rows in (plan.prices.masters, plan.prices.staying) if master.id in rows]
-        prices = _by_resource(scaled, plan, [sum(row) for row in zip(*own, strict=True)])
-        if not prices and not (master.drained and any(held[n])):
-            continue
-        over = {
-            name: (load - (0 if master.drained else most)) / unit
-            for name, load, most, unit in zip(scaled.resources, held[n], limits.common[n], scaled.units, strict=True)
-            if load > most
-        }
-        lines.append(said.ProofLine(master.id, over, prices, is_drained=master.drained))
-    lines += [
-        said.ProofLine(zone, {}, _by_resource(scaled, plan, row), is_zone=True)
-        for zone, row in plan.prices.zones.items()
-    ]
-    lines.sort(key=lambda line: (-max(line.prices.values(), default=0.0), line.name))
-    return said.Proof(float(paid), float(cost), lines)
-
-
-def _by_resource(scaled: Scaled, plan: Plan, row: Sequence[int]) -> dict[str, float]:
-    """Prices that are not 0, in cost for one unit of load as it was given."""
-    whole = scaled.units[scaled.cost] << plan.prices.bits
-    return {
-        name: float(Fraction(price * unit, whole))
-        for name, price, unit in zip(scaled.resources, row, scaled.units, strict=bool(row))
-        if price
-    }
-
-
-def _history(root: str, own_id: str, created_at: datetime) -> list[said.EarlierPlan]:
-    """Plans that were made before, the newest first, with what audits and journals say of them."""
+def _history(root: str, own_id: str, created_at: datetime) -> list[EarlierPlan]:
+    """Return the earlier plans, the newest first, with their audits and journals."""
     earlier = [row for row in plan_rows(root) if row["plan_id"] != own_id and row["created_at"] <= created_at]
     if not earlier:
         return []
@@ -238,8 +191,8 @@ def _history(root: str, own_id: str, created_at: datetime) -> list[said.EarlierP
     return [_earlier(row, audits.get(row["plan_id"], []), steps.get(row["plan_id"], [])) for row in reversed(earlier)]
 
 
-def _earlier(row: Row, audits: Sequence[Row], steps: Sequence[Row]) -> said.EarlierPlan:
-    """One plan; of its audits the newest counts."""
+def _earlier(row: Row, audits: Sequence[Row], steps: Sequence[Row]) -> EarlierPlan:
+    """Return one plan with its newest audit."""
     newest = max((audit["audited_at"] for audit in audits), default=None)
     last = [audit for audit in audits if audit["audited_at"] == newest]
     promised = dict(row["max_over_mean_after"])
@@ -249,7 +202,7 @@ def _earlier(row: Row, audits: Sequence[Row], steps: Sequence[Row]) -> said.Earl
         if audit["aspect"] == "load" and audit["measured"] is not None and audit["resource"] in promised
     }
     return record(
-        said.EarlierPlan,
+        EarlierPlan,
         row,
         created_at_ms=epoch_ms(row["created_at"]),
         moved=row["moved_bytes"],
@@ -261,7 +214,7 @@ def _earlier(row: Row, audits: Sequence[Row], steps: Sequence[Row]) -> said.Earl
 
 
 def _kept(audits: Sequence[Row]) -> bool | None:
-    """Whether a plan kept its promise; None without an audit, and where one cannot know."""
+    """Return whether a plan kept its promise; None without an audit, and where it is unknown."""
     if any(audit["kept"] is False for audit in audits):
         return False
     unknown = any(audit["kept"] is None and audit["allowed"] is not None and audit.get("error") for audit in audits)
@@ -269,7 +222,7 @@ def _kept(audits: Sequence[Row]) -> bool | None:
 
 
 def _executed(steps: Sequence[Row]) -> str | None:
-    """What the journal says of a plan; None where nothing was moved."""
+    """Return what became of a plan by its journal; None if no slot moved."""
     moving = [step for step in steps if step["step"] != StepKind.HELD]
     ordered = sorted(moving, key=lambda step: (step["ts"], step["seq"]))
     if not any(step["step"] == StepKind.DONE for step in ordered):

@@ -1,4 +1,4 @@
-"""A rebalancing plan in words: figures with their units, the verdict and its reason, what to do next."""
+"""Sentences of the report on a plan: figures with units, the verdict and its reason, the next commands."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def resource_words(resource: str) -> str:
 
 
 def share_text(value: float | None, *, digits: int = 2) -> str:
-    """A share as per cent that never rounds something to nothing: ``0.58 %``, ``<0.01 %``."""
+    """Return a share in per cent, never rounded to 0: ``0.58 %``, ``<0.01 %``."""
     if value is None:
         return text.NOTHING
     least = 10.0**-digits
@@ -62,12 +62,12 @@ def seconds(report: RebalanceReport) -> float:
 
 
 def time_words(report: RebalanceReport) -> str:
-    """The time that the plan takes, and the other path's where it is unknown which this cluster has: ``0.4 s, key by key 1.2 s``."""
+    """Return the estimated time; both paths if the path is unknown: ``0.4 s, key by key 1.2 s``."""
     return ", ".join([text.duration(seconds(report)), *by_hand_words(report)])
 
 
 def by_hand_words(report: RebalanceReport) -> list[str]:
-    """The time key by key where it is unknown whether servers move slots by jobs: ``key by key 1.2 s``."""
+    """Return the time key by key if the path is unknown: ``key by key 1.2 s``."""
     if report.by_hand_s is None or report.key_by_key is not None:
         return []
     return [f"key by key {text.duration(report.by_hand_s)}"]
@@ -80,12 +80,12 @@ def ranges_text(ranges: Sequence[tuple[int, int]], limit: int) -> str:
 
 
 def headline(report: RebalanceReport) -> str:
-    """The verdict in a sentence, with what limits it: what was not read, what was not balanced."""
+    """Return the verdict in a sentence, with its limits: unread inputs, resources that are not balanced."""
     return " ".join([_verdict(report), *caveats(report)])
 
 
 def caveats(report: RebalanceReport) -> list[str]:
-    """What the verdict does not speak of, a sentence each."""
+    """Return what limits the verdict, a sentence each."""
     over = [*_given_up(report), *(reach for reach in report.watched if reach.after > reach.limit)]
     held = ", ".join(f"{resource_words(reach.resource)} ends at {factor(reach.after)}" for reach in over)
     return [
@@ -102,14 +102,14 @@ def _given_up(report: RebalanceReport) -> list[WorstLoad]:
 
 
 ROUNDING = 1e-9
-"""Part of a limit by which a load above it may be rounding alone."""
+"""Relative excess over a limit that counts as rounding."""
 SHARE_OF_CAUSE = 0.5
-"""A hash tag or key with so much of a slot is what makes it heavy."""
+"""A hash tag or key with this share of a slot is its cause."""
 SHORT_NAMES = {"memory_bytes": "memory"}
 
 
 def cause(line: HeavyLine) -> str:
-    """What makes a slot heavy: ``{tenant:acme} (slot 1612)``, or the slot alone."""
+    """Return the cause of a heavy slot: ``{tenant:acme} (slot 1612)``, or the slot alone."""
     part = next((part for part in line.parts if (part.share or 0.0) >= SHARE_OF_CAUSE), None)
     if part is None:
         return f"slot {line.slot}"
@@ -158,7 +158,7 @@ def _verdict(report: RebalanceReport) -> str:
 
 
 def bound_words(report: RebalanceReport) -> str:
-    """What has to move at least, and how far above it the plan is."""
+    """Return the proven minimum, and the distance of the plan from it."""
     least = amount(report.cost, report.bound)
     reached = "" if report.verdict in (PlanVerdict.MOVE, PlanVerdict.BALANCED) else " to come as close"
     above = ""
@@ -172,7 +172,7 @@ def bound_words(report: RebalanceReport) -> str:
 
 
 def reason(report: RebalanceReport) -> str:
-    """Why the verdict is what it is, with its figures."""
+    """Return the reason of the verdict, with its figures."""
     if not report.reaches:
         return "No load was given."
     worst = max(report.reaches, key=lambda reach: reach.before / reach.limit if reach.limit else 0.0)
@@ -200,7 +200,7 @@ def reason(report: RebalanceReport) -> str:
 
 
 RANGES_A_MASTER_MAX = 10
-"""More slot ranges than this a master want a reason."""
+"""A plan with more slot ranges a master states the reason."""
 
 
 def missed_words(line: ToleranceRow) -> str:
@@ -244,7 +244,7 @@ def why_many_ranges(report: RebalanceReport) -> list[str]:
 
 
 def next_commands(report: RebalanceReport) -> list[tuple[str, str]]:
-    """What to type next, each with what it does."""
+    """Return the next commands, each with its effect."""
     program = program_name()
     place = f"--root {shell_word(report.root)} --plan {shell_word(report.plan_id)}"
     check = (f"{program} check-plan {place}", "check minimum, limits and sums from the tables alone")
@@ -274,7 +274,7 @@ def _empties(report: RebalanceReport) -> bool:
 
 
 def remedy(line: HeavyLine) -> str:
-    """What would divide a heavy slot, as far as its parts say."""
+    """Return the way to divide a heavy slot, by its parts."""
     tag = next((part for part in line.parts if part.hash_tag is not None), None)
     key = next((part for part in line.parts if part.key is not None and part.hash_tag is None), None)
     if tag is not None and (key is None or (tag.share or 0) >= (key.share or 0)):
@@ -292,7 +292,7 @@ def remedy(line: HeavyLine) -> str:
 
 
 def outlook(report: RebalanceReport) -> list[str]:
-    """How long the plan holds: until a capacity is reached, and until the balance is lost."""
+    """Return how long the plan holds: until a capacity is reached, and until the balance is lost."""
     if report.capacity_due_s is None or report.balance_due_s is None:
         return ["next rebalance due: unknown (needs an earlier snapshot to see growth)"]
     found = []

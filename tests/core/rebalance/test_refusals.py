@@ -35,9 +35,13 @@ def reasons(cluster: SeenCluster, *, path: Path | None = None, steps=(), plan=No
     return list(foresee(plan or plan_for(cluster), sight, read_journal(steps), path).refusals)
 
 
-def test_a_cluster_as_it_was_planned_is_refused_nothing():
-    """The way to begin: all checks hold."""
-    assert reasons(cluster_of()) == []
+@pytest.mark.parametrize("product", ["valkey 9.1", "redis 7.0"])
+def test_a_cluster_as_it_was_planned_is_refused_nothing_and_warned_of_nothing(product):
+    """No server reports its node timeout here: that is no news before a slot moves."""
+    cluster = cluster_of(product)
+    prospect = foresee(plan_for(cluster), cluster.look("abc"), NOTHING, None)
+
+    assert (prospect.refusals, prospect.notes) == ((), ())
 
 
 @pytest.mark.parametrize(

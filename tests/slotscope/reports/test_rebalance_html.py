@@ -125,19 +125,6 @@ def test_nothing_to_do_is_said_with_its_reason(verdict: str, words: str) -> None
     assert "Moves of one batch" not in text
 
 
-def test_the_proof_adds_up_in_one_paragraph() -> None:
-    """What slots pay, what limits cost, the bound, the plan, the gap."""
-    report = rebalance_report(7)
-    text = _Reader(page_of(report)).text
-    paragraph = text[text.index("Let load on a master cost") : text.index("adds everything up in whole numbers")]
-    digits = paragraph.replace(",", "")
-
-    assert report.proof is not None
-    for figure in (report.proof.paid, report.proof.limits, report.bound, report.moved):
-        assert str(round(figure)) in digits
-    assert share_text(report.gap) in paragraph
-
-
 def test_plans_that_reach_not_all_limits_do_not_claim_it() -> None:
     """The verdict of the tables is what the page says."""
     assert "not all reach them" in headline(replace(rebalance_report(), verdict=PlanVerdict.CLOSER))

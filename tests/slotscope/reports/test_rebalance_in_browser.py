@@ -33,7 +33,6 @@ def test_the_page_says_what_the_report_holds(page: Page) -> None:
     assert len(page.texts("#master-table tbody tr")) == len(REPORT.nodes)
     assert len(page.texts("#move-table tbody tr")) == len(REPORT.transfers)
     assert len(page.texts("#tolerance-table tbody tr")) == len(REPORT.tolerances)
-    assert len(page.texts("#proof-table tbody tr")) == len(REPORT.proof.lines)
     kept = page.texts("#history-table tbody td:last-child")
     assert kept == ["not executed", "kept", "broken", "not executed"]
 
@@ -55,10 +54,10 @@ def test_bars_are_as_long_as_the_loads(page: Page) -> None:
 
 
 def test_what_few_people_need_is_folded(page: Page) -> None:
-    """Proof, tolerances, ticket and the explanation; the command to type is not."""
+    """Tolerances, ticket and the explanation; the command to type is not."""
     script = "return [...document.querySelectorAll('details')].map((one) => one.closest('section').id)"
 
-    assert page.run(script) == ["tolerances", "proof", "ticket", "reading"]
+    assert page.run(script) == ["tolerances", "ticket", "reading"]
     assert page.run("return document.querySelector('#verdict').nextElementSibling.id") == "next"
 
 

@@ -119,15 +119,6 @@ def test_shares_of_the_masters_add_up(root: str, made: MadePlan) -> None:
     assert report.total == sum(made.stored.problem.loads["serialized_bytes"])
 
 
-def test_the_proof_adds_up_to_the_bound(root: str) -> None:
-    """What all slots pay at least, less what all limits cost."""
-    report = load_rebalance_report(root)
-
-    assert report.proof is not None
-    assert report.bound - 1 < report.proof.paid - report.proof.limits <= report.bound
-    assert all(line.prices or line.is_drained for line in report.proof.lines)
-
-
 def test_a_heavy_slot_comes_with_what_makes_it_heavy(root: str) -> None:
     """And is told as a note."""
     report = load_rebalance_report(root)
@@ -249,7 +240,6 @@ def test_drained_masters_are_shown_as_such(tmp_path: Path) -> None:
 
     assert (gone.slots_after, gone.shares["serialized_bytes"].after) == (0, 0)
     assert gone.worst == float("inf")
-    assert [line.is_drained for line in report.proof.lines if line.name == gone.node_id] == [True]
 
 
 def test_a_plan_that_is_not_there_is_said_in_one_line(root: str, tmp_path: Path) -> None:

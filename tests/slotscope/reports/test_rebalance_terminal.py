@@ -35,7 +35,7 @@ def test_the_verdict_comes_first_and_the_next_command_last() -> None:
         "Next",
     ]
     assert "  slotscope check-plan --root /data/slots --plan 0123456789ab" in said
-    assert said[-1] == "All of it, with the proof: out/plan.html"
+    assert said[-1] == "All of it as a page: out/plan.html"
 
 
 def test_each_resource_is_told_before_and_after() -> None:
