@@ -115,7 +115,7 @@ def test_the_plan_knows_the_maxmemory_of_the_servers_and_when_they_reach_it(redi
         client.close()
 
     said = " ".join(capsys.readouterr().out.split())
-    plan = read_rows(str(tmp_path), REBALANCE_PLANS)[-1]
+    plan = max(read_rows(str(tmp_path), REBALANCE_PLANS), key=lambda row: row["created_at"])
     held = {row["node_id"]: row for row in read_rows(str(tmp_path), REBALANCE_LOAD, plan_id=plan["plan_id"], resource="memory_bytes")}  # fmt: skip
     days = plan["capacity_due_s"]["memory_bytes"] / 86_400
     assert plan["growth_of"] == ["keys", "memory_bytes"]
@@ -142,7 +142,7 @@ def test_one_command_balances_a_live_cluster_and_leaves_tables_and_page(kind, tm
     assert owners_of(cluster.masters[0]) == before
     assert "every master ends within its limits" in said.out
     assert "ok  targets have room for both copies" in said.out
-    assert "about" in said.out.splitlines()[-1]
+    assert re.search(r"in \d+ batch(es)?, about ", said.out)
     assert "HOST:PORT" not in said.out
     assert f"rebalance 127.0.0.1:{cluster.nodes[-1].port} --root {tmp_path} --plan" in said.out
     (plan,) = read_rows(str(tmp_path), REBALANCE_PLANS)
