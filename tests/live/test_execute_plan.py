@@ -134,7 +134,7 @@ def test_a_signal_pauses_it_and_it_goes_on_from_there(redis7, tmp_path, number):
     wait_for_commits(tmp_path, process, 2)
     time.sleep(0.3)
     process.send_signal(number)
-    _, told = process.communicate(timeout=30)
+    _, told = process.communicate(timeout=90)
 
     assert process.returncode == PAUSED, told
     assert "pausing when what runs now is done" in told
