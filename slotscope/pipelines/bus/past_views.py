@@ -31,9 +31,17 @@ EVERYBODY = "all"
 
 def rows_at(*, root: str, snapshot: str, times_ns: Sequence[int]) -> list[NodeViewRow]:
     """The beliefs of all observers that hold at any of *times_ns*."""
-    holds = " OR ".join(
-        f"(valid_from_ns <= {ts_ns} AND (valid_to_ns IS NULL OR valid_to_ns > {ts_ns}))" for ts_ns in times_ns
-    )
+    holds = (f"(valid_from_ns <= {ts_ns} AND (valid_to_ns IS NULL OR valid_to_ns > {ts_ns}))" for ts_ns in times_ns)
+    return _views_where(root, snapshot, " OR ".join(holds))
+
+
+def pending_at(root: str, snapshot: str, ts_ns: int) -> list[NodeViewRow]:
+    """The beliefs that a later poll or scrape shows, and that may have begun before *ts_ns*."""
+    sampled = f"evidence IN ('{Source.POLL}', '{Source.METRICS}')"
+    return _views_where(root, snapshot, f"{sampled} AND valid_from_min_ns <= {ts_ns} AND valid_from_ns > {ts_ns}")
+
+
+def _views_where(root: str, snapshot: str, where: str) -> list[NodeViewRow]:
     return [
         NodeViewRow(
             row["observer"], row["node_id"], row["ip"], row["port"], row["cport"], row["hostname"], row["flags"],
@@ -41,7 +49,7 @@ def rows_at(*, root: str, snapshot: str, times_ns: Sequence[int]) -> list[NodeVi
             row["valid_to_ns"], Cause(row["cause"]), -1 if row["message_id"] is None else row["message_id"],
             row["valid_from_min_ns"], Source(row["evidence"] or Source.NONE),
         )
-        for row in read_rows(root, NODE_VIEWS, where=holds, order_by="observer, node_id, valid_from_ns", snapshot_id=snapshot)
+        for row in read_rows(root, NODE_VIEWS, where=where, order_by="observer, node_id, valid_from_ns", snapshot_id=snapshot)
     ]  # fmt: skip
 
 
@@ -91,7 +99,8 @@ def past_views(
         return [past_difference(rows, (chosen[0], at_ns), (other, at_ns), book)]
     if diff is not None:
         return [past_difference(rows, (one, at_ns), (one, other_ns), book) for one in chosen]
-    views = [past_view(rows, one, at_ns, book) for one in chosen]
+    pending = pending_at(root, snapshot, at_ns)
+    views = [past_view(rows, one, at_ns, book, pending) for one in chosen]
     return agreed_views(views) if observer is None else list(views)
 
 

@@ -179,6 +179,8 @@ class HistoryReport:
     bad_records: int
     polls: int = 0
     log_events: int = 0
+    poll_interval_ms: int | None = None
+    polled_nodes: int = 0
     warnings: Sequence[Caveat] = ()
     nodes: Sequence[HistoryNode] = ()
     incidents: Sequence[IncidentLine] = ()
@@ -206,13 +208,27 @@ class HistoryReport:
 
     @property
     def seen_by(self) -> str:
-        """The evidence: how many messages, polls and log lines of how many nodes."""
-        parts = [
-            text.plural(count, word)
-            for count, word in ((self.messages, "message"), (self.polls, "poll"), (self.log_events, "log line"))
-            if count
-        ]
-        return f"; evidence: {', '.join(parts)} of {text.plural(self.observers, 'node')}" if parts else ""
+        """The evidence: messages, polls with their interval, log lines."""
+        parts = [text.plural(self.messages, "message")] if self.messages else []
+        if self.polls and self.poll_interval_ms:
+            every = seconds(self.poll_interval_ms).replace(".00", "")
+            parts.append(f"polls each {every} from {self.polled_nodes} of {text.plural(len(self.nodes), 'node')}")
+        elif self.polls:
+            parts.append(text.plural(self.polls, "poll"))
+        parts += [text.plural(self.log_events, "log line")] if self.log_events else []
+        return ", ".join(parts)
+
+    @property
+    def missing_evidence(self) -> str:
+        """What each further kind of evidence would add."""
+        missing = []
+        if not self.log_events:
+            missing.append("Server logs would add causes, elections, resynchronisations and exact times.")
+        if not self.polls:
+            missing.append("Polls (slotscope collect) would add slots, keys and the state of each node at each poll.")
+        if not self.messages:
+            missing.append("A capture of the cluster bus would add failure reports, votes and links.")
+        return " ".join(missing)
 
     @property
     def gravest(self) -> IncidentLine | None:
@@ -244,7 +260,8 @@ class HistoryReport:
         length = seconds(max(self.last_ns - self.first_ns, 0) // 1_000_000)
         gravest = self.gravest
         if gravest is None:
-            return f"No change of role, slots, health or process was seen in {length}{self.seen_by}.", ""
+            seen_by = f"; {self.seen_by}" if self.seen_by else ""
+            return f"No change of role, slots, health or process was seen in {length}{seen_by}.", ""
         head, _, rest = gravest.summary.partition("; ")
         if gravest.kind == IncidentKind.OUTAGE and (failover := self._failover_within(gravest)) is not None:
             head += f". {failover.summary.partition('; ')[0]}"

@@ -8,7 +8,7 @@ from typing import Any
 from cluster_core.incidents.incident import FIGURES
 from cluster_core.incidents.story import name_all
 from schemas.caveats import Caveat
-from schemas.history import LINKS, NODE_VIEWS, REPLAYS
+from schemas.history import LINKS, NODE_POLLS, NODE_VIEWS, REPLAYS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from slotscope.reports.history import report as said
 from slotscope.reports.records import record
@@ -55,6 +55,7 @@ def load_history(root: str, snapshot_id: str) -> said.HistoryReport:
         findings=[record(said.FindingLine, row, number=row["finding"]) for row in findings],
         lanes=_lanes(root, snapshot_id, nodes, first_ns, last_ns),
         silences=_silences(root, snapshot_id),
+        **_polled(root, snapshot_id),
     )
 
 
@@ -85,6 +86,19 @@ def _silences(root: str, snapshot_id: str) -> dict[tuple[str, str], int]:
         order_by="longest_silence_ms DESC NULLS LAST, source_id, target_id", limit=SILENCES_SHOWN,
     )  # fmt: skip
     return {(row["target_id"], row["source_id"]): row["longest_silence_ms"] for row in rows}
+
+
+def _polled(root: str, snapshot_id: str) -> dict[str, Any]:
+    """How many nodes were polled, and the mean time between two answers of one."""
+    rows = query_rows(
+        root,
+        f"""SELECT COUNT(*) AS answers, MIN(ts_ns) AS first_ns, MAX(ts_ns) AS last_ns FROM node_polls
+            WHERE {all_equal({"snapshot_id": snapshot_id})} AND observer IS NOT NULL GROUP BY observer""",
+        NODE_POLLS,
+    )
+    pauses = [(row["last_ns"] - row["first_ns"]) / (row["answers"] - 1) for row in rows if row["answers"] > 1]
+    mean_ms = round(sorted(pauses)[len(pauses) // 2] / 1e8) * 100 if pauses else None
+    return {"poll_interval_ms": mean_ms, "polled_nodes": len(rows)}
 
 
 def _nodes(root: str, snapshot_id: str) -> list[said.HistoryNode]:

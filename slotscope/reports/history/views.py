@@ -14,6 +14,8 @@ from slotscope.runtime.text import plural, printable
 
 LINE_LENGTH_MAX = 200_000
 """A node with every second slot needs fewer characters."""
+NAMED_MAX = 5
+"""Nodes that one line names."""
 Asked = tuple[str, int]
 """An observer and a time in ns."""
 
@@ -29,13 +31,17 @@ def address_book(rows: Iterable[NodeViewRow]) -> dict[str, str]:
 
 
 class PastView(NamedTuple):
-    """What *observer* would have answered to CLUSTER NODES; *same* is how many of how many nodes answer so, where that was asked."""
+    """What *observer* would have answered to CLUSTER NODES; *same* is how many of how many nodes answer so, where that was asked.
+
+    *pending* are beliefs that its next answer shows, and that may have begun before.
+    """
 
     observer: str
     address: str
     at: str
     topology: Topology
     same: tuple[int, int] | None = None
+    pending: tuple[NodeViewRow, ...] = ()
 
     def lines(self, *, headed: bool) -> list[str]:
         """The answer; *headed* puts the observer and the time before it."""
@@ -44,12 +50,29 @@ class PastView(NamedTuple):
         same = f"# {self.same[0]} of {plural(self.same[1], 'node')} answer so" if self.same else ""
         return [
             *([head, *([same] if same else [])] if headed else []),
+            *([f"# {self.doubt}"] if self.pending else []),
             *(printable(line, LINE_LENGTH_MAX) for line in text.splitlines()),
         ]
 
+    @property
+    def doubt(self) -> str:
+        """How far the answer may be out of date."""
+        nodes = dict.fromkeys(f"{row.ip}:{row.port}" if row.port else row.node_id[:8] for row in self.pending)
+        named = ", ".join([*nodes][:NAMED_MAX]) + (" and others" if len(nodes) > NAMED_MAX else "")
+        since = write_instant(min(row.valid_from_min_ns or 0 for row in self.pending))
+        until = write_instant(max(row.valid_from_ns for row in self.pending))
+        return f"uncertain: {printable(named, 400)} changed at some time from {since} to {until}, the next answer"
+
     def record(self) -> dict[str, Any]:
         """The same as fields: of each node those that CLUSTER NODES prints."""
-        nodes = [{"id": node.id, **printed_fields(node)} for node in self.topology.nodes]
+        changes = {
+            row.node_id: {
+                "changed_after": write_instant(row.valid_from_min_ns or 0),
+                "changed_by": write_instant(row.valid_from_ns),
+            }
+            for row in self.pending
+        }
+        nodes = [{"id": node.id, **printed_fields(node), **changes.get(node.id, {})} for node in self.topology.nodes]
         whose = {"observer": self.observer, "address": self.address, "at": self.at}
         return {**whose, **({"same": self.same[0], "of": self.same[1]} if self.same else {}), "nodes": nodes}
 
@@ -79,10 +102,19 @@ class PastDifference(NamedTuple):
         return {"first": self.first, "second": self.second, "nodes": self.nodes, "differences": self.differences}
 
 
-def past_view(rows: Sequence[NodeViewRow], observer: str, ts_ns: int, book: dict[str, str]) -> PastView:
-    """The view of *observer* at *ts_ns*."""
+def past_view(
+    rows: Sequence[NodeViewRow],
+    observer: str,
+    ts_ns: int,
+    book: dict[str, str],
+    pending: Iterable[NodeViewRow] = (),
+) -> PastView:
+    """The view of *observer* at *ts_ns*; *pending* are beliefs of later answers that may have begun before."""
     mine = [row for row in rows if row.observer == observer]
-    return PastView(observer, book.get(observer, ""), write_instant(ts_ns), view_at(mine, observer, ts_ns))
+    later = tuple(row for row in pending if row.observer == observer)
+    return PastView(
+        observer, book.get(observer, ""), write_instant(ts_ns), view_at(mine, observer, ts_ns), pending=later
+    )
 
 
 def past_difference(rows: Sequence[NodeViewRow], first: Asked, second: Asked, book: dict[str, str]) -> PastDifference:

@@ -8,6 +8,9 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from cluster_core.gossip.causes import Cause
+from cluster_core.instants import write_instant
+from cluster_core.kinds import Source
 from cluster_core.replay.rows import NodeViewRow
 from schemas.caveats import Caveat, Code
 from slotscope.reports.history.html import PAGE_BYTES_MAX, render_history, silence_level
@@ -173,6 +176,35 @@ def test_a_view_is_one_line_a_node_whatever_its_host_name_holds() -> None:
     assert book[B] == "10.0.0.1:7001"
     assert len([line for line in lines if not line.startswith("#")]) <= 5
     assert all("\x1b" not in line and "\n" not in line for line in lines)
+
+
+def test_a_view_between_two_polls_says_which_nodes_may_have_changed_already() -> None:
+    """The next answer shows a new master; between both nothing tells when."""
+    rows, later = views(), row_of(view=R, from_s=14, min_s=12.5)
+    view = past_view(rows, B, ns(13), address_book(rows), [later])
+
+    lines = view.lines(headed=False)
+
+    assert lines[0].startswith("# uncertain: 10.0.0.1:7009 changed at some time from ")
+    assert lines[0].endswith(f"{write_instant(ns(12.5))} to {write_instant(ns(14))}, the next answer")
+    assert [node["id"] for node in view.record()["nodes"] if "changed_by" in node] == [R]
+
+
+def row_of(*, view: str, from_s: float, min_s: float) -> NodeViewRow:
+    """A belief of B that a poll shows."""
+    return NodeViewRow(
+        B, view, "10.0.0.1", 7009, 17009, "", "master", "", 6, "0-99", True, ns(from_s), None, Cause.POLL, -1, ns(min_s),
+        Source.POLL,
+    )  # fmt: skip
+
+
+def test_a_quiet_cluster_is_told_with_the_interval_of_the_polls_and_the_nodes_that_were_polled() -> None:
+    quiet = replace(
+        history_report(quiet=True), messages=0, polls=12, poll_interval_ms=5000, polled_nodes=1, log_events=0
+    )
+
+    assert quiet.verdict[0].endswith(f"; polls each 5 s from 1 of {len(quiet.nodes)} nodes.")
+    assert quiet.missing_evidence.startswith("Server logs would add causes")
 
 
 def test_the_answer_of_most_nodes_is_shown_once_and_of_the_others_what_differs() -> None:
