@@ -29,7 +29,7 @@ from slotscope.runtime.failure import describe
 from slotscope.runtime.progress import silence
 from slotscope.runtime.spark.session import parallelism
 from slotscope.runtime.storage import delta_files
-from slotscope.runtime.storage.runs import Run, begin_together, close_together
+from slotscope.runtime.storage.runs import Run, State, begin_together, close_together
 from slotscope.sources.bus.evidence import JOB
 
 SET_ASIDE: Final = "set aside: "
@@ -86,8 +86,9 @@ def _failed(root: str, where: str) -> frozenset[str]:
     """The snapshots that were set aside by their last run."""
     if not delta_files.exists(root, RUNS):
         return frozenset()
+    ended = f"{where} AND {delta_files.any_of('state', (State.COMPLETE, State.FAILED))}"
     columns = ("snapshot_id", "reason")
-    rows = delta_files.read_rows(root, RUNS, columns=columns, where=where, order_by="started_at", job=JOB)
+    rows = delta_files.read_rows(root, RUNS, columns=columns, where=ended, order_by="started_at", job=JOB)
     last = {row["snapshot_id"]: row["reason"] or "" for row in rows}
     return frozenset(name for name, reason in last.items() if reason.startswith(SET_ASIDE))
 
@@ -112,7 +113,8 @@ def fold_together(spark: SparkSession, replays: Mapping[str, HistoryReplay]) -> 
             close_together(good)
     except BaseException as error:
         for run in runs.values():
-            run.abandon(error)
+            if not run.is_closed:
+                run.abandon(error)
         raise
     for one in found:
         if one.outcome is None:
@@ -130,7 +132,8 @@ def fold_alone(replay: HistoryReplay) -> Folded:
         if folded.outcome is not None:
             close_together([run])
     except BaseException as error:
-        run.abandon(error)
+        if not run.is_closed:
+            run.abandon(error)
         raise
     if folded.outcome is None:
         run.abandon(RuntimeError(f"{SET_ASIDE}{folded.line}"))
