@@ -146,15 +146,6 @@ class Prefilter:
                     known.reports[peer.id] = now_ms
         return effects
 
-    def is_known(self, event: MessageReceived) -> bool:
-        """Whether nothing but its gossip and the flags of nodes tells if this message of a node is quiet (`settle`)."""
-        header, body = event.message.header, event.message.body
-        if self._version != self.view.version or type(header) is not Header or type(body) is not Gossip:
-            return False
-        place = self._places.get(header.sender)
-        quiet = self._quiet[place] if place is not None and event.message.rest is None else None
-        return quiet is not None and quiet.is_said_again(header, body, event.peer_ip)
-
     def _repeats_failure(self, peer: Peer, known: Peer, flags: int) -> bool:
         """Whether *peer* says again what it has reported of a node that is FAIL: only the report's time moves (R51)."""
         if not (flags & FAILURES and known.flags & FAIL) or known is peer:

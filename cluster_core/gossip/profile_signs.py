@@ -108,20 +108,10 @@ class ProfileSigns:
         if receiver and type(body) is Gossip and self._missing > NEVER_GOSSIPED:
             names_receiver = any(entry.node == receiver for entry in body.entries)
             self.note_absences(not names_receiver)
-        key = self._key(header, len(extensions), names_receiver=names_receiver)
+        key = (header.type, header.flags & VERSION_FLAGS, header.mflags[0] & EXT_DATA, len(extensions), names_receiver)
         if key not in self._seen:
             types = frozenset(extension.type for extension in extensions)
             self._take(key, Sign(key[0], key[1], key[2], types, names_receiver))
-
-    def knows(self, message: Message) -> bool:
-        """Whether `note` has taken in such a message."""
-        header, body = message.header, message.body
-        extensions = body.extensions if type(body) is Gossip else ()
-        return type(header) is Header and self._key(header, len(extensions), names_receiver=False) in self._seen
-
-    @staticmethod
-    def _key(header: Header, extensions: int, *, names_receiver: bool) -> tuple[int, ...]:
-        return header.type, header.flags & VERSION_FLAGS, header.mflags[0] & EXT_DATA, extensions, names_receiver
 
     def note_sign(self, sign: Sign) -> None:
         """Take in what is known of a message without the message."""

@@ -86,7 +86,7 @@ class SpeechFolder:
             self._open = self._begin(said)
             return None
         silent = said.ts_ns - span.to_ns > self._silence_ns
-        stale = said.current_epoch < span.current_epoch and said.ts_ns - span.to_ns < ORDER_NS
+        stale = said.current_epoch < span.current_epoch  # it was built before and sent again, perhaps much later
         flags = said.flags & CLAIMED_FLAGS
         same = (flags, said.replicaof, said.config_epoch, said.slots, said.state) == span.claim
         if not silent and (same or stale):

@@ -82,8 +82,12 @@ def add_peer(view: View, node_id: str, flags: int, now_ms: int) -> Peer:
     return peer
 
 
-def follow_update(view: View, update: Update) -> tuple[list[Effect], list[Correction]]:
-    """The observer tells somebody who owns slots: that is its belief about the owner (R77)."""
+def follow_update(view: View, update: Update, moved: int = 0) -> tuple[list[Effect], list[Correction]]:
+    """The observer tells somebody who owns slots: that is its belief about the owner (R77).
+
+    An UPDATE omits slots that their owner does not claim.  *moved* are slots that the owner got about when its last
+    header arrived: if the UPDATE omits them, the observer read that header after the move.
+    """
     owner = view.nodes.get(update.node)
     if owner is None:
         return [], []
@@ -93,25 +97,26 @@ def follow_update(view: View, update: Update) -> tuple[list[Effect], list[Correc
         corrections.append(Correction(owner.id, Field.CONFIG_EPOCH, str(owner.config_epoch), str(update.config_epoch)))
         owner.config_epoch = update.config_epoch
         effects.append(Changed(owner.id, Field.CONFIG_EPOCH, Cause.OWN_UPDATE))
-    told = slot_bits(update.myslots)
-    if owner.slots & ~view.unclaimed != told:
+    listed = slot_bits(update.myslots)
+    view.unclaimed |= owner.slots & moved & ~listed
+    if owner.slots & ~view.unclaimed != listed:
         corrections.append(
-            Correction(owner.id, Field.SLOTS, f"{owner.slots.bit_count()} slots", f"{told.bit_count()} slots")
+            Correction(owner.id, Field.SLOTS, f"{owner.slots.bit_count()} slots", f"{listed.bit_count()} slots")
         )
-        effects += assign_slots(view, owner, told | owner.slots & view.unclaimed)
+        effects += assign_slots(view, owner, listed | owner.slots & view.unclaimed)
     return effects, corrections
 
 
-def follow_state(view: View) -> tuple[list[Effect], list[Correction]]:
+def follow_state(view: View, unclaimed: int) -> tuple[list[Effect], list[Correction]]:
     """The observer says the cluster is down although all slots have healthy owners: slots that their owner does not
-    claim any more were deleted here too (CLUSTER DELSLOTS; R71, R107)."""
+    claim any more (*unclaimed*) were deleted here too (CLUSTER DELSLOTS; R71, R107)."""
     down = down_reason(coverage_of(view), full_coverage_required=view.full_coverage_required)
-    if down or not view.unclaimed:
+    if down or not unclaimed:
         return [], []
     effects: list[Effect] = []
     corrections: list[Correction] = []
     for peer in view.peers():
-        lost = peer.slots & view.unclaimed
+        lost = peer.slots & unclaimed
         if lost:
             peer.slots ^= lost
             effects.append(Changed(peer.id, Field.SLOTS, Cause.OWN_STATE))

@@ -41,7 +41,8 @@ DeliveryKind = LinkChange | Literal["message", "poll", "log"]
 class Clue(NamedTuple):
     """One thing seen on the wire: a whole message, a packet that opens or ends a connection, or bytes that are missing.
 
-    *kind* is ``message``, ``syn``, ``syn-ack``, ``fin``, ``rst`` or ``gap``; *from_opener* says which side sent it.
+    *kind* is ``message``, ``syn``, ``syn-ack``, ``fin``, ``rst``, ``gap``, ``unread`` (what this side sent at *since_ns*
+    or later has not arrived) or ``read`` (it has after all); *from_opener* says which side sent it.
     *sender* and *cport* are those of a full header, *ref* is the number of the message (-1 for none).  *packed* is the
     message without its bitmap, which has the number *bitmap* (-1 for none).  *held* if it waited for bytes before it
     that never came.
@@ -61,6 +62,7 @@ class Clue(NamedTuple):
     bitmap: int = -1
     packed: bytes = b""
     held: bool = False
+    since_ns: int = 0
 
 
 class Statement(NamedTuple):
@@ -79,7 +81,8 @@ class Statement(NamedTuple):
 class Delivery(NamedTuple):
     """A piece of evidence for one process, not decoded yet.
 
-    *kind* is ``message``, ``opened``, ``closed``, ``refused``, ``gap``, ``poll`` or ``log``; *sent* tells who caused it.
+    *kind* is ``message``, ``opened``, ``closed``, ``refused``, ``gap``, ``unread``, ``read``, ``poll`` or ``log``; *sent*
+    tells who caused it.
     """
 
     process: Endpoint
@@ -249,7 +252,7 @@ class Dispatcher:
                 for old in list(self._connections)[: CONNECTIONS_MAX // 4]:
                     self._forget(old)
             connection = self._connections[clue.connection] = Connection()
-        if clue.kind == "gap":
+        if clue.kind in ("gap", "unread", "read"):
             return True
         if clue.kind != "message":
             mark = (clue.kind, clue.from_opener)
@@ -365,12 +368,15 @@ def deliveries(passage: Passage) -> Iterator[Delivery]:
     if item.kind == "syn":
         return
     kind: DeliveryKind = "closed" if item.kind == "fin" or passage.was_open else "refused"
+    said = item.bitmap, item.packed
     if item.kind == "message" or item.kind == "gap":
         kind = item.kind
+    elif item.kind == "unread" or item.kind == "read":
+        kind, said = item.kind, (-1, str(item.since_ns).encode())
     elif item.kind == "syn-ack":
         kind = "opened"
     number, ts_ns, sent = passage.number, passage.ts_ns, item.from_opener
-    seen, said = (item.ref, item.connection), (item.bitmap, item.packed)
+    seen = item.ref, item.connection
     if passage.opener is not None:
         yield Delivery(passage.opener, number, ts_ns, *seen, True, sent, kind, item.acceptor, *said)
     if passage.acceptor is not None:

@@ -13,8 +13,9 @@ from cluster_core.wire.bus import Gossip, Header, Message
 
 SightingKind = PacketKind | Literal["message", "gap"]
 """What a capture shows: a whole message, a packet that opens or ends a connection, or bytes that are missing."""
-LinkChange = Literal["opened", "closed", "refused", "dropped", "gap"]
-"""What becomes of a connection of the observer; `gap`: bytes that one side sent there are not in the capture."""
+LinkChange = Literal["opened", "closed", "refused", "dropped", "gap", "unread", "read"]
+"""What becomes of a connection of the observer; `gap`: bytes that one side sent there are not in the capture; `unread`:
+they have not arrived; `read`: they have after all."""
 
 
 class Endpoint(NamedTuple):
@@ -39,7 +40,8 @@ class MessageSeen(NamedTuple):
 class LinkSeen(NamedTuple):
     """A connection of the observer was ``opened``, ``closed`` or ``refused``; *by_us* if its side did it.
 
-    Or *what* is ``gap``: bytes that its side (*by_us*) or the other sent there are not in the capture.
+    Or *what* is ``gap``: bytes that its side (*by_us*) or the other sent there are not in the capture.  Or ``unread``: what
+    a side sent at *since_ns* or later has not arrived, until ``read``.
     """
 
     ts_ns: int
@@ -49,6 +51,7 @@ class LinkSeen(NamedTuple):
     what: LinkChange
     by_us: bool
     peer: Endpoint
+    since_ns: int = 0
 
 
 class NodePoll(NamedTuple):

@@ -20,7 +20,7 @@ from cluster_core.gossip.gossip_section import is_node_id
 from cluster_core.gossip.node import ClusterNode
 from cluster_core.gossip.profile import Profile
 from cluster_core.gossip.profile_signs import ProfileSigns
-from cluster_core.gossip.view import Peer
+from cluster_core.gossip.view import Peer, View
 from cluster_core.kinds import EventKind
 from cluster_core.replay.corrections import add_peer, health_word, set_health
 from cluster_core.replay.cut_headers import CutHeaders
@@ -82,6 +82,8 @@ class ObserverReplay:
         self._pacer = Pacer()
         self._recorder: Recorder | None = None
         self._next_tick_ns = 0
+        self._calm = (0, -1)
+        """Until when ticks find nothing to do, while the view has this version."""
         self._unbound: dict[int, None] = {}
         self._alone_ns = 0
         self._down = False
@@ -224,6 +226,10 @@ class ObserverReplay:
         if self._is_mute:  # nobody sees its pings, so nothing can be said of silence
             self._next_tick_ns = ts_ns
         while self._next_tick_ns <= ts_ns and not self._down and not self._is_mute:
+            until_ns, version = self._calm
+            if self._next_tick_ns < until_ns and version == recorder.view.version:
+                self._next_tick_ns += ((min(ts_ns, until_ns - 1) - self._next_tick_ns) // TICK_NS + 1) * TICK_NS
+                continue
             recorder.now_ns = max(recorder.now_ns, self._next_tick_ns)
             self._next_tick_ns += TICK_NS
             self._tick(recorder)
@@ -247,14 +253,37 @@ class ObserverReplay:
                 and ping_is_due(0, peer.pong_received_ms, now_ms, interval_ms)
             ):
                 peer.ping_sent_ms = now_ms
-        recorder.apply(ev.Tick(), CauseSeen(TIME, -1))
+        if not recorder.apply(ev.Tick(), CauseSeen(TIME, -1)) and not recorder.ledger.is_busy:
+            self._calm = (self._calm_until_ns(recorder.view, now_ms), recorder.view.version)
         recorder.rows += recorder.ledger.settle(recorder.now_ns)
+
+    def _calm_until_ns(self, view: View, now_ms: int) -> int:
+        """Until when no tick has anything to do unless a link closes or the view changes.
+
+        A PING or PONG to come makes nothing due earlier than half the node timeout from now.
+        """
+        if not view.ok or view.state_stale or view.mf_end_ms:
+            return 0
+        half_ms = self._timeout_ms // 2
+        due_ms = now_ms + half_ms
+        for peer in view.nodes.values():
+            if peer.flags & HANDSHAKE:
+                return 0
+            if peer.flags & (MYSELF | NOADDR):
+                continue
+            if peer.ping_sent_ms:
+                if not peer.flags & FAILURES:
+                    due_ms = min(due_ms, max(peer.ping_sent_ms, peer.data_received_ms) + self._timeout_ms)
+            elif peer.outbound is None:
+                due_ms = min(due_ms, peer.pong_received_ms + half_ms)
+        return due_ms * 1_000_000
 
     # -- evidence ------------------------------------------------------------------------------------------------
 
     def _on_link(self, recorder: Recorder, seen: LinkSeen) -> None:
         cause = CauseSeen(Cause.LINK, seen.ref)
-        if seen.what == "gap":
+        self._calm = (0, -1)
+        if seen.what in ("gap", "unread", "read"):
             return
         if seen.what == "refused":
             if not self._down and not seen.outbound and seen.by_us:
@@ -301,8 +330,7 @@ class ObserverReplay:
         if isinstance(seen.message.body, Fail):
             self._watch.before_verdict(seen.message.body.node, seen.ref)
         recorder.apply(ev.MessageReceived(seen.connection, seen.message, seen.peer.ip), CauseSeen(MESSAGE, seen.ref))
-        if recorder.view.unclaimed:
-            self._watch.on_received(seen.ref)
+        self._watch.on_received(header, seen.ref)
 
     def _on_sent(self, recorder: Recorder, seen: MessageSeen) -> None:
         if self._down:

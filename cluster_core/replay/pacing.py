@@ -4,6 +4,8 @@ A capture shows when a message reached the observer's machine, not when its proc
 the event loop pass that reads it, so a PING that stays unanswered while the observer sends nothing means that the
 process was stopped: everything since then is read when it speaks again.
 
+What is sent again, or answered by a RST, has not arrived.  It waits for its acknowledgement, outside the order.
+
 An order such as CLUSTER FORGET is not on the bus, but its trace is: a server connects again within 100 ms to every node
 that it knows (R29), so a connection that the observer itself closed and does not open again was to a forgotten node.
 """
@@ -11,6 +13,7 @@ that it knows (R29), so a connection that the observer itself closed and does no
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from cluster_core.replay.evidence import Evidence, LinkSeen, LogSeen, MessageSeen, NodePoll
@@ -24,6 +27,8 @@ STALL_NS: Final = 150_000_000
 """A PING that is unanswered for longer, with nothing else sent, means that the process stood still."""
 LOSSY_NS: Final = 60_000_000_000
 """After a gap on any connection of the observer a reconnection that is not there may just be missing, for so long."""
+UNREAD_MAX: Final = 10_000
+"""Connections with messages that have not arrived."""
 HELD_MAX: Final = 50_000
 """Bound of the evidence that waits for the observer to speak."""
 PING: Final = int(MessageType.PING)
@@ -45,29 +50,21 @@ class Pacer:
         self._held: list[Evidence] = []
         self._closed: dict[int, None] = {}
         self._gap_ns = -LOSSY_NS
+        self._unread: dict[int, list[MessageSeen]] = {}
 
     def feed(self, evidence: Evidence) -> list[list[Paced]]:
         """Add evidence; return the batches whose order and time are certain now."""
+        if isinstance(evidence, LinkSeen):
+            if evidence.what == "gap":
+                self._gap_ns = evidence.ts_ns
+            elif evidence.what in ("unread", "read"):
+                self._note_arrival(evidence)
         self._ahead.append(evidence)
-        if isinstance(evidence, LinkSeen) and evidence.what == "gap":
-            self._gap_ns = evidence.ts_ns
         batches: list[list[Paced]] = []
         limit_ns = evidence.ts_ns - HORIZON_NS
         while self._ahead[0].ts_ns < limit_ns or len(self._ahead) > HELD_MAX:
             self._settle(self._ahead.popleft(), batches)
         return batches
-
-    @property
-    def waiting(self) -> int:
-        """How much evidence was fed and has not taken effect."""
-        return len(self._held) + len(self._ahead)
-
-    def drop(self, count: int) -> None:
-        """The first *count* that wait took effect, with all before the next that the observer sent; the rest has its time."""
-        self._ahead.extendleft(reversed(self._held))
-        self._held = []
-        for _ in range(min(count, len(self._ahead))):
-            self._ahead.popleft()
 
     def finish(self) -> list[list[Paced]]:
         """No more comes: return the rest."""
@@ -92,6 +89,23 @@ class Pacer:
         elif len(self._held) > HELD_MAX:
             batches.append([Paced(held.ts_ns, held) for held in self._held])
             self._held = []
+
+    def _note_arrival(self, seen: LinkSeen) -> None:
+        """Set aside messages that have not reached the observer, or hand them on when they have."""
+        if seen.by_us:
+            return
+        if seen.what == "read":
+            self._ahead.extend(one._replace(ts_ns=seen.ts_ns) for one in self._unread.pop(seen.connection, ()))
+            return
+        lost = [*_received(self._held, seen), *_received(self._ahead, seen)]
+        if not lost:
+            return
+        left = {id(one) for one in lost}
+        self._held = [one for one in self._held if id(one) not in left]
+        self._ahead = deque(one for one in self._ahead if id(one) not in left)
+        self._unread.setdefault(seen.connection, []).extend(lost)
+        if len(self._unread) > UNREAD_MAX:
+            del self._unread[next(iter(self._unread))]
 
     def _note_closed(self, connection: int) -> None:
         self._closed[connection] = None
@@ -121,6 +135,12 @@ class Pacer:
             if isinstance(item, MessageSeen) and item.sent and item.ts_ns - closed.ts_ns > ALIVE_NS:
                 alive = True
         return alive
+
+
+def _received(waiting: Iterable[Evidence], unread: LinkSeen) -> Iterator[MessageSeen]:
+    """The messages among *waiting* of which *unread* says that they did not arrive."""
+    messages = (one for one in waiting if isinstance(one, MessageSeen) and not one.sent)
+    return (one for one in messages if one.connection == unread.connection and one.ts_ns >= unread.since_ns)
 
 
 def _is_ping(seen: MessageSeen) -> bool:

@@ -9,7 +9,6 @@ from cluster_core.gossip.events import (
     Changed,
     Effect,
     Event,
-    MessageReceived,
     NodeAdded,
     NodeRemoved,
     NodeRenamed,
@@ -19,7 +18,6 @@ from cluster_core.gossip.flags import PFAIL
 from cluster_core.gossip.node import ClusterNode
 from cluster_core.gossip.prefilter import Prefilter
 from cluster_core.gossip.view import View
-from cluster_core.replay.evidence import MessageSeen
 from cluster_core.replay.ledger import Ledger
 from cluster_core.replay.rows import DisagreementRow, ReplayRow
 from cluster_core.replay.view_log import CauseSeen, ViewLog
@@ -75,10 +73,6 @@ class Recorder:
         if effects and (len(effects) > 1 or type(effects[0]) is not ReplyPong):
             self.note(effects, cause)
         return effects
-
-    def knows(self, seen: MessageSeen) -> bool:
-        """Whether a message that reached the observer says what its sender said before (`Prefilter.is_known`)."""
-        return self._filter.is_known(MessageReceived(seen.connection, seen.message, seen.peer.ip))
 
     def note(self, effects: list[Effect], cause: CauseSeen) -> None:
         """Write down what the effects changed."""

@@ -15,7 +15,7 @@ from cluster_core.errors import DecodeError, EncodeError
 from cluster_core.replay.state_reader import Reader
 from cluster_core.replay.state_writer import Writer
 
-STATE_VERSION: Final = 10
+STATE_VERSION: Final = 11
 """Of the form; a state of another version is not read, and the replay begins anew."""
 STATE_SOURCE: Final = "silver/replay_state"
 """Where states are kept, and what an error names that comes from one."""

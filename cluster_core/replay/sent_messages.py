@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from typing import Final
+from typing import Final, NamedTuple
 
 from cluster_core.gossip import events as ev
 from cluster_core.gossip.causes import Cause, Field
 from cluster_core.gossip.events import Changed
-from cluster_core.gossip.flags import FAIL, FAILURES, NOFAILOVER, PFAIL, ROLES
+from cluster_core.gossip.flags import FAIL, FAILURES, MASTER, NOFAILOVER, PFAIL, ROLES
 from cluster_core.gossip.own_claims import assign_slots
 from cluster_core.gossip.view import Peer, slot_bits
 from cluster_core.gossip.votes import note_vote
@@ -28,6 +28,7 @@ from cluster_core.replay.rows import DisagreementRow
 from cluster_core.replay.slot_steps import (
     NOBODY,
     STEPS_MAX,
+    HeaderOrder,
     NewOwners,
     each_bit,
     is_stepwise,
@@ -50,6 +51,13 @@ DOUBT_NS: Final = 1_100_000_000
 """A node that is doubted is listed within this time: some PING leaves each second (R31, R40)."""
 
 
+class MovedSlots(NamedTuple):
+    """Slots (bits) that a node got about when its last header arrived, at *header_ms*."""
+
+    header_ms: int
+    slots: int
+
+
 class SentMessages:
     """Feed it what the observer sent; it corrects the recorder's view."""
 
@@ -59,11 +67,15 @@ class SentMessages:
         self._key: tuple[object, ...] = ()
         self._epoch = 0
         self._header: Header | None = None
+        self._order = HeaderOrder()
         self._seen_ns = 0
         self._master_seen_ns = 0
         self._pings_ns: deque[int] = deque()
         self._denied_ns: dict[str, int] = {}
         self._listed_ns: dict[str, int] = {}
+        self._moved: dict[str, MovedSlots] = {}
+        self._unclaimed = 0
+        """Slots that their owner does not claim, for servers that take no note of it (R71)."""
 
     def forget_header(self) -> None:
         """The observer restarted or was reset: its last header says nothing about its next one."""
@@ -77,16 +89,11 @@ class SentMessages:
         elif isinstance(body, Fail):
             recorder.apply(ev.FailSent(body.node), CauseSeen(Cause.FAIL_SENT, seen.ref))
         elif isinstance(body, Update):
-            recorder.correct(follow_update(recorder.view, body), Cause.OWN_UPDATE, seen.ref)
+            recorder.correct(
+                follow_update(recorder.view, body, self._moved_about_header(body.node)), Cause.OWN_UPDATE, seen.ref
+            )
         elif seen.message.header.type == MessageType.AUTH_ACK and receiver in recorder.view.nodes:
             note_vote(recorder.view, recorder.view.nodes[receiver], recorder.now_ms)
-
-    def note_quiet(self, seen_ns: int, master_seen_ns: int, pings_ns: list[int]) -> None:
-        """The observer, and its master, said again what they had said, last at these times; PINGs left at those."""
-        self._seen_ns, self._master_seen_ns = seen_ns, master_seen_ns
-        self._recorder.header_ns = max(self._recorder.header_ns, seen_ns)
-        self._pings_ns.extend(pings_ns)
-        self._forget_pings()
 
     def _forget_pings(self) -> None:
         pings_ns, kept_ns = self._pings_ns, self._recorder.view.node_timeout_ms * 1_000_000 + SECONDS_MIN * DOUBT_NS
@@ -95,7 +102,7 @@ class SentMessages:
 
     def on_header(self, header: Header, ref: int) -> None:
         """Compare the observer's own header with the machine, unless it was built before a change that we know."""
-        if header.current_epoch >= self._epoch:
+        if header.current_epoch >= self._epoch and not self._order.is_outdated(header, self._recorder.now_ns):
             self._epoch = header.current_epoch
             self._adopt(header, ref)
             self._header = header
@@ -122,14 +129,19 @@ class SentMessages:
                     DisagreementRow(observer, effect.node, now_ns, effect.what, "", Cause.OWN_HEADER, "", ref)
                 )
 
-    def on_received(self, ref: int) -> None:
+    def on_received(self, received: object, ref: int) -> None:
         """Somebody may have dropped slots while the observer says that the cluster is down."""
-        if self._recorder.view.unclaimed and self._header is not None:
+        view = self._recorder.view
+        if not view.profile.unclaimed_noted and isinstance(received, Header) and received.sender in view.nodes:
+            claimed = slot_bits(received.myslots) if received.flags & MASTER else 0
+            self._unclaimed = (self._unclaimed | view.nodes[received.sender].slots) & ~claimed
+        if (view.unclaimed or self._unclaimed) and self._header is not None:
             self._follow_state(self._header, ref)
 
     def _follow_state(self, header: Header, ref: int) -> None:
-        if header.state and self._recorder.view.unclaimed:
-            self._recorder.correct(follow_state(self._recorder.view), Cause.OWN_HEADER, ref)
+        view, unclaimed = self._recorder.view, self._recorder.view.unclaimed | self._unclaimed
+        if header.state and unclaimed:
+            self._recorder.correct(follow_state(view, unclaimed), Cause.OWN_HEADER, ref)
 
     def on_poll(self, poll: NodePoll, ref: int = -1) -> None:
         """Compare an answer of the observer; its own slots may have moved one by one since its last header."""
@@ -216,8 +228,21 @@ class SentMessages:
         inferred = cause if owners is not None else CauseSeen(Cause.INFERRED, cause.ref)
         for ts_ns, bit in zip(step_times_ns(since_ns, recorder.now_ns, len(bits)), bits, strict=True):
             target = next((node for slots, node in new_owners if slots & bit), "")
+            self._note_moved(target, bit, since_ns)
             for node_id in move_slot(recorder.view, holder, bit, target):
                 recorder.look(node_id, ts_ns, inferred if node_id == target else cause)
+
+    def _note_moved(self, target: str, bit: int, since_ns: int) -> None:
+        """Remember a slot that *target* got after *since_ns* if a header of *target* arrived after that, too."""
+        peer = self._recorder.view.nodes.get(target)
+        if peer is not None and peer.data_received_ms >= since_ns // 1_000_000:
+            slots = self._moved_about_header(target)
+            self._moved[target] = MovedSlots(peer.data_received_ms, slots | bit)
+
+    def _moved_about_header(self, node_id: str) -> int:
+        """The slots that *node_id* got about when its last header arrived: before or after, nothing on the bus tells."""
+        peer, moved = self._recorder.view.nodes.get(node_id), self._moved.get(node_id)
+        return moved.slots if peer is not None and moved is not None and moved.header_ms == peer.data_received_ms else 0
 
     # -- gossip ----------------------------------------------------------------------------------------------------
 

@@ -32,10 +32,40 @@ PASS_NS: Final = 100_000_000
 """A header that leaves in the pass of a command does not know yet that the command took the cluster down."""
 DROPPED_NS: Final = 1_200_000_000
 """A node that drops slots and says within this time that the cluster is down has deleted them (CLUSTER DELSLOTS)."""
+OUTDATED_NS: Final = 150_000_000
+"""So long after a change headers from before it may still leave."""
+REPLACED_MAX: Final = 100
+"""Replaced headers that are remembered."""
 NOBODY: Final = ""
 
 NewOwners = dict[int, list[tuple[int, str]]]
 """By the own header that shows a change: which slots (bits) went to which node, or came from `NOBODY` with one command."""
+
+
+class HeaderOrder:
+    """Recognizes headers of one node that left after newer ones.
+
+    A node builds one header for many links, and a link that is slow sends it after the next one was built.
+    """
+
+    def __init__(self) -> None:
+        self._claims: tuple[object, ...] = ()
+        self._replaced_ns: dict[tuple[object, ...], int] = {}
+
+    def is_outdated(self, header: Header, ts_ns: int) -> bool:
+        """Whether a newer header replaced the claims of *header* less than `OUTDATED_NS` ago."""
+        claims = (header.sender, header.config_epoch, header.replicaof, header.flags & ROLES, header.myslots)
+        if claims == self._claims:
+            return False
+        if ts_ns - self._replaced_ns.get(claims, -OUTDATED_NS) < OUTDATED_NS:
+            return True
+        self._replaced_ns.pop(self._claims, None)
+        self._replaced_ns[self._claims] = ts_ns
+        self._replaced_ns.pop(claims, None)
+        self._claims = claims
+        if len(self._replaced_ns) > REPLACED_MAX:
+            del self._replaced_ns[next(iter(self._replaced_ns))]
+        return False
 
 
 @dataclass(slots=True)
@@ -61,6 +91,7 @@ class NewOwnerFinder:
         self.new_owners: NewOwners = {}
         self._given: list[Loss] = []
         self._own: Header | None = None
+        self._order = HeaderOrder()
         self._whole_ns = 0
         self._claims: dict[str, Header] = {}
         self._lost_ns = 0
@@ -73,20 +104,6 @@ class NewOwnerFinder:
         """The oldest own header whose losses may still find their winner, -1 if there is none."""
         return self._given[0].ref if self._given else -1
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether nobody has lost slots of which it is not known yet where they went."""
-        return not self._given
-
-    def claims_of(self, node: str) -> Header | None:
-        """With which header a master claimed what it has; None while it may have deleted some of it."""
-        return None if node in self._dropped else self._claims.get(node)
-
-    def note_quiet(self, sent_ns: int) -> None:
-        """The observer said again what it had said, last at that time."""
-        if self._own is not None and not self._own.state:
-            self._whole_ns = max(self._whole_ns, sent_ns)
-
     def note(self, seen: Evidence) -> None:
         """Take in one piece of evidence."""
         if self._given and seen.ts_ns - self._given[0].ts_ns > CLAIM_NS:
@@ -95,6 +112,8 @@ class NewOwnerFinder:
         if not isinstance(seen, MessageSeen) or not isinstance(header, Header):
             return
         if seen.sent:
+            if self._order.is_outdated(header, seen.ts_ns):
+                return
             if header.state:  # what was lost in the pass before was not given to anybody
                 self._given = [loss for loss in self._given if loss.ts_ns < self._whole_ns - PASS_NS]
             else:

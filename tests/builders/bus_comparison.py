@@ -17,6 +17,7 @@ from cluster_core.formats.capture.pcap import CaptureReader
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.wire.bus import Fail, Gossip, Header, LightHeader, Module, PartialHeader, Publish, Unknown, Update
+from cluster_core.wire.tcp_stream import FIN, RST, SYN
 
 Told = dict[str, object]
 
@@ -150,4 +151,5 @@ def _events(batch: BusBatch) -> list[object]:
             int(row["tcp_flags"]),
         )
         for row in batch.events
+        if row["tcp_flags"] & (SYN | FIN | RST)
     ]

@@ -113,7 +113,8 @@ class CapturedGap:
     reason: str
 
 
-PacketKind = Literal["syn", "syn-ack", "rst", "fin"]
+PacketKind = Literal["syn", "syn-ack", "rst", "fin", "unread", "read"]
+"""What a packet does to its connection; *unread* and *read*: it shows that bytes sent there have not arrived, or have."""
 
 
 def packet_kind(flags: int) -> PacketKind:

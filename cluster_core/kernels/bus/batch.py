@@ -118,10 +118,15 @@ EVENT = np.dtype(
         ("target", np.int32),
         ("target_port", np.int32),
         ("tcp_flags", np.uint8),
+        ("since_ns", np.int64),
     ],
     align=True,
 )
-"""One row a packet with SYN, FIN or RST: when, on which direction, and its *tcp_flags*."""
+"""One row a packet with SYN, FIN or RST: when, on which direction, and its *tcp_flags*.
+
+Or *tcp_flags* is `streams.UNREAD`, bytes of the direction sent at *since_ns* or later have not arrived, or
+`streams.READ`, they have.
+"""
 
 
 @dataclass(slots=True)

@@ -112,7 +112,7 @@ class BusFollower:
         self._listed, self._retired, self._events = (
             rows_to_fill(bs.FOUND, 2 * PACKETS_PER_CHUNK),
             rows_to_fill(bs.FOUND, 2 * PACKETS_PER_CHUNK + 2),
-            rows_to_fill(bs.FOUND, PACKETS_PER_CHUNK),
+            rows_to_fill(bs.FOUND, bs.EVENTS_PER_SEGMENT * PACKETS_PER_CHUNK),
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -347,6 +347,7 @@ class BusFollower:
         made.ts_ns, made.packet, made.offset = records.ts_ns[at], packet_base + at, records.offset[at]
         made.stream, made.connection = streams.rows.number[row], streams.rows.connection[row]
         made.direction, made.tcp_flags = self._events.direction[:found], self._events.mark[:found]
+        made.since_ns = self._events.since_ns[:found]
         made.source, made.source_port = streams.rows.flow_a[row] >> 16, streams.rows.flow_a[row] & 0xFFFF
         made.target, made.target_port = streams.rows.flow_b[row] >> 16, streams.rows.flow_b[row] & 0xFFFF
         return made

@@ -40,8 +40,15 @@ EVENTS = 4
 GATHERED_BYTES_MAX = 1 << 18
 """A message that needs more than one segment is gathered here up to this size, by the plain code above it."""
 
+EVENTS_PER_SEGMENT = 3
+
 ACKNOWLEDGED = 1
 """The *mark* of a listed segment that is one of the other direction: what it acknowledges may end a hole."""
+
+UNREAD, READ = 0x40, 0x80
+"""Marks of events without SYN, FIN and RST: the receiver has not got what was sent, or has got it after all."""
+UNREAD_NS = 150_000_000
+"""A copy of bytes that come so long after them was sent again (RFC 6298: 200 ms in practice), not captured twice."""
 
 NO_ROW = -1
 _SIGNATURE = int.from_bytes(b"RCmb", "big")
@@ -72,16 +79,23 @@ STREAM = np.dtype(
         ("last_ts_ns", np.int64),
         ("last_offset", np.int64),
         ("repeated", np.int64),
+        ("sent_seq", np.int64),
+        ("acked_seq", np.int64),
+        ("waits_ns", np.int64),
         ("peer", np.int32),
         ("node", np.int32),
         ("direction", np.int8),
         ("saw_syn", np.uint8),
         ("state", np.uint8),
         ("synced", np.uint8),
+        ("unread", np.uint8),
     ],
     align=True,
 )
 """One direction.
+
+Bytes before *sent_seq* were sent, those before *acked_seq* acknowledged (`UNKNOWN_SEQ`: none were sent); the rest waits
+since *waits_ns*, and is *unread* if it was sent again or answered by a RST.
 
 *flow_a* and *flow_b* are address number and port of source and target, *peer* the row of the other one.
 
@@ -96,12 +110,14 @@ FOUND = np.dtype(
         ("peer", np.int32),
         ("direction", np.int8),
         ("mark", np.uint8),
+        ("since_ns", np.int64),
     ],
     align=True,
 )
 """Something in a chunk: *segment*, *row*, *peer* and *direction* as they were at that moment.
 
-*mark* is `ACKNOWLEDGED` or 0 for listed segments, the TCP flags for connection events.
+*mark* is `ACKNOWLEDGED` or 0 for listed segments; for connection events the TCP flags, or `UNREAD` (bytes sent at
+*since_ns* or later) or `READ`.
 """
 
 
@@ -267,6 +283,9 @@ def _open(
     streams.rows[row].part_at = -1
     streams.rows[row].node = -1
     streams.rows[row].repeated = 0
+    streams.rows[row].sent_seq = streams.rows[row].acked_seq = UNKNOWN_SEQ
+    streams.rows[row].waits_ns = 0
+    streams.rows[row].unread = 0
     streams.flows[_slot_of(streams, flow_a, flow_b)] = row
     return row  # type: ignore[no-any-return]
 
@@ -374,6 +393,62 @@ def _cut(
     return DONE
 
 
+@borrowing(inline="always")
+def _add_event(
+    streams: Streams, row: int, segment: int, mark: int, since_ns: int, events: Rows, tops: NDArray[np.int64]
+) -> None:
+    _add(events, tops[EVENTS], segment, row, streams)
+    events[tops[EVENTS]].mark = mark
+    events[tops[EVENTS]].since_ns = since_ns
+    tops[EVENTS] += 1
+
+
+@borrowing(inline="always")
+def _ahead(seq: int, of: int) -> int:
+    """How far *seq* lies ahead of another sequence number."""
+    return (seq - of + _HALF) % _SEQUENCES - _HALF
+
+
+@borrowing()
+def _note_sent(
+    streams: Streams, row: int, segment: int, begins: int, end: int, ts_ns: int, events: Rows, tops: NDArray[np.int64]
+) -> None:
+    """Bytes were sent: new ones wait for their acknowledgement; those that are sent again have not arrived."""
+    at = streams.rows[row]
+    if at.sent_seq == UNKNOWN_SEQ:
+        at.sent_seq = at.acked_seq = begins
+    if _ahead(end, at.sent_seq) > 0:
+        if at.sent_seq == at.acked_seq:
+            at.waits_ns = ts_ns
+        at.sent_seq = end
+    elif not at.unread and at.peer >= 0 and _ahead(end, at.acked_seq) > 0 and ts_ns - at.waits_ns >= UNREAD_NS:
+        at.unread = 1
+        _add_event(streams, row, segment, UNREAD, at.waits_ns, events, tops)
+
+
+@borrowing()
+def _note_acknowledged(
+    streams: Streams, row: int, segment: int, ack: int, ts_ns: int, events: Rows, tops: NDArray[np.int64]
+) -> None:
+    """The other side has received all that *row* sent before *ack*."""
+    at = streams.rows[row]
+    if at.sent_seq == UNKNOWN_SEQ or not 0 < _ahead(ack, at.acked_seq) <= _ahead(at.sent_seq, at.acked_seq):
+        return
+    at.acked_seq, at.waits_ns = ack, ts_ns
+    if at.unread:
+        at.unread = 0
+        _add_event(streams, row, segment, READ, 0, events, tops)
+
+
+@borrowing()
+def _note_refused(streams: Streams, row: int, segment: int, events: Rows, tops: NDArray[np.int64]) -> None:
+    """A host without this connection answers by a RST: what *row* sent last did not arrive (RFC 9293, 3.10.7.1)."""
+    at = streams.rows[row]
+    if at.sent_seq != at.acked_seq and not at.unread:
+        at.unread = 1
+        _add_event(streams, row, segment, UNREAD, at.waits_ns, events, tops)
+
+
 @borrowing()
 def follow_segments(
     data: NDArray[np.uint8],
@@ -451,10 +526,16 @@ def follow_segments(
                 _add(listed, tops[LISTED], segment, row, streams)
                 listed[tops[LISTED]].mark = 0
                 tops[LISTED] += 1
+        if flags & ACK and peer >= 0:
+            _note_acknowledged(streams, peer, segment, segments[segment].ack, records[segment].ts_ns, events, tops)
+        if length or missing:
+            first = (seq + (flags & SYN != 0)) % _SEQUENCES
+            stop = (first + length + missing) % _SEQUENCES
+            _note_sent(streams, row, segment, first, stop, records[segment].ts_ns, events, tops)
+        if flags & RST and not flags & ACK and peer >= 0:
+            _note_refused(streams, peer, segment, events, tops)
         if flags & _EVENTS:
-            _add(events, tops[EVENTS], segment, row, streams)
-            events[tops[EVENTS]].mark = flags
-            tops[EVENTS] += 1
+            _add_event(streams, row, segment, flags, 0, events, tops)
         streams.rows[row].last_packet = packet_base + segment
         streams.rows[row].last_ts_ns = records[segment].ts_ns
         streams.rows[row].last_offset = records[segment].offset

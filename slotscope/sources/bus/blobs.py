@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.bus.known_links import gather
 from cluster_core.kernels.bus.packing import decode_packed, unpack
-from cluster_core.kernels.bus.quiet import NONE, OUTBOUND, SENT, SeenRows
 from cluster_core.kinds import EventKind
 from cluster_core.replay.dispatch import DeliveryKind
 from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, LogSeen, MessageSeen, poll_of, readable_part
@@ -21,9 +20,13 @@ from cluster_core.topology.nodes_text import read_nodes
 from cluster_core.wire.bus import SLOT_BITMAP_BYTES, Message, decode_partial
 
 KINDS: Final[tuple[DeliveryKind | Literal["bitmap"], ...]] = (
-    "message", "opened", "closed", "refused", "poll", "log", "bitmap", "gap",
+    "message", "opened", "closed", "refused", "poll", "log", "bitmap", "gap", "unread", "read",
 )  # fmt: skip
 """Kinds of rows; the code is the index.  Bitmaps come first, *number* is theirs."""
+OUTBOUND, SENT = 1, 2
+"""Bits of the column ``flags``: on a connection that the observer opened; sent by the observer."""
+NONE: Final = -1
+"""The number of a message or bitmap where there is none."""
 _CODES: Final = {kind: code for code, kind in enumerate(KINDS)}
 MESSAGE: Final = _CODES["message"]
 
@@ -137,74 +140,45 @@ def pack_columns(found: EvidenceColumns, ends: Sequence[Endpoint], bitmaps: Sequ
     return packed_table(pa.record_batch(arrays, schema=schema))
 
 
-class EvidenceRows:
-    """Evidence of one process, blob by blob; *seen* are the columns of the rows that are here."""
+class EvidenceReader:
+    """Reads evidence of one process, blob by blob: later blobs refer to bitmaps of earlier ones."""
 
     def __init__(self) -> None:
         self._bitmaps: dict[int, bytes] = {}
-        self._addresses: dict[str, int] = {}
-        self._texts: list[str] = []
-        self._table: pa.Table | None = None
-        self.numbers = np.zeros(0, np.int64)
 
-    def take(self, blob: bytes, first: int) -> None:
-        """Add the rows of *blob*; those before row *first* are not needed any more."""
-        table = unpacked_table(blob).combine_chunks()
-        count = int(np.count_nonzero(_values(table, "kind") == _CODES["bitmap"]))
-        numbers, contents = (table.column(name).slice(0, count).to_pylist() for name in ("number", "packed"))
+    def read(self, blob: bytes) -> Iterator[tuple[int, Evidence]]:
+        """Yield the evidence in *blob*, each piece with its number."""
+        table = unpacked_table(blob)
+        bitmaps = int(np.count_nonzero(table.column("kind").to_numpy() == _CODES["bitmap"]))
+        numbers, contents = (table.column(name).slice(0, bitmaps).to_pylist() for name in ("number", "packed"))
         self._bitmaps.update(zip(numbers, contents, strict=True))
-        table = table.slice(count)
-        at = table.schema.get_field_index("ip")
-        table = table.set_column(at, "ip", self._numbers(table.column("ip")))
-        if self._table is not None and first < len(self._table):
-            table = pa.concat_tables([self._table.slice(first), table])
-        self._table = table.combine_chunks()
-        columns = {name: _values(self._table, name) for name in table.schema.names if name != "packed"}
-        offsets, data = _bytes_of(self._table)
-        self.numbers = columns["number"]
-        self._kind, self._ref, self._port = columns["kind"], columns["ref"], columns["port"]
-        self.seen = SeenRows(
-            self._kind == MESSAGE, columns["ts_ns"], columns["connection"], columns["flags"], columns["ip"],
-            columns["bitmap"], data, offsets,
-        )  # fmt: skip
-
-    def _numbers(self, column: pa.ChunkedArray) -> pa.Array:
-        """A number for each address, the same in all blobs."""
-        coded = column.combine_chunks()
-        known = [self._addresses.setdefault(text, len(self._addresses)) for text in coded.dictionary.to_pylist()]
-        self._texts = list(self._addresses)
-        return pa.array(known or [0], pa.int64()).take(coded.indices)
-
-    def evidence(self, row: int) -> Evidence | None:
-        """What row *row* is."""
-        seen, word = self.seen, KINDS[self._kind[row]]
-        flags, at = int(seen.flags[row]), seen.ends[row : row + 2].tolist()
-        peer = Endpoint(self._texts[seen.ip[row]], int(self._port[row]))
-        return _evidence(
-            word, int(seen.ts_ns[row]), int(self._ref[row]), (int(seen.connection[row]), bool(flags & OUTBOUND)),
-            bool(flags & SENT), peer, self._bitmaps.get(int(seen.bitmap[row]), b""), seen.data[at[0] : at[1]].tobytes(),
-        )  # fmt: skip
+        columns = (_values(table.column(name).slice(bitmaps)) for name in table.schema.names)
+        for kind, number, ts_ns, ref, connection, flags, ip, port, bitmap, packed in zip(*columns, strict=True):
+            peer, outbound, sent = Endpoint(ip, port), bool(flags & OUTBOUND), bool(flags & SENT)
+            if kind == MESSAGE:
+                message = message_of(packed, self._bitmaps.get(bitmap, b""))
+                yield number, MessageSeen(ts_ns, ref, connection, outbound, sent, peer, message)
+                continue
+            found = _evidence(KINDS[kind], ts_ns, ref, (connection, outbound), sent, peer, packed)
+            if found is not None:
+                yield number, found
 
 
 def unpack_evidence(blobs: Iterable[bytes]) -> Iterator[Evidence]:
     """The evidence of one process, in order of the blobs."""
-    rows = EvidenceRows()
+    reader = EvidenceReader()
     for blob in blobs:
-        rows.take(blob, len(rows.numbers))
-        yield from (seen for row in range(len(rows.numbers)) if (seen := rows.evidence(row)) is not None)
+        yield from (evidence for _, evidence in reader.read(blob))
 
 
-def _values(table: pa.Table, name: str) -> Any:
-    column = table.column(name)
-    return column.chunk(0).to_numpy() if column.num_chunks else np.zeros(0, np.int64)
-
-
-def _bytes_of(table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Where the packed bytes of each row begin, one more for the end, and all of them."""
-    column = table.column("packed").combine_chunks() if len(table) else pa.array([], pa.binary())
-    _, ends, data = column.buffers()
-    offsets = np.frombuffer(ends, np.int32, len(column) + 1 + column.offset)[column.offset :] if ends else np.zeros(1)
-    return offsets.astype(np.int64), np.frombuffer(data or b"", np.uint8)
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """The values of a column; numbers go through numpy, which is faster."""
+    if pa.types.is_dictionary(column.type):
+        coded = column.combine_chunks()
+        texts = coded.dictionary.to_pylist()
+        return [texts[code] for code in coded.indices.to_numpy().tolist()]
+    found: list[Any] = column.to_numpy().tolist() if pa.types.is_integer(column.type) else column.to_pylist()
+    return found
 
 
 def _evidence(
@@ -214,12 +188,11 @@ def _evidence(
     seen: tuple[int, bool],
     sent: bool,
     peer: Endpoint,
-    bitmap: bytes,
     packed: bytes,
 ) -> Evidence | None:
+    """A piece of evidence that is no message."""
+    assert kind != "message"
     connection, outbound = seen
-    if kind == "message":
-        return MessageSeen(ts_ns, ref, connection, outbound, sent, peer, message_of(packed, bitmap))
     if kind == "poll":
         try:
             asked, _, text = packed.partition(b"\n")
@@ -229,7 +202,7 @@ def _evidence(
     if kind == "log":
         word, _, subject = packed.decode().partition(" ")
         return LogSeen(ts_ns, EventKind(word), subject)
-    return LinkSeen(ts_ns, ref, connection, outbound, kind, sent, peer)
+    return LinkSeen(ts_ns, ref, connection, outbound, kind, sent, peer, int(packed) if packed else 0)
 
 
 def message_of(packed: bytes, bitmap: bytes) -> Message:

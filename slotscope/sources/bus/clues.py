@@ -16,6 +16,7 @@ from cluster_core.formats.capture.bus_capture import (
     CapturedGap,
     CapturedUnknown,
     Origin,
+    PacketKind,
     Row,
     SkippedPackets,
     packet_kind,
@@ -26,6 +27,7 @@ from cluster_core.gossip.view import NODES_MAX
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.columns import SENDER_END
 from cluster_core.kernels.bus.packets import Rows
+from cluster_core.kernels.bus.streams import READ, UNREAD
 from cluster_core.replay.dispatch import Clue
 from cluster_core.replay.evidence import Endpoint
 from cluster_core.wire.bus import HEADER_BYTES, MessageType
@@ -78,7 +80,8 @@ def columns_of(batch: BusBatch, bitmap_ids: NDArray[np.int64]) -> MessageColumns
     senders = np.where(~light & (captured >= SENDER_END), at["sender"], -1).astype(np.int32)
     bitmaps = np.where(full, bitmap_ids[at["slots"]] if len(bitmap_ids) else -1, -1)
     gaps = 2 * np.array([packet for packet, _ in batch.gaps], dtype=np.int64)
-    turns = 2 * events["packet"] + np.where(events["tcp_flags"].astype(np.int64) & SYN != 0, -1, 1)
+    is_first = (events["tcp_flags"] == READ) | (events["tcp_flags"] & SYN != 0)
+    turns = 2 * events["packet"] + np.where(is_first, -1, 1)
     order = np.argsort(np.concatenate((gaps, 2 * np.asarray(batch.released), turns)), kind="stable") - len(gaps)
     return MessageColumns(full, senders, bitmaps, order)
 
@@ -168,10 +171,12 @@ def _message_clue(
 
 def _event_clue(batch: BusBatch, row: int, addresses: list[str]) -> Clue | None:
     at = _fields(batch.events, row)
-    kind = packet_kind(at["tcp_flags"])
+    flags = at["tcp_flags"]
+    kind: PacketKind = "unread" if flags == UNREAD else "read" if flags == READ else packet_kind(flags)
     if at["direction"] == UNSEEN or kind == "syn":
         return None
-    return Clue(at["ts_ns"], -1, at["connection"], at["direction"] == INITIATOR, *_ends(at, addresses), kind)
+    opens, ends = at["direction"] == INITIATOR, _ends(at, addresses)
+    return Clue(at["ts_ns"], -1, at["connection"], opens, *ends, kind, since_ns=at["since_ns"])
 
 
 def _fields(rows: Rows, row: int) -> dict[str, int]:

@@ -13,7 +13,6 @@ from cluster_core.columns import MESSAGE_COLUMN, columns_of
 from cluster_core.gossip.profile import PROFILES
 from cluster_core.replay.evidence import Endpoint
 from cluster_core.replay.observer import ObserverReplay
-from cluster_core.replay.quiet_runs import QuietRuns
 from cluster_core.replay.rows import (
     DisagreementRow,
     EpochRow,
@@ -26,7 +25,7 @@ from cluster_core.replay.rows import (
 )
 from cluster_core.replay.saving import STATE_SOURCE, load, save
 from schemas.table import BYTES, INTEGER, LONG, TEXT, side_by_side
-from slotscope.sources.bus.blobs import EvidenceRows, packed_table, unpacked_table
+from slotscope.sources.bus.blobs import EvidenceReader, packed_table, unpacked_table
 from slotscope.sources.bus.captured import BELIEFS, blob_row
 
 VIEW, DISAGREEMENT, REPORT, VOTE, EPOCH_RAISED, EVENT, IGNORED, SAVED = range(8)
@@ -111,28 +110,6 @@ def replay_process(part: str, pieces: Iterable[Piece], options: ReplayOptions, g
         process.finish()
 
 
-class Feeder:
-    """Feeds one machine, blob by blob; yields what it settles, and the number of the evidence that settled it."""
-
-    def __init__(self, replay: ObserverReplay) -> None:
-        self._rows, self._runs = EvidenceRows(), QuietRuns(replay)
-
-    def take(self, blob: bytes) -> Iterator[tuple[int, list[ReplayRow]]]:
-        """Feed what is in *blob*; its end may wait for the next one."""
-        first = max(self._runs.first_open, 0)
-        self._rows.take(blob, first)
-        return self._feed(self._runs.fed - first, is_last=False)
-
-    def rest(self) -> Iterator[tuple[int, list[ReplayRow]]]:
-        """Feed what waits."""
-        return self._feed(self._runs.fed, is_last=True)
-
-    def _feed(self, fed: int, *, is_last: bool) -> Iterator[tuple[int, list[ReplayRow]]]:
-        rows = self._rows
-        for row, told in self._runs.feed(rows.seen, rows.evidence, fed, is_last=is_last) if len(rows.numbers) else ():
-            yield int(rows.numbers[row]), told
-
-
 class Process:
     """The machine of one process, which goes on from *state*; what it says, and its own state, goes to *gathered*."""
 
@@ -144,32 +121,29 @@ class Process:
         else:
             ip, _, port = part.rpartition("|")
             self._replay = _new(Endpoint(ip, int(port)), options)
-        self._feeder = Feeder(self._replay)
+        self._reader = EvidenceReader()
         self._is_settled = True
 
     def take(self, phase: int, blob: bytes) -> None:
         """Go on with a piece of evidence; those of phase 0, which are settled, come first."""
         if phase and self._is_settled:
             self._settle()
-        self._add(self._feeder.take(blob))
+        for number, evidence in self._reader.read(blob):
+            rows = self._replay.feed(evidence)
+            if rows:
+                self._gathered.add(rows, number if self._is_settled else None)
 
     def finish(self) -> None:
         """No more comes."""
         if self._is_settled:
             self._settle()
-        self._add(self._feeder.rest())
         self._gathered.add(self._replay.finish(), None)
 
     def _settle(self) -> None:
         """All that is settled was there: a later replay goes on from here."""
-        self._add(self._feeder.rest())
         if self._gathered.keeps_states:
             self._gathered.add_state(self._part, save(self._replay))
-        self._feeder, self._is_settled = Feeder(self._replay), False
-
-    def _add(self, found: Iterator[tuple[int, list[ReplayRow]]]) -> None:
-        for number, rows in found:
-            self._gathered.add(rows, number if self._is_settled else None)
+        self._is_settled = False
 
 
 def _new(address: Endpoint, options: ReplayOptions) -> ObserverReplay:

@@ -61,3 +61,12 @@ def test_an_older_epoch_that_arrives_late_is_no_claim() -> None:
     tale.says(C, 4.501, slots="1", current=3)
 
     assert len(tale.speech()) == 1
+
+
+def test_an_older_epoch_is_no_claim_however_late_it_is_sent_again() -> None:
+    """A partition ends: TCP sends what was built long before, while the node speaks on other connections."""
+    tale = Tale(10.0)
+    tale.chatter(C, 0, 5, current=4)
+    tale.says(C, 4.8, slots="1", current=3)
+
+    assert len(tale.speech()) == 1

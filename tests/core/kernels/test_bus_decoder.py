@@ -11,10 +11,14 @@ from hypothesis import strategies as st
 from cluster_core.formats.capture.bus_capture import STREAMS_MAX, SkippedPackets
 from cluster_core.kernels.bus import containers
 from cluster_core.kernels.bus import follower as bus_follower
+from cluster_core.kernels.bus.decoder import BusDecoder
+from cluster_core.kernels.bus.streams import READ, UNREAD
 from cluster_core.wire.bus import encode_message
+from cluster_core.wire.tcp_stream import ACK, RST
 from tests.builders.bus_builder import (
     CLIENT,
     SERVER,
+    START_NS,
     Sent,
     closing,
     conversation,
@@ -215,3 +219,45 @@ def test_a_capture_that_lost_packets_is_told_of_alike(share: float) -> None:
     _, rows = check_equal([as_pcap(with_loss(recorded, share, 7))])
 
     assert rows
+
+
+def arrivals(*sent: Sent) -> list[tuple[int, int, int]]:
+    """What shows that bytes have not arrived, or have: mark, time and since when, in ms."""
+    decoder = BusDecoder()
+    batches = [*decoder.feed(pcap(sent)), decoder.end_source(), decoder.finish()]
+    found = [row for batch in batches for row in batch.events if row["tcp_flags"] in (UNREAD, READ)]
+    times = [(int(row["ts_ns"]) - START_NS, int(row["since_ns"]) - START_NS) for row in found]
+    return [
+        (int(row["tcp_flags"]), at // 1_000_000, since // 1_000_000)
+        for row, (at, since) in zip(found, times, strict=True)
+    ]
+
+
+def test_bytes_that_are_sent_again_have_not_arrived_until_they_are_acknowledged() -> None:
+    """RFC 6298: the sender's timer is 200 ms at least."""
+    made = conversation([encode_message(ping())])
+    data = made[-1]
+    again = replace(data, ts_ns=data.ts_ns + 205_000_000)
+    end = data.seq + len(data.payload)
+    ack = Sent(SERVER, CLIENT, 6001, ACK, ack=end, ts_ns=START_NS + 900_000_000)
+
+    assert [found[:2] for found in arrivals(*made, again, ack)] == [(UNREAD, 208), (READ, 900)]
+    assert arrivals(*made, again)[0][2] == 3
+
+
+def test_a_copy_of_another_capture_point_is_not_sent_again() -> None:
+    """It comes within the time that packets are on their way."""
+    made = conversation([encode_message(ping())])
+
+    assert not arrivals(*made, replace(made[-1], ts_ns=made[-1].ts_ns + 40_000_000))
+
+
+def test_bytes_that_a_reset_without_acknowledgement_answers_have_not_arrived() -> None:
+    """RFC 9293, 3.10.7.1; a RST with one ends a connection that has read them."""
+    made = conversation([encode_message(ping())])
+    reset = Sent(SERVER, CLIENT, 6001, RST, ts_ns=START_NS + 5_000_000)
+    ack = Sent(SERVER, CLIENT, 6001, ACK, ack=made[-1].seq + len(made[-1].payload), ts_ns=START_NS + 4_000_000)
+
+    assert [found[:2] for found in arrivals(*made, reset)] == [(UNREAD, 5)]
+    assert not arrivals(*made, replace(reset, flags=RST | ACK, ack=made[-1].seq))
+    assert not arrivals(*made, ack, reset)

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_core.gossip.flags import FAIL, MASTER, MYSELF, PFAIL, REPLICA
+from cluster_core.kinds import EventKind
 from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, LogSeen, MessageSeen, NodePoll, PolledNode
 from cluster_core.replay.observer import ObserverReplay
 from cluster_core.replay.rows import (
@@ -20,7 +21,7 @@ from cluster_core.replay.rows import (
 )
 from cluster_core.replay.slot_steps import NewOwnerFinder
 from cluster_core.wire.bus import Message, MessageType
-from tests.builders.gossip_builder import ME, PORTS, A, B, C, bits, entry, fail, header, ping
+from tests.builders.gossip_builder import ME, PORTS, A, B, C, bits, entry, fail, header, ping, update
 from tests.examples import examples
 
 S = 1_000_000_000
@@ -49,6 +50,12 @@ class Tape:
         connection = 10 * (PORTS[peer] - 7000) + (not outbound)
         end = Endpoint("127.0.0.1", PORTS[peer] + 10000 if outbound else 50000 + connection)
         self.evidence.append(LinkSeen(T0 + round(at_s * S), self.ref, connection, outbound, what, by_us, end))
+
+    def unread(self, at_s: float, peer: str, *, since_s: float, what: str = "unread") -> None:
+        """What *peer* sent on its connection at *since_s* or later has not arrived, or has."""
+        connection = 10 * (PORTS[peer] - 7000) + 1
+        end, ts_ns, since_ns = Endpoint("127.0.0.1", 50000 + connection), T0 + round(at_s * S), T0 + round(since_s * S)
+        self.evidence.append(LinkSeen(ts_ns, -1, connection, False, what, False, end, since_ns))
 
     def talk(self, at_s: float, peer: str, *, mine: dict[str, object] | None = None, **theirs: object) -> None:
         """We ping *peer* and it answers; then it pings us and we answer."""
@@ -278,6 +285,34 @@ def test_what_reached_a_stopped_process_counts_when_it_speaks_again() -> None:
     assert claimed.valid_from_ns == T0 + 9 * S
 
 
+def test_a_message_that_has_not_arrived_is_not_believed() -> None:
+    """RFC 9293, 3.10.7.1: the host has no such connection any more, and answers by a RST."""
+    tape = Tape()
+    tape.met(A)
+    tape.talk(1, A, slots="0-99")
+    tape.add(1.5, A, ping(A, slots="0-199"), sent=False, outbound=False)
+    tape.unread(1.5005, A, since_s=1.5)
+    tape.talk(2, A, slots="0-99")
+
+    assert [row.slots for row in views(tape.replay(), A)] == ["", "0-99"]
+
+
+def test_a_message_counts_when_it_has_arrived() -> None:
+    """TCP sent it again until it was acknowledged; the observer spoke with others in between."""
+    tape = Tape()
+    tape.met(A, B)
+    tape.talk(1, A, slots="0-99")
+    tape.add(1.5, A, ping(A, slots="0-199"), sent=False, outbound=False)
+    tape.unread(1.7, A, since_s=1.5)
+    steady(tape, 8, B, start_s=1.6)
+    tape.unread(7, A, since_s=0, what="read")
+
+    rows = views(tape.replay(), A)
+
+    assert [row.slots for row in rows if row.slots] == ["0-99", "0-199"]
+    assert rows[-1].valid_from_ns >= T0 + 7 * S
+
+
 def test_another_id_in_the_own_header_is_a_reset() -> None:
     """R82."""
     tape = Tape()
@@ -400,6 +435,52 @@ def test_slots_that_nobody_claims_are_gone_when_the_own_state_fails() -> None:
     tape.talk(3, A, slots="0-16382", mine={"state": 1})
 
     assert views(tape.replay(), A)[-1].slots == "0-16382"
+
+
+def test_slots_that_nobody_claims_are_gone_in_redis_6_2_too() -> None:
+    """R71: that version takes no note of slots that their owner does not claim any more."""
+    tape = Tape()
+    tape.evidence.append(LogSeen(T0, EventKind.STARTED, "Redis 6.2.14"))
+    tape.met(A)
+    tape.talk(1, A, slots="0-16383")
+    tape.talk(2, A, slots="0-16382")
+    tape.talk(3, A, slots="0-16382", mine={"state": 1})
+
+    assert views(tape.replay(), A)[-1].slots == "0-16382"
+
+
+def test_an_own_header_that_leaves_after_a_newer_one_is_no_news() -> None:
+    """A slow link sends what was built for all links before slots moved away."""
+    tape = Tape()
+    tape.met(A, B)
+    tape.talk(1, A, mine={"slots": "0-9"})
+    tape.talk(2, A, mine={"slots": "4-9"})
+    tape.add(2.03, B, ping(ME, slots="0-9"), sent=True, outbound=True)
+    tape.talk(3, A, mine={"slots": "4-9"}, slots="0-3")
+
+    rows = tape.replay()
+
+    assert [row.slots for row in views(rows, ME) if row.slots] == ["0-9", "1-9", "2-9", "3-9", "4-9"]
+    assert [row.slots for row in views(rows, A) if row.slots] == ["0", "0-1", "0-2", "0-3"]
+
+
+def test_an_update_omits_slots_that_the_owner_did_not_claim_after_they_moved() -> None:
+    """R77: the owner's header was read between the last own header and the next one, after the slots had moved."""
+    tape = Tape()
+    tape.met(A, B)
+    tape.talk(1, A, mine={"slots": "0-9"}, slots="100-199")
+    tape.add(1.9, A, ping(A, slots="100-199"), sent=False, outbound=False)
+    tape.talk(2, B, mine={"slots": "4-9"})
+    tape.add(2.1, B, update(ME, A, 0, "100-199"), sent=True, outbound=False)
+    tape.talk(3, B, mine={"slots": "4-9"})
+    tape.talk(4, A, mine={"slots": "4-9"}, slots="0-3 100-199")
+
+    rows = tape.replay()
+
+    assert list(dict.fromkeys(row.slots for row in views(rows, A)))[-1] == "0-3 100-199"
+    halfway = at(rows, A, 2.5)
+    assert halfway is not None
+    assert halfway.slots == "0-3 100-199"
 
 
 def test_slots_dropped_while_the_own_state_fails_are_gone_at_once() -> None:
