@@ -75,6 +75,8 @@ def _membership(one: Incident, names: Names) -> str:
         return f"{who} met the cluster"
     if one.variant == "forgotten":
         return f"{who} was forgotten by {plural(len(one.nodes), 'node')}"
+    if one.variant == "replaced":
+        return f"{name_of(one.winner, names)} replaced {name_of(one.subject, names)}"
     if one.variant == "reset":
         return f"{who} was reset and is {name_of(one.winner, names)} now"
     moves = [step for step in one.steps if step.kind in (EventKind.REPLICA_MOVED, EventKind.REPLICA_ATTACHED)]

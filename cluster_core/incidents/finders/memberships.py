@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from cluster_core.gossip.causes import Cause
 from cluster_core.incidents.finders.failovers import Promotion
@@ -15,6 +15,8 @@ from cluster_core.kinds import EventKind, IncidentKind
 
 MET: Final = (Cause.HANDSHAKE_ANSWERED, Cause.MEET, Cause.NODE_GOSSIPED)
 """Causes that show a node being met, and not just known already when the capture began (R46, R56, R57)."""
+REPLACED_NS: Final = 600_000_000_000
+"""A node replaces one of its shard that is forgotten so long before or after it was met."""
 HANDSHAKES: Final = (Cause.HANDSHAKE_ANSWERED, Cause.MEET)
 """Those of them that tell it also of an observer that was there before the capture: gossip names nodes at any time."""
 KNOWN_AGAIN: Final = (*MET, Cause.OWN_GOSSIP, Cause.OWN_LINK, Cause.POLL)
@@ -24,16 +26,21 @@ KNOWN_AGAIN: Final = (*MET, Cause.OWN_GOSSIP, Cause.OWN_LINK, Cause.POLL)
 def find_memberships(
     history: History, promotions: list[Promotion], episodes: list[Episode], emptied: dict[str, int]
 ) -> list[Incident]:
-    """Nodes met and forgotten, ids changed by a reset, replicas attached and moved; in no order.
+    """Nodes met, forgotten and replaced, ids changed by a reset, replicas attached and moved; in no order.
 
     *emptied* are nodes that gave their last slot away, and when: that they follow the new owner belongs to that story.
     """
     resets = history.resets
+    joins, forgotten = _joins(history), _forgotten(history, resets)
+    attachments = _attachments(history, promotions, episodes, emptied)
+    replaced = _replacements(history, promotions, joins, attachments, forgotten)
+    parts = {id(part) for one in replaced for part in (one.join, one.attachment, one.forgotten)}
     return [
-        *_bursts(history, "joined", _joins(history)),
-        *_forgotten(history, resets),
+        *_bursts(history, "joined", [step for step in joins if id(step) not in parts]),
+        *[one for one in forgotten if id(one) not in parts],
         *[_reset(history, old, new, ts_ns) for old, new, ts_ns in resets],
-        *_bursts(history, "replicas changed", _attachments(history, promotions, episodes, emptied)),
+        *_bursts(history, "replicas changed", [step for step in attachments if id(step) not in parts]),
+        *[_replaced(one) for one in replaced],
     ]
 
 
@@ -130,6 +137,63 @@ def _forgotten(history: History, resets: list[tuple[str, str, int]]) -> list[Inc
             )
         )
     return incidents
+
+
+class _Replacement(NamedTuple):
+    """A node that joined the shard of one that was forgotten."""
+
+    join: Step
+    attachment: Step
+    forgotten: Incident
+
+
+def _replacements(
+    history: History,
+    promotions: list[Promotion],
+    joins: list[Step],
+    attachments: list[Step],
+    forgotten: list[Incident],
+) -> list[_Replacement]:
+    """Pair each node that was forgotten with one that was met and attached to its shard at about the same time."""
+    attached = {step.actor: step for step in attachments if step.kind == EventKind.REPLICA_ATTACHED}
+    free = [step for step in joins if step.actor in attached]
+    found = []
+    for gone in forgotten:
+        shard = _shard_of(history, promotions, gone.subject, gone.started_ns)
+        fits = [
+            step
+            for step in free
+            if attached[step.actor].subject in shard and abs(step.ts_ns - gone.started_ns) <= REPLACED_NS
+        ]
+        if fits:
+            join = min(fits, key=lambda step: abs(step.ts_ns - gone.started_ns))
+            free.remove(join)
+            found.append(_Replacement(join, attached[join.actor], gone))
+    return found
+
+
+def _shard_of(history: History, promotions: list[Promotion], node: str, ts_ns: int) -> set[str]:
+    """*node*, its master, and the nodes that took over from them, before *ts_ns* or after."""
+    said = history.claim_at(node, ts_ns)
+    shard = {node, said.replicaof} if said is not None and said.replicaof else {node}
+    for promotion in sorted(promotions, key=lambda one: one.ts_ns):
+        if promotion.old in shard:
+            shard.add(promotion.winner)
+    return shard
+
+
+def _replaced(one: _Replacement) -> Incident:
+    steps = sorted((one.join, one.attachment, *one.forgotten.steps), key=lambda step: step.ts_ns)
+    return Incident(
+        kind=IncidentKind.MEMBERSHIP,
+        variant="replaced",
+        subject=one.forgotten.subject,
+        winner=one.join.actor,
+        started_ns=steps[0].ts_ns,
+        ended_ns=max(step.until_ns or step.ts_ns for step in steps),
+        nodes=(one.forgotten.subject, one.join.actor),
+        steps=tuple(steps),
+    )
 
 
 def _reset(history: History, old: str, new: str, ts_ns: int) -> Incident:

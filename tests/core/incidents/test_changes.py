@@ -6,6 +6,7 @@ import pytest
 
 from cluster_core.incidents.catalogue import find_incidents
 from cluster_core.incidents.incident import Incident
+from cluster_core.replay.rows import NodeViewRow
 from tests.builders.history_builder import NODES, SLOTS, A, B, C, R, Tale, ns, quiet_tale
 
 NEW = "e" * 40
@@ -53,6 +54,24 @@ def test_a_node_that_is_dropped_is_forgotten() -> None:
     one = the_only(tale)
 
     assert (one.variant, one.subject, one.nodes) == ("forgotten", NEW, (A, B, C))
+
+
+def test_a_node_that_joins_the_shard_of_one_that_is_forgotten_replaces_it() -> None:
+    """CLUSTER MEET, REPLICATE, and FORGET of the old replica are one operation."""
+    tale = quiet_tale()
+    tale.view(A, NEW, 10, cause="R57", slots="")
+    for number, observer in enumerate((B, C)):
+        tale.view(observer, NEW, 10.5 + number, cause="R46", slots="")
+    tale.chatter(NEW, 10, 14)
+    tale.chatter(NEW, 14.5, 30, replicaof=A)
+    tale.rows = [row for row in tale.rows if not (isinstance(row, NodeViewRow) and row.node_id == R)]
+    for observer in (A, B, C):
+        tale.view(observer, R, 0, 20, flags="slave", master=A)
+
+    one = the_only(tale)
+
+    assert (one.variant, one.subject, one.winner) == ("replaced", R, NEW)
+    assert [step.kind for step in one.steps][:2] == ["met", "replica-attached"]
 
 
 def test_a_belief_that_was_laid_back_in_time_is_no_forgetting() -> None:
