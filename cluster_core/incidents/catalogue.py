@@ -39,12 +39,13 @@ def find_incidents(history: History) -> list[Incident]:
     promotions = find_promotions(history)
     moves = find_slot_moves(history, promotions)
     service = find_service(history, episodes, promotions)
-    incidents = _failures(history, [one for one in episodes if is_failure(history, one)], promotions, service)
+    failures = [one for one in episodes if is_failure(history, one)]
+    incidents = _failures(history, failures, promotions, service)
     incidents += [_failover(history, one, _behind(one, episodes), service) for one in promotions]
     incidents += find_partitions(history, episodes)
     incidents += find_collisions(history)
     incidents += find_flapping(history, episodes)
-    incidents += slot_incidents(history, moves)
+    incidents += slot_incidents(history, moves, failures)
     incidents += find_memberships(history, promotions, episodes, moves.emptied)
     incidents += find_restarts(history, incidents, service)
     incidents += find_outages(service, incidents)

@@ -271,6 +271,8 @@ def _resharding(one: Incident, names: Names) -> str:
         text = f"{slots} moved from {name_of(one.subject, names)} to {name_of(one.winner, names)}"
     else:
         text = f"{slots} moved between {plural(len(one.nodes), 'master')}"
+    failed = [name_of(step.actor, names) for step in one.steps if step.kind == EventKind.LAST_SIGN]
+    text += f" until {failed[0]} failed" if failed else ""
     gone = [name_of(step.actor, names) for step in one.steps if step.kind == EventKind.EMPTIED]
     return text + (f"; {', '.join(gone)} had none left and became a replica" if gone else "")
 

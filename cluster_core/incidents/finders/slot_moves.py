@@ -7,12 +7,13 @@ the old owner may stop claiming a slot long before the new one begins, or the ot
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 from cluster_core.incidents.finders.failovers import Promotion
+from cluster_core.incidents.finders.failures import Episode
 from cluster_core.incidents.finders.memberships import is_follower
 from cluster_core.incidents.grouping import runs
 from cluster_core.incidents.history import UNKNOWN_SLOTS, History, slots_text
@@ -145,12 +146,15 @@ def _note(found: SlotMoves, ledger: _Ledger, old: Speech, new: Speech, mine: int
         ledger.take(node, gained)
 
 
-def slot_incidents(history: History, found: SlotMoves) -> list[Incident]:
-    """One resharding for moves that follow each other, one incident for slots taken or given up together."""
+def slot_incidents(history: History, found: SlotMoves, failures: list[Episode]) -> list[Incident]:
+    """One resharding for moves that follow each other until one of their nodes fails (*failures*); one incident for slots
+    taken or given up together.
+    """
     thresholds = history.thresholds
     incidents = [
-        _with_emptied(history, _incident(IncidentKind.RESHARDING, "moved", group), found.emptied)
+        _with_emptied(history, _resharding(part, failure), found.emptied)
         for group in runs(found.moved, thresholds.resharding_pause_ns, lambda move: move.ts_ns)
+        for part, failure in _until_failures(group, failures, thresholds.together_ns)
     ]
     for variant, moves in (("taken", found.taken), ("given up", found.given_up)):
         incidents += [
@@ -158,6 +162,29 @@ def slot_incidents(history: History, found: SlotMoves) -> list[Incident]:
             for group in runs(moves, thresholds.pause_ns, lambda move: move.ts_ns)
         ]
     return incidents
+
+
+def _until_failures(
+    moves: list[Move], failures: list[Episode], together_ns: int
+) -> Iterator[tuple[list[Move], Episode | None]]:
+    """Cut *moves* where one of their nodes failed: each part, and the failure that ended it."""
+    for failure in sorted(failures, key=lambda one: one.started_ns):
+        before = [move for move in moves if move.ts_ns <= failure.started_ns]
+        after = moves[len(before) :]
+        is_theirs = any(failure.subject in (move.source, move.target) for move in before)
+        if is_theirs and (after or failure.started_ns - before[-1].ts_ns <= together_ns):
+            yield before, failure
+            moves = after
+    if moves:
+        yield moves, None
+
+
+def _resharding(moves: list[Move], failure: Episode | None) -> Incident:
+    one = _incident(IncidentKind.RESHARDING, "moved", moves)
+    if failure is None:
+        return one
+    last = Step(failure.started_ns, EventKind.LAST_SIGN, failure.subject, failure.subject, ref=failure.silent_ref)
+    return replace(one, variant="cut short", steps=(*one.steps, last), ended_ns=failure.started_ns)
 
 
 STEP_KINDS = {"moved": EventKind.MOVED, "taken": EventKind.TAKEN, "given up": EventKind.GIVEN_UP}

@@ -154,6 +154,30 @@ def test_slots_that_pass_from_one_master_to_another_are_a_resharding(gap_s: floa
     assert (one.kind, one.subject, one.winner, one.slots, one.slot_count) == ("resharding", B, C, "150-199", 50)
 
 
+def test_a_resharding_ends_where_one_of_its_nodes_fails() -> None:
+    """What is moved when the node is back is another operation."""
+    tale = Tale(40.0)
+    tale.everybody_knows(nodes=(A, C, R))
+    for node, claims in ((A, {}), (R, {"replicaof": A})):
+        tale.chatter(node, 0, 40, **claims)
+    tale.chatter(B, 0, 10)
+    tale.chatter(B, 10, 11, slots="100-179")
+    tale.chatter(B, 20, 21, slots="100-179")
+    tale.chatter(B, 21, 40, slots="100-159")
+    tale.chatter(C, 0, 10.2)
+    tale.chatter(C, 10.5, 21.2, slots="180-299")
+    tale.chatter(C, 21.5, 40, slots="160-299")
+    tale.rows = [row for row in tale.rows if not (isinstance(row, NodeViewRow) and row.node_id == B)]
+    for observer in (A, C):
+        tale.view(observer, B, 0, 13)
+        tale.view(observer, B, 13, 20, flags="master,fail", cause="R54")
+        tale.view(observer, B, 20, cause="R55b")
+
+    found = [one for one in find_incidents(tale.history()) if one.kind == "resharding"]
+
+    assert [(one.variant, one.slots) for one in found] == [("cut short", "180-199"), ("moved", "160-179")]
+
+
 def test_slots_that_were_deleted_and_added_elsewhere_are_not_moved() -> None:
     """DELSLOTS leaves the owner with a cluster that is down (R107): that tells it from SETSLOT."""
     assert told(resharded(gap_s=8.0, state=1)) == [
