@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise, zip_longest
 from typing import Final
 
 from cluster_core.incidents.finders.failures import find_episodes, is_failure
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Finding, short
 from cluster_core.incidents.story import plural
-from cluster_core.kinds import FindingCode, Severity
+from cluster_core.kinds import FindingCode, Severity, Source
 from cluster_core.replay.rows import NodeViewRow
 
+MISSED: Final = 3
+"""So many times as long as usual without an answer, and the node did not answer."""
 CHAIN_MAX: Final = 16
 """Longer chains are loops for all purposes."""
 
@@ -140,11 +144,13 @@ def _disagreement_spells(history: History, node: str) -> list[tuple[int, int, in
     """From, to, greatest number of beliefs, first evidence; observers that are silent do not count."""
     changes: list[tuple[int, int, int, tuple[str, ...] | None, str]] = []
     for observer in history.observers:
-        for row in history.views.get((observer, node), []):
+        rows = history.views.get((observer, node), [])
+        for row, after in zip_longest(rows, rows[1:]):
             held = ("slave" if "slave" in row.flags else "", row.master_id, str(row.config_epoch), row.slots)
+            end_ns = _certain_end_ns(row, after)
             changes.append((row.valid_from_ns, 1, row.ref, held, observer))
-            if row.valid_to_ns is not None:
-                changes.append((row.valid_to_ns, 0, row.ref, None, observer))
+            if end_ns is not None:
+                changes.append((end_ns, 0, row.ref, None, observer))
         for from_ns, to_ns in _silences(history, observer):
             changes += [(from_ns, 2, -1, None, observer), (to_ns, 3, -1, None, observer)]
     changes.sort(key=lambda change: (change[0], change[1], change[4]))
@@ -167,6 +173,13 @@ def _disagreement_spells(history: History, node: str) -> list[tuple[int, int, in
     if begun is not None:
         spells.append((begun[0], history.last_ns, begun[1], begun[2]))
     return spells
+
+
+def _certain_end_ns(row: NodeViewRow, after: NodeViewRow | None) -> int | None:
+    """Until when *row* surely held: where an answer shows the next belief, that may have begun right after the one before."""
+    if after is None or after.evidence is not Source.POLL or after.valid_from_min_ns is None:
+        return row.valid_to_ns
+    return max(row.valid_from_ns, after.valid_from_min_ns)
 
 
 class _Beliefs:
@@ -207,13 +220,22 @@ class _Beliefs:
 
 
 def _silences(history: History, observer: str) -> list[tuple[int, int]]:
-    """When a node said nothing: its beliefs are those of a process that may not run."""
+    """When a node said nothing, or did not answer: its beliefs are those of a process that may not run."""
     spans = history.speech.get(observer, [])
-    found = []
+    found = [] if spans else _unanswered(history, history.answered_ns.get(observer, ()))
     for at, span in enumerate(spans):
         if span.silent_after:
             found.append((span.to_ns, spans[at + 1].from_ns if at + 1 < len(spans) else history.last_ns + 1))
     return found
+
+
+def _unanswered(history: History, answered_ns: Sequence[int]) -> list[tuple[int, int]]:
+    """Times without an answer that are far longer than between most answers, and the time after the last one."""
+    if len(answered_ns) < 2:
+        return []
+    usual_ns = sorted(after - before for before, after in pairwise(answered_ns))[len(answered_ns) // 2 - 1]
+    times_ns = [*answered_ns, history.last_ns + 1]
+    return [(before, after) for before, after in pairwise(times_ns) if after - before > MISSED * usual_ns]
 
 
 # -- suspicion ---------------------------------------------------------------------------------------------------------

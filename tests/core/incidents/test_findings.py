@@ -9,7 +9,7 @@ from cluster_core.incidents.checks.layout import Placed, layout_findings
 from cluster_core.incidents.grouping import grouped_findings
 from cluster_core.incidents.incident import Finding
 from cluster_core.incidents.traffic import Cost, cost_findings
-from cluster_core.kinds import FindingCode
+from cluster_core.kinds import FindingCode, Source
 from tests.builders.history_builder import MYSELF, T0, A, B, C, R, Tale, failover_tale, ns, quiet_tale
 
 ALWAYS = {"one-host"}
@@ -206,6 +206,19 @@ def test_a_loop_of_replicas_is_an_error() -> None:
     found = [one for one in findings(tale) if one.code == "replica-loop"]
 
     assert [(one.severity, one.node) for one in found] == [("error", A), ("error", R)]
+
+
+def test_answers_of_different_times_are_no_disagreement() -> None:
+    """Polls 10 s apart, of one node 5 s after those of the other: both may have changed their mind at once."""
+    tale = quiet_tale()
+    for observer, at_s in ((A, 10), (B, 15)):
+        tale.rows = [row for row in tale.rows if (row.observer, row.node_id) != (observer, C)]
+        tale.view(observer, C, 0, at_s, cause="poll")
+        tale.view(observer, C, at_s, slots="", cause="poll")
+        tale.rows[-1] = tale.rows[-1]._replace(valid_from_min_ns=ns(at_s - 10), evidence=Source.POLL)
+    tale.rows = [row for row in tale.rows if row.node_id != C or row.observer in (A, B)]
+
+    assert not [one for one in findings(tale) if one.code == "disagreement"]
 
 
 def test_observers_that_disagree_for_long_are_found() -> None:
