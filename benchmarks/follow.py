@@ -91,7 +91,7 @@ def _measured(folder: Path, nodes: int, minutes: int, hours: int) -> Result:
             ),
         ],
         [
-            Bar("followed, faster than the cluster lives", 20, 60 * minutes / followed.wall_s, "×", at_most=False),
+            Bar("followed, faster than the cluster lives", 8, 60 * minutes / followed.wall_s, "×", at_most=False),
             Bar("a minute of files to its story", 60, minute.wall_s, "s"),
             Bar("the last hour, of the first", 1.2, last / first, "×"),
         ],
