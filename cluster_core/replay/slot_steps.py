@@ -34,8 +34,6 @@ DROPPED_NS: Final = 1_200_000_000
 """A node that drops slots and says within this time that the cluster is down has deleted them (CLUSTER DELSLOTS)."""
 OUTDATED_NS: Final = 150_000_000
 """So long after a change headers from before it may still leave."""
-REPLACED_MAX: Final = 100
-"""Replaced headers that are remembered."""
 NOBODY: Final = ""
 
 NewOwners = dict[int, list[tuple[int, str]]]
@@ -59,12 +57,9 @@ class HeaderOrder:
             return False
         if ts_ns - self._replaced_ns.get(claims, -OUTDATED_NS) < OUTDATED_NS:
             return True
-        self._replaced_ns.pop(self._claims, None)
-        self._replaced_ns[self._claims] = ts_ns
-        self._replaced_ns.pop(claims, None)
+        recent = {old: at_ns for old, at_ns in self._replaced_ns.items() if ts_ns - at_ns < OUTDATED_NS}
+        self._replaced_ns = recent | {self._claims: ts_ns}
         self._claims = claims
-        if len(self._replaced_ns) > REPLACED_MAX:
-            del self._replaced_ns[next(iter(self._replaced_ns))]
         return False
 
 
