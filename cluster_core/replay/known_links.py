@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from cluster_core.kernels.bus.known_links import Bounds
-from cluster_core.kernels.bus.link_table import LinkTable, Passing, SeenMessages
+from cluster_core.kernels.bus.known_links import Bounds, LinkTable, Passing, SeenMessages
 from cluster_core.replay.dispatch import CLOCK_BACK_NS, Dispatcher
 from cluster_core.replay.evidence import Endpoint
 from cluster_core.replay.link_meter import LinkMeter

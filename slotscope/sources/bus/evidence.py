@@ -23,7 +23,7 @@ from cluster_core.gossip.view import NODES_MAX
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.columns import gossip_columns, message_columns
 from cluster_core.kernels.bus.decoder import BusDecoder
-from cluster_core.kernels.bus.link_table import Passing, SeenMessages
+from cluster_core.kernels.bus.known_links import Passing, SeenMessages
 from cluster_core.kernels.bus.pong_ages import PongAges
 from cluster_core.replay.dispatch import Clue, Dispatcher, Passage, deliveries
 from cluster_core.replay.evidence import Endpoint

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cluster_core.formats.capture.bus_capture import INITIATOR
 from cluster_core.kernels.bus.batch import BusBatch
-from cluster_core.kernels.bus.link_table import Passing
+from cluster_core.kernels.bus.known_links import Passing
 from cluster_core.replay.dispatch import PROCESSES_MAX, Delivery
 from cluster_core.replay.evidence import Endpoint
 from slotscope.sources.bus.blobs import MESSAGE, OUTBOUND, SENT, EvidenceColumns, code_of, joined, pack_columns
