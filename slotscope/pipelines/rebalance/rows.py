@@ -1,4 +1,4 @@
-"""A made plan as rows of the gold/rebalance_* tables, and what makes its heavy slots heavy."""
+"""A plan as rows of the gold/rebalance_* tables, and the parts of its heavy slots."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The plan that was made and stored, and what to know before trusting it."""
+    """The stored plan and its warnings."""
 
     made: MadePlan
     warnings: list[Caveat] = field(default_factory=list)
 
     @property
     def is_partial(self) -> bool:
-        """Whether something of its inputs could not be read."""
+        """Whether some inputs could not be read in full."""
         return bool(self.made.stored.unread)
 
 
 def store_plan(root: str, found: Found, *, join_ranges: bool, now_ms: int | None = None) -> Outcome:
-    """Make the plan for what was *found* and write its tables; the same plan made again keeps the time of the first."""
+    """Make the plan for the inputs *found* and write its tables; the same plan keeps the time of its first run."""
     made = make_plan(
         found.problem, found.nodes, snapshot_id=found.snapshot_id, jobs_max=found.jobs_max,
         created_at_ms=round(time.time() * 1000) if now_ms is None else now_ms, join_ranges=join_ranges,
@@ -82,7 +82,7 @@ def store_plan(root: str, found: Found, *, join_ranges: bool, now_ms: int | None
 
 
 def _until(seconds: float | None) -> Callable[[], bool]:
-    """Return what says that so many *seconds* have gone from now; None: never."""
+    """Return a function that tells whether *seconds* have passed from now; None: never."""
     if seconds is None:
         return never
     end = time.monotonic() + seconds
@@ -103,7 +103,7 @@ def write_plan(
     growth: Growth | None = None,
     memory_error: float | None = None,
 ) -> None:
-    """Replace everything that the tables hold of the plan."""
+    """Replace the rows of the plan in all tables."""
     partial = bool(made.stored.unread)
     head = {**_plan_row(made, bad_records, warnings), **_outlook_columns(made, growth), "memory_error": memory_error}
     tables: list[tuple[Table, list[Row]]] = [
@@ -157,7 +157,7 @@ def _plan_row(made: MadePlan, bad_records: int, warnings: Sequence[Caveat]) -> R
 
 
 def _outlook_columns(made: MadePlan, growth: Growth | None) -> Row:
-    """When the next plan is due, by resource; null where nothing is known of growth."""
+    """When the next plan is due, by resource; null if growth is unknown."""
     if growth is None:
         return {}
     plan = made.stored.plan
@@ -250,7 +250,7 @@ def _held(owner: Sequence[int], masters: int) -> list[list[int]]:
 
 
 def _curve_rows(plan: Plan) -> list[CurveRow]:
-    """One row a budget; of plans that are alike the one of the smallest budget has the name."""
+    """One row a budget; of equal plans the one with the smallest budget gets the name."""
     cheapest = min(plan.curve, key=lambda point: (point.moved, point.ranges), default=None)
     fewest = min(plan.curve, key=lambda point: (point.ranges, point.moved), default=None)
     return [
@@ -285,7 +285,7 @@ def _tolerance_rows(made: MadePlan) -> list[ToleranceRow]:
 
 
 def heavy_parts(root: str, snapshot_id: str, slots: Collection[int]) -> dict[int, list[Row]]:
-    """Return the hash tags and keys of *slots* that the snapshot's tables list."""
+    """Return the hash tags and keys of *slots* in the tables of the snapshot."""
     if not slots or not snapshot_id or not delta_files.exists(root, HASH_TAGS):
         return {}
     parts: dict[int, list[Row]] = {}
@@ -303,7 +303,7 @@ def _part(row: Row) -> Row:
 
 
 def measured_parts(parts: Sequence[Part], slots: Collection[int]) -> dict[int, list[Row]]:
-    """Return the hash tags and keys of *slots* among keys that were measured at live servers."""
+    """Return the hash tags and keys of *slots* among the measured keys of live servers."""
     found = parts_of_slots(parts, slots) if slots else {}
     return {slot: [{**part._asdict(), "serialized_bytes": None} for part in some] for slot, some in found.items()}
 

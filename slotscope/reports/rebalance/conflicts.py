@@ -21,7 +21,7 @@ LISTED = 4
 
 
 def limit_warnings(stored: StoredPlan) -> list[Caveat]:
-    """Return what cannot be met and what is above a capacity, the worst first."""
+    """Return the warnings about limits that cannot be met and capacities that are exceeded, the worst first."""
     plan = stored.plan
     found = [Caveat.error(Code.LIMITS_AT_ODDS, conflict_words(stored, one)) for one in plan.conflicts]
     if plan.verdict == PlanVerdict.CLOSER:
@@ -41,7 +41,7 @@ def limit_warnings(stored: StoredPlan) -> list[Caveat]:
 
 
 def conflict_words(stored: StoredPlan, one: Conflict) -> str:
-    """Return which limits contradict each other, what gives way at least, and what the plan keeps instead."""
+    """Return the contradiction in a sentence: the limits, the least that gives way, and the tolerance of the plan."""
     what = _listed([resource_words(name) for name in one.resources])
     names = _listed([_name(stored, node) for node in one.nodes[:LISTED]], len(one.nodes) - LISTED)
     slots = _listed([str(slot) for slot in one.slots[:LISTED]], len(one.slots) - LISTED)
@@ -82,18 +82,18 @@ def conflict_words(stored: StoredPlan, one: Conflict) -> str:
     words += f" Every tolerance up to {_percent(one.least)} is proven impossible."
     used = max(stored.plan.tolerance, default=Fraction(0))
     if _keeps(stored):
-        return f"{words} The plan keeps {_percent(used)}; what is between the two is not known."
-    return f"{words} The plan was made for {_percent(used)} and comes close; whether that can be met is not known."
+        return f"{words} The plan keeps {_percent(used)}; what lies between is unknown."
+    return f"{words} The plan was made for {_percent(used)} and comes close; whether that can be met is unknown."
 
 
 def _hard_limits(stored: StoredPlan, one: Conflict, names: str, slots: str) -> str:
-    """Return the limits that no tolerance changes and that are at odds: no more than it takes, as far as is known."""
+    """Return the contradicting limits that no tolerance changes."""
     parts = [f"the size of slot {slots}"] if slots else []
     return _listed([*_given(stored, one, names), *parts])
 
 
 def _besides(stored: StoredPlan, one: Conflict) -> str:
-    """Return which masters could help if they were not drained."""
+    """Return the drained masters that would help."""
     drains = [limit for limit in one.limits if limit.kind is LimitKind.DRAIN]
     return f", with {_listed(_given(stored, replace(one, limits=tuple(drains))))}" if drains else ""
 
@@ -119,7 +119,7 @@ def _keeps(stored: StoredPlan) -> bool:
 
 
 def _capacity_warnings(stored: StoredPlan) -> list[Caveat]:
-    """Every master that begins or ends above a capacity."""
+    """Return a warning for every master that begins or ends above a capacity."""
     problem, found = stored.problem, []
     for master in problem.masters:
         for resource, most in master.capacity.items():
