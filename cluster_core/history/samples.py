@@ -126,8 +126,8 @@ def state_changes(
     since_ns = first_ns
     for at, (one, rank) in enumerate(ordered):
         if rank == 1:
-            after = next((other for other, kind in ordered[at + 1 :] if kind != 1), None)
-            if after is None or not after.is_up:
+            after, kind = next(((other, kind) for other, kind in ordered[at + 1 :] if kind != 1), (None, 0))
+            if after is None or not (after.is_up or kind == 2):
                 continue
         elif rank == 2:
             if one.is_up == is_up or (is_up is None and one.is_up):
@@ -176,12 +176,21 @@ def silences(samples: Samples, node: str) -> Iterator[Interval]:
             continue
         if any(_answered_all(other, before.ts_ns, after.ts_ns) for other in others):
             high_ns = min(due_ns, after.ts_min_ns)
-            low_end_ns = max(high_ns, after.ts_ns - REPLY_NS) if is_late else high_ns
+            low_end_ns = high_ns if _is_same_process(before, after) else before.ts_ns
+            if is_late:
+                low_end_ns = max(high_ns, after.ts_ns - REPLY_NS)
             yield Interval(node, Lack.UNREACHED, before.ts_min_ns, high_ns, low_end_ns, after.ts_ns)
     last_ns = max((other[-1].ts_ns for other in others if other), default=0)
     due_ns = answers[-1].ts_ns + int(HOLE * pause_ns) if pause_ns else last_ns
     if last_ns > due_ns + pause_ns and any(_answered_all(other, answers[-1].ts_ns, last_ns) for other in others):
         yield Interval(node, Lack.UNREACHED, answers[-1].ts_min_ns, due_ns, due_ns, None)
+
+
+def _is_same_process(before: MetricSample, after: MetricSample) -> bool:
+    """Whether one process gave both answers; else a poll may have failed at a connection of the old process alone."""
+    if before.server_run_id and after.server_run_id:
+        return before.server_run_id == after.server_run_id
+    return before.messages_sent is not None and before.messages_sent <= (after.messages_sent or 0)
 
 
 def _failed_scrapes(node: str, scrapes: Sequence[MetricSample]) -> Iterator[Interval]:

@@ -20,7 +20,7 @@ from cluster_core.history.service import NEVER, Interval, Lack, common, contiguo
 from cluster_core.history.statements import LINE_NS, is_role
 from cluster_core.incidents.finders.failovers import Promotion
 from cluster_core.incidents.finders.failures import Episode, in_story_order
-from cluster_core.incidents.history import History, slot_bits, slots_text
+from cluster_core.incidents.history import Doubt, History, slot_bits, slots_text
 from cluster_core.incidents.incident import Incident, Step
 from cluster_core.incidents.thresholds import TICK_NS
 from cluster_core.kinds import EventKind, IncidentKind, Source
@@ -181,7 +181,8 @@ def _slots(history: History, tenure: _Tenure, ts_ns: int) -> int | None:
 
 def _lacks(history: History, node: str, episodes: Sequence[Episode]) -> list[Interval]:
     """When *node* did not serve whatever slots it had."""
-    found = [_down(history, one) for one in history.restarts if one.node == node]
+    restarts = [one for one in history.restarts if one.node == node]
+    found = [_down(history, one) for one in restarts]
     for episode in episodes:
         if (
             episode.subject == node
@@ -190,7 +191,8 @@ def _lacks(history: History, node: str, episodes: Sequence[Episode]) -> list[Int
         ):
             _add(found, _silence(history, episode))
     for one in silences(history.samples, node):
-        _add(found, one)
+        if not any(restart.is_within(one.from_min_ns, one.to_max_ns) for restart in restarts):
+            _add(found, one)
     served = [
         sample
         for source in Source
@@ -266,13 +268,23 @@ def _silence(history: History, episode: Episode) -> Interval:
     low, high = _by_replicas(history, node, min(low, high), max(low, high))
     back_ns = episode.back_ns
     is_heard = bool(history.speech.get(node))
-    marked = [spell.from_ns for spell in episode.spells if spell.fail_ns is None or spell.from_ns < spell.fail_ns]
+    marked = [
+        _marked_ns(history, spell) for spell in episode.spells if spell.fail_ns is None or spell.from_ns < spell.fail_ns
+    ]
     decided = [one.ts_ns for one in history.events_of(EventKind.FAIL_DECIDED) if one.subject == node]
     down_ns = max([high, *marked, *(ts_ns for ts_ns in decided if episode.covers(ts_ns))])
     back_min_ns = max(high, (back_ns or 0) - TICK_NS) if is_heard else min(down_ns, back_ns or down_ns)
     to_min_ns = down_ns if back_ns is None else back_min_ns
     is_dead = bool(ended) or (not is_heard and bool(history.answered_ns.get(node)))
     return Interval(node, Lack.DOWN if is_dead else Lack.UNREACHED, low, high, max(to_min_ns, high), back_ns)
+
+
+def _marked_ns(history: History, spell: Doubt) -> int:
+    """The earliest time at which an observer can have marked a node: an answer shows it later than it was."""
+    view = history.view_at(spell.observer, spell.subject, spell.from_ns)
+    if view is None or view.evidence is not Source.POLL or view.valid_from_min_ns is None:
+        return spell.from_ns
+    return view.valid_from_min_ns
 
 
 def _missed_poll_ns(history: History, node: str, last_ns: int) -> int | None:
@@ -295,7 +307,13 @@ def _refusals(history: History, node: str) -> Iterator[Interval]:
             yield Interval(node, Lack.REFUSED, down.min_ns, down.max_ns, one.min_ns, one.max_ns)
             down = None
     if down is not None:
-        yield Interval(node, Lack.REFUSED, down.min_ns, down.max_ns, down.max_ns, None)
+        refused = (
+            sample.ts_min_ns
+            for source in Source
+            for sample in history.samples.get((node, source), ())
+            if sample.cluster_ok is False
+        )
+        yield Interval(node, Lack.REFUSED, down.min_ns, down.max_ns, max([down.max_ns, *refused]), None)
 
 
 # -- incidents --------------------------------------------------------------------------------------------------------

@@ -100,7 +100,7 @@ def test_a_line_of_the_log_gives_the_moment_that_polls_give_roughly() -> None:
 
 
 def polled(*times: float) -> list[MetricSample]:
-    return [sample(at) for at in times]
+    return [sample(at, server_run_id="x") for at in times]
 
 
 def test_a_node_that_answers_no_poll_while_another_does_was_out_of_reach() -> None:
@@ -115,6 +115,18 @@ def test_a_node_that_answers_no_poll_while_another_does_was_out_of_reach() -> No
     assert [round(ns / S, 1) for ns in found[2:] if ns is not None] == [3, 4.5, 4.5, 8]
 
 
+def test_a_node_whose_next_answer_is_of_an_unknown_process_may_have_been_back_at_once() -> None:
+    """The collector may have used a connection of a process that had ended."""
+    samples = {
+        (MASTER, Source.POLL): [sample(at) for at in (1, 2, 3, 5, 6, 7)],
+        (OTHER, Source.POLL): polled(*(at + 0.5 for at in range(8))),
+    }
+
+    (found,) = silences(samples, MASTER)
+
+    assert [round(ns / S, 1) for ns in found[2:] if ns is not None] == [3, 4.5, 3, 5]
+
+
 def test_a_pause_of_the_collector_is_no_silence_of_a_node() -> None:
     samples = {(node, Source.POLL): polled(1, 2, 3, 8, 9, 10) for node in (MASTER, OTHER)}
 
@@ -123,7 +135,7 @@ def test_a_pause_of_the_collector_is_no_silence_of_a_node() -> None:
 
 def test_an_answer_that_comes_late_is_a_silence_from_the_question_on() -> None:
     samples = {
-        (MASTER, Source.POLL): [*polled(1, 2, 3), sample(4, 1.4), *polled(6.4, 7.4)],
+        (MASTER, Source.POLL): [*polled(1, 2, 3), sample(4, 1.4, server_run_id="x"), *polled(6.4, 7.4)],
         (OTHER, Source.POLL): polled(*(at + 0.5 for at in range(8))),
     }
 

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from functools import cache
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import pytest
 
+from cluster_core.history.service import NEVER, Interval
+from cluster_core.history.statements import LINE_NS
 from cluster_core.incidents.catalogue import find_findings
+from cluster_core.incidents.finders.failovers import find_promotions
+from cluster_core.incidents.finders.failures import find_episodes
+from cluster_core.incidents.finders.outages import find_service
 from cluster_core.incidents.incident import Incident
 from tests.benches.history_evidence import Evidence, Recorded, TruePromotion
 from tests.benches.replayed_captures import Told
 from tests.conftest import DATA
 
 RECORDED = {name: Recorded(DATA / name) for name in ("bus-redis-7.0", "bus-valkey-9.1")}
+RESTARTED = Recorded(DATA / "polled-restart")
+"""Redis 7.0 without persistence, polled each second with CLUSTER INFO and INFO: a master is killed and started again at once."""
 LOGS, POLLS, FEW = Evidence(logs=None), Evidence(polls=None), Evidence(polls=2, every_s=2)
+BOTH = Evidence(logs=None, polls=None)
 
 
 @cache
@@ -34,7 +42,7 @@ def won(one: Incident) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("name", RECORDED)
-@pytest.mark.parametrize("evidence", [LOGS, POLLS, FEW, Evidence(logs=None, polls=None)], ids=lambda one: one.name)
+@pytest.mark.parametrize("evidence", [LOGS, POLLS, FEW, BOTH], ids=lambda one: one.name)
 def test_a_failover_is_found_without_packets(name: str, evidence: Evidence) -> None:
     """Winner, old master, epoch, and a time that holds the true one."""
     (true,) = RECORDED[name].promotions
@@ -47,9 +55,69 @@ def test_a_failover_is_found_without_packets(name: str, evidence: Evidence) -> N
     assert high_ns >= true.min_ns
 
 
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_time_of_a_promotion_is_known_within_one_interval_of_the_polls(name: str) -> None:
+    """And the time that news takes: 150 ms."""
+    found = failover(name, POLLS)
+    answers = [one["asked"] for one in RECORDED[name].polls(1, None) if f"{found.winner} " in _own_row(one["text"])]
+    longest_ns = max(after - before for before, after in pairwise(answers))
+
+    low_ns, high_ns = won(found)
+
+    assert high_ns - low_ns <= longest_ns + 150_000_000
+
+
+def _own_row(text: str) -> str:
+    return next(line for line in text.splitlines() if "myself" in line)
+
+
+OUTAGES = (*RECORDED, "polled-restart")
+
+
+@pytest.mark.parametrize("part", [LOGS, POLLS], ids=lambda one: one.name)
+@pytest.mark.parametrize("name", OUTAGES)
+def test_logs_and_polls_together_know_each_outage_of_either_within_its_bounds(name: str, part: Evidence) -> None:
+    some, both = outages(name, part), outages(name, BOTH)
+
+    lost = [one for one in some if not any(_is_narrower(other, one) for other in both)]
+
+    assert len(some) > 0
+    assert lost == []
+
+
+@cache
+def outages(name: str, evidence: Evidence) -> list[Interval]:
+    """When which slots were not served."""
+    history = RESTARTED.told(evidence).history if name == "polled-restart" else told(name, evidence).history
+    service = find_service(history, find_episodes(history), find_promotions(history))
+    return [one.interval for one in service.outages]
+
+
+def _is_narrower(one: Interval, other: Interval) -> bool:
+    """Whether the bounds of an outage lie within those of another; logs have whole milliseconds."""
+    ends = [NEVER if each.to_max_ns is None else each.to_max_ns for each in (one, other)]
+    return (
+        one.node == other.node
+        and one.from_min_ns >= other.from_min_ns - LINE_NS
+        and one.from_max_ns <= other.from_max_ns + LINE_NS
+        and one.to_min_ns >= other.to_min_ns - LINE_NS
+        and ends[0] <= ends[1] + LINE_NS
+    )
+
+
+def test_polls_alone_show_that_a_restarted_master_lost_the_data_of_its_shard() -> None:
+    """Its run id is another one, and neither it nor its replica has a key."""
+    found = RESTARTED.told(POLLS).incidents
+
+    (loss,) = [one for one in found if one.kind == "data-loss"]
+    (restart,) = [one for one in found if one.kind == "restart"]
+    assert (loss.subject, len(loss.nodes), loss.slot_count) == (restart.subject, 1, 5461)
+    assert (restart.outage_min_ms or 0) <= 2320 <= (restart.outage_ms or 0)
+
+
 def test_rules_of_the_bus_are_not_checked_without_packets() -> None:
     """R164 and R165: logs and polls do not show the reports and votes that a verdict or a win rests on."""
-    found = find_findings(told("bus-redis-7.0", Evidence(logs=None, polls=None)).history, (), ())
+    found = find_findings(told("bus-redis-7.0", BOTH).history, (), ())
 
     assert {one.code for one in found} == {"one-host"}
 
