@@ -30,7 +30,7 @@ class Request(TableOptions):
     """Options of `slotscope look`."""
 
     seconds: float = 20.0
-    """Live: time limit for measuring keys, in seconds; a sample beyond it"""
+    """Live: approximate time limit for measuring keys, in seconds; a sample of the keys if all of them take longer"""
     rate: Rate = None
     json: Flag = False
     """Live: output as JSON"""

@@ -87,6 +87,11 @@ class Part:
     limits: tuple[float, float] | None = None
 
     @property
+    def measured(self) -> int:
+        """Number of keys that were measured; a key that was drawn twice counts twice."""
+        return self.keys if self.is_measured else len(self.large) + len(self.draws)
+
+    @property
     def represented(self) -> int:
         """Keys that *draws* stand for."""
         return self.keys - len(self.large)
@@ -329,7 +334,7 @@ def estimate_slot_memory(parts: Sequence[Part], keys_by_slot: Mapping[int, int])
     return SlotMemory(
         {slot: round(size) for slot, size in sizes.items()},
         whole.error / whole.value if whole.value else 0.0,
-        sum(part.keys if part.is_measured else len(part.large) + len(part.draws) for part in parts),
+        sum(part.measured for part in parts),
         keys,
     )
 

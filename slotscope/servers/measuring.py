@@ -29,7 +29,9 @@ SCAN_COUNT_BY_TYPE: Final = 500
 """Keys that a server looks at for one SCAN TYPE: some tens of microseconds."""
 LARGE_BYTES: Final = 32 << 10
 """A larger key is measured again with `SAMPLES` elements: with the five of the default a sorted set is off by several per cent."""
-SAMPLES: Final = 200
+SAMPLES: Final = 2000
+"""Some tenths of a millisecond of the server's time, with an error of some tenths of a per cent."""
+LARGE_AT_ONCE: Final = 5
 NAMED_MAX: Final = 20
 """Keys of a part whose types are asked."""
 VALUES_SHARE: Final = 0.3
@@ -56,6 +58,8 @@ class Progress:
 
     keys: int
     done: int = 0
+    all_keys_s: float = 0.0
+    """Seconds that all keys would take, where that is too long."""
 
     def expected_s(self, took_s: float) -> float:
         """Seconds that all of it takes at the pace so far."""
@@ -256,6 +260,7 @@ def _scan_all(nodes: _Nodes, keys: int, tally: _Tally, progress: Progress, until
             and took_s >= min(left_s * PILOT_SHARE, PILOT_S_MAX)
             and progress.expected_s(took_s) > most_s
         ):
+            progress.all_keys_s = max(progress.all_keys_s, progress.expected_s(took_s))
             return False
     return True
 
@@ -306,9 +311,10 @@ def _measure(
         if isinstance(size, RespError) and not size.text.startswith(("MOVED ", "ASK ", "TRYAGAIN ")):
             raise RefusedError(size.text)
     large = [at for at, size in enumerate(sizes) if isinstance(size, int) and size > LARGE_BYTES]
-    if large:
-        closer = yield Question(nodes.measured, [("MEMORY", "USAGE", named[at], "SAMPLES", SAMPLES) for at in large])
-        for at, size in zip(large, closer, strict=True):
+    for start in range(0, len(large), LARGE_AT_ONCE):
+        some = large[start : start + LARGE_AT_ONCE]
+        closer = yield Question(nodes.measured, [("MEMORY", "USAGE", named[at], "SAMPLES", SAMPLES) for at in some])
+        for at, size in zip(some, closer, strict=True):
             sizes[at] = size
     draws = []
     for key, size, use in zip(named, sizes, counts or [None] * len(named), strict=True):

@@ -45,6 +45,8 @@ class SlotWeights:
     """Masters that told the memory of their slots."""
     parts: Sequence[Part] = ()
     """Keys that were measured."""
+    all_keys_s: float | None = None
+    """About how many seconds it takes to measure all keys, where only some were."""
 
     @property
     def memory_error(self) -> float | None:
@@ -56,10 +58,10 @@ class SlotWeights:
 def weigh_slots(
     first: Address, access: Access, *, seconds: float, rate: float | None, window_s: float = 0.0, memory: bool = True
 ) -> SlotWeights:
-    """Weigh the slots of the cluster of *first*, drawing keys for some *seconds*, with at most *rate* commands a second to a node.
+    """Weigh the slots of the cluster of *first*, measuring keys for some *seconds*, with at most *rate* commands a second to a node.
 
-    Without *memory* keys are counted, and none is measured.  *window_s* is over how long processor time is measured (0: it is not).  Raises InputError for a master that does not answer, or does not
-    agree who owns its slots, and for what a user may not ask.
+    Without *memory* keys are counted, and none is measured.  Processor time is measured over *window_s* (0: it is not).  Raises InputError
+    for a master that does not answer, or disagrees about the owner of its slots, and for commands that the user may not send.
     """
     with visited(first, access, rate) as visits:
         topology, masters = _agreed(visits, first)
@@ -103,6 +105,7 @@ def weigh_slots(
     return SlotWeights(
         _with_zones(topology, visits), loads, estimates, fitted is not None, memory_limits(infos, held), _moves_by_jobs(visits),
         len(masters) - len(estimates) if memory else 0, [part for parts in measured for part in parts],
+        max((job.progress.all_keys_s for job in jobs), default=0.0) or None,
     )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from slotscope.runtime.failure import BAD_INPUT, NEW_PLAN, OK, PAUSED, PROMISE_B
 from slotscope.runtime.storage.delta_files import exists, read_rows
 from tests.benches.clusters import Cluster, knows, running_cluster, topology_of
 from tests.benches.live_runs import REPOSITORY, carry_out_until_closing, open_hours, wait_for_commits
+from tests.benches.measured_memory import memory_by_master
 from tests.benches.moving_cluster import (
     Writers,
     assert_in_place,
@@ -194,22 +195,53 @@ def test_servers_that_are_all_full_are_named_with_their_figures_and_a_plan_made_
 @pytest.mark.slow
 @pytest.mark.parametrize("binary", [redis_binary, valkey_binary])
 def test_an_idle_cluster_comes_to_rest_though_one_tag_is_heavier_than_a_master(binary, tmp_path, capsys):
-    """The tag is named, and from the second of five runs on nothing moves."""
+    """312,042 keys: `look` measures each, and names the large ones and the tag.  From the second of five runs on nothing moves."""
     server = binary()
     if server is None:
         pytest.skip("the server is not installed")
-    with running_cluster(server, masters=6) as cluster:
-        load_hot_tag(cluster, 60_000, tagged=14_000, sorted_sets=12, members=4_000)
+    with running_cluster(server, masters=6, maxmemory_policy="allkeys-lfu") as cluster:
+        load_hot_tag(cluster, 312_042, tagged=60_000, sorted_sets=12, members=22_000)
+        assert program.run(["look", f"127.0.0.1:{cluster.masters[0].port}", "--json", "--seconds", "60"]) == OK
+        look = json.loads(capsys.readouterr().out)
+        exact = memory_by_master(cluster)
         said, owners = [], []
         for _ in range(5):
             assert rebalance(tmp_path, cluster, "--apply") == OK
             said.append(" ".join(capsys.readouterr().out.split()))
             owners.append(owners_of(cluster.masters[0]))
 
+    assert {row["address"] for row in look["masters"]} == exact.keys()
+    for row in look["masters"]:
+        assert row["all_keys"]
+        assert row["memory_bytes"]["error"] == 0
+        assert row["memory_bytes"]["value"] == pytest.approx(exact[row["address"]], rel=0.002)
+        assert row["memory_bytes"]["value"] < row["used_memory"]
+    assert {row["key"] for row in look["biggest_keys"][:12]} == {f"board:{n}" for n in range(12)}
+    assert look["hash_tags"][0]["name"] == "tenant:acme"
     assert "No move can balance this cluster: {tenant:acme} (slot 1612) alone is " in said[0]
     assert "The plan kept what it promised." in said[0]
     assert owners[1:] == owners[:-1]
     assert all("Balanced as far as possible: {tenant:acme} (slot 1612) alone is " in words for words in said[1:])
+
+
+@pytest.mark.slow
+def test_a_tolerance_that_a_sample_cannot_keep_is_refused_with_two_ways_out(redis7, tmp_path, capsys):
+    """The larger tolerance makes a plan from a sample; the longer time measures all keys, and the tolerance holds."""
+    slow = ("--rate", "1500", "--seconds")
+    assert rebalance(tmp_path, redis7, *slow, "1", "--tolerance", "0.02") == BAD_INPUT
+    *_, line = capsys.readouterr().err.splitlines()
+    fits, seconds = re.search(
+        r"cannot plan at a tolerance of 2.0%: the memory of a master is known to ±[\d.]+%. Plan at --tolerance memory_bytes=([\d.]+), "
+        r"or measure more: --seconds (\d+) measures all keys",
+        line,
+    ).groups()
+
+    assert rebalance(tmp_path, redis7, *slow, "1", "--tolerance", f"memory_bytes={fits}") == OK
+    assert "memory was sampled" in " ".join(capsys.readouterr().out.split())
+    assert rebalance(tmp_path, redis7, *slow, "1") == OK
+    assert "tolerance of memory raised from 2.0% to" in " ".join(capsys.readouterr().out.split())
+    assert rebalance(tmp_path, redis7, *slow, seconds, "--tolerance", "0.02") == OK
+    assert "sampled" not in capsys.readouterr().out
 
 
 @pytest.mark.slow

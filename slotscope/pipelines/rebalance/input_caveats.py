@@ -23,18 +23,21 @@ if TYPE_CHECKING:
 def foreign_load(weights: Weights) -> list[Caveat]:
     """Keys on nodes that do not own their slots."""
     keys = weights.foreign_keys
-    words = f"{keys} keys lie on nodes that do not own their slots: they are not counted"
+    words = f"{keys} keys on nodes that do not own their slots are not counted"
     return [Caveat(Severity.WARNING, Code.FOREIGN_LOAD, words)] if keys else []
 
 
 def estimated_load(resources: Sequence[str]) -> list[Caveat]:
-    """Operations that nobody counted."""
-    words = f"{OPS_ESTIMATED}: accesses in 1,000 s, estimated from the LFU counters of the dumps (with lfu-decay-time 2 and more the least there may be); SLOT-STATS polls or MONITOR logs count them"
+    """Operations that are estimated, not counted."""
+    words = (
+        f"{OPS_ESTIMATED}: accesses in 1,000 s, estimated from the LFU counters of the dumps (a lower limit with lfu-decay-time above 1); "
+        "SLOT-STATS polls or MONITOR logs have exact counts"
+    )
     return [Caveat(Severity.WARNING, Code.OPS_ESTIMATED, words)] if OPS_ESTIMATED in resources else []
 
 
 def memory_basis(memory: Sequence[MemoryBasis], resources: Sequence[str]) -> list[Caveat]:
-    """What memory_bytes rests on, where it is balanced and not every key is measured by its own server's model."""
+    """Models behind memory_bytes, where it is balanced and some keys were not measured with the model of their server."""
     if "memory_bytes" not in resources:
         return []
     caveats = dict.fromkeys(basis.caveat for basis in memory)
@@ -44,12 +47,12 @@ def memory_basis(memory: Sequence[MemoryBasis], resources: Sequence[str]) -> lis
 def unchecked_capacity(
     capped: Sequence[str], resources: Sequence[str], loads: Mapping[str, Sequence[float]]
 ) -> list[Caveat]:
-    """Capacities of what is not balanced: nothing keeps the plan within them."""
+    """Capacities of resources that are not balanced: no plan keeps them."""
     return [
         Caveat(
             Severity.WARNING,
             Code.CAPACITY_NOT_KEPT,
-            f"the capacity of {name} is not kept: {'it is known but not balanced' if name in loads else 'no load of it is known'}",
+            f"the capacity of {name} is not kept: {'it is not balanced' if name in loads else 'its load is unknown'}",
         )
         for name in capped
         if name not in resources
@@ -66,24 +69,24 @@ def left_out(activity: Activity | None, topology: Topology, nodes: Sequence[Plan
     ]
     restarted = {figure.slot for figure in activity.figures if figure.restarted} if activity is not None else set()
     if restarted:
-        words = f"{len(restarted)} slots moved or were reset between polls: those windows are left out"
+        words = f"windows of {len(restarted)} slots that moved, or lost their counters, between polls are left out"
         found.append(Caveat(Severity.WARNING, Code.WINDOWS_LEFT_OUT, words))
     return found
 
 
 def memory_limit_caveats(limits: MemoryLimits) -> list[Caveat]:
-    """Where capacities come from that nobody gave, and of which masters there is none for what they do at their maxmemory."""
+    """Capacities that come from maxmemory, and masters without one because they evict keys."""
     found = []
     if limits.capacity:
         words = (
-            f"capacity of memory: {HEADROOM:.0%} of the maxmemory of {plural(len(limits.capacity), 'master')}, without what "
-            "the servers keep besides the data of slots; --placement goes before it"
+            f"capacity of memory: {HEADROOM:.0%} of the maxmemory of {plural(len(limits.capacity), 'master')}, less the overhead of the "
+            "server; --placement overrides it"
         )
         found.append(Caveat.note(Code.CAPACITY_OF_SERVERS, words, "memory_bytes"))
     for policy, count in sorted(Counter(limits.evicting.values()).items()):
         words = (
-            f"{plural(count, 'master')} evict{'s' if count == 1 else ''} keys to stay within maxmemory ({policy}): that is no limit to "
-            "slots, and where slots arrive other keys are evicted"
+            f"{plural(count, 'master')} at maxmemory evict{'s' if count == 1 else ''} keys ({policy}): no capacity is kept there, and "
+            "slots that arrive evict other keys"
         )
         found.append(Caveat.warning(Code.EVICTION, words, "memory_bytes"))
     return found

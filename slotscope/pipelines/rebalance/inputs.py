@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,7 +55,7 @@ JOB = "rebalance-plan"
 NO_SNAPSHOT = "none"
 """What plans and activity are filed under that no snapshot of the key distribution belongs to."""
 PLACEMENT_BYTES_MAX = 16 << 20
-TOLERANCE = "0.02"
+TOLERANCE = 0.02
 KEYS_TOLERANCE = 0.2
 """Tolerance of keys where the size of data is balanced, too."""
 SIZES = ("memory_bytes", "serialized_bytes")
@@ -64,9 +65,9 @@ ACTIVITIES = ("ops", "cpu_usec")
 SETSLOT_COST = 0.05
 """Slot ranges that one more moved slot weighs where slots move key by key: each takes commands to every master."""
 ERROR_SHARE_MAX = 1 / 3
-"""Part of a tolerance that the error of loads may reach before the tolerance is raised to the error."""
-ERROR_HEADROOM_MAX = 0.5
-"""Part of the tolerance that is left free at most because memory is an estimate."""
+"""Part of a tolerance that the error of loads may reach: no plan is made for a smaller tolerance."""
+REFIT = 1.1
+"""Another sample may have an error that is larger by this factor."""
 SHORT = {"bytes": "serialized_bytes", "memory": "memory_bytes", "cpu": "cpu_usec"}
 """Other words for resources."""
 _SHARE = re.compile(r"(\d+(?:\.\d*)?(?:e-?\d+)?|\.\d+)(%?)")
@@ -108,7 +109,8 @@ class Inputs:
     """What is known of a cluster, whoever told it: its topology, *loads* by resource and what *memory* of them rests on.
 
     *capacity* are limits by node id and resource that servers told of themselves; a placement comes before them.  *memory_error* is the
-    share by which the memory of a master may be off where keys of live servers were measured; *parts* are these keys.
+    share by which the memory of a master may be off where keys of live servers were measured; *parts* are these keys, *all_keys_s* is about
+    how many seconds it takes to measure all, where these are not all.
     """
 
     topology: Topology
@@ -123,6 +125,7 @@ class Inputs:
     capacity: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     memory_error: float | None = None
     parts: Sequence[Part] = ()
+    all_keys_s: float | None = None
 
 
 def find_inputs(request: PlanningOptions, spark: SparkSession | None) -> Found:
@@ -185,7 +188,7 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
     others = {name: list(load) for name, load in loads.items() if name not in resources and any(load)}
     tolerance, soft = read_goals(goal, placement, resources, others, capped)
     error = (inputs.memory_error or 0.0) if "memory_bytes" in resources else 0.0
-    raised = _raised_tolerance(tolerance, error)
+    raised = _fit_tolerance(goal, placement, tolerance, error, inputs.all_keys_s)
     memory_tolerance = tolerance["memory_bytes"] if "memory_bytes" in resources else 0.0
     masters, nodes = masters_of(inputs.topology, placement, resources, inputs.capacity)
     owners = owners_of(inputs.topology)
@@ -302,16 +305,11 @@ def read_goals(
     Keys beside a resource of size are soft at `KEYS_TOLERANCE`, unless they have a capacity or a tolerance of their own.
     """
     resources = [*balanced, *watched]
-    words = [part for entry in goal.tolerance for part in entry.split(",") if part]
-    general = [_share(word, "--tolerance") for word in words if "=" not in word]
-    tolerance = dict.fromkeys(resources, general[-1] if general else _share(TOLERANCE, "--tolerance"))
-    own = {name: one.tolerance for name, one in placement.goals.items() if one.tolerance is not None}
-    for word in (word for word in words if "=" in word):
-        name, _, value = word.rpartition("=")
-        name = SHORT.get(name, name)
-        if name not in tolerance:
+    general, own = _tolerances(goal, placement)
+    tolerance = dict.fromkeys(resources, TOLERANCE if general is None else general)
+    for name, (word, _) in own.items():
+        if name not in tolerance and word:
             raise InputError(f"--tolerance {word}: {name} is not balanced; {', '.join(resources)} are")
-        own[name] = _share(value, "--tolerance")
     strange = next((name for name in placement.goals if name not in resources), None)
     if strange is not None:
         raise placement.located.fault(("goals", strange), f"{strange} is not balanced; {', '.join(resources)} are")
@@ -326,7 +324,26 @@ def read_goals(
         unknown = next((name for name in soft if name not in resources), None)
         if unknown is not None:
             raise InputError(f"--soft {unknown}: not balanced; {', '.join(resources)} are")
-    return tolerance | own, list(dict.fromkeys(soft))
+    return tolerance | {name: value for name, (_, value) in own.items()}, list(dict.fromkeys(soft))
+
+
+def _tolerances(goal: GoalOptions, placement: Placement) -> tuple[float | None, dict[str, tuple[str, float]]]:
+    """The tolerance of all resources, and those of single ones with the word of the command line (empty for the file's)."""
+    general = None
+    own = {name: ("", one.tolerance) for name, one in placement.goals.items() if one.tolerance is not None}
+    for word in (part for entry in goal.tolerance for part in entry.split(",") if part):
+        name, _, value = word.rpartition("=")
+        if name:
+            own[SHORT.get(name, name)] = word, _share(value, "--tolerance")
+        else:
+            general = _share(word, "--tolerance")
+    return general, own
+
+
+def _memory_tolerance(goal: GoalOptions, placement: Placement) -> float | None:
+    """The tolerance of memory that the user chose; None for the default."""
+    general, own = _tolerances(goal, placement)
+    return own["memory_bytes"][1] if "memory_bytes" in own else general
 
 
 def _node_options(goal: GoalOptions) -> tuple[NodeOption, ...]:
@@ -368,24 +385,36 @@ def _share(word: str, option: str) -> float:
 
 
 def _headroom(value: float, memory_error: float, tolerance: float) -> float:
-    """The part of the tolerance that is left free: *value*, or more where memory may be off by more than that (0 stays 0)."""
+    """The part of the tolerance that is left free: *value*, or more where memory may be off by more (0 stays 0)."""
     if not 0 <= value <= 1:
         raise InputError(f"--headroom {value}: must be from 0 to 1")
-    return max(value, min(memory_error / tolerance, ERROR_HEADROOM_MAX)) if value and tolerance else value
+    return max(value, memory_error / tolerance) if value and tolerance else value
 
 
-def _raised_tolerance(tolerance: dict[str, float], error: float) -> list[Caveat]:
-    """Raise the tolerance of memory in *tolerance* where its *error* leaves no room for a promise; return what to say about that."""
+def _fit_tolerance(
+    goal: GoalOptions, placement: Placement, tolerance: dict[str, float], error: float, all_keys_s: float | None
+) -> list[Caveat]:
+    """Raise the default tolerance of memory in *tolerance* to one that its *error* allows to promise; InputError for one that the user chose."""
     asked = tolerance.get("memory_bytes", 0.0)
     if error <= asked * ERROR_SHARE_MAX:
         return []
-    known = f"memory of a master is known to ±{error:.1%}"
-    if error <= asked:
-        words = f"{known}: a plan is proposed only where it lowers the heaviest master by more"
-        return [Caveat.note(Code.TOLERANCE_RAISED, words, "memory_bytes")]
-    tolerance["memory_bytes"] = error
-    words = f"{known}, so no plan can promise a tolerance of {asked:.1%}: it is raised to {error:.1%}; more --seconds measure more keys"
+    fits = _round_up(error * REFIT / ERROR_SHARE_MAX)
+    longer = "" if all_keys_s is None else f"--seconds {math.ceil(all_keys_s)} measures all keys"
+    known = f"the memory of a master is known to ±{error:.1%}"
+    if _memory_tolerance(goal, placement) is not None:
+        raise InputError(
+            f"cannot plan at a tolerance of {asked:.1%}: {known}. Plan at --tolerance memory_bytes={fits:g}"
+            + (f", or measure more: {longer}" if longer else "")
+        )
+    tolerance["memory_bytes"] = fits
+    words = f"tolerance of memory raised from {asked:.1%} to {fits:.1%}: {known}" + (f"; {longer}" if longer else "")
     return [Caveat.warning(Code.TOLERANCE_RAISED, words, "memory_bytes")]
+
+
+def _round_up(share: float) -> float:
+    """*share* with two digits."""
+    digits = 1 - math.floor(math.log10(share))
+    return round(math.ceil(share * 10**digits) / 10**digits, max(digits, 0))
 
 
 def _positive(value: float, option: str) -> float:

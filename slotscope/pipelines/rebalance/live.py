@@ -36,7 +36,7 @@ from slotscope.servers.slot_weights import SlotWeights, weigh_slots
 if TYPE_CHECKING:
     from slotscope.pipelines.rebalance.options import RebalanceOptions
 
-SECONDS_MAX = 3600.0
+SECONDS_MAX = 86_400.0
 RATE_MAX = 100_000.0
 
 
@@ -82,7 +82,7 @@ def choose_plan(cluster: str, request: RebalanceOptions) -> Chosen:
             weights.topology, weights.loads, snapshot_id=LIVE, growth=growth, memory_error=weights.memory_error,
             warnings=[*memory_caveats(weights), *memory_limit_caveats(weights.limits), *of_growth],
             capacity={node: {"memory_bytes": size} for node, size in weights.limits.capacity.items()},
-            parts=weights.parts,
+            parts=weights.parts, all_keys_s=weights.all_keys_s,
         )  # fmt: skip
         goal = request if weights.moves_by_jobs or request.path != "auto" else replace(request, path="setslot")
         asked_ms = time.time_ns() // 10**6
@@ -148,16 +148,15 @@ def memory_caveats(weights: SlotWeights) -> list[Caveat]:
     mixed = []
     if estimates and counted:
         words = (
-            f"memory_bytes of {plural(counted, 'master')} is what SLOT-STATS counts, of {plural(len(estimates), 'master')} what MEMORY USAGE "
-            "says of keys: the two differ by what a server keeps beside a key, so that masters are not compared by one measure"
+            f"memory comes from SLOT-STATS for {plural(counted, 'master')} and from MEMORY USAGE for {plural(len(estimates), 'master')}: "
+            "the two count differently, which makes masters look more uneven or less"
         )
         mixed = [Caveat.warning(Code.MEMORY_MIXED, words, "memory_bytes")]
     if not estimates or all(one.measured >= one.keys for one in estimates):
         return mixed
     measured, keys = sum(one.measured for one in estimates), sum(one.keys for one in estimates)
     words = (
-        f"memory_bytes is estimated from {measured:,} of {keys:,} keys (MEMORY USAGE), of a master to "
-        f"{max(one.error for one in estimates):.1%} in 95 of 100 cases"
-        + ("; masters' shares are corrected by used_memory_dataset" if weights.fitted else "")
+        f"memory was sampled ({measured:,} of {keys:,} keys); error per master up to ±{max(one.error for one in estimates):.1%} (95%)"
+        + ("; shares of masters are corrected by used_memory_dataset" if weights.fitted else "")
     )
     return [*mixed, Caveat.note(Code.MEMORY_SAMPLED, words)]

@@ -31,8 +31,8 @@ from slotscope.runtime import text
 from slotscope.servers.measuring import SAMPLES
 from slotscope.servers.survey import Master, Survey
 
-LISTED: Final = 10
-"""Rows of each table."""
+LISTED: Final = 20
+"""Rows of each list in JSON; the terminal shows fewer."""
 UNEVEN: Final = 1.2
 """A master that holds so much more than the mean is worth a word; a plan's usual tolerance is smaller, but here memory is an estimate."""
 OUTSTANDING: Final = 3.0
@@ -172,7 +172,7 @@ def _master(master: Master, survey: Survey) -> MasterFigures:
         checkup.number("used_memory"),
         checkup.number("maxmemory"),
         None if activity is None else activity.commands_per_s,
-        sum(part.keys if part.is_measured else len(part.draws) + len(part.large) for part in master.parts),
+        sum(part.measured for part in master.parts),
         tuple(dict.fromkeys(part.sampled for part in master.parts)),
         all(part.is_measured for part in master.parts),
         master.unsampled,
@@ -285,9 +285,9 @@ def _notes(survey: Survey, masters: Sequence[MasterFigures], *, skewed: bool) ->
     pace = "half of each server's time" if survey.rate is None else f"{survey.rate:g} commands a second to a node"
     busiest = max(survey.sent.values(), default=0)
     yield f"asked for {survey.seconds:.0f} s with at most {pace}, {busiest:,} commands to the busiest; nothing that writes"
-    measured = sum(part.keys if part.is_measured else len(part.draws) + len(part.large) for part in parts)
+    measured = sum(part.measured for part in parts)
     if parts and all(part.is_measured for part in parts):
-        yield f"all {measured:,} keys were measured with MEMORY USAGE ({SAMPLES} elements of a large value)"
+        yield f"all {measured:,} keys were measured with MEMORY USAGE ({SAMPLES:,} elements of a large value)"
     elif parts:
         yield (
             f"{measured:,} keys were measured with MEMORY USAGE, drawn with RANDOMKEY or sought as large collections;"

@@ -100,4 +100,4 @@ def test_masters_whose_memory_is_measured_in_two_ways_are_a_warning() -> None:
     assert memory_caveats(replace(counted, memory=[measured], counted_masters=0)) == []
     (told,) = memory_caveats(replace(counted, memory=[measured]))
     assert (told.severity, told.code) == (Severity.WARNING, Code.MEMORY_MIXED)
-    assert "of 1 master is what SLOT-STATS counts, of 1 master what MEMORY USAGE says" in told.text
+    assert "memory comes from SLOT-STATS for 1 master and from MEMORY USAGE for 1 master" in told.text
