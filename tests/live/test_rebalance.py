@@ -227,7 +227,7 @@ def test_an_idle_cluster_comes_to_rest_though_one_tag_is_heavier_than_a_master(b
 @pytest.mark.slow
 def test_a_tolerance_that_a_sample_cannot_keep_is_refused_with_two_ways_out(redis7, tmp_path, capsys):
     """The larger tolerance makes a plan from a sample; the longer time measures all keys, and the tolerance holds."""
-    slow = ("--rate", "1500", "--seconds")
+    slow = ("--rate", "500", "--seconds")
     assert rebalance(tmp_path, redis7, *slow, "1", "--tolerance", "0.02") == BAD_INPUT
     *_, line = capsys.readouterr().err.splitlines()
     fits, seconds = re.search(

@@ -140,6 +140,15 @@ def test_what_a_mistyped_command_was_meant_for_is_said(capsys, words):
     assert "did you mean nowhere-else?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("word", "meant"), [("info", "look"), ("memkeys", "look"), ("reshard", "rebalance"), ("lok", "look")]
+)
+def test_a_command_by_its_name_in_another_tool_is_suggested(capsys, word, meant):
+    """As redis-cli has them."""
+    assert cli.run(cli.application(ABOUT, COMMANDS), [word]) == 2
+    assert capsys.readouterr().err == f"slotscope: no such command: {word}; did you mean {meant}? (see --help)\n"
+
+
 @pytest.mark.parametrize("words", [["help", "compare"], ["compare", "--help"], ["compare", "-h"]])
 def test_help_of_a_command_is_found_either_way(capsys, words):
     """As with git and gh."""
