@@ -65,7 +65,7 @@ def command(request: Request = Request()) -> None:
         raise InputError("--node-timeout is 100 ms to a day, --duration more than 0 s")
     from cluster_core.gossip.profile import PROFILES
     from cluster_core.node.state import NodeSettings
-    from slotscope.live.foreground import place_at
+    from slotscope.live.driver import place_at
     from slotscope.servers.cluster import parse_address
     from slotscope.servers.node_link import Access
 
@@ -87,9 +87,8 @@ def command(request: Request = Request()) -> None:
 async def _live(
     settings: NodeSettings, given: Given, place: Place, first: Address | None, access: Access, duration_s: float | None
 ) -> None:
-    from slotscope.live.foreground import any_of, numeric_address, say, told_to_end
-    from slotscope.live.in_step import Step
-    from slotscope.live.member import Member
+    from slotscope.live.driver import any_of, numeric_address, say, told_to_end
+    from slotscope.live.member import Member, Step
 
     member, told = Member(settings, place, say), told_to_end()
     await member.start()
@@ -119,8 +118,7 @@ async def _live(
 
 async def _leave(member: Member, told: asyncio.Event, access: Access) -> None:
     """Have every node forget this one; first wait until it owns no slots, or until we are told once more."""
-    from slotscope.live.foreground import any_of, say
-    from slotscope.live.neighbours import ask_to_forget
+    from slotscope.live.driver import any_of, ask_to_forget, say
 
     slots = member.owned_slots()
     if slots:

@@ -59,7 +59,7 @@ def command(request: Request = Request()) -> None:
     is over; a second one at once. Other sentinels still count it then, for their majority, until they are reset.
     """
     from cluster_core.sentinel.state import SentinelSettings
-    from slotscope.live.foreground import place_at
+    from slotscope.live.driver import place_at
     from slotscope.live.sentinel_member import SentinelMember
 
     port, duration = request.port, request.duration
@@ -74,8 +74,7 @@ def command(request: Request = Request()) -> None:
 def _first_config(request: Request) -> str:
     """The sentinel.conf that the options mean; what they leave open is asked of a sentinel, if one is named."""
     from cluster_core.sentinel.config_file import quote_word
-    from slotscope.live.foreground import numeric_address
-    from slotscope.live.neighbours import learn_master
+    from slotscope.live.driver import learn_master, numeric_address
     from slotscope.servers.cluster import parse_address
     from slotscope.servers.node_link import Access
 
@@ -106,7 +105,7 @@ def _first_config(request: Request) -> str:
 async def _live(
     settings: SentinelSettings, place: Place, config: str, duration_s: float | None, *, forget: bool
 ) -> None:
-    from slotscope.live.foreground import any_of, say, told_to_end
+    from slotscope.live.driver import any_of, say, told_to_end
     from slotscope.live.sentinel_member import SentinelMember
 
     member, told = SentinelMember(settings, place, config, say), told_to_end()
@@ -123,8 +122,7 @@ async def _live(
 
 async def _leave(member: SentinelMember, told: asyncio.Event, *, forget: bool) -> None:
     """Finish what we lead, unless we are told once more; then say goodbye if that is wanted."""
-    from slotscope.live.foreground import any_of, say
-    from slotscope.live.neighbours import ask_to_forget
+    from slotscope.live.driver import any_of, ask_to_forget, say
     from slotscope.servers.node_link import Access, Address
 
     if member.leads():

@@ -1,24 +1,27 @@
-"""What drives a machine of the core alive: a clock, its sockets, its clients and its file; what the machine wants is carried out in order.
+"""A machine of the core with a clock, sockets, clients and a file, in the foreground of a terminal.
 
-A `Driver` decides nothing: members say how events and effects of their machine are called.
+A `Driver` decides nothing: it carries out the effects of its machine in order.  Members name the events and effects of their machine.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import socket
+import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from cluster_core.routing.key_positions import table_of
-from slotscope.live.budget import CLIENTS_MAX, Budget
-from slotscope.live.client_port import SENT, ClientLink
-from slotscope.live.connection import Connection
+from slotscope.live.connections import CLIENTS_MAX, SENT, Budget, ClientLink, Connection
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.failure import printable
+from slotscope.servers.node_link import Access, Address, LinkError
 
 Tell = Callable[[str], None]
 Link = TypeVar("Link", bound=Connection)
@@ -218,3 +221,69 @@ def replace_file(path: Path, data: bytes, *, fsync: bool = True) -> None:
         if fsync:
             os.fsync(file.fileno())
     os.replace(waiting, path)
+
+
+def say(line: str) -> None:
+    """Write a line with the time to the error stream."""
+    sys.stderr.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {printable(line)}\n")
+
+
+def place_at(bind: str, folder: str | None) -> Place:
+    """Where the machine is to live; InputError for a folder that is none."""
+    place = Path(folder) if folder is not None else None
+    if place is not None and not place.is_dir():
+        raise InputError(f"{folder}: no such folder")
+    return Place(bind, place)
+
+
+def numeric_address(host: str, named: str) -> str:
+    """The address of *host*: machines know addresses, people write names; InputError says where it was *named*."""
+    try:
+        return str(socket.getaddrinfo(host, None)[0][4][0])
+    except OSError as error:
+        raise InputError(f"{named}: {error.strerror or error}") from error
+
+
+def told_to_end() -> asyncio.Event:
+    """An event that SIGINT and SIGTERM set."""
+    told = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, told.set)
+    return told
+
+
+async def any_of(seconds: float | None, *events: asyncio.Event) -> None:
+    """Wait for one of *events*, or for the end of the time."""
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    for each in waiting:
+        each.cancel()
+
+
+OPTIONS: Final = ("quorum", "down-after-milliseconds", "failover-timeout", "parallel-syncs")
+"""What we take over from a sentinel that watches the master already."""
+
+
+def learn_master(address: Address, access: Access, name: str) -> tuple[Address, dict[str, int]]:
+    """Where the master *name* is, and the options that a sentinel watches it with; raises InputError."""
+    try:
+        reply = access.ask(address, "SENTINEL", "MASTER", name)
+        pairs = [word.decode("utf-8", "replace") for word in reply]
+        told = dict(zip(pairs[::2], pairs[1::2], strict=True))
+        return Address(told["ip"], int(told["port"])), {option: int(told[option]) for option in OPTIONS}
+    except LinkError as error:
+        raise InputError(f"--join {address}: {printable(str(error))}") from error
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InputError(f"--join {address}: this is no sentinel") from error
+
+
+def ask_to_forget(nodes: Sequence[Address], kind: str, access: Access, *orders: tuple[str, ...]) -> list[str]:
+    """Send *orders* to all *nodes* (*kind* is what they are called), one after the other; return a line of log for each that did not take them."""
+    refused = []
+    for node in nodes:
+        try:
+            for words in orders:
+                access.ask(node, *words)
+        except LinkError as error:
+            refused.append(f"# {node} does not forget us: {access.safe(error)}")
+    return [*refused, f"* {len(nodes) - len(refused)} of {len(nodes)} {kind} have forgotten us"]

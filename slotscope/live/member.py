@@ -1,31 +1,248 @@
-"""One node of the core, alive: carries out its effects with sockets, a clock and a file, and tells it what happens.
+"""A live node of the core: carries out its effects with sockets, a clock and a file, and reports events to it.
 
-Everything that is decided is decided by `cluster_core.node.machine.Node`; this is its driver (docs/design/node.md).
+All decisions are those of `cluster_core.node.machine.Node`; this is its driver (docs/design/node.md).  `Step` keeps it in step with its
+cluster; `SmallData` holds the keys of its slots.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from random import SystemRandom
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 from cluster_core.gossip import events as belief
 from cluster_core.gossip.profile import Profile
+from cluster_core.gossip.profile_signs import profile_of_version
 from cluster_core.node import events as ev
 from cluster_core.node.machine import Node
 from cluster_core.node.state import NodeSettings
 from cluster_core.replay.company import Company
 from cluster_core.routing.key_positions import table_of
+from cluster_core.slots.key_slot import key_slot
 from cluster_core.wire.bus import Message
-from cluster_core.wire.resp import RespError
-from slotscope.live.budget import BUS_IDLE_S, BUS_IDLE_TIMEOUTS, CLIENT_IDLE_S
-from slotscope.live.bus_port import BusLink
-from slotscope.live.client_port import SENT, ClientLink
+from cluster_core.wire.resp import RespError, read_info
+from slotscope.live.connections import BUS_IDLE_S, BUS_IDLE_TIMEOUTS, CLIENT_IDLE_S, SENT, BusLink, ClientLink
 from slotscope.live.driver import Driver, Place, Serve, Tell
-from slotscope.live.small_data import SmallData
-from slotscope.servers.node_link import Address
+from slotscope.runtime.failure import printable
+from slotscope.servers.node_link import Access, Address, LinkError, NodeLink
+
+BYTES_MAX: Final = 256 << 20
+"""Room for keys and values; a write beyond it is refused."""
+
+
+class SmallData:
+    """Keys and values; answers what the node asks of its data (`cluster_core.node.state`) and a few commands."""
+
+    def __init__(self) -> None:
+        self._values: dict[bytes, bytes] = {}
+        self._slots: dict[int, dict[bytes, None]] = {}
+        self._bytes = 0
+
+    def count(self, slot: int) -> int:
+        """How many keys are in *slot*."""
+        return len(self._slots.get(slot, ()))
+
+    def keys(self, slot: int, limit: int) -> list[bytes]:
+        """At most *limit* keys of *slot*."""
+        return list(self._slots.get(slot, ()))[: max(0, limit)]
+
+    def holds(self, key: bytes) -> bool:
+        """Whether *key* is there."""
+        return key in self._values
+
+    def is_empty(self) -> bool:
+        """Whether there is no key at all."""
+        return not self._values
+
+    def drop(self, slots: int) -> None:
+        """Delete the keys of the slots whose bits are set."""
+        for slot in [slot for slot in self._slots if slots >> slot & 1]:
+            for key in list(self._slots[slot]):
+                self._delete(key)
+
+    def clear(self) -> None:
+        """Delete all keys."""
+        self._values, self._slots, self._bytes = {}, {}, 0
+
+    def execute(self, words: Sequence[bytes]) -> Any:
+        """Carry out a command on keys; None for one that this data does not know."""
+        command = _COMMANDS.get(words[0].lower())
+        return None if command is None else command(self, words[1:])
+
+    def _set(self, words: Sequence[bytes]) -> Any:
+        if len(words) != 2:
+            return RespError("ERR syntax error")
+        key, value = words
+        if self._bytes + len(key) + len(value) > BYTES_MAX:
+            return RespError("OOM command not allowed when used memory > 'maxmemory'.")
+        self._delete(key)
+        self._values[key] = value
+        self._slots.setdefault(key_slot(key), {})[key] = None
+        self._bytes += len(key) + len(value)
+        return "OK"
+
+    def _delete(self, key: bytes) -> int:
+        value = self._values.pop(key, None)
+        if value is None:
+            return 0
+        slot = key_slot(key)
+        del self._slots[slot][key]
+        if not self._slots[slot]:
+            del self._slots[slot]
+        self._bytes -= len(key) + len(value)
+        return 1
+
+    def _incr(self, words: Sequence[bytes]) -> Any:
+        try:
+            value = int(self._values.get(words[0], b"0")) + 1
+        except ValueError:
+            return RespError("ERR value is not an integer or out of range")
+        stored = self._set((words[0], b"%d" % value))
+        return value if stored == "OK" else stored
+
+
+_COMMANDS: Final[dict[bytes, Callable[[SmallData, Sequence[bytes]], Any]]] = {
+    b"get": lambda data, words: data._values.get(words[0]),
+    b"set": SmallData._set,
+    b"del": lambda data, words: sum(data._delete(key) for key in words),
+    b"unlink": lambda data, words: sum(data._delete(key) for key in words),
+    b"exists": lambda data, words: sum(data.holds(key) for key in words),
+    b"incr": SmallData._incr,
+    b"dbsize": lambda data, words: len(data._values),
+}
+
+
+LOOK_S: Final = 2.0
+"""How often the traffic is looked at."""
+ASK_AGAIN_S: Final = 60.0
+"""How often a node that answered is asked again: somebody may have changed its configuration."""
+DIFFERS: Final = 0.2
+"""An estimate of the node timeout that is so much off is another node timeout."""
+TIMEOUT_MS_MAX: Final = 86_400_000
+COMPLAINTS_MAX: Final = 100
+
+
+class Ways(NamedTuple):
+    """What a node says of itself; None for what it does not tell, *refused* says why."""
+
+    profile: Profile | None
+    node_timeout_ms: int | None
+    refused: str = ""
+
+
+def ask_ways(node: Address, access: Access) -> Ways:
+    """Ask *node* with INFO and CONFIG GET, and nothing else; it never raises, a node that does not answer tells nothing."""
+    try:
+        link = access.connect(node)
+    except LinkError as error:
+        return Ways(None, None, f"{node}: {error}")
+    try:
+        info, no_info = _asked(link, "INFO", "server")
+        pairs, no_config = _asked(link, "CONFIG", "GET", "cluster-node-timeout")
+    finally:
+        link.close()
+    value = pairs[1] if isinstance(pairs, list) and len(pairs) == 2 else b""
+    timeout_ms = int(value) if isinstance(value, bytes) and value.isdigit() and len(value) < 10 else 0
+    refused = "; ".join(f"{node}: {why}" for why in (no_info, no_config) if why)
+    return Ways(profile_told(info), timeout_ms if 0 < timeout_ms <= TIMEOUT_MS_MAX else None, refused)
+
+
+def _asked(link: NodeLink, *words: str) -> tuple[object, str]:
+    try:
+        (reply,) = link.ask([words])
+    except LinkError as error:
+        return None, f"{words[0]}: {error}"
+    return (None, f"{words[0]}: {reply.text}") if isinstance(reply, RespError) else (reply, "")
+
+
+def profile_told(info: object) -> Profile | None:
+    """The profile of a server by its INFO; None for one that is not known."""
+    fields = read_info(info) if isinstance(info, bytes) else {}
+    products = ("valkey", "redis")  # Valkey tells a Redis version, too
+    told = next((name for name in products if f"{name}_version" in fields), "")
+    return profile_of_version(told, fields[f"{told}_version"]) if told else None
+
+
+@dataclass(slots=True)
+class Step:
+    """Keeps *member* in step: what was given by hand (not None) stays and a difference is told, all else is taken over."""
+
+    member: Member
+    access: Access
+    tell: Tell
+    profile: Profile | None = None
+    node_timeout_ms: int | None = None
+    asked_s: float = -ASK_AGAIN_S
+    turn: int = 0
+    told_profile: bool = False
+    told_timeout: bool = False
+    told_nothing: bool = False
+    complaints: set[str] = field(default_factory=set)
+
+    def take(self, ways: Ways, source: str) -> None:
+        """Take over what *source* tells, or say how it differs from what was given."""
+        settings = self.member.settings
+        profile, timeout_ms = settings.profile, settings.node_timeout_ms
+        if ways.profile is not None and ways.profile is not profile:
+            if self.profile is None:
+                profile = ways.profile
+                self.tell(f"* {source}: rules of {profile.name} from now on, not {settings.profile.name}")
+            else:
+                self._complain(
+                    f"# {source}: the cluster follows the rules of {ways.profile.name}, this node those of {profile.name}"
+                    " (--profile): verdicts, votes and slots may differ"
+                )
+        if ways.node_timeout_ms is not None and ways.node_timeout_ms != timeout_ms:
+            if self.node_timeout_ms is None:
+                timeout_ms = ways.node_timeout_ms
+                self.tell(f"* {source}: node timeout {timeout_ms} ms from now on, not {settings.node_timeout_ms} ms")
+            else:
+                self._complain(
+                    f"# {source}: cluster-node-timeout is {ways.node_timeout_ms} ms there and {timeout_ms} ms here"
+                    " (--node-timeout): with slots, this node holds failovers up or starts them too early"
+                )
+        if (profile, timeout_ms) != (settings.profile, settings.node_timeout_ms):
+            self.member.follow(profile, timeout_ms)
+
+    def _complain(self, text: str) -> None:
+        if text not in self.complaints and len(self.complaints) < COMPLAINTS_MAX:
+            self.complaints.add(text)
+            self.tell(text)
+
+    async def ask(self, node: Address) -> None:
+        """Ask *node* and take over what it says."""
+        self.asked_s = time.monotonic()
+        ways = await asyncio.to_thread(ask_ways, node, self.access)
+        self.take(ways, str(node))
+        self.told_profile = self.told_profile or ways.profile is not None
+        self.told_timeout = self.told_timeout or ways.node_timeout_ms is not None
+        if ways.refused and not self.told_nothing:
+            self.told_nothing = True
+            self.tell(f"# not told how the cluster is configured, so its traffic must do: {printable(ways.refused)}")
+
+    def look(self) -> None:
+        """Take over what the traffic tells and nobody has told."""
+        company, settings = self.member.company, self.member.settings
+        profile = None if self.told_profile else company.profile(settings.profile)
+        timeout_ms = None if self.told_timeout else company.node_timeout_ms()
+        if timeout_ms is not None and abs(timeout_ms - settings.node_timeout_ms) <= DIFFERS * settings.node_timeout_ms:
+            timeout_ms = None
+        self.take(Ways(profile, timeout_ms), "by the messages of the others")
+
+    async def run(self) -> None:
+        """Look now and then, and ask again, until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            self.look()
+            known = self.member.known_addresses()
+            wait_s = ASK_AGAIN_S if self.told_timeout else 5 * LOOK_S
+            if known and time.monotonic() - self.asked_s >= wait_s:
+                self.turn += 1
+                await self.ask(known[self.turn % len(known)])
+
 
 TICK_S: Final = 0.1
 SWEEP_S: Final = 1.0

@@ -14,8 +14,8 @@ from cluster_core.sentinel import events as ev
 from cluster_core.sentinel.instance import Flag
 from cluster_core.sentinel.machine import Sentinel
 from cluster_core.sentinel.state import SentinelSettings
+from slotscope.live.connections import RespLink
 from slotscope.live.driver import Driver, Place, Serve, Tell
-from slotscope.live.resp_link import RespLink
 from slotscope.runtime.errors import InputError
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from slotscope.live.in_step import ask_ways, profile_told
+from slotscope.live.member import ask_ways, profile_told
 from slotscope.servers.cluster import Access, Address
 from tests.benches.clusters import Cluster, running_cluster, topology_of
 from tests.benches.live_member import is_well, line_of

@@ -20,7 +20,7 @@ from cluster_core.gossip.profile import REDIS_7_0, VALKEY_9_1, Profile
 from cluster_core.node.events import PauseClients
 from cluster_core.wire.bus import SIGNATURE, Publish, decode_message, encode_message
 from cluster_core.wire.bus_message import MessageType
-from slotscope.live.budget import BUS_IDLE_S, CLIENT_IDLE_S
+from slotscope.live.connections import BUS_IDLE_S, CLIENT_IDLE_S
 from tests.benches.clusters import Cluster, running_cluster, topology_of
 from tests.benches.live_member import LiveMember, give_slot, is_well, join, line_of, living
 from tests.benches.servers import free_port, redis_binary, valkey_binary, wait_for

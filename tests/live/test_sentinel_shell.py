@@ -17,8 +17,8 @@ import redis
 
 from cluster_core.sentinel.machine import Sentinel
 from cluster_core.sentinel.state import SentinelSettings
-from slotscope.live import client_port
-from slotscope.live.resp_link import ANSWER_BYTES_MAX, RespLink
+from slotscope.live import connections
+from slotscope.live.connections import ANSWER_BYTES_MAX, RespLink
 from slotscope.runtime.failure import BAD_INPUT
 from tests.benches.live_sentinel import living_sentinel
 from tests.benches.program import slotscope
@@ -171,7 +171,7 @@ def test_clients_that_send_garbage_are_cut_off_and_others_served():
 
 def test_a_listener_that_reads_nothing_is_cut_off(monkeypatch):
     """What waits for a client is bounded, whoever makes the events."""
-    monkeypatch.setattr(client_port, "REPLY_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(connections, "REPLY_BYTES_MAX", 1 << 20)
     with living_sentinel(1) as ours, socket.create_connection(("127.0.0.1", ours.port), 5) as link:
         link.sendall(b"*2\r\n$10\r\nPSUBSCRIBE\r\n$1\r\n*\r\n")
         assert link.recv(100).startswith(b"*3")
