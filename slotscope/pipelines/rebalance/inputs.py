@@ -414,7 +414,8 @@ def _fit_tolerance(
 def _round_up(share: float) -> float:
     """*share* with two digits."""
     digits = 1 - math.floor(math.log10(share))
-    return round(math.ceil(share * 10**digits) / 10**digits, max(digits, 0))
+    unit = 10.0**-digits
+    return round(math.ceil(share / unit) * unit, max(digits, 0))
 
 
 def _positive(value: float, option: str) -> float:

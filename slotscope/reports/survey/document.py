@@ -7,8 +7,7 @@ from typing import Any
 
 from cluster_core.load.sampling import Estimate
 from slotscope.reports.document import Block, Cell, Column, Commands, Document, Facts, Format, Section, Sentence, Table
-from slotscope.reports.survey.depth import SavingsFigures, UntouchedFigures
-from slotscope.reports.survey.figures import GroupFigures, KeyFigures, Overview
+from slotscope.reports.survey.figures import GroupFigures, KeyFigures, Overview, SavingsFigures, UntouchedFigures
 from slotscope.runtime import text
 from slotscope.runtime.program import program_name, shell_word
 
