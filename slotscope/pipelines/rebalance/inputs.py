@@ -66,6 +66,8 @@ SETSLOT_COST = 0.05
 """Slot ranges that one more moved slot weighs where slots move key by key: each takes commands to every master."""
 ERROR_SHARE_MAX = 1 / 3
 """Part of a tolerance that the error of loads may reach: no plan is made for a smaller tolerance."""
+RAISED_MAX = 0.2
+"""The default tolerance is raised up to this: a looser plan is made only on request."""
 REFIT = 1.1
 """Another sample may have an error that is larger by this factor."""
 SHORT = {"bytes": "serialized_bytes", "memory": "memory_bytes", "cpu": "cpu_usec"}
@@ -394,14 +396,17 @@ def _headroom(value: float, memory_error: float, tolerance: float) -> float:
 def _fit_tolerance(
     goal: GoalOptions, placement: Placement, tolerance: dict[str, float], error: float, all_keys_s: float | None
 ) -> list[Caveat]:
-    """Raise the default tolerance of memory in *tolerance* to one that its *error* allows to promise; InputError for one that the user chose."""
+    """Raise the default tolerance of memory in *tolerance*, up to `RAISED_MAX`, to one that its *error* allows to promise.
+
+    Raises InputError for a tolerance that the user chose, and where the error is too large.
+    """
     asked = tolerance.get("memory_bytes", 0.0)
     if error <= asked * ERROR_SHARE_MAX:
         return []
     fits = _round_up(error * REFIT / ERROR_SHARE_MAX)
     longer = "" if all_keys_s is None else f"--seconds {math.ceil(all_keys_s)} measures all keys"
     known = f"the memory of a master is known to ±{error:.1%}"
-    if _memory_tolerance(goal, placement) is not None:
+    if fits > RAISED_MAX or _memory_tolerance(goal, placement) is not None:
         raise InputError(
             f"cannot plan at a tolerance of {asked:.1%}: {known}. Plan at --tolerance memory_bytes={fits:g}"
             + (f", or measure more: {longer}" if longer else "")
