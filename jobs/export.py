@@ -1,4 +1,4 @@
-"""Export keys and values of dumps as JSON, CSV, commands or Parquet, filtered by conditions."""
+"""Export keys and values of dumps as JSON, commands or Parquet, filtered by conditions."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from slotscope.runtime import cli
 
 
 def command(request: Request) -> int | None:
-    """Write keys of dumps with their values: JSON lines, CSV, or the commands that make them.
+    """Write keys of dumps with their values: JSON lines, columns, or the commands that make them.
 
-    Keys that no condition asks for cost no more than a glance.  Strings that are no text are written as base64: and their Base64, in
-    JSON and CSV alike.  What is written is under its name when it is whole; after an interruption, the same command goes on with
+    Keys that no condition asks for cost no more than a glance.  Strings that are no text are written as base64: and their Base64 in
+    JSON.  What is written is under its name when it is whole; after an interruption, the same command goes on with
     the parts that are missing.
 
     slotscope export --rdb dump.rdb --to resp --out - --match 'user:*' | redis-cli --pipe

@@ -141,7 +141,7 @@ COMMANDS = {
     "export": Command(
         MORE,
         "jobs.export:command",
-        "Export keys and values of dumps as JSON, CSV, commands or Parquet",
+        "Export keys and values of dumps as JSON, commands or Parquet",
         "slotscope export --rdb dump.rdb --to json --out - --prefix user:",
         ("rdb", "aof", "to", "out", "match", "prefix", "type", "ttl"),
     ),

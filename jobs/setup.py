@@ -64,7 +64,7 @@ def command(request: Request = Request()) -> int:
             codes += [run(words) for _, words in steps(root)]
             codes.append(run(["advise", "--root", root, "--snapshot", "before"]))
         dumps = os.path.join(root, RECORDINGS, "yesterday", "*.rdb")
-        for style in ("json", "csv", "resp", "parquet"):
+        for style in ("json", "resp", "parquet"):
             codes.append(run(["export", "--rdb", dumps, "--to", style, "--out", os.path.join(root, style)]))
     if any(codes):
         return max(codes)

@@ -1,4 +1,4 @@
-"""Commands of keys of any type, and of databases (`db.c`, `expire.c`, `sort.c`, RESTORE of `cluster.c`)."""
+"""Commands of keys of any type, and of databases (`db.c`, `expire.c`, RESTORE of `cluster.c`)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,9 @@ from cluster_core.aof.store import (
     Refused,
     Store,
     Stream,
-    StreamId,
     Unsettled,
     lowered,
     number,
-    real,
 )
 from cluster_core.errors import DecodeError
 from cluster_core.rdb.values import ModuleValue, StreamGroup, StreamValue, decode_value
@@ -46,13 +44,11 @@ def entry_of(store: Store, kind: str, value: Any, expire_at_ms: int) -> Entry:
     elif kind == ZSET:
         kept = dict(value)
     elif isinstance(value, StreamValue):
-        entries: dict[StreamId, int | tuple[bytes, ...]] = {
-            entry.id: tuple(entry.words) if store.keeps_values else entry_bytes(entry.words) for entry in value.entries
-        }
+        entries = {entry.id: entry_bytes(entry.words) for entry in value.entries}
         groups = {group.name: _group_of(group) for group in value.groups}
         kept = Stream(entries, value.last_id, value.added, value.deleted_id, groups)
     elif isinstance(value, ModuleValue):
-        kept = value if store.keeps_values else None
+        kept = None
     else:
         expiry = {field.name: field.expire_at_ms for field in value if field.expire_at_ms >= 0}
         kept = Hash({field.name: store.sized(field.value) for field in value}, expiry)
@@ -179,52 +175,8 @@ def _flushslot(store: Store, words: Words) -> None:
             del keys[key]
 
 
-def _sort(store: Store, words: Words) -> None:
-    """SORT key … STORE destination: the number of elements is followed; with GET or an order that matters, only if none is cut."""
-    target, gets, limit, at = None, 0, None, 2
-    options = lowered(words)
-    while at < len(words):
-        if options[at] == b"limit":
-            limit, at = (number(words[at + 1]), number(words[at + 2])), at + 2
-        elif options[at] == b"get":
-            gets, at = gets + 1, at + 1
-        elif options[at] == b"by":
-            at += 1
-        elif options[at] == b"store":
-            target, at = words[at + 1], at + 1
-        at += 1
-    if target is None:
-        raise Refused
-    entry = store.find(words[1])
-    if entry is not None and entry.kind not in (LIST, SET, ZSET):
-        raise Refused
-    if entry is not None and (gets or limit is not None or b"by" in options):
-        raise Unsettled
-    if entry is None:
-        store.remove(target)
-        return
-    members = list(entry.value)
-    if b"alpha" in options:
-        members.sort(reverse=b"desc" in options)
-    else:
-        members.sort(key=_as_number, reverse=b"desc" in options)
-    store.put(target, LIST, deque(members))
-
-
-def _as_number(word: bytes) -> tuple[float, bytes]:
-    """A word as SORT weighs it: `strtod`, to which no digits at all are 0."""
-    if not word:
-        return 0.0, word
-    if b"x" in word.lower():
-        raise Unsettled  # perhaps a number in base 16
-    if word != word.rstrip():
-        raise Refused
-    return real(word), word
-
-
 HANDLERS: Final[dict[str, Callable[[Store, Words], None]]] = {
     "del": _del, "unlink": _del, "expireat": _expireat(1000), "pexpireat": _expireat(1), "expire": _expire, "pexpire": _expire,
     "persist": _persist, "rename": _rename, "renamenx": _renamenx, "move": _move, "copy": _copy, "restore": _restore,
     "restore-asking": _restore, "flushdb": _flushdb, "flushall": _flushall, "swapdb": _swapdb, "cluster": _flushslot,
-    "sort": _sort,
 }  # fmt: skip

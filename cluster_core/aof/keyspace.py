@@ -12,62 +12,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from cluster_core.aof import collections, keys, sorted_sets, streams, strings
 from cluster_core.aof.command_keys import written_keys
 from cluster_core.aof.live_bytes import live_bytes
-from cluster_core.aof.store import (
-    HASH,
-    LIST,
-    NEVER,
-    SET,
-    STREAM,
-    UNCERTAIN,
-    ZSET,
-    Entry,
-    Group,
-    Refused,
-    Store,
-    Stream,
-    Unsettled,
-    count_of,
-)
+from cluster_core.aof.store import UNCERTAIN, Refused, Store, Unsettled, count_of
 from cluster_core.errors import ProtocolError
-from cluster_core.rdb.values import Field, Pending, Record, StreamConsumer, StreamEntry, StreamGroup, StreamValue
-
-
-def records(store: Store) -> Iterator[tuple[int, Record]]:
-    """Yield (database, record) of every key that is not uncertain; *store* has kept the values."""
-    for db in sorted(store.databases):
-        for key, entry in store.databases[db].items():
-            if entry.kind != UNCERTAIN:
-                yield db, Record(key, entry.kind, _value(entry), entry.expire_at_ms)
-
-
-def _value(entry: Entry) -> object:
-    value: Any = entry.value
-    if entry.kind in (LIST, SET):
-        return list(value)
-    if entry.kind == ZSET:
-        return list(value.items())
-    if entry.kind == HASH:
-        return [Field(name, word, value.expiry.get(name, NEVER)) for name, word in value.fields.items()]
-    return _stream(value) if entry.kind == STREAM else value
-
-
-def _stream(stream: Stream) -> StreamValue:
-    entries = [StreamEntry(id_, words) for id_, words in stream.entries.items() if isinstance(words, tuple)]
-    groups = [_group(name, group) for name, group in stream.groups.items()]
-    return StreamValue(entries, stream.last_id, stream.added, stream.deleted_id, groups)
-
-
-def _group(name: bytes, group: Group) -> StreamGroup:
-    pending = {id_: claimed for held in group.consumers.values() for id_, claimed in held.items()}
-    consumers = tuple(StreamConsumer(consumer, 0, 0, tuple(sorted(held))) for consumer, held in group.consumers.items())
-    told = tuple(Pending(id_, *pending[id_]) for id_ in sorted(pending))
-    return StreamGroup(name, group.last_id, group.read, told, consumers)
-
+from cluster_core.rdb.values import Record
 
 TRANSACTION_COMMANDS_MAX = 1 << 24
 DATABASE_DIGITS_MAX = 9
@@ -94,8 +46,8 @@ _TARGETS: Final = {
 }  # fmt: skip
 """Which of a command's keys it writes, where it only reads others (-1: the last)."""
 HANDLERS: Final[dict[str, Callable[[Store, Sequence[bytes]], None]]] = {
-    **strings.HANDLERS, **collections.LIST_HANDLERS, **collections.SET_HANDLERS, **sorted_sets.HANDLERS, **collections.HASH_HANDLERS, **streams.HANDLERS,
-    **keys.HANDLERS, **sorted_sets.GEO_HANDLERS,
+    **strings.HANDLERS, **collections.LIST_HANDLERS, **collections.SET_HANDLERS, **sorted_sets.HANDLERS, **collections.HASH_HANDLERS,
+    **streams.HANDLERS, **keys.HANDLERS,
 }  # fmt: skip
 
 
@@ -118,11 +70,11 @@ class Keyspace:
     """The keys of all databases after the commands so far.
 
     *unknown* counts, by name, commands whose effect is not modelled; *refused* those that a server would have refused;
-    *commands* all that were run.  With *keeps_values* what keys hold is kept, for `records`.
+    *commands* all that were run.
     """
 
-    def __init__(self, *, keeps_values: bool = False) -> None:
-        self.store = Store(keeps_values=keeps_values)
+    def __init__(self) -> None:
+        self.store = Store()
         self.unknown: Counter[str] = Counter()
         self.refused = 0
         self.commands = 0

@@ -104,8 +104,7 @@ def _hash_bytes(name: int, value: Hash) -> int:
 
 def _stream_bytes(name: int, stream: Stream) -> int:
     total = 0
-    for (ms, seq), held in stream.entries.items():
-        size = held if isinstance(held, int) else entry_bytes(held)
+    for (ms, seq), size in stream.entries.items():
         total += word_bytes(4) + name + word_bytes(len(f"{ms}-{seq}")) + size
     last, deleted = (f"{ms}-{seq}" for ms, seq in (stream.last_id, stream.deleted_id))
     if not stream.entries:

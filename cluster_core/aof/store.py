@@ -67,9 +67,9 @@ class Group:
 
 @dataclass(slots=True)
 class Stream:
-    """Entries in order, from id to its words, or to their bytes in a log if values are not kept; what XSETID says; groups by name."""
+    """Entries in order, from id to its bytes in a log; what XSETID says; groups by name."""
 
-    entries: dict[StreamId, int | tuple[bytes, ...]] = field(default_factory=dict)
+    entries: dict[StreamId, int] = field(default_factory=dict)
     last_id: StreamId = (0, 0)
     added: int = 0
     deleted_id: StreamId = (0, 0)
@@ -106,13 +106,9 @@ def count_of(entry: Entry) -> int:
 
 
 class Store:
-    """All databases; *db* is the selected one, *command* the name of the current command.
+    """All databases; *db* is the selected one, *command* the name of the current command."""
 
-    With *keeps_values* all words are kept, so that `cluster_core.aof.keyspace` can tell them.
-    """
-
-    def __init__(self, *, keeps_values: bool = False) -> None:
-        self.keeps_values = keeps_values
+    def __init__(self) -> None:
         self.databases: dict[int, dict[bytes, Entry]] = {}
         self.db = 0
         self.command = ""
@@ -124,7 +120,7 @@ class Store:
 
     def keeps(self, length: int) -> bool:
         """Whether a word of *length* bytes is kept."""
-        return self.keeps_values or length <= CONTENT_BYTES_MAX
+        return length <= CONTENT_BYTES_MAX
 
     def sized(self, word: bytes) -> Sized:
         """Return *word* as it is kept: itself, or its length."""

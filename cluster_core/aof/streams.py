@@ -165,7 +165,7 @@ def _xadd(store: Store, words: Words) -> None:
         stream = store.made(key, STREAM)
     elif name <= stream.last_id:
         raise Refused
-    stream.entries[name] = tuple(fields) if store.keeps_values else entry_bytes(fields)
+    stream.entries[name] = entry_bytes(fields)
     stream.last_id = name
     stream.added += 1
     if trim is not None:

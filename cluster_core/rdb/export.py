@@ -1,4 +1,4 @@
-"""Chosen keys of a dump as bytes of a format: JSON, CSV or commands for a server's release.
+"""Chosen keys of a dump as bytes of a format: JSON or commands for a server's release.
 
 The work is done by `cluster_core.rdb.value_walk`; what it leaves to the plain decoder (streams, what modules keep) is written here.
 """
@@ -9,7 +9,7 @@ import base64
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,12 +19,11 @@ from cluster_core.errors import ConditionError, DecodeError, EncodeError
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.rdb import value_state as at
 from cluster_core.rdb.crc64 import crc64
-from cluster_core.rdb.encoding import Target
-from cluster_core.rdb.grammar import DIALECT_REDIS, KEY_TYPES, L_MODULE, MODULE
+from cluster_core.rdb.grammar import KEY_TYPES
 from cluster_core.rdb.head import RdbHead
 from cluster_core.rdb.skim_state import grammar_array
 from cluster_core.rdb.texts import BASE64_MARK
-from cluster_core.rdb.value_state import CSV, JSON
+from cluster_core.rdb.value_state import JSON
 from cluster_core.rdb.value_walk import write_values
 from cluster_core.rdb.value_writing import Keys
 from cluster_core.rdb.values import (
@@ -92,10 +91,11 @@ def release_of(name: str) -> Release:
     return Release(family, number)
 
 
+_MODULE_2 = 7
+"""RDB type of a module's value."""
 _PAYLOAD_VERSION = 9
 """RDB version that the payload of RESTORE names: the oldest with all of its types."""
 
-_CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -113,15 +113,6 @@ class _Texts:
             text = None
         if text is not None and not data.startswith(BASE64_MARK):
             return text
-        return self._marked(data)
-
-    def cell(self, data: bytes) -> str:
-        """*data* as a cell of CSV, where control characters but tabs and line ends are no text either."""
-        if _CONTROLS.search(data):
-            return self._marked(data)
-        return self.of(data)
-
-    def _marked(self, data: bytes) -> str:
         self.marked += 1
         return (BASE64_MARK + base64.b64encode(data)).decode()
 
@@ -134,8 +125,6 @@ def rare_bytes(key: Record, db: int, style: int, release: Release, *, selects: b
     texts = _Texts()
     if style == JSON:
         out = _json(_document(key, db, texts)).encode() + b"\n"
-    elif style == CSV:
-        out = b"".join(_lines(key, db, texts))
     else:
         select = [command_of(b"SELECT", b"%d" % db)] if selects else []
         out = b"".join([*select, *_commands(key, release)])
@@ -154,8 +143,6 @@ def stream_tail_bytes(
     if style == JSON:
         rest = _json(_stream_rest(value, texts))
         return b"]," + rest[1:].encode() + b"}\n", texts.marked
-    if style == CSV:
-        return b"".join(_lines(key._replace(value=value), db, texts)), texts.marked
     commands = list(_stream_commands(key.key, value, release, is_empty=is_empty))
     if key.expire_at_ms >= 0:
         commands.append(command_of(b"PEXPIREAT", key.key, b"%d" % key.expire_at_ms))
@@ -234,33 +221,6 @@ def _id(id_: StreamId) -> str:
     return f"{id_[0]}-{id_[1]}"
 
 
-def _lines(key: Record, db: int, texts: _Texts) -> Iterator[bytes]:
-    """Lines of CSV: one an entry of a stream, one a group, one for any other value."""
-    value = key.value
-    rows: Iterable[tuple[str, str]]
-    if isinstance(value, StreamValue):
-        rows = [(_id(entry.id), _cell_json(_entry(entry.id, entry.words, texts)["fields"])) for entry in value.entries]
-        rows += [(f"group {texts.cell(one.name)}", _cell_json(_group(one, texts))) for one in value.groups]
-    elif isinstance(value, list) and not (value and isinstance(value[0], (tuple, Field))):
-        rows = ((str(index), texts.cell(element)) for index, element in enumerate(value))
-    elif isinstance(value, bytes):
-        rows = [("", texts.cell(value))]
-    else:
-        rows = [("", _cell_json(json_value(value, texts)))]
-    expire = str(key.expire_at_ms) if key.expire_at_ms >= 0 else ""
-    for name, text in rows:
-        cells = [str(db), texts.cell(key.key), key.type, expire, name, text, ""]
-        yield ",".join(map(_cell, cells)).encode() + b"\r\n"
-
-
-def _cell_json(value: Any) -> str:
-    return _json(value).replace("\x7f", "\\u007f")
-
-
-def _cell(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"' if any(letter in text for letter in '",\r\n') else text
-
-
 def command_of(*words: bytes) -> bytes:
     """Return a command as clients send it."""
     return b"*%d\r\n" % len(words) + b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words])
@@ -273,8 +233,7 @@ def _commands(key: Record, release: Release) -> Iterator[bytes]:
             yield command_of(b"XADD", key.key, _id(entry.id).encode(), *entry.words)
         yield from _stream_commands(key.key, key.value, release, is_empty=not key.value.entries)
     elif isinstance(key.value, ModuleValue):
-        kind, _ = Target(DIALECT_REDIS, _PAYLOAD_VERSION).type_of(MODULE, L_MODULE)
-        payload = bytes((kind,)) + key.value.data + _PAYLOAD_VERSION.to_bytes(2, "little")
+        payload = bytes((_MODULE_2,)) + key.value.data + _PAYLOAD_VERSION.to_bytes(2, "little")
         yield command_of(b"RESTORE", key.key, b"0", payload + crc64(payload).to_bytes(8, "little"))
     elif key.type in _MAKES:
         yield from _plain_commands(key, release)
@@ -333,7 +292,7 @@ _NO_WORDS: NDArray[np.int64] = np.empty(0, np.int64)
 
 
 class ValueWriter:
-    """Writes keys of the file that *head* begins in *style* (`state.JSON`, ``RESP``, ``CSV``), commands for a server of *release*.
+    """Writes keys of the file that *head* begins in *style* (`state.JSON` or ``RESP``), commands for a server of *release*.
 
     *source* names the file in errors.  With *permissive* a value that cannot be read, or that the server cannot hold, is left out:
     `left_out` counts why; one that is larger than a piece is therefore walked once before any of it is given away.  Pieces have up to

@@ -88,7 +88,7 @@ class ValueType(NamedTuple):
 
     *element* belongs to `L_ELEMENTS`, *form* to packed values; *entries* is the number of packed entries an element takes;
     *lead_bytes* stand before the value (the earliest expiry of a field); *skipped_entries* before the first element; *generation*
-    counts the forms of streams; *is_written* says that `value_encoding` makes it, *meaning* says what it is where it is not read.
+    counts the forms of streams; *meaning* says what it is where it is not read.
     """
 
     name: str
@@ -106,46 +106,38 @@ class ValueType(NamedTuple):
     generation: int = 0
     measure: int = M_UNKNOWN
     measured: Releases = ()
-    is_written: bool = False
     meaning: str = ""
 
 
 _T = ValueType
 VALUE_TYPES: tuple[ValueType, ...] = (
-    _T("STRING", 0, 0, STRING, RAW, L_STRING, 1, measure=M_STRING, measured=_ALWAYS, is_written=True),
-    _T("LIST", 1, 1, LIST, LINKEDLIST, L_ELEMENTS, 1, is_written=True),
-    _T("SET", 2, 2, SET, HASHTABLE, L_ELEMENTS, 1, measure=M_SET, measured=_ALWAYS, is_written=True),
+    _T("STRING", 0, 0, STRING, RAW, L_STRING, 1, measure=M_STRING, measured=_ALWAYS),
+    _T("LIST", 1, 1, LIST, LINKEDLIST, L_ELEMENTS, 1),
+    _T("SET", 2, 2, SET, HASHTABLE, L_ELEMENTS, 1, measure=M_SET, measured=_ALWAYS),
     _T("ZSET", 3, 3, ZSET, SKIPLIST, L_ELEMENTS, 1, E_SCORE_TEXT),
-    _T("HASH", 4, 4, HASH, HASHTABLE, L_ELEMENTS, 1, E_PAIR, measure=M_HASH, measured=_ALWAYS, is_written=True),
-    _T("ZSET_2", 5, 5, ZSET, SKIPLIST, L_ELEMENTS, 8, E_SCORE, measure=M_ZSET, measured=_ALWAYS, is_written=True),
+    _T("HASH", 4, 4, HASH, HASHTABLE, L_ELEMENTS, 1, E_PAIR, measure=M_HASH, measured=_ALWAYS),
+    _T("ZSET_2", 5, 5, ZSET, SKIPLIST, L_ELEMENTS, 8, E_SCORE, measure=M_ZSET, measured=_ALWAYS),
     _T("MODULE_PRE_GA", 6, 6, MODULE, RAW, L_UNREAD, 8,
        meaning="a module of a Redis 4.0 release candidate, which no server reads"),
-    _T("MODULE_2", 7, 7, MODULE, RAW, L_MODULE, 8, is_written=True),
+    _T("MODULE_2", 7, 7, MODULE, RAW, L_MODULE, 8),
     _T("HASH_ZIPMAP", 9, 9, HASH, ZIPMAP, L_PACKED, 2, form=F_ZIPMAP),
     _T("LIST_ZIPLIST", 10, 10, LIST, ZIPLIST, L_PACKED, 2, form=F_ZIPLIST),
-    _T("SET_INTSET", 11, 11, SET, INTSET, L_PACKED, 2, form=F_INTSET, measure=M_PACKED, measured=_ALWAYS, is_written=True),
-    _T("ZSET_ZIPLIST", 12, 12, ZSET, ZIPLIST, L_PACKED, 2, form=F_ZIPLIST, entries=2, measure=M_PACKED, measured=_REDIS_62,
-       is_written=True),
-    _T("HASH_ZIPLIST", 13, 13, HASH, ZIPLIST, L_PACKED, 4, form=F_ZIPLIST, entries=2, measure=M_PACKED, measured=_REDIS_62,
-       is_written=True),
-    _T("LIST_QUICKLIST", 14, 14, LIST, QUICKLIST, L_QUICKLIST, 7, form=F_ZIPLIST, measure=M_LIST, measured=_REDIS_62,
-       is_written=True),
-    _T("STREAM_LISTPACKS", 15, 15, STREAM, STREAM_ENCODING, L_STREAM, 9, generation=1, measure=M_STREAM, measured=_REDIS_62,
-       is_written=True),
-    _T("HASH_LISTPACK", 16, 16, HASH, LISTPACK, L_PACKED, 10, entries=2, measure=M_PACKED, measured=_FROM_70, is_written=True),
-    _T("ZSET_LISTPACK", 17, 17, ZSET, LISTPACK, L_PACKED, 10, entries=2, measure=M_PACKED, measured=_FROM_70, is_written=True),
-    _T("LIST_QUICKLIST_2", 18, 18, LIST, QUICKLIST, L_QUICKLIST, 10, measure=M_LIST, measured=_FROM_70, is_written=True),
-    _T("STREAM_LISTPACKS_2", 19, 19, STREAM, STREAM_ENCODING, L_STREAM, 10, generation=2, measure=M_STREAM, measured=_FROM_70,
-       is_written=True),
-    _T("SET_LISTPACK", 20, 20, SET, LISTPACK, L_PACKED, 11, measure=M_PACKED, measured=_FROM_72, is_written=True),
-    _T("STREAM_LISTPACKS_3", 21, 21, STREAM, STREAM_ENCODING, L_STREAM, 11, generation=3, measure=M_STREAM, measured=_FROM_72,
-       is_written=True),
-    _T("HASH_2", NO_NUMBER, 22, HASH, HASHTABLE, L_ELEMENTS, 80, E_EXPIRY_AFTER, measure=M_HASH, measured=_VALKEY_90,
-       is_written=True),
+    _T("SET_INTSET", 11, 11, SET, INTSET, L_PACKED, 2, form=F_INTSET, measure=M_PACKED, measured=_ALWAYS),
+    _T("ZSET_ZIPLIST", 12, 12, ZSET, ZIPLIST, L_PACKED, 2, form=F_ZIPLIST, entries=2, measure=M_PACKED, measured=_REDIS_62),
+    _T("HASH_ZIPLIST", 13, 13, HASH, ZIPLIST, L_PACKED, 4, form=F_ZIPLIST, entries=2, measure=M_PACKED, measured=_REDIS_62),
+    _T("LIST_QUICKLIST", 14, 14, LIST, QUICKLIST, L_QUICKLIST, 7, form=F_ZIPLIST, measure=M_LIST, measured=_REDIS_62),
+    _T("STREAM_LISTPACKS", 15, 15, STREAM, STREAM_ENCODING, L_STREAM, 9, generation=1, measure=M_STREAM, measured=_REDIS_62),
+    _T("HASH_LISTPACK", 16, 16, HASH, LISTPACK, L_PACKED, 10, entries=2, measure=M_PACKED, measured=_FROM_70),
+    _T("ZSET_LISTPACK", 17, 17, ZSET, LISTPACK, L_PACKED, 10, entries=2, measure=M_PACKED, measured=_FROM_70),
+    _T("LIST_QUICKLIST_2", 18, 18, LIST, QUICKLIST, L_QUICKLIST, 10, measure=M_LIST, measured=_FROM_70),
+    _T("STREAM_LISTPACKS_2", 19, 19, STREAM, STREAM_ENCODING, L_STREAM, 10, generation=2, measure=M_STREAM, measured=_FROM_70),
+    _T("SET_LISTPACK", 20, 20, SET, LISTPACK, L_PACKED, 11, measure=M_PACKED, measured=_FROM_72),
+    _T("STREAM_LISTPACKS_3", 21, 21, STREAM, STREAM_ENCODING, L_STREAM, 11, generation=3, measure=M_STREAM, measured=_FROM_72),
+    _T("HASH_2", NO_NUMBER, 22, HASH, HASHTABLE, L_ELEMENTS, 80, E_EXPIRY_AFTER, measure=M_HASH, measured=_VALKEY_90),
     _T("HASH_METADATA_PRE_GA", 22, NO_NUMBER, HASH, HASHTABLE, L_ELEMENTS, 12, E_EXPIRY_BEFORE),
     _T("HASH_LISTPACK_EX_PRE_GA", 23, NO_NUMBER, HASH, LISTPACKEX, L_PACKED, 12, entries=3),
     _T("HASH_METADATA", 24, NO_NUMBER, HASH, HASHTABLE, L_ELEMENTS, 12, E_EXPIRY_BEFORE, lead_bytes=8, measure=M_HASH,
-       measured=_FROM_74, is_written=True),
+       measured=_FROM_74),
     _T("HASH_LISTPACK_EX", 25, NO_NUMBER, HASH, LISTPACKEX, L_PACKED, 12, entries=3, lead_bytes=8, measure=M_PACKED_EXPIRY,
        measured=_FROM_74),
     _T("STREAM_LISTPACKS_4", 26, NO_NUMBER, STREAM, STREAM_ENCODING, L_STREAM, 13, generation=4,
@@ -275,21 +267,6 @@ def measured_types(family: str, release: tuple[int, int]) -> frozenset[str]:
         for name, first, last in row.measured
         if name == family and first <= release <= last
     )
-
-
-def written_type(
-    dialect: str, version: int, key_type: int, layout: int, *, form: int | None = None, element: int | None = None
-) -> tuple[int, ValueType] | None:
-    """Return (number, row) of the newest type that a file of that dialect and version holds and `value_encoding` writes; None if there is none."""
-    found = [
-        (row.since, number, row)
-        for number, row in grammar_of(dialect, version).types.items()
-        if (row.key_type, row.layout, row.is_written) == (key_type, layout, True)
-        and row.since <= version
-        and form in (None, row.form)
-        and element in (None, row.element)
-    ]
-    return max(found)[1:] if found else None
 
 
 KEY_BYTES_MAX = 16 << 20

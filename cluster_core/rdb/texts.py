@@ -1,4 +1,4 @@
-"""Numbers and strings as text: decimals, JSON strings, cells of CSV, bulk strings of RESP.
+"""Numbers and strings as text: decimals, JSON strings, bulk strings of RESP.
 
 Bytes that are not UTF-8, and those that begin like that, are written as ``base64:`` and their Base64: every string comes back as it was.
 """
@@ -215,19 +215,7 @@ def _json_escapes() -> NDArray[np.uint8]:
     return table
 
 
-def _csv_kinds() -> NDArray[np.uint8]:
-    """What a byte does in a cell: nothing, is no text (`_UNICODE`), is part of UTF-8, or makes quotes due."""
-    table = np.zeros(256, np.uint8)
-    table[:32] = _UNICODE
-    table[127] = _UNICODE
-    table[128:] = _BEYOND_ASCII
-    for byte in b'",\r\n':
-        table[byte] = byte
-    table[9] = _PLAIN
-    return table
-
-
-_ESCAPES, _CELLS = _json_escapes(), _csv_kinds()
+_ESCAPES = _json_escapes()
 
 
 @borrowing(forceinline=True)
@@ -359,61 +347,6 @@ def put_json(st: Any, out: Any, at: int, data: Any, begin: int, size: int) -> in
         to = _put_base64(st, out, at + 1, data, begin, size)
     out[to] = 34
     return to + 1
-
-
-@borrowing()
-def put_cell(st: Any, out: Any, at: int, data: Any, begin: int, size: int) -> int:
-    """Write *size* bytes of *data* as a cell of CSV (RFC 4180), quoted where that is due; return the place after it."""
-    end = begin + size
-    is_quoted = False
-    is_text = not (size > 0 and data[begin] == 98 and _looks_marked(data, begin, size))
-    from_ = begin
-    while is_text and from_ < end:
-        kind = _CELLS[data[from_]]
-        if kind == _BEYOND_ASCII:
-            count = utf8_bytes(data, from_, end)
-            is_text = count > 0
-            from_ += count
-        else:
-            is_text = kind != _UNICODE
-            is_quoted |= kind > _BEYOND_ASCII
-            from_ += 1
-    if not is_text:
-        return _put_base64(st, out, at, data, begin, size)
-    if not is_quoted:
-        return put(out, at, data, begin, size)
-    out[at] = 34
-    at += 1
-    for i in range(begin, end):
-        if data[i] == 34:
-            out[at] = 34
-            at += 1
-        out[at] = data[i]
-        at += 1
-    out[at] = 34
-    return at + 1
-
-
-@borrowing()
-def quote_json(out: Any, begin: int, end: int) -> int:
-    """Make a cell of CSV of the JSON that stands in *out* from *begin* to *end*, where it stands; return the place after it."""
-    quotes = np.int64(0)
-    for i in range(begin, end):
-        quotes += out[i] == 34
-    if not quotes:
-        return end
-    to = end + quotes + 2
-    out[to - 1] = 34
-    at = to - 2
-    for i in range(end - 1, begin - 1, -1):
-        byte = out[i]
-        out[at] = byte
-        at -= 1
-        if byte == 34:
-            out[at] = 34
-            at -= 1
-    out[begin] = 34
-    return to
 
 
 @borrowing(forceinline=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-JSON, RESP, CSV, WORDS = range(4)
-"""What is written: a line of JSON a key; commands that make the key; a line of CSV an element; bare words with their ends."""
+JSON, RESP, WORDS = range(3)
+"""Formats: a line of JSON a key; commands that make the key; bare words with their ends."""
 
 # Answers.
 GO, DONE, FULL, SCRATCH, RARE, FAULT, REFUSED, PLAIN, TAIL = range(9)

@@ -15,7 +15,7 @@ from cluster_core.rdb import value_state as state
 from cluster_core.rdb.atoms import big_endian, little_endian, read_length, read_string
 from cluster_core.rdb.grammar import F_LISTPACK
 from cluster_core.rdb.strings import RAW_STRING
-from cluster_core.rdb.texts import put, put_bulk, put_double, put_json, put_line_end, put_unsigned, quote_json
+from cluster_core.rdb.texts import put, put_bulk, put_double, put_json, put_line_end, put_unsigned
 from cluster_core.rdb.value_places import (
     find_entry,
     find_integer,
@@ -23,7 +23,7 @@ from cluster_core.rdb.value_places import (
     integer_of,
     open_packed,
 )
-from cluster_core.rdb.value_writing import Keys, begin_key, begin_line, end_key, has_room, put_element, put_key
+from cluster_core.rdb.value_writing import Keys, begin_key, end_key, has_room, put_element, put_key
 from cluster_core.rdb.values import DELETED, SAME_FIELDS
 from cluster_core.rdb.walk_packed import entry_value, listpack_entry_bytes
 from cluster_core.rdb.walk_records import KEEPS_METADATA, find_value
@@ -102,10 +102,6 @@ def _begin_entry(st: Any, out: Any, names: Any, scratch: Any, ms: int, seq: int,
     """Write what stands before the fields of an entry; return the place after it."""
     at = st[state.OUT]
     no = np.int64(0)
-    if st[state.FORMAT] == state.CSV:
-        at = _put_id(out, begin_line(st, out, at, names), ms, seq)
-        out[at] = 44
-        return at + 1
     if st[state.FORMAT] == state.JSON:
         if st[state.DONE_ELEMENTS] > 0:
             out[at] = 44
@@ -157,10 +153,6 @@ def _write_entry(st: Any, out: Any, names: Any, source: Any, scratch: Any) -> in
             return np.int64(state.FULL)
         put_at = _begin_entry(st, out, names, scratch, st[state.NODE_MS] + ms, st[state.NODE_SEQ] + seq, fields)
         is_json = st[state.FORMAT] != state.RESP
-        begin = put_at
-        if st[state.FORMAT] == state.CSV:
-            out[put_at] = 91
-            put_at += 1
         for field in range(fields):
             if is_json:
                 out[put_at] = 44
@@ -180,14 +172,8 @@ def _write_entry(st: Any, out: Any, names: Any, source: Any, scratch: Any) -> in
                 put_at += 1
         if is_json:
             out[put_at] = 93
-            put_at += 1
-        if st[state.FORMAT] == state.JSON:
-            out[put_at] = 125
-            put_at += 1
-        elif is_json:
-            put_at = quote_json(out, begin, put_at)
-            out[put_at] = 44
-            put_at = put_line_end(out, put_at + 1)
+            out[put_at + 1] = 125
+            put_at += 2
         st[state.OUT] = put_at
         st[state.DONE_ELEMENTS] += 1
     st[state.PACKED_AT] = at

@@ -17,7 +17,6 @@ from cluster_core.rdb.texts import (
     is_json_number,
     put,
     put_bulk,
-    put_cell,
     put_integer,
     put_json,
     put_line_end,
@@ -216,42 +215,6 @@ def _put_json(st: Any, out: Any, at: int, first: Any, second: Any) -> int:
     return at
 
 
-@borrowing()
-def begin_line(st: Any, out: Any, at: int, names: Any) -> int:
-    """Write the cells of a line that say which key: db, key, type, expiry."""
-    at = put_integer(out, at, st[state.KEY_DB])
-    out[at] = 44
-    at = put_cell(st, out, at + 1, names, st[state.KEY_AT], st[state.KEY_BYTES])
-    out[at] = 44
-    at = _put_row(out, at + 1, _NAMES, st[state.TYPE])
-    out[at] = 44
-    at += 1
-    if st[state.EXPIRE] >= 0:
-        at = put_integer(out, at, st[state.EXPIRE])
-    out[at] = 44
-    return at + 1
-
-
-@borrowing(forceinline=True)
-def _put_csv(st: Any, out: Any, at: int, names: Any, first: Any, second: Any) -> int:
-    """A line: name, value and expiry of the element behind what key it is."""
-    at = begin_line(st, out, at, names)
-    if st[state.WORDS_OF_ONE] > 1:
-        at = put_cell(st, out, at, first, st[state.FIRST_AT], st[state.FIRST_BYTES])
-        out[at] = 44
-        at = put_cell(st, out, at + 1, second, st[state.SECOND_AT], st[state.SECOND_BYTES])
-    else:
-        if st[state.TYPE] == grammar.LIST:
-            at = put_integer(out, at, st[state.DONE_ELEMENTS])
-        out[at] = 44
-        at = put_cell(st, out, at + 1, first, st[state.FIRST_AT], st[state.FIRST_BYTES])
-    out[at] = 44
-    at += 1
-    if st[state.ONE_EXPIRE] >= 0:
-        at = put_integer(out, at, st[state.ONE_EXPIRE])
-    return put_line_end(out, at)
-
-
 @borrowing(forceinline=True)
 def _put_words(st: Any, out: Any, ends: Any, at: int, first: Any, second: Any) -> int:
     """The words one after the other; a hash has a third one, empty or the field's expiry in decimal."""
@@ -290,8 +253,6 @@ def put_element(st: Any, out: Any, ends: Any, names: Any, first: Any, second: An
         at = _put_json(st, out, at, first, second)
     elif style == state.RESP:
         at = _put_resp(st, out, at, names, first, second)
-    elif style == state.CSV:
-        at = _put_csv(st, out, at, names, first, second)
     else:
         if st[state.WORD_COUNT] + WORDS_MAX > ends.size:
             st[state.WANT] = 0

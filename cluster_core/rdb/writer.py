@@ -1,38 +1,100 @@
-"""Writes an RDB file, piece by piece and without IO: each call returns the bytes to append, one value at a time.
+"""Writes an RDB file from records of another one or from values of DUMP, piece by piece and without IO.
 
-    writer = RdbWriter(target_of("REDIS", 10))
+    writer = RdbWriter(Target("REDIS", 10))
     file.write(writer.head({"redis-ver": "7.0.15"}))
     file.write(writer.database(0, keys=2, expires=0))
-    file.write(writer.record(Record(b"greeting", "string", b"hello", -1)))
     file.write(writer.raw(bytes_of_another_files_record))
     file.write(writer.end())
 
-A server of the target's version, or a newer one of that family, loads the file to the same data (`rdbSaveRio`).
+Values go through as they are: a server of the target's version, or a newer one of that family, loads the file (`rdbSaveRio`).
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from cluster_core.errors import EncodeError, ProtocolError
 from cluster_core.rdb import grammar
 from cluster_core.rdb.crc64 import crc64
-from cluster_core.rdb.encoding import PACKED, Packing, Target, length_bytes, raw_string_bytes, string_bytes, value_bytes
 from cluster_core.rdb.grammar import (
     AUX_NAME_BYTES_MAX,
     AUX_VALUE_BYTES_MAX,
     DATABASES_MAX,
     DIALECT_REDIS,
     DIALECT_VALKEY,
-    KEY_BYTES_MAX,
     VERSIONS,
 )
-from cluster_core.rdb.values import Record
-from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.rdb.head import RdbHead
 
 TAIL_BYTES: Final = 10
 """RDB version and CRC64."""
+
+
+INTEGER_DIGITS_MAX = 11
+"""A string of more digits is never written as an integer (`rdbSaveRawString`)."""
+LISTPACK_INTEGER_DIGITS_MAX = 20
+
+
+class Target(NamedTuple):
+    """Dialect and version of a file to be written."""
+
+    dialect: str
+    version: int
+
+    @property
+    def magic(self) -> bytes:
+        """The first nine bytes."""
+        return self.dialect.encode() + b"%0*d" % (9 - len(self.dialect), self.version)
+
+
+def target_like(head: RdbHead) -> Target:
+    """Return the target of a copy of the file that *head* begins."""
+    return Target(head.dialect, head.version)
+
+
+def length_bytes(value: int) -> bytes:
+    """Return a length or count, 0 to 2**64 - 1 (`rdbSaveLen`)."""
+    if value < 0x40:
+        if value < 0:
+            raise EncodeError(f"{value} is no length")
+        return bytes((value,))
+    if value < 0x4000:
+        return bytes((0x40 | value >> 8, value & 0xFF))
+    if value < 1 << 32:
+        return b"\x80" + value.to_bytes(4, "big")
+    if value < 1 << 64:
+        return b"\x81" + value.to_bytes(8, "big")
+    raise EncodeError(f"{value} is longer than a length can say")
+
+
+def raw_string_bytes(data: bytes) -> bytes:
+    """Return a string as length and bytes."""
+    return length_bytes(len(data)) + data
+
+
+def string_bytes(data: bytes) -> bytes:
+    """Return a string, as an integer if it is one of up to 32 bits, else uncompressed (`rdbSaveRawString`)."""
+    if 0 < len(data) <= INTEGER_DIGITS_MAX:
+        number = canonical_integer(data)
+        if number is not None:
+            for form, code in enumerate("bhi"):
+                limit = 1 << (8 << form) - 1
+                if -limit <= number < limit:
+                    return bytes((0xC0 | form,)) + struct.pack(f"<{code}", number)
+    return length_bytes(len(data)) + data
+
+
+def canonical_integer(text: bytes) -> int | None:
+    """Return the 64-bit integer that *text* is, written as a server writes it (`string2ll`), or None."""
+    if not 0 < len(text) <= LISTPACK_INTEGER_DIGITS_MAX:
+        return None
+    digits = text[1:] if text[0] == 45 else text
+    if not digits.isdigit() or (digits[0] == 48 and len(text) > 1):
+        return None
+    number = int(text)
+    return number if -(1 << 63) <= number < 1 << 63 else None
 
 
 def without_tail(payload: bytes) -> bytes:
@@ -61,12 +123,9 @@ class RdbWriter:
     With *checksum* false the CRC64 at the end is 0, which servers take as unknown.  Calls out of order raise ProtocolError.
     """
 
-    def __init__(
-        self, target: Target, *, packing: Packing = PACKED, checksum: bool = True, crc_of: CrcOf = crc64
-    ) -> None:
+    def __init__(self, target: Target, *, checksum: bool = True, crc_of: CrcOf = crc64) -> None:
         self.target = target
         self.bytes = 0
-        self._packing = packing
         self._checksum = checksum
         self._crc_of = crc_of
         self._crc = 0
@@ -79,14 +138,6 @@ class RdbWriter:
             raise ProtocolError("the head of a file comes first, once")
         return self._add(self.target.magic + b"".join(_aux(name, value) for name, value in (aux or {}).items()))
 
-    def function(self, code: bytes) -> bytes:
-        """Return a function library; before the first database.  Raises EncodeError for a version before 10."""
-        if not self.target.has_listpacks:
-            raise EncodeError(f"version {self.target.version} does not hold functions")
-        if self._db is not None:
-            raise ProtocolError("functions come before the first database")
-        return self._add(bytes((grammar.OP_FUNCTION2,)) + raw_string_bytes(code))
-
     def database(self, db: int, *, keys: int | None = None, expires: int = 0) -> bytes:
         """Return the beginning of database *db*, with the number of its *keys* (a hint for the server's tables) if given."""
         if not 0 <= db < DATABASES_MAX:
@@ -97,36 +148,11 @@ class RdbWriter:
         self._db = db
         return self._add(out)
 
-    def slot_info(self, slot: int, keys: int, expires: int, volatile: int = 0) -> bytes:
-        """Return what cluster nodes write before a slot's keys: Redis from version 12, Valkey from 8 on.
-
-        *volatile* keys have fields that expire (Valkey 9).  Raises EncodeError for a version that has no such hint.
-        """
-        if not (0 <= slot < SLOT_COUNT and 0 <= expires <= keys and volatile >= 0):
-            raise EncodeError(f"slot {slot} with {keys} keys, {expires} of them expiring: not possible")
-        if self.target.slot_info_is_opcode:
-            out = bytes((grammar.OP_SLOT_INFO,)) + length_bytes(slot) + length_bytes(keys) + length_bytes(expires)
-        elif self.target.has_set_listpacks:
-            more = "" if self.target.dialect == grammar.DIALECT_REDIS else f",{volatile}"
-            out = _aux("slot-info", f"{slot},{keys},{expires}{more}")
-        else:
-            raise EncodeError(f"version {self.target.version} has no slot info")
-        return self._add(out)
-
-    def record(self, record: Record) -> bytes:
-        """Return one key of the database at hand with its value, encoded for the target.
-
-        Raises EncodeError for what the target, or any server, cannot hold; nothing is left out in silence.
-        """
-        if len(record.key) > KEY_BYTES_MAX:
-            raise EncodeError(f"a key of {len(record.key)} bytes is longer than this writer takes ({KEY_BYTES_MAX})")
-        kind, value = value_bytes(record.type, record.value, self.target, self._packing)
-        return self.raw(_attributes(record) + bytes((kind,)) + string_bytes(record.key) + value)
-
     def dumped(self, key: bytes, payload: bytes, expire_at_ms: int) -> bytes:
         """Return a key whose value is as DUMP of a server of the target's version answered it."""
         value = without_tail(payload)
-        return self.raw(_attributes(Record(key, "", None, expire_at_ms)) + value[:1] + string_bytes(key) + value[1:])
+        expiry = bytes((grammar.OP_EXPIRE_MS,)) + expire_at_ms.to_bytes(8, "little") if expire_at_ms >= 0 else b""
+        return self.raw(expiry + value[:1] + string_bytes(key) + value[1:])
 
     def raw(self, data: _P) -> _P:
         """Return *data* as it is: whole records of a file of the same dialect, of the target's version or an older one."""
@@ -154,19 +180,6 @@ class RdbWriter:
             self._crc = self._crc_of(data, self._crc)
         self.bytes += len(data)
         return data
-
-
-def _attributes(record: Record) -> bytes:
-    out = b""
-    if record.expire_at_ms >= 0:
-        out += bytes((grammar.OP_EXPIRE_MS,)) + record.expire_at_ms.to_bytes(8, "little")
-    if record.idle_s >= 0:
-        out += bytes((grammar.OP_IDLE,)) + length_bytes(record.idle_s)
-    if record.freq >= 0:
-        if record.freq > 255:
-            raise EncodeError(f"a frequency of {record.freq} is not possible")
-        out += bytes((grammar.OP_FREQ, record.freq))
-    return out
 
 
 def _aux(name: str, value: str | int) -> bytes:

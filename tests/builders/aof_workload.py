@@ -71,7 +71,6 @@ class Workload:
             ["LINSERT", k, pick(["BEFORE", "AFTER"]), self.text(), "ins"], ["LTRIM", k, self.small(), self.small()],
             ["RPOPLPUSH", k, other], ["LMOVE", k, other, pick(side), pick(side)], ["LMPOP", 2, k, other, pick(side), "COUNT", 2],
             ["BLPOP", k, other, "0.01"], ["BLMOVE", k, other, pick(side), pick(side), "0.01"], ["BLMPOP", "0.01", 1, k, "LEFT"],
-            ["SORT", k, "ALPHA", "STORE", other], ["SORT", k, "STORE", other],
         ]  # fmt: skip
 
     def sets(self) -> list[Words]:
@@ -96,10 +95,6 @@ class Workload:
             ["ZRANGESTORE", k, other, "0", "2"], ["ZRANGESTORE", k, other, "(0", "+inf", "BYSCORE", "LIMIT", 1, 2],
             ["ZRANGESTORE", k, "equal:1", "+", "[b", "BYLEX", "REV"], ["GEOADD", "geo:1", "13.36", "38.11", self.text(), "15.08", "37.5", "c"],
             ["GEOADD", "geo:1", *[word for city in range(6) for word in (self.small(-90, 90), self.small(-60, 60), f"city{city}")]],
-            ["GEOSEARCHSTORE", "near:1", "geo:1", "FROMMEMBER", "city1", "BYRADIUS", self.small(1, 9) * 1000, "km"],
-            ["GEOSEARCHSTORE", "near:2", "geo:1", "FROMLONLAT", 15, 37, "BYBOX", 9000, 7000, "km", "COUNT", 3, "STOREDIST"],
-            ["GEORADIUS", "geo:1", 15, 37, self.small(1, 9) * 900, "mi", "STORE", "near:3"],
-            ["GEORADIUSBYMEMBER", "geo:1", "city2", 5000, "km", "COUNT", 2, "DESC", "STOREDIST", "near:4"],
             ["GEOADD", "geo:1", "XX", "13.37", "38.11", "a"],
         ]  # fmt: skip
         return found

@@ -14,7 +14,6 @@ from functools import cache
 from hashlib import sha1
 from typing import NamedTuple, cast
 
-from cluster_core.rdb.encoding import printf_score
 from cluster_core.rdb.grammar import DIALECT_REDIS
 from cluster_core.rdb.head import RdbHead
 from cluster_core.rdb.values import Field, ModuleValue, Record, StreamValue
@@ -24,6 +23,13 @@ _HIDDEN = 1 << 52
 _FIRST_POWER, _STEP = -348, 8
 _EXPONENT_MIN, _EXPONENT_MAX = -60, -32
 _DIGITS_MAX = 18
+
+
+def printf_score(score: float) -> str:
+    """Return *score* as Redis up to 7.0 writes it."""
+    if math.isinf(score):
+        return "inf" if score > 0 else "-inf"
+    return "%.17g" % score  # noqa: UP031 - it is the C format
 
 
 def fpconv_score(score: float) -> str:

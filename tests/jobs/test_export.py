@@ -20,9 +20,8 @@ from slotscope.pipelines.keys.export import MANIFEST
 from slotscope.runtime.failure import BAD_INPUT, OK, PARTIAL
 from slotscope.sources.rdb import files as rdb_files
 from tests.benches.program import slotscope, without_progress
-from tests.benches.servers import Server, redis_62_binary, redis_binary, running, valkey_binary, wait_for
+from tests.benches.servers import Server, redis_62_binary, redis_binary, running, valkey_binary
 from tests.builders import rdb_builder as build
-from tests.builders.aof_logs import log_of, recorded_log, recorded_truth
 from tests.conftest import DATA
 
 ZOO = DATA / "redis-7.0" / "dump.rdb"
@@ -283,25 +282,14 @@ def test_a_folder_has_a_part_a_dump_and_its_manifest(tmp_path, capsys):
     packed = tmp_path / "packed.rdb.gz"
     packed.write_bytes(gzip.compress(VALKEYS[2].read_bytes()))
     out = tmp_path / "out"
-    code = slotscope("export", "--rdb", *VALKEYS[:2], packed, "--to", "csv", "--out", out, "--json")
+    code = slotscope("export", "--rdb", *VALKEYS[:2], packed, "--to", "json", "--out", out, "--json")
     told = json.loads(capsys.readouterr().out)
-    again = slotscope("export", "--rdb", *VALKEYS[:2], "--to", "csv", "--out", out, "--quiet")
+    again = slotscope("export", "--rdb", *VALKEYS[:2], "--to", "json", "--out", out, "--quiet")
 
     assert (code, again) == (OK, OK)
     assert told["keys"] == told["seen"] == 6002
     assert sorted(part["keys"] for part in told["parts"]) == [1346, 1607, 3049]
-    assert sorted(path.name for path in out.iterdir()) == [MANIFEST, "part-00000.csv", "part-00001.csv"]
-    assert (out / "part-00000.csv").read_text().startswith("db,key,type,expire_at_ms,name,value,field_expire_at_ms\n")
-
-
-def test_one_file_of_several_dumps_has_one_head(tmp_path):
-    """The lines of all parts in their order."""
-    out = tmp_path / "keys.csv"
-    assert slotscope("export", "--rdb", *VALKEYS, "--to", "csv", "--out", out) == OK
-    lines = out.read_text().splitlines()
-
-    assert [number for number, line in enumerate(lines) if line.startswith("db,key,")] == [0]
-    assert not out.with_name("keys.csv.partial").exists()
+    assert sorted(path.name for path in out.iterdir()) == [MANIFEST, "part-00000.json", "part-00001.json"]
 
 
 def test_an_interrupted_export_goes_on_with_the_parts_that_are_missing(tmp_path, monkeypatch):
@@ -421,62 +409,3 @@ def test_delta_is_a_table_whose_second_version_is_a_table_too(tmp_path):
     second = slotscope(*words, VALKEYS[0]), DeltaTable(out).to_pyarrow_table(columns=["key"]).num_rows
 
     assert (first, second) == ((OK, 6002), (OK, 3049))
-
-
-LOGS = [(server, log) for server in ("redis-7.0", "valkey-9.1") for log in ("aof-plain", "aof-preamble")]
-
-
-@pytest.mark.parametrize(("server", "log"), LOGS)
-def test_a_log_gives_the_keys_that_its_server_had(tmp_path, server, log):
-    """Type, length and expiry of every key whose value the log tells."""
-    truth = recorded_truth(server, log)
-    out = tmp_path / "keys.json"
-    code = slotscope("export", "--aof", recorded_log(server, log, tmp_path), "--to", "json", "--out", out)
-    lines = [json.loads(line) for line in out.read_text().splitlines()]
-    told = {}
-    for line in lines:
-        value = line["value"]["entries"] if line["type"] == "stream" else line["value"]
-        count = len(unmarked(value)) if line["type"] == "string" else len(value)
-        told[line["db"], unmarked(line["key"])] = (line["type"], count, line.get("expire_at_ms", -1))
-
-    assert code in (OK, PARTIAL)
-    assert len(told) > 0.9 * len(truth)
-    assert {key: row for key, row in told.items() if truth[key] != row} == {}
-
-
-@pytest.mark.servers
-@pytest.mark.parametrize(("server", "log"), LOGS)
-def test_commands_make_the_data_of_a_log_in_a_real_server(tmp_path, server, log):
-    """DEBUG DIGEST of a server that loads the log is that of the server that is sent the commands."""
-    binary = redis_binary() if server.startswith("redis") else valkey_binary()
-    if binary is None:
-        pytest.skip("the server is not installed")
-    out, home = tmp_path / "keys.resp", tmp_path / "data"
-    home.mkdir()
-    recorded_log(server, log, tmp_path).rename(home / "appendonlydir")
-    code = slotscope("export", "--aof", home, "--to", "resp", "--out", out)
-    digest = made_digest(binary, out.read_bytes())
-    with running(binary, dir=str(home), appendonly="yes", enable_debug_command="yes") as loaded:
-        wait_for(
-            lambda: loaded.call("DEBUG", "DIGEST") == digest,
-            "keys that expired before the load to go, and the same data",
-        )
-
-    assert code == OK
-    assert len(set(digest)) > 1  # not that of nothing, which is all zeros
-
-
-def test_keys_of_a_log_that_it_does_not_tell_are_left_out_by_name(tmp_path, capsys):
-    """And the exit code says that something is missing; long strings are kept as a whole."""
-    log = tmp_path / "appendonly.aof"
-    log.write_bytes(log_of(["SET", "long", "x" * 500], ["APPEND", "long", "y" * 500], ["INCRBYFLOAT", "doubtful", "1.5"],
-                           ["XADD", "s", "1-1", "f", "v"], ["HSET", "h", "f", "z" * 100]))  # fmt: skip
-    out = tmp_path / "keys.json"
-    code = slotscope("export", "--aof", log, "--to", "json", "--out", out)
-    found = {line["key"]: line["value"] for line in map(json.loads, out.read_text().splitlines())}
-
-    assert code == PARTIAL
-    assert found["long"] == "x" * 500 + "y" * 500
-    assert found["h"] == {"f": "z" * 100}
-    assert found["s"]["entries"] == [{"id": "1-1", "fields": [["f", "v"]]}]
-    assert "left out: 1 key: uncertain since incrbyfloat" in capsys.readouterr().out

@@ -25,12 +25,11 @@ from slotscope.runtime.storage.stores import is_live
 from slotscope.sources.files import InputFile, expand, is_uri, write_text
 from slotscope.sources.folder_kinds import DUMPS
 from slotscope.sources.rdb.files import RdbUnit, plan_units
-from slotscope.sources.values.part import HEADS, PARQUET, STYLES, PartFacts, Source, Wanted, check_twins, write_part
+from slotscope.sources.values.part import PARQUET, STYLES, PartFacts, Wanted, check_twins, write_part
 
 if TYPE_CHECKING:
     from slotscope.pipelines.keys.options import ExportOptions
     from slotscope.servers.dump_link import DumpOptions
-    from slotscope.sources.aof.state import AofStateUnit
 
 MANIFEST = "_export.json"
 """Written last: a folder without it is no export."""
@@ -42,7 +41,6 @@ HASHES = ".hashes.npy"
 """What ends the name of a part's file of hashes of keys, which other parts may hold, too."""
 SUFFIXES = {
     "json": (".json", ".jsonl", ".ndjson"),
-    "csv": (".csv",),
     "resp": (".resp", ".aof"),
     "parquet": (".parquet",),
     "delta": (".parquet",),
@@ -58,15 +56,12 @@ def export_dumps(request: ExportOptions) -> dict[str, Any]:
     EncodeError for values that the target cannot hold unless the request is permissive.
     """
     wanted = _wanted(request)
-    if not request.rdb and not request.aof:
-        raise InputError("nothing to read: give --rdb, --aof or both")
     workers = request.parallelism if request.parallelism is not None else os.cpu_count() or 1
     if workers < 1:
         raise InputError("--parallelism is the number of parts written at once: 1 or more")
-    files = expand(list(request.rdb), DUMPS) if request.rdb else []
-    logs = _logs(request) if request.aof else []
+    files = expand(list(request.rdb), DUMPS)
     is_one = wanted.keys_max is not None or request.out == STDOUT
-    dumps = sorted(
+    units = sorted(
         plan_units(
             files,
             parallelism=1 if is_one else workers,
@@ -76,23 +71,13 @@ def export_dumps(request: ExportOptions) -> dict[str, Any]:
         ),
         key=lambda unit: (unit.path, unit.part),
     )
-    units: list[Source] = [*dumps, *logs]
-    files += [file for unit in logs for file in unit.log.files]
     if request.out == STDOUT and wanted.style == PARQUET:
         raise InputError(f"--out -: {request.to} is not written to the standard output; name a folder")
     if request.out == STDOUT:
         with open(_STDOUT_NUMBER, "wb", closefd=False) as out:
-            out.write(HEADS.get(wanted.style, b""))
             facts = _in_turn(units, wanted, lambda number, asked: write_part(units[number], asked, out))
         return _manifest(request, units, facts, [])
     return _Folder(request, wanted, files, units).write(workers)
-
-
-def _logs(request: ExportOptions) -> list[AofStateUnit]:
-    from slotscope.sources.aof.files import find_logs  # a tenth of a second that dumps do not pay
-    from slotscope.sources.aof.state import AofStateUnit
-
-    return [AofStateUnit(log) for log in find_logs(list(request.aof))]
 
 
 def _wanted(request: ExportOptions) -> Wanted:
@@ -124,7 +109,7 @@ def _live_options(request: ExportOptions) -> DumpOptions | None:
     return options
 
 
-def _in_turn(units: Sequence[Source], wanted: Wanted, write: Callable[[int, Wanted], PartFacts]) -> list[PartFacts]:
+def _in_turn(units: Sequence[RdbUnit], wanted: Wanted, write: Callable[[int, Wanted], PartFacts]) -> list[PartFacts]:
     """Write one of *units* after the other, by its number, until there are as many keys as are wanted."""
     found: list[PartFacts] = []
     for number, unit in enumerate(units):
@@ -137,7 +122,7 @@ class _Folder:
     """The parts of an export while they are written: in a folder beside the place where it is to be."""
 
     def __init__(
-        self, request: ExportOptions, wanted: Wanted, files: Sequence[InputFile], units: Sequence[Source]
+        self, request: ExportOptions, wanted: Wanted, files: Sequence[InputFile], units: Sequence[RdbUnit]
     ) -> None:
         self._request = request
         self._wanted = wanted
@@ -197,7 +182,7 @@ class _Folder:
                 self._check_twins()
                 return [one.result() for one in futures.values()]
             for number, unit in list(self._units.items()):
-                if isinstance(unit, RdbUnit) and unit.path in failed:
+                if unit.path in failed:
                     self._drop(number)
                     if unit.part:
                         del self._units[number]
@@ -208,7 +193,7 @@ class _Folder:
         """Raise DecodeError where two parts of a dump hold the same key."""
         kept: dict[tuple[str, int], list[str]] = {}
         for number, unit in self._units.items():
-            if _is_guessed(unit):
+            if unit.guessed:
                 kept.setdefault((unit.path, unit.size), []).append(self._path(number) + HASHES)
         for (path, size), names in kept.items():
             check_twins(path, size, [np.load(name) for name in names if os.path.exists(name)])
@@ -216,7 +201,7 @@ class _Folder:
     def _fatal(self, number: int, ended: Future[PartFacts]) -> BaseException | None:
         """What ended the writing of a part for good; of a range whose bounds were guessed, any fault may be that of the guess."""
         error = ended.exception() if ended.done() and not ended.cancelled() else None
-        is_guess = _is_guessed(self._units[number]) and isinstance(error, ClusterCoreError)
+        is_guess = self._units[number].guessed and isinstance(error, ClusterCoreError)
         return None if is_guess or isinstance(error, SplitError) else error
 
     def _drop(self, number: int) -> None:
@@ -258,8 +243,6 @@ class _Folder:
             facts = write_columns(self._units[number], wanted, path, folder=self._work)
         else:
             with open(path, "wb") as out:
-                if number == 0 or not self._is_one:
-                    out.write(HEADS.get(wanted.style, b""))
                 facts = write_part(self._units[number], wanted, out, folder=self._work)
         if facts.hashes:
             np.save(path + HASHES, np.concatenate(facts.hashes))
@@ -286,11 +269,6 @@ class _Folder:
         shutil.rmtree(self._work)
 
 
-def _is_guessed(unit: Source) -> bool:
-    """Whether it is a range whose bounds are a guess."""
-    return isinstance(unit, RdbUnit) and unit.guessed
-
-
 def _refuse_place(shown: str, out: str, is_one: bool, files: Sequence[InputFile]) -> None:
     """Refuse what would be lost by writing there."""
     if is_uri(shown):
@@ -306,7 +284,7 @@ def _refuse_place(shown: str, out: str, is_one: bool, files: Sequence[InputFile]
 
 
 def _manifest(
-    request: ExportOptions, units: Sequence[Source], facts: Sequence[PartFacts], names: Sequence[str]
+    request: ExportOptions, units: Sequence[RdbUnit], facts: Sequence[PartFacts], names: Sequence[str]
 ) -> dict[str, Any]:
     left_out: Counter[str] = Counter()
     for one in facts:

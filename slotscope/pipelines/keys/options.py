@@ -110,13 +110,11 @@ class KeyOptions(SnapshotOptions):
 class ExportOptions(TableOptions):
     """Options of `export`; conditions are joined by "and", several values of one by "or"."""
 
-    rdb: Rdb = ()
-    aof: Paths = ()
-    """Append-only files: appendonlydir folders, manifests, or single files"""
-    to: Literal["json", "csv", "resp", "parquet", "delta"]
-    """Format: json (line per key), csv (line per element), resp (commands for redis-cli --pipe), parquet or delta (row per key)"""
+    rdb: Rdb
+    to: Literal["json", "resp", "parquet", "delta"]
+    """Format: json (line per key), resp (commands for redis-cli --pipe), parquet or delta (row per key)"""
     out: Annotated[str, Parameter(allow_leading_hyphen=True)]
-    """Folder of the parts, a single file ending in .json, .jsonl, .csv, .resp or .parquet, or - for standard output"""
+    """Folder of the parts, a single file ending in .json, .jsonl, .resp or .parquet, or - for standard output"""
     match: Paths = ()
     """Glob patterns of key names, as for KEYS"""
     prefix: Paths = ()
@@ -164,7 +162,7 @@ class SplitOptions(Common):
 
     rdb: Rdb
     out: str
-    """Folder of the parts, a single file ending in .json, .jsonl, .csv, .resp or .parquet, or - for standard output"""
+    """Folder of the parts, a single file ending in .json, .jsonl, .resp or .parquet, or - for standard output"""
     plan: str | None = None
     """Id of the plan, a unique prefix of it, or latest. Default: the latest"""
     topology: Topology = None

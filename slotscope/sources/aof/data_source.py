@@ -3,13 +3,9 @@
     spark.dataSource.register(AofDataSource)
     commands = spark.read.format("redis-aof").load("data/appendonlydir")                           # one row a command
     files = spark.read.format("redis-aof").option("rows", "files").load("data/appendonlydir")      # one row a file: how it ends
-    keys = spark.read.format("redis-aof").option("rows", "keys").option("values", "true").load("data/appendonlydir")   # one row a key
-
-Rows of keys are the state that the log leaves, replayed by one task a log, which holds it in memory; keys whose value the log does not tell are
-left out (``slotscope key-slots --aof`` counts them). They take the options of ``redis-rdb`` that choose keys and columns.
 
 A path is a folder with a manifest, a manifest, or a single log; several with option ``paths`` (separated by commas).  Keys of an
-RDB base are no commands: read the base with ``redis-rdb``.  Options: ``rows`` (``commands``, ``files`` or ``keys``); ``mode`` (``strict``: the
+RDB base are no commands: read the base with ``redis-rdb``.  Options: ``rows`` (``commands`` or ``files``); ``mode`` (``strict``: the
 first bad byte fails the query; ``permissive``: what stands before it is returned, and ``rows=files`` tells the rest in ``error``);
 ``load_truncated`` (``true``: a last file that a crash has cut ends there, as with the server's ``aof-load-truncated yes``);
 ``split`` (``true``: a large file is read in ranges, one task each; a row's ``db`` is null before the first SELECT of a range);
@@ -24,16 +20,9 @@ from typing import ClassVar
 import pyarrow as pa
 
 from cluster_core.kernels.aof.walker import CommandBatch, command_columns
-from cluster_core.kernels.keys.filter import CONDITIONS
 from schemas.aof import AOF_SOURCE
-from schemas.bronze import RDB_SOURCE
 from slotscope.sources.aof.files import AofUnit, AofUnitReader, find_logs, plan_units
-from slotscope.sources.aof.state import AofStateUnit
 from slotscope.sources.data_source import ERROR_COLUMNS, UnitReader, UnitSource, choice
-from slotscope.sources.rdb.data_source import RdbReader
-from slotscope.sources.rdb.files import RdbUnit
-from slotscope.sources.values.conditions import asked_columns
-from slotscope.sources.values.replayed import replayed_dump
 
 FILES = pa.schema(
     [
@@ -50,44 +39,24 @@ FILES = pa.schema(
 """Schema of ``rows=files``: where commands begin (after an RDB preamble), up to where a server loads the file, and why not further."""
 
 
-KEYS = pa.schema(
-    [RDB_SOURCE.field(name) for name in ("db", "key", "slot", "hash_tag", "type", "elements", "expire_at_ms", "source")]
-)
-"""Schema of ``rows=keys``."""
-
-
 class AofReader(UnitReader):
     """Reads files of logs, or ranges of them."""
 
-    schemas: ClassVar = {"commands": AOF_SOURCE, "files": FILES, "keys": KEYS}
-    known = frozenset({"load_truncated", "split", "parallelism", "values", "columns", *CONDITIONS})
+    schemas: ClassVar = {"commands": AOF_SOURCE, "files": FILES}
+    known = frozenset({"load_truncated", "split", "parallelism"})
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)
         self.load_truncated = choice(options, "load_truncated", ("true", "false")) == "true"
-        self.keys = RdbReader({**options, "rows": "keys", "memory": "false"}, KEYS) if self.rows == "keys" else None
         self.paths = [path for path in options.get("path", options.get("paths", "")).split(",") if path]
 
-    @classmethod
-    def schema_of(cls, options: Mapping[str, str]) -> pa.Schema:
-        """The columns that *options* ask for; raises DecodeError for one that is not known."""
-        schema = super().schema_of(options)
-        return asked_columns(schema, options) if schema is KEYS else schema
-
-    def units(self) -> Iterable[AofUnit | AofStateUnit]:
+    def units(self) -> Iterable[AofUnit]:
         """The files of the logs, large ones in ranges; raises DecodeError also for a manifest that names what is not there."""
-        if self.keys is not None:
-            return [AofStateUnit(log) for log in find_logs(self.paths)]
         split = self.split and not self.permissive
         return plan_units(find_logs(self.paths), parallelism=self.parallelism, split=split)
 
-    def batches(self, unit: AofUnit | AofStateUnit) -> Iterator[pa.RecordBatch]:
+    def batches(self, unit: AofUnit) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one unit; raises DecodeError in strict mode."""
-        if isinstance(unit, AofStateUnit):
-            assert self.keys is not None
-            with replayed_dump(unit, None) as (path, _):
-                yield from self.keys.keys_of(unit.path, RdbUnit(path, 0))
-            return
         reader, schema = AofUnitReader(unit, load_truncated=self.load_truncated), self.arrow_schema()
         if self.rows == "files":
             yield pa.RecordBatch.from_pylist([self._file_row(reader)], schema=schema)

@@ -47,9 +47,9 @@ class AofStateReader:
     ends there with *load_truncated*.
     """
 
-    def __init__(self, unit: AofStateUnit, *, load_truncated: bool = True, keeps_values: bool = False) -> None:
+    def __init__(self, unit: AofStateUnit, *, load_truncated: bool = True) -> None:
         self.unit = unit
-        self.keyspace = Keyspace(keeps_values=keeps_values)
+        self.keyspace = Keyspace()
         self.uncertain: list[LiveKey] = []
         self.head = ""
         self.taken_at_ms: int | None = None

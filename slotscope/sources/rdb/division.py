@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.rdb.encoding import target_like
 from cluster_core.rdb.grammar import OP_FUNCTION2, OP_HASH_TEMPLATE
 from cluster_core.rdb.head import RdbHead
 from cluster_core.rdb.strings import string_at
+from cluster_core.rdb.writer import target_like
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet

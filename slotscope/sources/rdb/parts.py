@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.key_batch import KeyRuns, key_runs
 from cluster_core.rdb.batch_crc64 import crc64
-from cluster_core.rdb.encoding import Target
-from cluster_core.rdb.writer import RdbWriter
+from cluster_core.rdb.writer import RdbWriter, Target
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
 from slotscope.sources.rdb.survey import RangeReader, Survey
 

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 from cluster_core.kernels.key_batch import key_columns
 from cluster_core.rdb.value_columns import ValueColumns, value_type
 from schemas.bronze import RDB_SOURCE
-from slotscope.sources.values.part import PartFacts, PartReader, Source, Wanted, local_dump
+from slotscope.sources.rdb.files import RdbUnit
+from slotscope.sources.values.part import PartFacts, PartReader, Wanted, local_dump
 
 COLUMNS = pa.schema(
     [
@@ -34,9 +35,9 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-def write_columns(unit: Source, wanted: Wanted, out: str, *, folder: str | None = None) -> PartFacts:
+def write_columns(unit: RdbUnit, wanted: Wanted, out: str, *, folder: str | None = None) -> PartFacts:
     """Write the wanted keys of *unit* to the Parquet file *out*, otherwise like `part.write_part`; a value that cannot be read is null if that is permissive."""
-    with local_dump(unit, folder) as (dump, left_out), pq.ParquetWriter(out, COLUMNS, **_OPTIONS) as file:
+    with local_dump(unit, folder) as dump, pq.ParquetWriter(out, COLUMNS, **_OPTIONS) as file:
         parts, unread = PartReader(unit.path, dump, wanted), 0
         facts = parts.facts
         for data, batch, rows in parts:
@@ -51,7 +52,6 @@ def write_columns(unit: Source, wanted: Wanted, out: str, *, folder: str | None 
                 facts.keys += len(piece)
             unread += maker.unread
     facts.bytes = os.path.getsize(out)
-    facts.left_out = left_out
     if unread:
         facts.left_out["value that is not what its header says: null"] = unread
     return facts

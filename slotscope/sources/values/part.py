@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import IO, TYPE_CHECKING, Any, TypeAlias, Union
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from cluster_core.kernels.keys.filter import KeyFilter
 from cluster_core.rdb.export import Release, ValueWriter, command_of
 from cluster_core.rdb.head import SplitError
 from cluster_core.rdb.key_twins import TwinSearch, key_hashes
-from cluster_core.rdb.value_state import CSV, JSON, RESP
+from cluster_core.rdb.value_state import JSON, RESP
 from slotscope.runtime.storage.stores import is_live
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
 from slotscope.sources.rdb.twins import HASHES_MAX, TWINS_LISTED, find_twins, told
@@ -26,13 +25,10 @@ from slotscope.sources.values.plain_bytes import local_file, mapped_bytes
 
 if TYPE_CHECKING:
     from slotscope.servers.dump_link import DumpOptions
-    from slotscope.sources.aof.state import AofStateUnit
 
 PARQUET = -1
 """The style of Parquet, which is made of columns."""
-HEADS = {CSV: b"db,key,type,expire_at_ms,name,value,field_expire_at_ms\r\n"}
-"""What a file begins with."""
-STYLES = {"json": JSON, "csv": CSV, "resp": RESP, "parquet": PARQUET, "delta": PARQUET}
+STYLES = {"json": JSON, "resp": RESP, "parquet": PARQUET, "delta": PARQUET}
 
 
 @dataclass(slots=True)
@@ -143,23 +139,14 @@ class PartReader:
         self.facts.twins = told(found)
 
 
-Source: TypeAlias = Union[RdbUnit, "AofStateUnit"]
-"""A dump, or a range of one; a log, of which the state is written that it leaves."""
-
-
 @contextmanager
-def local_dump(unit: Source, folder: str | None) -> Iterator[tuple[RdbUnit, dict[str, int]]]:
-    """Give *unit* as a local dump, and count the keys that are not in it by reason; copies are in *folder*, and gone afterwards."""
-    if not isinstance(unit, RdbUnit):
-        from slotscope.sources.values.replayed import replayed_dump  # what replays logs, only where there are any
-
-        with replayed_dump(unit, folder) as (path, left_out):
-            yield RdbUnit(path, os.path.getsize(path)), dict(left_out)
-    elif is_live(unit.path):
-        yield unit, {}
+def local_dump(unit: RdbUnit, folder: str | None) -> Iterator[RdbUnit]:
+    """Give *unit* as a local dump; a copy is in *folder*, and gone afterwards."""
+    if is_live(unit.path):
+        yield unit
     else:
         with local_file(unit.path, folder) as path:
-            yield replace(unit, path=path), {}
+            yield replace(unit, path=path)
 
 
 def check_twins(path: str, size: int, hashes: Sequence[NDArray[np.uint64]]) -> None:
@@ -174,12 +161,12 @@ def _refusal(found: TwinSearch, source: str) -> DecodeError:
     return DecodeError(reason, offset=found.twins[0].second[1], source=source)
 
 
-def write_part(unit: Source, wanted: Wanted, out: IO[bytes], *, folder: str | None = None) -> PartFacts:
+def write_part(unit: RdbUnit, wanted: Wanted, out: IO[bytes], *, folder: str | None = None) -> PartFacts:
     """Write the wanted keys of *unit* to *out* as text or commands; *folder* is for copies of what is not a local file.
 
     Raises DecodeError, EncodeError and UnrecordedError.
     """
-    with local_dump(unit, folder) as (dump, left_out):
+    with local_dump(unit, folder) as dump:
         parts = PartReader(unit.path, dump, wanted)
         writer: ValueWriter | None = None
         for data, batch, rows in parts:
@@ -200,6 +187,5 @@ def write_part(unit: Source, wanted: Wanted, out: IO[bytes], *, folder: str | No
     facts = parts.facts
     if writer is not None:
         facts.keys, facts.not_text = writer.keys, writer.not_text
-        left_out |= writer.left_out
-    facts.left_out = left_out
+        facts.left_out = dict(writer.left_out)
     return facts

@@ -83,8 +83,9 @@ def test_commands_of_a_transaction_run_at_its_end():
         (("SETEX", "k", 10, "v"), "setex"),
         (("EXPIRE", "k", 10), "expire"),
         (("PFDEBUG", "TODENSE", "k"), "pfdebug"),
-        (("SORT", "k", "BY", "w*", "LIMIT", 0, 1, "STORE", "k"), "sort"),
-        (("GEOSEARCHSTORE", "k", "k2", "FROMLONLAT", 1, 2, "BYPOLYGON", 3), "geosearchstore"),
+        (("SORT", "k2", "STORE", "k"), "sort"),
+        (("GEOSEARCHSTORE", "k", "k2", "FROMLONLAT", 1, 2, "BYRADIUS", 3, "m"), "geosearchstore"),
+        (("GEORADIUS", "k2", 1, 2, 3, "m", "STORE", "k"), "georadius"),
     ],
 )
 def test_what_is_not_modelled_is_counted_named_and_its_key_flagged(command, name):

@@ -11,7 +11,6 @@ from random import Random
 import pytest
 
 from cluster_core.rdb.crc64 import crc64
-from cluster_core.rdb.encoding import printf_score
 from cluster_core.rdb.head import RdbHead
 from cluster_core.rdb.values import Field, ModuleValue, Record, _attributes, decode_record, string_end
 from tests.benches.servers import redis_binary, running, valkey_binary
@@ -22,6 +21,7 @@ from tests.builders.debug_digest import (
     DigestRules,
     KeyspaceDigest,
     fpconv_score,
+    printf_score,
     rules_of,
     value_digest,
 )

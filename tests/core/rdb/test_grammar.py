@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cluster_core.errors import DecodeError, EncodeError
+from cluster_core.errors import DecodeError
 from cluster_core.rdb import faults
-from cluster_core.rdb.encoding import PACKED, PLAIN, WRITTEN_VERSIONS, length_bytes, target_of, value_bytes
 from cluster_core.rdb.grammar import (
     B_ATTRIBUTE,
     B_INNER_ATTRIBUTE,
@@ -15,15 +14,14 @@ from cluster_core.rdb.grammar import (
     B_UNKNOWN,
     ENCODINGS,
     KEY_TYPES,
-    L_MODULE,
     L_UNREAD,
     NO_NUMBER,
     VALUE_TYPES,
-    VERSIONS,
     ValueType,
     grammar_of,
 )
 from cluster_core.rdb.values import decode_value
+from cluster_core.rdb.writer import length_bytes
 from tests.builders import rdb_builder as build
 from tests.builders.rdb_rows import skim_all
 
@@ -76,30 +74,6 @@ def test_every_type_is_decoded_from_its_record_unless_a_template_holds_its_names
     assert name == kind
     if isinstance(decoded, list):
         assert len(decoded) == elements
-
-
-@pytest.mark.parametrize("dialect", VERSIONS)
-def test_what_the_encoder_writes_is_a_type_that_the_table_calls_written(dialect: str):
-    """Every golden value again, in every version that is written."""
-    met = set()
-    for version in WRITTEN_VERSIONS[dialect]:
-        target, types = target_of(dialect, version), grammar_of(dialect, version).types
-        for row in READ:
-            home_dialect, number, _ = home(row)
-            if row.layout == L_MODULE or "TEMPLATE" in row.name or row.name == "ARRAY" or row.generation > 1:
-                continue
-            name, decoded = decode_value(bytes((number,)) + GOLDEN[home_dialect, number][0], home_dialect)
-            for packing in (PACKED, PLAIN):
-                try:
-                    written, _ = value_bytes(name, decoded, target, packing)
-                except EncodeError:
-                    continue
-                met.add(types[written].name)
-                assert types[written].is_written
-
-    written = {row.name for row in VALUE_TYPES if row.is_written} - {"MODULE_2"}
-    assert met <= written
-    assert met == written - {"HASH_2"} if dialect == "REDIS" else {"HASH_2", "SET_LISTPACK"} <= met
 
 
 def test_a_number_may_mean_two_things():

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import base64
-import csv
-import io
 import json
 import math
 import random
-import re
 import struct
 from contextlib import suppress
 from functools import cache
@@ -20,18 +17,13 @@ from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError, EncodeError
 from cluster_core.rdb import value_state as state
-from cluster_core.rdb.encoding import Target, stream_bytes
 from cluster_core.rdb.export import NEWEST, ValueWriter, release_of
-from cluster_core.rdb.grammar import DIALECT_REDIS
 from cluster_core.rdb.skim import RdbSkimmer
 from cluster_core.rdb.texts import put_double, put_json
 from cluster_core.rdb.values import (
-    NOT_READ,
     Field,
     ModuleValue,
     Record,
-    StreamEntry,
-    StreamGroup,
     StreamValue,
     decode_record,
 )
@@ -151,59 +143,6 @@ def test_groups_of_streams_are_told_whole():
     }  # fmt: skip
 
 
-def test_csv_is_a_line_an_element_that_reads_back():
-    """Quotes, line ends and commas survive; what is no text is Base64."""
-    rows = list(csv.reader(io.StringIO(written(OTHERS, state.CSV).decode(), newline="")))
-    by_key = {}
-    for row in rows:
-        by_key.setdefault(unmarked(row[1]), []).append(row[2:])
-
-    assert by_key[b"old zset"] == [
-        ["zset", "", "a", "inf", ""],
-        ["zset", "", "b", "1.5", ""],
-        ["zset", "", "c", "-inf", ""],
-    ]
-    assert by_key[b"expiring"] == [["hash", "", "f", "v", str(FIELD_EXPIRY_MS)], ["hash", "", "g", "w", ""]]
-    assert [row[2] for row in by_key[b"ziplist"]] == ["0", "1", "2", "3", "4", "5"]
-    assert unmarked(by_key[b"\xff\xfe"][0][3]) == b'\xed\xa0\x80\x00"\\\n\t\x7f caf\xc3\xa9'
-    assert unmarked(by_key[b"base64:x"][0][3]) == b"base64:aGk="
-
-
-@pytest.mark.parametrize("buffer_bytes", [1 << 20, 700])
-def test_lines_of_streams_hold_the_entries_and_groups_that_json_has(buffer_bytes):
-    """Each entry's fields as JSON in a cell of its own, with the key and its expiry before it."""
-    raw = ZOO.read_bytes()
-    told = {}
-    for line in map(json.loads, written(raw, state.JSON).splitlines()):
-        if line["type"] == "stream":
-            head = [str(line["db"]), line["key"], "stream", str(line.get("expire_at_ms", ""))]
-            value = line["value"]
-            told[head[0], head[1]] = [[*head, one["id"], one["fields"], ""] for one in value["entries"]]
-            told[head[0], head[1]] += [[*head, f"group {one['name']}", one, ""] for one in value["groups"]]
-    found = {}
-    for row in csv.reader(io.StringIO(written(raw, state.CSV, buffer_bytes=buffer_bytes).decode(), newline="")):
-        if row[2] == "stream":
-            found.setdefault((row[0], row[1]), []).append([*row[:5], json.loads(row[5]), row[6]])
-
-    assert any(len(rows) > 10 for rows in told.values())
-    assert found == {key: rows for key, rows in told.items() if rows}
-
-
-def test_no_cell_holds_a_control_character_but_tabs_and_line_ends():
-    """Neither the name of a stream, of a field or of a group, nor a value; all of them come back."""
-    odd = b'\x00\x1b\x7f"\t\r\n'
-    entry, group = StreamEntry((1, 0), (odd, odd)), StreamGroup(odd, (1, 0), NOT_READ, (), ())
-    kind, stream = stream_bytes(StreamValue([entry], (1, 0), 1, (0, 0), [group]), Target(DIALECT_REDIS, 11))
-    dump = build.rdb(build.select(0), build.key(odd, kind, stream), build.key(odd, 0, build.string(odd)))
-    out = written(dump, state.CSV).decode()
-    rows = list(csv.reader(io.StringIO(out, newline="")))
-
-    assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", out)
-    assert [unmarked(row[1]) for row in rows] == [odd] * 3
-    assert unmarked(json.loads(rows[0][5])[0][0]) == unmarked(json.loads(rows[0][5])[0][1]) == odd
-    assert unmarked(rows[1][4].removeprefix("group ")) == unmarked(json.loads(rows[1][5])["name"]) == odd
-
-
 def test_commands_hold_no_more_than_a_few_elements_and_say_when_fields_expire():
     """A hash with fields that expire: HSET and HPEXPIREAT by turns."""
     commands = written(OTHERS, state.RESP)
@@ -228,7 +167,7 @@ def test_what_a_release_cannot_hold_is_refused_or_left_out_by_name():
     assert NEWEST.has_field_expiry
 
 
-@pytest.mark.parametrize("style", [state.JSON, state.RESP, state.CSV])
+@pytest.mark.parametrize("style", [state.JSON, state.RESP])
 @pytest.mark.parametrize("packed", [
     build.listpack([b"a", b"b"], count=3), build.listpack([b"a", b"b", b"c"], count=2),
     build.listpack([b"a", b"b"])[:-4] + b"\xf0\xff\xff\xff", build.listpack([b"a", b"b"])[:-1] + b"\x00",
@@ -259,7 +198,7 @@ def node_of_all() -> bytes:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("style", [state.JSON, state.RESP, state.CSV])
+@pytest.mark.parametrize("style", [state.JSON, state.RESP])
 def test_a_damaged_key_that_is_larger_than_a_piece_is_left_out_whole(style):
     """Its sound elements come first, megabytes of them; what is written is what a dump without that key gives."""
     before, after = (

@@ -9,7 +9,6 @@ import pytest
 
 import slotscope
 from slotscope.sources.values.conditions import pushed_condition
-from tests.builders.aof_logs import log_of
 from tests.conftest import DATA
 
 ZOO = DATA / "redis-7.0" / "dump.rdb"
@@ -114,18 +113,3 @@ def test_what_the_skim_cannot_tell_stays_with_spark():
             EqualTo(("value", "text"), "x"), EqualTo(("freq",), 1.5),
         )
     ] == [None] * 6  # fmt: skip
-
-
-def test_keys_of_a_log_have_their_values(spark, tmp_path):
-    """The state that it leaves; other rows of the source are as they were."""
-    slotscope.register(spark)
-    log = tmp_path / "appendonly.aof"
-    log.write_bytes(log_of(["HSET", "h", "f", "v"], ["RPUSH", "l", "a", "b"], ["SET", "gone", "1"], ["DEL", "gone"]))
-    frame = spark.read.format("redis-aof").options(rows="keys", values="true").load(str(log))
-    rows = {bytes(row.key): row for row in frame.collect()}
-
-    assert rows.keys() == {b"h", b"l"}
-    assert rows[b"h"].value.hash == {b"f": b"v"}
-    assert [bytes(one) for one in rows[b"l"].value.list] == [b"a", b"b"]
-    assert rows[b"l"].source == str(log)
-    assert spark.read.format("redis-aof").load(str(log)).count() == 4
