@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from slotscope.options import At, Common, Fractions, Html, Numbers, Paths, Words, options
+from slotscope.options import Common, Fractions, Html, Numbers, Words, options
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from cluster_core.sim.experiment.runs import Grid
-    from slotscope.pipelines.simulation_start import Start
     from slotscope.reports.simulation.report import SimulationReport
 
 
@@ -51,13 +50,6 @@ class Request(Common):
     """Number of clients, each with ten writes per second"""
     limit_s: float = 160.0
     """Simulated seconds after the fault, at most"""
-    from_snapshot: str | None = None
-    """Snapshot of history to start from, in place of shards, replicas and zones"""
-    at: At = None
-    observer: str = "all"
-    """Node with the view to start from: id, id prefix, host:port or port"""
-    zone: Paths = ()
-    """Members of a zone as NAME=ADDRESSES: ips, ip:port, networks, id prefixes"""
     html: Html = None
 
 
@@ -65,14 +57,11 @@ BROKEN = 12
 """Exit code where a run broke an invariant of the protocol."""
 
 
-def run(
-    spark: SparkSession, grid: Grid, *, root: str, snapshot: str = "simulation", start: Start | None = None
-) -> SimulationReport:
+def run(spark: SparkSession, grid: Grid, *, root: str, snapshot: str = "simulation") -> SimulationReport:
     """Run *grid*, write the tables of *snapshot*, and return what they say; raises InputError for what cannot be."""
     from cluster_core.sim.experiment.runs import TrialError, check_grid
     from cluster_core.sim.layouts import LayoutError
     from slotscope.pipelines.simulation import run_grid, write_runs
-    from slotscope.pipelines.simulation_start import check_hits, starting_places
     from slotscope.reports.simulation.report import read_report
     from slotscope.runtime.progress import progress
     from slotscope.runtime.spark.session import how_far
@@ -82,30 +71,11 @@ def run(
         raise InputError("the simulation needs a name")
     try:
         check_grid(grid)
-        places, words = starting_places(grid, root, start)
-        check_hits(grid, places)
     except (TrialError, LayoutError) as error:
         raise InputError(str(error)) from error
     with progress("simulating", how_far(spark, "runs")), running(root, "simulate", snapshot) as job:
-        write_runs(run_grid(spark, grid, places), grid, job)
-    return read_report(root=root, snapshot=snapshot, start=words)
-
-
-def start_of(request: Request) -> Start | None:
-    """Return the recorded cluster that the options name, None for clusters by layout; raises InputError for options that do not go together."""
-    from slotscope.pipelines.bus.past_views import EVERYBODY
-    from slotscope.pipelines.simulation_start import Start
-
-    single = (request.profile, request.node_timeout_ms, request.validity_factor, request.migration_barrier)
-    if request.from_snapshot is not None:
-        if max(map(len, single)) > 1:
-            raise InputError(
-                "a recorded cluster is simulated with one profile, node timeout, validity factor and barrier"
-            )
-        return Start(snapshot=request.from_snapshot, at=request.at, observer=request.observer, zones=request.zone)
-    if request.at is not None or request.zone or request.observer != EVERYBODY:
-        raise InputError("--at, --observer and --zone belong to --from-snapshot")
-    return None
+        write_runs(run_grid(spark, grid), grid, job)
+    return read_report(root=root, snapshot=snapshot)
 
 
 def grid_of(request: Request) -> Grid:
@@ -134,8 +104,7 @@ def command(request: Request = Request()) -> int:
     """
     from slotscope.reports.delivery import deliver
 
-    start, grid = start_of(request), grid_of(request)
-    report = run(request.session("simulate"), grid, root=request.root, snapshot=request.snapshot, start=start)
+    report = run(request.session("simulate"), grid_of(request), root=request.root, snapshot=request.snapshot)
     deliver(report, root=request.root, html=request.html, stream=sys.stdout, as_json=request.json)
     return BROKEN if report.violations else cli.OK
 

@@ -227,6 +227,6 @@ def _xsetid(store: Store, words: Words) -> None:
             stream.deleted_id = stream_id(options[at + 1])
 
 
-HANDLERS: Final[dict[str, Callable[[Store, Words], None]]] = {
+STREAM_HANDLERS: Final[dict[str, Callable[[Store, Words], None]]] = {
     "xadd": _xadd, "xtrim": _xtrim, "xdel": _xdel, "xsetid": _xsetid, **_GROUP_HANDLERS,
 }  # fmt: skip

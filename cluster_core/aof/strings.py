@@ -481,7 +481,7 @@ def _pfdebug(store: Store, words: Words) -> None:
     raise Unsettled
 
 
-HANDLERS: Final[dict[str, Callable[[Store, Words], None]]] = {
+STRING_HANDLERS: Final[dict[str, Callable[[Store, Words], None]]] = {
     "set": _set, "setnx": _setnx, "setex": _setex, "psetex": _setex, "getset": _getset, "getdel": _getdel, "getex": _getex,
     "delifeq": _delifeq, "mset": _mset, "msetnx": _msetnx, "msetex": _msetex, "append": _append, "setrange": _setrange,
     "incr": _incr(1), "decr": _incr(-1), "incrby": _incr(1), "decrby": _incr(-1), "incrbyfloat": _incrbyfloat,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial as bind
 from typing import Any
 
@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 
 from cluster_core.sim.experiment.runs import Grid, run_trial
 from cluster_core.sim.experiment.table_rows import ShardOutcome
-from cluster_core.sim.layouts import Place
 from schemas.simulation import PARAMETERS, SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
 from schemas.table import fields_of, several
 from slotscope.runtime.spark.session import parallelism
@@ -43,36 +42,27 @@ _MEASURED = pa.schema([field for field in _RUN if field.name in (*_KEYS, *FIGURE
 QUANTILES = {"p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
-def run_grid(spark: SparkSession, grid: Grid, places: Sequence[Place] = ()) -> DataFrame:
+def run_grid(spark: SparkSession, grid: Grid) -> DataFrame:
     """Every run of *grid* as a row, one Spark task a run; nothing runs before an action asks for it."""
-    task = bind(run_trials, grid=grid, places=tuple(places))
+    task = bind(run_trials, grid=grid)
     return spark.range(0, grid.runs, 1, grid.runs).mapInArrow(task, spark_schema(_RUN))
 
 
-def run_trials(batches: Iterator[pa.RecordBatch], grid: Grid, places: tuple[Place, ...]) -> Iterator[pa.RecordBatch]:
+def run_trials(batches: Iterator[pa.RecordBatch], grid: Grid) -> Iterator[pa.RecordBatch]:
     """Run the trials whose numbers come in."""
     if not gc.get_freeze_count():
         gc.freeze()  # Spark's worker collects after each task: modules need not be looked through every time
     for batch in batches:
-        rows = [_row(grid, number, places) for number in batch.column("id").to_pylist()]
+        rows = [_row(grid, number) for number in batch.column("id").to_pylist()]
         yield pa.RecordBatch.from_pylist(rows, schema=_RUN)
 
 
-def _row(grid: Grid, run: int, places: tuple[Place, ...]) -> dict[str, Any]:
+def _row(grid: Grid, run: int) -> dict[str, Any]:
     trial = grid.trial(run)
-    outcome = run_trial(trial, random.Random, places)
+    outcome = run_trial(trial, random.Random)
     row: dict[str, Any] = {"run": run, "case": run // grid.seeds, "seed": trial.seed}
     row |= {field.name: getattr(trial, field.name) for field in PARAMETERS}
-    if places:
-        row |= _shape_of(places)
     return row | outcome._asdict() | {"failed_shards": [shard._asdict() for shard in outcome.failed_shards]}
-
-
-def _shape_of(places: Sequence[Place]) -> dict[str, int]:
-    """The size of a recorded cluster, in the words of the grid."""
-    shards = sum(bool(place.slots) for place in places)
-    replicas = sum(bool(place.master) for place in places)
-    return {"shards": shards, "replicas": round(replicas / shards), "zones": len({place.zone for place in places})}
 
 
 def write_runs(runs: DataFrame, grid: Grid, run: Run, *, here_max: int = HELD_ROWS_MAX) -> None:

@@ -9,22 +9,15 @@ from pathlib import Path
 import pytest
 
 from cluster_core.sim.experiment.runs import Grid, Trial, run_trial
-from cluster_core.sim.recording import Recorder
-from cluster_core.sim.scenario.play import play
-from cluster_core.sim.scenario.text import read_scenario
-from jobs import history as history_job
 from jobs import simulate
 from schemas.simulation import SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
 from slotscope.pipelines.simulation import run_grid, write_runs
-from slotscope.pipelines.simulation_start import Start, read_zones
 from slotscope.reports.delivery import deliver
-from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.runs import running
 from tests.builders.stored_rows import without_run
 
-SCENARIOS = Path(__file__).parents[1] / "scenarios"
 GRID = Grid(
     Trial(node_timeout_ms=1000, clients=1, limit_s=20.0),
     seeds=2,
@@ -95,41 +88,6 @@ def test_a_report_says_what_is_modelled_and_what_is_not(simulated, tmp_path):
     assert "new master elected" in out.getvalue()
 
 
-def test_a_recorded_cluster_is_asked_what_if(spark, tmp_path):
-    """From capture to replay to what-if: had a zone died then, which shards could not have been elected?"""
-    root = str(tmp_path)
-    recorders: list[Recorder] = []
-
-    def record(stage):
-        recorders.append(Recorder(stage.world))
-        stage.world.recorder = recorders[0]
-
-    scenario = read_scenario((SCENARIOS / "failover.txt").read_text())
-    world = play(scenario, random.Random, prepare=record).stage.world
-    capture = tmp_path / "bus.jsonl"
-    capture.write_text("".join(f"{line}\n" for line in recorders[0].lines()))
-    history_job.run(spark, history_job.Request(root=root, snapshot="then", pcap=[str(capture)], node_timeout_ms=2000))
-    addresses = {host.name: f"{host.ip}:{host.settings.port}" for host in world.hosts}
-
-    dead = f"B={addresses['M2']},{addresses['R2']}"
-    grid = Grid(Trial(node_timeout_ms=2000, limit_s=15.0, profile="valkey-8.1", fault="zone", hit="B"), seeds=2)
-    report = simulate.run(spark, grid, root=root, snapshot="had B died", start=Start(snapshot="then", zones=(dead,)))
-
-    assert [(stuck.master, stuck.runs, stuck.hindrance) for stuck in report.stuck] == [
-        (addresses["M2"], 2, "no replica is left")
-    ]
-    one = Start(snapshot="then", zones=(f"A={addresses['M3']}",))
-    report = simulate.run(
-        spark,
-        Grid(Trial(node_timeout_ms=2000, limit_s=15.0, profile="valkey-8.1", fault="zone", hit="A"), seeds=2),
-        root=root,
-        snapshot="had A died",
-        start=one,
-    )
-    assert report.stuck == ()
-    assert report.cases[0].spreads["elected_ms"].known == 2
-
-
 @pytest.mark.parametrize(
     ("grid", "words"),
     [
@@ -147,16 +105,3 @@ def test_an_impossible_simulation_is_refused(grid, words):
     """Before Spark has to run anything."""
     with pytest.raises(InputError, match=words):
         simulate.run(None, grid, root="unused")  # type: ignore[arg-type]
-
-
-def test_zones_are_read_from_words():
-    """Several parts, several times."""
-    assert read_zones(["A=10.0.0.1,10.0.1.0/24", "B=x", "A=y"]) == {"A": ["10.0.0.1", "10.0.1.0/24", "y"], "B": ["x"]}
-    with pytest.raises(InputError, match="no zone of the form"):
-        read_zones(["A"])
-
-
-def test_options_that_contradict_each_other_are_refused(capsys):
-    """Exit code 2 and one line."""
-    assert cli.run(simulate.command, ["--root", "unused", "--at", "2026-01-01"]) == 2
-    assert "belong to --from-snapshot" in capsys.readouterr().err

@@ -22,7 +22,7 @@ from cluster_core.node.state import NodeSettings
 from cluster_core.sim.clock import US_PER_S, collector_at_rest
 from cluster_core.sim.experiment.table_rows import Outcome, ShardOutcome
 from cluster_core.sim.host import Host, Path
-from cluster_core.sim.layouts import Layout, Place, check_layout, places_of
+from cluster_core.sim.layouts import Layout, Place, check_layout, names_of, places_of
 from cluster_core.sim.scenario.stage import Stage
 from cluster_core.sim.world import World
 
@@ -213,6 +213,12 @@ def check_trial(trial: Trial) -> None:
     check_layout(layout_of(trial))
     if trial.fault in ("crash", "power", "freeze") and not (trial.hit.isdecimal() and len(trial.hit) < 6):
         raise TrialError(f"{trial.hit!r} is no number of masters")
+    if trial.fault in ("crash", "power", "freeze") and int(trial.hit) > trial.shards:
+        raise TrialError(f"{trial.hit} masters cannot fail: there are {trial.shards}")
+    if trial.fault in ("zone", "partition") and not trial.hit.isdecimal() and trial.hit:
+        zones = {name for name in names_of(layout_of(trial)) if name.startswith("Z")}
+        if trial.hit not in zones:
+            raise TrialError(f"no zone {trial.hit!r}; there are {', '.join(sorted(zones))}")
     if trial.delay_ms < 0 or trial.delay_ms > 60_000:
         raise TrialError("the delay of the network must be 0 ms to a minute")
 
@@ -232,17 +238,17 @@ def settings_for(trial: Trial) -> NodeSettings:
     )
 
 
-def run_trial(trial: Trial, make_rng: Callable[[str], Random], places: Sequence[Place] = ()) -> Outcome:
-    """Run *trial* on a cluster of its own, or on *places* (a recorded state), and return what came of it."""
+def run_trial(trial: Trial, make_rng: Callable[[str], Random]) -> Outcome:
+    """Run *trial* on a cluster of its own and return its outcome."""
     check_trial(trial)
     with collector_at_rest():
-        return _run(trial, make_rng, places)
+        return _run(trial, make_rng)
 
 
-def _run(trial: Trial, make_rng: Callable[[str], Random], places: Sequence[Place]) -> Outcome:
+def _run(trial: Trial, make_rng: Callable[[str], Random]) -> Outcome:
     rng = make_rng(f"{trial.seed}/trial")
     settings = settings_for(trial)
-    chosen = tuple(places) or places_of(layout_of(trial), lambda name: settings, make_rng(f"{trial.seed}/places"))
+    chosen = places_of(layout_of(trial), lambda name: settings, make_rng(f"{trial.seed}/places"))
     path = Path(max(1, int(trial.delay_ms * 1000)), max(1, int(trial.delay_ms * 200)))
     stage = Stage(make_rng, trial.seed, chosen, path=path, keep_configs=False, is_told=False)
     world = stage.world
@@ -273,18 +279,14 @@ def shards_of(places: Sequence[Place]) -> dict[str, tuple[str, ...]]:
 
 
 def choose_victims(trial: Trial, hosts: Sequence[Host], rng: Random) -> list[Host]:
-    """The hosts that the fault hits: masters by chance, or everybody in a zone; raises TrialError if there are none."""
+    """The hosts that the fault hits: masters by chance, or everybody in a zone."""
     if trial.fault == "none":
         return []
     if trial.fault in ("zone", "partition"):
         zones = list(dict.fromkeys(host.zone for host in hosts))
         zone = trial.hit if not trial.hit.isdecimal() and trial.hit else zones[int(rng.random() * len(zones))]
-        if zone not in zones:
-            raise TrialError(f"no zone {zone!r}; there are {', '.join(zones)}")
         return [host for host in hosts if host.zone == zone]
     masters = [host for host in hosts if host.node.view.myself.slots and not host.node.view.myself.replicaof]
-    if int(trial.hit) > len(masters):
-        raise TrialError(f"{trial.hit} masters cannot fail: there are {len(masters)}")
     chosen: list[Host] = []
     for _ in range(int(trial.hit)):
         chosen.append(masters.pop(int(rng.random() * len(masters))))

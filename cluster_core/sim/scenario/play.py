@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from cluster_core.sim.checkers import Violation
-from cluster_core.sim.experiment.conditions import MEASURED_BY_CLIENTS, holds_of_cluster
 from cluster_core.sim.layouts import places_of
-from cluster_core.sim.scenario.stage import ACTIONS, Stage
+from cluster_core.sim.scenario.stage import ACTIONS, MEASURED_BY_CLIENTS, Stage, holds_of_cluster
 from cluster_core.sim.scenario.text import Scenario, Step, settings_of
 
 if TYPE_CHECKING:
@@ -43,9 +42,7 @@ def play(
 ) -> Played:
     """Play *scenario*, with another *seed* if one is given; *prepare* sees the stage before the first event."""
     chosen = scenario.seed if seed is None else seed
-    places = scenario.places or places_of(
-        scenario.layout, lambda name: settings_of(scenario, name), make_rng(f"{chosen}/places")
-    )
+    places = places_of(scenario.layout, lambda name: settings_of(scenario, name), make_rng(f"{chosen}/places"))
     stage = Stage(make_rng, chosen, places, path=scenario.path)
     if prepare is not None:
         prepare(stage)

@@ -15,10 +15,9 @@ from typing import Any, Final, NamedTuple
 from cluster_core.errors import ClusterCoreError
 from cluster_core.gossip.profile import PROFILES
 from cluster_core.node.state import NodeSettings
-from cluster_core.sim.experiment.conditions import CONDITIONS
 from cluster_core.sim.host import Path
-from cluster_core.sim.layouts import Layout, LayoutError, Place, check_layout, names_of
-from cluster_core.sim.scenario.stage import ACTIONS
+from cluster_core.sim.layouts import Layout, LayoutError, check_layout, names_of
+from cluster_core.sim.scenario.stage import ACTIONS, CONDITIONS
 from cluster_core.slots.key_slot import SLOT_COUNT
 
 
@@ -69,8 +68,6 @@ class Scenario:
     breaks: tuple[str, ...] = ()
     """Rules that it breaks on purpose: it shows that the checkers see it."""
     trace: tuple[str, ...] = ()
-    places: tuple[Place, ...] = ()
-    """The nodes, where they do not come of *layout* (a recorded state)."""
 
 
 _TIME: Final = re.compile(r"([+-]?\d+(?:\.\d+)?)(us|ms|s|m)")

@@ -112,8 +112,6 @@ class SimulationReport:
     """Everything that a report shows."""
 
     snapshot_id: str
-    start: str
-    """Where the clusters come from."""
     runs: int
     cases: tuple[Case, ...]
     stuck: tuple[Stuck, ...]
@@ -167,7 +165,7 @@ class SimulationReport:
         return ", ".join(f"{words} {first[name]}" for name, words in PARAMETER_WORDS.items() if name not in self.varied)
 
 
-def read_report(*, root: str, snapshot: str, start: str) -> SimulationReport:
+def read_report(*, root: str, snapshot: str) -> SimulationReport:
     """The report of the runs of *snapshot*; raises InputError if there are none."""
     own = all_equal({"snapshot_id": snapshot})
     named = ", ".join(PARAMETER_WORDS)
@@ -191,7 +189,7 @@ def read_report(*, root: str, snapshot: str, start: str) -> SimulationReport:
     cases = tuple(_case(number, found, curves, shares) for number, found in sorted(per_case.items()))
     stuck = _stuck(root, own, {tuple(case.parameters.values()): case.number for case in cases})
     return SimulationReport(
-        snapshot, start, totals["runs"], cases, tuple(stuck[:STUCK_MAX]), len(stuck), int(totals["broken"])
+        snapshot, totals["runs"], cases, tuple(stuck[:STUCK_MAX]), len(stuck), int(totals["broken"])
     )
 
 
@@ -315,7 +313,7 @@ def simulation_document(report: SimulationReport) -> Document:
         names=(report.snapshot_id,),
         subtitle=f" · {text.plural(report.runs, 'run')}",
         alarm=f" · {broken} broken: a defect of the simulator" if report.violations else "",
-        reason=f"{report.start}; {report.fixed()}",
+        reason=report.fixed(),
         page_words="Distributions, and what is modelled",
         tiles=[
             Tile("total-runs", "Runs", report.runs, note=f"of {text.plural(len(report.cases), 'case')}"),

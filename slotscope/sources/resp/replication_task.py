@@ -11,9 +11,8 @@ import pyarrow as pa
 
 from cluster_core.formats.capture.resp_capture import CapturedResp
 from cluster_core.replication.forecast import foresee_all
-from cluster_core.replication.reconstruction import Reconstruction
+from cluster_core.replication.reconstruction import Reconstruction, tell_resync
 from cluster_core.replication.rows import LinkRow, LinkSpan, OffsetMark, OffsetRow, Resync, ResyncRow
-from cluster_core.replication.story import tell_resync
 from cluster_core.routing.key_positions import table_of
 from schemas.bronze import BAD_RECORDS
 from schemas.replication import REPLICATION_LINKS, REPLICATION_OFFSETS, RESYNCS

@@ -14,9 +14,8 @@ from cluster_core.incidents.story import name_all
 from cluster_core.sentinel_history.announcements import read_announcement, read_switch
 from cluster_core.sentinel_history.beliefs import Span
 from cluster_core.sentinel_history.history import SentinelHistory, fold_history
-from cluster_core.sentinel_history.incidents import find_sentinel_incidents
+from cluster_core.sentinel_history.incidents import find_sentinel_incidents, step_text, summary_of
 from cluster_core.sentinel_history.rows import EventRow, SentinelEventRow, SentinelViewRow, SentinelVoteRow, VoteRow
-from cluster_core.sentinel_history.story import step_text, summary_of
 from schemas.bronze import BAD_RECORDS
 from schemas.incidents import INCIDENT_STEPS, INCIDENTS
 from schemas.sentinel import SENTINEL_EVENTS, SENTINEL_VIEWS, SENTINEL_VOTES

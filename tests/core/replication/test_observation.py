@@ -7,8 +7,7 @@ import pytest
 from cluster_core.formats.capture.bus_capture import ACCEPTOR, INITIATOR, ConnectionEvent, Endpoint, Origin
 from cluster_core.formats.capture.resp_capture import CapturedResp, RespRow, RespSkimmer
 from cluster_core.replication.psync import AnswerKind, Reason
-from cluster_core.replication.reconstruction import Reconstruction
-from cluster_core.replication.story import explain_reason, tell_resync
+from cluster_core.replication.reconstruction import Reconstruction, explain_reason, tell_resync
 from cluster_core.sizes import read_bytes, write_bytes
 from cluster_core.wire.resp import encode_value
 from cluster_core.wire.tcp_stream import ACK, FIN, RST, SYN, Mark

@@ -8,7 +8,7 @@ from cluster_core.formats.capture.bus_capture import CapturedGap, ConnectionEven
 from cluster_core.formats.capture.packet import Packet
 from cluster_core.formats.capture.resp_capture import CapturedResp, read_resp
 from cluster_core.replication.psync import AnswerKind, Reason
-from cluster_core.replication.story import tell_resync
+from cluster_core.replication.reconstruction import tell_resync
 from tests.builders.replication_records import SERVERS, contradictions, packets, replayed, replayed_recording, samples
 
 BACKLOG_BYTES = 16384

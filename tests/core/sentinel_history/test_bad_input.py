@@ -16,8 +16,7 @@ from cluster_core.formats.capture.resp_capture import CapturedResp, read_resp
 from cluster_core.sentinel_history.announcements import read_announcement, read_switch, told_by_log
 from cluster_core.sentinel_history.evidence import Answered, Asked, Heard, Listened, Sent, Told
 from cluster_core.sentinel_history.history import fold_history
-from cluster_core.sentinel_history.incidents import find_sentinel_incidents
-from cluster_core.sentinel_history.story import step_text, summary_of
+from cluster_core.sentinel_history.incidents import find_sentinel_incidents, step_text, summary_of
 from cluster_core.sentinel_history.traffic import SentinelTraffic, read_poll_line
 from tests.benches.sentinel_recordings import MASTER, ME, MS_NS, PEER, RECORDINGS, fold, hello, info, watched
 

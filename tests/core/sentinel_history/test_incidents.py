@@ -7,8 +7,7 @@ import pytest
 from cluster_core.incidents.incident import Incident
 from cluster_core.incidents.story import name_all
 from cluster_core.sentinel_history.evidence import Asked, Listened, Started, Told
-from cluster_core.sentinel_history.incidents import find_sentinel_incidents
-from cluster_core.sentinel_history.story import step_text, summary_of
+from cluster_core.sentinel_history.incidents import find_sentinel_incidents, step_text, summary_of
 from tests.benches.sentinel_recordings import ME, MS_NS, THIRD, fold, history_of, watched
 
 

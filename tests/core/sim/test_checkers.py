@@ -13,12 +13,10 @@ from cluster_core.node import candidacy
 from cluster_core.node.state import NodeSettings
 from cluster_core.sim.clients import Ack, Promotion, Way, split_us
 from cluster_core.sim.layouts import Layout, LayoutError, check_layout, names_of, places_of
-from cluster_core.sim.recording import recorded_places
 from cluster_core.sim.scenario.play import play
 from cluster_core.sim.scenario.stage import Stage
 from cluster_core.sim.scenario.text import read_scenario
 from cluster_core.slots.key_slot import key_slot
-from cluster_core.topology.nodes_text import read_nodes
 
 
 def stage_of(masters, replicas, seed=1, node_timeout_ms=1000):
@@ -237,30 +235,3 @@ def test_a_layout_names_its_nodes_and_spreads_its_shards():
     assert all(len({zones[f"M{n}"], zones[f"R{n}"], zones[f"R{n}b"]}) == 3 for n in (1, 2, 3))
     assert sum(len(place.slots) for place in places) == 16384
     assert len({place.ip for place in places}) == len({place.node_id for place in places}) == 10
-
-
-def test_a_recorded_cluster_keeps_its_ids_slots_and_epochs():
-    """Nodes that failed then are left out; a cluster without a master with slots is none."""
-    text = (
-        f"{'a' * 40} 10.0.1.1:7000@17000 myself,master - 0 0 7 connected 0-9999\n"
-        f"{'b' * 40} 10.0.2.1:7001@17001 slave {'a' * 40} 0 0 7 connected\n"
-        f"{'c' * 40} 10.0.2.2:7002@17002 master - 0 0 9 connected 10000-16383\n"
-        f"{'d' * 40} 10.0.2.3:7003@17003 slave,fail {'c' * 40} 0 0 9 disconnected\n"
-        f"{'e' * 40} 10.0.2.4:7004@17004 master,fail - 0 0 3 disconnected\n"
-        f"{'f' * 40} 10.0.2.5:7005@17005 slave {'e' * 40} 0 0 3 connected\n"
-    )
-    topology = read_nodes(text.encode(), source="x")
-
-    places = recorded_places(topology, NodeSettings(), {"B": ["10.0.2.0/24"], "A": ["aaaa"]})
-
-    assert [(p.name, p.zone, p.master) for p in places] == [
-        ("10.0.1.1:7000", "A", ""),
-        ("10.0.2.2:7002", "B", ""),
-        ("10.0.2.1:7001", "B", "10.0.1.1:7000"),
-    ]
-    stage = Stage(Random, 1, places)
-    stage.world.run_to(4_000_000)
-    assert stage.agreement() == []
-    assert [host.node.view.myself.config_epoch for host in stage.world.hosts[:2]] == [7, 9]
-    with pytest.raises(LayoutError, match="no master"):
-        recorded_places(read_nodes(text.split("\n")[3].encode() + b"\n", source="x"), NodeSettings())

@@ -9,7 +9,7 @@ import pytest
 
 from cluster_core.formats.capture.packet import Packet
 from cluster_core.formats.capture.resp_capture import CapturedResp, RespCapture, read_resp
-from cluster_core.replication.story import tell_resync
+from cluster_core.replication.reconstruction import tell_resync
 from cluster_core.wire.resp import DumpBegun, DumpEnded
 from tests.builders.replication_records import SERVERS, packets, replayed
 
