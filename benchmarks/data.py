@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from benchmarks.command_mix import commands, encode
-from cluster_core.rdb.batch_crc64 import crc64
+from cluster_core.rdb.crc64 import crc64
 from cluster_core.rdb.grammar import OP_EXPIRE_MS
 
 DATA = Path("build/bench-data")

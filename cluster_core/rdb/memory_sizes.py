@@ -1,4 +1,4 @@
-"""The memory model inside kernels: the twin of `cluster_core.memory.model`, over a model that is an array of numbers.
+"""The memory model inside kernels: sizes of values by a model (`cluster_core.memory.model`) that is an array of numbers.
 
 The expectations that chance is in (skip list nodes, chains of bucket tables) are looked up in tables that the plain functions made.
 """
@@ -202,13 +202,13 @@ def string_size(m: Any, key_length: int, expires: bool, encoding: int, length: i
 
 @borrowing()
 def packed_size(m: Any, length: int) -> int:
-    """`PlainModel.packed_bytes` of the tests."""
+    """Return what a packed value of *length* bytes takes."""
     return length if m[PACKED_EXACT] else allocated(m, length)
 
 
 @borrowing()
 def compressed_size(m: Any, length: int) -> int:
-    """`PlainModel.compressed_node_bytes` of the tests."""
+    """Return what a compressed node of a list takes, of *length* compressed bytes."""
     return m[LIST_NODE] + allocated(m, LZF_BYTES + length)
 
 
@@ -236,7 +236,7 @@ def field_size(m: Any, length: int, value_length: int, expires: bool) -> int:
 
 @borrowing()
 def scored_member_units(m: Any, length: int) -> int:
-    """`PlainModel.scored_member_units` of the tests."""
+    """Return the expected size, in units, of a member of a sorted set that is a skip list."""
     if length < _NODES_COUNT:
         return m[_NODES + length]
     if not m[ZSET_EMBEDS]:
@@ -279,7 +279,7 @@ def _table_units(m: Any, count: int, steps: int, presized: bool) -> int:
 
 @borrowing()
 def last_stream_node_size(m: Any, length: int) -> int:
-    """`PlainModel.last_stream_node_bytes` of the tests."""
+    """Return what the last node of a stream takes, which is allocated ahead unless it was loaded."""
     return allocated(m, length if m[LOADED] else max(length, np.int64(STREAM_NODE_BYTES)))
 
 

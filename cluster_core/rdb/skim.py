@@ -23,7 +23,7 @@ from cluster_core.kernels.window import Window
 from cluster_core.memory.model import MemorySettings, model_of
 from cluster_core.rdb import faults
 from cluster_core.rdb import skim_state as at
-from cluster_core.rdb.batch_crc64 import crc64
+from cluster_core.rdb.crc64 import crc64
 from cluster_core.rdb.grammar import DIALECT_VALKEY, OP_AUX, OP_EOF
 from cluster_core.rdb.head import MAGIC_BYTES, DeclaredCounts, FileFacts, RdbHead, SplitError, read_magic
 from cluster_core.rdb.memory_sizes import model_array

@@ -12,7 +12,7 @@ Values go through as they are: a server of the target's version, or a newer one 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeVar
 
 from cluster_core.errors import EncodeError, ProtocolError
@@ -108,11 +108,6 @@ def target_of_dump(payload: bytes) -> Target:
     return Target(DIALECT_VALKEY if version >= VERSIONS[DIALECT_VALKEY][0] else DIALECT_REDIS, version)
 
 
-Piece = bytes | bytearray
-CrcOf = Callable[[Piece, int], int]
-"""Returns the CRC64 after the bytes given, and the CRC before them: `crc64`, or a compiled twin."""
-
-
 CRC_VERSION_MIN = 5
 _P = TypeVar("_P", bytes, bytearray)
 
@@ -123,11 +118,10 @@ class RdbWriter:
     With *checksum* false the CRC64 at the end is 0, which servers take as unknown.  Calls out of order raise ProtocolError.
     """
 
-    def __init__(self, target: Target, *, checksum: bool = True, crc_of: CrcOf = crc64) -> None:
+    def __init__(self, target: Target, *, checksum: bool = True) -> None:
         self.target = target
         self.bytes = 0
         self._checksum = checksum
-        self._crc_of = crc_of
         self._crc = 0
         self._db: int | None = None
         self._ended = False
@@ -177,7 +171,7 @@ class RdbWriter:
         if self._ended or (not self.bytes and data[:9] != self.target.magic):
             raise ProtocolError("a file begins with its head and ends with its end")
         if self._checksum:
-            self._crc = self._crc_of(data, self._crc)
+            self._crc = crc64(data, self._crc)
         self.bytes += len(data)
         return data
 

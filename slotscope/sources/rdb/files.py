@@ -16,8 +16,7 @@ import numpy as np
 from cluster_core.errors import DecodeError, TruncatedError
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.memory.model import MemorySettings
-from cluster_core.rdb.batch_crc64 import crc64
-from cluster_core.rdb.crc64 import combine_crc64
+from cluster_core.rdb.crc64 import combine_crc64, crc64
 from cluster_core.rdb.head import RdbHead, SplitError
 from cluster_core.rdb.skim import RdbSkimmer
 from cluster_core.rdb.splits import find_databases, find_record_splits, find_splits

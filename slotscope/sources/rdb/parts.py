@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.key_batch import KeyRuns, key_runs
-from cluster_core.rdb.batch_crc64 import crc64
 from cluster_core.rdb.writer import RdbWriter, Target
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
 from slotscope.sources.rdb.survey import RangeReader, Survey
@@ -48,7 +47,7 @@ class Part:
 
     def begin(self) -> None:
         """Create the file under a name of its own with all that stands before the keys."""
-        self._writer = RdbWriter(self.target, crc_of=lambda data, crc: crc64(np.frombuffer(data, np.uint8), crc))
+        self._writer = RdbWriter(self.target)
         with open(self.path + PARTIAL, "wb") as out:
             out.write(self._writer.head(self.aux))
             for record in self.preamble:

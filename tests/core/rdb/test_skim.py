@@ -256,7 +256,7 @@ def test_ranges_add_up_to_the_file():
 
 
 def rdb_skim_crc(one: RdbSkimmer, two: RdbSkimmer, cut: int) -> int:
-    from cluster_core.rdb.batch_crc64 import combine_crc64
+    from cluster_core.rdb.crc64 import combine_crc64
 
     return combine_crc64(one.crc, two.crc, two.position - cut)
 
