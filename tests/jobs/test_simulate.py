@@ -1,4 +1,4 @@
-"""The job ``simulate``: a grid of runs to tables and a report, from made-up clusters and from a recorded one."""
+"""The job ``simulate``: a grid of runs to tables and a report."""
 
 from __future__ import annotations
 
@@ -86,6 +86,16 @@ def test_a_report_says_what_is_modelled_and_what_is_not(simulated, tmp_path):
     assert page.count('<polyline class="series') == 4
     assert "Not modelled" in page
     assert "new master elected" in out.getvalue()
+
+
+def test_a_shard_without_replicas_gets_no_new_master(spark, tmp_path):
+    """The report names the reason."""
+    grid = Grid(Trial(node_timeout_ms=1000, limit_s=5.0, replicas=0), seeds=2)
+
+    report = simulate.run(spark, grid, root=str(tmp_path), snapshot="alone")
+
+    assert {stuck.hindrance for stuck in report.stuck} == {"no replica is left"}
+    assert sum(stuck.runs for stuck in report.stuck) == 2
 
 
 @pytest.mark.parametrize(
