@@ -13,7 +13,7 @@ from jobs.main import run
 from slotscope.options import Plain, options
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.stores import check_writable, folder_of, is_store
+from slotscope.runtime.stores import check_writable, folder_of, is_store
 
 
 @options

@@ -12,8 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from slotscope.pipelines.keys.options import KeyOptions as Request
-from slotscope.runtime import cli
-from slotscope.runtime.storage import stores
+from slotscope.runtime import cli, stores
 from slotscope.runtime.text import plural, printable, size
 
 if TYPE_CHECKING:

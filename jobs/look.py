@@ -111,7 +111,7 @@ def _look_at_cluster(address: str, request: Request) -> int:
 def _look_at_dumps(address: str, request: Request) -> int:
     """Read what all masters hold, by `key-slots`; the topology is kept beside its tables."""
     from cluster_core.topology.nodes_text import write_nodes
-    from slotscope.runtime.storage.stores import LIVE
+    from slotscope.runtime.stores import LIVE
     from slotscope.servers.cluster import parse_address
     from slotscope.servers.survey import dump_sources
     from slotscope.sources.files import write_text

@@ -34,7 +34,7 @@ def command(request: Request = Request()) -> int | None:
     """
     from slotscope.reports.delivery import deliver
     from slotscope.reports.rebalance.tables import load_rebalance_report
-    from slotscope.runtime.storage.stores import check_writable
+    from slotscope.runtime.stores import check_writable
 
     check_writable(request.root)
     outcome = run(request, request.session("rebalance-plan") if request.needs_spark else None)

@@ -24,11 +24,10 @@ from slotscope.recording.recorder import Recorder, Status, Wanted
 from slotscope.recording.retention import Bounds
 from slotscope.recording.series import Rotation
 from slotscope.recording.upload import Uploader
-from slotscope.runtime import cli
+from slotscope.runtime import cli, stores
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import printable
 from slotscope.runtime.signals import caught_signals
-from slotscope.runtime.storage import stores
 from slotscope.servers.cluster import Schedule, parse_address
 
 SPOOL = "/var/spool/slotscope"

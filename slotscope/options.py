@@ -13,7 +13,7 @@ from cyclopts import Group, Parameter
 
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.program import LATEST, ROOT_VARIABLE, default_root
-from slotscope.runtime.storage.stores import check_conf, folder_of, is_s3
+from slotscope.runtime.stores import check_conf, folder_of, is_s3
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -192,7 +192,7 @@ class Common:
         from slotscope.runtime.run_metrics import metrics_writer
         from slotscope.runtime.spark.session import spark_session
         from slotscope.runtime.storage.runs import observe_runs
-        from slotscope.runtime.storage.stores import check_writable
+        from slotscope.runtime.stores import check_writable
         from slotscope.sql.catalog import check_catalog, register_tables
 
         schema = None if self.catalog is None else check_catalog(self.catalog)

@@ -8,7 +8,6 @@ under another name and then moved: processes that compile at the same time canno
 
 The folder is ``$NUMBA_CACHE_DIR/slotscope``, or ``slotscope`` in the user's cache folder (``$XDG_CACHE_HOME``,
 ``~/.cache``).  It can be deleted at any time.  Where it cannot be written, kernels are compiled anew by each process.
-Processes that need the same signature at the same time compile it once where `take_turns` was told how they wait.
 """
 
 from __future__ import annotations
@@ -40,20 +39,11 @@ _IMPORT = re.compile(
 )
 
 
-_waits: list[Callable[[str], Callable[[], object]]] = []
-
-
-def take_turns(*wait: Callable[[str], Callable[[], object]]) -> None:
-    """Let *wait* be called, with the path of what is to be kept, before a signature is compiled; what it returns ends the turn."""
-    _waits[:] = wait
-
-
 class CodeCache:
     """The compiled signatures of one function; it stands where numba's `FunctionCache` would."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._py_func: Any = function  # the name by which numba's key finds it
-        self._turns: dict[Any, Callable[[], object]] = {}
 
     @cached_property
     def digest(self) -> str:
@@ -79,25 +69,12 @@ class CodeCache:
         key, file = self._file(signature, target.codegen())
         try:
             kept = _load(file, key)
-            if kept is None and _waits and _is_writable(self.cache_path):
-                self._end_turn(signature)  # of an attempt that failed
-                self._turns[signature] = _waits[0](file._index_path)
-                kept = _load(file, key)
         except OSError:
             return None  # unreadable, and not writable either
-        if kept is None:
-            return None
-        self._end_turn(signature)
-        return _rebuilt(target, *kept)
+        return None if kept is None else _rebuilt(target, *kept)
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
         """Keep the code of *signature* where there is room for it."""
-        try:
-            self._save(signature, compiled)
-        finally:
-            self._end_turn(signature)
-
-    def _save(self, signature: Any, compiled: Any) -> None:
         if (
             not self.digest
             or compiled.lifted
@@ -110,9 +87,6 @@ class CodeCache:
             file.save(key, _with_outline(*compiled._reduce()))
         except OSError:
             return  # no room: this process has its code all the same
-
-    def _end_turn(self, signature: Any) -> None:
-        self._turns.pop(signature, lambda: None)()
 
     def flush(self) -> None:
         """Forget nothing: sources that change get another folder."""

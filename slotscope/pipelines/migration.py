@@ -12,10 +12,11 @@ from deltalake import write_deltalake
 from schemas.catalogue import TABLES
 from schemas.runs import FORMAT, RUNS
 from schemas.table import Table
+from slotscope.runtime import stores
 from slotscope.runtime.answer import Answer
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
-from slotscope.runtime.storage import delta_files, stores
+from slotscope.runtime.storage import delta_files
 from slotscope.runtime.storage.delta_files import Part, any_of, location
 
 
@@ -47,7 +48,10 @@ def _remove_uncounted(root: str, table: Table, counted: set[str]) -> int:
     sql = f"SELECT DISTINCT run_id FROM {table.sql_name}"
     rows = delta_files.query_rows(root, sql, table, parts=[Part(location(root, table), "TRUE")])
     dead = sorted({row["run_id"] for row in rows} - counted)
-    return delta_files.delete_rows(root, table, any_of("run_id", dead)) if dead else 0
+    if not dead:
+        return 0
+    place, where = location(root, table), any_of("run_id", dead)
+    return int(delta_files.retry(place, lambda: delta_files.open_at(place).delete(where))["num_deleted_rows"] or 0)
 
 
 def _set_layout(root: str, table: Table) -> None:

@@ -15,8 +15,8 @@ from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
 from slotscope.runtime.storage.delta_files import (
     any_of,
+    commit_rows,
     compact,
-    delete_rows,
     exists,
     location,
     open_at,
@@ -86,7 +86,7 @@ def _remove(root: str, names: Iterable[str]) -> None:
     where = any_of("snapshot_id", names)
     for table in (*(table for table in TABLES if table.of_runs), RUNS):
         if table.named_by == "snapshot_id" and exists(root, table):
-            delete_rows(root, table, where)
+            commit_rows(root, table, None, where)
 
 
 def maintain(

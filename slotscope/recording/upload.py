@@ -10,7 +10,7 @@ from typing import Final
 
 from cluster_core.formats.landing import GAPS_FILE
 from slotscope.recording.point import Point
-from slotscope.runtime.storage import stores
+from slotscope.runtime import stores
 from slotscope.runtime.text import plural
 
 TURN_S: Final = 1.0
@@ -94,9 +94,8 @@ class Uploader:
 
     def _bring(self, data: bytes, name: str) -> None:
         """An object is there as a whole, or not at all; raises OSError where the store has not all of it afterwards."""
+        stores.write_object(f"{self._target}/{name}", data)
         system, inside = stores.file_system(f"{self._target}/{name}")
-        with system.open_output_stream(inside, compression=None) as out:  # it is, by its name
-            out.write(data)
         size = system.get_file_info(inside).size
         if size != len(data):
             raise OSError(f"{name}: the store has {size} of {len(data)} bytes")

@@ -18,7 +18,7 @@ from slotscope.reports.index import Card, shelve
 from slotscope.reports.page import render_document
 from slotscope.reports.records import write_json
 from slotscope.reports.terminal import print_document
-from slotscope.runtime.storage import stores
+from slotscope.runtime import stores
 from slotscope.sources.files import is_uri, write_text
 
 FILE_NAME_MAX = 120

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast, get_t
 
 from cyclopts import App, CycloptsError, Group, Parameter, UnknownCommandError
 
-from slotscope.runtime import progress
+from slotscope.runtime import progress, stores
 from slotscope.runtime.compiled_code import compiled_since, take_packed
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import (
@@ -46,7 +46,6 @@ from slotscope.runtime.failure import (
     describe,
 )  # fmt: skip
 from slotscope.runtime.program import FORMER_ROOT, ROOT, ROOT_VARIABLE, default_root
-from slotscope.runtime.storage import stores
 
 if TYPE_CHECKING:
     from cyclopts.help import DefaultFormatter, HelpEntry, HelpPanel

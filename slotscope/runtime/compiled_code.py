@@ -6,15 +6,12 @@ of these differs nothing fits, and kernels are compiled.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import pkgutil
 import re
 import shutil
 import sys
-import time
 import zipfile
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -25,9 +22,6 @@ PACKED = Path(sys.prefix, "share", "slotscope", "compiled")
 """What set-up has compiled for all users of this environment."""
 CACHE_FOLDER = "slotscope"
 COMPILING = "compiling for this machine, once"
-PAUSE_S = 0.05
-PAUSES_MAX = 6000
-"""Five minutes: who compiles longer than that is stopped, or has failed and lives on; then a process compiles for itself."""
 _CODE_FOLDER = re.compile("-[0-9a-f]{32}$")
 
 
@@ -70,23 +64,6 @@ def compiling_notice() -> str:
         "slotscope: the first read compiles native code for a minute or two, once; `slotscope setup` does it in advance"
     )
     return "" if kept else f"{notice}\n"
-
-
-def wait_turn(path: str) -> Callable[[], object]:
-    """Wait until no other process of this machine compiles what is kept at *path*; call what it returns when that is there."""
-    try:
-        turn = open(f"{path}.turn", "ab")  # noqa: SIM115 - held as long as this process compiles
-    except OSError:
-        return lambda: None
-    for _ in range(PAUSES_MAX):
-        try:
-            fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError:
-            time.sleep(PAUSE_S)
-        except OSError:  # a file system without locks
-            break
-    return turn.close
 
 
 def _own_folder() -> Path:

@@ -15,7 +15,7 @@ from cluster_core.errors import ClusterCoreError, DecodeError, MissingInputError
 from cluster_core.wire.dump_receiver import DumpReceiver
 from cluster_core.wire.resp import read_info
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.stores import LIVE, is_live
+from slotscope.runtime.stores import LIVE, is_live
 from slotscope.servers.cluster import parse_address
 from slotscope.servers.node_link import Access, LinkError, NodeLink
 

@@ -26,8 +26,8 @@ from deltalake.exceptions import DeltaError
 from cluster_core.rebalance.execution.journal import Step, StepKind
 from cluster_core.rebalance.table_rows import PlanStepRow
 from schemas.rebalance import PLAN_STEPS
+from slotscope.runtime import stores
 from slotscope.runtime.errors import InputError, PlaceError
-from slotscope.runtime.storage import stores
 from slotscope.runtime.storage.delta_files import (
     append_rows,
     as_table,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import os
 from importlib import import_module
 from importlib.util import find_spec
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol
 
 from cluster_core.errors import DecodeError
-from slotscope.runtime.storage import stores
+from slotscope.runtime import stores
+from slotscope.runtime.errors import PlaceError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,6 +45,37 @@ def read_past(stream: ByteStream, count: int) -> int:
     while left and (read := stream.readinto(room[: min(left, len(room))])):
         left -= read
     return count - left
+
+
+class StoredFile(io.RawIOBase):
+    """An open object: raises `PlaceError` where its store fails, so that nothing takes the object for a damaged file."""
+
+    def __init__(self, uri: str, opened: Any) -> None:
+        self._uri, self._opened = uri, opened
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go to a place, without a request."""
+        return int(self._opened.seek(offset, whence))
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill *buffer*; 0 at the end."""
+        try:
+            return int(self._opened.readinto(buffer))
+        except OSError as error:
+            raise PlaceError(f"{self._uri}: cannot be read: {stores.reason(error)}") from error
+
+    def close(self) -> None:
+        """Release it."""
+        self._opened.close()
+        super().close()
 
 
 class PlainStream:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fnmatch
 import glob
+import io
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +17,9 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from cluster_core.errors import DecodeError, MissingInputError
+from slotscope.runtime import stores
 from slotscope.runtime.errors import PlaceError
-from slotscope.runtime.storage import stores
-from slotscope.sources.byte_streams import CHUNK_BYTES, FileStream, InflatedStream, PlainStream
+from slotscope.sources.byte_streams import CHUNK_BYTES, FileStream, InflatedStream, PlainStream, StoredFile
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -125,10 +126,7 @@ def _expand_uri(uri: str, kind: Kind | None) -> list[InputFile]:
         if not is_found and first is not None:
             infos = _matches(system, "/".join(parts[:first]), parts[first:])
         if not infos:
-            bucket = system.get_file_info(path.partition("/")[0]) if stores.is_store(uri) else None
-            is_bucket = bucket is None or bucket.type != fs.FileType.NotFound
-            reason = "no such file" if first is None else "no file matches this pattern"
-            raise MissingInputError(reason if is_bucket else "no such bucket", source=uri)
+            raise MissingInputError("no such file" if first is None else "no file matches this pattern", source=uri)
         prefix, files = uri.removesuffix(path), []
         for info in infos:
             if info.type == fs.FileType.Directory:
@@ -139,9 +137,10 @@ def _expand_uri(uri: str, kind: Kind | None) -> list[InputFile]:
                 files.append(InputFile(f"{prefix}{info.path}", info.size))
         return files
     except (OSError, ValueError) as error:
-        if stores.is_store(uri) and isinstance(error, OSError):
-            raise PlaceError(f"{uri}: cannot be read: {stores.reason(error)}") from error
-        raise MissingInputError(stores.reason(error), source=uri) from error
+        reason = stores.reason(error)
+        if stores.is_store(uri) and isinstance(error, OSError) and reason != stores.NO_BUCKET:
+            raise PlaceError(f"{uri}: cannot be read: {reason}") from error
+        raise MissingInputError(reason, source=uri) from error
 
 
 def _listed(system: fs.FileSystem, folder: str, *, recursive: bool = False) -> list[fs.FileInfo]:
@@ -199,9 +198,13 @@ def open_raw(path: str) -> IO[bytes]:
         )
     try:
         if is_uri(path):
-            return stores.open_to_read(path)
+            system, inside = stores.file_system(path)
+            opened: IO[bytes] = system.open_input_file(inside)
+            return io.BufferedReader(StoredFile(path, opened), CHUNK_BYTES) if stores.is_store(path) else opened
         return open(path, "rb", buffering=0)
     except (OSError, ValueError) as error:
+        if stores.is_store(path) and not isinstance(error, FileNotFoundError):
+            raise PlaceError(f"{path}: cannot be read: {stores.reason(error)}") from error
         raise DecodeError(stores.reason(error), offset=0, source=path) from error
 
 
@@ -210,10 +213,7 @@ def write_text(path: str, text: str) -> None:
     data = text.encode("utf-8", "surrogateescape")
     try:
         if is_uri(path):
-            system, base = stores.file_system(path)
-            system.create_dir(base.rpartition("/")[0], recursive=True)
-            with system.open_output_stream(base) as remote:
-                remote.write(data)
+            stores.write_object(path, data)
             return
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
         partial = f"{path}.partial"

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from cluster_core.errors import MissingInputError
 from cluster_core.formats.landing import read_path
+from slotscope.runtime import stores
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage import stores
 from slotscope.sources.files import expand, is_uri, open_raw
 
 MANIFEST_BYTES_MAX: Final = 16 << 20

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from schemas.runs import RUNS
 from schemas.table import Table
+from slotscope.runtime import stores
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage import stores
 from slotscope.runtime.storage.delta_files import exists, location
 
 _SCHEMA: Final = re.compile(r"\w+(\.\w+)?", re.ASCII)

@@ -11,7 +11,7 @@ from schemas.catalogue import TABLES
 from schemas.table import Table
 from slotscope.runtime.answer import Answer
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.delta_files import exists, open_table
+from slotscope.runtime.storage.delta_files import check_format, exists, location, open_at
 from slotscope.sql.view import View
 from slotscope.sql.views import VIEWS, tables_named
 
@@ -55,10 +55,10 @@ def find_unwritten(root: str, query: str) -> list[Table]:
 
 def _rows_of(root: str, table: Table) -> ds.Dataset | pa.Table:
     """Return the current rows of *table*, read lazily; columns that older rows lack are null."""
-    there = open_table(root, table) if exists(root, table) else None
-    if there is None:
+    if not exists(root, table):
         return table.schema.empty_table()
-    written = there.to_pyarrow_dataset()
+    check_format(root)
+    written = open_at(location(root, table)).to_pyarrow_dataset()
     known = written.schema
     fields = [known.field(field.name) if field.name in known.names else field for field in table.schema]
     return written.replace_schema(pa.schema(fields))

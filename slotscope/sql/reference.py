@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from textwrap import fill
 from typing import Final
 
+from pyspark.sql.pandas.types import from_arrow_type
+
 from schemas.catalogue import OF_ALL, TABLES, WRITTEN_BY, writers
 from schemas.table import Table
 from slotscope.runtime.answer import Answer
-from slotscope.runtime.spark.spark_schema import spark_type
 from slotscope.runtime.storage.delta_files import exists
 from slotscope.sql.view import View
 from slotscope.sql.views import VIEWS
@@ -23,10 +24,17 @@ Made by `make docs` from `schemas/` and `slotscope/sql/`. The [cookbook](cookboo
 Delta tables lie at `ROOT/LAYER/NAME`: bronze holds raw records, silver facts derived from them,
 gold answers. In SQL a table has its last name. A table is created with its first rows.
 
-```sql
--- DuckDB; in Spark: spark.read.format("delta").load("ROOT/gold/node_load"); polars: read_delta(...)
-SELECT snapshot_id, sum(keys) AS keys FROM delta_scan('ROOT/gold/node_load') GROUP BY ALL
+```python
+import duckdb, polars
+from deltalake import DeltaTable
+
+loads = DeltaTable("ROOT/gold/node_load").to_pyarrow_dataset()
+print(duckdb.sql("SELECT snapshot_id, sum(keys)::BIGINT AS keys FROM loads GROUP BY ALL ORDER BY ALL"))
+print(polars.read_delta("ROOT/gold/node_load").group_by("snapshot_id").agg(polars.sum("keys")))
 ```
+
+DuckDB with its `delta` extension: `FROM delta_scan('ROOT/gold/node_load')`. Spark:
+`spark.read.format("delta").load("ROOT/gold/node_load")`.
 
 **Any Delta reader sees whole snapshots.** A job replaces the rows of its snapshot (or plan) in one
 commit a table. `follow` and continued replays add final rows and replace open ones. To pin several
@@ -91,7 +99,7 @@ def _table_section(table: Table) -> str:
     facts = [table.about, *([f"Key: {key}."] if key else []), *([f"Also by {', '.join(others)}."] if others else [])]
     names = set(table.schema.names)
     items = [
-        f"`{field.name}` {spark_type(field.type).simpleString()}: {field.metadata[b'comment'].decode()}"
+        f"`{field.name}` {from_arrow_type(field.type).simpleString()}: {field.metadata[b'comment'].decode()}"
         for field in table.schema
         if field.name not in _IN_INTRODUCTION
         and not any(field.name == f"{name}{end}" for end in ("_text", "_ns") for name in names)

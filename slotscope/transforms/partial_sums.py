@@ -21,9 +21,9 @@ from pyspark.sql.types import StructType
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.bronze import KEY_ROWS
 from schemas.interim import KEY, PARTIAL, UNIT, UnitFacts
+from slotscope.runtime import stores
 from slotscope.runtime.spark.session import parallelism
 from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
-from slotscope.runtime.storage import stores
 from slotscope.sources.inputs import Inputs
 from slotscope.sources.keys.partial_rows import TallyOptions
 from slotscope.sources.keys.tally import Unit, tally_rows, tally_units

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 from schemas.catalogue import writers
 from schemas.table import Table
+from slotscope.runtime.storage.delta_files import all_equal, commit_rows
 from slotscope.runtime.storage.runs import running
 
 
@@ -24,6 +25,11 @@ def store(root: str, name: str, rows: Mapping[Table, Iterable[Mapping[str, Any]]
     with running(root, job, name, **more) as run:
         for table, own in rows.items():
             run.append(table, own)
+
+
+def replace_rows(root: str, table: Table, rows: Sequence[Mapping[str, Any]], **equal: str) -> None:
+    """Put *rows* in the place of those that equal *equal*, in one commit of no run."""
+    commit_rows(root, table, rows, all_equal(equal))
 
 
 def without_run(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -82,10 +82,10 @@ def test_of_messages_that_are_many_the_tables_are_the_same_whatever_tasks_make_a
     where it is known whose these are; else Spark does it, step by step."""
     monkeypatch.setattr(history_pipeline, "BYTES_HERE_MAX", 0)
     monkeypatch.setattr(history_pipeline, "MACHINES_MAX", machines)
-    monkeypatch.setattr(history_pipeline, "is_one_process", lambda master: is_one_process)
+    monkeypatch.setattr(history_pipeline, "runs_here", lambda spark: is_one_process)
     monkeypatch.setattr(history_pipeline, "HELD_ROWS_MAX", 1000)
     monkeypatch.setattr(history_pipeline.tables, "HELD_ROWS_MAX", 1000)
-    monkeypatch.setattr(history_pipeline.tables, "is_one_process", lambda master: is_one_process)
+    monkeypatch.setattr(derived, "runs_here", lambda spark: is_one_process)
     monkeypatch.setattr(derived, "FEW_VIEWS", 0)
 
     run(spark, tmp_path / "root", pcap=(str(CAPTURE),), node_timeout_ms=1000, cluster=cluster)

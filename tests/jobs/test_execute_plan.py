@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,15 +24,18 @@ from slotscope.pipelines.rebalance.rows import write_plan
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import BAD_INPUT, OK, PAUSED
-from slotscope.runtime.storage.delta_files import read_rows, replace_rows
+from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.servers.cluster import Access
 from slotscope.servers.moves import open_nodes
-from slotscope.servers.plan_journal import LOCK, PlanJournal, executing, locked
+from slotscope.servers.plan_journal import LOCK, PlanJournal, locked
 from tests.benches.fake_servers import free_ports, serving
 from tests.benches.object_store import object_store
+from tests.benches.servers import wait_for
 from tests.benches.simulated_cluster import SimulatedCluster
 from tests.builders.cluster_sights import stored_plan, thirds
+from tests.builders.stored_rows import replace_rows
 
+PROJECT = Path(__file__).parents[2]
 IDS = [letter * 40 for letter in "abc"]
 
 
@@ -103,25 +108,36 @@ def test_an_import_that_goes_on_trying_is_cancelled(tmp_path, capsys, failures, 
         assert cluster.owners() == list(stored.problem.owners)
 
 
+@pytest.mark.slow
 @pytest.mark.processes
-def test_a_plan_in_an_object_store_is_executed_by_one_command_at_a_time(monkeypatch, capsys):
-    """The second is refused in one line and moves nothing; it may begin at once when the first has ended."""
+def test_of_two_commands_that_execute_a_plan_of_an_object_store_one_is_refused(monkeypatch):
+    """Two processes begin together, and no slot moves until one has ended: the other one executes the plan alone."""
     pytest.importorskip("moto", reason="moto is not installed")
     cluster, root = redis84(), "s3://lake/root"
-    before = cluster.owners()
+    cluster.fail_jobs = 10_000
     with object_store("lake") as lake, serving(cluster) as servers:
         for name, value in lake.environment().items():
             monkeypatch.setenv(name, value)
         stored = store(root, cluster)
-        port = servers[IDS[0]].server_address[1]
-        with executing(root, stored.plan_id):
-            assert execute(root, port, "--apply") == BAD_INPUT
-            assert cluster.owners() == before
-        (line,) = capsys.readouterr().err.splitlines()
-        assert execute(root, port, "--apply") == OK
+        words = ["--root", root, "--cluster", f"127.0.0.1:{servers[IDS[0]].server_address[1]}", "--apply"]
+        commands = [
+            subprocess.Popen(
+                [sys.executable, "-m", "jobs.main", "execute-plan", *words], cwd=PROJECT, text=True, stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+            )
+            for _ in range(2)
+        ]  # fmt: skip
+        wait_for(lambda: any(command.poll() is not None for command in commands), "the end of one command")
+        refused, holder = sorted(commands, key=lambda command: command.poll() is None)
+        owners = cluster.owners()
+        cluster.fail_jobs = 0
+        lines, _ = refused.communicate()[1], holder.communicate()
 
-    assert line.startswith(f"slotscope: {root}: another execute-plan is at work (process ")
-    assert cluster.owners() == list(stored.plan.owners_after)
+    assert (refused.returncode, owners) == (BAD_INPUT, list(stored.problem.owners))
+    assert lines.startswith(f"slotscope: {root}")
+    assert "another execute-plan" in lines
+    assert lines.count("\n") == 1
+    assert (holder.returncode, cluster.owners()) == (OK, list(stored.plan.owners_after))
 
 
 def change_document(root: Path, plan_id: str, change) -> None:

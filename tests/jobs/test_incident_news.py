@@ -17,9 +17,9 @@ import pytest
 from schemas.incidents import INCIDENT_STATES, INCIDENTS
 from slotscope.pipelines.bus.incident_news import CLOSED, OPEN, WITHDRAWN, Hooks, spread_news
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage import delta_files
 from slotscope.runtime.storage.delta_files import read_rows
 from tests.benches.ports import free_port
+from tests.builders.stored_rows import replace_rows
 
 pytestmark = pytest.mark.usefixtures("spark")
 SNAPSHOT = "current"
@@ -75,7 +75,7 @@ def change(root: Path, number: int, **values: Any) -> None:
     """Let one incident be another one, as later files may show it."""
     rows = read_rows(str(root), INCIDENTS, snapshot_id=SNAPSHOT)
     rows = [row | values if row["incident"] == number else row for row in rows]
-    delta_files.replace_rows(str(root), INCIDENTS, rows, snapshot_id=SNAPSHOT)
+    replace_rows(str(root), INCIDENTS, rows, snapshot_id=SNAPSHOT)
 
 
 def test_each_closing_is_a_page_and_is_told_to_command_and_webhook_once(root, receiver, tmp_path) -> None:
@@ -162,7 +162,7 @@ def test_an_incident_that_later_files_do_not_show_is_withdrawn(root) -> None:
     spread_news(str(root), [SNAPSHOT], Hooks())
     before = states(root)
     rows = read_rows(str(root), INCIDENTS, order_by="incident", snapshot_id=SNAPSHOT)
-    delta_files.replace_rows(str(root), INCIDENTS, rows[1:], snapshot_id=SNAPSHOT)
+    replace_rows(str(root), INCIDENTS, rows[1:], snapshot_id=SNAPSHOT)
 
     lines = spread_news(str(root), [SNAPSHOT], Hooks())
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import functions as F
 
 from cluster_core.incidents.catalogue import find_findings, find_incidents
 from cluster_core.incidents.history import OffsetSeen
@@ -37,7 +38,7 @@ def root(told_root: str) -> str:
 
 def rows(spark: SparkSession, root: str, table: Table) -> list[Row]:
     """All rows of a table in order of its key."""
-    return tables.read_snapshot(spark, table, root, "one").orderBy(*table.key).collect()
+    return tables.read(spark, table, root).where(F.col("snapshot_id") == "one").orderBy(*table.key).collect()
 
 
 def test_the_tables_hold_what_the_core_finds(spark: SparkSession, root: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -71,6 +72,22 @@ def by_polars(place: str) -> list[tuple[Any, ...]]:
 def assert_whole(rows: list[tuple[Any, ...]], count: int) -> None:
     """Each snapshot has all rows of one run."""
     assert {row[1:] for row in rows} <= {(count, 1, 1)}
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("page", ["README.md", "docs/tables.md"])
+def test_the_example_of_a_page_reads_the_tables_in_duckdb(tmp_path: Path, page: str) -> None:
+    root = tmp_path / "slotscope-data"
+    for name, keys in (("before", 11), ("after", 22), ("after", 33)):
+        write(root, name, keys)
+    (example,) = re.findall(r"```python\n(.*?)```", (CHECKOUT / page).read_text("utf-8"), re.DOTALL)
+    program = example.replace("ROOT", root.name)
+
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "33" in done.stdout
+    assert "22" not in done.stdout
 
 
 @pytest.mark.processes

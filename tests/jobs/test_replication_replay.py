@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F
 
 from schemas.bronze import BAD_RECORDS
 from schemas.replication import REPLICATION_LINKS, REPLICATION_OFFSETS, RESYNCS
@@ -49,7 +50,7 @@ def run(
 
 
 def rows(spark: SparkSession, root: str, table, snapshot: str = "one") -> list[dict]:
-    read = tables.read_snapshot(spark, table, root, snapshot).orderBy(*table.key)
+    read = tables.read(spark, table, root).where(F.col("snapshot_id") == snapshot).orderBy(*table.key)
     return [row.asDict() for row in read.collect()]
 
 

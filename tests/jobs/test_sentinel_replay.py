@@ -6,6 +6,7 @@ import gzip
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F
 
 from jobs.sentinel_replay import command
 from schemas.bronze import BAD_RECORDS
@@ -45,7 +46,7 @@ def run(spark: SparkSession, *, root: str, snapshot: str, **options: Any) -> Non
 
 
 def rows(spark: SparkSession, root: str, table) -> list[dict]:
-    read = tables.read_snapshot(spark, table, root, "one").orderBy(*table.key)
+    read = tables.read(spark, table, root).where(F.col("snapshot_id") == "one").orderBy(*table.key)
     return [row.asDict() for row in read.collect()]
 
 
@@ -81,16 +82,23 @@ def test_the_report_of_incidents_tells_those_of_sentinels(spark: SparkSession, r
 @pytest.mark.slow
 def test_a_clusters_incidents_of_the_snapshot_stay(spark: SparkSession, root: str) -> None:
     """Those of sentinels are numbered behind them."""
-    first = tables.read_snapshot(spark, INCIDENTS, root, "one").limit(1)
-    from pyspark.sql import functions as F
+    first = tables.read(spark, INCIDENTS, root).where(F.col("snapshot_id") == "one").limit(1)
 
     other = first.withColumns({"incident_id": F.lit("failover-x-1"), "incident": F.lit(7)})
     with running(root, "history", "both") as replay:
         tables.apply_change(tables.Change(other, INCIDENTS), replay)
     run(spark, root=root, log=(LOGS,), snapshot="both")
 
-    numbers = [row["incident"] for row in tables.read_snapshot(spark, INCIDENTS, root, "both").collect()]
-    steps = tables.read_snapshot(spark, INCIDENT_STEPS, root, "both").select("incident").distinct().collect()
+    numbers = [
+        row["incident"] for row in tables.read(spark, INCIDENTS, root).where(F.col("snapshot_id") == "both").collect()
+    ]
+    steps = (
+        tables.read(spark, INCIDENT_STEPS, root)
+        .where(F.col("snapshot_id") == "both")
+        .select("incident")
+        .distinct()
+        .collect()
+    )
 
     assert sorted(numbers)[:2] == [7, 8]
     assert {row["incident"] for row in steps} == set(numbers) - {7}
@@ -108,7 +116,7 @@ def test_damage_is_noted_and_counted(spark: SparkSession, tmp_path, capsys: pyte
         command, ["--logs", str(log), "--polls", str(polls), "--root", root, "--snapshot", "x", "--mode", "permissive"]
     )
 
-    bad = tables.read_snapshot(spark, BAD_RECORDS, root, "x").collect()
+    bad = tables.read(spark, BAD_RECORDS, root).where(F.col("snapshot_id") == "x").collect()
     assert code == cli.PARTIAL
     assert sorted((row["job"], row["source"].rpartition("/")[2]) for row in bad) == [
         ("sentinel-replay", "24010.log"),

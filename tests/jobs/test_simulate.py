@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
+from pyspark.sql import functions as F
 
 from cluster_core.sim.experiment.runs import Grid, Trial, run_trial
 from jobs import simulate
@@ -27,7 +28,7 @@ GRID = Grid(
 
 
 def rows_of(spark, table, root, snapshot):
-    rows = tables.read_snapshot(spark, table, root, snapshot).orderBy(*table.key).collect()
+    rows = tables.read(spark, table, root).where(F.col(table.named_by) == snapshot).orderBy(*table.key).collect()
     return without_run(row.asDict() for row in rows)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from schemas.gold import NODE_LOAD
 from schemas.runs import RUNS
-from slotscope.runtime.storage import stores
+from slotscope.runtime import stores
 from slotscope.runtime.storage.delta_files import read_rows
 from tests.benches.object_store import object_store
 from tests.benches.program import slotscope, without_progress

@@ -10,7 +10,7 @@ from jobs import history as history_job
 from jobs.history import Request as Replay
 from schemas.history import NODE_VIEWS
 from schemas.runs import RUNS
-from slotscope.runtime.storage import stores
+from slotscope.runtime import stores
 from slotscope.runtime.storage.delta_files import exists, read_rows
 from tests.benches.object_store import object_store
 from tests.benches.program import slotscope, without_progress

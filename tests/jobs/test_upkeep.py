@@ -81,7 +81,7 @@ def test_a_removal_that_was_killed_is_completed_by_the_next_one(root, monkeypatc
         raise OSError("killed")
 
     with monkeypatch.context() as killed:
-        killed.setattr(upkeep, "delete_rows", die)
+        killed.setattr(upkeep, "commit_rows", die)
         with pytest.raises(OSError, match="killed"):
             forget(root=root, snapshot=("old",), apply=True, now=NOW)
 

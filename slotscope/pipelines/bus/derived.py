@@ -7,6 +7,7 @@ from pyspark import StorageLevel
 from pyspark.sql import SparkSession
 
 from schemas.history import MEMBERSHIPS, NODE_VIEWS, SLOT_OWNERS
+from slotscope.runtime.spark.session import runs_here
 from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import query_table
@@ -34,7 +35,7 @@ def _derived(spark: SparkSession | None, run: Run) -> Rows:
     views = query_table(run.root, sql + limit, NODE_VIEWS, parts=run.parts(NODE_VIEWS))
     if spark is None:
         return pa.Table.from_batches(derive_task(iter(views.to_batches())), DERIVED)
-    if FEW_VIEWS < len(views) <= HELD_ROWS_MAX and tables.writes_in_tasks(spark):
+    if FEW_VIEWS < len(views) <= HELD_ROWS_MAX and runs_here(spark):
         known = views.cast(pa.schema([NODE_VIEWS.schema.field(name) for name in VIEW_COLUMNS]))
         rows = spark_frame(spark, known).coalesce(1).mapInArrow(derive_task, spark_schema(DERIVED))
         return rows.toArrow()

@@ -28,6 +28,7 @@ from slotscope.pipelines.bus.headers import Basis, Headers
 from slotscope.pipelines.bus.metric_notes import with_metrics
 from slotscope.pipelines.bus.notes import collect_notes, history_of
 from slotscope.runtime.storage import tables
+from slotscope.runtime.storage.delta_files import query_rows
 from slotscope.runtime.storage.runs import Run
 
 
@@ -53,12 +54,15 @@ def check_figures(run: Run, facts: Mapping[str, Any], known_messages: int, gold:
 
     *facts* are those of the capture task, of which *known_messages* were settled by earlier runs.
     """
-    numbers = "max(message_id) - min(message_id) + 1"
-    stored = run.figures(BUS_MESSAGES, rows="count(*)", types="count(type)", files="count(file)", numbers=numbers)
+    sql = """SELECT count(*) AS rows, count(type) AS types, count(file) AS files,
+      max(message_id) - min(message_id) + 1 AS numbers FROM bus_messages"""
+    (stored,) = query_rows(run.root, sql, BUS_MESSAGES, parts=run.staged_parts(BUS_MESSAGES))
     by = {f"{BUS_MESSAGES.name}, {name}": count or 0 for name, count in stored.items()}
     run.check("messages", {"read": facts["messages"] - known_messages, **by})
-    steps = run.figures(INCIDENTS, steps="sum(steps)")["steps"] or 0
-    run.check("steps", {"found": gold.steps, INCIDENTS.name: steps, INCIDENT_STEPS.name: run.rows[INCIDENT_STEPS]})
+    sql = "SELECT sum(steps) AS steps FROM incidents"
+    (counted,) = query_rows(run.root, sql, INCIDENTS, parts=run.staged_parts(INCIDENTS))
+    steps = {"found": gold.steps, INCIDENTS.name: counted["steps"] or 0}
+    run.check("steps", {**steps, INCIDENT_STEPS.name: run.rows[INCIDENT_STEPS]})
 
 
 def _write(run: Run, history: History, incidents: list[Incident], findings: list[Finding]) -> None:

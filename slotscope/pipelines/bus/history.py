@@ -262,7 +262,7 @@ class HistoryReplay:
     def _message_table(self, state: State | None) -> MessageTable | None:
         """Where the task may write messages: only where it is known whose they are before they are read."""
         run = self._run
-        if run.cluster is None or self._spark is None or not tables.writes_in_tasks(self._spark):
+        if run.cluster is None or self._spark is None or not runs_here(self._spark):
             return None
         run.continues = state is not None
         stage = run.stage(history.BUS_MESSAGES, _new_messages(state))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from cluster_core.kinds import Severity
 from cluster_core.replay.saving import STATE_SOURCE, STATE_VERSION
@@ -16,9 +17,9 @@ from slotscope.pipelines.bus.headers import NO_STATES, HeaderStates
 from slotscope.pipelines.bus.inputs import Inputs
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.spark.spark_schema import spark_frame
+from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import all_equal, as_table, exists, query_table, read_rows
 from slotscope.runtime.storage.runs import Run
-from slotscope.runtime.storage.tables import read_snapshot
 from slotscope.sources.bus import captured
 from slotscope.sources.bus import observers as replayed
 from slotscope.sources.bus.files import OVERLAP_NS, CaptureFile, survey
@@ -128,7 +129,7 @@ class States:
         few = self._few(run)
         if few is not None:
             return spark_frame(spark, few.cast(pa.schema([captured.CAPTURED.field(name) for name in few.column_names])))
-        saved = read_snapshot(spark, history.REPLAY_STATE, run.root, run.name)
+        saved = tables.read(spark, history.REPLAY_STATE, run.root).where(F.col("snapshot_id") == run.name)
         return saved.where(IS_PROCESS).selectExpr(*PIECE)
 
     def few_of_processes(self, run: Run) -> dict[str, bytes] | None:

@@ -21,7 +21,7 @@ from cluster_core.rdb.export import NEWEST, release_of
 from cluster_core.rdb.head import SplitError
 from cluster_core.rdb.value_state import RESP
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.stores import is_live
+from slotscope.runtime.stores import is_live
 from slotscope.sources.files import InputFile, expand, is_uri, write_text
 from slotscope.sources.folder_kinds import DUMPS
 from slotscope.sources.rdb.files import RdbUnit, plan_units

@@ -11,7 +11,7 @@ from cluster_core.topology.node import Topology
 from slotscope.pipelines.keys.options import KeyOptions
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.settings import Settings
-from slotscope.runtime.storage.stores import is_live
+from slotscope.runtime.stores import is_live
 from slotscope.servers.dump_link import DumpOptions, check_lives
 from slotscope.sources.inputs import find_inputs, load_topology
 from slotscope.sources.keys.lists import KeyListOptions

@@ -39,8 +39,8 @@ from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import as_table, read_rows
 from slotscope.runtime.storage.runs import Run, running
-from slotscope.runtime.storage.stores import is_live
 from slotscope.runtime.storage.tables import Change
+from slotscope.runtime.stores import is_live
 from slotscope.sources.inputs import Inputs, find_inputs, load_topology
 from slotscope.sources.keys.partial_rows import TallyOptions
 from slotscope.sources.keys.tally import Unit, read_keys

@@ -26,7 +26,7 @@ from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS
 from slotscope.plans.snapshot_audit import read_snapshot
 from slotscope.plans.stored_moves import read_unchanged_plan
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.delta_files import exists, read_rows, replace_rows
+from slotscope.runtime.storage.delta_files import all_equal, commit_rows, exists, read_rows
 from slotscope.runtime.storage.snapshot_names import KEY_JOBS, find_name
 from slotscope.servers import audit as live_audit
 from slotscope.servers.cluster import parse_address
@@ -86,7 +86,7 @@ def _written(root: str, stored: StoredPlan, source: str, findings: list[Finding]
     """Return *findings* after writing them."""
     audited_at = datetime.now(UTC)
     rows = [PlanAuditRow(stored.plan_id, source, audited_at, *astuple(one))._asdict() for one in findings]
-    replace_rows(root, PLAN_AUDITS, rows, plan_id=stored.plan_id, source=source)
+    commit_rows(root, PLAN_AUDITS, rows, all_equal({"plan_id": stored.plan_id, "source": source}))
     return findings
 
 

@@ -27,7 +27,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from slotscope.runtime import text
+from slotscope.runtime import stores, text
 from slotscope.runtime.compiled_code import pack_for_executors
 from slotscope.runtime.conf import read_conf, read_properties
 from slotscope.runtime.errors import InputError
@@ -36,7 +36,6 @@ from slotscope.runtime.spark import class_archive, code_zip
 from slotscope.runtime.spark.executors.readiness import check_executors
 from slotscope.runtime.spark.jars import Jars, delta_jars, find_jars, provide_jars, s3_jars
 from slotscope.runtime.spark.java import find_java_home
-from slotscope.runtime.storage import stores
 
 MASTER_DEFAULT = "local[*]"
 CONNECT = "sc://"
@@ -168,9 +167,9 @@ def _settings(app: str, master: str, jars: list[str]) -> dict[str, str]:
     }
     if jars:
         settings["spark.jars"] = ",".join(jars)
-    if is_one_process(master):
-        settings["spark.python.daemon.module"] = "slotscope.runtime.spark.worker_daemon"
-    else:  # compiled kernels come along, and go where the executor may write and what is cleaned with it
+    if not is_one_process(
+        master
+    ):  # compiled kernels come along, and go where the executor may write and what is cleaned with it
         settings["spark.executorEnv.XDG_CACHE_HOME"] = EXECUTOR_CACHE
         archive = _scratch() / "compiled.zip"
         if pack_for_executors(archive):

@@ -11,7 +11,8 @@ import os
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -19,10 +20,10 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from schemas.runs import RUNS
-from schemas.table import Table
+from schemas.runs import FORMAT, RUNS
+from schemas.table import DOUBLE, FLAG, TEXT, TIME, Table
+from slotscope.runtime import stores
 from slotscope.runtime.errors import InputError, PlaceError, TryAgainError
-from slotscope.runtime.storage import stores
 
 Done = TypeVar("Done")
 
@@ -37,11 +38,8 @@ JOINING: Final = "slotscope-joining"
 CLAIM_MS: Final = 3_600_000
 """A claim of a process that was killed ends after this time."""
 _DATAFUSION: Final = {
-    pa.string(): "Utf8",
-    pa.bool_(): "Boolean",
-    pa.float64(): "Float64",
-    pa.timestamp("us", tz="UTC"): 'Timestamp(Microsecond, Some("UTC"))',
-}
+    TEXT: "Utf8", FLAG: "Boolean", DOUBLE: "Float64", TIME: 'Timestamp(Microsecond, Some("UTC"))',
+}  # fmt: skip
 """Names of types in DataFusion where they are not Arrow's, capitalized."""
 
 
@@ -52,9 +50,9 @@ class Part(NamedTuple):
     where: str
 
 
-def as_table(table: Table, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """*rows* by column name in the columns of *table*; missing values are null."""
-    return pa.Table.from_pylist(list(rows), schema=table.stored)
+def as_table(table: Table, rows: Iterable[Mapping[str, Any]] | pa.Table) -> pa.Table:
+    """*rows* by column name in the columns of *table*, where missing values are null; an Arrow table is returned as it is."""
+    return rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows), schema=table.stored)
 
 
 def base(root: str) -> str:
@@ -74,40 +72,37 @@ def exists(root: str, table: Table) -> bool:
 
 def is_table(place: str) -> bool:
     """Whether there is a Delta table at *place*."""
-    if "://" not in place:
-        return os.path.isdir(f"{place}/_delta_log")
-    try:
+    with _reading(place):
         return DeltaTable.is_deltatable(place, stores.storage_options(place))
-    except OSError as error:
-        raise PlaceError(f"{place}: cannot be read: {stores.reason(error)}") from error
 
 
 def is_written(root: str, table: Table) -> bool:
     """Whether a job of the root has had rows for *table*; raises `InputError` where the root has no tables."""
     check_format(root)
-    if exists(root, table):
-        return True
-    if not exists(root, RUNS):
-        from schemas.catalogue import writers
+    if not exists(root, table) and not exists(root, RUNS):
+        from schemas.catalogue import writers  # all tables
 
         jobs = " or ".join(writers(table)) or "the job that writes it"
         raise InputError(f"{location(root, table)}: no such table; is --root right, and did {jobs} run?")
-    return False
+    return exists(root, table)
 
 
 @cache
 def check_format(root: str) -> None:
-    """Raise `InputError` where the tables of *root* have the form of an older version."""
+    """Raise `InputError` where the tables of *root* have the format of an older or newer version."""
     opened = _opened(location(root, RUNS))
     if opened is not None and "format" not in {field.name for field in opened.schema().fields}:
         raise InputError(f"{root}: tables of an older version; run: slotscope migrate --root {root}")
+    files = pa.table(opened.get_add_actions(flatten=True)).to_pylist() if opened is not None else []
+    if any((file.get("max.format") or 0) > FORMAT for file in files):
+        raise InputError(f"{root}: tables of a newer version; upgrade slotscope")
 
 
-def open_table(root: str, table: Table) -> DeltaTable | None:
-    """The table, or None where no job of the root has had rows for it; raises `InputError` where the root has no tables."""
-    place = location(root, table)
+@contextmanager
+def _reading(place: str) -> Iterator[None]:
+    """Raise `PlaceError` where *place* cannot be read."""
     try:
-        return open_at(place) if is_written(root, table) else None
+        yield
     except (DeltaError, OSError) as error:
         raise PlaceError(f"{place}: cannot be read: {stores.reason(error)}") from error
 
@@ -135,13 +130,10 @@ def any_of(column: str, values: Iterable[str]) -> str:
     return f"{column} IN ({', '.join(texts)})" if len(texts) > 1 else f"{column} = {texts[0]}" if texts else "FALSE"
 
 
-# -- writing -----------------------------------------------------------------------------------------------------------
-
-
 def commit_rows(
     root: str,
     table: Table,
-    rows: pa.Table | Callable[[], pa.RecordBatchReader] | None,
+    rows: pa.Table | Sequence[Mapping[str, Any]] | Callable[[], pa.RecordBatchReader] | None,
     where: str,
     claims: Mapping[str, int] | None = None,
 ) -> None:
@@ -160,16 +152,11 @@ def commit_rows(
         if opened is not None and any((opened.transaction_version(name) or 0) > no for name, no in numbers.items()):
             raise TryAgainError(f"{place}: a later run replaced these rows; run this again")
         if rows is not None:
-            _write(opened or place, table, rows() if callable(rows) else rows, where, numbers)
+            _write(opened or place, table, rows() if callable(rows) else as_table(table, rows), where, numbers)
         elif opened is not None:
             opened.delete(where)
 
     retry(place, commit)
-
-
-def replace_rows(root: str, table: Table, rows: Sequence[Mapping[str, Any]], **equal: str) -> None:
-    """Put *rows* in the place of those that equal *equal*, in one commit."""
-    commit_rows(root, table, as_table(table, rows), all_equal(equal))
 
 
 def append_rows(root: str, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -201,19 +188,13 @@ def revise_rows(
 
     def commit() -> int:
         opened = _opened(place)
-        rows = [] if opened is None else _as_rows(_stored_rows(table, opened, where).read_all())
+        rows = [] if opened is None else _as_rows(read_part(table, Part(place, where)).read_all())
         made = revise(rows)
         keys = any_of(table.key[0], dict.fromkeys(row[table.key[0]] for row in (*rows, *made)))
         _write(opened or place, table, as_table(table, made), f"({where}) OR {keys}", {})
         return int((opened or open_at(place)).version())
 
     return retry(place, commit)
-
-
-def delete_rows(root: str, table: Table, where: str) -> int:
-    """Remove the rows of *table* that meet *where*, in one commit, or without one where there are none; return their number."""
-    place = location(root, table)
-    return int(retry(place, lambda: open_at(place).delete(where))["num_deleted_rows"] or 0)
 
 
 def _write(
@@ -277,14 +258,8 @@ def compact(root: str, table: Table) -> int:
     except CommitFailedError:
         return 0
 
-    def join() -> int:
-        claimed = open_at(place)
-        joined = int(claimed.optimize.compact(target_size=JOINED_BYTES)["numFilesRemoved"])
-        claimed.create_checkpoint()
-        return joined
-
     try:
-        return retry(place, join)
+        return int(retry(place, lambda: open_at(place).optimize.compact(target_size=JOINED_BYTES)["numFilesRemoved"]))
     finally:
         retry(place, lambda: _claim(open_at(place), now_ms))
 
@@ -292,9 +267,6 @@ def compact(root: str, table: Table) -> int:
 def _claim(opened: DeltaTable, until_ms: int) -> None:
     properties = CommitProperties(app_transactions=[Transaction(JOINING, until_ms)], max_commit_retries=0)
     opened.create_write_transaction([], "append", opened.schema(), commit_properties=properties)
-
-
-# -- reading -----------------------------------------------------------------------------------------------------------
 
 
 def read_rows(
@@ -318,7 +290,7 @@ def read_rows(
     sql = f"SELECT {names} FROM {table.sql_name} WHERE {' AND '.join(conditions)}"
     sql += f" ORDER BY {order_by}" if order_by else ""
     sql += f" LIMIT {limit}" if limit is not None else ""
-    return _as_rows(_answer(root, sql, {table: parts}))
+    return query_rows(root, sql, table, parts=parts)
 
 
 def query_rows(root: str, sql: str, *tables: Table, parts: Sequence[Part] | None = None) -> list[dict[str, Any]]:
@@ -328,26 +300,12 @@ def query_rows(root: str, sql: str, *tables: Table, parts: Sequence[Part] | None
 
 def query_table(root: str, sql: str, *tables: Table, parts: Sequence[Part] | None = None) -> pa.Table:
     """The answer to *sql*, which names *tables* without their layers; *parts* are read in place of one; raises as `read_rows` does."""
-    return _answer(root, sql, dict.fromkeys(tables, parts))
-
-
-def read_part(table: Table, part: Part) -> pa.RecordBatchReader:
-    """The rows of *part* in the columns of *table*, as a stream."""
-    return _stored_rows(table, open_at(part.place), part.where)
-
-
-def _stored_rows(table: Table, opened: DeltaTable, where: str) -> pa.RecordBatchReader:
-    answer = QueryBuilder().register("stored", opened).execute(_part_rows(table, opened, f"stored WHERE {where}"))
-    return pa.RecordBatchReader.from_stream(answer)
-
-
-def _answer(root: str, sql: str, tables: Mapping[Table, Sequence[Part] | None]) -> pa.Table:
     engine, views = QueryBuilder(), []
-    try:
-        for table, given in tables.items():
-            whole = [Part(location(root, table), "TRUE")] if given is None and is_written(root, table) else []
+    with _reading(", ".join(location(root, table) for table in tables)):
+        for table in tables:
+            whole = [Part(location(root, table), "TRUE")] if parts is None and is_written(root, table) else []
             selects = []
-            for number, part in enumerate(whole if given is None else given):
+            for number, part in enumerate(whole if parts is None else parts):
                 opened, name = open_at(part.place), f"{table.sql_name}_{number}"
                 engine.register(name, opened)
                 selects.append(_part_rows(table, opened, f"{name} WHERE {part.where}"))
@@ -356,22 +314,29 @@ def _answer(root: str, sql: str, tables: Mapping[Table, Sequence[Part] | None]) 
         own = sql.removeprefix("WITH ")
         listed = f"WITH {', '.join(views)}{' ' if own is sql else ', '}{own}"
         return pa.RecordBatchReader.from_stream(engine.execute(listed)).read_all()
-    except (DeltaError, OSError) as error:
-        places = ", ".join(location(root, table) for table in tables)
-        raise PlaceError(f"{places}: cannot be read: {stores.reason(error)}") from error
+
+
+def read_part(table: Table, part: Part) -> pa.RecordBatchReader:
+    """The rows of *part* in the columns of *table*, as a stream."""
+    opened = open_at(part.place)
+    answer = QueryBuilder().register("stored", opened).execute(_part_rows(table, opened, f"stored WHERE {part.where}"))
+    return pa.RecordBatchReader.from_stream(answer)
 
 
 def _part_rows(table: Table, opened: DeltaTable | None, source: str) -> str:
     """The SQL that selects all columns of *table* from *source*; null where the open table has none yet."""
     there = {field.name for field in opened.schema().fields} if opened is not None else set()
-    columns = [f'"{f.name}"' if f.name in there else f'{_null(f.type)} AS "{f.name}"' for f in table.schema]
+    columns = [f'"{field.name}"' if field.name in there else _null(field) for field in table.schema]
     return f"SELECT {', '.join(columns)} FROM {source}"
 
 
-def _null(kind: pa.DataType) -> str:
-    if pa.types.is_nested(kind):
-        return "NULL"
-    return f"arrow_cast(NULL, '{_DATAFUSION.get(kind) or str(kind).capitalize()}')"
+def _null(field: pa.Field) -> str:
+    kind = _DATAFUSION.get(field.type) or str(field.type).capitalize()
+    return (
+        f'NULL AS "{field.name}"'
+        if pa.types.is_nested(field.type)
+        else f"arrow_cast(NULL, '{kind}') AS \"{field.name}\""
+    )
 
 
 def _as_rows(answer: pa.Table) -> list[dict[str, Any]]:

@@ -4,15 +4,16 @@ Rows are staged below ``ROOT/_staging/RUN_ID``, where no reader looks, and check
 writes ``silver/runs`` last: an audit, not a condition for readers.  A killed run leaves each table old or new and its row ``running``.
 Of two runs of one snapshot the one that began last wins: it marks the other as failed when it begins.  Commits carry the version of
 ``silver/runs`` at which their run began; a table with a greater number refuses the earlier run, which may not have seen its mark yet.
+The earlier run waits for the later one before it fails, so two jobs that restart each time cannot take a snapshot from each other for ever.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -20,16 +21,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial as bind
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pyarrow as pa
 
 from schemas.catalogue import WRITTEN_BY
 from schemas.runs import FORMAT, RUNS
 from schemas.table import Table
+from slotscope.runtime import stores
 from slotscope.runtime.errors import InputError, TryAgainError
 from slotscope.runtime.program import LATEST, program_version
-from slotscope.runtime.storage import delta_files, stores
+from slotscope.runtime.progress import progress
+from slotscope.runtime.storage import delta_files
 from slotscope.runtime.storage.delta_files import Part, all_equal, any_of, location
 from slotscope.runtime.storage.snapshot_names import fresh_name, recognise, time_name
 
@@ -42,6 +45,8 @@ HELD_ROWS_MAX: Final = 50_000
 """Rows of a table that wait in memory; more are staged on disk."""
 COMMIT_THREADS: Final = 4
 """Tables that are committed at a time: most of a small commit is waiting."""
+WAIT_S: Final = 1.0
+"""Between two looks at a later run."""
 STAGING: Final = "_staging"
 _STAGING_LOCK: Final = threading.RLock()
 
@@ -55,45 +60,43 @@ class State(StrEnum):
     FAILED = "failed"
 
 
-class Stage(NamedTuple):
-    """The place of staged rows of one table, which tasks write to; *name* is that of the snapshot or plan."""
+OVERTAKEN: Final = {
+    "state": str(State.FAILED), "reason": "it did not finish before a later run of the snapshot began",
+}  # fmt: skip
+"""What a run writes about an earlier one that has not finished."""
 
-    root: str
+
+@dataclass(slots=True)
+class Stage:
+    """Rows of one table that wait for their commit: *held* in memory, or on disk at *place*, where tasks add theirs.
+
+    *labels* are the values of the columns that name snapshot or plan, cluster and run; *tail* is that of `Run.append`.
+    """
+
+    place: str
     table: Table
-    name: str
-    cluster: str | None
-    run_id: str
+    tail: str
+    labels: tuple[str | None, ...] = ()
+    held: list[pa.Table] = field(default_factory=list)
+    is_on_disk: bool = False
 
-    @property
-    def place(self) -> str:
-        """The URI or path of the staged table."""
-        return f"{delta_files.base(self.root)}/{STAGING}/{self.run_id}/{self.table.name}"
-
-    @property
-    def parts(self) -> list[Part]:
-        """The staged rows."""
-        return [Part(self.place, "TRUE")] if delta_files.is_table(self.place) else []
+    def spill(self) -> list[Part]:
+        """Move held rows to disk; return all staged rows."""
+        if any(map(len, self.held)):
+            delta_files.append_table(self.place, self.table, pa.concat_tables(self.held))
+            self.held, self.is_on_disk = [], True
+        return [Part(self.place, "TRUE")] if self.is_on_disk and delta_files.is_table(self.place) else []
 
     def labelled(self, rows: pa.Table) -> pa.Table:
-        """*rows* with the columns that name snapshot, cluster and run, in the columns of the table."""
-        values = {self.table.named_by: self.name, "cluster": self.cluster, "run_id": self.run_id}
-        for name, value in values.items():
-            label = pa.repeat(pa.scalar(value, pa.string()), len(rows))
-            rows = (rows.drop_columns([name]) if name in rows.column_names else rows).append_column(name, label)
+        """*rows* with the labels, in the columns of the table."""
+        rows = rows.select([name for name in rows.column_names if name not in self.table.labels])
+        for name, value in zip(self.table.labels, self.labels, strict=True):
+            rows = rows.append_column(name, pa.repeat(pa.scalar(value, pa.string()), len(rows)))
         return rows.select(self.table.columns).cast(self.table.stored)
 
     def add(self, rows: pa.Table) -> None:
         """Append *rows*, labelled, to the staged table; several processes may do so at the same time."""
         delta_files.append_table(self.place, self.table, self.labelled(rows))
-
-
-@dataclass(slots=True)
-class _Staged:
-    """Rows of one table that wait for their commit: *held* in memory, or on disk."""
-
-    tail: str
-    held: list[pa.Table] = field(default_factory=list)
-    is_on_disk: bool = False
 
 
 @dataclass(slots=True)
@@ -122,10 +125,11 @@ class Run:
     is_closed: bool = False
     _number: int = 0
     """Version of silver/runs at which this run began."""
+    _began_s: float = field(default_factory=time.monotonic)
     _cluster_before: str | None = None
     _is_contended: bool = False
     """Whether another run of the snapshot may be at work: then tables without rows are claimed, too."""
-    _staged: dict[Table, _Staged] = field(default_factory=dict)
+    _staged: dict[Table, Stage] = field(default_factory=dict)
 
     @property
     def _jobs(self) -> tuple[str, ...]:
@@ -155,19 +159,14 @@ class Run:
                 self._check_cluster(row["cluster"])
                 self._cluster_before = row["cluster"] if row["job"] in self._jobs else self._cluster_before
         others = [row for row in rows if row["run_id"] != self.run_id]
-        overtaken = list(map(self._overtaken, others))
-        self._is_contended = overtaken != others
-        return [*overtaken, self._row(State.RUNNING)]
+        overtaken = [self._is_mine(row, State.RUNNING) for row in others]
+        self._is_contended = any(overtaken)
+        rest = [row | OVERTAKEN if is_one else row for row, is_one in zip(others, overtaken, strict=True)]
+        return [*rest, self._row(State.RUNNING)]
 
-    def _overtaken(self, row: dict[str, Any]) -> dict[str, Any]:
-        """The row of another run once this one has begun."""
-        if row["snapshot_id"] != self.name or row["job"] not in self._jobs or row["state"] != State.RUNNING:
-            return row
-        return {
-            **row,
-            "state": str(State.FAILED),
-            "reason": "it did not finish before a later run of the snapshot began",
-        }
+    def _is_mine(self, row: Mapping[str, Any], state: State) -> bool:
+        """Whether *row* of silver/runs is one of this snapshot and job in *state*."""
+        return row["snapshot_id"] == self.name and row["job"] in self._jobs and row["state"] == state
 
     def belongs_to(self, node_ids: Iterable[str]) -> None:
         """Find the cluster by the ids of its nodes, where it was not given; raises InputError where the snapshot is one of another."""
@@ -184,60 +183,52 @@ class Run:
 
     def stage(self, table: Table, tail: str = "TRUE") -> Stage:
         """Where tasks put rows of *table* themselves; `wrote` counts them."""
-        with _STAGING_LOCK:
-            self._staged.setdefault(table, _Staged(tail)).is_on_disk = True
-        return self._stage(table)
+        stage = self._stage(table, tail)
+        stage.is_on_disk = True
+        return stage
 
-    def _stage(self, table: Table) -> Stage:
-        return Stage(self.root, table, self.name, self.cluster, self.run_id)
+    def _stage(self, table: Table, tail: str) -> Stage:
+        place = f"{delta_files.base(self.root)}/{STAGING}/{self.run_id}/{table.name}"
+        with _STAGING_LOCK:
+            stage = self._staged.setdefault(table, Stage(place, table, tail))
+            stage.labels = (self.name, self.cluster, self.run_id)
+            return stage
 
     def append(self, table: Table, rows: Iterable[Mapping[str, Any]] | pa.Table, tail: str = "TRUE") -> None:
         """Stage *rows* of *table*.
 
         *tail* is the SQL condition of the snapshot's rows that they replace where this run continues an earlier one; all of them else.
         """
-        made = rows if isinstance(rows, pa.Table) else delta_files.as_table(table, rows)
+        made, stage = delta_files.as_table(table, rows), self._stage(table, tail)
         with _STAGING_LOCK:
-            staged = self._staged.setdefault(table, _Staged(tail))
-            staged.held.append(self._stage(table).labelled(made))
+            stage.held.append(stage.labelled(made))
             self.wrote(table, len(made))
-            if sum(map(len, staged.held)) > HELD_ROWS_MAX:
-                self._own_parts(table)
+            if sum(map(len, stage.held)) > HELD_ROWS_MAX:
+                stage.spill()
 
     def wrote(self, table: Table, rows: int) -> None:
         """Count so many staged *rows* of *table*."""
         with _STAGING_LOCK:
             self.rows[table] = self.rows.get(table, 0) + rows
 
-    def _own_parts(self, table: Table) -> list[Part]:
+    def staged_parts(self, table: Table) -> list[Part]:
         """The rows of *table* that this run has staged, now on disk."""
         with _STAGING_LOCK:
-            staged = self._staged.get(table, _Staged("TRUE"))
-            if any(map(len, staged.held)):
-                self._stage(table).add(pa.concat_tables(staged.held))
-                staged.held, staged.is_on_disk = [], True
-            return self._stage(table).parts if staged.is_on_disk else []
+            return self._staged[table].spill() if table in self._staged else []
 
     def parts(self, table: Table) -> list[Part]:
         """The rows of *table* that its snapshot will have: staged ones, kept ones, and those of other jobs."""
-        parts = self._own_parts(table)
+        parts = self.staged_parts(table)
         if delta_files.exists(self.root, table):
             is_written = table in self._staged or table in self._tables()
             kept = f" AND NOT ({self._replaced(table)})" if is_written else ""
             parts.append(Part(location(self.root, table), all_equal({table.named_by: self.name}) + kept))
         return parts
 
-    def figures(self, table: Table, **selected: str) -> dict[str, int | None]:
-        """The SQL aggregates *selected* of the rows of *table* that this run has staged."""
-        columns = ", ".join(f"{what} AS {name}" for name, what in selected.items())
-        sql = f"SELECT {columns} FROM {table.sql_name}"
-        (row,) = delta_files.query_rows(self.root, sql, table, parts=self._own_parts(table))
-        return row
-
     def _replaced(self, table: Table) -> str:
         """The SQL condition of the stored rows of *table* that this run replaces."""
-        staged = self._staged.get(table)
-        tail = "TRUE" if not self.continues else staged.tail if staged is not None else "FALSE"
+        kept = self._staged[table].tail if table in self._staged else "FALSE"
+        tail = kept if self.continues else "TRUE"
         jobs = " OR ".join(f"run_id LIKE '{job}-%'" for job in self._jobs)
         return f"{all_equal({table.named_by: self.name})} AND ({jobs}) AND ({tail})"
 
@@ -272,30 +263,25 @@ class Run:
         state = next((row["state"] for row in rows if row["run_id"] == self.run_id), None)
         if state is None:
             raise TryAgainError(f"{self.root}: snapshot {self.name} was deleted during this run; run it again")
-        # It is complete already where the answer to the last commit was lost.
-        if state not in (State.RUNNING, State.COMPLETE):
+        if state in (State.FAILED, State.REPLACED):
             raise TryAgainError(f"{self.root}: another {self.job} of {self.name} began during this run; run it again")
 
     def _rows_of(self, table: Table) -> pa.Table | Callable[[], pa.RecordBatchReader] | None:
         """The rows of *table* to commit; None where there are none, and no other run may be at work."""
-        staged = self._staged.get(table, _Staged("TRUE"))
-        if staged.is_on_disk and self.rows.get(table):
-            return bind(delta_files.read_part, table, self._own_parts(table)[0])
-        if self.rows.get(table) or self._is_contended:
-            return pa.concat_tables([table.stored.empty_table(), *staged.held])
-        return None
+        stage = self._staged.get(table)
+        if stage is None or not self.rows.get(table):
+            return table.stored.empty_table() if self._is_contended else None
+        return (
+            bind(delta_files.read_part, table, stage.spill()[0]) if stage.is_on_disk else pa.concat_tables(stage.held)
+        )
 
     def _closed(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The rows of silver/runs about the snapshot once this run is complete."""
         self._check_owned(rows)
-        replaced = [
-            {**row, "state": str(State.REPLACED)}
-            if row["snapshot_id"] == self.name and row["job"] in self._jobs and row["state"] == State.COMPLETE
-            else row
-            for row in rows
-            if row["run_id"] != self.run_id
-        ]
-        return [self._row(State.COMPLETE), *replaced]
+        replaced = {"state": str(State.REPLACED)}
+        others = [row for row in rows if row["run_id"] != self.run_id]
+        rest = [row | replaced if self._is_mine(row, State.COMPLETE) else row for row in others]
+        return [self._row(State.COMPLETE), *rest]
 
     def abandon(self, error: BaseException) -> None:
         """Record that this run failed, and remove its staged rows, as far as the root can be written."""
@@ -304,6 +290,20 @@ class Run:
         with suppress(InputError, TryAgainError):
             delta_files.revise_rows(self.root, RUNS, self._mine, lambda rows: [failed])
         drop_stage(self.root, self.run_id)
+
+    def await_later_run(self) -> None:
+        """Wait until no run of the snapshot is at work, at most as long as this one was.
+
+        A job that starts this one again then finds the snapshot free.  Of two jobs that do so the one with the shorter runs ends at its
+        second attempt at the latest.
+        """
+        worked_s = time.monotonic() - self._began_s
+        where = f"{self._same_snapshot()} AND {any_of('job', self._jobs)} AND state = '{State.RUNNING}'"
+        with progress(f"waiting for the later run of {self.name}"):
+            while time.monotonic() < self._began_s + 2 * worked_s:
+                if not delta_files.read_rows(self.root, RUNS, columns=("run_id",), where=where):
+                    return
+                time.sleep(min(WAIT_S, worked_s / 10))
 
     def _tables(self) -> list[Table]:
         """The tables of snapshots that its jobs write."""
@@ -428,16 +428,15 @@ def completing(run: Run) -> Iterator[Run]:
         error = sys.exc_info()[1]
         if not run.is_closed and error is not None:
             run.abandon(error)
+            if isinstance(error, TryAgainError):
+                with suppress(InputError):
+                    run.await_later_run()
 
 
 def drop_stage(root: str, run_id: str) -> None:
     """Remove the staged rows of a run, as far as the root can be written."""
     place = f"{delta_files.base(root)}/{STAGING}/{run_id}"
-    if "://" not in root:
-        shutil.rmtree(place, ignore_errors=True)
-        with suppress(OSError):
-            os.rmdir(os.path.dirname(place))
-        return
     with suppress(OSError, ValueError):
         system, path = stores.file_system(place)
         system.delete_dir(path)
+        os.rmdir(os.path.dirname(place))  # of a local root, where it is empty

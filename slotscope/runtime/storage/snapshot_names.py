@@ -13,11 +13,9 @@ from slotscope.runtime.program import LATEST
 from slotscope.runtime.storage.delta_files import any_of, append_rows, exists, read_rows
 
 KEY_JOBS: Final = ("key-slots",)
-"""Jobs that write snapshots of the key space."""
 HISTORY_JOBS: Final = ("history", "bus-replay")
 """The job that writes cluster history, and its former name in older tables."""
 REPLAY_JOBS: Final = (*HISTORY_JOBS, "sentinel-replay")
-"""Jobs that write histories."""
 ID_DIGITS: Final = 8
 """Digits of a node id in the name of an unnamed cluster."""
 
@@ -71,17 +69,12 @@ def finished_names(root: str, jobs: Sequence[str], cluster: str | None) -> list[
 
 
 def _finished(root: str, jobs: Sequence[str], cluster: str | None = None) -> list[dict[str, Any]]:
+    """Finished runs by the time of their data, then by their end; unknown times come first."""
     if not exists(root, RUNS):
         return []
-    columns = ("snapshot_id", "cluster", "data_at", "ended_at")
-    runs = read_rows(root, RUNS, columns=columns, where=any_of("job", jobs), state="complete")
-    return sorted((run for run in runs if cluster in (None, run["cluster"])), key=_age)
-
-
-def _age(run: dict[str, Any]) -> tuple[float, float, str]:
-    """In order of time: of the data, then of the run; what is not known comes first."""
-    data, ended = run["data_at"], run["ended_at"]
-    return data.timestamp() if data else 0.0, ended.timestamp() if ended else 0.0, run["snapshot_id"]
+    order = "data_at NULLS FIRST, ended_at NULLS FIRST, snapshot_id"
+    where = f"{any_of('job', jobs)} AND {any_of('cluster', [cluster]) if cluster else 'TRUE'}"
+    return read_rows(root, RUNS, columns=("snapshot_id", "cluster"), where=where, order_by=order, state="complete")
 
 
 def cluster_of(root: str, name: str) -> str | None:

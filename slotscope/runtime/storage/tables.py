@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from schemas.table import Table
-from slotscope.runtime.spark.session import named_jobs, runs_here
+from slotscope.runtime import stores
+from slotscope.runtime.spark.session import named_jobs
 from slotscope.runtime.spark.spark_schema import spark_schema
-from slotscope.runtime.storage import stores
 from slotscope.runtime.storage.delta_files import Part, is_written, location
 from slotscope.runtime.storage.runs import HELD_ROWS_MAX, Run, Stage
 
@@ -30,22 +30,12 @@ STAGED_ROWS = 200_000
 """Rows of one commit of a task to a staged table."""
 
 
-def writes_in_tasks(spark: SparkSession) -> bool:
-    """Whether driver and tasks are one process, so that a task may stage rows before the driver has seen any."""
-    return runs_here(spark)
-
-
 def read(spark: SparkSession, table: Table, root: str) -> DataFrame:
     """The rows of *table*, columns in the order of its schema, null where it was written before they were added.
 
     Raises `InputError` where the root has no tables.
     """
     return read_parts(spark, table, [Part(location(root, table), "TRUE")] if is_written(root, table) else [])
-
-
-def read_snapshot(spark: SparkSession, table: Table, root: str, name: str) -> DataFrame:
-    """The rows of one snapshot or plan of *table*."""
-    return read(spark, table, root).where(F.col(table.named_by) == F.lit(name))
 
 
 def read_parts(spark: SparkSession, table: Table, parts: Sequence[Part]) -> DataFrame:
@@ -96,7 +86,10 @@ def apply_change(change: Change, run: Run) -> None:
     if isinstance(rows, pa.Table):
         run.append(change.table, rows, change.tail)
         return
-    made = rows if isinstance(rows, Made) else Made(_as_declared(rows, change.table), iter)
+    if isinstance(rows, DataFrame):
+        fields = spark_schema(change.table.unlabelled).fields
+        rows = rows.select(*(F.col(f.name).cast(f.dataType.simpleString()).alias(f.name) for f in fields))
+    made = rows if isinstance(rows, Made) else Made(rows, iter)
     with named_jobs(made.source.sparkSession, change.table.name):
         if isinstance(rows, DataFrame) and not change.large:
             few = rows.coalesce(1).limit(HELD_ROWS_MAX + 1).toArrow()
@@ -130,9 +123,3 @@ def apply_changes(changes: Iterable[Change], run: Run) -> None:
         pending = [pool.submit(apply_change, change, run) for change in changes]
     for done in pending:
         done.result()
-
-
-def _as_declared(df: DataFrame, table: Table) -> DataFrame:
-    """The columns of *table* that *df* has, in their order and types, without the labels of a run."""
-    fields = spark_schema(table.unlabelled).fields
-    return df.select(*(F.col(field.name).cast(field.dataType.simpleString()).alias(field.name) for field in fields))

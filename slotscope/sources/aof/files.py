@@ -16,7 +16,7 @@ from cluster_core.formats.aof.manifest import MANIFEST_BYTES_MAX, Manifest, read
 from cluster_core.kernels.aof.walker import AofWalker, CommandBatch
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.rdb.head import SplitError
-from slotscope.runtime.storage import stores
+from slotscope.runtime import stores
 from slotscope.sources.files import InputFile, compression_of, exists, expand, is_uri, open_raw, open_stream
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
 

@@ -20,7 +20,7 @@ from cluster_core.rdb.crc64 import combine_crc64, crc64
 from cluster_core.rdb.head import RdbHead, SplitError
 from cluster_core.rdb.skim import RdbSkimmer
 from cluster_core.rdb.splits import find_databases, find_record_splits, find_splits
-from slotscope.runtime.storage.stores import is_live
+from slotscope.runtime.stores import is_live
 from slotscope.sources.byte_streams import ByteStream
 from slotscope.sources.files import InputFile, compression_of, is_uri, open_raw, open_stream, zeros_at_end
 from slotscope.sources.held_bytes import HeldBytes

@@ -10,7 +10,7 @@ from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.rdb.grammar import MODULE, STRING
 from cluster_core.rdb.head import RdbHead
 from cluster_core.rdb.soundness import ValueFlaw, value_flaws
-from slotscope.runtime.storage.stores import is_live
+from slotscope.runtime.stores import is_live
 from slotscope.sources.held_bytes import HeldBytes
 from slotscope.sources.rdb.files import RdbUnitReader
 from slotscope.sources.rdb.survey import RangeReader

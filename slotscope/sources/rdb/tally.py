@@ -15,7 +15,7 @@ from cluster_core.rdb.head import SplitError
 from cluster_core.rdb.key_twins import key_hashes
 from schemas.bronze import RDB_SOURCE
 from schemas.interim import ADVICE, FLAW, KEY, UnitFacts
-from slotscope.runtime.storage.stores import is_live
+from slotscope.runtime.stores import is_live
 from slotscope.runtime.text import shown
 from slotscope.sources.keys.advice_tally import AdviceTally, Records, advice_tally
 from slotscope.sources.keys.partial_rows import PartialRows, TallyOptions, UnitTally

@@ -17,7 +17,7 @@ from cluster_core.rdb.export import Release, ValueWriter, command_of
 from cluster_core.rdb.head import SplitError
 from cluster_core.rdb.key_twins import TwinSearch, key_hashes
 from cluster_core.rdb.value_state import JSON, RESP
-from slotscope.runtime.storage.stores import is_live
+from slotscope.runtime.stores import is_live
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
 from slotscope.sources.rdb.twins import HASHES_MAX, TWINS_LISTED, find_twins, told
 from slotscope.sources.values.libraries import libraries_before_keys

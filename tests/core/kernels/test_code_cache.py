@@ -33,15 +33,6 @@ from cluster_core.kernels.caller import twice
 print(twice(int(sys.argv[2]) if len(sys.argv) < 4 else float(sys.argv[2])), sum(twice.stats.cache_hits.values()))
 """
 
-WAITING = f"""import sys
-sys.path.append({str(KERNELS.parents[1])!r})
-from slotscope.runtime.compiled_code import wait_turn
-for name in [name for name in sys.modules if name.startswith('cluster_core')]:
-    del sys.modules[name]
-sys.path.insert(0, sys.argv[1])
-from cluster_core.kernels.code_cache import take_turns
-take_turns(wait_turn)
-"""
 pytestmark = pytest.mark.processes
 
 
@@ -64,10 +55,10 @@ def clone(folder: Path) -> Path:
     return folder
 
 
-def start(code: Path, cache: Path, *number: str, program: str = PROGRAM) -> subprocess.Popen[str]:
+def start(code: Path, cache: Path, *number: str) -> subprocess.Popen[str]:
     """Start a process that calls the outer kernel of the package under *code*."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": ""}
-    words = [sys.executable, "-c", program, str(code), *number]
+    words = [sys.executable, "-c", PROGRAM, str(code), *number]
     return subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -141,16 +132,6 @@ def test_processes_that_compile_at_once_do_not_mix_their_signatures(tmp_path, ca
     assert answers == ["7", "7.5", "8", "8.5"]
     assert run(folder, cache, "5") == (7, 1)
     assert run(folder, cache, "5.5", "float") == (7.5, 1)
-
-
-def test_of_processes_that_need_the_same_at_once_one_compiles(tmp_path, cache):
-    """The others wait, and find the code where the first has kept it; the outer kernel holds its turn while inner ones are compiled."""
-    folder = clone(tmp_path / "clone")
-    processes = [start(folder, cache, "5", program=WAITING + PROGRAM) for _ in range(3)]
-    told = [process.communicate() for process in processes]
-
-    assert [complaint for _, complaint in told] == ["", "", ""]
-    assert sorted(said.split() for said, _ in told) == [["7", "0"], ["7", "1"], ["7", "1"]]
 
 
 def test_code_that_was_cut_off_is_compiled_again(tmp_path, cache):

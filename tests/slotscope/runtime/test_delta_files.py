@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from schemas.runs import RUNS
+from schemas.runs import FORMAT, RUNS
 from schemas.table import LONG, TEXT, Table, optional, required, several, snapshot_table
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import (
@@ -16,9 +16,8 @@ from slotscope.runtime.storage.delta_files import (
     commit_rows,
     query_rows,
     read_rows,
-    replace_rows,
 )
-from tests.builders.stored_rows import store_rows
+from tests.builders.stored_rows import replace_rows, store_rows
 
 LOAD = snapshot_table(
     "silver/test_load",
@@ -103,6 +102,16 @@ def test_rows_that_do_not_meet_the_condition_are_refused(root):
         commit_rows(root, LOAD, as_table(LOAD, loads("b", [1])), "snapshot_id = 'a'")
 
     assert len(read_rows(root, LOAD)) == 4
+
+
+def test_a_root_of_a_newer_format_is_refused(tmp_path):
+    run = {"snapshot_id": "a", "run_id": "x", "job": "key-slots", "state": "complete", "format": FORMAT}
+    append_rows(str(tmp_path / "same"), RUNS, [run])
+    append_rows(str(tmp_path / "newer"), RUNS, [run, run | {"format": FORMAT + 1}])
+
+    assert read_rows(str(tmp_path / "same"), LOAD) == []
+    with pytest.raises(InputError, match="newer: tables of a newer version; upgrade slotscope"):
+        read_rows(str(tmp_path / "newer"), LOAD)
 
 
 def test_a_root_of_an_older_form_is_refused_with_the_command_that_upgrades_it(tmp_path):

@@ -8,7 +8,8 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Event
+from time import sleep
 
 import pytest
 from deltalake import DeltaTable
@@ -260,6 +261,31 @@ def test_of_two_runs_of_one_snapshot_one_wins_in_every_table(tmp_path, before):
     assert all(len(runs) <= 1 for table in WRITTEN for runs, _ in versions(tmp_path, table))
 
 
+def test_two_jobs_that_restart_each_time_both_end(tmp_path):
+    """The second takes the snapshot from the first; without a pause the first would take it back, and so on."""
+    has_begun = Event()
+
+    def job(number):
+        if number == 2:
+            has_begun.wait()
+            sleep(0.15)
+        for attempt in range(1, 9):
+            try:
+                with running(str(tmp_path), "key-slots", "a") as run:
+                    run.append(SLOT_LOAD, [{"slot": 1, "keys": number}])
+                    has_begun.set()
+                    sleep(0.3)
+            except TryAgainError:
+                continue
+            return attempt
+        return None
+
+    with ThreadPoolExecutor(2) as pool:
+        ends = list(pool.map(job, (1, 2)))
+
+    assert ends == [2, 1]
+
+
 def test_a_table_that_a_later_run_replaced_refuses_the_earlier_one(tmp_path, monkeypatch):
     """The earlier run was suspended after its last check of silver/runs."""
     early = Run(str(tmp_path), "key-slots", "a")
@@ -279,7 +305,7 @@ def test_a_snapshot_that_was_deleted_meanwhile_is_not_written(tmp_path):
     def write_while_deleted():
         with running(str(tmp_path), "key-slots", "a") as run:
             run.append(SLOT_LOAD, [{"slot": 1, "keys": 1}])
-            delta_files.delete_rows(str(tmp_path), RUNS, "snapshot_id = 'a'")
+            delta_files.commit_rows(str(tmp_path), RUNS, None, "snapshot_id = 'a'")
 
     with pytest.raises(TryAgainError, match="snapshot a was deleted during this run; run it again"):
         write_while_deleted()

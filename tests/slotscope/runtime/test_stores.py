@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from jobs.key_slots import Request
+from slotscope.runtime import stores
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage import stores
 
 
 @pytest.mark.parametrize(

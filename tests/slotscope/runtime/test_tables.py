@@ -50,7 +50,7 @@ def test_a_snapshot_is_replaced_and_its_neighbours_stay(spark, tmp_path, monkeyp
     write(root, HOSTILE, rows(spark, [3]))
 
     assert content(spark, root) == sorted([("a", 2), (HOSTILE, 3)])
-    assert [row.slot for row in tables.read_snapshot(spark, LOAD, root, HOSTILE).collect()] == [3]
+    assert [row.slot for row in tables.read(spark, LOAD, root).where(F.col("snapshot_id") == HOSTILE).collect()] == [3]
 
 
 @pytest.mark.parametrize("held_rows_max", [tables.HELD_ROWS_MAX, pytest.param(-1, marks=pytest.mark.slow)])

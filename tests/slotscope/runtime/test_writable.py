@@ -11,7 +11,7 @@ import pytest
 
 from jobs.main import main
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.stores import check_writable
+from slotscope.runtime.stores import check_writable
 from tests.benches.small_disk import mounted
 
 

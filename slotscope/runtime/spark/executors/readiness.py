@@ -16,7 +16,7 @@ from slotscope.runtime.errors import InputError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NEEDED: Final = ("numba", "numpy", "pandas", "pyarrow", "cluster_core.kernels.compiled")
+NEEDED: Final = ("deltalake", "numba", "numpy", "pandas", "pyarrow", "cluster_core.kernels.compiled")
 _PAGE: Final = "docs/clusters.md says what executors need"
 _SIGNS: Final = (
     (

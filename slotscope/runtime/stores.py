@@ -1,28 +1,27 @@
-"""Object stores: how inputs, tables and reports get to ``s3://``, ``gs://`` and ``abfss://``, decided here for pyarrow, delta-rs and Spark alike.
+"""Object stores: how inputs, tables and reports get to ``s3://``, ``gs://`` and ``abfss://``.
 
-Endpoint, region and credentials come from the environment alone (``AWS_ENDPOINT_URL``, ``AWS_REGION``, ``AWS_ACCESS_KEY_ID`` …,
-``AWS_PROFILE``), so no URI, message, table or page holds a secret.  Commits are conditional puts of delta-rs.
+The client of delta-rs opens files as well as tables, so both take the same endpoint, region and credentials: those of the environment
+(``AWS_ENDPOINT_URL``, ``AWS_REGION``, ``AWS_ACCESS_KEY_ID`` …, ``AWS_PROFILE``).  No URI, message, table or page holds a secret.
 """
 
 from __future__ import annotations
 
 import errno
-import io
 import os
 import re
 import shutil
 import tempfile
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from slotscope.runtime.errors import InputError, PlaceError
+from slotscope.runtime.errors import InputError
 
 if TYPE_CHECKING:
-    from pyarrow import NativeFile, fs
+    from deltalake.fs import DeltaStorageHandler
+    from pyarrow import fs
 
 S3_SCHEMES: Final = frozenset(("s3", "s3a", "s3n"))
 OTHER_STORES: Final = frozenset(("gs", "gcs", "abfs", "abfss"))
@@ -36,10 +35,6 @@ _REFUSED: Final = {
 CONNECT_SECONDS: Final = 3
 REQUEST_SECONDS: Final = 60
 ATTEMPTS_MAX: Final = 4
-PAUSE_S: Final = 0.2
-"""Pause before a range is read again; it doubles each time."""
-READ_BYTES: Final = 1 << 20
-"""Smallest range of a request, which costs as much as so many bytes."""
 PROBE: Final = ".slotscope-may-write"
 """Object that is written and deleted to check a root."""
 PROBE_BYTES: Final = 1 << 20
@@ -61,24 +56,16 @@ _SENT: Final = (ENDPOINT, "AWS_ENDPOINT_URL_S3", REGION, "AWS_DEFAULT_REGION", K
 _S3_CONF: Final = re.compile(r"spark\.hadoop\.fs\.s3a\.(endpoint|access\.key|secret\.key|session\.token)")
 _OPTIONS: Final = re.compile(r"\?[a-z_]+=")
 """A query; a question mark before anything else is one of a glob."""
-_NOT_ANSWERING: Final = "the store at {} does not answer: is AWS_ENDPOINT_URL right?"
-_REASONS: Final = (
-    (re.compile(r"NO_SUCH_BUCKET|NoSuchBucket|bucket does not exist", re.I), "no such bucket"),
-    (
-        re.compile(
-            r"ACCESS_DENIED|AccessDenied|InvalidAccessKeyId|INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH|SignatureDoesNotMatch|"
-            r"InvalidClientTokenId|EXPIRED_TOKEN|ExpiredToken|HTTP status 40[13]|40[13] (?:Forbidden|Unauthorized)|credential",
-            re.I,
-        ),
-        "access denied: check the credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE) and what they allow",
+NO_BUCKET: Final = "no such bucket"
+_REASONS: Final = {
+    r"NoSuchBucket|bucket does not exist": NO_BUCKET,
+    r"AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|InvalidClientTokenId|ExpiredToken|40[13] (?:Forbidden|Unauthorized)|credential": (
+        "access denied: check the credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE) and what they allow"
     ),
-    (
-        re.compile(r"NETWORK_CONNECTION|curlCode|error sending req|\bconnect|timed? ?out|resolve host|dns error", re.I),
-        _NOT_ANSWERING,
-    ),
-    (re.compile(r"PRECONDITION_FAILED|PreconditionFailed", re.I), "another writer came first"),
-)
-_OF_A_STORE: Final = re.compile(r"\bAWS\b|\bS3\b|\bGCS\b|azure|google", re.I)
+    r"error sending req|\bconnect|timed? ?out|resolve host|dns error": "the store at {} does not answer: is AWS_ENDPOINT_URL right?",
+}
+"""Reasons by what the clients of stores say."""
+_OF_A_STORE: Final = re.compile(r"Error performing|\bAWS\b|\bS3\b|\bGCS\b|azure|google", re.I)
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -166,130 +153,49 @@ def _region() -> str | None:
 
 
 def file_system(uri: str) -> tuple[fs.FileSystem, str]:
-    """The file system of *uri* and the path in it; raises OSError or ValueError as pyarrow does."""
-    if is_s3(uri):
-        path = plain(uri).partition("://")[2]
-        return _s3(path.partition("/")[0], _endpoint(), _region(), *map(os.environ.get, (KEY, SECRET, TOKEN))), path
-    if _scheme(uri) in ("abfs", "abfss") and os.environ.get("AZURE_STORAGE_ACCOUNT_KEY"):
-        container, _, rest = uri.partition("://")[2].partition("@")
-        host, _, inside = rest.partition("/")
-        account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME") or host.partition(".")[0]
-        return _azure(account, os.environ["AZURE_STORAGE_ACCOUNT_KEY"]), f"{container}/{inside}"
+    """The file system of *uri* and the path in it: of a store below the bucket; raises OSError or ValueError as pyarrow does."""
     from pyarrow import fs
 
-    found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(uri)
-    return found
-
-
-def open_to_read(uri: str) -> IO[bytes]:
-    """Open an object; raises FileNotFoundError, `PlaceError` where a store fails, OSError or ValueError as pyarrow does elsewhere."""
-    try:
-        system, path = file_system(uri)
-        opened: Any = system.open_input_file(path)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        if not is_store(uri):
-            raise
-        raise PlaceError(f"{uri}: cannot be read: {reason(error)}") from error
-    return io.BufferedReader(StoredFile(uri, opened), READ_BYTES) if is_store(uri) else opened
-
-
-class StoredFile(io.RawIOBase):
-    """An open object that retries failed reads and raises `PlaceError`, not OSError, when the store keeps failing.
-
-    pyarrow retries too, but not where the error message of the store is longer than the range.
-    """
-
-    def __init__(self, uri: str, opened: NativeFile) -> None:
-        self._uri = uri
-        self._opened = opened
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go to a place, without a request."""
-        return int(self._opened.seek(offset, whence))
-
-    def tell(self) -> int:
-        """The place where is read next."""
-        return int(self._opened.tell())
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill *buffer*; 0 at the end."""
-        at = self.tell()
-        for attempt in range(ATTEMPTS_MAX):
-            try:
-                return int(self._opened.readinto(buffer))
-            except OSError as error:
-                if attempt + 1 == ATTEMPTS_MAX:
-                    raise PlaceError(f"{self._uri}: cannot be read: {reason(error)}") from error
-                time.sleep(PAUSE_S * 2**attempt)
-                self.seek(at)
-        raise AssertionError("the last attempt returns or raises")
-
-    def close(self) -> None:
-        """Release it."""
-        self._opened.close()
-        super().close()
+    if not is_store(uri):
+        system: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(uri)
+        return system
+    scheme, _, inside = plain(uri).partition("://")
+    bucket, _, path = inside.partition("/")
+    return fs.PyFileSystem(_client(f"{scheme}://{bucket}", tuple(environment().items()))), path
 
 
 @cache
-def _s3(
-    bucket: str, endpoint: str | None, region: str | None, key: str | None, secret: str | None, token: str | None
-) -> fs.FileSystem:
-    from pyarrow import fs
+def _client(bucket: str, environment: tuple[tuple[str, str], ...]) -> DeltaStorageHandler:
+    """The client of delta-rs for the files of *bucket*; one for each *environment*."""
+    from deltalake.fs import DeltaStorageHandler
 
-    if region is None:
-        region = _region_of(bucket)
-    scheme, _, host = (endpoint or "https://").partition("://")
-    return fs.S3FileSystem(
-        access_key=key,
-        secret_key=secret,
-        session_token=token if key else None,
-        region=region,
-        scheme=scheme,
-        endpoint_override=host or None,
-        connect_timeout=CONNECT_SECONDS,
-        request_timeout=REQUEST_SECONDS,
-        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS_MAX),
-    )
+    return DeltaStorageHandler(bucket, storage_options(bucket))
 
 
-def _region_of(bucket: str) -> str | None:
-    from pyarrow import fs
-
-    try:
-        found: str = fs.resolve_s3_region(bucket)
-        return found
-    except (OSError, ValueError):
-        return None
-
-
-@cache
-def _azure(account: str, key: str) -> fs.FileSystem:
-    from pyarrow import fs
-
-    return fs.AzureFileSystem(account, account_key=key)
+def write_object(uri: str, data: bytes) -> None:
+    """Write a file as a whole; raises OSError or ValueError as pyarrow does."""
+    system, path = file_system(uri)
+    if not is_store(uri):
+        system.create_dir(path.rpartition("/")[0], recursive=True)
+        with system.open_output_stream(path, compression=None) as out:
+            out.write(data)
+        return
+    stored = system.handler._handler.open_output_stream(path, None)  # pyarrow hands it buffers, which it does not take
+    stored.write(data)
+    stored.close()
 
 
 def storage_options(uri: str) -> dict[str, str] | None:
     """The options with which delta-rs opens the table at *uri*; None for the defaults."""
-    if not is_s3(uri):
+    if not is_store(uri):
         return None
     options = {
-        "aws_conditional_put": "etag",
-        "connect_timeout": f"{CONNECT_SECONDS}s",
-        "timeout": f"{REQUEST_SECONDS}s",
-        "max_retries": str(ATTEMPTS_MAX),
-    }
+        "connect_timeout": f"{CONNECT_SECONDS}s", "timeout": f"{REQUEST_SECONDS}s", "max_retries": str(ATTEMPTS_MAX),
+    }  # fmt: skip
+    if not is_s3(uri):
+        return options
     endpoint, region = _endpoint(), _region()
+    options["aws_conditional_put"] = "etag"
     if endpoint:
         options |= {"aws_endpoint_url": endpoint, "aws_allow_http": str(endpoint.startswith("http://")).lower()}
     if region:
@@ -324,14 +230,15 @@ def environment() -> dict[str, str]:
 
 def reason(error: Exception) -> str:
     """The reason of a file system's error and what to do about it, in one line without secrets."""
+    text = _COLOURS.sub("", str(error))
+    if _OF_A_STORE.search(text):
+        for sign, sentence in _REASONS.items():
+            if re.search(sign, text, re.I):
+                return sentence.format(_endpoint() or "AWS")
     if isinstance(error, FileNotFoundError):
         return "no such file"
     if isinstance(error, PermissionError):
         return "permission denied"
-    text = _COLOURS.sub("", str(error))
-    for sign, words in _REASONS if _OF_A_STORE.search(text) else ():
-        if sign.search(text):
-            return words.format(_endpoint() or "AWS") if words is _NOT_ANSWERING else words
     first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
     return hide(getattr(error, "strerror", None) or first)[:REASON_CHARS_MAX]
 
@@ -341,10 +248,10 @@ def check_writable(root: str) -> None:
     place = plain(root)
     try:
         if is_store(root):
-            system, path = file_system(f"{place.rstrip('/')}/{PROBE}")
-            with system.open_output_stream(path) as probe:
-                probe.write(b"slotscope may write here\n")
+            probe = f"{place.rstrip('/')}/{PROBE}"
+            write_object(probe, b"slotscope may write here\n")
             with suppress(OSError):  # who may write need not be allowed to delete
+                system, path = file_system(probe)
                 system.delete_file(path)
         else:
             os.makedirs(place, exist_ok=True)
