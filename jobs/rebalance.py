@@ -44,8 +44,8 @@ def command(cluster: str, /, *, request: Request = Request()) -> int:
     if stored.plan.moves and not only_asked:
         executed, findings = carry_out_chosen(cluster, request, stored)
     if request.json:
-        told = executed.told if executed is not None else None
-        write_json({"page": page, "report": report, "execution": told, "audit": findings}, sys.stdout)
+        dry_run = executed.dry_run if executed is not None else None
+        write_json({"page": page, "report": report, "execution": dry_run, "audit": findings}, sys.stdout)
     elif not stored.plan.moves:
         sys.stdout.write("nothing to do\n")
     elif findings:

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cluster_core.rebalance.execution.refusals import name_of
+from cluster_core.rebalance.goal.problem import validate
+from cluster_core.rebalance.goal.targets import fair_parts
 from cluster_core.rebalance.plan import slot_ranges
 from cluster_core.rebalance.stored_plan import StoredPlan
 
@@ -143,20 +145,19 @@ def audit_load(stored: StoredPlan, measured: Measured, slack: float = SLACK) -> 
 
 def heaviest_share(stored: StoredPlan, measured: Measured) -> tuple[float | None, str, float]:
     """Return the largest load over its fair share, the master that has it, and the standard error of that figure."""
-    masters = stored.problem.masters
-    takers = [master for master in masters if not master.drained and not master.excluded]
-    excluded = {master.id for master in masters if master.excluded}
-    total = sum(load for node, load in measured.loads.items() if node not in excluded)
-    weights = sum(float(master.weight) for master in takers)
-    if not total or not weights:
+    scaled = validate(stored.problem)
+    total = sum(
+        load for node, load in measured.loads.items() if node not in {m.id for m in scaled.masters if m.excluded}
+    )
+    if not total or measured.resource not in scaled.resources:
         return None, "", 0.0
-    part = {master.id: float(master.weight) / weights for master in takers}
+    part = fair_parts(scaled, measured.resource)
 
     def over_fair(loads: Mapping[str, float], node: str) -> float:
         return loads.get(node, 0.0) / total / part[node]  # in this order: a fair share of a tiny total may be 0
 
-    worst = max(takers, key=lambda master: (over_fair(measured.loads, master.id), master.id)).id
-    return over_fair(measured.loads, worst), worst, over_fair(measured.errors, worst)
+    worst = max(part, key=lambda node: (over_fair(measured.loads, node), node), default="")
+    return (over_fair(measured.loads, worst), worst, over_fair(measured.errors, worst)) if worst else (None, "", 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A plan as a JSON document and back: everything but what has a row a slot (loads, owners before and after).
+"""A plan as a JSON document and back, without the columns of gold/rebalance_slots (loads, owners before and after).
 
 Values are written by their types: a fraction is ``"1/3"``, a dataclass or named tuple a list of its fields in order.  The same plan has
 the same text, byte for byte.
@@ -18,10 +18,11 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from cluster_core.errors import PlanError
 from cluster_core.load.unread import WHOLE, Unread
-from cluster_core.rebalance.goal.problem import Number, Problem
+from cluster_core.rebalance.goal.problem import Problem
 from cluster_core.rebalance.ordering import Batch, Job
 from cluster_core.rebalance.plan import Move, Plan, slot_ranges
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
+from cluster_core.rebalance.table_rows import SlotRow
 
 VERSION = 3
 ID_DIGITS = 12
@@ -29,19 +30,10 @@ _BY_SLOT = ("loads", "owners")
 _FROM_MOVES = ("moves", "owners_after")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SlotRow:
-    """What was planned with, for one slot, and where it goes."""
-
-    owner: str
-    planned_owner: str
-    loads: Mapping[str, Number]
-
-
 def slot_rows(problem: Problem, plan: Plan) -> list[SlotRow]:
     """Return one row a slot, in order."""
     return [
-        SlotRow(owner, after, {name: load[slot] for name, load in problem.loads.items()})
+        SlotRow(slot, owner, after, {name: float(load[slot]) for name, load in problem.loads.items()})
         for slot, (owner, after) in enumerate(zip(problem.owners, plan.owners_after, strict=True))
     ]
 
@@ -53,7 +45,7 @@ def write_document(
     nodes: Sequence[PlannedNode],
     unread: Unread = WHOLE,
 ) -> str:
-    """Return the document of a plan; *unread* is what of its inputs could not be read."""
+    """Return the document of a plan; *unread* are the inputs that could not be read in full."""
     document = {
         "version": VERSION,
         "resources": list(problem.loads),
@@ -79,7 +71,7 @@ def hash_state(owners: Sequence[str], config_epochs: Mapping[str, int]) -> str:
 
 
 def identify(document: str, rows: Sequence[SlotRow]) -> str:
-    """Return the id of a plan: the beginning of the SHA-256 of all that it was made from and of what it says."""
+    """Return the id of a plan: the beginning of the SHA-256 of its inputs and its content."""
     digest = hashlib.sha256(document.encode())
     for row in rows:
         ratios = (value.as_integer_ratio() for value in row.loads.values())
@@ -93,40 +85,36 @@ def read_document(
 ) -> StoredPlan:
     """Return the stored plan; PlanError for a damaged document and for one of another version."""
     try:
-        told = json.loads(document)
-        if told["version"] != VERSION:
-            age = "a later" if told["version"] > VERSION else "an earlier"
+        parts = json.loads(document)
+        if parts["version"] != VERSION:
+            age = "a later" if parts["version"] > VERSION else "an earlier"
             raise PlanError(
                 f"plan {plan_id} was made by {age} version and cannot be read: make a new plan (slotscope rebalance HOST:PORT --new, or slotscope rebalance-plan)"
             )
-        names = list(told["resources"])
+        names = list(parts["resources"])
         loads = {name: [row.loads[name] for row in rows] for name in names}
-        problem = Problem(loads=loads, owners=[row.owner for row in rows], **_fields(Problem, told["problem"]))
+        problem = Problem(loads=loads, owners=[row.owner for row in rows], **_fields(Problem, parts["problem"]))
         moves = tuple(
-            Move(slot, row.owner, row.planned_owner, tuple(_plain(row.loads[name]) for name in names))
+            Move(slot, row.owner, row.planned_owner, tuple(row.loads[name] for name in names))
             for slot, row in enumerate(rows)
             if row.owner != row.planned_owner
         )
         after = tuple(row.planned_owner for row in rows)
-        plan = Plan(moves=moves, owners_after=after, **_fields(Plan, told["plan"]))
-        batches = tuple(_batch(number, jobs, loads) for number, jobs in enumerate(told["batches"], 1))
-        nodes = tuple(_decode(PlannedNode, node) for node in told["nodes"])
-        unread = _decode(Unread, told["unread"]) if "unread" in told else WHOLE
+        plan = Plan(moves=moves, owners_after=after, **_fields(Plan, parts["plan"]))
+        batches = tuple(_batch(number, jobs, loads) for number, jobs in enumerate(parts["batches"], 1))
+        nodes = tuple(_decode(PlannedNode, node) for node in parts["nodes"])
+        unread = _decode(Unread, parts["unread"]) if "unread" in parts else WHOLE
     except (KeyError, TypeError, ValueError, IndexError, ArithmeticError, RecursionError) as error:
         raise PlanError(f"the document of plan {plan_id} is damaged: {error}") from error
     return StoredPlan(plan_id, snapshot_id, problem, plan, batches, nodes, state_hash, created_at_ms, unread)
 
 
-def _batch(number: int, jobs: Any, loads: Mapping[str, Sequence[Number]]) -> Batch:
+def _batch(number: int, jobs: Any, loads: Mapping[str, Sequence[float]]) -> Batch:
     made = []
     for source, target, ranges in jobs:
         slots = tuple(slot for first, last in ranges for slot in range(first, last + 1))
-        made.append(Job(source, target, slots, tuple(sum(_plain(load[s]) for s in slots) for load in loads.values())))
+        made.append(Job(source, target, slots, tuple(sum(load[s] for s in slots) for load in loads.values())))
     return Batch(number, tuple(made))
-
-
-def _plain(value: Number) -> int | float:
-    return value if isinstance(value, int | float) else float(value)
 
 
 def _encode(value: Any) -> Any:

@@ -1,9 +1,9 @@
-"""In which order slots move: batches of jobs, one job a pair of source and target, safe in room and in slots at every moment.
+"""The order of moves: batches of jobs, one job a pair of source and target, with room for both copies at every moment.
 
-While a slot moves, both masters hold it: a target needs room for everything that comes before anything it gives away is gone, and a
-source keeps what it gives until the batch is over.  No master gives and takes in one batch: who takes a slot raises its config epoch, and
-its old claim on a slot that it has just given away would win over the new owner's until all have heard.  A master that gives away its last slot becomes a replica of the receiver (default
-``cluster-allow-replica-migration yes``), so one that stays always keeps a slot.
+While a slot moves, both masters hold it: a target needs room for all arriving slots before any leaving slot is gone, and a source keeps its
+slots until the batch is over.  No master gives and takes in one batch: a master that takes a slot raises its config epoch, and its old
+claim on a slot that it has just given away would win until all nodes know the new owner.  A master that gives away its last slot becomes a
+replica of the receiver (default ``cluster-allow-replica-migration yes``), so a master that stays always keeps a slot.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a master may hold while slots move: *limits* by resource number, *held* now, *slots* now, *stays* or not."""
+    """What a master may hold while slots move: *limits* by resource number, its loads and slots now, whether it *stays*."""
 
     held: tuple[float, ...]
     limits: Mapping[int, float]
     slots: int
     stays: bool = True
     excess: float = 0.0
-    """By how much it is over its fair limit: who is worse off gives away first."""
+    """By how much it is over its fair limit: the largest excess gives away first."""
 
     @property
     def full(self) -> bool:
-        """Whether it begins above a limit: it gives away before anyone else."""
+        """Whether it begins above a limit: then it gives away first."""
         return any(self.held[r] > limit for r, limit in self.limits.items())
 
 
 class Order(NamedTuple):
-    """Moves in batches, and those *left* for which no target ever has room while both copies exist."""
+    """Moves in batches, and those *left*: no target ever has room for both copies."""
 
     batches: list[Batch]
     left: list[Move]

@@ -1,4 +1,4 @@
-"""A plan as it is stored: with what it was made from, its batches, and the state of the cluster it is for."""
+"""A stored plan: with its inputs, its batches, and the state of the cluster that it is for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cluster_core.rebalance.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class PlannedNode:
-    """A master as the plan knows it: *address* is ``host:port``."""
+    """A master of the plan; *address* is ``host:port``."""
 
     id: str
     address: str
@@ -22,9 +22,9 @@ class PlannedNode:
 
 @dataclass(frozen=True, slots=True)
 class StoredPlan:
-    """A plan and everything that checking, executing and auditing it need; *nodes* in the order of the problem's masters.
+    """A plan with everything that its check, execution and audit need; *nodes* in the order of the problem's masters.
 
-    *unread* is what of its inputs could not be read: what it says of loads holds without that.
+    *unread* are the inputs that could not be read in full; loads are without them.
     """
 
     plan_id: str
@@ -38,5 +38,5 @@ class StoredPlan:
     unread: Unread = WHOLE
 
     def node(self, node_id: str) -> PlannedNode:
-        """Return the master of that id; KeyError for one that the plan does not name."""
+        """Return a master by its id; KeyError if the plan does not have it."""
         return {node.id: node for node in self.nodes}[node_id]

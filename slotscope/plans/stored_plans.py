@@ -6,8 +6,9 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from cluster_core.rebalance.document import SlotRow, read_document
+from cluster_core.rebalance.document import read_document
 from cluster_core.rebalance.stored_plan import StoredPlan
+from cluster_core.rebalance.table_rows import SlotRow
 from schemas.rebalance import REBALANCE_PLANS, REBALANCE_SLOTS
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.program import LATEST
@@ -45,7 +46,7 @@ def read_stored_plan(root: str, plan_id: str) -> StoredPlan:
         raise InputError(f"{root}: the slots of plan {row['plan_id']} are not complete")
     return read_document(
         row["document"],
-        [SlotRow(slot["owner"], slot["planned_owner"], slot["loads"]) for slot in slots],
+        [SlotRow(one["slot"], one["owner"], one["planned_owner"], one["loads"]) for one in slots],
         plan_id=row["plan_id"],
         snapshot_id=row["snapshot_id"],
         state_hash=row["state_hash"],

@@ -313,7 +313,7 @@ def test_when_the_window_closes_it_pauses_and_the_same_command_goes_on(redis7, t
 
     assert carry_out_until_closing(tmp_path, stored, redis7) == PAUSED
     said = capsys.readouterr().err
-    assert "the maintenance window closes: pausing when what runs now is done" in said
+    assert "the maintenance window closes: pausing after the current step" in said
     assert re.search(r"paused .*; \d+ of 200 slots are in place; run again to go on", said)
     assert before != owners_of(redis7.masters[0]) != list(stored.plan.owners_after)
     assert not any(node.migrating or node.importing for m in redis7.masters for node in topology_of(m).nodes)
@@ -460,7 +460,7 @@ def test_a_node_that_joins_or_dies_between_plan_and_apply_is_named(kind, tmp_pat
         )
         assert so_far.endswith(
             f"nothing was changed by this run; 0 of 4 slots of plan {stored.plan_id} are in place; "
-            "run it again when that is mended, or make a new plan"
+            "run it again when that is fixed, or make a new plan"
         )
 
         cluster.masters[1].kill()

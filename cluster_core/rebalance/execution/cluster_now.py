@@ -1,4 +1,4 @@
-"""What the nodes of a live cluster say: the facts that carrying a plan out depends on, as values, and how they are read from answers."""
+"""The state of a live cluster as its nodes report it, read from CLUSTER NODES, CLUSTER INFO, INFO and lists of migrations."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from cluster_core.topology.nodes_text import read_nodes
 PONG_WORD = 5
 LINES_KEPT_MAX = 8192
 FINISHED = ("success", "completed")
-"""States of a job of the server that has moved its slots (Valkey 9, Redis 8.4)."""
+"""States of a server-side job whose slots have moved (Valkey 9, Redis 8.4)."""
 FAILED = ("failed", "cancelled", "canceled")
-"""States of a job that has not; an import of Redis that is ``failed`` tries again until it is cancelled."""
+"""States of a job that failed; a ``failed`` import of Redis retries until it is cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobSight:
-    """One migration of the server itself: CLUSTER GETSLOTMIGRATIONS or CLUSTER MIGRATION STATUS."""
+    """One server-side migration: CLUSTER GETSLOTMIGRATIONS or CLUSTER MIGRATION STATUS."""
 
     name: str
     outgoing: bool
@@ -34,13 +34,13 @@ class JobSight:
     state: str
     message: str = ""
     retries: int | None = None
-    """How often it tried again; None for Valkey, whose migrations never do."""
+    """Retries so far; None for Valkey, which does not retry."""
 
     @property
     def is_active(self) -> bool:
         """Whether it may still move slots.
 
-        A failed import of Redis 8.4 tries again by itself: its target does (asmCron), and the source's half alone never.
+        A failed import of Redis 8.4 retries by itself: the target does (asmCron); an entry of the source alone never does.
         """
         if self.state in FINISHED:
             return False
@@ -49,17 +49,17 @@ class JobSight:
 
 @dataclass(frozen=True, slots=True)
 class NodeSight:
-    """One node: what it is and what it believes.
+    """One node and its view of the cluster.
 
-    *owners* holds the slots of every node as this one sees them, *epochs* the config epochs of the masters that plans count (`Node.is_gone`).  *migrating* and
-    *importing* are its own open slots with the id of the other end, *open_keys* how many keys it holds in them.
+    *owners* are the slots of every node in its view, *epochs* the config epochs of masters that are not gone (`Node.is_gone`).  *migrating*
+    and *importing* are its own open slots with the id of the other end, *open_keys* the numbers of its keys in them.
     """
 
     id: str
     address: str = ""
     is_master: bool = True
     master: str = ""
-    """The node that it follows, if it is a replica."""
+    """The master of a replica."""
     config_epoch: int = 0
     product: str = "valkey"
     version: tuple[int, ...] = ()
@@ -78,11 +78,11 @@ class NodeSight:
     data_memory: int = 0
     memory_max: int = 0
     replicas_online: int = 0
-    """Replicas that follow it, as it says."""
+    """Its online replicas."""
     keys: int = 0
     databases: tuple[int, ...] = ()
     node_timeout_ms: int = 0
-    """cluster-node-timeout, 0 where it does not tell."""
+    """cluster-node-timeout; 0 if not reported."""
 
     @property
     def own(self) -> SlotSet:
@@ -91,19 +91,19 @@ class NodeSight:
 
     @property
     def server(self) -> str:
-        """Product and version as a person writes them."""
+        """Product and version: ``valkey 9.1.0``."""
         return f"{self.product} {'.'.join(map(str, self.version))}"
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSight:
-    """What every node that was asked said, by id; *lost* holds those that gave no answer, and why."""
+    """The state of each node that answered, by id; *lost* has the others with the reason."""
 
     nodes: Mapping[str, NodeSight]
     lost: Mapping[str, str] = field(default_factory=dict)
 
     def owner_list(self) -> list[str]:
-        """Return the owner of every slot: the node that claims it for itself, else the one with the highest config epoch of those that nodes name."""
+        """Return the owner of every slot: the node that claims it, else the highest config epoch of the owners that nodes name."""
         owners = [""] * SLOT_COUNT
         epochs = self.epochs()
         silent = {owner for node in self.nodes.values() for owner in node.owners} - self.nodes.keys()
@@ -117,7 +117,7 @@ class ClusterSight:
         return owners
 
     def disputed(self) -> SlotSet:
-        """Return the slots on whose owner the nodes do not agree; one that knows no owner at all has no say."""
+        """Return the slots with different owners in the views of nodes; views without any owner do not count."""
         views = [dict(node.owners) for node in self.nodes.values() if node.owners]
         if all(view == views[0] for view in views):
             return SlotSet()
@@ -134,10 +134,10 @@ class ClusterSight:
         return found
 
     def misinformed(self, slots: Collection[int]) -> dict[str, dict[int, str]]:
-        """Return, by node, those of *slots* whose owner it does not know, each with that owner.
+        """Return, by node, the slots of *slots* with a wrong owner in its view, each with the right one.
 
-        A node that imports a slot keeps its old owner until the slot is closed, also after a failover; while that old owner is failing
-        or a replica the node says ``cluster_state:fail`` and serves nobody (`clusterUpdateSlotsConfigWith` skips such slots).
+        A node that imports a slot keeps the old owner until the slot is closed, also after a failover.  While that owner is failing or a
+        replica, the node reports ``cluster_state:fail`` and serves nobody (`clusterUpdateSlotsConfigWith` skips such slots).
         """
         owners = self.owner_list() if slots else []
         found: dict[str, dict[int, str]] = {}
@@ -152,7 +152,7 @@ class ClusterSight:
         return found
 
     def open_slots(self) -> dict[int, tuple[str, str]]:
-        """Return the open slots with their source and target as the marks name them."""
+        """Return the open slots with source and target."""
         found: dict[int, tuple[str, str]] = {}
         for node in self.nodes.values():
             for slot, other in node.importing.items():
@@ -162,14 +162,14 @@ class ClusterSight:
         return found
 
     def active_jobs(self) -> list[JobSight]:
-        """Return the migrations of the servers that are under way, each once."""
+        """Return the active server-side migrations, each once."""
         jobs = {job.name: job for node in self.nodes.values() for job in node.jobs if job.is_active}
         return list(jobs.values())
 
     def epochs(self) -> dict[str, int]:
-        """Return the config epoch of every master: its own word, else the highest of the nodes that list it, if these are most.
+        """Return the config epoch of every master: its own, else the highest one in the views of nodes, if most of them list it.
 
-        A single node may list a master that failed long ago: with slots which it imports from there.
+        A single node may list a master that failed long ago, with slots that it imports from there.
         """
         listed: dict[str, list[int]] = {}
         for node in self.nodes.values():
@@ -181,10 +181,10 @@ class ClusterSight:
 
 
 def read_node(node_id: str, nodes: bytes, cluster_info: bytes, info: bytes) -> NodeSight:
-    """Return what a node says in CLUSTER NODES, CLUSTER INFO and INFO; DecodeError for text that is none of these."""
+    """Return a node from its CLUSTER NODES, CLUSTER INFO and INFO; DecodeError for other text."""
     topology = _topology(nodes, node_id)
     if topology.my_id != node_id:
-        raise DecodeError(f"the answer of {topology.my_id}, not of {node_id}", offset=0, source=node_id)
+        raise DecodeError(f"the answer is from node {topology.my_id}, not {node_id}", offset=0, source=node_id)
     state, facts = _facts(cluster_info), _facts(info)
     product, version = read_server(facts)
     keyspace = {name[2:]: text for name, text in facts.items() if name[:2] == "db" and name[2:].isdigit()}
@@ -208,7 +208,7 @@ def read_node(node_id: str, nodes: bytes, cluster_info: bytes, info: bytes) -> N
 
 
 def sight_of(topology: Topology) -> NodeSight:
-    """Return what a node says in CLUSTER NODES; KeyError where it does not name itself."""
+    """Return a node from its CLUSTER NODES; KeyError if it does not name itself."""
     me = topology.by_id[topology.my_id or ""]
     doubt = NodeFlags.FAIL | NodeFlags.PFAIL
     return NodeSight(
@@ -235,7 +235,7 @@ def read_server(facts: Mapping[str, str]) -> tuple[str, tuple[int, ...]]:
 
 
 def _topology(text: bytes, source: str) -> Topology:
-    """Return CLUSTER NODES text as a topology; lines that differ only in the times of pings are read once for all nodes."""
+    """Return CLUSTER NODES text as a topology; lines that differ in ping times only are parsed once for all nodes."""
     nodes = []
     for line in text.splitlines():
         words = line.split(b" ")
@@ -243,7 +243,7 @@ def _topology(text: bytes, source: str) -> Topology:
             words[PONG_WORD - 1] = words[PONG_WORD] = b"0"
             nodes.append(_read_line(b" ".join(words)))
         elif line.strip():
-            raise DecodeError("a line that is none of CLUSTER NODES", offset=0, source=source)
+            raise DecodeError("not a line of CLUSTER NODES", offset=0, source=source)
     return Topology(tuple(nodes))
 
 
@@ -251,7 +251,7 @@ def _topology(text: bytes, source: str) -> Topology:
 def _read_line(line: bytes) -> Node:
     nodes = read_nodes(line).nodes
     if len(nodes) != 1:
-        raise DecodeError("a line that is none of CLUSTER NODES", offset=0)
+        raise DecodeError("not a line of CLUSTER NODES", offset=0)
     return nodes[0]
 
 
@@ -265,7 +265,7 @@ def _number(text: str) -> int:
 
 
 def job_question(product: str, version: Sequence[int]) -> tuple[str, ...]:
-    """Return the command that lists a server's migrations; empty where it knows none."""
+    """Return the command that lists migrations; empty if the server has none."""
     if product == "valkey" and tuple(version) >= (9,):
         return ("CLUSTER", "GETSLOTMIGRATIONS")
     if product == "redis" and tuple(version) >= (8, 4):
@@ -274,15 +274,15 @@ def job_question(product: str, version: Sequence[int]) -> tuple[str, ...]:
 
 
 def read_jobs(reply: Any) -> tuple[JobSight, ...]:
-    """Return the migrations of a reply to `job_question` (RESP2: lists of names and values); DecodeError for another shape."""
+    """Return the migrations in a reply to `job_question` (RESP2: lists of names and values); DecodeError for another shape."""
     if not isinstance(reply, list):
-        raise DecodeError("no list of migrations", offset=0)
+        raise DecodeError("not a list of migrations", offset=0)
     return tuple(_read_job(entry) for entry in reply)
 
 
 def _read_job(entry: Any) -> JobSight:
     if not isinstance(entry, list) or len(entry) % 2:
-        raise DecodeError("a migration that is no list of names and values", offset=0)
+        raise DecodeError("a migration is not a list of names and values", offset=0)
     words = [word.decode("utf-8", "replace") if isinstance(word, bytes) else str(word) for word in entry]
     facts = dict(zip(words[::2], words[1::2], strict=True))
     return JobSight(

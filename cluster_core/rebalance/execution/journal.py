@@ -1,4 +1,4 @@
-"""What an execution writes down before and after each thing it does, and what that tells the next one."""
+"""The journal of an execution: a row before and after each step, so that the next run can resume."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from cluster_core.slots.slot_set import SlotSet
 
 
 class StepKind(StrEnum):
-    """What is written down of an execution (`silver/plan_steps.step`)."""
+    """Kinds of rows (`silver/plan_steps.step`)."""
 
     STARTED = "started"
     INTENT = "intent"
-    """Written before the first command: these slots may be open or have moved from now on."""
+    """Before the first command: from now on these slots may be open or have moved."""
     DONE = "done"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -24,11 +24,11 @@ class StepKind(StrEnum):
     FINISHED = "finished"
     ROLLED_BACK = "rolled-back"
     HELD = "held"
-    """On an object store: the execution holds the right to execute plans of the root; the detail names its process."""
+    """On an object store: the execution extends its lease of the root; the detail names its process."""
 
 
 class Step(NamedTuple):
-    """One row of the journal; *slots* as in CLUSTER NODES, *batch* 0 where it concerns no batch."""
+    """One row; *slots* as in CLUSTER NODES, *batch* 0 for none."""
 
     step: StepKind
     batch: int = 0
@@ -39,33 +39,33 @@ class Step(NamedTuple):
     keys: int | None = None
     seconds: float | None = None
     path: str = ""
-    """How the run that it begins moves slots: a `Path`; empty where it begins none."""
+    """The `Path` of a run, in its `STARTED` row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """What earlier runs of a plan wrote: the last intent for each slot, those of which no end is written, who was to take or give."""
+    """The rows of earlier runs: the last intent of each slot, pending intents (without an end), receivers and givers."""
 
     intents: dict[int, tuple[str, str]]
     receivers: tuple[str, ...]
     givers: tuple[str, ...]
     pending: dict[int, tuple[str, str]]
     left: dict[int, str] = field(default_factory=dict)
-    """Where the plan left each slot that it has moved: the target of the last move that is written down as done."""
+    """Where the plan left each slot that it moved: the target of the last `DONE` row."""
     has_ended: bool = True
-    """Whether the last run that began said how it ended, with everything in place."""
+    """Whether the last run ended with everything in place."""
 
     @property
     def ends(self) -> set[str]:
-        """Every node that was to give or take a slot."""
+        """All givers and receivers."""
         return {*self.givers, *self.receivers}
 
     def holds(self, slot: int, target: str) -> bool:
-        """Return whether *slot*, which *target* has, came there by this plan: it is written down as done, or was begun and never ended."""
+        """Return whether this plan moved *slot* to its owner *target*: by a `DONE` row, or by a pending intent."""
         return target in (self.left.get(slot), *self.pending.get(slot, ()))
 
     def renamed(self, names: Mapping[str, str]) -> Journal:
-        """Return this journal with the nodes that *names* has called by their new names."""
+        """Return this journal with nodes renamed by *names*."""
 
         def now(name: str) -> str:
             return names.get(name, name)
@@ -81,12 +81,12 @@ class Journal:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no run has begun to move anything."""
+        """Whether no run has begun to move slots."""
         return not self.intents
 
 
 def read_journal(steps: Iterable[Step], before: Journal | None = None) -> Journal:
-    """Return what *steps*, oldest first, say after what *before* says; DecodeError for slots that are none."""
+    """Return the journal of *steps*, oldest first, that follow *before*; DecodeError for bad slots."""
     intents = dict(before.intents) if before else {}
     pending = dict(before.pending) if before else {}
     receivers = dict.fromkeys(before.receivers if before else ())

@@ -26,7 +26,7 @@ from cluster_core.rebalance.execution.effects import (
 )
 from cluster_core.rebalance.execution.journal import Journal, Step, StepKind, read_journal
 from cluster_core.rebalance.execution.refusals import HEADROOM, name_of
-from cluster_core.rebalance.execution.remaining import Path, seconds_of
+from cluster_core.rebalance.execution.remaining import Path
 from cluster_core.rebalance.execution.succession import successors, with_current_marks
 from cluster_core.rebalance.ordering import Batch, Job
 from cluster_core.rebalance.stored_plan import StoredPlan
@@ -156,12 +156,12 @@ class Work:
     plan_ids: Mapping[str, str] = field(default_factory=dict)
     """The plan's ids of masters that promoted replicas replaced; the journal is written with these."""
     begun_s: float = 0.0
-    expected_s: float = 0.0
-    passed_s: float = 0.0
+    slots: int = 0
+    """Slots to move, and those *moved* so far."""
+    moved: int = 0
     migrate_ms: int = NODE_TIMEOUT_DEFAULT_MS // 2
     without: frozenset[str] = frozenset()
     """Masters of the plan that do not answer and are not needed."""
-    weights: dict[int, tuple[float, int]] = field(default_factory=dict)
     pace: Pace = field(default_factory=Pace)
     before: ClusterSight = ClusterSight({})  # noqa: RUF009 - frozen
     """The cluster when the run began."""
@@ -191,25 +191,16 @@ class Work:
         return replies
 
     def expect(self, batches: Sequence[Batch], now_s: float) -> None:
-        """Set the receivers, and the expected seconds for the estimate of the time left."""
-        seconds = seconds_of(self.stored, batches, self.path, self.settings.bytes_per_s_max)
+        """Set the receivers and the number of slots to move."""
         self.receivers = frozenset(job.target for batch in batches for job in batch.jobs)
-        self.begun_s, self.expected_s, self.passed_s = now_s, sum(seconds), 0.0
-        self.weights = {
-            batch.number: (s, sum(len(job.slots) for job in batch.jobs))
-            for batch, s in zip(batches, seconds, strict=True)
-        }
-
-    def passed(self, batch: int, slots: int) -> None:
-        """Count *slots* of a batch as done."""
-        seconds, count = self.weights.get(batch, (0.0, 1))
-        self.passed_s = min(self.expected_s, self.passed_s + seconds * slots / max(count, 1))
+        self.begun_s, self.moved = now_s, 0
+        self.slots = sum(len(job.slots) for batch in batches for job in batch.jobs)
 
     def tell(self, line: str) -> Steps[None]:
         """Show progress; the time left follows from the speed so far."""
         now_s = yield Clock()
-        share = self.passed_s / self.expected_s if self.expected_s else 0.0
-        left_s = (now_s - self.begun_s) * (1 - share) / share if share > 0 else self.expected_s
+        share = min(self.moved / self.slots, 1.0) if self.slots else 0.0
+        left_s = (now_s - self.begun_s) * (1 - share) / share if share else None
         latency = f", client latency {self.latency_ms:.1f} ms (p99)" if self.latency_ms is not None else ""
         yield Tell(line + latency, share, left_s)
 

@@ -1,7 +1,7 @@
-"""Slots in the servers' own migrations: CLUSTER MIGRATESLOTS (Valkey 9) and CLUSTER MIGRATION IMPORT (Redis 8.4).
+"""Slots in server-side migrations: CLUSTER MIGRATESLOTS (Valkey 9) and CLUSTER MIGRATION IMPORT (Redis 8.4).
 
-A migration is done when its target claims the slots and its source does not: the servers' lists of jobs are forgotten at a restart and cut
-at a length (1000 and 32 by default), owners are not.
+A migration is done when its target claims the slots and its source does not.  Lists of jobs do not prove it: a restart clears them, and
+they have a limited length (1000 and 32 by default).
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from cluster_core.rebalance.ordering import Batch, Job
 from cluster_core.slots.slot_set import SlotSet
 
 RETRIES_MAX = 3
-"""An import of Redis 8.4 tries again by itself; after so many times it is cancelled and counts as failed."""
+"""An import of Redis 8.4 retries by itself; after this number of retries it is cancelled and counts as failed."""
 LOST = "Connection lost"
-"""How the word of an end begins to which the other one was lost: that one knows why."""
+"""The message of a node that lost the other end begins so; the other end knows the reason."""
 GONE_S = 5.0
-"""A job that no list shows for so long, and whose slots are where they were, was lost with a restart."""
+"""A job that no list has for this long, and whose slots have not moved, was lost in a restart."""
 
 
 def run_batch(work: Work, batch: Batch) -> Steps[bool]:
-    """Move what *batch* holds; return False when the user stopped it in between.  StuckError after some attempts."""
+    """Move the slots of *batch*; return False if the user stopped it.  StuckError after `Settings.attempts`."""
     later: Sequence[Job]
     for later in waves(batch.jobs, once=work.path is Path.REDIS_IMPORT):
         while later:
@@ -49,7 +49,7 @@ def run_batch(work: Work, batch: Batch) -> Steps[bool]:
 
 
 def _run_piece(work: Work, batch: Batch) -> Steps[bool]:
-    """Move what *batch* holds at once; False when the user stopped it, StuckError after some attempts."""
+    """Move the slots of *batch* at once; False if the user stopped it, StuckError after `Settings.attempts`."""
     left: Sequence[Job] = batch.jobs
     failure = ""
     for attempt in range(1, work.settings.attempts + 1):
@@ -68,7 +68,7 @@ def _run_piece(work: Work, batch: Batch) -> Steps[bool]:
 
 
 def _run_once(work: Work, batch: Batch) -> Steps[tuple[list[Job], str]]:
-    """Begin all jobs of *batch* and wait for their ends; return those that have not moved, and why."""
+    """Begin all jobs of *batch* and wait for their ends; return those that failed, and the first reason."""
     yield from work.note(*intents_of([(batch.number, job.source, job.target, job.slots) for job in batch.jobs]))
     sight = yield from work.look()
     known = {seen.name for node in sight.nodes.values() for seen in node.jobs}
@@ -96,7 +96,7 @@ def _run_once(work: Work, batch: Batch) -> Steps[tuple[list[Job], str]]:
         slots = str(SlotSet(job.slots))
         rows.append(Step(outcome, batch.number, job.source, job.target, slots, detail, None, now_s - begun_s))
         if why is None:
-            work.passed(batch.number, len(job.slots))
+            work.moved += len(job.slots)
         else:
             failed.append(job)
     yield from work.note(*rows)
@@ -110,13 +110,13 @@ def _text(value: object) -> str:
 
 
 def _asked(work: Work, job: Job) -> str:
-    """Return who was asked to begin *job*."""
+    """Return the node that runs *job*."""
     return job.source if work.path is Path.VALKEY_JOBS else job.target
 
 
 @dataclass(slots=True)
 class _Watch:
-    """Jobs that have begun: which failed and why, which are gone since when."""
+    """The jobs of a batch: done, failed with the reason, missing from all lists since."""
 
     batch: Batch
     known: set[str]
@@ -128,14 +128,14 @@ class _Watch:
 
     @property
     def open(self) -> list[Job]:
-        """Jobs of which the end is not known."""
+        """Jobs without a known end."""
         return [job for job in self.batch.jobs if job not in self.done and job not in self.failed]
 
 
 def _wait(work: Work, watch: _Watch) -> Steps[None]:
-    """Look until every job has ended; break off when the user says so or time is up.
+    """Read the cluster until every job has ended; cancel them when the user or the time limit says so.
 
-    A command that got no answer may have begun its jobs all the same: the servers' lists tell.
+    A command without an answer may have begun its jobs: the lists of the servers tell.
     """
     pause_s = LOOK_PAUSE_S
     ends = tuple(ends_of([watch.batch]))
@@ -153,7 +153,7 @@ def _wait(work: Work, watch: _Watch) -> Steps[None]:
                 yield from work.ask([Send(c.node, c.words) for c in abort_of(Batch(0, (job,)), work.path)])
         for job in watch.open:
             if now_s - watch.cancelled_s.get(_asked(work, job), now_s) > work.settings.patience_s:
-                raise StuckError(f"{work.name(_asked(work, job))} goes on with a migration that it was told to cancel")
+                raise StuckError(f"{work.name(_asked(work, job))} continues a migration after a cancel")
         if watch.open:
             seen_jobs = [_find_job(work, job, sight, watch.known) for job in watch.open]
             states = ", ".join(dict.fromkeys(job.state for job in seen_jobs if job is not None)) or "begun"
@@ -166,19 +166,19 @@ def _wait(work: Work, watch: _Watch) -> Steps[None]:
 
 
 def _judge(work: Work, watch: _Watch, job: Job, sight: ClusterSight, now_s: float) -> None:
-    """Put *job* among the done or the failed if it has ended."""
+    """Record *job* as done or failed if it has ended."""
     if has_moved(job, sight):
         watch.done[job] = None
         return
     seen = _find_job(work, job, sight, watch.known)
     if seen is not None and not seen.is_active and seen.state in FAILED_STATES:
         words = [one.message for one in _find_jobs(work, job, sight, watch.known) if one.message]
-        watch.failed[job] = next((told for told in words if not told.startswith(LOST)), seen.message or seen.state)
+        watch.failed[job] = next((text for text in words if not text.startswith(LOST)), seen.message or seen.state)
     elif seen is None:
         since_s = watch.gone_s.setdefault(job, now_s)
         if now_s - since_s > GONE_S:
             watch.failed[job] = (
-                f"no server knows the migration any more (a restart?), slots are still at {work.name(job.source)}"
+                f"no server lists the migration (a restart?), slots are still at {work.name(job.source)}"
             )
     else:
         watch.gone_s.pop(job, None)
@@ -195,7 +195,7 @@ def _find_job(work: Work, job: Job, sight: ClusterSight, known: set[str]) -> Job
 
 
 def _find_jobs(work: Work, job: Job, sight: ClusterSight, known: set[str]) -> Iterator[JobSight]:
-    """Yield the servers' newest entries for *job* that were not there before; the word of the end that leads it counts first."""
+    """Yield the newest entry for *job* of each end that was not there before; the node that runs the job comes first."""
     slots = SlotSet(job.slots)
     for node in sorted((job.source, job.target), key=lambda end: end != _asked(work, job)):
         for seen in sight.nodes[node].jobs:
@@ -210,7 +210,7 @@ def _our_jobs(work: Work, sight: ClusterSight) -> list[JobSight]:
 
 
 def wait_for_earlier(work: Work, sight: ClusterSight) -> Steps[bool]:
-    """Wait for the migrations that an earlier run began; return whether there were any.  StuckError when they take too long."""
+    """Wait for the migrations of an earlier run; return whether there were any.  StuckError after the time limit of a job."""
     if not _our_jobs(work, sight):
         return False
     begun_s = yield Clock()

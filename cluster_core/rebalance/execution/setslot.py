@@ -93,7 +93,7 @@ class SlotMove:
 
 
 def run_batch(work: Work, batch: Batch) -> Steps[bool]:
-    """Move what *batch* holds; return False when the user stopped it in between.  StuckError after some attempts that moved nothing."""
+    """Move the slots of *batch*; return False if the user stopped it.  StuckError after `Settings.attempts` without progress."""
     for jobs in waves(batch.jobs):
         left = Batch(batch.number, tuple(jobs))
         attempt = 0
@@ -115,7 +115,7 @@ def run_batch(work: Work, batch: Batch) -> Steps[bool]:
 
 
 def _run_groups(work: Work, batch: Batch) -> Steps[str | None]:
-    """Move slots in groups until all have moved, one fails (returns why) or the user stops.
+    """Move slots in groups until all have moved, one fails (returns the reason) or the user stops.
 
     Intents are written for several groups at a time: a journal row costs more than a slot.
     """
@@ -140,7 +140,7 @@ def _run_groups(work: Work, batch: Batch) -> Steps[str | None]:
         failure = yield from walk(work, [(move, False) for move in group])
         moved += group
         done = sum(move.outcome is StepKind.DONE for move in group)
-        work.passed(batch.number, done)
+        work.moved += done
         yield from work.tell(f"batch {batch.number}: {done} slots moved")
         if not failure:
             yield from work.breathe([move.slot for move in group], now_s)
@@ -156,7 +156,7 @@ def _move(work: Work, slot: int, source: str, target: str, keys_sent: int = 0) -
 
 
 def _results(batch: int, moves: Sequence[SlotMove], seconds: float, failure: str | None) -> list[Step]:
-    """Return a row for each pair and outcome."""
+    """Return a journal row for each outcome, source and target."""
     rows: dict[tuple[StepKind, str, str], list[SlotMove]] = {}
     for move in moves:
         rows.setdefault((move.outcome, move.source, move.target), []).append(move)
@@ -210,9 +210,9 @@ def walk(work: Work, moves: Iterable[tuple[SlotMove, bool]]) -> Steps[str | None
 
 
 def mend(work: Work, sight: ClusterSight) -> Steps[str | None]:
-    """Finish what was left in between: open slots go on in the direction of their last intent, all masters hear of owners.
+    """Finish interrupted moves: open slots go on as in their last intent, and all masters learn of owners.
 
-    Returns why that did not work, None when it did.
+    Returns the reason if that failed, else None.
     """
     sight = yield from _tell_owners(work, sight)
     left = unfinished(work, sight)
@@ -237,7 +237,7 @@ def mend(work: Work, sight: ClusterSight) -> Steps[str | None]:
 
 
 def _tell_owners(work: Work, sight: ClusterSight) -> Steps[ClusterSight]:
-    """Tell importing nodes who owns slots of the plan after a failover, and return what all say once the cluster is ok for all of them.
+    """Tell importing nodes the owners of the plan's slots after a failover; return the cluster once all nodes report it as ok.
 
     They do not hear of it by gossip (`ClusterSight.misinformed`).
     """
@@ -270,9 +270,9 @@ def _tell_owners(work: Work, sight: ClusterSight) -> Steps[ClusterSight]:
 
 
 def close_untouched(work: Work) -> Steps[list[int]]:
-    """Close the open slots of which no key has moved, after what went on could not.
+    """Close the open slots without moved keys after a run got stuck.
 
-    Returns those that stay open, as far as that can be seen; while a master does not answer none is closed.
+    Returns the slots that stay open, as far as known; while a master does not answer, none is closed.
     """
     sight = yield from work.glance(work.nodes, answer_s(work.settings.patience_s))
     left = _opened(work, sight)
@@ -295,14 +295,14 @@ def close_untouched(work: Work) -> Steps[list[int]]:
 
 
 def _opened(work: Work, sight: ClusterSight) -> dict[int, str]:
-    """Return the slots that the plan left open, whoever owns them, and those of whose owner not every master has heard: each with its target."""
+    """Return the slots that the plan left open or whose owner some master does not know, each with its target."""
     intents = work.journal.intents
     ours = [slot for slot, ends in sight.open_slots().items() if intents.get(slot) == ends]
     return {slot: intents[slot][1] for slot in sorted({*ours, *unfinished(work, sight)})}
 
 
 def unfinished(work: Work, sight: ClusterSight) -> list[int]:
-    """Return the slots that the plan left open, or of whose owner not every master has heard; not those that others took elsewhere."""
+    """Return the slots that the plan left open or whose owner some master does not know, except those that others moved on."""
     left = {**sight.open_slots(), **dict.fromkeys(sight.disputed())}
     owners, intents = sight.owner_list() if left else [], work.journal.intents
     return sorted(slot for slot in left if slot in intents and owners[slot] in (*intents[slot], ""))

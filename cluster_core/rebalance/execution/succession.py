@@ -1,8 +1,8 @@
 """Failovers: a promoted replica takes the place of its master, with the same slots and another node id.
 
-A plan and its journal name masters by the ids of the day on which the plan was made.  `see` looks at the cluster, finds the replicas
-that were promoted since then, and returns plan and journal with the ids of today, so that everything else works with the nodes
-that are there.  Journal rows are written with the plan's own ids (`Work.note`), so a later run needs no record of failovers.
+A plan and its journal have the node ids of the time when the plan was made.  `see` reads the cluster, finds the replicas that were promoted
+since, and returns plan and journal with current ids; the rest of an execution knows no failover.  Journal rows are written with the
+plan's own ids (`Work.note`), so a later run needs no record of failovers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cluster_core.rebalance.stored_plan import StoredPlan
 
 
 class Present(NamedTuple):
-    """A plan, its journal and the cluster, all with the ids of today; *replaced* holds each promoted replica by the id in the plan."""
+    """A plan, its journal and the cluster with current ids; *replaced* has each promoted replica by the id in the plan."""
 
     stored: StoredPlan
     journal: Journal
@@ -28,7 +28,7 @@ class Present(NamedTuple):
 
 
 def see(stored: StoredPlan, journal: Journal) -> Steps[Present]:
-    """Look at the plan's masters, and at the replicas that were promoted in their place."""
+    """Read the state of the plan's masters, and of the replicas that were promoted in their place."""
     sight: ClusterSight = yield Look(tuple(node.id for node in stored.nodes))
     replaced = successors(stored, sight, journal)
     if replaced:
@@ -41,7 +41,7 @@ def see(stored: StoredPlan, journal: Journal) -> Steps[Present]:
 
 
 def at_present(stored: StoredPlan, sight: ClusterSight, journal: Journal) -> StoredPlan:
-    """Return *stored* with the replicas that were promoted since, by what *sight* shows of all nodes."""
+    """Return *stored* with the replicas that were promoted since, for a *sight* of all nodes."""
     away = {node.id: "no answer" for node in stored.nodes if node.id not in sight.nodes}
     return renamed_plan(stored, successors(stored, ClusterSight(sight.nodes, away), journal), sight)
 
@@ -49,8 +49,8 @@ def at_present(stored: StoredPlan, sight: ClusterSight, journal: Journal) -> Sto
 def successors(stored: StoredPlan, sight: ClusterSight, journal: Journal) -> dict[str, str]:
     """Return the promoted replica by the id of the master of the plan that it replaced, among the masters that were asked.
 
-    CLUSTER NODES does not say whom a replica replaced once the old master is gone.  Slots do: a master that is away or a replica, and owns
-    no slot, was replaced by the node outside the plan that owns most slots which plan and journal give to that master.
+    CLUSTER NODES does not tell which master a replica replaced once that master is gone.  Slots do: a master without slots that does not
+    answer, or is a replica, was replaced by the node outside the plan that owns most of the slots that plan and journal give to the master.
     """
     planned = {node.id for node in stored.nodes}
     away = {name for name in planned if name in sight.lost or (name in sight.nodes and not sight.nodes[name].is_master)}
@@ -74,7 +74,7 @@ def successors(stored: StoredPlan, sight: ClusterSight, journal: Journal) -> dic
 
 
 def renamed_plan(stored: StoredPlan, replaced: Mapping[str, str], sight: ClusterSight) -> StoredPlan:
-    """Return *stored* with the promoted replicas and their addresses in the place of the masters that they replaced."""
+    """Return *stored* with promoted replicas and their addresses in place of their masters."""
     addresses = {name: address for node in sight.nodes.values() for name, address in node.addresses.items()}
 
     def now(name: str) -> str:
@@ -104,7 +104,7 @@ def renamed_plan(stored: StoredPlan, replaced: Mapping[str, str], sight: Cluster
 
 
 def with_current_marks(sight: ClusterSight, journal: Journal, replaced: Mapping[str, str]) -> ClusterSight:
-    """Return *sight* with open slots of the journal named by their ends of today, where a mark still names a master that was replaced."""
+    """Return *sight* with current ids in open slots of the journal that still name a replaced master."""
 
     def is_outdated(node: NodeSight, other: str) -> bool:
         return other in replaced or not any(

@@ -1,4 +1,4 @@
-"""How long a placement holds: when loads that go on growing as they did between two measurements bring a master to a limit."""
+"""How long a placement holds: when the growth between two measurements brings a master to a limit."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cluster_core.errors import PlanError
-from cluster_core.rebalance.goal.problem import Number, Problem
+from cluster_core.rebalance.goal.problem import Number, Problem, validate
+from cluster_core.rebalance.goal.targets import fair_parts
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Loads by resource, one number a slot, *earlier* and *seconds* later; *since* is what the earlier measurement is called."""
+    """Loads by resource, one number a slot, *earlier* and *seconds* later; *since* names the earlier measurement."""
 
     seconds: float
     earlier: Mapping[str, Sequence[Number]]
@@ -26,7 +27,7 @@ class Growth:
 
 
 class Due(NamedTuple):
-    """In *seconds* from the later measurement on master *node* reaches its limit; 0 where it is there."""
+    """Master *node* reaches its limit *seconds* after the later measurement; 0 if it has."""
 
     seconds: float
     node: str
@@ -34,39 +35,37 @@ class Due(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """The first master to reach its capacity, and the first to be out of balance again, by resource; none where none does at this growth."""
+    """The first master to reach its capacity, and the first to be out of balance, by resource; without those that none reaches."""
 
     capacity: Mapping[str, Due] = field(default_factory=dict)
     balance: Mapping[str, Due] = field(default_factory=dict)
 
 
 def look_ahead(problem: Problem, owners: Sequence[str], growth: Growth, limits: Mapping[str, Number]) -> Outlook:
-    """Return how long *owners* (a master id a slot) hold, if every master's load goes on growing as its slots did.
+    """Return how long *owners* (a master id a slot) hold, if the load of every master goes on growing as its slots did.
 
-    A master is out of balance when it holds more than *limits* (by resource, times its share by weight of all load of masters that stay);
-    who does not grow does not get there.
+    A master is out of balance above *limits* (by resource) times its fair share; a master that does not grow does not get there.
     """
-    staying = [m for m in problem.masters if not m.drained and not m.excluded]
-    weights = {m.id: float(m.weight) for m in staying}
+    scaled = validate(problem)
     capacity: dict[str, Due] = {}
     balance: dict[str, Due] = {}
     for name in problem.loads:
         if name not in growth.earlier or name not in growth.later:
             continue
         earlier, later = _by_master(growth.earlier[name], owners), _by_master(growth.later[name], owners)
-        load = {n: later.get(n, 0.0) for n in weights}
-        rate = {n: (load[n] - earlier.get(n, 0.0)) / growth.seconds for n in weights}
-        hard = [
-            Due(_seconds(float(m.capacity[name]) - load[m.id], rate[m.id]), m.id) for m in staying if name in m.capacity
-        ]
-        part = {n: float(limits.get(name, 0)) * weight / sum(weights.values()) for n, weight in weights.items()}
+        staying = [m.id for m in problem.masters if not m.drained and not m.excluded]
+        load = {n: later.get(n, 0.0) for n in staying}
+        rate = {n: (load[n] - earlier.get(n, 0.0)) / growth.seconds for n in staying}
+        hard = {m.id: float(m.capacity[name]) for m in problem.masters if name in m.capacity and m.id in load}
+        full = [Due(_seconds(most - load[n], rate[n]), n) for n, most in hard.items()]
+        most = {n: float(limits.get(name, 0)) * part for n, part in fair_parts(scaled, name).items()}
         whole, more = sum(load.values()), sum(rate.values())
-        soft = [
-            Due(_seconds(part[n] * whole - load[n], rate[n] - part[n] * more if rate[n] > 0 else 0.0), n)
-            for n in weights
-            if part[n]
+        uneven = [
+            Due(_seconds(part * whole - load[n], rate[n] - part * more if rate[n] > 0 else 0.0), n)
+            for n, part in most.items()
+            if part
         ]
-        for found, due in ((capacity, hard), (balance, soft)):
+        for found, due in ((capacity, full), (balance, uneven)):
             first = min(due, default=Due(float("inf"), ""))
             if first.seconds < float("inf"):
                 found[name] = first
@@ -81,7 +80,7 @@ def _by_master(loads: Sequence[Number], owners: Sequence[str]) -> dict[str, floa
 
 
 def _seconds(room: float, rate: float) -> float:
-    """Return when *room* is used up at *rate* a second; infinite where it never is."""
+    """Return when *room* is used up at *rate* a second; infinite if never."""
     if room <= 0:
         return 0.0
     return room / rate if rate > 0 else float("inf")

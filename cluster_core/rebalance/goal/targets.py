@@ -182,6 +182,14 @@ def fair_shares(
     return fair
 
 
+def fair_parts(scaled: Scaled, resource: str) -> dict[str, float]:
+    """Return the fair share of each master, by id, as a part of all load of *resource*; masters without one are left out."""
+    r = scaled.resources.index(resource)
+    fair = {master.id: row[r] for master, row in zip(scaled.masters, find_targets(scaled).fair, strict=True) if row[r]}
+    whole = sum(fair.values())
+    return {node: float(share / whole) for node, share in fair.items()}
+
+
 def _largest_part(capacity: Sequence[int | None], totals: Sequence[int]) -> Fraction | None:
     """Return the largest part of all data that fits every capacity of a master; None where it has none."""
     parts = [Fraction(most, total) for most, total in zip(capacity, totals, strict=True) if most is not None and total]

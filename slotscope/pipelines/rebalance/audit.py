@@ -1,4 +1,4 @@
-"""Whether a plan kept its promise: from the stored plan, its journal and the live cluster or a new snapshot to findings."""
+"""Audit a plan: from the stored plan, its journal and the live cluster or a new snapshot to findings."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 SAMPLE_MAX = 10_000
 
 NEWS_S, NEWS_PAUSE_S = 10.0, 0.5
-"""How long after the last move news of owners may be on their way to replicas, which hear of them by gossip, and between two looks whether all know."""
+"""How long after the last move gossip may take to tell replicas the owners, and the pause between two looks."""
 
 
 def audit_plan(request: AuditOptions) -> tuple[StoredPlan, list[Finding]]:
-    """Audit a plan and write the findings; raises InputError for what is not there."""
+    """Audit a plan and write the findings; raises InputError for a missing plan or snapshot."""
     if (request.cluster is None) == (request.snapshot is None):
         raise InputError("give either --cluster HOST:PORT or --snapshot NAME")
     if (
@@ -64,7 +64,7 @@ def audit_plan(request: AuditOptions) -> tuple[StoredPlan, list[Finding]]:
 
 
 class Measuring(NamedTuple):
-    """How a live cluster is measured: *seconds* and *rate* for memory, *sample* keys a slot for dumps, a *window* for counters."""
+    """Limits of measuring a live cluster: *seconds* and *rate* for memory, *sample* keys a slot for dumps, *window* for counters."""
 
     seconds: float
     rate: float | None = None
@@ -73,7 +73,7 @@ class Measuring(NamedTuple):
 
 
 def audit_cluster(root: str, stored: StoredPlan, cluster: str, access: Access, how: Measuring) -> list[Finding]:
-    """Audit *stored* on the cluster of which *cluster* is a node, and write the findings; as `audit_plan`."""
+    """Audit *stored* on the cluster of the node *cluster*, and write the findings; as `audit_plan`."""
     moved_ms = _moved_until_ms(root, stored.plan_id)
     journal = read_journal(PlanJournal(root, stored.plan_id).read())
     until_s = min((moved_ms or 0) / 1000, time.time()) + NEWS_S
@@ -101,7 +101,7 @@ def _moved_until_ms(root: str, plan_id: str) -> int | None:
 
 
 def _is_known(stored: StoredPlan, journal: Journal, cluster: str, access: Access) -> bool:
-    """Whether every node says what was planned."""
+    """Return whether every node knows the planned owners."""
     with live_audit.connected(parse_address(cluster), access) as live:
         return all(one.kept for one in audit_owners(at_present(stored, live.sight(), journal), live.views))
 
@@ -146,7 +146,7 @@ def _measure_memory(first: Address, access: Access, how: Measuring) -> Measured:
 def _measure_live(
     stored: StoredPlan, moved_ms: int | None, live: Any, masters: Sequence[Any], how: Measuring, memory: Measured
 ) -> list[Measured]:
-    """Measure every resource of the plan as well as the servers allow, in its order."""
+    """Measure every resource of the plan, in its order."""
     wanted = list(stored.problem.loads)
     found = {"keys": live_audit.measure_keys(masters)}
     if memory is not NOT_MEASURED:
@@ -159,7 +159,7 @@ def _measure_live(
     if how.window:
         windows = live_audit.watch_counters(masters, how.window)
         found |= {one.resource: measure_window(one, moved_ms) for one in windows}
-    reason = "SLOT-STATS tells it over a time: give --window" if not how.window else "the servers do not tell it"
+    reason = "SLOT-STATS needs a window: give --window" if not how.window else "the servers do not report it"
     return [found.get(name) or Measured(name, {}, "not measured", doubt=reason) for name in wanted]
 
 

@@ -1,4 +1,4 @@
-"""A plan carried out on a live cluster: what the state machine asks for is done on sockets, on the clock and in the journal."""
+"""Carry out a plan on a live cluster: perform the effects of the state machine on sockets, clock and journal."""
 
 from __future__ import annotations
 
@@ -53,36 +53,36 @@ SECONDS_MAX = 1e9
 
 
 class Executed(NamedTuple):
-    """How it ended: the exit code, and what a run would do as JSON has it, where that was looked at."""
+    """The exit code, and the dry run as JSON if there was one."""
 
     code: int
-    told: dict[str, Any] | None = None
+    dry_run: dict[str, Any] | None = None
 
 
 def execute_plan(request: ExecuteOptions) -> int:
-    """Show what would be done, and do it if *request* says so; return the exit code."""
+    """Print the dry run, and with --apply carry the plan out; return the exit code."""
     check_numbers(request)
     stored = read_unchanged_plan(request.root, request.plan)
     access = access_with_password(request.access, request)
     done = execute(request.root, stored, request.cluster, access, request, as_json=request.json)
-    if done.told is not None and request.json:
-        write_json(done.told, sys.stdout)
+    if done.dry_run is not None and request.json:
+        write_json(done.dry_run, sys.stdout)
     return done.code
 
 
 def access_with_password(options: AccessOptions, how: MoveOptions) -> Access:
-    """How to connect, with the password from the file of *how* or from the environment."""
+    """Return the access with the password from the file of *how* or from the environment."""
     return options.with_password(options.password() if how.password_file is None else _read_password(how.password_file))
 
 
 def execute(
     root: str, stored: StoredPlan, cluster: str, access: Access, how: MoveOptions, *, as_json: bool
 ) -> Executed:
-    """Show what would be done on the cluster of which *cluster* is a node, and do it if *how* says so."""
+    """Print the dry run for the cluster of the node *cluster*, and with --apply carry the plan out."""
     for line in partial_lines(stored.unread):
         tell(line)
     if how.bytes_per_s_max is not None and not sizes_of(stored):
-        raise InputError(f"--bytes-per-s-max: plan {stored.plan_id} knows no bytes of slots")
+        raise InputError(f"--bytes-per-s-max: plan {stored.plan_id} has no bytes by slot")
     window = window_of(how)
     nodes = open_nodes(access, [node.id for node in stored.nodes], cluster)
     settings = Settings(
@@ -96,13 +96,13 @@ def execute(
     path = None if how.path == "auto" else Path(how.path.replace("-", " "))
     try:
         seen = _preview(root, stored, nodes, settings, path, how, as_json)
-        return Executed(carry_out(root, stored, nodes, settings, path, window), seen.told) if how.apply else seen
+        return Executed(carry_out(root, stored, nodes, settings, path, window), seen.dry_run) if how.apply else seen
     finally:
         nodes.close()
 
 
 def window_of(how: MoveOptions) -> MaintenanceWindow | None:
-    """The hours in which slots may move; None for any."""
+    """Return the hours in which slots may move; None for any."""
     return None if how.maintenance_window is None else read_window(how.maintenance_window, how.time_zone)
 
 
@@ -110,11 +110,11 @@ def carry_out(
     root: str, stored: StoredPlan, nodes: LiveNodes, settings: Settings, path: Path | None = None,
     window: MaintenanceWindow | None = None,
 ) -> int:  # fmt: skip
-    """Carry *stored* out on *path*, by default the fastest that all know, inside *window*; return the exit code."""
+    """Carry *stored* out on *path*, by default the fastest one, inside *window*; return the exit code."""
     now = datetime.now(UTC)
     if window is not None and not window.left_s(now):
         opens = f"{window.next_opening(now):%Y-%m-%d %H:%M %Z}"
-        tell(f"paused: the maintenance window is closed, nothing was begun; it opens at {opens}: run this again then")
+        tell(f"paused: the maintenance window is closed, nothing was begun; it opens at {opens}, run this again then")
         return PAUSED
     with executing(root, stored.plan_id) as journal:
         execution = Execution(stored, journal.read(), path, settings)
@@ -129,13 +129,13 @@ def carry_out(
         moved = moved_so_far(stored, read_journal(journal.read()))
         tell(
             f"nothing was changed by this run; {moved} of {len(stored.plan.moves)} slots of plan {stored.plan_id} are in place; "
-            "run it again when that is mended, or make a new plan"
+            "run it again when that is fixed, or make a new plan"
         )
     return codes.get(outcome.verdict, OK)
 
 
 def _follow(execution: Execution, nodes: LiveNodes, journal: PlanJournal, woken: threading.Event) -> Outcome:
-    """Do what *execution* asks, until it ends; *woken* ends a wait early."""
+    """Perform the effects of *execution* until it ends; *woken* ends a wait early."""
     if execution.settings.latency_ms_max is None:
         return _answer(execution.run(), nodes, journal, woken, None)
     probe = LatencyProbe(nodes.access, nodes.masters())
@@ -152,7 +152,7 @@ def _answer(
     woken: threading.Event | None = None,
     probe: LatencyProbe | None = None,
 ) -> Done:
-    """Do what *steps* ask on the servers, on the clock and in the journal, and return their result."""
+    """Perform the effects of *steps* on the servers, the clock and the journal; return their result."""
     show = ProgressPrinter()
     woken = woken or threading.Event()
     answer: Any = None
@@ -182,7 +182,7 @@ def _answer(
 
 
 class ProgressPrinter:
-    """Lines on the error stream: every new one, and how far it is not more often than a person reads."""
+    """Progress lines on the error stream, one every two seconds at most."""
 
     EVERY_S = 2.0
 
@@ -190,7 +190,7 @@ class ProgressPrinter:
         self._last_s = -math.inf
 
     def __call__(self, line: str, done: float, left_s: float | None) -> None:
-        """Show *line* with the share that is *done* and the time that is left."""
+        """Show *line* with the share that is *done* and the time left."""
         now_s = time.monotonic()
         if now_s - self._last_s < self.EVERY_S and done < 1:
             return
@@ -202,7 +202,7 @@ class ProgressPrinter:
 def _preview(
     root: str, stored: StoredPlan, nodes: LiveNodes, settings: Settings, path: Path | None, how: MoveOptions, as_json: bool
 ) -> Executed:  # fmt: skip
-    """Print and write what would be done; return the exit code of a dry run."""
+    """Print and write the dry run; return its exit code."""
     window = window_of(how)
     if how.apply and not how.commands and not as_json:
         return Executed(OK)
@@ -240,7 +240,7 @@ def _show(stored: StoredPlan, prospect: Prospect, settings: Settings, as_json: b
 
 
 def check_numbers(request: MoveOptions) -> None:
-    """Raise InputError for numbers and hours that no run could keep."""
+    """Raise InputError for numbers and hours out of range."""
     window_of(request)
     if request.pause_after < 0:
         raise InputError(f"--pause-after {request.pause_after}: batches count from 1")
@@ -255,7 +255,7 @@ def check_numbers(request: MoveOptions) -> None:
 
 
 def _read_password(file: str) -> str | None:
-    """The password in *file*, None where it holds none."""
+    """Return the password in *file*, None if it is empty."""
     with open(file, "rb") as opened:
         held = opened.read(PASSWORD_BYTES_MAX + 1)
     if len(held) > PASSWORD_BYTES_MAX:
@@ -267,20 +267,20 @@ def _read_password(file: str) -> str | None:
 
 
 def tell(line: str) -> None:
-    """Say *line* on the error stream."""
+    """Print *line* on the error stream."""
     sys.stderr.write(f"slotscope: {printable(line)}\n")
     sys.stderr.flush()
 
 
 @contextmanager
 def _paused_by_signals(execution: Execution, woken: threading.Event) -> Iterator[None]:
-    """SIGINT and SIGTERM: the first pauses, the second breaks off, the third ends Python as usual."""
-    said: Sequence[str] = ("pausing when what runs now is done; once more to break it off", "breaking off what runs")
+    """SIGINT and SIGTERM: the first pauses, the second cancels, the third ends Python."""
+    lines: Sequence[str] = ("pausing after the current step; once more to cancel it", "cancelling the current step")
 
     def pause(restore: Callable[[], None]) -> None:
         stop = execution.pause()
-        tell(said[min(stop, len(said)) - 1])
-        if stop >= len(said):
+        tell(lines[min(stop, len(lines)) - 1])
+        if stop >= len(lines):
             restore()
         woken.set()
 
@@ -300,7 +300,7 @@ def _paused_at_closing(
     def close() -> None:
         if not execution.stop:
             execution.pause()
-            tell("the maintenance window closes: pausing when what runs now is done")
+            tell("the maintenance window closes: pausing after the current step")
             woken.set()
 
     timer = threading.Timer(window.left_s(datetime.now(UTC)), close)

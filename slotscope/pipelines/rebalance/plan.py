@@ -1,4 +1,4 @@
-"""From weights and owners to a stored plan: who calls what, in which order."""
+"""From loads and owners to a stored plan."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from cluster_core.load.unread import WHOLE, Unread
 from cluster_core.rebalance import planner
-from cluster_core.rebalance.document import SlotRow, hash_state, identify, slot_rows, write_document
+from cluster_core.rebalance.document import hash_state, identify, slot_rows, write_document
 from cluster_core.rebalance.execution.remaining import Path, seconds_of
 from cluster_core.rebalance.goal.problem import Problem, Scaled, exact, validate
 from cluster_core.rebalance.goal.targets import Targets, find_targets, rehost
@@ -21,20 +21,21 @@ from cluster_core.rebalance.plan import Plan, PlanVerdict
 from cluster_core.rebalance.planner import defragment, hold_back, tolerance_table
 from cluster_core.rebalance.search.walks import never
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
+from cluster_core.rebalance.table_rows import SlotRow
 from slotscope.runtime.progress import progress
 
 BYTES = ("serialized_bytes", "memory_bytes")
-"""Resources whose amount is the time that a move takes, the first that is known."""
+"""Resources that determine the time of a move; the first known one counts."""
 NO_LOADS: Mapping[str, Any] = {}
 TOLERANCES = (0.01, 0.02, 0.05, 0.1, 0.2)
-"""Other tolerances that a plan is compared with."""
+"""Tolerances that a plan is compared with."""
 TOLERANCE_EFFORT = 0.2
-"""Part of the usual search that each of them gets: a curve needs less than a plan."""
+"""Part of the usual search for each of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """What another tolerance would cost."""
+    """The plan for another tolerance."""
 
     tolerance: float
     plan: Plan
@@ -43,7 +44,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class MadePlan:
-    """A plan, its problem in whole units, its slots, what every master may hold, the alternatives to it, and what it does to other loads."""
+    """A plan with its problem in whole units, its slots, the limits, the alternatives, and its effect on other loads."""
 
     stored: StoredPlan
     scaled: Scaled
@@ -54,12 +55,12 @@ class MadePlan:
     watched: Watched | None = None
 
     def created_first(self, at_ms: int | None) -> MadePlan:
-        """Return the plan as made at *at_ms*, when it was made before (None: it was not)."""
+        """Return the plan with the time *at_ms* of an earlier run that made the same plan (None: there is none)."""
         return self if at_ms is None else replace(self, stored=replace(self.stored, created_at_ms=at_ms))
 
     @property
     def estimated_s(self) -> float:
-        """Seconds that the batches should take as jobs of the servers."""
+        """The estimated seconds as server-side jobs."""
         return sum(seconds_of(self.stored, self.stored.batches, Path.VALKEY_JOBS))
 
 
@@ -77,10 +78,9 @@ def make_plan(
     other_tolerance: Mapping[str, float] = NO_LOADS,
     stop: Callable[[], bool] = never,
 ) -> MadePlan:
-    """Return the plan for *problem* with its batches and alternatives; PlanError for what is bad or impossible.
+    """Return the plan for *problem* with its batches and alternatives; PlanError for bad or impossible input.
 
-    *unread* is what of its inputs could not be read; *others* are loads that are known and not balanced, to be watched;
-    *stop* is asked now and then whether the search is to end with its best so far.
+    *unread* are the inputs that could not be read in full; *others* are known loads that are not balanced; *stop* ends the search early.
     """
     scaled = validate(problem)
     targets = find_targets(scaled)
@@ -114,7 +114,7 @@ def make_plan(
 
 
 def _ordered(problem: Problem, found: Plan, rooms: Mapping[str, Room], jobs_max: int) -> tuple[Plan, list[Batch]]:
-    """Return the plan without what no target ever has room for, and its batches."""
+    """Return the plan without moves that no target ever has room for, and its batches."""
     while True:
         order = order_moves(found.moves, rooms, jobs_max=jobs_max)
         if not order.left:
@@ -123,7 +123,7 @@ def _ordered(problem: Problem, found: Plan, rooms: Mapping[str, Room], jobs_max:
 
 
 def _rooms(scaled: Scaled, targets: Targets) -> dict[str, Room]:
-    """Return what every master holds and may hold while slots move, in the units in which loads were given."""
+    """Return the loads and limits of every master while slots move, in the units of the input."""
     counts = Counter(scaled.owner)
     rooms = {}
     for n, (master, row) in enumerate(zip(scaled.masters, scaled.totals(scaled.owner), strict=True)):
@@ -140,7 +140,7 @@ def _rooms(scaled: Scaled, targets: Targets) -> dict[str, Room]:
 
 
 def _rough_seconds(stored: StoredPlan, other: Plan) -> float:
-    """Return the seconds of another plan if there were room for everything: as good a guess as an alternative needs."""
+    """Return the estimated seconds of another plan if targets had room for everything."""
     problem = stored.problem
     rooms = {m.id: Room((0.0,) * len(problem.loads), {}, len(problem.owners), stays=False) for m in problem.masters}
     return sum(seconds_of(stored, order_moves(other.moves, rooms).batches, Path.VALKEY_JOBS))

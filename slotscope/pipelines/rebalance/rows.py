@@ -15,7 +15,7 @@ from cluster_core.rebalance.goal.targets import Targets, rehost
 from cluster_core.rebalance.plan import Plan, count_ranges, slot_ranges
 from cluster_core.rebalance.planner import pieces_of_tag
 from cluster_core.rebalance.search.walks import never
-from cluster_core.rebalance.table_rows import CurveRow, HeavyRow, LoadRow, MoveRow, SlotRow, ToleranceRow
+from cluster_core.rebalance.table_rows import CurveRow, HeavyRow, LoadRow, MoveRow, ToleranceRow
 from schemas import rebalance
 from schemas.caveats import Caveat
 from schemas.gold import BIG_KEYS, HASH_TAGS
@@ -107,7 +107,7 @@ def write_plan(
     partial = bool(made.stored.unread)
     head = {**_plan_row(made, bad_records, warnings), **_outlook_columns(made, growth), "memory_error": memory_error}
     tables: list[tuple[Table, list[Row]]] = [
-        (rebalance.REBALANCE_SLOTS, [row._asdict() for row in _slot_rows(made)]),
+        (rebalance.REBALANCE_SLOTS, [row._asdict() for row in made.slots]),
         (rebalance.REBALANCE_MOVES, [row._asdict() for row in _move_rows(made)]),
         (rebalance.REBALANCE_LOAD, [row._asdict() for row in _load_rows(made)]),
         (rebalance.REBALANCE_TOLERANCES, [row._asdict() for row in _tolerance_rows(made)]),
@@ -170,18 +170,6 @@ def _outlook_columns(made: MadePlan, growth: Growth | None) -> Row:
         "growth_since": growth.since,
         "growth_of": sorted(growth.earlier),
     }
-
-
-def _slot_rows(made: MadePlan) -> list[SlotRow]:
-    return [
-        SlotRow(
-            slot=slot,
-            owner=row.owner,
-            planned_owner=row.planned_owner,
-            loads={name: float(value) for name, value in row.loads.items()},
-        )
-        for slot, row in enumerate(made.slots)
-    ]
 
 
 def _move_rows(made: MadePlan) -> list[MoveRow]:

@@ -122,9 +122,16 @@ def _bound_by(line: HeavyLine) -> str:
     return f"{cause(line)} alone is {line.ratio:.2f}× a fair share of {resource}"
 
 
+def _is_estimate(report: RebalanceReport) -> bool:
+    return bool(report.memory_error) and is_bytes(report.cost)
+
+
 def _verdict(report: RebalanceReport) -> str:
     share = share_text(report.moved / report.total if report.total else None, digits=1)
-    moves = f"Move {text.plural(report.moved_slots, 'slot')}, {amount(report.cost, report.moved)} ({share} of all)"
+    about = "about " if _is_estimate(report) else ""
+    moves = (
+        f"Move {text.plural(report.moved_slots, 'slot')}, {about}{amount(report.cost, report.moved)} ({share} of all)"
+    )
     which = "hard limits" if _given_up(report) else "limits"
     line = report.binding
     if line is not None and report.verdict == PlanVerdict.MOVE:
@@ -132,7 +139,7 @@ def _verdict(report: RebalanceReport) -> str:
         best = "Best possible" if reach.after <= reach.limit else "Best found"
         return (
             f"No move can balance this cluster: {_bound_by(line)}. {best}: {reach.before:.2f}× → {reach.after:.2f}×, "
-            f"moves {amount(report.cost, report.moved)}."
+            f"moves {about}{amount(report.cost, report.moved)}."
         )
     if line is not None and report.verdict in (PlanVerdict.BALANCED, PlanVerdict.TOO_SMALL):
         return f"Balanced as far as possible: {_bound_by(line)}."
@@ -164,7 +171,7 @@ def bound_words(report: RebalanceReport) -> str:
     above = ""
     if report.acts and report.gap is not None:
         above = f"; this plan: {share_text(report.gap)} more" if report.gap else "; this plan: no more than that"
-    if report.memory_error and is_bytes(report.cost):
+    if _is_estimate(report):
         error = share_text(report.memory_error, digits=1)
         return f"about {least} must move{reached} (loads are estimates, ±{error}){above}"
     of = " of what was read" if report.is_partial else ""

@@ -220,3 +220,12 @@ def test_a_plan_is_kept_unless_something_is_broken() -> None:
 
     assert is_kept([finding(True), finding(None)])
     assert not is_kept([finding(True), finding(False)])
+
+
+def test_a_master_with_less_capacity_raises_the_fair_shares_of_the_others() -> None:
+    """Planned at 10, 10 and 4 of 24: that is balanced, though the mean is 8."""
+    masters = [Master("a"), Master("b"), Master("c", capacity={"serialized_bytes": 4})]
+    request = problem({"serialized_bytes": [1] * 24}, "a" * 12 + "b" * 10 + "cc", masters, tolerance=0.02)
+    found, _, _ = heaviest_share(stored_plan(request), load(a=10, b=10, c=4))
+
+    assert found == pytest.approx(1)

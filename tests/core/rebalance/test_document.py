@@ -69,20 +69,11 @@ def test_prices_come_back_as_they_were():
 def test_another_load_or_owner_is_another_plan():
     """The id is a digest of all of it."""
     document, rows = write_document(PROBLEM, planned(), [], NODES), slot_rows(PROBLEM, planned())
-    other = [replace(rows[0], loads={**rows[0].loads, "keys": rows[0].loads["keys"] + 1}), *rows[1:]]
-    moved = [replace(rows[0], owner=rows[-1].owner), *rows[1:]]
+    other = [rows[0]._replace(loads={**rows[0].loads, "keys": rows[0].loads["keys"] + 1}), *rows[1:]]
+    moved = [rows[0]._replace(owner=rows[-1].owner), *rows[1:]]
 
-    assert (
-        len(
-            {
-                identify(document, rows),
-                identify(document, other),
-                identify(document, moved),
-                identify(document + " ", rows),
-            }
-        )
-        == 4
-    )
+    made = [(document, rows), (document, other), (document, moved), (document + " ", rows)]
+    assert len({identify(*one) for one in made}) == 4
 
 
 @pytest.mark.parametrize(

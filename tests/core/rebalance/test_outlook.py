@@ -44,12 +44,9 @@ def test_a_master_that_grows_faster_than_the_others_gets_out_of_balance():
     assert found.balance["serialized_bytes"].seconds == pytest.approx(DAY * 10 / 4.5)
 
 
-@pytest.mark.parametrize(
-    ("earlier", "later"), [([100, 100], [100, 100]), ([90, 90], [100, 100]), ([110, 110], [100, 100])]
-)
-def test_what_grows_alike_or_not_at_all_holds(earlier, later):
-    """Nothing is due; neither where loads shrink."""
-    found = outlook(earlier, later, "ab", "ab")
+@pytest.mark.parametrize("earlier", [[100, 100], [90, 90], [110, 110]])
+def test_equal_growth_and_no_growth_hold(earlier):
+    found = outlook(earlier, [100, 100], "ab", "ab")
 
     assert (found.balance, found.capacity) == ({}, {})
 
@@ -67,6 +64,12 @@ def test_shares_go_by_weight_and_drained_masters_have_none():
 
     assert outlook([200, 100, 0], [200, 100, 0], "abc", masters).balance == {}
     assert outlook([200, 100, 0], [200, 130, 0], "abc", masters).balance == {"serialized_bytes": Due(0.0, "b")}
+
+
+def test_a_master_at_its_capacity_raises_the_fair_shares_of_the_others():
+    masters = [Master("a"), Master("b"), Master("c", capacity={"serialized_bytes": 40})]
+
+    assert outlook([100, 100, 40], [100, 100, 40], "abc", masters).balance == {}
 
 
 def test_what_was_not_measured_twice_is_not_told():

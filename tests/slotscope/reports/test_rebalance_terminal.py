@@ -51,6 +51,15 @@ def test_the_proven_minimum_and_the_gap_are_told() -> None:
     assert "at least 580 MB must move (proven); this plan: 3.45 % more" in rendered(rebalance_report())
 
 
+def test_loads_that_are_estimates_claim_no_proof() -> None:
+    """A sample of the keys: what moves and what must move is about so much."""
+    words = " ".join(rendered(replace(rebalance_report(), memory_error=0.038)).split())
+
+    assert "moves about 600 MB" in words
+    assert "about 580 MB must move (loads are estimates, ±3.8 %)" in words
+    assert "proven)" not in words
+
+
 @pytest.mark.parametrize("verdict", ["balanced", PlanVerdict.TOO_SMALL])
 def test_nothing_to_do_offers_nothing_to_execute(verdict: str) -> None:
     """Only the check of the proof is left."""
