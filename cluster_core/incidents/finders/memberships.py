@@ -32,7 +32,7 @@ def find_memberships(
     """
     resets = history.resets
     joins, forgotten = _joins(history), _forgotten(history, resets)
-    attachments = _attachments(history, promotions, episodes, emptied)
+    attachments = _attachments(history, promotions, episodes, emptied) + _joined_as_replicas(history, joins)
     replaced = _replacements(history, promotions, joins, attachments, forgotten)
     parts = {id(part) for one in replaced for part in (one.join, one.attachment, one.forgotten)}
     return [
@@ -230,6 +230,20 @@ def _attachments(
             kind = EventKind.REPLICA_MOVED if old else EventKind.REPLICA_ATTACHED
             detail = "orphaned" if old and _was_orphaned(history, episodes, new, node, ts_ns) else ""
             steps.append(Step(ts_ns, kind, node, new, after.config_epoch, detail=detail, ref=after.first_ref))
+    return steps
+
+
+def _joined_as_replicas(history: History, joins: list[Step]) -> list[Step]:
+    """Nodes that are replicas when they are first seen."""
+    steps = []
+    for join in joins:
+        first = next(iter(history.claims.get(join.actor, [])), None)
+        if first is not None and first.replicaof:
+            ts_ns = max(first.from_ns, join.ts_ns)
+            step = Step(
+                ts_ns, EventKind.REPLICA_ATTACHED, join.actor, first.replicaof, first.config_epoch, ref=first.first_ref
+            )
+            steps.append(step)
     return steps
 
 

@@ -167,9 +167,12 @@ def slot_incidents(history: History, found: SlotMoves, failures: list[Episode]) 
 def _until_failures(
     moves: list[Move], failures: list[Episode], together_ns: int
 ) -> Iterator[tuple[list[Move], Episode | None]]:
-    """Cut *moves* where one of their nodes failed: each part, and the failure that ended it."""
+    """Cut *moves* where one of their nodes failed: each part, and the failure that ended it.
+
+    What the node is seen to move before anybody doubts it was moved while it lived.
+    """
     for failure in sorted(failures, key=lambda one: one.started_ns):
-        before = [move for move in moves if move.ts_ns <= failure.started_ns]
+        before = [move for move in moves if move.ts_ns <= failure.from_ns]
         after = moves[len(before) :]
         is_theirs = any(failure.subject in (move.source, move.target) for move in before)
         if is_theirs and (after or failure.started_ns - before[-1].ts_ns <= together_ns):
