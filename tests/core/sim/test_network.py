@@ -1,0 +1,221 @@
+"""Links between hosts behave as TCP does: in order, held up by losses and walls, refused, reset."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from cluster_core.gossip.profile import REDIS_7_0
+from cluster_core.node.state import NodeSettings
+from cluster_core.sim.host import Path, retry_after_us
+from cluster_core.sim.layouts import Layout, places_of
+from cluster_core.sim.scenario.stage import Stage
+from cluster_core.wire.bus import Header, Message
+
+TIMEOUT_MS = 3_600_000
+"""Nodes that ping nobody for an hour keep out of the way."""
+
+
+@pytest.fixture
+def stage():
+    settings = NodeSettings(profile=REDIS_7_0, node_timeout_ms=TIMEOUT_MS)
+    made = Stage(Random, 1, places_of(Layout(2, 0), lambda name: settings, Random(1)), path=Path(1000, 500))
+    made.world.run_to(1_500_000)
+    return made
+
+
+def link_between(stage, one, other):
+    return next(
+        s for s in stage.world.hosts[one].streams.values() if s.target is stage.world.hosts[other] and s.is_ours
+    )
+
+
+def listen(stage):
+    """The numbers of our messages that arrive, in order, and when; what the nodes themselves send is not told."""
+    arrived = []
+
+    class Ears:
+        def delivered(self, stream, message):
+            if message.header.type == 3:
+                arrived.append((message.header.offset, stage.world.now_us))
+
+        def connected(self, stream):
+            arrived.append(("open", stage.world.now_us))
+
+        def closed(self, stream):
+            arrived.append(("closed", stage.world.now_us))
+
+    stage.world.recorder = Ears()
+    return arrived
+
+
+def numbered(number):
+    return Message(Header(sender="f" * 40, offset=number, type=3))
+
+
+def test_messages_of_a_link_arrive_in_order(stage):
+    """Jitter and losses hold up, they do not turn around."""
+    stage.faults.change_paths(stage.world.hosts[:1], stage.world.hosts[1:], loss=0.3)
+    stream, arrived = link_between(stage, 0, 1), listen(stage)
+
+    for number in range(200):
+        stage.world.network.send(stage.world.hosts[0], stream.link, numbered(number))
+    stage.world.run_to(stage.world.now_us + 300_000_000)
+
+    assert [number for number, _ in arrived if isinstance(number, int)][:200] == list(range(200))
+    assert arrived[199][1] - arrived[0][1] >= 200_000
+
+
+def test_what_waits_behind_a_wall_goes_on_when_it_falls(stage):
+    """The sender's timeouts double meanwhile (RFC 6298)."""
+    world, stream, arrived = stage.world, link_between(stage, 0, 1), listen(stage)
+    stage.faults.cut(world.hosts[:1], world.hosts[1:])
+    cut_us = world.now_us
+
+    world.network.send(world.hosts[0], stream.link, numbered(1))
+    world.run_to(cut_us + 1_000_000)
+    before = list(arrived)
+    stage.faults.heal()
+    world.run_to(cut_us + 3_000_000)
+
+    assert before == []
+    ((number, at_us), *_) = arrived
+    assert number == 1
+    assert at_us - cut_us >= 1_400_000
+
+
+def test_one_way_walls_let_the_other_way_through(stage):
+    """Asymmetric partitions."""
+    world, arrived = stage.world, listen(stage)
+    there, back = link_between(stage, 0, 1), link_between(stage, 1, 0)
+    stage.faults.cut(world.hosts[:1], world.hosts[1:], both_ways=False)
+
+    world.network.send(world.hosts[0], there.link, numbered(1))
+    world.network.send(world.hosts[1], back.link, numbered(2))
+    world.run_to(world.now_us + 10_000)
+
+    assert [number for number, _ in arrived] == [2]
+
+
+def test_a_machine_without_power_says_nothing(stage):
+    """No FIN, no reset: the other side thinks that the link stands."""
+    world, arrived = stage.world, listen(stage)
+    stage.faults.switch_off(world.hosts[1])
+    world.run_to(world.now_us + 5_000_000)
+
+    assert arrived == []
+    assert len(world.hosts[0].streams) == 2
+
+    stage.faults.restart(world.hosts[1])
+    world.run_to(world.now_us + 1_000_000)
+
+    assert all(stream.is_open for stream in world.hosts[0].streams.values())
+
+
+def test_a_stopped_process_reads_everything_when_it_goes_on(stage):
+    """SIGSTOP: its kernel goes on accepting."""
+    world = stage.world
+    stream = link_between(stage, 0, 1)
+    stage.faults.stop(world.hosts[1])
+    received = world.hosts[1].node.state.received[3]
+    for number in range(3):
+        world.network.send(world.hosts[0], stream.link, numbered(number))
+    world.run_to(world.now_us + 1_000_000)
+    before = world.hosts[1].node.state.received[3]
+    stage.faults.resume(world.hosts[1])
+
+    assert before == received
+    assert world.hosts[1].node.state.received[3] == received + 3
+
+
+def test_a_slow_process_takes_its_time_for_every_event(stage):
+    """Events queue up behind each other."""
+    world = stage.world
+    stage.faults.slow(world.hosts[1], 100_000)
+    stream = link_between(stage, 0, 1)
+    received = world.hosts[1].node.state.received[3]
+    for number in range(5):
+        world.network.send(world.hosts[0], stream.link, numbered(number))
+    world.run_to(world.now_us + 250_000)
+    soon = world.hosts[1].node.state.received[3] - received
+    world.run_to(world.now_us + 2_000_000)
+
+    assert soon <= 2
+    assert world.hosts[1].node.state.received[3] == received + 5
+
+
+def test_nobody_answers_at_an_address_without_a_machine(stage):
+    """The link is closed, the node tries again with its next cron."""
+    world = stage.world
+    stage.operators.command(world.hosts[0], ("CLUSTER", "MEET", "10.9.9.9", "6379"))
+    world.run_to(world.now_us + 1_000_000)
+
+    assert len(world.hosts[0].node.view.nodes) == 3
+
+
+@pytest.mark.parametrize(("held_us", "wait_us"), [(0, 200_000), (199_999, 1), (200_000, 400_000), (10**12, None)])
+def test_a_sender_tries_again_when_its_timeout_comes(held_us, wait_us):
+    """0.2, 0.6, 1.4 s … after the first loss, two minutes apart at last."""
+    wait = retry_after_us(held_us)
+
+    assert 0 < wait <= 120_000_000
+    assert wait_us is None or wait == wait_us
+
+
+def test_duplicates_and_disorder_are_there_on_request(stage):
+    """What no TCP does, for tests of the checkers."""
+    world, stream, arrived = stage.world, link_between(stage, 0, 1), listen(stage)
+    stage.faults.change_paths(world.hosts[:1], world.hosts[1:], duplicate=1.0, reorder=1.0, jitter_us=900_000)
+
+    for number in range(20):
+        world.network.send(world.hosts[0], stream.link, numbered(number))
+    world.run_to(world.now_us + 2_000_000)
+
+    numbers = [number for number, _ in arrived if isinstance(number, int)][:40]
+    assert sorted(numbers) == sorted([*range(20), *range(20)])
+    assert numbers != sorted(numbers)
+
+
+@pytest.mark.parametrize("hindrance", ["power", "wall", "wall back"])
+@pytest.mark.parametrize(
+    ("gone_us", "open_us"), [(500_000, 1_000_000), (1_000_001, 3_000_000), (9_000_000, 15_000_000)]
+)
+def test_a_connection_is_asked_for_when_the_next_syn_is_due(stage, hindrance, gone_us, open_us):
+    """SYNs go out after 0, 1, 3, 7, 15 … s, whenever what is in the way goes, and take 1 to 1.5 ms."""
+    world, (one, other), far = stage.world, stage.world.hosts, 1 << 40
+    if hindrance == "power":
+        stage.faults.switch_off(other)
+    else:
+        stage.faults.cut(*([other], [one]) if hindrance == "wall back" else ([one], [other]), both_ways=False)
+    begun_us = world.now_us
+    world.network.open(one, far, other.ip, other.settings.bus_port)
+    asked = one.streams[far]
+    world.run_to(begun_us + gone_us)
+    if hindrance == "power":
+        stage.faults.restart(other)
+    else:
+        stage.faults.heal()
+    while asked.reverse is None and world.now_us < begun_us + open_us + 10_000:
+        world.run_to(world.now_us + 500)
+
+    assert open_us + 1_000 <= world.now_us - begun_us <= open_us + 2_000
+
+
+@pytest.mark.parametrize("falls_us", [None, 126_000_000])
+def test_a_connection_that_nobody_answers_is_given_up_after_two_minutes(stage, falls_us):
+    """127 s, as Linux has it; a wall that fell and stands again before a SYN came through changes nothing."""
+    world, (one, other), far = stage.world, stage.world.hosts, 1 << 40
+    stage.faults.cut([one], [other])
+    begun_us = world.now_us
+    world.network.open(one, far, other.ip, other.settings.bus_port)
+    if falls_us is not None:
+        world.run_to(begun_us + falls_us)
+        stage.faults.heal()
+        stage.faults.cut([one], [other])
+    world.run_to(begun_us + 126_999_999)
+    before = far in one.streams
+    world.run_to(begun_us + 127_000_000)
+
+    assert before
+    assert far not in one.streams
