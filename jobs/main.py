@@ -143,7 +143,7 @@ COMMANDS = {
         "jobs.export:command",
         "Export keys and values of dumps as JSON, commands or Parquet",
         "slotscope export --rdb dump.rdb --to json --out - --prefix user:",
-        ("rdb", "aof", "to", "out", "match", "prefix", "type", "ttl"),
+        ("rdb", "to", "out", "match", "prefix", "type", "ttl"),
     ),
     "forget": Command(
         MORE,
@@ -234,7 +234,7 @@ COMMANDS = {
         "jobs.simulate:command",
         "Simulate failures and report how long failovers take",
         "slotscope simulate --fault crash --node-timeout-ms 5000 15000 --seeds 100",
-        ("fault", "hit", "seeds", "profile", "node-timeout-ms", "shards", "replicas", "from-snapshot"),
+        ("fault", "hit", "seeds", "profile", "node-timeout-ms", "shards", "replicas"),
     ),
     "snapshots": Command(
         MORE,
