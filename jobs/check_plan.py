@@ -14,8 +14,7 @@ def command(request: Request = Request()) -> int | None:
     Ends with 0 if everything holds, with 1 and a line for each thing that does not.
     """
     from cluster_core.rebalance.check import check_plan
-    from slotscope.plans.stored_moves import compare_tables
-    from slotscope.plans.stored_plans import read_stored_plan
+    from slotscope.plans.stored_plans import compare_tables, read_stored_plan
     from slotscope.reports.rebalance.words import resource_words
     from slotscope.reports.records import print_records
     from slotscope.reports.unread import partial_lines

@@ -128,8 +128,7 @@ def _to_landing(request: Request, first: Address) -> None:
 
 def _to_file(request: Request, first: Address, out: str) -> None:
     """Append the answers to one file."""
-    from slotscope.servers.cluster import Schedule
-    from slotscope.servers.collection import Collection, LineFile, collect
+    from slotscope.servers.cluster import Collection, LineFile, Schedule, collect
 
     collection = Collection(
         request.access.with_password(request.access.password()),

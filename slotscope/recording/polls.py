@@ -14,8 +14,7 @@ from cluster_core.node.state import BUS_PORT_STEP
 from slotscope.recording.gap_book import GapBook
 from slotscope.recording.series import Series
 from slotscope.runtime.errors import InputError
-from slotscope.servers.cluster import BACKOFF_S_MAX, Answer, Refused
-from slotscope.servers.collection import Collection, collect
+from slotscope.servers.cluster import BACKOFF_S_MAX, Answer, Collection, Refused, collect
 from slotscope.servers.node_link import Address
 
 NOT_HERE = "no node of this cluster has an address of this host: name those whose bus passes here with --node"

@@ -22,8 +22,7 @@ from slotscope.recording.log_recorder import LogRecorder
 from slotscope.recording.point import Point
 from slotscope.recording.polls import PollRecorder, is_of_this_host
 from slotscope.runtime.text import plural, size
-from slotscope.servers.cluster import Schedule
-from slotscope.servers.collection import Collection
+from slotscope.servers.cluster import Collection, Schedule
 from slotscope.servers.node_link import Access, Address
 
 TURN_S: Final = 0.5

@@ -1,7 +1,7 @@
 """Where the load of a live cluster is and whether it is healthy, from one address, without writing and without haste.
 
 Every node is asked what it believes and how it is, twice: what grew between is the rate.  The keys of each master are measured
-(`measuring`), at one of its replicas where one has its data.  Only what `visits.ASKED`, `measuring.SENT`, `measuring.ELEMENTS`, `values.SENT` and
+(`measuring`), at one of its replicas where one has its data.  Only what `visits.ASKED`, `measuring.SENT`, `measuring.ELEMENTS`, `measuring.VALUES_SENT` and
 `slot_counts.SENT` list is ever sent, and AUTH.
 """
 

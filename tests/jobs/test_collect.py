@@ -24,13 +24,13 @@ from slotscope.servers.cluster import (
     Access,
     Address,
     Answer,
+    LineFile,
     NodePoll,
     Refused,
     Schedule,
     neighbours,
     parse_address,
 )
-from slotscope.servers.collection import LineFile
 from slotscope.sources.node_polls import PollFile
 from tests.benches.clusters import Cluster, running_cluster
 from tests.benches.program import without_progress

@@ -16,7 +16,7 @@ import pytest
 from jobs.main import ABOUT, COMMANDS, main
 from slotscope.runtime import progress
 from slotscope.runtime.cli import application
-from slotscope.servers import measuring, slot_counts, values, visits
+from slotscope.servers import measuring, slot_counts, visits
 from tests.benches.clusters import Cluster, running_cluster
 from tests.benches.measured_memory import memory_by_master
 from tests.benches.program import without_progress
@@ -106,7 +106,10 @@ def test_a_cluster_is_measured_from_one_address_with_commands_that_only_read(clu
     }
     asked = (
         *visits.ASKED,
-        *(words.split() for words in (*measuring.SENT, *measuring.ELEMENTS.values(), *values.SENT, *slot_counts.SENT)),
+        *(
+            words.split()
+            for words in (*measuring.SENT, *measuring.ELEMENTS.values(), *measuring.VALUES_SENT, *slot_counts.SENT)
+        ),
     )
     masters = {one["address"]: one for one in found["masters"]}
     truth = sum(map(memory_of, cluster.masters))

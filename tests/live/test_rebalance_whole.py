@@ -19,7 +19,7 @@ import pytest
 from cluster_core.rebalance.plan import count_ranges
 from cluster_core.topology.node import Topology
 from jobs import main as program
-from slotscope.plans.stored_moves import read_unchanged_plan
+from slotscope.plans.stored_plans import read_unchanged_plan
 from slotscope.runtime.failure import OK, PAUSED, PROMISE_BROKEN
 from tests.benches.clusters import Cluster, knows, running_cluster, topology_of
 from tests.benches.live_runs import REPOSITORY, carry_out_until_closing, commits, open_hours

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from schemas.bronze import BAD_RECORDS
-from slotscope.plans.stored_moves import read_unchanged_plan
+from slotscope.plans.stored_plans import read_unchanged_plan
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.program import LATEST
 from slotscope.runtime.storage.delta_files import exists

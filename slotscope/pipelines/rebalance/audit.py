@@ -24,7 +24,7 @@ from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.rebalance.table_rows import PlanAuditRow
 from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS
 from slotscope.plans.snapshot_audit import read_snapshot
-from slotscope.plans.stored_moves import read_unchanged_plan
+from slotscope.plans.stored_plans import read_unchanged_plan
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import all_equal, commit_rows, exists, read_rows
 from slotscope.runtime.storage.snapshot_names import KEY_JOBS, find_name

@@ -29,7 +29,7 @@ from cluster_core.rebalance.execution.run_state import Settings, sizes_of
 from cluster_core.rebalance.execution.succession import failover_notes, see
 from cluster_core.rebalance.stored_plan import StoredPlan
 from slotscope.plans.maintenance import MaintenanceWindow, read_window
-from slotscope.plans.stored_moves import read_unchanged_plan
+from slotscope.plans.stored_plans import read_unchanged_plan
 from slotscope.reports.rebalance.execution import dry_run_document, dry_run_json, write_commands
 from slotscope.reports.records import write_json
 from slotscope.reports.terminal import print_document
@@ -37,8 +37,7 @@ from slotscope.reports.unread import partial_lines
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import BAD_INPUT, OK, PAUSED, printable
 from slotscope.runtime.signals import caught_signals
-from slotscope.servers.latency import LatencyProbe
-from slotscope.servers.moves import LiveNodes, open_nodes
+from slotscope.servers.moves import LatencyProbe, LiveNodes, open_nodes
 from slotscope.servers.node_link import Access
 from slotscope.servers.plan_journal import PlanJournal, executing
 

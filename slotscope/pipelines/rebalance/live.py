@@ -21,7 +21,7 @@ from slotscope.pipelines.rebalance.input_caveats import memory_limit_caveats
 from slotscope.pipelines.rebalance.inputs import Inputs, named_resources, state_problem
 from slotscope.pipelines.rebalance.rows import store_plan
 from slotscope.plans.growth import LIVE, Weighed, growth_since
-from slotscope.plans.stored_moves import read_unchanged_plan
+from slotscope.plans.stored_plans import read_unchanged_plan
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import OK
 from slotscope.runtime.priority import low_priority

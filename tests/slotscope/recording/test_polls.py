@@ -13,8 +13,7 @@ from cluster_core.formats.landing import Kind, Reason, latest
 from slotscope.recording.gap_book import GapBook
 from slotscope.recording.polls import PollRecorder, is_of_this_host
 from slotscope.recording.series import RETRY_NS, Rotation, Series
-from slotscope.servers.cluster import Answer, Refused, Schedule
-from slotscope.servers.collection import Collection
+from slotscope.servers.cluster import Answer, Collection, Refused, Schedule
 from slotscope.servers.node_link import Access, Address
 
 NODE = Address("127.0.0.1", 7000)

@@ -17,8 +17,7 @@ import pytest
 
 from cluster_core.wire.resp import RespError
 from slotscope.servers import node_link
-from slotscope.servers.cluster import Answer, NodePoll, Refused, Schedule
-from slotscope.servers.collection import Collection
+from slotscope.servers.cluster import Answer, Collection, NodePoll, Refused, Schedule
 from slotscope.servers.node_link import Access, Address, LinkError
 from tests.benches.fake_servers import scripted
 

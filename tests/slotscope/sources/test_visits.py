@@ -9,8 +9,7 @@ from contextlib import contextmanager
 
 from cluster_core.incidents.symptoms import Checkup
 from slotscope.servers.node_link import Access, Address, LinkError
-from slotscope.servers.pacing import PacedLink
-from slotscope.servers.visits import Conversation, Question, Visit, hold_all
+from slotscope.servers.visits import Conversation, PacedLink, Question, Visit, hold_all
 from tests.benches.fake_servers import scripted
 
 RATE = 1e6
