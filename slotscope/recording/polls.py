@@ -1,4 +1,4 @@
-"""What the nodes of this host say: answers of `servers.collection` as files, and which nodes those are."""
+"""Write the answers of the nodes of this host (`servers.cluster`) to files."""
 
 from __future__ import annotations
 

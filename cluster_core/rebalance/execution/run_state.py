@@ -49,7 +49,7 @@ PIECE_BYTES_MAX: Final = 16 << 20
 SHARE_MIN: Final = 1 / 64
 REST_S_MIN: Final = 0.05
 REST_S_MAX: Final = 5.0
-"""Longer than latencies are remembered (`slotscope.servers.latency`): after such a rest none of them is from a move."""
+"""Longer than latencies are remembered (`slotscope.servers.moves`): after such a rest none of them is from a move."""
 CALM_S: Final = 1.5
 """Latency is measured this long before the first piece."""
 SIZES: Final = ("serialized_bytes", "memory_bytes")
