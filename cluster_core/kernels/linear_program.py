@@ -7,6 +7,7 @@ same on every run: one thread, a fixed seed, and limits in simplex steps, never 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 import highspy
@@ -25,7 +26,14 @@ OPTIONS: dict[str, bool | int | str] = {
     "presolve": "off",
 }
 """A program that is solved again and again, warm, gains nothing from presolve."""
-WHOLE_OPTIONS: dict[str, bool | int | str] = {"presolve": "on", "mip_max_stall_nodes": 40, "mip_detect_symmetry": False}
+WHOLE_OPTIONS: dict[str, bool | int | float | str] = {
+    "presolve": "on",
+    "mip_max_stall_nodes": 40,
+    "mip_detect_symmetry": False,
+    "mip_heuristic_effort": 0.3,
+}
+CHECKS_MAX = 150
+"""How often the solver may look at its limits in a program with whole numbers: a measure of its work that no clock changes."""
 GROWING = {"simplex_strategy": 4}
 
 
@@ -80,6 +88,8 @@ class LinearProgram:
         self._highs.changeColsIntegrality(len(columns), _indices(columns), np.array(kind))
         for name, value in {**WHOLE_OPTIONS, "mip_max_nodes": nodes_max, "mip_rel_gap": gap}.items():
             self._highs.setOptionValue(name, value)
+        checks = count(1)
+        self._highs.cbMipInterrupt.subscribe(lambda event: event.interrupt() if next(checks) > CHECKS_MAX else None)
         self._highs.run()
         info, solution = self._highs.getInfo(), self._highs.getSolution()
         known = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible

@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from cluster_core.kernels.linear_program import INFINITE, LinearProgram
 from cluster_core.rebalance.search.arrays import Arrays, Floats, Integers
-from cluster_core.rebalance.search.relaxation import Relaxation
+from cluster_core.rebalance.search.relaxation import Relaxation, slack_cost
 
 HEAVY_PART = 0.08
 """Slots of more than this part of a limit are heavy."""
-HEAVY_MAX = 25
+HEAVY_MAX = 40
 """So many are placed whole; with more the program comes to nothing in its time."""
 FEW_CHOICES = 400
 """Up to so many slots times masters all slots are whole, and the program is the problem itself."""
-BUNDLES = 20
+BUNDLES = 32
 """Bundles of light slots a master."""
-ENTRIES_MAX = 3_000
-"""Bundles of all masters times masters that take slots, at most: with more masters there are fewer bundles."""
+ENTRIES_MAX = 1_200
+"""Bundles of all masters times masters that take slots, at most: the fewer bundles, the more placements of heavy slots are tried in time."""
 NODES_MAX = 60
 GAP = 0.005
-SLACK_COST = 60.0
 CAPACITY_COST = 100.0
 """Times the price of load above a limit, that of load above a capacity."""
 
 
-def place_heavy(arrays: Arrays, relaxation: Relaxation) -> Integers | None:
-    """Return owners in which heavy slots are where the program puts them, and all others where a relaxation with these in place does; None where
-    there are none.
-    """
-    whole = _whole_slots(arrays)
+class Placed(NamedTuple):
+    """Owners with heavy slots where a program puts them: with all others at home, or where a relaxation puts them, and the cost that it proves."""
+
+    home: Integers
+    rounded: Integers
+    bound: float
+
+
+def place_heavy(arrays: Arrays, relaxation: Relaxation) -> Placed | None:
+    """Place heavy slots; None where no slot is heavy, or nothing was found."""
+    whole = heavy_slots(arrays)
     if not len(whole):
         return None
     takers = arrays.takers
@@ -53,15 +60,16 @@ def place_heavy(arrays: Arrays, relaxation: Relaxation) -> Integers | None:
     starts, places, values, costs = _entries(arrays, owners, loads, cost, rows)
     program.add_columns(costs, np.ones(len(costs)), starts, places, values)
     _keep_one(program, arrays, len(groups))
-    dear = SLACK_COST * max(float(arrays.cost.mean()), float(arrays.cost[whole].max()))
-    _add_slack(program, arrays, rows, dear)
+    _add_slack(program, arrays, rows, slack_cost(arrays))
     found = program.solve_whole(np.arange(len(whole) * len(takers)), NODES_MAX, GAP)
     if not found.known:
         return None
     chosen = found.values[: len(whole) * len(takers)].reshape(len(whole), len(takers)).argmax(1)
-    around = Relaxation(arrays.pinned(whole, takers[chosen]))
+    pinned = arrays.pinned(whole, takers[chosen])
+    around = Relaxation(pinned)
     around.solve()
-    return around.rounded()
+    moved = float(arrays.cost[pinned.owner != arrays.owner].sum())
+    return Placed(pinned.owner, around.rounded(), around.bound + moved)
 
 
 def _add_slack(program: LinearProgram, arrays: Arrays, rows: int, dear: float) -> None:
@@ -84,7 +92,7 @@ def _keep_one(program: LinearProgram, arrays: Arrays, groups: int) -> None:
     program.add_rows(np.ones(len(stay)), np.full(len(stay), INFINITE), starts, columns, np.ones(len(columns)))
 
 
-def _whole_slots(arrays: Arrays) -> Integers:
+def heavy_slots(arrays: Arrays) -> Integers:
     """Return the slots that are placed whole, the heaviest first."""
     free = np.flatnonzero(~arrays.fixed)
     most = arrays.limits[arrays.takers].max(0)
@@ -108,7 +116,9 @@ def _bundles(arrays: Arrays, relaxation: Relaxation, whole: Integers) -> list[In
         mine = np.flatnonzero(light & (arrays.owner == n))
         if len(mine):
             order = mine[np.lexsort((mix[mine], np.round(worth[mine] / max(float(worth[mine].std()), 1e-9))))]
-            groups += [part for part in np.array_split(order, min(count, len(mine))) if len(part)]
+            mass = np.cumsum(arrays.loads[order].max(1))
+            cuts = np.flatnonzero(np.diff(np.floor(mass * count / max(mass[-1], 1e-9)))) + 1
+            groups += np.split(order, cuts)
     return groups
 
 

@@ -99,9 +99,8 @@ class Relaxation:
             in_zones = np.stack([held[arrays.zones == z].sum(0) for z in range(self.zone_count)])
             room.append((arrays.zone_limits - in_zones).ravel())
         program.add_rows(np.full(rows, -INFINITE), np.concatenate(room))
-        dear = SLACK_COST * max(1.0, float(np.quantile(arrays.cost / np.maximum(arrays.loads.max(1), 1e-9), 0.99)))
         program.add_columns(
-            np.full(rows, dear), np.full(rows, INFINITE), np.arange(rows), np.arange(rows), -np.ones(rows)
+            np.full(rows, slack_cost(arrays)), np.full(rows, INFINITE), np.arange(rows), np.arange(rows), -np.ones(rows)
         )
         columns = _Columns(self, program, rows)
         columns.add(self._first_moves(held))
@@ -147,6 +146,11 @@ class Relaxation:
             for n in dict.fromkeys((int(first[i % len(first)]), int(to[s])))
             if n != arrays.owner[s]
         ]
+
+
+def slack_cost(arrays: Arrays) -> float:
+    """Return the price of a mean slot above a limit."""
+    return SLACK_COST * max(1.0, float(np.quantile(arrays.cost / np.maximum(arrays.loads.max(1), 1e-9), 0.99)))
 
 
 class _Columns:

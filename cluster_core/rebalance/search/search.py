@@ -2,8 +2,9 @@
 
 1. Prices of a linear program for each master over a limit prove a bound on what moves.
 2. Walks from where slots are look for few ranges within a budget above the bound.  On ordinary loads that is all.
-3. Where they find nothing, a program of all moves gives better prices and a start, another places heavy slots whole, and walks from there look
-   for what moves least.  The budget then counts from that.
+3. Where they find nothing, or many ranges, a program of all moves gives better prices, another places heavy slots whole, and walks from there look
+   for few ranges within the budget above what must move then.
+4. Where that finds nothing either, walks look for what moves least, and the budget counts from that.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from cluster_core.rebalance.plan import CurvePoint, count_ranges
 from cluster_core.rebalance.prices import Prices, least_moved, whole_prices
 from cluster_core.rebalance.range_bound import least_ranges
 from cluster_core.rebalance.search.arrays import Arrays, Integers
-from cluster_core.rebalance.search.heavy import place_heavy
+from cluster_core.rebalance.search.heavy import Placed, heavy_slots, place_heavy
 from cluster_core.rebalance.search.relaxation import Relaxation
 from cluster_core.rebalance.search.walks import (
     BYTES_FIRST,
@@ -42,6 +43,8 @@ PROGRAM_MASTERS_MAX = 20
 """With more masters that take slots, the program of all moves and that of heavy slots take too long for what they bring."""
 FAR_PART = 0.01
 """Part of all load above limits at the end of walks from where a second search is not worth its time."""
+SHREDDED = 10
+"""Slot ranges a master above which heavy slots are placed first, although a plan was found."""
 UNBOUNDED = float("inf")
 
 Owners = tuple[int, ...]
@@ -84,17 +87,24 @@ class Search:
         of_bound, of_data = self.scaled.budgets
         base = self.bound
         best = self._within(base * (1 + of_bound), known)
+        many = SHREDDED * len(self._arrays.takers)
+        is_hard = best is None or (count_ranges(best) > many and len(heavy_slots(self._arrays)) > 0)
+        placed = self._place_heavy() if is_hard else None
+        least_then = 0 if placed is None else int(placed.bound * sum(self._cost) / len(self._cost))
+        if placed is not None and (best is None or least_then <= base * (1 + of_bound)):
+            base = max(base, least_then)
+            best = self._within(base * (1 + of_bound), known if best is None else best, placed.home)
         if best is None:
-            least, near = self._fewest_bytes(known)
+            least, near = self._fewest_bytes(known, placed)
             if least is None:
                 return Result(_tuple(near), self.prices, of_bound)
             base = self.bound
             if self.moved(least) > self.bound * (1 + of_bound):  # above the bound already: half of the budget is left
                 base, of_bound = self.moved(least), of_bound / 2
-            best = self._within(base * (1 + of_bound), least, once=True) or _tuple(least)
+            best = self._within(base * (1 + of_bound), least, once=True) or least
         budget = of_bound
         more = Fraction(int(of_data * sum(self._cost)), base) if base else Fraction(0)
-        if more > budget and count_ranges(best) > RANGES_A_MASTER * len(self._arrays.takers):
+        if more > budget and self._is_shredded(best):
             wider = self._within(base * (1 + more), best)
             if wider is not None and count_ranges(wider) < count_ranges(best):
                 best, budget = wider, more
@@ -148,16 +158,25 @@ class Search:
         few = len(self._arrays.takers) <= FEW_MASTERS and not self.targets.heavy
         return self._arrays.owner.copy() if few else cut_runs(self._arrays)
 
+    def _is_shredded(self, at: Owners) -> bool:
+        return count_ranges(at) > RANGES_A_MASTER * len(self._arrays.takers)
+
     def _keeps(self, at: Sequence[int]) -> bool:
         return not any(self.badness(at))
 
-    def _within(self, most: Fraction | float, known: Sequence[int] | None, *, once: bool = False) -> Owners | None:
-        """Return the placement of fewest ranges found that moves at most *most*, None for none; *once*: with no second search."""
+    def _within(
+        self, most: Fraction | float, known: Sequence[int] | None, start: Integers | None = None, *, once: bool = False
+    ) -> Owners | None:  # fmt: skip
+        """Return the placement of fewest ranges found that moves at most *most*, None for none; *once*: with no second search.
+
+        Walks begin at the *start*, where heavy slots are in place, or near the owners where that is None.
+        """
         walks, limit = self._walks, self._in_means(most)
         found: list[Owners] = [] if known is None else [_tuple(known)]
         few = RANGES_A_MASTER * len(self._arrays.takers)
-        for courses in walks.thorough:
-            best, last = walks.find(self._start(), limit, courses, walks.ranges_first, self._fewest)
+        begin_at, searches = (self._start(), walks.thorough) if start is None else (start, walks.thorough[1:])
+        for courses in searches:
+            best, last = walks.find(begin_at, limit, courses, walks.ranges_first, self._fewest)
             found += [] if best is None else [_tuple(best)]
             is_far = best is None and self._arrays.excess(last) > FAR_PART * len(self._cost)
             if is_far or once or walks.is_quick or (best is not None and count_ranges(found[-1]) <= few):
@@ -172,17 +191,22 @@ class Search:
         slots = sum(n != owner for n, owner in zip(at, self.scaled.owner, strict=True))
         return count_ranges(at) + self._walks.ranges_first.slot * slots, self.moved(at)
 
-    def _fewest_bytes(self, known: Sequence[int] | None) -> tuple[Owners | None, Owners]:
+    def _place_heavy(self) -> Placed | None:
+        """Return where a program puts heavy slots; None where that takes too long, or none are heavy."""
+        if len(self._arrays.takers) > PROGRAM_MASTERS_MAX:
+            return None
+        self._relax()
+        return None if self._walks.is_quick else place_heavy(self._arrays, self._relaxation)
+
+    def _fewest_bytes(self, known: Sequence[int] | None, placed: Placed | None) -> tuple[Owners | None, Owners]:
         """Return the placement that moves least among those found within the limits, None for none, and the nearest to the limits."""
         arrays, walks = self._arrays, self._walks
-        small = len(arrays.takers) <= PROGRAM_MASTERS_MAX
         first = cut_runs(arrays) if self.targets.heavy else arrays.owner.copy()
+        small = len(arrays.takers) <= PROGRAM_MASTERS_MAX
         starts = [(first, FROM_OWNERS if small else FROM_OWNERS_OF_MANY)]
-        if small:
-            self._relax()
-            placed = place_heavy(arrays, self._relaxation)
-            starts += [] if placed is None else [(placed, FROM_ROUNDED)]
-        if self._relaxation.parts:
+        if placed is not None:
+            starts.insert(0, (placed.rounded, FROM_ROUNDED))
+        elif self._relaxation.parts:
             starts.append((self._relaxation.rounded(), FROM_ROUNDED))
         if known is not None:
             starts.append((np.array(known, np.int64), FROM_ROUNDED))
@@ -190,6 +214,8 @@ class Search:
         for start, courses in starts:
             best, last = walks.find(start, UNBOUNDED, courses, BYTES_FIRST)
             ends += [_tuple(start), _tuple(last)] + ([] if best is None else [_tuple(best)])
+            if placed is not None and best is not None:
+                break
         if not any(map(self._keeps, ends)):
             nearest = np.array(min(ends, key=self.badness), np.int64)
             best, last = walks.find(nearest, UNBOUNDED, (MEND,), BYTES_FIRST)

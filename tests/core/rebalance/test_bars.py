@@ -23,7 +23,12 @@ from benchmarks.rebalance_cases import (
     problem,
 )
 from cluster_core.rebalance import Plan, Problem, check_plan, make_plan
+from cluster_core.rebalance.goal.problem import validate
+from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.plan import PlanVerdict
+from cluster_core.rebalance.search.arrays import Arrays
+from cluster_core.rebalance.search.heavy import place_heavy
+from cluster_core.rebalance.search.relaxation import Relaxation
 from tests.builders.rebalance_problems import random_problem
 
 TABLE = json.loads((Path(__file__).with_name("bars.json")).read_text())
@@ -78,6 +83,19 @@ def test_plans_for_large_slots_move_a_little_more_at_most_or_say_that_limits_are
     assert check_plan(asked, found) == []
     assert (found.verdict is PlanVerdict.MOVE) == keeps_limits(asked, found)
     assert found.moved <= BYTES[case] * TABLE[case][str(seed)][0]
+
+
+@pytest.mark.slow
+def test_heavy_slots_go_where_little_more_moves_than_the_bound() -> None:
+    """Bundles of light slots are of like mass: a slot of 5 % of a limit is not tied to hundreds of small ones."""
+    scaled = validate(ORDINARY["Zipf 1.0, 6 masters"](23))
+    arrays = Arrays(scaled, find_targets(scaled))
+    relaxation = Relaxation(arrays)
+    relaxation.solve()
+    placed = place_heavy(arrays, relaxation)
+
+    assert placed is not None
+    assert relaxation.bound <= placed.bound <= 1.05 * relaxation.bound
 
 
 @pytest.mark.slow
