@@ -17,7 +17,6 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
 
 from cluster_core.errors import PlanError
 from cluster_core.rebalance.conflict import (
@@ -246,17 +245,19 @@ def tolerance_table(
             each = validate(with_tolerance(problem, tolerance))
             found[tolerance] = _find(each, stop, float(exact(effort, "effort")), start)
             start = found[tolerance].owner
-    for tight, loose in pairwise(wanted):
-        if _moved(found[tight]) < _moved(found[loose]):
-            targets = find_targets(found[loose].scaled)
-            if not excess(found[loose].scaled, targets, found[tight].owner):
-                found[loose] = found[loose]._replace(owner=found[tight].owner)
+    tight = [first] if first is not None else []
+    for tolerance in wanted:
+        now = found[tolerance]
+        targets = find_targets(now.scaled)
+        within = [at for at in tight if not excess(now.scaled, targets, at)]
+        least = min([now.owner, *map(tuple, within)], key=lambda at: _moved(now.scaled, at))
+        found[tolerance] = now._replace(owner=least)
+        tight.append(least)
     return [(exact(t, "tolerance"), conclude(found[exact(t, "tolerance")])) for t in tolerances]
 
 
-def _moved(found: Outcome) -> int:
-    load, owner = found.scaled.loads[found.scaled.cost], found.scaled.owner
-    return sum(load[s] for s, n in enumerate(found.owner) if owner[s] != n)
+def _moved(scaled: Scaled, at: Sequence[int]) -> int:
+    return sum(load for load, n, owner in zip(scaled.loads[scaled.cost], at, scaled.owner, strict=True) if n != owner)
 
 
 def pieces_of_tag(load: Number, target: Number) -> int:

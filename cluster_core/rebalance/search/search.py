@@ -196,7 +196,7 @@ class Search:
         if len(self._arrays.takers) > PROGRAM_MASTERS_MAX:
             return None
         self._relax()
-        return None if self._walks.is_quick else place_heavy(self._arrays, self._relaxation)
+        return place_heavy(self._arrays, self._relaxation)
 
     def _fewest_bytes(self, known: Sequence[int] | None, placed: Placed | None) -> tuple[Owners | None, Owners]:
         """Return the placement that moves least among those found within the limits, None for none, and the nearest to the limits."""
