@@ -29,7 +29,9 @@ def check_installation() -> None:
 
 
 def missing_files(found: Distribution) -> list[str]:
-    """Files of the record that `pip` wrote which are not there; bytecode may be deleted."""
+    """Files of the record that `pip` wrote which are not there; bytecode may be deleted.  A clone has a list that is older than its files."""
+    if found.read_text("RECORD") is None:
+        return []
     recorded = [file for file in found.files or () if file.suffix != ".pyc"]
     return [str(file) for file in recorded if not Path(str(found.locate_file(file))).exists()]
 

@@ -55,7 +55,10 @@ def clusters(draw):
 
 
 def kept_by(cluster, targets, scaled, placed):
-    """Whether a placement keeps every limit, and whether it keeps the hard ones; heavy slots may be anywhere, alone."""
+    """Whether a placement keeps every limit, and whether it keeps the hard ones; heavy slots may be anywhere, alone.
+
+    Neither where a master that stays has no slot left.
+    """
     heavy = {(h.slot, h.resource) for h in targets.heavy}
     soft = hard = True
     sums = scaled.totals(placed)
@@ -76,7 +79,8 @@ def kept_by(cluster, targets, scaled, placed):
                 soft &= sum(
                     row[r] for row, m in zip(sums, cluster.masters, strict=True) if m.zone == zone
                 ) <= share * sum(load)
-    return soft and hard, hard and {n for n in scaled.owner if not cluster.masters[n].drained} <= set(placed)
+    hard &= {n for n in scaled.owner if not cluster.masters[n].drained} <= set(placed)
+    return soft and hard, hard
 
 
 @settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))

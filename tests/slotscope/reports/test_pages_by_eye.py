@@ -73,7 +73,6 @@ def simulation() -> SimulationReport:
         cases.append(Case(number, parameters, spreads, curve))
     return SimulationReport(
         "simulation",
-        "clusters of the grid",
         20,
         tuple(cases),
         (Stuck(1, "10.0.0.1:6379", 1, "no replica is left"),),

@@ -31,6 +31,7 @@ EXPECTED = {
     "empty-failover.jsonl.gz": FileKind.BUS_LINES,
     "sentinel/*/logs/*.log.gz": FileKind.SENTINEL_LOG,
     "bus-*/logs/*.log.gz": FileKind.SERVER_LOG,
+    "polled-restart/logs/*.log.gz": FileKind.SERVER_LOG,
     "prometheus/*": FileKind.METRICS,
     "polls.jsonl.gz": FileKind.NODE_POLLS,
     "truth.jsonl.gz": FileKind.SENTINEL_POLLS,
