@@ -21,6 +21,7 @@ def command(request: Request) -> None:
     from slotscope.pipelines.bus.following import Followed, Follower
     from slotscope.pipelines.bus.incident_news import Hooks
     from slotscope.reports.records import print_records
+    from slotscope.runtime.spark.session import CONNECT
 
     if "://" not in request.landing and not os.path.isdir(request.landing):
         raise InputError(f"{request.landing}: no such folder; name the landing that record writes to with --landing")
@@ -32,8 +33,8 @@ def command(request: Request) -> None:
         print_records(followed, lambda: lines, as_json=request.json, stream=sys.stdout)
         sys.stdout.flush()
 
-    if (request.master or "").startswith("sc://"):
-        raise InputError("--master sc://…: follow needs a classic Spark session, not Spark Connect")
+    if (request.master or "").startswith(CONNECT):
+        raise InputError(f"--master {CONNECT}…: follow needs a classic Spark session, not Spark Connect")
     Hooks(request.on_incident, request.webhook).check()
     stop = threading.Event()
     follower = Follower(request.session("follow"), request, tell)

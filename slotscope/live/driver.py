@@ -278,7 +278,7 @@ def learn_master(address: Address, access: Access, name: str) -> tuple[Address, 
 
 
 def ask_to_forget(nodes: Sequence[Address], kind: str, access: Access, *orders: tuple[str, ...]) -> list[str]:
-    """Send *orders* to all *nodes* (*kind* is what they are called), one after the other; return a line of log for each that did not take them."""
+    """Send *orders* to all *nodes*, one after the other; return lines of a log: one for each refusal, and a count of the *kind* of nodes."""
     refused = []
     for node in nodes:
         try:

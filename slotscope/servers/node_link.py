@@ -1,6 +1,6 @@
 """A connection to one server: redis-py connects, encrypts and authenticates, hiredis packs commands and parses replies.
 
-Both are faster than Python code of our own.  What they leave to the server is bounded here: how long a reply takes, and its size.
+Both are faster than Python code of our own.  The time and the size of a reply are bounded here.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ ACKNOWLEDGED = 1
 """The *mark* of a listed segment that is one of the other direction: what it acknowledges may end a hole."""
 
 UNREAD, READ = 0x40, 0x80
-"""Marks of events without SYN, FIN and RST: the receiver has not got what was sent, or has got it after all."""
+"""Marks of events without SYN, FIN and RST: the receiver lacks the bytes, or has them after all."""
 UNREAD_NS = 150_000_000
 """A copy of bytes that come so long after them was sent again (RFC 6298: 200 ms in practice), not captured twice."""
 

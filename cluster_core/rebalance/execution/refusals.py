@@ -76,7 +76,7 @@ def refusals(now: Situation) -> list[str]:
 
 
 def examine(now: Situation) -> list[tuple[str, list[str]]]:
-    """Return each check as a title and the sentences of what is wrong; while a node does not answer, that check alone."""
+    """Return each check as a title and sentences about its faults; while a node does not answer, that check alone."""
     unseen = [
         f"{now.name(node)} does not answer: {why}; start it, or let one of its replicas take over, then run this again"
         for node, why in sorted(now.sight.lost.items())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import pickle
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from functools import partial as bind
 from typing import Final, NamedTuple
@@ -93,22 +93,36 @@ def _failed(root: str, where: str) -> frozenset[str]:
     return frozenset(name for name, reason in last.items() if reason.startswith(SET_ASIDE))
 
 
-def fold_together(spark: SparkSession, replays: Mapping[str, HistoryReplay]) -> list[Folded]:
+def fold_together(spark: SparkSession, replays: Sequence[HistoryReplay]) -> list[Folded]:
     """Fold all *replays*, each in a task, and commit what they staged; a cluster that fails changes no table, and the others go on."""
-    runs = {cluster: replay.new_run() for cluster, replay in replays.items()}
-    begin_together(list(runs.values()))
-    try:
-        blobs = [pickle.dumps((replay, runs[cluster])) for cluster, replay in replays.items()]
+
+    def fold(runs: Sequence[Run]) -> list[tuple[Run, Folded]]:
+        blobs = [pickle.dumps(pair) for pair in zip(replays, runs, strict=True)]
         tasks = min(len(blobs), TASKS_A_CORE * parallelism(spark))
         answers = spark.range(0, len(blobs), 1, tasks).mapInArrow(bind(_fold_each, blobs=blobs), "answer binary")
-        found = []
-        for blob in answers.toArrow().column("answer").to_pylist():
-            run, folded = pickle.loads(blob)
-            runs[folded.cluster] = run
-            found.append(folded)
-        for one in found:
-            _raise_for_all(one)
-        good = [runs[one.cluster] for one in found if one.outcome is not None]
+        return [pickle.loads(blob) for blob in answers.toArrow().column("answer").to_pylist()]
+
+    return _complete(replays, fold)
+
+
+def fold_alone(replay: HistoryReplay) -> Folded:
+    """Fold one cluster with all that its Spark session has; raises what may pass."""
+    return _complete([replay], lambda runs: [_folded(replay, runs[0])])[0]
+
+
+def _complete(
+    replays: Sequence[HistoryReplay], fold: Callable[[Sequence[Run]], list[tuple[Run, Folded]]]
+) -> list[Folded]:
+    """Begin the runs of *replays*, let *fold* fill them, and commit those with an outcome."""
+    begun = [replay.new_run() for replay in replays]
+    begin_together(begun)
+    runs = {run.run_id: run for run in begun}
+    try:
+        found = fold(begun)
+        runs |= {run.run_id: run for run, _ in found}  # tasks return copies
+        for _, folded in found:
+            _raise_for_all(folded)
+        good = [run for run, folded in found if folded.outcome is not None]
         if good:
             close_together(good)
     except BaseException as error:
@@ -116,28 +130,10 @@ def fold_together(spark: SparkSession, replays: Mapping[str, HistoryReplay]) -> 
             if not run.is_closed:
                 run.abandon(error)
         raise
-    for one in found:
-        if one.outcome is None:
-            runs[one.cluster].abandon(RuntimeError(f"{SET_ASIDE}{one.line}"))
-    return found
-
-
-def fold_alone(replay: HistoryReplay) -> Folded:
-    """Fold one cluster with all that its Spark session has; raises what may pass."""
-    run = replay.new_run()
-    begin_together([run])
-    try:
-        run, folded = _folded(replay, run)
-        _raise_for_all(folded)
-        if folded.outcome is not None:
-            close_together([run])
-    except BaseException as error:
-        if not run.is_closed:
-            run.abandon(error)
-        raise
-    if folded.outcome is None:
-        run.abandon(RuntimeError(f"{SET_ASIDE}{folded.line}"))
-    return folded
+    for run, folded in found:
+        if folded.outcome is None:
+            run.abandon(RuntimeError(f"{SET_ASIDE}{folded.line}"))
+    return [folded for _, folded in found]
 
 
 def _raise_for_all(folded: Folded) -> None:
@@ -149,7 +145,7 @@ def _raise_for_all(folded: Folded) -> None:
 
 
 def _fold_each(batches: Iterator[pa.RecordBatch], blobs: Sequence[bytes]) -> Iterator[pa.RecordBatch]:
-    """Fold the clusters whose numbers *batches* hold."""
+    """Fold the clusters by the numbers in *batches*."""
     for batch in batches:
         for number in batch.column("id").to_pylist():
             with silence():

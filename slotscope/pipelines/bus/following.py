@@ -142,7 +142,7 @@ class Follower:
         return query
 
     def _take(self, files: DataFrame, number: int) -> None:
-        """One batch: every cluster of it in turn."""
+        """One batch: the new files of all clusters."""
         self._is_named.wait()
         try:
             listed = {_path_of(row["path"]): row["length"] for row in files.collect()}
@@ -170,12 +170,12 @@ class Follower:
         root = self._request.root
         known = standing(root, list(files), batch)
         todo = {name: mine for name, mine in files.items() if name not in known.done | self._set_aside}
-        together, alone = {}, []
+        together, alone = [], []
         for cluster, mine in sorted(todo.items()):
             is_anew = cluster in known.anew
             mine = todo[cluster] = self._landed(cluster) or mine if is_anew else mine
             if sum(file.size for file in mine) <= BYTES_TOGETHER_MAX:
-                together[cluster] = self._replay(cluster, mine, batch, is_anew=is_anew)
+                together.append(self._replay(cluster, mine, batch, is_anew=is_anew))
             else:
                 alone.append(self._replay(cluster, mine, batch, is_anew=is_anew, spark=self._spark))
         folded = fold_together(self._spark, together) if together else []

@@ -387,7 +387,7 @@ def savings(
 ) -> tuple[SavingsFigures | None, list[str]]:
     """What would save memory, and notes on how near that is, or why it is not known; few large keys of one of *prefixes* make its saving skewed.
 
-    Of changes to all keys what is skewed is not known, and in the notes.
+    For changes to all keys the skew is unknown; the notes say so.
     """
     whys = [f"{one.checkup.address}: {one.valueless}" for one in survey.masters if one.valueless and one.keys]
     if whys:

@@ -167,9 +167,8 @@ def _settings(app: str, master: str, jars: list[str]) -> dict[str, str]:
     }
     if jars:
         settings["spark.jars"] = ",".join(jars)
-    if not is_one_process(
-        master
-    ):  # compiled kernels come along, and go where the executor may write and what is cleaned with it
+    if not is_one_process(master):
+        # compiled kernels come along, and go where the executor may write and what is cleaned with it
         settings["spark.executorEnv.XDG_CACHE_HOME"] = EXECUTOR_CACHE
         archive = _scratch() / "compiled.zip"
         if pack_for_executors(archive):
