@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gzip
 import os
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from jobs.main import run as run_job
 from schemas.catalogue import TABLES
 from slotscope.runtime.storage.delta_files import read_rows
 from tests.benches.spark_cluster import connect_server
@@ -71,3 +74,31 @@ def test_history_runs_on_spark_connect(run):
 
     assert "failover" in {row["kind"] for row in incidents}
     assert len({row["observer"] for row in views}) == 6
+
+
+@pytest.mark.parametrize("listens", [False, True])
+def test_an_address_without_a_spark_connect_server_is_one_line_in_seconds(listens, tmp_path, monkeypatch, capfd):
+    """Nothing listens, or something that never answers; a token in the address is not repeated."""
+    monkeypatch.setattr("slotscope.runtime.spark.session.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        if listens:
+            place.listen()
+        name = f"sc://127.0.0.1:{place.getsockname()[1]}/"
+        start = time.monotonic()
+        code = run_job(["key-slots", "--root", str(tmp_path), "--rdb", str(DUMPS), "--master", f"{name};token=secret"])
+
+    assert (code, time.monotonic() - start < 10) == (2, True)
+    assert capfd.readouterr().err == f"slotscope: --master {name}: no Spark Connect server answers there\n"
+
+
+def test_a_malformed_address_of_spark_connect_is_one_line(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+
+    code = run_job(["key-slots", "--root", str(tmp_path), "--rdb", str(DUMPS), "--master", "sc://host/path"])
+
+    assert code == 2
+    assert capfd.readouterr().err == (
+        "slotscope: --master sc://host/path: not an address of a Spark Connect server: sc://HOST:PORT\n"
+    )

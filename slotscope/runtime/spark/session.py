@@ -17,12 +17,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
-from pyspark.errors import PySparkException, PySparkRuntimeError
+from pyspark.errors import PySparkException, PySparkRuntimeError, PySparkValueError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -40,6 +41,8 @@ from slotscope.runtime.spark.java import find_java_home
 MASTER_DEFAULT = "local[*]"
 CONNECT = "sc://"
 """What the address of a Spark Connect server begins with."""
+CONNECT_SECONDS = 5
+"""For the greeting of a Spark Connect server; PySpark itself tries for more than ten minutes."""
 LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of the JVM that does nothing but write the command line of Spark's."""
 DELTA_CLASS = "io.delta.sql.DeltaSparkSessionExtension"
@@ -222,15 +225,23 @@ def _start(app: str, master: str, verbose: bool, given: Mapping[str, str], *, on
 
 def _connect(url: str) -> SparkSession:
     """Session on the Spark Connect server at *url*; its executors get this project's code.  Raises `InputError` where none answers."""
+    name = url.partition(";")[0]  # parameters may hold a token
     try:
+        grpc = import_module("grpc")
+        from pyspark.sql.connect.client import DefaultChannelBuilder
+
+        with DefaultChannelBuilder(url).toChannel() as channel:
+            grpc.channel_ready_future(channel).result(CONNECT_SECONDS)
         session = SparkSession.builder.remote(url).getOrCreate()
         session.addArtifacts(str(code_zip.running_from() or _packed_code()), pyfile=True)
     except ImportError as error:
         raise InputError(
-            f"--master {url}: Spark Connect needs more packages: pip install 'pyspark[connect]'"
+            f"--master {name}: Spark Connect needs more packages: pip install 'pyspark[connect]'"
         ) from error
-    except PySparkException as error:
-        raise InputError(f"--master {url}: no Spark Connect server answers there: run again with --debug") from error
+    except PySparkValueError as error:
+        raise InputError(f"--master {name}: not an address of a Spark Connect server: sc://HOST:PORT") from error
+    except (grpc.FutureTimeoutError, PySparkException) as error:
+        raise InputError(f"--master {name}: no Spark Connect server answers there") from error
     atexit.register(session.stop)
     check_executors(session)
     return session
