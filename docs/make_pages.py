@@ -18,7 +18,7 @@ from typing import Any
 from cluster_core import rules
 from cluster_core.door import read_stub
 from cluster_core.sentinel.instance import TRANSITIONS
-from jobs.main import ABOUT, COMMANDS
+from jobs.main import program
 from slotscope.runtime import cli, failure
 from slotscope.sql.reference import as_markdown as tables_as_markdown
 from tests.test_layering import ORDER
@@ -60,7 +60,7 @@ FROM_SILENCE = ("R53", "R51", "R54", "R84", "R90", "R93")
 
 def commands() -> str:
     """Every command with its options, from what ``--help`` shows."""
-    app = cli.application(ABOUT, COMMANDS)
+    app = program()
     made = app.generate_docs(output_format="markdown", recursive=True, heading_level=1)
     for former in cli.FORMER_NAMES:
         made = made.replace(f", {former} ", " ")

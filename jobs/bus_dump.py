@@ -25,7 +25,7 @@ from slotscope.sources.bus.rows import read_rows
 
 @options
 class Request(Plain):
-    """Options of `slotscope bus-dump`."""
+    """Options of `slotscope lab bus-dump`."""
 
     node: Paths = ()
     """Messages from or to a node: id, id prefix, port, address or address:port"""

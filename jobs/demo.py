@@ -68,16 +68,16 @@ def steps(root: str) -> Iterator[Step]:
     yield "What grew?", ["compare", *here, "--from", "before", "--to", "after"]
     yield (
         "Which slots should move?",
-        ["rebalance-plan", *here, "--snapshot", "after", *PLAN_OPTIONS],
+        ["plan", "make", *here, "--snapshot", "after", *PLAN_OPTIONS],
     )
-    yield "Does the plan hold, checked without the program that made it?", ["check-plan", *here]
+    yield "Does the plan hold, checked without the program that made it?", ["plan", "check", *here]
     capture = ["--pcap", f"{there}/bus.pcap.gz", "--log", f"{there}/logs/*", "--polls", f"{there}/polls.jsonl.gz"]
     yield (
         "What did every node of a cluster believe, when, and why?",
         ["history", *here, "--snapshot", "failover", *capture],
     )
     yield "What happened to it?", ["incidents", *here, "--snapshot", "failover"]
-    yield "How did the failover go?", ["incident", *here, "--snapshot", "failover"]
+    yield "How did the failover go?", ["incidents", "longest", *here, "--snapshot", "failover"]
 
 
 def lay_out(folder: Path) -> None:

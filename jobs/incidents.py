@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Literal
 
 from slotscope.options import Flag, Html, Recorded, options
 from slotscope.runtime import cli
@@ -12,28 +13,30 @@ from slotscope.runtime import cli
 class Request(Recorded):
     """Options of `slotscope incidents`."""
 
+    parts: Flag = False
+    """Each node of steps that many nodes took"""
     html: Html = None
 
 
-def command(request: Request = Request()) -> None:
-    """List the incidents of a cluster and write the report with timelines."""
-    from slotscope.reports.delivery import deliver
-    from slotscope.reports.history.tables import load_history
-
-    report = load_history(request.root, request.name)
-    deliver(report, root=request.root, html=request.html, stream=sys.stdout, as_json=request.json)
-
-
-def story_command(number: int | None = None, *, parts: Flag = False, request: Recorded = Recorded()) -> None:
-    """Tell one incident step by step, with times relative to its start.
+def command(number: int | Literal["longest"] | None = None, request: Request = Request()) -> None:
+    """List the incidents of a cluster and write the report with timelines, or tell one incident step by step.
 
     Parameters
     ----------
     number
-        Number of the incident in the list. Default: the longest outage
-    parts
-        Each node of steps that many nodes took
+        Number of an incident in the list, or longest. Default: list all
     """
+    from slotscope.reports.delivery import deliver
+    from slotscope.reports.history.tables import load_history
+
+    if number is not None:
+        _tell(number, request)
+        return
+    report = load_history(request.root, request.name)
+    deliver(report, root=request.root, html=request.html, stream=sys.stdout, as_json=request.json)
+
+
+def _tell(number: int | str, request: Request) -> None:
     from rich.console import Console
 
     from slotscope.reports.history.report import gravest_of
@@ -43,7 +46,7 @@ def story_command(number: int | None = None, *, parts: Flag = False, request: Re
     from slotscope.runtime.errors import InputError
 
     name = request.name
-    if number is None:
+    if isinstance(number, str):
         gravest = gravest_of(load_incidents(request.root, name))
         if gravest is None:
             raise InputError(f"{request.root}: nothing happened in snapshot {name!r}")
@@ -52,7 +55,7 @@ def story_command(number: int | None = None, *, parts: Flag = False, request: Re
     if request.json:
         write_json(incident, sys.stdout)
         return
-    print_story(incident, Console(file=sys.stdout), parts=parts)
+    print_story(incident, Console(file=sys.stdout), parts=request.parts)
 
 
 if __name__ == "__main__":

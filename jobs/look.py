@@ -160,13 +160,15 @@ def _look_at_files(targets: Sequence[str], request: Request) -> int:
         raise InputError("none of these files can be read by itself: `slotscope --help` names what commands read")
     codes = []
     for job in jobs:
-        words = [job.job, *job.words, "--mode", request.mode]
+        words = [*job.job.split(), *job.words, "--mode", request.mode]
         sys.stdout.write(f"\n$ {printable(shlex.join(['slotscope', *words]), COMMAND_CHARS_MAX)}\n")
         sys.stdout.flush()
         if not request.dry_run:
             codes.append(run(words, debug=request.debug))
     if cli.OK in codes or cli.PARTIAL in codes:
-        sys.stdout.write(f"\ntables and pages are in {printable(request.root)}: slotscope snapshots lists them\n")
+        sys.stdout.write(
+            f"\ntables and pages are in {printable(request.root)}: slotscope tables snapshots lists them\n"
+        )
     return max(codes, default=cli.OK)
 
 

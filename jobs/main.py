@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slotscope.runtime import cli
-from slotscope.runtime.cli import MORE, Command
+from cyclopts import App
 
-ABOUT = "Find the load of Redis and Valkey clusters, plan and apply moves of slots, and explain failovers."
+from slotscope.runtime import cli
+from slotscope.runtime.cli import Command
+
+ABOUT = "Find load, plan slot moves and explain failovers of Redis and Valkey clusters."
 
 INSPECT = "Inspect"
-PLAN = "Plan"
-APPLY = "Apply"
+PLAN = "Plan and apply"
 HISTORY = "History"
 FLEET = "Fleet"
-DATA = "Data"
-GROUPS = (INSPECT, PLAN, APPLY, HISTORY, FLEET, DATA, MORE)
+DATA = "Data and tools"
 
 COMMANDS = {
     "demo": Command(
@@ -39,19 +39,68 @@ COMMANDS = {
         "slotscope key-slots --rdb 'dumps/*.rdb' --topology nodes.txt --snapshot today",
         ("rdb", "aof", "keys", "topology", "snapshot", "cluster", "mode", "json"),
     ),
-    "rebalance-plan": Command(
-        PLAN,
-        "jobs.rebalance_plan:command",
-        "Plan the moves of slots that balance a snapshot",
-        "slotscope rebalance-plan --snapshot today --tolerance 5%",
-        ("snapshot", "cluster", "resources", "tolerance", "placement", "drain", "if-needed", "json"),
+    "advise": Command(
+        INSPECT,
+        "jobs.advise:command",
+        "Rank changes that save memory",
+        "slotscope advise --snapshot today",
+        ("snapshot", "cluster", "rdb", "topology", "server", "allocator", "html", "json"),
+    ),
+    "compare": Command(
+        INSPECT,
+        "jobs.compare:command",
+        "Show growth between two snapshots",
+        "slotscope compare --from yesterday --to today",
+        ("from", "to", "cluster", "html", "root", "json"),
+    ),
+    "export": Command(
+        INSPECT,
+        "jobs.export:command",
+        "Export keys and values of dumps as JSON, commands or Parquet",
+        "slotscope export --rdb dump.rdb --to json --out - --prefix user:",
+        ("rdb", "to", "out", "match", "prefix", "type", "ttl"),
     ),
     "rebalance": Command(
-        APPLY,
+        PLAN,
         "jobs.rebalance:command",
         "Balance a live cluster: measure, plan, dry run; --apply moves",
         "slotscope rebalance 10.0.0.5:6379 --apply",
         ("apply", "rollback", "tolerance", "drain", "latency-ms-max", "maintenance-window", "new", "user", "tls"),
+    ),
+    "plan make": Command(
+        PLAN,
+        "jobs.rebalance_plan:command",
+        "Plan the moves of slots that balance a snapshot",
+        "slotscope plan make --snapshot today --tolerance 5%",
+        ("snapshot", "cluster", "resources", "tolerance", "placement", "drain", "if-needed", "json"),
+    ),
+    "plan check": Command(
+        PLAN,
+        "jobs.check_plan:command",
+        "Verify a plan in exact arithmetic, from its tables alone",
+        "slotscope plan check --plan latest",
+        ("plan", "root", "json"),
+    ),
+    "plan execute": Command(
+        PLAN,
+        "jobs.execute_plan:command",
+        "Apply, pause, resume or roll back a plan on a live cluster",
+        "slotscope plan execute --cluster 10.0.0.5:6379 --plan latest --apply",
+        ("cluster", "plan", "apply", "rollback", "latency-ms-max", "maintenance-window", "user", "tls"),
+    ),
+    "plan audit": Command(
+        PLAN,
+        "jobs.audit_plan:command",
+        "Compare the promises of a plan with the cluster after its moves",
+        "slotscope plan audit --cluster 10.0.0.5:6379",
+        ("plan", "cluster", "snapshot", "seconds", "sample", "user", "tls", "json"),
+    ),
+    "plan split": Command(
+        PLAN,
+        "jobs.split_rdb:command",
+        "Cut dumps into one file per planned master",
+        "slotscope plan split --rdb 'dumps/*.rdb' --out parts --plan latest",
+        ("rdb", "out", "plan", "topology", "mode"),
     ),
     "history": Command(
         HISTORY,
@@ -59,21 +108,41 @@ COMMANDS = {
         "Reconstruct cluster history from logs, polls, metrics, captures",
         "slotscope history --log 'logs/*' --polls polls.jsonl --pcap 'bus/*.pcap'",
         ("log", "pcap", "polls", "prometheus", "snapshot", "cluster", "log-zone", "mode"),
-        ("bus-replay",),
     ),
     "incidents": Command(
         HISTORY,
         "jobs.incidents:command",
-        "List the incidents of a history and write its report",
-        "slotscope incidents --snapshot latest",
-        ("snapshot", "cluster", "html", "root", "json"),
+        "List the incidents of a history, or explain one step by step",
+        "slotscope incidents 1",
+        ("parts", "snapshot", "cluster", "html", "root", "json"),
     ),
-    "fleet": Command(
+    "nodes": Command(
+        HISTORY,
+        "jobs.nodes:command",
+        "Print CLUSTER NODES as a node answered at a time",
+        "slotscope nodes --observer 10.0.0.5:6379 --at 2026-11-23T02:00:00Z",
+        ("observer", "at", "diff", "versus", "snapshot", "cluster", "root", "json"),
+    ),
+    "simulate": Command(
+        HISTORY,
+        "jobs.simulate:command",
+        "Simulate failures and report how long failovers take",
+        "slotscope simulate --fault crash --node-timeout-ms 5000 15000 --seeds 100",
+        ("fault", "hit", "seeds", "profile", "node-timeout-ms", "shards", "replicas"),
+    ),
+    "record": Command(
         FLEET,
-        "jobs.fleet:command",
-        "Compare all clusters, the most urgent first",
-        "slotscope fleet",
-        ("html", "root", "json"),
+        "jobs.record:command",
+        "Record bus, polls and logs of the nodes on this host",
+        "slotscope record /var/lib/landing --cluster orders --node 127.0.0.1:6379",
+        ("cluster", "node", "kinds", "every", "keep-bytes", "keep-hours", "user", "tls"),
+    ),
+    "collect": Command(
+        FLEET,
+        "jobs.collect:command",
+        "Poll every node of a live cluster and keep the answers",
+        "slotscope collect 10.0.0.5:6379 --landing landing",
+        ("landing", "cluster", "interval", "duration", "keep-bytes", "slot-stats", "user", "tls"),
     ),
     "follow": Command(
         FLEET,
@@ -82,6 +151,13 @@ COMMANDS = {
         "slotscope follow --landing s3://bucket/landing --webhook https://alerts.example/hook",
         ("landing", "once", "every", "lateness", "on-incident", "webhook", "metrics", "root"),
     ),
+    "fleet": Command(
+        FLEET,
+        "jobs.fleet:command",
+        "Compare all clusters, the most urgent first",
+        "slotscope fleet",
+        ("html", "root", "json"),
+    ),
     "sql": Command(
         DATA,
         "jobs.sql:command",
@@ -89,180 +165,107 @@ COMMANDS = {
         "slotscope sql 'SELECT * FROM node_load_now'",
         ("root", "json"),
     ),
-    "advise": Command(
-        MORE,
-        "jobs.advise:command",
-        "Rank changes that save memory",
-        "slotscope advise --snapshot today",
-        ("snapshot", "cluster", "rdb", "topology", "server", "allocator", "html", "json"),
-    ),
-    "audit-plan": Command(
-        MORE,
-        "jobs.audit_plan:command",
-        "Compare the promises of a plan with the cluster after its moves",
-        "slotscope audit-plan --cluster 10.0.0.5:6379",
-        ("plan", "cluster", "snapshot", "seconds", "sample", "user", "tls", "json"),
-    ),
-    "bus-dump": Command(
-        MORE,
-        "jobs.bus_dump:command",
-        "Print captured messages of the cluster bus",
-        "slotscope bus-dump bus.pcap --type fail auth-req --since 2026-11-23T02:00:00Z",
-        ("node", "type", "since", "until", "verbose", "relative", "limit", "json"),
-    ),
-    "check-plan": Command(
-        MORE,
-        "jobs.check_plan:command",
-        "Verify a plan in exact arithmetic, from its tables alone",
-        "slotscope check-plan --plan latest",
-        ("plan", "root", "json"),
-    ),
-    "collect": Command(
-        MORE,
-        "jobs.collect:command",
-        "Poll every node of a live cluster and keep the answers",
-        "slotscope collect 10.0.0.5:6379 --landing landing",
-        ("landing", "cluster", "interval", "duration", "keep-bytes", "slot-stats", "user", "tls"),
-    ),
-    "compare": Command(
-        MORE,
-        "jobs.compare:command",
-        "Show growth between two snapshots",
-        "slotscope compare --from yesterday --to today",
-        ("from", "to", "cluster", "html", "root", "json"),
-    ),
-    "execute-plan": Command(
-        MORE,
-        "jobs.execute_plan:command",
-        "Apply, pause, resume or roll back a plan on a live cluster",
-        "slotscope execute-plan --cluster 10.0.0.5:6379 --plan latest --apply",
-        ("cluster", "plan", "apply", "rollback", "latency-ms-max", "maintenance-window", "user", "tls"),
-    ),
-    "export": Command(
-        MORE,
-        "jobs.export:command",
-        "Export keys and values of dumps as JSON, commands or Parquet",
-        "slotscope export --rdb dump.rdb --to json --out - --prefix user:",
-        ("rdb", "to", "out", "match", "prefix", "type", "ttl"),
-    ),
-    "forget": Command(
-        MORE,
-        "jobs.upkeep:forget_command",
-        "Remove snapshots from every table",
-        "slotscope forget --older-than 90d --apply",
-        ("snapshot", "older-than", "apply", "root"),
-    ),
-    "incident": Command(
-        MORE,
-        "jobs.incidents:story_command",
-        "Explain one incident step by step",
-        "slotscope incident 1",
-        ("parts", "snapshot", "cluster", "root", "json"),
-    ),
-    "maintain": Command(
-        MORE,
-        "jobs.upkeep:maintain_command",
-        "Compact the tables and remove replaced files",
-        "slotscope maintain --retention-hours 168",
-        ("retention-hours", "log-retention-days", "abandoned-hours", "root"),
-    ),
-    "migrate": Command(
-        MORE,
-        "jobs.upkeep:migrate_command",
-        "Bring tables of an older version to the current form",
-        "slotscope migrate --root slotscope-data",
+    "tables snapshots": Command(
+        DATA,
+        "jobs.snapshots:command",
+        "List the snapshots in the tables",
+        "slotscope tables snapshots",
         ("root", "json"),
     ),
-    "node": Command(
-        MORE,
-        "jobs.node:command",
-        "Join a live cluster as a test node",
-        "slotscope node --join 10.0.0.5:6379 --duration 60",
-        ("join", "bind", "port", "profile", "duration", "folder"),
+    "tables forget": Command(
+        DATA,
+        "jobs.upkeep:forget_command",
+        "Remove snapshots from every table",
+        "slotscope tables forget --older-than 90d --apply",
+        ("snapshot", "older-than", "apply", "root"),
     ),
-    "nodes": Command(
-        MORE,
-        "jobs.nodes:command",
-        "Print CLUSTER NODES as a node would have answered at a time",
-        "slotscope nodes --observer 10.0.0.5:6379 --at 2026-11-23T02:00:00Z",
-        ("observer", "at", "diff", "versus", "snapshot", "cluster", "root", "json"),
+    "tables maintain": Command(
+        DATA,
+        "jobs.upkeep:maintain_command",
+        "Compact the tables and remove replaced files",
+        "slotscope tables maintain --retention-hours 168",
+        ("retention-hours", "log-retention-days", "abandoned-hours", "root"),
     ),
-    "record": Command(
-        MORE,
-        "jobs.record:command",
-        "Record bus, polls and logs of the nodes on this host",
-        "slotscope record /var/lib/landing --cluster orders --node 127.0.0.1:6379",
-        ("cluster", "node", "kinds", "every", "keep-bytes", "keep-hours", "user", "tls"),
-    ),
-    "replication-replay": Command(
-        MORE,
-        "jobs.replication_replay:command",
-        "Explain resyncs of replicas from captures of client ports",
-        "slotscope replication-replay --pcap 'clients/*.pcap'",
-        ("pcap", "backlog-size", "snapshot", "cluster", "html", "mode"),
-    ),
-    "route": Command(
-        MORE,
-        "jobs.route:command",
-        "Print the redirection that a node would have answered at a time",
-        "slotscope route --observer 10.0.0.5:6379 -- GET user:1",
-        ("observer", "at", "server", "readonly", "snapshot", "root", "json"),
-    ),
-    "sentinel": Command(
-        MORE,
-        "jobs.sentinel:command",
-        "Run a test sentinel beside real ones",
-        "slotscope sentinel --join 10.0.0.5:26379 --duration 60",
-        ("monitor", "join", "name", "quorum", "down-after", "port", "duration"),
-    ),
-    "sentinel-replay": Command(
-        MORE,
-        "jobs.sentinel_replay:command",
-        "Explain failovers by Sentinel from captures, logs and polls",
-        "slotscope sentinel-replay --pcap 'sentinel/*.pcap' --log 'logs/*'",
-        ("pcap", "log", "polls", "snapshot", "cluster", "log-zone", "html", "mode"),
+    "tables migrate": Command(
+        DATA,
+        "jobs.upkeep:migrate_command",
+        "Bring tables of an older version to the current form",
+        "slotscope tables migrate --root slotscope-data",
+        ("root", "json"),
     ),
     "setup": Command(
-        MORE,
+        DATA,
         "jobs.setup:command",
         "Check Java, download the Delta JARs and compile native code",
         "slotscope setup",
         ("store",),
     ),
-    "simulate": Command(
-        MORE,
-        "jobs.simulate:command",
-        "Simulate failures and report how long failovers take",
-        "slotscope simulate --fault crash --node-timeout-ms 5000 15000 --seeds 100",
-        ("fault", "hit", "seeds", "profile", "node-timeout-ms", "shards", "replicas"),
+    "lab node": Command(
+        DATA,
+        "jobs.node:command",
+        "Join a live cluster as a test node",
+        "slotscope lab node --join 10.0.0.5:6379 --duration 60",
+        ("join", "bind", "port", "profile", "duration", "folder"),
     ),
-    "snapshots": Command(
-        MORE,
-        "jobs.snapshots:command",
-        "List the snapshots in the tables",
-        "slotscope snapshots",
-        ("root", "json"),
+    "lab sentinel": Command(
+        DATA,
+        "jobs.sentinel:command",
+        "Run a test sentinel beside real ones",
+        "slotscope lab sentinel --join 10.0.0.5:26379 --duration 60",
+        ("monitor", "join", "name", "quorum", "down-after", "port", "duration"),
     ),
-    "split-rdb": Command(
-        MORE,
-        "jobs.split_rdb:command",
-        "Cut dumps into one file per planned master",
-        "slotscope split-rdb --rdb 'dumps/*.rdb' --out parts --plan latest",
-        ("rdb", "out", "plan", "topology", "mode"),
+    "lab bus-dump": Command(
+        DATA,
+        "jobs.bus_dump:command",
+        "Print captured messages of the cluster bus",
+        "slotscope lab bus-dump bus.pcap --type fail auth-req --since 2026-11-23T02:00:00Z",
+        ("node", "type", "since", "until", "verbose", "relative", "limit", "json"),
+    ),
+    "lab sentinel-replay": Command(
+        DATA,
+        "jobs.sentinel_replay:command",
+        "Explain failovers by Sentinel from captures, logs and polls",
+        "slotscope lab sentinel-replay --pcap 'sentinel/*.pcap' --log 'logs/*'",
+        ("pcap", "log", "polls", "snapshot", "cluster", "log-zone", "html", "mode"),
+    ),
+    "lab replication-replay": Command(
+        DATA,
+        "jobs.replication_replay:command",
+        "Explain resyncs of replicas from captures of client ports",
+        "slotscope lab replication-replay --pcap 'clients/*.pcap'",
+        ("pcap", "backlog-size", "snapshot", "cluster", "html", "mode"),
+    ),
+    "lab route": Command(
+        DATA,
+        "jobs.route:command",
+        "Print the redirection that a node would have answered at a time",
+        "slotscope lab route --observer 10.0.0.5:6379 -- GET user:1",
+        ("observer", "at", "server", "readonly", "snapshot", "root", "json"),
     ),
 }
-"""Each subcommand, in the order of its help: the ten that matter first, then the others by name.  A new job is one entry here."""
+"""Each subcommand by its words, in the order of its help.  A new job is one entry here."""
+FAMILIES = {
+    "plan": "Make, check, execute, audit and split plans of slot moves",
+    "tables": "List and remove snapshots, maintain and migrate the tables",
+    "lab": "Replay Sentinel, read captures, join clusters as a test node",
+}
+"""What the commands with the same first word do."""
+
+
+def program() -> App:
+    """The command line with every subcommand."""
+    return cli.application(ABOUT, COMMANDS, FAMILIES)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the subcommand that *argv* (default: the command line) names."""
-    cli.main(cli.application(ABOUT, COMMANDS), argv)
+    cli.main(program(), argv)
 
 
 def run(words: Sequence[str], *, debug: bool = False) -> int:
     """Run the command *words* in this process, so that several share one Spark session; return its exit code."""
     flags = ["--debug"] if debug and "--debug" not in words else []
-    return cli.run(cli.application(ABOUT, COMMANDS), [*words, *flags])
+    return cli.run(program(), [*words, *flags])
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @options
 class Request(LiveOptions):
-    """Options of `slotscope node`."""
+    """Options of `slotscope lab node`."""
 
     join: str | None = None
     """HOST:PORT of a node of the cluster (client port). Default: wait for CLUSTER MEET"""

@@ -14,7 +14,7 @@ def command(cluster: str, /, *, request: Request = Request()) -> int:
     """Balance a live cluster: weigh its slots, plan which should move, show that, and with --apply do it and audit the result.
 
     Without --apply nothing is changed.  Weights are counts of keys, and memory as CLUSTER SLOT-STATS or MEMORY USAGE of all keys tells it.
-    An unfinished plan is resumed.  Tables and page are those of rebalance-plan, execute-plan and audit-plan.
+    An unfinished plan is resumed.  Tables and page are those of `plan make`, `plan execute` and `plan audit`.
     Exit codes: 0 in place, nothing to do, or a dry run; 2 refused; 10 a plan to carry out (--if-needed); 11 in place and a promise broken;
     12 paused; 13 limits that cannot be met together.
 

@@ -29,7 +29,7 @@ def run(request: Request, spark: SparkSession | None = None, *, now_ms: int | No
 def command(request: Request = Request()) -> int | None:
     """Plan which slots should move so that no master has too much, with the fewest bytes moved, and prove how near that is to the least.
 
-    Nothing is changed in any cluster: slotscope execute-plan carries a plan out.  Ends with 13 where it is proven that the limits cannot
+    Nothing is changed in any cluster: slotscope plan execute carries a plan out.  Ends with 13 where it is proven that the limits cannot
     be met together; the plan is then the best that was found under the least that has to give way.
     """
     from slotscope.reports.delivery import deliver

@@ -14,7 +14,7 @@ from slotscope.runtime import cli
 
 @options
 class Request(SnapshotOptions):
-    """Options of `slotscope replication-replay`."""
+    """Options of `slotscope lab replication-replay`."""
 
     pcap: Paths = ()
     """Captures of client ports: pcap or pcapng; files, globs, folders, URIs, gzip, zstd. Rotated files are joined; simultaneous captures are merged"""

@@ -11,7 +11,7 @@ from slotscope.runtime.errors import InputError
 
 @options
 class Request(Recorded):
-    """Options of `slotscope route`."""
+    """Options of `slotscope lab route`."""
 
     observer: str
     """Node: id, id prefix, host:port or port"""

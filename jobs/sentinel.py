@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @options
 class Request(LiveOptions):
-    """Options of `slotscope sentinel`."""
+    """Options of `slotscope lab sentinel`."""
 
     monitor: str | None = None
     """HOST:PORT of the master"""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @options
 class Request(LogOptions):
-    """Options of `slotscope sentinel-replay`."""
+    """Options of `slotscope lab sentinel-replay`."""
 
     pcap: Annotated[Paths, Parameter(alias="--captures")] = ()
     """Captures of the ports of sentinels, masters, replicas: pcap or pcapng; files, globs, folders, URIs, gzip, zstd"""

@@ -1,6 +1,6 @@
 """Cut dumps into one file per planned master.
 
-Slots follow a plan of ``rebalance-plan`` or a topology.  Keys are copied byte for byte.
+Slots follow a plan or a topology.  Keys are copied byte for byte.
 """
 
 from __future__ import annotations

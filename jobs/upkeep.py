@@ -13,7 +13,7 @@ RETENTION_H = 168
 
 @options
 class ForgetRequest(TableOptions):
-    """Options of `slotscope forget`."""
+    """Options of `slotscope tables forget`."""
 
     snapshot: Paths = ()
     """Names of the snapshots"""
@@ -25,7 +25,7 @@ class ForgetRequest(TableOptions):
 
 @options
 class MaintainRequest(TableOptions):
-    """Options of `slotscope maintain`."""
+    """Options of `slotscope tables maintain`."""
 
     retention_hours: int = RETENTION_H
     """Retention of replaced files in hours, for readers of older versions"""

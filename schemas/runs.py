@@ -7,7 +7,7 @@ import pyarrow as pa
 from schemas.table import CLUSTER, FLAG, INTEGER, LONG, TEXT, TIME, Table, by_name, optional, required, several
 
 FORMAT = 2
-"""Format of the tables; ``slotscope migrate`` upgrades a root with an older one."""
+"""Format of the tables; ``slotscope tables migrate`` upgrades a root with an older one."""
 
 CHECK = pa.struct(
     [

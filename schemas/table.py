@@ -29,7 +29,7 @@ LAYOUT: Final = {
     "delta.deletedFileRetentionDuration": "interval 7 days",
     "delta.setTransactionRetentionDuration": "interval 7 days",
 }
-"""Properties of every new table; ``slotscope maintain --log-retention-days`` changes the log retention."""
+"""Properties of every new table; ``slotscope tables maintain --log-retention-days`` changes the log retention."""
 _BY_KIND: Final[dict[Kind, pa.DataType]] = {Kind.SMALL: INTEGER, Kind.UNSIGNED: UNSIGNED}
 _BY_TYPE: Final[dict[type, pa.DataType]] = {bool: FLAG, int: LONG, float: DOUBLE, bytes: BYTES, datetime: TIME}
 

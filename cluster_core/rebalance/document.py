@@ -89,7 +89,7 @@ def read_document(
         if parts["version"] != VERSION:
             age = "a later" if parts["version"] > VERSION else "an earlier"
             raise PlanError(
-                f"plan {plan_id} was made by {age} version and cannot be read: make a new plan (slotscope rebalance HOST:PORT --new, or slotscope rebalance-plan)"
+                f"plan {plan_id} was made by {age} version and cannot be read: make a new plan (slotscope rebalance HOST:PORT --new, or slotscope plan make)"
             )
         names = list(parts["resources"])
         loads = {name: [row.loads[name] for row in rows] for name in names}

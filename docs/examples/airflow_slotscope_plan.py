@@ -60,7 +60,7 @@ with DAG(
 
     plan = PlanOperator(
         task_id="plan",
-        name="slotscope rebalance-plan",
+        name="slotscope plan make",
         application=f"{HOME}/jobs/rebalance_plan.py",
         application_args=["--root", ROOT, "--if-needed"],
         retries=0,

@@ -28,7 +28,7 @@ from slotscope.runtime.storage.runs import State, drop_stage
 from slotscope.runtime.text import plural
 
 _AGE = re.compile(r"(\d+)\s*([dhm])")
-FORGET: Final = "slotscope forget --snapshot"
+FORGET: Final = "slotscope tables forget --snapshot"
 _UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
 
 
@@ -54,7 +54,9 @@ def forget(
     where none is named, or one does not exist.
     """
     if not snapshot and older_than is None:
-        raise InputError("say which snapshots: --snapshot NAME, or --older-than 90d; slotscope snapshots lists them")
+        raise InputError(
+            "say which snapshots: --snapshot NAME, or --older-than 90d; slotscope tables snapshots lists them"
+        )
     times: dict[str, datetime | None] = {}
     held: dict[str, int] = {}
     for run in stored_runs(root):
@@ -66,7 +68,7 @@ def forget(
         list_snapshots(root)
     for name in snapshot:
         if name not in times:
-            raise InputError(f"{root}: no snapshot {name!r}; slotscope snapshots lists them")
+            raise InputError(f"{root}: no snapshot {name!r}; slotscope tables snapshots lists them")
     chosen = dict.fromkeys(snapshot, "named")
     if older_than is not None:
         before = (now or datetime.now(UTC)) - age_of(older_than)

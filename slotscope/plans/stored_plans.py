@@ -31,7 +31,7 @@ def find_plan(root: str, plan_id: str) -> dict[str, Any]:
     """Return the row of a plan: by its id, the beginning of it, or ``latest``; InputError for none or several."""
     rows = plan_rows(root)
     if not rows:
-        raise InputError(f"{root}: no plan there; slotscope rebalance-plan makes one")
+        raise InputError(f"{root}: no plan there; slotscope plan make makes one")
     if plan_id == LATEST:
         return rows[-1]
     found = [row for row in rows if row["plan_id"].startswith(plan_id)] if _ID.fullmatch(plan_id) else []
@@ -70,7 +70,7 @@ def read_unchanged_plan(root: str, plan_id: str) -> StoredPlan:
     stored = read_stored_plan(root, plan_id)
     wrong = compare_tables(root, stored)
     if wrong:
-        more = f" (and {len(wrong) - 1} more: slotscope check-plan)" if len(wrong) > 1 else ""
+        more = f" (and {len(wrong) - 1} more: slotscope plan check)" if len(wrong) > 1 else ""
         raise PlanError(f"plan {stored.plan_id} was changed after it was made: {wrong[0]}{more}; make a new one")
     return stored
 

@@ -26,6 +26,7 @@ from contextlib import ExitStack, redirect_stdout
 from contextvars import ContextVar
 from functools import cached_property
 from itertools import takewhile
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast, get_type_hints
 
 from cyclopts import App, CycloptsError, Group, Parameter, UnknownCommandError
@@ -72,39 +73,56 @@ FORMER_NAMES = frozenset({"--captures", "--logs", "--nodes"})
 """Names that options had once: they are still taken, and no help shows them."""
 
 
-MORE = "More"
-"""Heading of the commands that the list of commands only names."""
 COMMON = "Common options"
 HELP_ALL = "--help-all"
 _SHOWS_ALL: ContextVar[bool] = ContextVar("_SHOWS_ALL", default=False)
 """Whether help shows every option, or every command."""
 
 
+FORMER_COMMANDS = {
+    "audit-plan": "plan audit",
+    "bus-dump": "lab bus-dump",
+    "bus-replay": "history",
+    "check-plan": "plan check",
+    "execute-plan": "plan execute",
+    "forget": "tables forget",
+    "incident": "incidents",
+    "maintain": "tables maintain",
+    "migrate": "tables migrate",
+    "node": "lab node",
+    "rebalance-plan": "plan make",
+    "replication-replay": "lab replication-replay",
+    "route": "lab route",
+    "sentinel": "lab sentinel",
+    "sentinel-replay": "lab sentinel-replay",
+    "snapshots": "tables snapshots",
+    "split-rdb": "plan split",
+}
+"""Former names of commands and their present ones; they still work, and a terminal shows the present one."""
 FORMER_OPTIONS = {
     "key-slots": {"--no-split": 0},
     "advise": {"--no-split": 0},
-    "rebalance-plan": {"--data-budget": 1, "--seed": 1, "--smoothing": 1, "--zone-jobs": 1},
+    "plan make": {"--data-budget": 1, "--seed": 1, "--smoothing": 1, "--zone-jobs": 1},
     "rebalance": {"--data-budget": 1, "--seed": 1, "--zone-jobs": 1},
 }
 """Options that a command had in the last release, and how many values each took: they are ignored with a note."""
 
 
 class Command(NamedTuple):
-    """A subcommand: its heading in help, ``"module:function"``, an imperative phrase, an example, the options that help shows, former names."""
+    """A subcommand: its heading in help, ``"module:function"``, an imperative phrase, an example, the options that help shows."""
 
     group: str
     target: str
     line: str
     example: str = ""
     options: tuple[str, ...] = ()
-    former: tuple[str, ...] = ()
 
 
 class HelpFormatter:
     """Draws help without the former names of options; the drawing library is imported when somebody asks for help.
 
     *shown* are the options that ``--help`` describes, by name without dashes; required ones and arguments are always described.  The
-    others are only named, as are the commands under `MORE`, unless ``--help-all`` is given.
+    others are only named, unless ``--help-all`` is given.
     """
 
     def __init__(self, shown: Sequence[str] = ()) -> None:
@@ -119,16 +137,13 @@ class HelpFormatter:
         ]
         named: list[HelpEntry] = []
         title = str(panel.title)
-        if not _SHOWS_ALL.get():
-            if title == MORE:
-                entries, named = [], entries
-            elif self._shown and panel.format == "parameter":
-                named = [entry for entry in entries if not self._is_shown(entry)]
-                entries = sorted(filter(self._is_shown, entries), key=self._place)
+        if not _SHOWS_ALL.get() and self._shown and panel.format == "parameter":
+            named = [entry for entry in entries if not self._is_shown(entry)]
+            entries = sorted(filter(self._is_shown, entries), key=self._place)
         self._drawing(console, options, panel.copy(entries=entries))
         if named:
             names = ", ".join(next(iter(entry.positive_names), "") for entry in named)
-            heading = {MORE: "More commands", COMMON: COMMON}.get(title, "More options")
+            heading = COMMON if title == COMMON else "More options"
             console.print(f"{heading} ({HELP_ALL}): {names}", highlight=False)
 
     def _is_shown(self, entry: HelpEntry) -> bool:
@@ -159,25 +174,39 @@ HOUSE_STYLE: dict[str, Any] = {
 }
 
 
-def application(about: str, commands: Mapping[str, Command]) -> App:
-    """A program of subcommands; a module is imported when its command runs."""
+def application(about: str, commands: Mapping[str, Command], families: Mapping[str, str] = MappingProxyType({})) -> App:
+    """A program of subcommands; a module is imported when its command runs.
+
+    A name of two words is a command of a family, and *families* has the line of each family.
+    """
     headings = list(dict.fromkeys(command.group for command in commands.values()))
     groups = {heading: Group(heading, sort_key=at) for at, heading in enumerate(headings)}
     rest = Group("Help", sort_key=len(groups))
     app = App(name=NAME, help=about, version=_version, group_commands=rest, **HOUSE_STYLE)
+    commands_of_family = Group("Commands")
+    parents = {"": app}
     for at, (name, command) in enumerate(commands.items()):
+        family, _, own_name = name.rpartition(" ")
+        if family not in parents:
+            parents[family] = App(
+                name=family,
+                help=families[family],
+                group=groups[command.group],
+                sort_key=at,
+                **HOUSE_STYLE,
+            )
+            app.command(parents[family])
         style = {"help": _help(command), "help_formatter": HelpFormatter(command.options)}
-        app.command(command.target, name=name, group=groups[command.group], sort_key=at, **style)
-        for former in command.former:
-            app.command(command.target, name=former, show=False, **style)
-    former_names = {former for command in commands.values() for former in command.former}
+        heading = commands_of_family if family else groups[command.group]
+        parents[family].command(command.target, name=own_name, group=heading, sort_key=at, **style)
 
     def print_help(*command: str) -> None:
-        if command and command[0] not in (*commands, *former_names, "help"):
-            raise UnknownCommandError(unused_tokens=list(command), app=app)
+        words = _present_name(command)
+        if words and words[0] not in (*app, "help"):
+            raise UnknownCommandError(unused_tokens=words, app=app)
         from rich.console import Console
 
-        app.help_print(list(command), console=Console())
+        app.help_print(words, console=Console())
 
     def print_completion(shell: Literal["bash", "zsh", "fish"] | None = None) -> None:
         sys.stdout.write(app.generate_completion(shell=shell))
@@ -186,7 +215,7 @@ def application(about: str, commands: Mapping[str, Command]) -> App:
         print_help,
         name="help",
         usage="",
-        help="Show the options of a command: slotscope help COMMAND",
+        help="Show the options of a command",
     )
     app.command(
         print_completion,
@@ -216,7 +245,7 @@ def run(program: App | Callable[..., int | None], argv: Sequence[str] | None = N
             if "--quiet" in flags:
                 muted.enter_context(redirect_stdout(muted.enter_context(open(os.devnull, "w", encoding="utf-8"))))
                 muted.enter_context(progress.silence())
-            app, words = _app(program), _without_former(arguments)
+            app, words = _app(program), _without_former(_present_name(arguments))
             _name_former_root(app, words)
             outcome = app(words, exit_on_error=False, print_error=False, result_action="return_value")
             sys.stdout.flush()
@@ -266,9 +295,21 @@ def main(program: App | Callable[..., int | None], argv: Sequence[str] | None = 
     sys.exit(code)
 
 
+def _present_name(words: Sequence[str]) -> list[str]:
+    """Return *words* with the present name of their command; a terminal shows it, a log keeps its lines."""
+    present = FORMER_COMMANDS.get(words[0]) if words else None
+    if present is None:
+        return list(words)
+    if sys.stderr.isatty():
+        sys.stderr.write(complaint(f"{words[0]} is now {present}") + "\n")
+    return [*present.split(), *words[1:]]
+
+
 def _without_former(words: Sequence[str]) -> list[str]:
     """Return *words* without `FORMER_OPTIONS` of their command, after a note for each."""
-    former = FORMER_OPTIONS.get(words[0], {}) if words else {}
+    former = next(
+        (names for command, names in FORMER_OPTIONS.items() if words[: len(command.split())] == command.split()), {}
+    )
     kept, rest = [], list(words)
     while rest:
         name, has_value, _ = rest[0].partition("=")

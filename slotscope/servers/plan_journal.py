@@ -127,7 +127,7 @@ class Lease:
         left_s = self._end_ms / 1000 - time.time()
         if left_s > 0:
             raise InputError(
-                f"{root}: another execute-plan is at work ({_last_holder(root)}), or was killed: its lease ends in {left_s:.0f} s; "
+                f"{root}: another plan execution is at work ({_last_holder(root)}), or was killed: its lease ends in {left_s:.0f} s; "
                 "wait for it or stop it with Ctrl-C"
             )
 
@@ -160,7 +160,7 @@ class Lease:
     def _refuse_if_lost(self) -> None:
         if self._is_lost:
             raise InputError(
-                f"{self._place}: another execute-plan holds this root now, and this one has no lease any more: it stops"
+                f"{self._place}: another plan execution holds this root now, and this one has no lease any more: it stops"
             )
 
     def _held_ms(self) -> int:
@@ -226,7 +226,9 @@ def locked(root: str) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise InputError(f"{root}: another execute-plan is at work; wait for it or stop it with Ctrl-C") from error
+            raise InputError(
+                f"{root}: another plan execution is at work; wait for it or stop it with Ctrl-C"
+            ) from error
         yield
     finally:
         os.close(file)

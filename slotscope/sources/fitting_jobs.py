@@ -52,7 +52,7 @@ RECIPES: Final = (
         "history",
     ),
     Recipe(
-        "sentinel-replay",
+        "lab sentinel-replay",
         (FileKind.SENTINEL_CAPTURE, FileKind.SENTINEL_LOG, FileKind.SENTINEL_POLLS),
         {
             "--pcap": (FileKind.SENTINEL_CAPTURE,),
@@ -61,12 +61,12 @@ RECIPES: Final = (
         },
         "sentinels",
     ),
-    Recipe("replication-replay", (FileKind.CLIENT_CAPTURE,), {"--pcap": (FileKind.CLIENT_CAPTURE,)}, "clients"),
+    Recipe("lab replication-replay", (FileKind.CLIENT_CAPTURE,), {"--pcap": (FileKind.CLIENT_CAPTURE,)}, "clients"),
 )
 """Every command that may fit, in the order in which they run."""
 
 ALONE: Final = {
-    FileKind.MONITOR: "counts commands for a plan: slotscope rebalance-plan --monitor",
+    FileKind.MONITOR: "counts commands for a plan: slotscope plan make --monitor",
     FileKind.TOPOLOGY: "says whose the slots are: put dumps or key lists beside it",
     FileKind.INFO: "says what a crash would lose: put dumps beside it",
 }

@@ -49,7 +49,7 @@ class FileKind(StrEnum):
     SENTINEL_CAPTURE = "capture with traffic of sentinels"
     CLIENT_CAPTURE = "capture of client ports"
     OTHER_CAPTURE = "capture without Redis traffic in its first 8 MB"
-    BUS_LINES = "bus messages as JSON lines (bus-dump --json)"
+    BUS_LINES = "bus messages as JSON lines (lab bus-dump --json)"
     SERVER_LOG = "log of a server"
     SENTINEL_LOG = "log of a sentinel"
     TOPOLOGY = "topology of a cluster"

@@ -15,7 +15,7 @@ PLAN_VIEWS: Final = (
             **dict.fromkeys(("plan_id", "created_at", "snapshot_id", "verdict", "resource", "balanced"), ""),
             "over_fair_before": "heaviest master over its fair share before",
             "over_fair_promised": "heaviest master over its fair share afterwards, as planned",
-            "over_fair_measured": "heaviest master over its fair share afterwards, as measured by audit-plan; null without an audit",
+            "over_fair_measured": "heaviest master over its fair share afterwards, as measured by plan audit; null without an audit",
             "kept": "",
             "audited_by": "source of the audit: cluster HOST:PORT or snapshot NAME; null without an audit",
             **dict.fromkeys(

@@ -1,4 +1,4 @@
-"""Runs of `slotscope execute-plan` against a cluster of the tests, in this process or in one of their own."""
+"""Runs of `slotscope plan execute` against a cluster of the tests, in this process or in one of their own."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def words_of(root: Path, cluster: Cluster, more: tuple[object, ...]) -> list[str
 
 def slotscope(root: Path, cluster: Cluster, *more: object) -> int:
     """Run the command in this process."""
-    return cli.run(cli.application(program.ABOUT, program.COMMANDS), words_of(root, cluster, more))
+    return cli.run(program.program(), words_of(root, cluster, more))
 
 
 def start(root: Path, cluster: Cluster, *more: object) -> subprocess.Popen[str]:

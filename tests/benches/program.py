@@ -13,4 +13,4 @@ def without_progress(told: str) -> list[str]:
 
 def slotscope(*arguments: object) -> int:
     """Run ``slotscope ARGUMENTS`` and return its exit code."""
-    return cli.run(cli.application(main.ABOUT, main.COMMANDS), [str(argument) for argument in arguments])
+    return cli.run(main.program(), [str(argument) for argument in arguments])

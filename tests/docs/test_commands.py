@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from cyclopts import CycloptsError
 
-from jobs.main import ABOUT, COMMANDS
-from slotscope.runtime import cli
+from jobs.main import program
 from tests.benches.shown_commands import ELSEWHERE, ROOT, Printed, furnish, run_page, shown
 from tests.conftest import Walk
 
@@ -32,12 +31,12 @@ def test_pages_show_commands() -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_every_command_of_a_page_takes_the_options_it_is_given(page: str) -> None:
     """Names, kinds and combinations of options; nothing is run."""
-    program = cli.application(ABOUT, COMMANDS)
+    app = program()
     typed = [shlex.split(one.command)[1:] for one in shown(page) if one.command.startswith("slotscope ")]
     wrong = {}
     for words in typed:
         try:
-            program.parse_args(words, exit_on_error=False, print_error=False)
+            app.parse_args(words, exit_on_error=False, print_error=False)
         except CycloptsError as error:
             wrong[shlex.join(words)] = str(error)
 

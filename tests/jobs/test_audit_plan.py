@@ -1,4 +1,4 @@
-"""`slotscope audit-plan`: a real cluster and a snapshot after a plan was carried out, before it was, and where something went wrong."""
+"""`slotscope plan audit`: a real cluster and a snapshot after a plan was carried out, before it was, and where something went wrong."""
 
 from __future__ import annotations
 

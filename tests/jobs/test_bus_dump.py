@@ -1,4 +1,4 @@
-"""`slotscope bus-dump`: one line a message, filters, JSON lines that read back, hostile text, damage."""
+"""`slotscope lab bus-dump`: one line a message, filters, JSON lines that read back, hostile text, damage."""
 
 from __future__ import annotations
 

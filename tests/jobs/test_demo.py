@@ -8,12 +8,11 @@ from glob import glob
 import pytest
 
 from jobs.demo import RECORDINGS, Request, command, lay_out, steps
-from jobs.main import ABOUT, COMMANDS
-from slotscope.runtime import cli
+from jobs.main import program
 from slotscope.runtime.failure import OK
 from slotscope.runtime.spark import code_zip
 
-SHOWN = ["key-slots", "key-slots", "compare", "rebalance-plan", "check-plan", "history", "incidents", "incident"]
+SHOWN = ["key-slots", "key-slots", "compare", "plan", "plan", "history", "incidents", "incidents"]
 FILES = ("--rdb", "--topology", "--pcap", "--log", "--polls")
 
 
@@ -33,11 +32,11 @@ def test_the_demonstration_shows_commands_that_can_be_typed_and_ends_with_pages(
 
 def test_the_demonstration_takes_the_steps_of_the_tutorial(tutorial, tmp_path):
     """The same commands on the same recordings, so that what the tutorial comes to, it comes to."""
-    program = cli.application(ABOUT, COMMANDS)
+    app = program()
     lay_out(tmp_path / RECORDINGS)
     taken = [words for _, words in steps(str(tmp_path))]
     for words in taken:
-        program.parse_args(words, exit_on_error=False, print_error=False)
+        app.parse_args(words, exit_on_error=False, print_error=False)
     files = [words[at + 1] for words in taken for at, word in enumerate(words) if word in FILES]
 
     assert [words[0] for words in taken] == SHOWN

@@ -1,4 +1,4 @@
-"""`slotscope execute-plan` against a scripted Redis 8.4, which cannot be installed here: the command, its sockets, its journal."""
+"""`slotscope plan execute` against a scripted Redis 8.4, which cannot be installed here: the command, its sockets, its journal."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def store(root: Path | str, cluster: SimulatedCluster) -> StoredPlan:
 
 def execute(root: Path | str, port: int, *more: object) -> int:
     words = ["execute-plan", "--root", root, "--cluster", f"127.0.0.1:{port}", *more]
-    return cli.run(cli.application(program.ABOUT, program.COMMANDS), [str(word) for word in words])
+    return cli.run(program.program(), [str(word) for word in words])
 
 
 @pytest.mark.long
@@ -135,7 +135,7 @@ def test_of_two_commands_that_execute_a_plan_of_an_object_store_one_is_refused(m
 
     assert (refused.returncode, owners) == (BAD_INPUT, list(stored.problem.owners))
     assert lines.startswith(f"slotscope: {root}")
-    assert "another execute-plan" in lines
+    assert "another plan execution" in lines
     assert lines.count("\n") == 1
     assert (holder.returncode, cluster.owners()) == (OK, list(stored.plan.owners_after))
 
@@ -198,7 +198,7 @@ def test_a_plan_that_was_changed_in_its_tables_is_never_acted_on(tmp_path, capsy
         port = servers[IDS[0]].server_address[1]
         codes = [execute(tmp_path, port, *how) for how in ((), ("--apply",), ("--apply", "--rollback"))]
         words = ["audit-plan", "--root", str(tmp_path), "--cluster", f"127.0.0.1:{port}"]
-        codes.append(cli.run(cli.application(program.ABOUT, program.COMMANDS), words))
+        codes.append(cli.run(program.program(), words))
         asked = [words for server in servers.values() for words in server.asked]
 
     told = capsys.readouterr()

@@ -195,20 +195,18 @@ def test_questions_that_make_no_sense_are_refused(
 
 
 def test_the_commands_write_what_they_say(root: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """incidents, incident N and nodes on the command line."""
-    from jobs.main import COMMANDS
-    from slotscope.runtime import cli
+    """incidents, incidents N and nodes on the command line."""
+    from jobs.main import run as run_words
 
-    program = cli.application("", COMMANDS)
     page = tmp_path / "history.html"
 
     codes = [
-        cli.run(program, [*words, "--root", root, "--snapshot", "one"])
+        run_words([*words, "--root", root, "--snapshot", "one"])
         for words in (
             ["incidents", "--html", str(page)],
-            ["incident", "1"],
+            ["incidents", "1"],
             ["nodes", "--observer", "bbbb"],
-            ["incident", "7"],
+            ["incidents", "7"],
         )
     ]
 

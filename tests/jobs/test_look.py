@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from jobs.main import ABOUT, COMMANDS, main
+from jobs.main import main, program
 from slotscope.runtime import progress
-from slotscope.runtime.cli import application
 from slotscope.servers import measuring, slot_counts, visits
 from tests.benches.clusters import Cluster, running_cluster
 from tests.benches.measured_memory import memory_by_master
@@ -270,11 +269,9 @@ def test_commands_of_a_dry_run_are_ones_that_the_program_takes(capsys):
     assert run(str(RECORDED), str(ROOT / "slotscope" / "demo_data"), "--dry-run", "--root", "somewhere") == 0
     out = capsys.readouterr().out
     commands = [shlex.split(line.removeprefix("$ slotscope ")) for line in out.splitlines() if line.startswith("$ ")]
-    parsed: list[Callable[..., Any]] = [
-        application(ABOUT, COMMANDS).parse_args(words, exit_on_error=False)[0] for words in commands
-    ]
+    parsed: list[Callable[..., Any]] = [program().parse_args(words, exit_on_error=False)[0] for words in commands]
 
-    assert {words[0] for words in commands} == {"key-slots", "history", "sentinel-replay", "replication-replay"}
+    assert {words[0] for words in commands} == {"key-slots", "history", "lab"}
     assert len(parsed) == len(commands)
     assert "README.md: not known: text that begins" in out
     assert not Path("somewhere").exists()

@@ -33,7 +33,7 @@ def keys_by_plain_reader(root: str) -> int:
 
 def test_a_migrated_root_has_the_rows_that_counted(root: str) -> None:
     before = keys_by_plain_reader(root)
-    with pytest.raises(InputError, match="run: slotscope migrate --root"):
+    with pytest.raises(InputError, match="run: slotscope tables migrate --root"):
         read_rows(root, NODE_LOAD)
 
     migrate(root)

@@ -1,4 +1,4 @@
-"""`slotscope route`: what a node would have answered to a command, from the tables of a replay."""
+"""`slotscope lab route`: what a node would have answered to a command, from the tables of a replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`slotscope snapshots`: what a root holds, without Spark."""
+"""`slotscope tables snapshots`: what a root holds, without Spark."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from jobs.main import ABOUT, COMMANDS
+from jobs.main import program
 from schemas.silver import SNAPSHOTS
 from slotscope.reports.answer import cell_words
 from slotscope.runtime import cli
@@ -16,7 +16,7 @@ from tests.builders.stored_rows import store_rows
 
 def ask(capsys, *words: str) -> tuple[int, str, str]:
     """The exit code, what was printed and what was said beside it."""
-    code = cli.run(cli.application(ABOUT, COMMANDS), ["sql", *words])
+    code = cli.run(program(), ["sql", *words])
     told = capsys.readouterr()
     return code, told.out, told.err
 

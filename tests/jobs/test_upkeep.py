@@ -1,4 +1,4 @@
-"""`slotscope forget` and `slotscope maintain`: snapshots that go, tables that stay small; without Spark."""
+"""`slotscope tables forget` and `slotscope tables maintain`: snapshots that go, tables that stay small; without Spark."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_maintain_joins_small_files_frees_space_and_names_what_was_never_finishe
     assert (rows["silver/slot_load"]["files_removed"], rows["silver/slot_load"]["note"]) == (
         0, "3 files younger than 168 h kept",
     )  # fmt: skip
-    assert "slotscope forget --snapshot killed --apply" in rows["snapshot killed"]["note"]
+    assert "slotscope tables forget --snapshot killed --apply" in rows["snapshot killed"]["note"]
     assert len(list(Path(root).rglob("part-*.parquet"))) <= before + 2
     assert read_rows(root, SLOT_LOAD, order_by="snapshot_id, slot") == rows_before
     assert len(rows_before) == 6

@@ -1,4 +1,4 @@
-"""`slotscope execute-plan` on live clusters: dry run, apply under writing clients, pause, resume, roll back, refuse."""
+"""`slotscope plan execute` on live clusters: dry run, apply under writing clients, pause, resume, roll back, refuse."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_what_changed_since_the_plan_was_made_is_refused(valkey, tmp_path, capsy
 
     with locked(str(tmp_path)):
         assert slotscope(tmp_path, valkey, "--apply") == BAD_INPUT
-    assert "another execute-plan is at work" in capsys.readouterr().err
+    assert "another plan execution is at work" in capsys.readouterr().err
 
     assert slotscope(tmp_path, valkey, "--apply", "--path", "migration-import") == BAD_INPUT
     assert "which does not know CLUSTER MIGRATION IMPORT" in capsys.readouterr().err
@@ -281,7 +281,7 @@ def test_options_that_make_no_sense_are_one_line(tmp_path, capsys):
     """Exit code 2, before anything is connected to."""
     for words in (["--pause-after", "-1"], ["--patience", "nan"], ["--plan", "0000"]):
         code = cli.run(
-            cli.application(program.ABOUT, program.COMMANDS),
+            program.program(),
             ["execute-plan", "--root", str(tmp_path), "--cluster", "127.0.0.1:1", *words],
         )
         assert code == BAD_INPUT

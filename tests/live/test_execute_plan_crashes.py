@@ -151,7 +151,7 @@ def run(job: str, *words: object) -> int:
     from jobs import main as program
     from slotscope.runtime import cli
 
-    return cli.run(cli.application(program.ABOUT, program.COMMANDS), [job, *(str(word) for word in words)])
+    return cli.run(program.program(), [job, *(str(word) for word in words)])
 
 
 def redis_cli_says(cluster: Cluster) -> str:

@@ -1,4 +1,4 @@
-"""`slotscope node` among servers of other versions and node timeouts: it takes over what they have, or says that it does not."""
+"""`slotscope lab node` among servers of other versions and node timeouts: it takes over what they have, or says that it does not."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def cluster_of(server: str) -> Iterator[Cluster]:
 
 
 class Joined:
-    """`slotscope node` as a process; *log* is where it writes."""
+    """`slotscope lab node` as a process; *log* is where it writes."""
 
     def __init__(self, cluster: Cluster, log: Path, *options: str) -> None:
         self.log, self.port = log, free_port()

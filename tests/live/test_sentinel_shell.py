@@ -1,4 +1,4 @@
-"""`slotscope sentinel` from outside: how it starts, what it refuses, how it leaves, and peers that are no servers."""
+"""`slotscope lab sentinel` from outside: how it starts, what it refuses, how it leaves, and peers that are no servers."""
 
 from __future__ import annotations
 

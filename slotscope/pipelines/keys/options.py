@@ -1,4 +1,4 @@
-"""Options of the commands that read keys: key-slots and advise, export, split-rdb."""
+"""Options of the commands that read keys: key-slots, advise, export and plan split."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class ExportOptions(TableOptions):
 
 @options
 class SplitOptions(Common):
-    """Options of `split-rdb`: --plan or --topology, by default the latest plan."""
+    """Options of `plan split`: --plan or --topology, by default the latest plan."""
 
     rdb: Rdb
     out: str

@@ -73,7 +73,7 @@ class GoalOptions:
 
 @options
 class PlanningOptions(Common, GoalOptions):
-    """Options of `rebalance-plan`."""
+    """Options of `plan make`."""
 
     snapshot: Paths = ()
     """Snapshots of key-slots, oldest first, or latest. Default: latest, unless --counts or --slot-stats replace it"""
@@ -140,7 +140,7 @@ class MoveOptions:
 
 @options
 class ExecuteOptions(PlanOptions, MoveOptions):
-    """Options of `execute-plan`."""
+    """Options of `plan execute`."""
 
     cluster: str
     """HOST:PORT of a node; only masters that the plan names get commands"""
@@ -167,7 +167,7 @@ class RebalanceOptions(TableOptions, GoalOptions, MoveOptions):
 
 @options
 class AuditOptions(PlanOptions):
-    """Options of `audit-plan`."""
+    """Options of `plan audit`."""
 
     cluster: str | None = None
     """HOST:PORT of a node of the live cluster"""

@@ -192,7 +192,7 @@ def _next(report: KeyspaceReport, root: str, on: Place) -> list[Section]:
     if len([node for node in report.nodes if node.node_id and node.slots]) < 2:
         return []
     where = f"--root {shell_word(root)} " if root else ""
-    command = f"{program_name()} rebalance-plan {where}--snapshot {shell_word(report.snapshot_id)}"
+    command = f"{program_name()} plan make {where}--snapshot {shell_word(report.snapshot_id)}"
     rows = [(command, "plan which slots to move; nothing is changed")]
     return [Section("next" if on is Place.PAGE else "commands", "Next", [Commands(rows)], on=on)]
 

@@ -408,6 +408,6 @@ def _reading(report: RebalanceReport) -> Section:
         "The plan is valid for one set of slot owners and config epochs only (digest"
         f" {text.printable(report.state_hash[:16], 20)}). It is refused for any other.",
         "Tables: gold/rebalance_plans, rebalance_load, rebalance_moves, rebalance_tolerances, rebalance_curve, rebalance_heavy; after"
-        " slotscope audit-plan also gold/plan_audits.",
+        " slotscope plan audit also gold/plan_audits.",
     )
     return how_to_read(*sentences)

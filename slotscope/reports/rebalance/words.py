@@ -254,7 +254,7 @@ def next_commands(report: RebalanceReport) -> list[tuple[str, str]]:
     """Return the next commands, each with its effect."""
     program = program_name()
     place = f"--root {shell_word(report.root)} --plan {shell_word(report.plan_id)}"
-    check = (f"{program} check-plan {place}", "check minimum, limits and sums from the tables alone")
+    check = (f"{program} plan check {place}", "check minimum, limits and sums from the tables alone")
     if not report.acts:
         return [check]
     back = "roll back: return every slot to its former master" + (
@@ -266,12 +266,12 @@ def next_commands(report: RebalanceReport) -> list[tuple[str, str]]:
         live = f"{program} rebalance {' '.join(map(shell_word, report.asked))} {place} --apply"
         does = "move the slots and audit the result; can be resumed or rolled back"
         return [check, (live, does), (f"{live} --rollback", back)]
-    execute = f"{program} execute-plan {place} --cluster HOST:PORT"
+    execute = f"{program} plan execute {place} --cluster HOST:PORT"
     return [
         check,
         (execute, "dry run: show the batches and checks"),
         (f"{execute} --apply", "move the slots; journalled, can be resumed or rolled back"),
-        (f"{program} audit-plan {place} --cluster HOST:PORT", "afterwards: compare the promise with the cluster"),
+        (f"{program} plan audit {place} --cluster HOST:PORT", "afterwards: compare the promise with the cluster"),
         (f"{execute} --apply --rollback", back),
     ]
 

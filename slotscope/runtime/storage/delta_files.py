@@ -92,7 +92,7 @@ def check_format(root: str) -> None:
     """Raise `InputError` where the tables of *root* have the format of an older or newer version."""
     opened = _opened(location(root, RUNS))
     if opened is not None and "format" not in {field.name for field in opened.schema().fields}:
-        raise InputError(f"{root}: tables of an older version; run: slotscope migrate --root {root}")
+        raise InputError(f"{root}: tables of an older version; run: slotscope tables migrate --root {root}")
     files = pa.table(opened.get_add_actions(flatten=True)).to_pylist() if opened is not None else []
     if any((file.get("max.format") or 0) > FORMAT for file in files):
         raise InputError(f"{root}: tables of a newer version; upgrade slotscope")

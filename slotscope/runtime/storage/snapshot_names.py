@@ -42,7 +42,7 @@ def find_name(root: str, name: str, jobs: Sequence[str], cluster: str | None = N
     if not runs:
         of = f" of cluster {cluster}" if cluster else ""
         raise InputError(
-            f"{root}: no finished snapshot{of} of {' or '.join(jobs)}; slotscope snapshots lists what is there"
+            f"{root}: no finished snapshot{of} of {' or '.join(jobs)}; slotscope tables snapshots lists what is there"
         )
     known = {run["cluster"] for run in runs}
     if len(known) > 1:
@@ -59,7 +59,9 @@ def name_before(root: str, name: str, jobs: Sequence[str]) -> str:
     own = {run["cluster"] for run in runs if run["snapshot_id"] == name}
     names = [run["snapshot_id"] for run in runs if run["cluster"] in own]
     if name not in names[1:]:
-        raise InputError(f"{root}: no finished snapshot before {name}: name both; slotscope snapshots lists them")
+        raise InputError(
+            f"{root}: no finished snapshot before {name}: name both; slotscope tables snapshots lists them"
+        )
     return str(names[names.index(name) - 1])
 
 

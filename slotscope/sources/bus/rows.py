@@ -1,4 +1,4 @@
-"""Captures as rows, one after the other, without Spark: what ``bus-dump`` shows."""
+"""Captures as rows, one after the other, without Spark: what `lab bus-dump` shows."""
 
 from __future__ import annotations
 

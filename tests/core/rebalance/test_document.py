@@ -108,5 +108,5 @@ def test_a_plan_of_another_version_is_refused_with_what_to_do(version, age):
 
     assert str(refused.value) == (
         f"plan 4f2a was made by {age} version and cannot be read: make a new plan "
-        "(slotscope rebalance HOST:PORT --new, or slotscope rebalance-plan)"
+        "(slotscope rebalance HOST:PORT --new, or slotscope plan make)"
     )

@@ -120,7 +120,7 @@ def test_nothing_to_do_is_said_with_its_reason(verdict: str, words: str) -> None
     text = _Reader(page_of(quiet_report(verdict))).text
 
     assert words in text
-    assert "slotscope check-plan" in text
+    assert "slotscope plan check" in text
     assert "execute-plan" not in text
     assert "Moves of one batch" not in text
 

@@ -34,7 +34,7 @@ def test_the_verdict_comes_first_and_the_next_command_last() -> None:
         "Earlier plans",
         "Next",
     ]
-    assert "  slotscope check-plan --root /data/slots --plan 0123456789ab" in said
+    assert "  slotscope plan check --root /data/slots --plan 0123456789ab" in said
     assert said[-1] == "All of it as a page: out/plan.html"
 
 

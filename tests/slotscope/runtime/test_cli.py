@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from cluster_core.errors import DecodeError
-from jobs.main import ABOUT, COMMANDS, HISTORY, PLAN
+from jobs.main import ABOUT, COMMANDS, FAMILIES, HISTORY, PLAN, program
 from slotscope.options import Common, Paths
 from slotscope.runtime import cli
+from slotscope.runtime.cli import FORMER_COMMANDS
 from slotscope.runtime.errors import InputError
 from tests.conftest import DATA
 
@@ -124,19 +125,19 @@ def test_debug_shows_the_trace_before_the_line(capsys):
 
 def test_an_unknown_job_is_one_line_and_loads_no_job(capsys):
     """The list of jobs must not cost the import of Spark."""
-    assert cli.run(program(), ["nope"]) == 2
-    assert capsys.readouterr().err == "slotscope: no such command: nope (see --help)\n"
+    assert cli.run(program(), ["xyzzy"]) == 2
+    assert capsys.readouterr().err == "slotscope: no such command: xyzzy (see --help)\n"
 
 
-def program():
-    """One with a command whose module is not there."""
+def lost():
+    """A program with a command whose module is not there."""
     return cli.application(ABOUT, {"nowhere-else": cli.Command("Lost", "no.such:module", "Where?")})
 
 
 @pytest.mark.parametrize("words", [["nowhereelse"], ["nowhere_else"], ["Nowhere-Else"], ["help", "nowere-else"]])
 def test_what_a_mistyped_command_was_meant_for_is_said(capsys, words):
     """As for options."""
-    assert cli.run(program(), words) == 2
+    assert cli.run(lost(), words) == 2
     assert "did you mean nowhere-else?" in capsys.readouterr().err
 
 
@@ -145,49 +146,52 @@ def test_what_a_mistyped_command_was_meant_for_is_said(capsys, words):
 )
 def test_a_command_by_its_name_in_another_tool_is_suggested(capsys, word, meant):
     """As redis-cli has them."""
-    assert cli.run(cli.application(ABOUT, COMMANDS), [word]) == 2
+    assert cli.run(program(), [word]) == 2
     assert capsys.readouterr().err == f"slotscope: no such command: {word}; did you mean {meant}? (see --help)\n"
 
 
 @pytest.mark.parametrize("words", [["help", "compare"], ["compare", "--help"], ["compare", "-h"]])
 def test_help_of_a_command_is_found_either_way(capsys, words):
     """As with git and gh."""
-    assert cli.run(cli.application(ABOUT, COMMANDS), words) == 0
+    assert cli.run(program(), words) == 0
     assert "--from" in capsys.readouterr().out
 
 
 def test_help_groups_commands_by_the_question_that_they_answer(capsys):
     """What one looks for is under its question."""
-    assert cli.run(cli.application(ABOUT, COMMANDS), ["help"]) == 0
+    assert cli.run(program(), ["help"]) == 0
 
     printed = capsys.readouterr().out
     headings = list(dict.fromkeys(command.group for command in COMMANDS.values()))
     assert [printed.index(heading) for heading in headings] == sorted(printed.index(heading) for heading in headings)
-    assert printed.index(PLAN) < printed.index("rebalance-plan") < printed.index(HISTORY)
+    assert printed.index(PLAN) < printed.index("rebalance") < printed.index(HISTORY)
 
 
 def test_the_list_of_commands_fits_forty_lines_of_eighty_columns(capsys, monkeypatch):
-    """The ten that matter first; of the others the names, which --help-all explains."""
+    """One line for each command and family; the help of a family lists its commands."""
     monkeypatch.setenv("COLUMNS", "80")
-    assert cli.run(cli.application(ABOUT, COMMANDS), ["--help"]) == 0
+    assert cli.run(program(), ["--help"]) == 0
     short = capsys.readouterr().out
-    assert cli.run(cli.application(ABOUT, COMMANDS), ["--help-all"]) == 0
-    whole = capsys.readouterr().out
+    families: dict[str, str] = {}
+    for family in FAMILIES:
+        assert cli.run(program(), [family]) == 0
+        families[family] = capsys.readouterr().out
 
     assert len(short.splitlines()) <= 40
-    assert all(name in short for name in COMMANDS)
-    assert all(command.line not in short for command in COMMANDS.values() if command.group == cli.MORE)
-    assert "Rank changes that save memory" in whole
+    assert all(f"│ {name.split()[0]} " in short for name in COMMANDS)
+    assert all(
+        f"│ {own} " in families[family] for family, _, own in (name.rpartition(" ") for name in COMMANDS) if family
+    )
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_a_command_describes_the_options_that_matter_and_an_example(capsys, monkeypatch, name):
     """Every option that is to be shown exists; defaults are values, not Python; no option is without its name."""
     monkeypatch.setenv("COLUMNS", "80")
-    program, command = cli.application(ABOUT, COMMANDS), COMMANDS[name]
-    assert cli.run(program, [name, "--help"]) == 0
+    command = COMMANDS[name]
+    assert cli.run(program(), [*name.split(), "--help"]) == 0
     short = capsys.readouterr().out
-    assert cli.run(program, [name, "--help-all"]) == 0
+    assert cli.run(program(), [*name.split(), "--help-all"]) == 0
     whole = capsys.readouterr().out
     described = re.findall(r"^│ (?:\* ) *(--[a-z-]+)|^│ +(--[a-z-]+)", short, re.MULTILINE)
 
@@ -204,37 +208,51 @@ def test_completion_knows_commands_and_their_options(capsys, monkeypatch, words)
     """Printed for `source <(slotscope --completion bash)`; without a word for the shell that asks."""
     monkeypatch.setenv("FISH_VERSION", "3.7")
 
-    assert cli.run(cli.application(ABOUT, COMMANDS), ["--completion", *words]) == 0
+    assert cli.run(program(), ["--completion", *words]) == 0
 
     printed = capsys.readouterr().out
     assert "history" in printed
     assert "node-timeout-ms" in printed
 
 
-def test_a_former_name_of_a_command_works_and_is_not_listed(capsys):
-    """Scripts call `bus-replay`; help shows `history`."""
-    codes = {name: cli.run(cli.application(ABOUT, COMMANDS), [name]) for name in ("history", "bus-replay")}
+def test_a_former_name_of_a_command_works_and_is_not_listed(capsys, monkeypatch):
+    """Scripts call `bus-replay`, and their error stream has no more lines; a terminal shows the present name."""
+    codes = {name: cli.run(program(), [name]) for name in ("history", "bus-replay")}
     said = capsys.readouterr().err.splitlines()
-    cli.run(cli.application(ABOUT, COMMANDS), ["--help"])
+    cli.run(program(), ["--help"])
+    listed = capsys.readouterr().out
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    cli.run(program(), ["bus-replay"])
 
     assert set(codes.values()) == {2}
     assert len(set(said)) == 1
-    assert "bus-replay" not in capsys.readouterr().out
+    assert "bus-replay" not in listed
+    assert capsys.readouterr().err.splitlines()[0] == "slotscope: bus-replay is now history"
+
+
+@pytest.mark.parametrize("former", FORMER_COMMANDS)
+def test_a_former_name_has_the_help_of_the_present_one(capsys, former):
+    texts = []
+    for words in ([former, "--help"], ["help", former], [*FORMER_COMMANDS[former].split(), "--help"]):
+        assert cli.run(program(), words) == 0
+        texts.append(capsys.readouterr().out)
+
+    assert len(set(texts)) == 1
 
 
 @pytest.mark.parametrize(
     ("words", "former", "now"),
     [
         (["history"], "--nodes", "--polls"),
-        (["sentinel-replay"], "--captures", "--pcap"),
-        (["sentinel-replay"], "--logs", "--log"),
+        (["lab", "sentinel-replay"], "--captures", "--pcap"),
+        (["lab", "sentinel-replay"], "--logs", "--log"),
     ],
 )
 def test_a_former_name_of_an_option_is_taken_and_not_shown(capsys, words, former, now):
     """Scripts go on to work; nobody learns two names for one thing."""
-    cli.run(cli.application(ABOUT, COMMANDS), [*words, "--help"])
+    cli.run(program(), [*words, "--help"])
     shown = capsys.readouterr().out
-    codes = {name: cli.run(cli.application(ABOUT, COMMANDS), [*words, name, "/no/such/file"]) for name in (former, now)}
+    codes = {name: cli.run(program(), [*words, name, "/no/such/file"]) for name in (former, now)}
 
     said = capsys.readouterr().err.splitlines()
     assert now in shown
@@ -248,12 +266,12 @@ def test_a_removed_option_is_ignored_with_a_note(capsys):
     """Scripts run on for one release; of the other words nothing is lost."""
     words = ["rebalance-plan", "--seed", "7", "--data-budget=1%", "--snapshot", "x", "--root", "/no/such/root"]
 
-    assert cli.run(cli.application(ABOUT, COMMANDS), words) == 2
+    assert cli.run(program(), words) == 2
     first, second, error = capsys.readouterr().err.splitlines()
     assert first == "slotscope: --seed was removed and is ignored"
     assert second == "slotscope: --data-budget was removed and is ignored"
     assert "/no/such/root" in error
-    assert cli.run(cli.application(ABOUT, COMMANDS), ["simulate", "--seed", "7"]) == 2
+    assert cli.run(program(), ["simulate", "--seed", "7"]) == 2
     assert "Unknown option" in capsys.readouterr().err
 
 
@@ -269,7 +287,7 @@ def test_help_lists_every_job_without_loading_spark():
     done = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=True)
 
     assert done.stdout.splitlines()[-1] == "[]"
-    assert all(name in done.stdout for name in COMMANDS)
+    assert all(name.split()[0] in done.stdout for name in COMMANDS)
 
 
 @pytest.mark.processes

@@ -118,7 +118,7 @@ def test_a_root_of_an_older_form_is_refused_with_the_command_that_upgrades_it(tm
     old = replace(RUNS, schema=pa.schema([field for field in RUNS.schema if field.name != "format"]))
     append_rows(str(tmp_path), old, [{"snapshot_id": "a", "run_id": "x", "job": "key-slots", "state": "complete"}])
 
-    with pytest.raises(InputError, match=r"tables of an older version; run: slotscope migrate --root"):
+    with pytest.raises(InputError, match=r"tables of an older version; run: slotscope tables migrate --root"):
         read_rows(str(tmp_path), LOAD)
-    with pytest.raises(InputError, match=r"tables of an older version; run: slotscope migrate --root"):
+    with pytest.raises(InputError, match=r"tables of an older version; run: slotscope tables migrate --root"):
         store_rows(str(tmp_path), LOAD, loads("a", [1]))

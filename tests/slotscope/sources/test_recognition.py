@@ -156,9 +156,9 @@ def test_files_of_one_kind_are_read_by_one_command():
 
     words = words_of(found)
 
-    assert set(words) == {"history", "sentinel-replay"}
+    assert set(words) == {"history", "lab sentinel-replay"}
     assert {"p", "l1", "l2", "n"} < set(words["history"])
-    assert "s" in words["sentinel-replay"]
+    assert "s" in words["lab sentinel-replay"]
 
 
 def test_dumps_and_lists_of_the_same_keys_are_not_added_up():
@@ -195,6 +195,6 @@ def test_the_newest_topology_is_taken_and_what_has_no_command_is_said(tmp_path):
     assert str(tmp_path / "new") in jobs[0].words
     assert str(tmp_path / "old") not in jobs[0].words
     assert any("the newest of 2 topologies" in one for one in left)
-    assert any("rebalance-plan --monitor" in one for one in left)
+    assert any("plan make --monitor" in one for one in left)
     assert alone[0] == []
     assert len(alone[1]) == 2
