@@ -25,11 +25,12 @@ from __future__ import annotations
 import heapq
 import math
 import re
+from binascii import crc_hqx
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeVar
 
-from cluster_core.slots.key_slot import hash_tag, key_slot
+from cluster_core.slots.key_slot import SLOT_COUNT, hash_tag, key_slot
 
 STANDARD_ERRORS: Final = 1.96
 """Half the width of a range that holds the truth in 95 of 100 samples, if totals are spread normally."""
@@ -43,6 +44,8 @@ HITS_MIN: Final = 10
 """A group that was drawn less often has an error as large as itself, or nearly."""
 
 G = TypeVar("G", bound=Hashable)
+SlotSums = Mapping[int, Sequence[int]]
+"""Number, bytes, their squares and cubes of the keys of each slot."""
 
 
 class Draw(NamedTuple):
@@ -72,6 +75,8 @@ class Part:
     themselves; *draws* represent all others.  *slot_bytes* and *slot_keys* are memory and number of all keys by slot where every key was measured, None otherwise.
     *limits* are the least and the most bytes of all keys by INFO.  *values* are those of some draws, chosen by chance; *unread* is what the
     draws, also chosen by chance, hold that were too large to be read.
+
+    Of very many draws *draws* are a random part, *largest* the largest of all, and *slot_draws* the sums of all by slot.
     """
 
     master: str
@@ -85,11 +90,18 @@ class Part:
     slot_bytes: Mapping[int, int] | None = None
     slot_keys: Mapping[int, int] | None = None
     limits: tuple[float, float] | None = None
+    largest: Sequence[Draw] = ()
+    slot_draws: SlotSums | None = None
+
+    @property
+    def drawn(self) -> int:
+        """Number of draws, those that were not kept included."""
+        return len(self.draws) if self.slot_draws is None else sum(sums[0] for sums in self.slot_draws.values())
 
     @property
     def measured(self) -> int:
         """Number of keys that were measured; a key that was drawn twice counts twice."""
-        return self.keys if self.is_measured else len(self.large) + len(self.draws)
+        return self.keys if self.is_measured else len(self.large) + self.drawn
 
     @property
     def represented(self) -> int:
@@ -134,13 +146,52 @@ def estimate_groups(parts: Iterable[Part], groups_of: Callable[[Draw], Iterable[
     """Estimate each group that a draw is in; a draw may be in several, or in none."""
     found: dict[G, GroupEstimate] = {}
     for part in parts:
-        for group, (hits, size, squares, cubes) in _sums(part.draws, groups_of).items():
-            memory = _total(part, size, squares)
-            skewed = bool(memory.error) and is_skewed(hits, squares, cubes)
-            _add(found, group, GroupEstimate(_total(part, hits, hits), memory._replace(skewed=skewed), hits))
+        for group, sums in _sums(part.draws, groups_of).items():
+            _add(found, group, _estimated_group(part, len(part.draws), sums))
         for group, (hits, size, _, _) in _sums(part.large, groups_of).items():
             _add(found, group, GroupEstimate(Estimate(float(hits), 0.0), Estimate(float(size), 0.0), hits))
     return found
+
+
+def estimate_slots(parts: Iterable[Part]) -> dict[int, GroupEstimate]:
+    """Estimate each slot with a measured key."""
+    found: dict[int, GroupEstimate] = {}
+    for part in parts:
+        if part.slot_bytes is not None and part.slot_keys is not None:
+            for slot, size in part.slot_bytes.items():
+                count = part.slot_keys[slot]
+                _add(found, slot, GroupEstimate(Estimate(float(count), 0.0), Estimate(float(size), 0.0), count))
+            continue
+        for slot, sums in (part.slot_draws or sums_by_slot(part.draws)).items():
+            _add(found, slot, _estimated_group(part, part.drawn, sums))
+        for slot, (hits, size, _, _) in sums_by_slot(part.large).items():
+            _add(found, slot, GroupEstimate(Estimate(float(hits), 0.0), Estimate(float(size), 0.0), hits))
+    return found
+
+
+def sums_by_slot(draws: Iterable[Draw], sums: dict[int, list[int]] | None = None) -> dict[int, list[int]]:
+    """Add *draws* to *sums*, or to none."""
+    found = {} if sums is None else sums
+    for draw in draws:
+        key, size = draw.key, draw.memory_bytes
+        slot = key_slot(key) if b"{" in key else crc_hqx(key, 0) % SLOT_COUNT
+        total = found.get(slot)
+        if total is None:
+            total = found[slot] = [0, 0, 0, 0]
+        square = size * size
+        total[0] += 1
+        total[1] += size
+        total[2] += square
+        total[3] += square * size
+    return found
+
+
+def _estimated_group(part: Part, draws: int, sums: Sequence[int]) -> GroupEstimate:
+    """Estimate the group of *part* that has *sums* in so many *draws*."""
+    hits, size, squares, cubes = sums
+    memory = _total(part, draws, size, squares)
+    skewed = bool(memory.error) and is_skewed(hits, squares, cubes)
+    return GroupEstimate(_total(part, draws, hits, hits), memory._replace(skewed=skewed), hits)
 
 
 def _sums(draws: Iterable[Draw], groups_of: Callable[[Draw], Iterable[G]]) -> dict[G, list[int]]:
@@ -174,10 +225,21 @@ def estimate_all(parts: Iterable[Part]) -> GroupEstimate:
                 Estimate(float(part.keys), 0.0), Estimate(float(sum(part.slot_bytes.values())), 0.0), hits
             )
         else:
-            one = estimate_groups([part], lambda draw: ((),)).get((), GroupEstimate(NOTHING, NOTHING, 0))
-            one = one._replace(memory_bytes=_within_limits(part, one.memory_bytes))
+            one = _estimate_part(part)
         found = _together(found, one)
     return found
+
+
+def _estimate_part(part: Part) -> GroupEstimate:
+    """Estimate all keys of *part* from its draws, within the limits of INFO."""
+    if part.slot_draws is None:
+        one = estimate_groups([part], lambda draw: ((),)).get((), GroupEstimate(NOTHING, NOTHING, 0))
+    else:
+        sums = [sum(column) for column in zip(*part.slot_draws.values(), strict=True)]
+        size = sum(draw.memory_bytes for draw in part.large)
+        large = GroupEstimate(Estimate(float(len(part.large)), 0.0), Estimate(float(size), 0.0), len(part.large))
+        one = _together(_estimated_group(part, part.drawn, sums), large)
+    return one._replace(memory_bytes=_within_limits(part, one.memory_bytes))
 
 
 def _within_limits(part: Part, sampled: Estimate) -> Estimate:
@@ -221,9 +283,8 @@ def _together(one: GroupEstimate, other: GroupEstimate) -> GroupEstimate:
     return GroupEstimate(one.keys + other.keys, one.memory_bytes + other.memory_bytes, one.hits + other.hits)
 
 
-def _total(part: Part, weights: int, squares: int) -> Estimate:
-    """Total of a group of *part* from the sum of its weights and of their squares; one draw says nothing of its own error but its size."""
-    count = len(part.draws)
+def _total(part: Part, count: int, weights: int, squares: int) -> Estimate:
+    """Total of a group of *part* from the sum of its weights and of their squares in *count* draws; one draw says nothing of its own error but its size."""
     if part.whole:
         return Estimate(float(weights), 0.0)
     total = part.represented * weights / count
@@ -253,8 +314,16 @@ def longest_idle(parts: Iterable[Part], count: int) -> list[tuple[Part, Draw]]:
 
 
 def _first(parts: Iterable[Part], count: int, weight: Callable[[Draw], int]) -> list[tuple[Part, Draw]]:
-    seen = {(id(part), draw.key): (part, draw) for part in parts for draw in (*part.large, *part.draws) if weight(draw)}
-    return heapq.nsmallest(count, seen.values(), key=lambda found: (-weight(found[1]), found[1].key))
+    found: dict[tuple[int, bytes], tuple[Part, Draw]] = {}
+    least = 1
+    for part in parts:
+        for draw in (*part.large, *part.largest, *part.draws):
+            if weight(draw) >= least:
+                found[id(part), draw.key] = part, draw
+                if len(found) > FIRST_KEPT + count:
+                    found = dict(heapq.nsmallest(count, found.items(), key=lambda one: (-weight(one[1][1]), one[0][1])))
+                    least = min(weight(draw) for _, draw in found.values())
+    return heapq.nsmallest(count, found.values(), key=lambda one: (-weight(one[1]), one[1].key))
 
 
 def chance_of_a_key(parts: Sequence[Part]) -> float:
@@ -265,7 +334,7 @@ def chance_of_a_key(parts: Sequence[Part]) -> float:
 def _chance(part: Part) -> float:
     if part.is_measured or part.represented <= 1:
         return 1.0
-    return -math.expm1(len(part.draws) * math.log1p(-1 / part.represented))
+    return -math.expm1(part.drawn * math.log1p(-1 / part.represented))
 
 
 def prefixes(key: bytes, separators: bytes, depth_max: int) -> Iterator[bytes]:
@@ -290,6 +359,8 @@ def without_only_children(groups: dict[bytes, GroupEstimate]) -> dict[bytes, Gro
     return {name: group for name, group in groups.items() if name not in lengthened}
 
 
+FIRST_KEPT: Final = 1000
+"""Keys that are kept while the first are sought, beside these."""
 HUGE: Final = 50
 """A key of so many times the mean is counted by itself."""
 TRUSTED: Final = (0.8, 1.25)
@@ -325,9 +396,9 @@ def estimate_slot_memory(parts: Sequence[Part], keys_by_slot: Mapping[int, int])
             for draw in part.large:
                 place = key_slot(draw.key)
                 others[place] = max(others.get(place, 0) - 1, 0)
-    drawn = [draw for part in parts if not part.is_measured for draw in part.draws]
-    if drawn:
-        for slot, estimated in _estimated(drawn, others).items():
+    sampled = [part for part in parts if not part.is_measured and part.draws]
+    if sampled:
+        for slot, estimated in _estimated(sampled, others).items():
             sizes[slot] = sizes.get(slot, 0.0) + estimated
     whole = estimate_all(parts).memory_bytes
     keys = sum(keys_by_slot.values())
@@ -400,16 +471,20 @@ def fit_shares(estimates: Sequence[SlotMemory], datasets: Sequence[int]) -> list
     ]
 
 
-def _estimated(drawn: Sequence[Draw], keys_by_slot: Mapping[int, int]) -> dict[int, float]:
-    mean = sum(draw.memory_bytes for draw in drawn) / len(drawn)
-    huge = {draw.key: draw.memory_bytes for draw in drawn if draw.memory_bytes > HUGE * mean}
+def _estimated(parts: Sequence[Part], keys_by_slot: Mapping[int, int]) -> dict[int, float]:
+    """Memory of the keys that the draws of *parts* stand for, by slot; fewer than `HITS_MIN` huge ones count by themselves."""
+    sums: dict[int, list[int]] = {}
+    for part in parts:
+        for slot, added in (part.slot_draws or sums_by_slot(part.draws)).items():
+            sums[slot] = [a + b for a, b in zip(sums.get(slot, (0, 0, 0, 0)), added, strict=True)]
+    mean = sum(size for _, size, _, _ in sums.values()) / sum(hits for hits, _, _, _ in sums.values())
+    candidates = [draw for part in parts for draw in (part.largest or part.draws) if draw.memory_bytes > HUGE * mean]
+    huge = {draw.key: draw.memory_bytes for draw in candidates}
     if len(huge) >= HITS_MIN:
-        huge = {}
-    by_slot: dict[int, list[int]] = {}
-    for draw in drawn:
-        if draw.key not in huge:
-            by_slot.setdefault(key_slot(draw.key), []).append(draw.memory_bytes)
-    sizes = _shrunk_means(by_slot, keys_by_slot)
+        huge, candidates = {}, []
+    for slot, less in sums_by_slot(candidates).items():
+        sums[slot] = [a - b for a, b in zip(sums[slot], less, strict=True)]
+    sizes = _shrunk_means({slot: one for slot, one in sums.items() if one[0]}, keys_by_slot)
     found = {slot: mean * keys_by_slot[slot] for slot, mean in sizes.items()}
     for key, size in huge.items():
         if (slot := key_slot(key)) in found:
@@ -417,27 +492,25 @@ def _estimated(drawn: Sequence[Draw], keys_by_slot: Mapping[int, int]) -> dict[i
     return found
 
 
-def _shrunk_means(by_slot: Mapping[int, Sequence[int]], slots: Iterable[int]) -> dict[int, float]:
+def _shrunk_means(sums: SlotSums, slots: Iterable[int]) -> dict[int, float]:
     """The mean of each of *slots*, drawn towards that of all as far as slots are alike."""
-    count = sum(map(len, by_slot.values()))
+    count = sum(hits for hits, _, _, _ in sums.values())
     if not count:
         return dict.fromkeys(slots, 0.0)
-    mean = sum(map(sum, by_slot.values())) / count
+    mean = sum(size for _, size, _, _ in sums.values()) / count
     within = between = 0.0
-    for values in by_slot.values():
-        own = sum(values) / len(values)
-        within += sum((value - own) ** 2 for value in values)
-        between += len(values) * (own - mean) ** 2
-    groups = len(by_slot)
+    for hits, size, squares, _ in sums.values():
+        within += max(squares - size * size / hits, 0.0)
+        between += hits * (size / hits - mean) ** 2
+    groups = len(sums)
     inside = within / (count - groups) if count > groups else 0.0
-    even = (count - sum(len(values) ** 2 for values in by_slot.values()) / count) / max(groups - 1, 1)
+    even = (count - sum(hits**2 for hits, _, _, _ in sums.values()) / count) / max(groups - 1, 1)
     outside = max(0.0, (between / max(groups - 1, 1) - inside) / even) if even else 0.0
     if not outside:
         return dict.fromkeys(slots, mean)
     weight = inside / outside
-    return {
-        slot: (sum(by_slot.get(slot, ())) + weight * mean) / (len(by_slot.get(slot, ())) + weight)
-        if weight or slot in by_slot
-        else mean
-        for slot in slots
-    }
+    means = {}
+    for slot in slots:
+        hits, size, _, _ = sums.get(slot, (0, 0, 0, 0))
+        means[slot] = (size + weight * mean) / (hits + weight) if weight or hits else mean
+    return means

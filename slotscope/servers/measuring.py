@@ -10,12 +10,20 @@ from __future__ import annotations
 import heapq
 import random
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from cluster_core.load.sampling import Draw, Part, Value, biggest, key_memory_limits, longest_idle, most_used
-from cluster_core.slots.key_slot import key_slot
+from cluster_core.load.sampling import (
+    Draw,
+    Part,
+    Value,
+    biggest,
+    key_memory_limits,
+    longest_idle,
+    most_used,
+    sums_by_slot,
+)
 from cluster_core.wire.resp import RespError
 from slotscope.servers.node_link import LinkError, Word
 from slotscope.servers.visits import Conversation, Question, Visit
@@ -43,7 +51,7 @@ SEARCH_SHARE: Final = 0.4
 OVERTIME: Final = 1.3
 """All keys are measured where that is expected to take up to so many times the time; a scan that is half done may take longer."""
 KEPT_MAX: Final = 400_000
-"""Keys of all masters that are kept one by one; of more, the sums by slot, the largest and a random part."""
+"""Keys of all masters that are kept one by one, some 200 bytes each; of more, the sums by slot, the largest and a random part."""
 LARGEST_KEPT: Final = 1000
 
 
@@ -150,49 +158,53 @@ class _Nodes(NamedTuple):
 
 @dataclass(slots=True)
 class _Tally:
-    """Sums over keys that were measured once each, and the keys themselves as far as there is room.
+    """Sums of measured keys by slot, and the keys themselves as far as there is *room*.
 
-    Beyond *room* keys are kept with equal chances (reservoir sampling), the largest for certain.
+    Beyond it keys are kept with equal chances (reservoir sampling).  The largest are kept for certain; those of *distinct* keys count by
+    themselves, others are in the random part, too.
     """
 
     room: int
+    distinct: bool
+    by_slot: dict[int, list[int]] = field(default_factory=dict)
     seen: int = 0
-    slot_bytes: dict[int, int] = field(default_factory=dict)
-    slot_keys: dict[int, int] = field(default_factory=dict)
     kept: list[Draw] = field(default_factory=list)
-    largest: list[tuple[int, bytes, Draw]] = field(default_factory=list)
+    largest: list[tuple[int, int, Draw]] = field(default_factory=list)
     chance: random.Random = field(default_factory=lambda: random.Random(0))
     offered: int = 0
 
-    def add(self, draws: Iterable[Draw]) -> None:
-        for draw in draws:
-            self.seen += 1
-            slot = key_slot(draw.key)
-            self.slot_bytes[slot] = self.slot_bytes.get(slot, 0) + draw.memory_bytes
-            self.slot_keys[slot] = self.slot_keys.get(slot, 0) + 1
-            if self.seen <= self.room:
-                self.kept.append(draw)
-            else:
-                self._beyond(draw)
+    def add(self, draws: Sequence[Draw]) -> None:
+        sums_by_slot(draws, self.by_slot)
+        before, self.seen = self.seen, self.seen + len(draws)
+        if self.seen <= self.room:
+            self.kept += draws
+            return
+        if before <= self.room:
+            draws, self.kept = [*self.kept, *draws], []
+            before = 0
+        for number, draw in enumerate(draws, before):
+            self._offer(number, draw)
 
-    def _beyond(self, draw: Draw) -> None:
-        if self.seen == self.room + 1:
-            before, self.kept = self.kept, []
-            for one in before:
-                self._offer(one)
-        self._offer(draw)
-
-    def _offer(self, draw: Draw) -> None:
-        entry = (draw.memory_bytes, draw.key, draw)
+    def _offer(self, number: int, draw: Draw) -> None:
+        """Take in the draw of that *number*."""
+        entry = (draw.memory_bytes, number, draw)
         if len(self.largest) < LARGEST_KEPT:
             heapq.heappush(self.largest, entry)
-            return
-        draw = heapq.heappushpop(self.largest, entry)[2]
+            if self.distinct:
+                return
+        else:
+            smallest = heapq.heappushpop(self.largest, entry)[2]
+            draw = smallest if self.distinct else draw
         self.offered += 1
         if len(self.kept) < self.room:
             self.kept.append(draw)
         elif (place := self.chance.randrange(self.offered)) < self.room:
             self.kept[place] = draw
+
+    @property
+    def large(self) -> list[Draw]:
+        """The largest, where not all keys are kept."""
+        return [draw for _, _, draw in self.largest]
 
 
 def _use_of(master: Visit) -> str | None:
@@ -210,26 +222,27 @@ def _accepted(replies: list[Any]) -> list[Any]:
 
 def _measure_database(nodes: _Nodes, keys: int, job: Job, until_s: float) -> Conversation[Part]:
     """Return a part with all keys, or with the large ones that were found and a sample."""
-    tally = _Tally(job.kept_max)
+    tally = _Tally(job.kept_max, distinct=True)
     is_complete = yield from _scan_all(nodes, keys, tally, job.progress, until_s)
     part = Part(str(nodes.master.address), str(nodes.measured.address), keys, ())
     if is_complete:
-        large = [draw for _, _, draw in tally.largest]
-        whole = not large
         return replace(
             part,
             keys=tally.seen,
             draws=tally.kept,
-            large=large,
-            whole=whole,
-            slot_bytes=tally.slot_bytes,
-            slot_keys=tally.slot_keys,
+            large=tally.large,
+            whole=not tally.large,
+            slot_bytes={slot: size for slot, (_, size, _, _) in tally.by_slot.items()},
+            slot_keys={slot: count for slot, (count, _, _, _) in tally.by_slot.items()},
         )
     now_s = time.monotonic()
     found = yield from _search_large(nodes, now_s + max(0.0, until_s - now_s) * SEARCH_SHARE)
-    found |= {draw.key: draw for draw in (*tally.kept, *(entry[2] for entry in tally.largest)) if draw.memory_bytes > LARGE_BYTES}  # fmt: skip
-    draws = yield from _sample(nodes, found, job.kept_max, until_s)
-    return replace(part, draws=draws, large=list(found.values()))
+    found |= {draw.key: draw for draw in (*tally.kept, *tally.large) if draw.memory_bytes > LARGE_BYTES}
+    sample = yield from _sample(nodes, found, job.kept_max, until_s)
+    all_kept = sample.seen == len(sample.kept)
+    return replace(
+        part, draws=sample.kept, large=list(found.values()), largest=sample.large, slot_draws=None if all_kept else sample.by_slot
+    )  # fmt: skip
 
 
 def _scan_all(nodes: _Nodes, keys: int, tally: _Tally, progress: Progress, until_s: float) -> Conversation[bool]:
@@ -281,18 +294,18 @@ def _search_large(nodes: _Nodes, until_s: float) -> Conversation[dict[bytes, Dra
     return found
 
 
-def _sample(nodes: _Nodes, large: Mapping[bytes, Draw], wanted: int, until_s: float) -> Conversation[list[Draw]]:
-    """Draw keys with replacement among all but the *large* ones: a key that comes twice counts twice."""
-    draws: list[Draw] = []
+def _sample(nodes: _Nodes, large: Mapping[bytes, Draw], room: int, until_s: float) -> Conversation[_Tally]:
+    """Draw keys with replacement among all but the *large* ones until the time ends: a key that comes twice counts twice."""
+    tally = _Tally(room, distinct=False)
     named: list[bytes] = []
     while True:
-        is_last = bool(named) and (len(draws) + len(named) >= wanted or time.monotonic() >= until_s)
+        is_last = bool(named) and time.monotonic() >= until_s
         count = 0 if is_last else nodes.keys_at_once
         found, replies = yield from _measure(nodes, named, [("RANDOMKEY",)] * count)
-        draws += found
+        tally.add(found)
         drawn = [key for key in _accepted(replies) if isinstance(key, bytes)]
         if not drawn:
-            return draws
+            return tally
         named = [key for key in drawn if key not in large]
 
 
@@ -341,7 +354,7 @@ def _with_types(node: Visit, part: Part, *, with_elements: bool) -> Conversation
             for draw in draws
         ]
 
-    return replace(part, draws=typed(part.draws), large=typed(part.large))
+    return replace(part, draws=typed(part.draws), large=typed(part.large), largest=typed(part.largest))
 
 
 def _number(reply: Any) -> int | None:

@@ -162,7 +162,22 @@ class NodeLink:
         """Send *commands* at once and return a reply each; *within_s* is for all of them together, the default for each."""
         until_s = None if within_s is None else time.monotonic() + within_s
         self.send(commands, until_s)
-        return [self.read(until_s) for _ in commands]
+        replies: list[Any] = []
+        while len(replies) < len(commands):
+            replies.append(self.read(until_s))
+            replies += self._read_at_hand(len(commands) - len(replies))
+        return replies
+
+    def _read_at_hand(self, most: int) -> list[Any]:
+        """Return up to *most* replies that are here already."""
+        replies = []
+        with suppress(LinkError):  # raised again by the next `read`
+            for _ in range(most):
+                reply = self._reader.gets()
+                if reply is _INCOMPLETE:
+                    break
+                replies.append(reply)
+        return replies
 
     def send(self, commands: Sequence[Sequence[Word]], until_s: float | None = None) -> None:
         """Send *commands* at once; *until_s* is a time of the monotonic clock."""

@@ -15,7 +15,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
+from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
 from cluster_core.errors import DecodeError
@@ -62,8 +63,17 @@ class PacedLink:
             begun_s = time.monotonic()
             replies += self._link.ask(some)
             self._adapt(len(some), begun_s, time.monotonic() - begun_s)
-            self.sent.update(map(name_of, some))
+            self._count(some)
         return replies
+
+    def _count(self, commands: Sequence[Sequence[Word]]) -> None:
+        """Count *commands* by the names that INFO commandstats has: ``memory|usage`` for a subcommand."""
+        for name, count in Counter(map(itemgetter(0), commands)).items():
+            if name not in _GROUPS:
+                self.sent[f"{name!s}".lower()] += count
+                continue
+            for subcommand, some in Counter(words[1] for words in commands if words[0] == name).items():
+                self.sent[f"{name!s}|{subcommand!s}".lower()] += some
 
     @property
     def is_local(self) -> bool:
@@ -96,18 +106,6 @@ class PacedLink:
 
 
 _GROUPS: Final = frozenset(("CLIENT", "CLUSTER", "MEMORY", "OBJECT"))
-
-
-def name_of(command: Sequence[Word]) -> str:
-    """The name of a command as INFO commandstats has it: ``memory|usage`` for a subcommand."""
-    return _name(command[0], command[1] if command[0] in _GROUPS else None)
-
-
-@cache
-def _name(command: Word, subcommand: Word | None) -> str:
-    return str(command).lower() if subcommand is None else f"{command!s}|{subcommand!s}".lower()
-
-
 ASKED: Final = (("INFO", "all"), ("CLUSTER", "NODES"), ("CLUSTER", "INFO"))
 """What every node is asked."""
 AT_ONCE_MAX: Final = 64

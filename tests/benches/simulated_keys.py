@@ -36,6 +36,7 @@ class SimulatedKeys:
     is_local: bool = True
     together: int = 400
     due_s: float = 0.0
+    command_s: float = COMMAND_S
     sent: Counter[str] = field(default_factory=Counter)
     names: list[bytes] = field(default_factory=list)
     chance: random.Random = field(default_factory=random.Random)
@@ -46,7 +47,7 @@ class SimulatedKeys:
         self.chance.shuffle(self.names)
 
     def ask(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
-        self.clock.now_s += COMMAND_S * len(commands)
+        self.clock.now_s += self.command_s * len(commands)
         return [self._reply(*words) for words in commands]
 
     def close(self) -> None:

@@ -7,7 +7,16 @@ from collections.abc import Callable
 
 import pytest
 
-from cluster_core.load.sampling import Part, estimate_all, estimate_groups, estimate_slot_memory, key_memory_limits
+from cluster_core.load.sampling import (
+    Draw,
+    Part,
+    biggest,
+    estimate_all,
+    estimate_groups,
+    estimate_slot_memory,
+    key_memory_limits,
+    sums_by_slot,
+)
 from cluster_core.slots.key_slot import key_slot
 from slotscope.servers import measuring
 from slotscope.servers.measuring import jobs_of, measure_parts
@@ -142,3 +151,36 @@ def test_limits_of_info_leave_out_what_belongs_to_no_key():
     assert most == 97_000_000
     assert 0.75 * most < least < 0.9 * most
     assert key_memory_limits({"used_memory": "5"}, 3) is None
+
+
+def test_a_sample_uses_all_the_time_and_counts_more_keys_than_are_kept(monkeypatch):
+    """Totals and slots come from every draw, whether it was kept or not; the largest of all draws are known."""
+    keys = heavy_tails(random.Random(4))
+    (whole,) = measured(SimulatedKeys(keys, Clock()), seconds_for_all(keys) / 3, monkeypatch)
+    monkeypatch.setattr(measuring, "KEPT_MAX", 100)
+    monkeypatch.setattr(measuring, "LARGEST_KEPT", 20)
+
+    (part,) = measured(SimulatedKeys(keys, Clock()), seconds_for_all(keys) / 3, monkeypatch)
+    counts = {slot: one[0] for slot, one in sums_by_slot(Draw(key, size) for key, (_, size) in keys.items()).items()}
+
+    assert len(part.draws) == 100
+    assert part.drawn == len(whole.draws) > 300
+    assert estimate_all([part]).memory_bytes == pytest.approx(estimate_all([whole]).memory_bytes)
+    assert estimate_slot_memory([part], counts) == estimate_slot_memory([whole], counts)
+    assert biggest([part], 20) == [(part, draw) for _, draw in biggest([whole], 20)]
+
+
+@pytest.mark.parametrize(("seconds", "command_s"), [(2, 1), (1, 0.5)])
+def test_twice_the_time_or_the_pace_draws_twice_as_many_keys(seconds, command_s, monkeypatch):
+    """No other limit: of keys that are kept there are few."""
+    keys = all_small(random.Random(6))
+    monkeypatch.setattr(measuring, "KEPT_MAX", 50)
+
+    def drawn(times: float, pace: float) -> int:
+        server = SimulatedKeys(keys, Clock(), command_s=pace * COMMAND_S)
+        server.together = 40
+        (part,) = measured(server, times * seconds_for_all(keys) / 8, monkeypatch)
+        assert not part.is_measured
+        return part.drawn
+
+    assert drawn(seconds, command_s) == pytest.approx(2 * drawn(1, 1), rel=0.2)

@@ -12,7 +12,6 @@ from cluster_core.incidents.symptoms import Symptom
 from cluster_core.kinds import Severity
 from cluster_core.load.sampling import (
     HITS_MIN,
-    NOTHING,
     Draw,
     Estimate,
     GroupEstimate,
@@ -21,6 +20,7 @@ from cluster_core.load.sampling import (
     chance_of_a_key,
     estimate_all,
     estimate_groups,
+    estimate_slots,
     longest_idle,
     most_used,
     prefixes,
@@ -254,12 +254,8 @@ def _evenness(masters: Sequence[MasterFigures]) -> str:
 
 def _memory_by_slot(parts: Sequence[Part]) -> dict[int, Estimate]:
     """Memory of slots, as far as keys enough of them were measured for a figure."""
-    sampled = estimate_groups((part for part in parts if part.slot_bytes is None), lambda draw: (key_slot(draw.key),))
-    found = {s: one.memory_bytes for s, one in sampled.items() if one.hits >= HITS_MIN or not one.memory_bytes.error}
-    for part in parts:
-        for slot, size in (part.slot_bytes or {}).items():
-            found[slot] = found.get(slot, NOTHING) + Estimate(float(size), 0.0)
-    return found
+    measured = estimate_slots(parts)
+    return {s: one.memory_bytes for s, one in measured.items() if one.hits >= HITS_MIN or not one.memory_bytes.error}
 
 
 def _outstanding_slots(survey: Survey, measured: Mapping[int, Estimate]) -> list[SlotFigures]:
