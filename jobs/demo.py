@@ -33,6 +33,11 @@ class Request(Plain):
 PLAN_OPTIONS = ("--compare-tolerances", "none")
 """Plans for other tolerances take as long as the plan itself; the demonstration leaves them out."""
 
+ABOUT = """Two recorded clusters.
+Load: dumps of three Valkey masters before and after their data grew, recorded
+  one second apart. Slotscope compares the two states and shows no growth rate.
+Failover: bus capture, logs and polls of six Redis nodes; one master is killed.
+"""
 RECORDINGS = "recordings"
 """Folder below the root."""
 
@@ -40,12 +45,13 @@ Step = tuple[str, list[str]]
 
 
 def command(request: Request = Request()) -> int:
-    """Run the main commands on recorded clusters: two days of uneven load, and a failover.
+    """Run the main commands on recorded clusters: uneven load before and after it grew, and a failover.
 
     Prints each command before it runs; needs no server.  The recordings stay in the folder for further commands.
     """
     check_writable(request.root)
     lay_out(Path(request.root, RECORDINGS))
+    sys.stdout.write(ABOUT)
     shown = list(steps(request.root))
     for number, (title, words) in enumerate(shown, 1):
         sys.stdout.write(f"\n== {number} of {len(shown)}: {title}\n$ {shlex.join(['slotscope', *words])}\n\n")
@@ -62,22 +68,16 @@ def command(request: Request = Request()) -> int:
 def steps(root: str) -> Iterator[Step]:
     """What is shown, in this order: a title, and a command line without its first word; the recordings lie below *root*, see `lay_out`."""
     there, here = f"{root}/{RECORDINGS}", ["--root", root]
-    for name, folder in (("before", "yesterday"), ("after", "dumps")):
+    for name, folder in (("before", "before"), ("after", "dumps")):
         dumps = ["--rdb", f"{there}/{folder}/*.rdb", "--topology", f"{there}/nodes.txt"]
-        yield f"Where is the load? ({name})", ["key-slots", *here, "--snapshot", name, *dumps]
-    yield "What grew?", ["compare", *here, "--from", "before", "--to", "after"]
-    yield (
-        "Which slots should move?",
-        ["plan", "make", *here, "--snapshot", "after", *PLAN_OPTIONS],
-    )
-    yield "Does the plan hold, checked without the program that made it?", ["plan", "check", *here]
+        yield f"Find the load {name} the growth", ["key-slots", *here, "--snapshot", name, *dumps]
+    yield "Compare both snapshots", ["compare", *here, "--from", "before", "--to", "after"]
+    yield "Plan moves", ["plan", "make", *here, "--snapshot", "after", *PLAN_OPTIONS]
+    yield "Check the plan without the planner", ["plan", "check", *here]
     capture = ["--pcap", f"{there}/bus.pcap.gz", "--log", f"{there}/logs/*", "--polls", f"{there}/polls.jsonl.gz"]
-    yield (
-        "What did every node of a cluster believe, when, and why?",
-        ["history", *here, "--snapshot", "failover", *capture],
-    )
-    yield "What happened to it?", ["incidents", *here, "--snapshot", "failover"]
-    yield "How did the failover go?", ["incidents", "longest", *here, "--snapshot", "failover"]
+    yield "Reconstruct the history of a cluster", ["history", *here, "--snapshot", "failover", *capture]
+    yield "List its incidents", ["incidents", *here, "--snapshot", "failover"]
+    yield "Explain its longest outage", ["incidents", "longest", *here, "--snapshot", "failover"]
 
 
 def lay_out(folder: Path) -> None:
@@ -86,7 +86,7 @@ def lay_out(folder: Path) -> None:
     if not recorded.is_dir():
         raise InputError("the recorded clusters are not in this zip: run slotscope demo where the package is installed")
     load, bus = recorded / "valkey-9.1", recorded / "bus-redis-7.0"
-    for part, name in ((load / "before", "yesterday"), (load / "after", "dumps"), (bus, "")):
+    for part, name in ((load / "before", "before"), (load / "after", "dumps"), (bus, "")):
         shutil.copytree(part, folder / name, dirs_exist_ok=True)
     shutil.copy2(load / "topology" / "nodes.txt", folder)
 

@@ -63,7 +63,7 @@ def command(request: Request = Request()) -> int:
         if has_spark:
             codes += [run(words) for _, words in steps(root)]
             codes.append(run(["advise", "--root", root, "--snapshot", "before"]))
-        dumps = os.path.join(root, RECORDINGS, "yesterday", "*.rdb")
+        dumps = os.path.join(root, RECORDINGS, "before", "*.rdb")
         for style in ("json", "resp", "parquet"):
             codes.append(run(["export", "--rdb", dumps, "--to", style, "--out", os.path.join(root, style)]))
     if any(codes):

@@ -63,7 +63,6 @@ class Code(StrEnum):
     ZONE_MAJORITY = "zone-majority"
     ZONE_COPIES = "zone-copies"
     ABOVE_CAPACITY = "above-capacity"
-    HEAVY_SLOTS = "heavy-slots"
     # of replays
     STATE = "state"
     NODE_TIMEOUT = "node-timeout"

@@ -9,6 +9,7 @@ ROOT = Path(__file__).parents[2]
 PLACES = (ROOT, ROOT / "cluster_core", ROOT / "slotscope", ROOT / "docs")
 """From where the pages name modules."""
 PATH = re.compile(r"`([a-z_]+(?:/\w+)+(?:\.py)?)`")
+IMAGE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)")
 TABLES = ("bronze/", "silver/", "gold/", "build/")
 
 
@@ -23,6 +24,24 @@ def test_every_module_that_a_page_names_exists() -> None:
 
 def _is_there(path: str) -> bool:
     return any((place / path).exists() or (place / f"{path}.py").exists() for place in PLACES)
+
+
+def test_pages_show_the_images_that_are_there_and_no_others() -> None:
+    """An image that no page shows is one that nobody renews."""
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
+    shown = {
+        (page.parent / path).resolve() for page in pages for path in IMAGE.findall(page.read_text("utf-8")) if "://" not in path
+    }  # fmt: skip
+
+    assert shown == {path for path in (ROOT / "docs").rglob("*") if path.suffix in (".png", ".svg", ".jpg")}
+
+
+def test_search_of_the_docs_works_in_pages_opened_as_files() -> None:
+    """Browsers let no page of a file read another file: without the plug-in the theme hides the search."""
+    plugins = re.search(r"^plugins: \[(.*)\]", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+
+    assert plugins is not None
+    assert [word.strip() for word in plugins[1].split(",")] == ["search", "offline"]
 
 
 def test_every_test_that_set_up_runs_exists() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 from datetime import UTC, datetime
 from decimal import Decimal
 
+from rich.text import Text
+
 from jobs.main import program
 from schemas.silver import SNAPSHOTS
-from slotscope.reports.answer import cell_words
+from slotscope.reports.answer import cell_words, deliver_answer
 from slotscope.runtime import cli
+from slotscope.sql.reference import contents
 from tests.benches.program import without_progress
 from tests.builders.stored_rows import store_rows
 
@@ -52,6 +56,25 @@ def test_without_a_query_it_lists_what_can_be_asked_and_who_writes_what_is_not_t
     assert listed["node_load_now"]["layer"] == "view"
     assert listed["snapshots"]["what"] == SNAPSHOTS.about
     assert listed["plan_audits"]["what"].endswith("Not there: audit-plan writes it.")
+
+
+def test_the_list_fits_a_terminal_of_eighty_columns(tmp_path, monkeypatch) -> None:
+    """What is wider as a table is shown row by row."""
+    monkeypatch.setenv("COLUMNS", "80")
+    terminal = Terminal()
+
+    deliver_answer(contents(snapshot(tmp_path)), stream=terminal, as_json=False)
+
+    lines = [Text.from_ansi(line) for line in terminal.getvalue().splitlines()]
+    assert any("node_load_now" in line.plain for line in lines)
+    assert max(line.cell_len for line in lines) <= 80
+
+
+class Terminal(io.StringIO):
+    """A stream that a person reads."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 def test_an_empty_answer_says_that_a_table_is_not_there(tmp_path, capsys) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from cluster_core.rebalance.execution.machine import Prospect
-from cluster_core.rebalance.execution.refusals import examine, name_of
+from cluster_core.rebalance.execution.refusals import examine
 from cluster_core.rebalance.execution.remaining import Path, abort_of, commands_of, waves
 from cluster_core.rebalance.ordering import Batch
 from cluster_core.rebalance.stored_plan import StoredPlan
@@ -16,9 +16,9 @@ from slotscope.reports.rebalance.words import amount, resource_words
 from slotscope.reports.unread import partial_lines
 from slotscope.runtime import text
 
-COMMANDS_SHOWN_MAX = 40
-"""Commands on a terminal; --commands writes all."""
-STOPS_SHOWN_MAX = 8
+COMMANDS_SHOWN_MAX = 8
+"""Lines on a terminal, those of one slot key by key; --commands writes all."""
+STOPS_SHOWN_MAX = 2
 LINE_CHARS_MAX = 1 << 20
 """Commands are never cut; one with every second slot is a tenth of this."""
 OTHERS = "every other master"
@@ -29,6 +29,7 @@ Line = tuple[str, str]
 
 def dry_run_document(stored: StoredPlan, prospect: Prospect) -> Document:
     """Return what a run would do now: its checks, batches and commands."""
+    addresses = {node.id: node.address or node.id for node in stored.nodes}
     at, total_s = list(stored.problem.loads).index(stored.problem.cost), sum(prospect.seconds)
     checks: list[list[Cell | str]] = [
         [Cell("failed" if found else "ok", style="alarm" if found else ""), title]
@@ -37,8 +38,8 @@ def dry_run_document(stored: StoredPlan, prospect: Prospect) -> Document:
     jobs: list[list[Any]] = [
         [
             batch.number,
-            name_of(stored, job.source),
-            name_of(stored, job.target),
+            addresses[job.source],
+            addresses[job.target],
             len(job.slots),
             len(job.ranges),
             Cell(job.loads[at], amount(stored.problem.cost, job.loads[at])),

@@ -11,7 +11,7 @@ from cluster_core.rebalance.execution.remaining import Path, seconds_of
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.rebalance.table_rows import CurveRow, ToleranceRow
 from schemas import rebalance
-from schemas.caveats import Caveat, Code
+from schemas.caveats import Caveat
 from schemas.gold import BIG_KEYS, HASH_TAGS
 from schemas.table import Table
 from slotscope.plans.growth import LIVE
@@ -29,11 +29,9 @@ from slotscope.reports.rebalance.report import (
     WorstLoad,
 )
 from slotscope.reports.records import grouped, record
-from slotscope.runtime import text
 from slotscope.runtime.storage.delta_files import exists, read_rows
 
 Row = Mapping[str, Any]
-SLOTS_NAMED = 5
 PARTS_LISTED = 12
 RECOMMENDED = "recommended"
 """The plan itself among the budgets."""
@@ -54,7 +52,7 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport
         root=root,
         gain_min=float(stored.problem.gain_min),
         is_partial=bool(stored.unread),
-        warnings=[*(Caveat.of(**warning) for warning in row.get("warnings") or ()), *_warnings(stored)],
+        warnings=[*(Caveat.of(**warning) for warning in row.get("warnings") or ()), *limit_warnings(stored)],
         reaches=_reaches(row, [reach.resource for reach in plan.reach]),
         watched=_watched(row),
         nodes=_nodes(_rows(root, rebalance.REBALANCE_LOAD, own_id)),
@@ -77,20 +75,6 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport
 def _rows(root: str, table: Table, plan_id: str) -> list[dict[str, Any]]:
     """Return the rows of one plan; none if the table does not exist."""
     return read_rows(root, table, plan_id=plan_id) if exists(root, table) else []
-
-
-def _warnings(stored: StoredPlan) -> list[Caveat]:
-    plan = stored.plan
-    found = limit_warnings(stored)
-    if plan.heavy:
-        slots = sorted({heavy.slot for heavy in plan.heavy})
-        verb = "is" if len(slots) == 1 else "are each"
-        named = ", ".join(map(str, slots[:SLOTS_NAMED])) + (", …" if len(slots) > SLOTS_NAMED else "")
-        words = (
-            f"{text.plural(len(slots), 'slot')} ({named}) {verb} heavier than a master may be and cannot be divided."
-        )
-        found.append(Caveat.note(Code.HEAVY_SLOTS, words))
-    return found
 
 
 def _reaches(row: Row, resources: Sequence[str]) -> list[WorstLoad]:

@@ -301,7 +301,7 @@ def remedy(line: HeavyLine) -> str:
 def outlook(report: RebalanceReport) -> list[str]:
     """Return how long the plan holds: until a capacity is reached, and until the balance is lost."""
     if report.capacity_due_s is None or report.balance_due_s is None:
-        return ["next rebalance due: unknown (needs an earlier snapshot to see growth)"]
+        return ["next rebalance due: unknown (needs a snapshot or live plan at least 1 h older)"]
     found = []
     for due, what in ((report.capacity_due_s, "capacity reached"), (report.balance_due_s, "next rebalance due")):
         if due:

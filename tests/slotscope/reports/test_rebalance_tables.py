@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -20,10 +21,10 @@ from slotscope.pipelines.rebalance.plan import MadePlan, make_plan
 from slotscope.pipelines.rebalance.rows import write_plan
 from slotscope.reports.delivery import deliver
 from slotscope.reports.rebalance.tables import _curve, _kept, load_rebalance_report
-from slotscope.reports.rebalance.words import headline, missed_words
+from slotscope.reports.rebalance.words import amount, headline, missed_words
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import append_rows, read_rows
-from tests.benches.reports import page_of
+from tests.benches.reports import page_of, terminal_of
 from tests.builders.rebalance_problems import random_problem
 
 MADE_MS = 1_790_000_000_000
@@ -120,14 +121,14 @@ def test_shares_of_the_masters_add_up(root: str, made: MadePlan) -> None:
 
 
 def test_a_heavy_slot_comes_with_what_makes_it_heavy(root: str) -> None:
-    """And is told as a note."""
+    """No note repeats it."""
     report = load_rebalance_report(root)
     heavy = next(line for line in report.heavy if line.slot == 17)
 
     assert heavy.resource == "ops"
     assert heavy.ratio > 1.02
     assert [part.hash_tag for part in heavy.parts] == [b"cart:42"]
-    assert "heavy-slots" in [warning.code for warning in report.warnings]
+    assert not any("divided" in warning.text for warning in report.warnings)
 
 
 def test_a_promise_whose_error_reaches_too_far_is_unknown_in_the_history() -> None:
@@ -165,6 +166,22 @@ def test_parts_of_a_heavy_slot_count_in_the_resource_that_is_too_much(tmp_path: 
     assert headline(report).startswith(
         "No move can balance this cluster: {acme} (slot 5) alone is 1.46× a fair share of memory. Best possible: 2.00× → 1.46×, moves "
     )
+
+
+def test_no_minimum_is_above_what_moves_though_a_slot_cannot_be_divided(tmp_path: Path) -> None:
+    """Every minimum of page and terminal is that of the plan; one for limits that nobody can keep proves nothing."""
+    loads = [100] * 12
+    loads[5] = 3_000
+    problem = Problem({"memory_bytes": loads}, ["a"] * 12, [Master("a"), Master("b")], cost="memory_bytes")
+    nodes = [PlannedNode(name, f"10.0.0.{name}:6379", "", 1) for name in "ab"]
+    write_plan(str(tmp_path), make_plan(problem, nodes, snapshot_id="s", created_at_ms=1), parts={})
+
+    report = load_rebalance_report(str(tmp_path))
+    said = re.findall(r"(?:at least|minimum) ([\d.]+ k?B)", f"{terminal_of(report)} {page_of(report)}")
+
+    assert 0 < report.bound <= report.moved
+    assert all(row.lower_bound_bytes <= row.moved_bytes for row in report.tolerances)
+    assert set(said) == {amount("memory_bytes", report.bound)}
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,6 +51,16 @@ def test_the_time_is_told_by_jobs_of_the_servers_and_key_by_key() -> None:
     page = page_of(report)
     assert "3 s</data><small>key by key 11 min 40 s<" in page
     assert "about 3 s, key by key 11 min 40 s" in terminal_of(report)
+
+
+@pytest.mark.parametrize(("key_by_key", "takes", "others"), [(True, "11 min 40 s", "3 s"), (False, "3 s", "11 min")])
+def test_a_plan_of_a_live_cluster_has_one_time_that_of_its_path(key_by_key: bool, takes: str, others: str) -> None:
+    """The servers are known: what another path would take helps nobody."""
+    report = replace(rebalance_report(), estimated_s=3.0, by_hand_s=700.0, key_by_key=key_by_key)
+
+    for said in (page_of(report), terminal_of(report)):
+        assert takes in said
+        assert not re.search(rf"\b{others}\b|key by key", said)
 
 
 def test_keys_that_move_are_said_to_be_unknown_where_no_snapshot_lists_any() -> None:
