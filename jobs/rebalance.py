@@ -46,7 +46,7 @@ def command(cluster: str, /, *, request: Request = Request()) -> int:
     if request.json:
         dry_run = executed.dry_run if executed is not None else None
         write_json({"page": page, "report": report, "execution": dry_run, "audit": findings}, sys.stdout)
-    elif not stored.plan.moves:
+    elif not stored.plan.moves and not is_new:
         sys.stdout.write("nothing to do\n")
     elif findings:
         print_document(audit_document(stored, findings), Console(file=sys.stdout))

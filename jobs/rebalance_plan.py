@@ -45,13 +45,7 @@ def command(request: Request = Request()) -> int | None:
         return cli.PARTIAL
     if plan.plan.conflicts:
         return cli.IMPOSSIBLE
-    if not request.if_needed:
-        return None
-    if not plan.plan.moves:
-        if not request.json:
-            sys.stdout.write("nothing to do\n")
-        return None
-    return cli.NEW_PLAN
+    return cli.NEW_PLAN if request.if_needed and plan.plan.moves else None
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ def plan_document(report: RebalanceReport) -> Document:
 
 
 def _figures(report: RebalanceReport) -> list[str]:
-    found = [say.bound_words(report)]
+    found = [say.bound_words(report)] if report.acts or report.bound else []
     if report.acts:
         least = f" (proven minimum {text.count(report.ranges_bound)})" if report.ranges_bound else ""
         found += [
