@@ -59,9 +59,8 @@ COMMAND_CHARS_MAX = 1 << 20
 def command(*targets: str, request: Request = Request()) -> int | None:
     """Look at a live cluster (HOST:PORT), or at files.
 
-    Live: sends nothing that writes, not more commands a second than --rate allows, and draws keys from replicas where there are any; with
-    --psync it reads all of them from a dump that a replica makes.
-    Files: says what each is, runs the commands that read them, and says where their pages are.
+    Live: sends read-only commands within --rate, and measures keys at replicas where there are any; --psync reads a full dump of a replica.
+    Files: detects the type of each, runs the commands that read them, and names their pages.
 
     Parameters
     ----------

@@ -129,7 +129,7 @@ def measure_parts(job: Job, until_s: float, *, in_depth: bool = False) -> Conver
             nodes = _Nodes(measured, master, use)
             part = yield from _measure_database(nodes, count, job, measured_s)
             if not part.draws and not part.large:
-                return parts, "there was no time to measure keys: give it more with --seconds or --rate", valueless
+                return parts, "no time left to measure keys: raise --seconds or --rate", valueless
             part = replace(part, limits=key_memory_limits(measured.checkup.info, count) if len(keys) == 1 else None)
             if in_depth:
                 part = yield from _with_types(measured, part, with_elements=not valueless)
@@ -375,7 +375,7 @@ def allows_values(sampled: Visit, *, is_master: bool) -> str:
     """Why no values may be read from *sampled*, which is asked not to count our reading as use; empty if they may.  Raises LinkError."""
     (reply,) = sampled.ask([("CLIENT", "NO-TOUCH", "ON")])
     if isinstance(reply, RespError) and is_master:
-        return "it does not know CLIENT NO-TOUCH (Redis 7.2), so that to read values would change when its keys were last used"
+        return "before Redis 7.2 (CLIENT NO-TOUCH) reading values would reset LRU and LFU data"
     return ""
 
 

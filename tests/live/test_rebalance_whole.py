@@ -204,7 +204,7 @@ def test_a_cluster_is_balanced_grown_and_shrunk_by_one_command(kind, keys, tmp_p
         close_in_the_middle(root, cluster)
         code, said, seconds = runs.run(cluster, "--apply", "--maintenance-window", open_hours())
         seen["apply"] = client.stretch() | {"seconds": round(seconds, 1)}
-        assert "was begun and not ended: going on with it" in said
+        assert "is unfinished: resuming it" in said
         assert code in (OK, PROMISE_BROKEN), said
         runs.settle(cluster)
         assert_balanced(cluster, is_large=is_large)

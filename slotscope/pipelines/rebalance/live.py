@@ -48,7 +48,7 @@ class Chosen(NamedTuple):
 
 
 def choose_plan(cluster: str, request: RebalanceOptions) -> Chosen:
-    """Return the plan that *request* names, the one that was begun and not ended, or a new one; raises InputError and PlanError."""
+    """Return the plan that *request* names, the unfinished one, or a new one; raises InputError and PlanError."""
     check_numbers(request)
     if not 0 < request.seconds <= SECONDS_MAX or (request.rate is not None and not 1 <= request.rate <= RATE_MAX):
         raise InputError(f"--seconds must be above 0 and up to {SECONDS_MAX:g}, --rate from 1 to {RATE_MAX:g}")
@@ -63,7 +63,7 @@ def choose_plan(cluster: str, request: RebalanceOptions) -> Chosen:
         return Chosen(last or read_unchanged_plan(root, "latest"), is_new=False)
     begun = None if request.new else _last_moved(root, first, access)
     if begun is not None:
-        tell(f"plan {begun.plan_id} was begun and not ended: going on with it; --new makes another")
+        tell(f"plan {begun.plan_id} is unfinished: resuming it; --new starts over")
         return Chosen(begun, is_new=False)
     with low_priority():
         with progress("measuring what slots hold"):
@@ -102,8 +102,8 @@ def _room_of_servers(weights: SlotWeights, resource: str) -> str:
     if resource != "memory_bytes" or not limits.capacity:
         return ""
     return (
-        f" ({plural(len(limits.capacity), 'master')} use {limits.used:,} bytes of {limits.maxmemory:,} of maxmemory, and may use {HEADROOM:.0%} "
-        "of it, what they keep besides data with it): raise maxmemory or add masters"
+        f" ({plural(len(limits.capacity), 'master')} use {limits.used:,} of {limits.maxmemory:,} bytes of maxmemory; {HEADROOM:.0%} may be used, "
+        "server overhead included): raise maxmemory or add masters"
     )
 
 

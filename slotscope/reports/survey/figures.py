@@ -317,46 +317,45 @@ def _notes(survey: Survey, masters: Sequence[MasterFigures], *, skewed: bool) ->
     parts = survey.parts
     pace = "half of each server's time" if survey.rate is None else f"{survey.rate:g} commands a second to a node"
     busiest = max(survey.sent.values(), default=0)
-    yield f"asked for {survey.seconds:.0f} s with at most {pace}, {busiest:,} commands to the busiest; nothing that writes"
+    yield f"measured for {survey.seconds:.0f} s with at most {pace}: up to {busiest:,} read-only commands a node"
     measured = sum(part.measured for part in parts)
     if parts and all(part.is_measured for part in parts):
         yield f"all {measured:,} keys were measured with MEMORY USAGE ({SAMPLES:,} elements of a large value)"
     elif parts:
         yield (
-            f"{measured:,} keys were measured with MEMORY USAGE, drawn with RANDOMKEY or sought as large collections;"
-            " ± is the range that holds the truth in 95 of 100 looks; more --seconds measure more, --psync reads all"
+            f"{measured:,} keys were measured with MEMORY USAGE: large collections and a random sample;"
+            " ± is the 95 % interval; raise --seconds to measure more, --psync reads all keys"
         )
         if skewed:
             yield (
-                "* few large keys of those drawn make up most of it: the truth is outside the range more often, mostly above it"
+                "* few large keys dominate the sample: the true figure is outside the interval more often, mostly above it"
             )
         chance = text.percent(round(chance_of_a_key(parts) * 1_000_000), 1_000_000)
-        yield f"a given key was drawn with a chance of {chance} or more: there may be bigger keys than those found"
+        yield f"each key was sampled with a chance of at least {chance}: larger keys than those listed may exist"
     replicas = {address for one in masters for address in one.drawn_from if address != one.address}
     if replicas:
         yield (
-            f"keys were measured at {text.plural(len(replicas), 'replica')}, to spare the masters; how they are used only their"
-            " masters know (OBJECT)"
+            f"keys were measured at {text.plural(len(replicas), 'replica')}; access data (OBJECT) comes from their masters"
         )
     yield from (f"{one.address}: memory not estimated: {one.not_drawn}" for one in masters if one.not_drawn)
     for master in survey.masters:
         measured_all = bool(master.parts) and all(part.is_measured for part in master.parts)
         if master.slots and len(master.counts) < len(master.slots) and not measured_all:
             missing = len(master.slots) - len(master.counts)
-            yield f"{master.checkup.address}: keys of {text.plural(missing, 'slot')} were not counted for want of time or right"
+            yield f"{master.checkup.address}: keys of {text.plural(missing, 'slot')} were not counted: no time left, or no permission"
     if (
         survey.masters
         and not any(master.cpu_usec for master in survey.masters)
         and any(m.slots for m in survey.masters)
     ):
-        yield "load by slot is not known: no node counts it (cluster-slot-stats-enabled), or there was none"
+        yield "no CPU time per slot: enable cluster-slot-stats-enabled (Valkey 8, Redis 8.2)"
     if survey.masters and not any(draw.frequency is not None for part in parts for draw in part.draws):
-        yield "hot keys are not known: no server counts them (maxmemory-policy is not LFU)"
+        yield "no hot keys: only servers with an LFU maxmemory-policy count accesses"
     if survey.masters and not any(draw.idle_s is not None for part in parts for draw in part.draws):
-        yield "cold keys are not known: no server says how long they are idle (under an LFU policy none does)"
+        yield "no idle keys: servers with an LFU maxmemory-policy keep no idle times"
     if any(master.cpu_usec for master in survey.masters):
-        yield "processor time by slot is that of some seconds before keys were measured"
-    yield f"commands a second are over {survey.window_s:.1f} s, without ours"
+        yield "CPU time per slot was measured before the keys"
+    yield f"command rates cover {survey.window_s:.1f} s and exclude these commands"
 
 
 def untouched(parts: Sequence[Part]) -> list[UntouchedFigures]:
@@ -387,7 +386,7 @@ def savings(
     """
     whys = [f"{one.checkup.address}: {one.valueless}" for one in survey.masters if one.valueless and one.keys]
     if whys:
-        return None, [f"what would save memory is not known: {whys[0]}; slotscope advise reads dumps"]
+        return None, [f"no memory advice: {whys[0]}; slotscope advise reads dumps"]
     if not any(part.draws for part in survey.parts):
         return None, []
     from slotscope.sources.keys.value_sample import NoSavingsError, Sampled, estimate_savings
@@ -404,7 +403,7 @@ def savings(
             separators,
         )
     except NoSavingsError as error:
-        return None, [f"what would save memory is not known: {error}; slotscope advise reads dumps"]
+        return None, [f"no memory advice: {error}; slotscope advise reads dumps"]
     whole = estimate_all(survey.parts)
 
     def told(saved: Estimate, subject: bytes = b"", kind: Kind | None = None) -> Estimate:
