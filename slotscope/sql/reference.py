@@ -43,9 +43,9 @@ killed run stays `running` there until the next run of that snapshot, or
 `slotscope tables maintain`.
 
 Tables keep 30 days of history for time travel (`slotscope tables maintain --log-retention-days N`).
-Gold tables have a change data feed (`readChangeFeed`); readers without it set `skipChangeCommits`. Any
-number of jobs may write one root: delta-rs commits by conditional put. Tables with a row a key or
-message are partitioned by `snapshot_id`.
+Gold tables have a change data feed (`readChangeFeed`); readers without it set `skipChangeCommits`.
+Any number of jobs may write one root: delta-rs commits by conditional put. Tables with a row a key
+or message are partitioned by `snapshot_id`.
 
 Not listed below:
 
