@@ -114,6 +114,9 @@ def printable(text: str) -> str:
     return shown if len(shown) <= LINE_CHARS_MAX else shown[:LINE_CHARS_MAX] + "…"
 
 
+_PYTHON_TYPE = re.compile(r'unable to convert (".*") into .*')
+
+
 def _usage(error: CycloptsError) -> str:
     """What is wrong with the command line, and where to read more."""
     if isinstance(error, UnknownCommandError):  # its own text would import every job to list them
@@ -121,7 +124,7 @@ def _usage(error: CycloptsError) -> str:
     if isinstance(error, UnusedCliTokensError):
         return f"unexpected argument: {' '.join(error.unused_tokens or [])}{SEE_HELP}"
     what = " ".join(str(error).split()).rstrip(".")
-    return what + SEE_HELP
+    return _PYTHON_TYPE.sub(r"\1", what) + SEE_HELP
 
 
 def no_such_command(word: str, commands: Iterable[str]) -> str:

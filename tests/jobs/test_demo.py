@@ -28,6 +28,9 @@ def test_the_demonstration_shows_commands_that_can_be_typed_and_ends_with_pages(
     assert typed == [words for _, words in steps(root)]
     assert told.rstrip().splitlines()[-1].startswith(f"{tmp_path}/shown/reports/")
     assert "failover" in told
+    assert [line for line in told.splitlines() if line.startswith("== 3 of 8: ")] == [
+        "== 3 of 8: Compare both snapshots"
+    ]
 
 
 def test_the_demonstration_takes_the_steps_of_the_tutorial(tutorial, tmp_path):

@@ -56,7 +56,7 @@ def test_of_an_empty_root_is_said_what_to_begin_with(tmp_path, capsys):
     [
         ("[a]\nrbd = 'x'", "a: rbd: there is no such option"),
         ("[a]\nroot = 'x'", "a: root: one cluster cannot have that"),
-        ("[a]\ntop = 'many'", 'a: Invalid value for --top: unable to convert "many"'),
+        ("[a]\ntop = 'many'", 'a: Invalid value for --top: "many"'),
         ("[a]\nmode = 'mild'", 'a: Invalid value "mild" for --mode'),
         ("[a]\nrdb = { x = 1 }", "a: rdb: write a text, a number"),
         ("[a]\nsnapshot = 'x'\n[b]\nsnapshot = 'x'", "two clusters write one snapshot"),

@@ -8,6 +8,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from cluster_core.errors import DecodeError, PlanError, TruncatedError
+from jobs.main import program
+from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import BAD_INPUT, LINE_CHARS_MAX, UNEXPECTED, describe, printable
 
@@ -87,6 +89,13 @@ def test_a_full_disk_is_one_line_whoever_met_it(error):
     line = "No space left on device: tables are as they were before; make room and run this again"
 
     assert describe(error) == (UNEXPECTED, line)
+
+
+def test_a_wrong_value_is_named_without_the_type_of_python(capsys):
+    """``int|None`` helps nobody who types a command."""
+    assert cli.run(program(), ["look", "--seconds", "soon"]) == BAD_INPUT
+
+    assert capsys.readouterr().err == 'slotscope: Invalid value for --seconds: "soon" (see --help)\n'
 
 
 def test_an_argument_that_no_option_takes_is_named_without_python():
