@@ -35,7 +35,7 @@ def command(request: Request) -> None:
 
     if (request.master or "").startswith(CONNECT):
         raise InputError(f"--master {CONNECT}…: follow needs a classic Spark session, not Spark Connect")
-    Hooks(request.on_incident, request.webhook).check()
+    Hooks.of(request).check()
     stop = threading.Event()
     follower = Follower(request.session("follow"), request, tell)
     with caught_signals(lambda _: stop.set()):

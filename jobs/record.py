@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from datetime import timedelta
 from pathlib import Path
@@ -75,6 +76,8 @@ class Request:
     duration: Duration = None
     json: Annotated[Flag, SHARED] = False
     """Status as JSON lines"""
+    metrics: Annotated[str | None, SHARED] = None
+    """PORT for Prometheus to scrape, or NAME.prom file for its textfile collector: counts of the status, after each rotation"""
     access: AccessOptions = NO_OPTIONS
     quiet: Annotated[Flag, SHARED] = False
     """Print nothing but errors."""
@@ -119,7 +122,10 @@ def command(request: Request) -> None:
     )
     uploader = Uploader(point, f"{landing}/{cluster}/{name}") if is_remote else None
 
+    publish = _published(request, cluster, name)
+
     def report(status: Status) -> None:
+        publish(status._asdict() | {"timestamp_seconds": time.time()})
         if request.json:
             sys.stdout.write(json.dumps({"cluster": cluster, "point": name, **status._asdict()}) + "\n")
             sys.stdout.flush()
@@ -145,6 +151,15 @@ def command(request: Request) -> None:
             uploader.close()
         point.close(time.time_ns())
     report(status)
+
+
+def _published(request: Request, cluster: str, point: str) -> Callable[[Mapping[str, float]], None]:
+    """What publishes the counts of a status."""
+    if request.metrics is None:
+        return lambda status: None
+    from slotscope.runtime.run_metrics import status_writer
+
+    return status_writer(request.metrics, "slotscope_record", {"cluster": cluster, "point": point})
 
 
 def _wanted(request: Request) -> Wanted:

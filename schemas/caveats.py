@@ -65,6 +65,7 @@ class Code(StrEnum):
     ABOVE_CAPACITY = "above-capacity"
     # of replays
     STATE = "state"
+    TWO_CLUSTERS = "two-clusters"
     NODE_TIMEOUT = "node-timeout"
     PROFILE = "profile"
     NO_MESSAGES = "no-messages"

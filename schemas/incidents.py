@@ -43,7 +43,7 @@ INCIDENT_STATES = snapshot_table(
             TEXT,
             "why the command or webhook failed; null if delivered or not configured",
         ),
-        required("attempts", INTEGER, "delivery attempts of the closing"),
+        required("attempts", INTEGER, "delivery attempts of the state"),
     ],
     key=("incident_id",),
 )

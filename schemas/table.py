@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any, Final, get_args, get_origin
 
 import pyarrow as pa
@@ -49,6 +50,9 @@ class Table:
     of_runs: bool = True
     partition_by: tuple[str, ...] = ()
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     @property
     def sql_name(self) -> str:
         """Name without the layer, as SQL calls the table."""
@@ -77,12 +81,22 @@ class Table:
     @property
     def unlabelled(self) -> pa.Schema:
         """The columns without those that the run stamps."""
-        return pa.schema([field for field in self.schema if field.name not in self.labels])
+        return _unlabelled(self)
 
     @property
     def stored(self) -> pa.Schema:
         """The columns with their comments as Delta stores them: each may be null."""
-        return pa.schema([_nullable(field) for field in self.schema])
+        return _stored(self)
+
+
+@cache
+def _unlabelled(table: Table) -> pa.Schema:
+    return pa.schema([field for field in table.schema if field.name not in table.labels])
+
+
+@cache
+def _stored(table: Table) -> pa.Schema:
+    return pa.schema([_nullable(field) for field in table.schema])
 
 
 def _nullable(field: pa.Field) -> pa.Field:

@@ -155,7 +155,7 @@ class Common:
     catalog: Annotated[str | None, SHARED] = None
     """SCHEMA or CATALOG.SCHEMA in which written tables are registered as external tables"""
     metrics: Annotated[str | None, SHARED] = None
-    """NAME.prom file for the textfile collector of Prometheus: time, seconds, bytes and rows of the last complete run per cluster"""
+    """PORT for Prometheus to scrape, or NAME.prom file for its textfile collector: times, lag, bytes and rows of the last complete run per cluster"""
     conf_file: Annotated[str | None, SHARED] = None
     """TOML file with settings that override conf/slotscope.toml"""
     quiet: Annotated[Flag, SHARED] = False

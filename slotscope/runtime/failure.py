@@ -89,7 +89,7 @@ def describe(error: BaseException) -> Failure:
     travelled = _travelled(str(error)) if _is_sparks(error) else None
     if travelled is not None:
         return Failure(BAD_INPUT, printable(travelled))
-    refused = _NO_ROOM.search(str(error)) if isinstance(error, OSError) or _is_sparks(error) else None
+    refused = no_room(error)
     if refused is not None:
         return Failure(UNEXPECTED, f"{refused[0]}: tables are as they were before; make room and run this again")
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in OF_SPARK:
@@ -99,6 +99,11 @@ def describe(error: BaseException) -> Failure:
         UNEXPECTED,
         printable(f"{type(error).__name__}: {first}"[:LINE_CHARS_MAX]) + "; run again with --debug",
     )
+
+
+def no_room(error: BaseException) -> re.Match[str] | None:
+    """The reason where a disk is full, also where Spark wrote to it."""
+    return _NO_ROOM.search(str(error)) if isinstance(error, OSError) or _is_sparks(error) else None
 
 
 def complaint(line: str) -> str:

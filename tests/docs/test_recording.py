@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -15,12 +16,15 @@ import pytest
 from cluster_core.formats.landing import Reason
 from jobs.record import Request
 from slotscope.options import AccessOptions
+from slotscope.recording.recorder import Status
+from slotscope.runtime.run_metrics import FIGURES
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
 PAGE = (ROOT / "docs" / "recording.md").read_text(encoding="utf-8")
 UNIT = EXAMPLES / "slotscope-record.service"
 MANIFESTS = ("slotscope-record-sidecar.yaml", "slotscope-record-daemonset.yaml")
+FOLLOWER = "slotscope-follow.yaml"
 
 
 def command_of_unit() -> list[str]:
@@ -75,7 +79,7 @@ def test_systemd_takes_the_unit(tmp_path):
     assert "service type" in said[1]
 
 
-@pytest.mark.parametrize("name", MANIFESTS)
+@pytest.mark.parametrize("name", [*MANIFESTS, FOLLOWER])
 def test_kubernetes_takes_the_manifests(name):
     """kubernetes-validate, strict; an unknown field is refused."""
     yaml = pytest.importorskip("yaml", reason="pyyaml is not installed")
@@ -91,6 +95,22 @@ def test_kubernetes_takes_the_manifests(name):
 @pytest.mark.parametrize("name", MANIFESTS)
 def test_a_recorder_has_one_capability(name):
     assert recorder_of(name)["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["NET_RAW"]}
+
+
+def test_prometheus_takes_the_alert_rules_and_the_dashboard_shows_figures_that_exist():
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool (Debian: prometheus) is not installed")
+    rules = EXAMPLES / "slotscope-alerts.yaml"
+
+    ended = subprocess.run([promtool, "check", "rules", str(rules)], capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 0, ended.stderr
+    dashboard = json.loads((EXAMPLES / "slotscope-fleet-dashboard.json").read_text(encoding="utf-8"))
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    asked = set(re.findall(r"slotscope_\w+", " ".join([*queries, rules.read_text(encoding="utf-8")])))
+    recorded = {f"slotscope_record_{name}" for name in (*Status._fields, "timestamp_seconds")}
+    assert asked <= recorded | {f"slotscope_run_{name}" for name in (*FIGURES, "rows")}
 
 
 def test_the_unit_can_gain_one_capability():

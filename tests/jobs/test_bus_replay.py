@@ -349,7 +349,7 @@ def test_a_replay_whose_tables_hold_another_figure_than_was_read_is_not_complete
             run.append(BUS_MESSAGES, messages)
             run.append(INCIDENTS, [incident])
             run.append(INCIDENT_STEPS, [{"incident": 1, "step": step, "parts": []} for step in (1, 2)])
-            check_figures(run, {"messages": read}, known, Gold(steps, {}))
+            check_figures(run, {"messages": read}, known, Gold(steps, {}, []))
     except InputError as found:
         error = str(found)
 

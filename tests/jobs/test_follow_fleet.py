@@ -13,12 +13,18 @@ from deltalake import DeltaTable
 
 from jobs.follow import Request
 from schemas import history
+from schemas.caveats import Code
+from schemas.runs import RUNS
+from slotscope.pipelines.bus.fleet import standing
 from slotscope.pipelines.bus.following import Followed, Follower
 from slotscope.pipelines.bus.history import HistoryReplay
 from slotscope.pipelines.bus.outcome import Outcome
+from slotscope.pipelines.bus.states import Batch
+from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.runtime.storage.runs import Run
 from tests.builders.landings import CLUSTER, Landed, landing_files
+from tests.conftest import DATA
 from tests.jobs.test_follow import LATENESS
 
 pytestmark = pytest.mark.long
@@ -42,10 +48,12 @@ def put(files: Iterable[Landed]) -> None:
             Landed(place, file.ended_ns, file.raw).put()
 
 
-def follow(spark: Any, root: Path, landing: Path) -> list[Followed]:
+def follow(spark: Any, root: Path, landing: Path, *clusters: str) -> list[Followed]:
     """Take what is in the landing now."""
     told: list[Followed] = []
-    request = Request(root=str(root), landing=str(landing), once=True, lateness=LATENESS, node_timeout_ms=1000)
+    request = Request(
+        root=str(root), landing=str(landing), once=True, lateness=LATENESS, node_timeout_ms=1000, clusters=clusters
+    )
     Follower(spark, request, told.append).run(threading.Event())
     return told
 
@@ -78,6 +86,47 @@ def test_a_batch_of_many_clusters_is_one_commit_a_table(spark, tmp_path) -> None
     assert {name for name, count in grown.items() if count > 1} <= {"silver/runs"}
     assert grown["silver/runs"] <= 4
     assert len(set(messages(root).values())) == 1
+    runs = Counter((row["snapshot_id"], row["job"]) for row in read_rows(str(root), RUNS))
+    assert set(runs.values()) == {1}, "a batch takes the row of the batch before"
+
+
+def test_followers_of_disjoint_sets_share_a_root_and_a_second_one_of_a_cluster_is_refused(spark, tmp_path) -> None:
+    """Each set has its own checkpoint; a name or a glob makes a set."""
+    root, landing = tmp_path / "root", tmp_path / "landing"
+    files = landing_files(landing, packets_max=PACKETS)
+    put(files[:6])
+
+    first = follow(spark, root, landing, "e*")
+    others = follow(spark, root, landing, "us", "as*")
+
+    assert [[one.cluster for one in told] for told in (first, others)] == [["eu"], ["asia", "us"]]
+    assert len(set(messages(root).values())) == 1
+    for stream in ("0", "~"):
+        assert standing(str(root), CLUSTERS, Batch(stream, 0)).done == frozenset()
+    put(files[6:])
+    with pytest.raises(InputError, match=r"eu is followed by a follower with other --clusters .*use disjoint"):
+        follow(spark, root, landing, "eu")
+    assert [one.cluster for one in follow(spark, root, landing, "e*")] == ["eu"]
+
+
+def test_two_clusters_with_one_name_are_reported_and_lose_nothing(spark, tmp_path) -> None:
+    """Also where the second one came later: a cluster that was rebuilt has new node ids."""
+    root, landing = tmp_path / "root", tmp_path / "landing"
+    first = landing_files(landing, packets_max=600)
+    other = landing_files(landing, packets_max=600, capture=DATA / "bus-redis-7.0" / "bus.pcap.gz")
+    for file in first:
+        file.put()
+    follow(spark, root, landing)
+    alone = messages(root)[CLUSTER]
+    for file in other:
+        place = Path(str(file.path).replace("host-", "other-"))
+        Landed(place, file.ended_ns, file.raw).put()
+
+    (told,) = follow(spark, root, landing)
+
+    (warning,) = [one for one in told.outcome.warnings if one.code == Code.TWO_CLUSTERS]
+    assert "nodes of 2 clusters that never knew each other" in warning.text
+    assert messages(root)[CLUSTER] == told.outcome.messages > alone
 
 
 def test_a_cluster_that_cannot_be_followed_is_set_aside_until_the_next_start(

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cluster_core.formats.landing import RecordedFile
 from jobs import history as history_job
 from jobs.follow import Request
 from jobs.history import Request as Replay
+from schemas.caveats import Code
 from slotscope.pipelines.bus.following import Followed, Follower
 from slotscope.runtime.errors import TryAgainError
 from slotscope.runtime.storage import delta_files
 from tests.benches.object_store import object_store
 from tests.benches.unreliable_store import failing_store
-from tests.builders.landings import CLUSTER, landing_files
+from tests.builders.landings import CLUSTER, SECOND, landing_files, pcap
 from tests.jobs.test_follow import LATENESS, Replayed, differences, put
 
 WAIT_S = 300.0
@@ -103,6 +108,57 @@ def test_a_full_disk_tells_a_scheduler_to_run_once_again(spark, replayed, tmp_pa
     Follower(spark, request, lambda batch: None).run(threading.Event())
 
     assert differences(root, landing, replayed) == {}
+
+
+@pytest.fixture
+def small_disk(tmp_path) -> Iterator[Path]:
+    """A disk of 512 kB for the checkpoint of ``tmp_path/root``."""
+    place = tmp_path / "root" / "checkpoints"
+    place.mkdir(parents=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(place)], check=False)
+    if mounted.returncode:
+        pytest.skip("no file system can be mounted here")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.mark.long
+def test_a_full_disk_below_the_checkpoint_is_one_line_and_costs_no_row(spark, replayed, tmp_path, small_disk) -> None:
+    landing, files = tmp_path / "landing", landing_files(tmp_path / "landing", packets_max=PACKETS)
+    request = Request(
+        root=str(small_disk.parent), landing=str(landing), once=True, lateness=LATENESS, node_timeout_ms=1000
+    )
+    filler = small_disk / "filler"
+    for part in (files[:6], files[6:]):
+        put(part)
+        with suppress(OSError), filler.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        with pytest.raises(TryAgainError, match="No space left on device"):
+            Follower(spark, request, lambda batch: None).run(threading.Event())
+        filler.unlink()
+        Follower(spark, request, lambda batch: None).run(threading.Event())
+
+    assert differences(small_disk.parent, landing, replayed) == {}
+
+
+@pytest.mark.slow
+def test_a_landing_of_100000_files_is_one_batch(spark, tmp_path) -> None:
+    """Empty captures of a second each; nothing is left out."""
+    folder, count = tmp_path / "landing" / CLUSTER / "host" / "bus", 100_000
+    folder.mkdir(parents=True)
+    raw, begun_ns = gzip.compress(pcap([])), 1_700_000_000 * SECOND
+    for number in range(count):
+        from_ns = begun_ns + number * SECOND
+        (folder / RecordedFile("", from_ns, from_ns + SECOND, "pcap").name).write_bytes(raw)
+    request = Request(root=str(tmp_path / "root"), landing=str(tmp_path / "landing"), once=True)
+    told: list[Followed] = []
+
+    Follower(spark, request, told.append).run(threading.Event())
+
+    assert [one.files for one in told] == [count]
+    assert told[0].outcome.bad_records == 0
+    assert not any(one.code == Code.LATE for one in told[0].outcome.warnings)
 
 
 @pytest.mark.slow

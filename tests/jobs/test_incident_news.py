@@ -65,10 +65,10 @@ def states(root: Path) -> dict[str, str]:
     return {row["incident_id"]: row["state"] for row in read_rows(str(root), INCIDENT_STATES, snapshot_id=SNAPSHOT)}
 
 
-def closed(root: Path) -> list[str]:
-    """The incidents that have closed."""
+def known(root: Path) -> list[str]:
+    """The incidents, in order."""
     rows = read_rows(str(root), INCIDENTS, order_by="incident", snapshot_id=SNAPSHOT)
-    return [row["incident_id"] for row in rows if row["ended_ns"] is not None]
+    return [row["incident_id"] for row in rows]
 
 
 def change(root: Path, number: int, **values: Any) -> None:
@@ -78,7 +78,7 @@ def change(root: Path, number: int, **values: Any) -> None:
     replace_rows(str(root), INCIDENTS, rows, snapshot_id=SNAPSHOT)
 
 
-def test_each_closing_is_a_page_and_is_told_to_command_and_webhook_once(root, receiver, tmp_path) -> None:
+def test_each_incident_is_a_page_and_goes_to_command_and_webhook_once(root, receiver, tmp_path) -> None:
     heard = tmp_path / "heard"
     code = (
         f"import os, sys; open({str(heard)!r}, 'a').write(os.environ['SLOTSCOPE_INCIDENT_ID'] + sys.stdin.read()[:1])"
@@ -87,19 +87,19 @@ def test_each_closing_is_a_page_and_is_told_to_command_and_webhook_once(root, re
 
     lines = spread_news(str(root), [SNAPSHOT], hooks)
 
-    assert closed(root)
-    assert [told["incident_id"] for told in receiver.posted] == closed(root)
-    assert heard.read_text() == "".join(f"{name}{{" for name in closed(root))
+    assert known(root)
+    assert [told["incident_id"] for told in receiver.posted] == known(root)
+    assert heard.read_text() == "".join(f"{name}{{" for name in known(root))
     assert set(states(root).values()) <= {OPEN, CLOSED}
     assert len(lines) == len(states(root))
     pages = [Path(told["page"]).read_text() for told in receiver.posted]
     assert all(told["cluster"] == SNAPSHOT and told["summary"] for told in receiver.posted)
     assert all("<html" in page for page in pages)
     assert spread_news(str(root), [SNAPSHOT], hooks) == []
-    assert len(receiver.posted) == len(closed(root))
+    assert len(receiver.posted) == len(known(root))
 
 
-def test_an_incident_that_opens_again_is_told_again_when_it_closes(root, receiver) -> None:
+def test_opening_and_closing_are_notified_once_each(root, receiver) -> None:
     hooks = Hooks(webhook=f"http://127.0.0.1:{receiver.server_port}/")
     spread_news(str(root), [SNAPSHOT], hooks)
     first = len(receiver.posted)
@@ -115,7 +115,8 @@ def test_an_incident_that_opens_again_is_told_again_when_it_closes(root, receive
     grown = spread_news(str(root), [SNAPSHOT], hooks)
 
     assert len(opened) == len(grown) == 1
-    assert [told["summary"] for told in receiver.posted[first:]] == ["It grew."]
+    told = [(one["state"], one["summary"] == "It grew.") for one in receiver.posted[first:]]
+    assert told == [(OPEN, False), (CLOSED, True)]
 
 
 def test_a_webhook_that_refuses_is_asked_again_and_its_address_is_not_shown(root, receiver) -> None:
@@ -125,7 +126,7 @@ def test_a_webhook_that_refuses_is_asked_again_and_its_address_is_not_shown(root
     receiver.status = 200
     spread_news(str(root), [SNAPSHOT], hooks)
 
-    assert [told["incident_id"] for told in receiver.posted] == 2 * closed(root)
+    assert [told["incident_id"] for told in receiver.posted] == 2 * known(root)
     assert any("127.0.0.1: HTTP 503" in line for line in lines)
     assert not any("secret" in line for line in lines)
     assert spread_news(str(root), [SNAPSHOT], hooks) == []
@@ -143,8 +144,8 @@ def test_only_who_was_not_told_is_told_again(root, receiver, tmp_path) -> None:
 
     assert once
     assert heard.read_text() == once
-    assert [told["incident_id"] for told in receiver.posted] == 2 * closed(root)
-    assert again == [f"{SNAPSHOT}: {one} could not be told: 127.0.0.1: HTTP 503" for one in closed(root)]
+    assert [told["incident_id"] for told in receiver.posted] == 2 * known(root)
+    assert again == [f"{SNAPSHOT}: {one}: not delivered: 127.0.0.1: HTTP 503" for one in known(root)]
 
 
 def test_why_nobody_was_reached_is_said_in_words(root, tmp_path) -> None:
@@ -153,21 +154,34 @@ def test_why_nobody_was_reached_is_said_in_words(root, tmp_path) -> None:
     lines = spread_news(str(root), [SNAPSHOT], hooks)
 
     told = f"{tmp_path}/no-such-program: No such file or directory; 127.0.0.1: Connection refused"
-    assert [line for line in lines if "could not be told" in line] == [
-        f"{SNAPSHOT}: {one} could not be told: {told}" for one in closed(root)
+    assert [line for line in lines if "not delivered" in line] == [
+        f"{SNAPSHOT}: {one}: not delivered: {told}" for one in known(root)
     ]
 
 
-def test_an_incident_that_later_files_do_not_show_is_withdrawn(root) -> None:
-    spread_news(str(root), [SNAPSHOT], Hooks())
+def test_an_incident_that_later_files_do_not_show_is_withdrawn(root, receiver) -> None:
+    """The webhook hears of it; an alert that was firing is resolved."""
+    hooks = Hooks("", f"http://127.0.0.1:{receiver.server_port}/", "alertmanager", "https://pages/slots/")
+    spread_news(str(root), [SNAPSHOT], hooks)
     before = states(root)
     rows = read_rows(str(root), INCIDENTS, order_by="incident", snapshot_id=SNAPSHOT)
     replace_rows(str(root), INCIDENTS, rows[1:], snapshot_id=SNAPSHOT)
 
-    lines = spread_news(str(root), [SNAPSHOT], Hooks())
+    lines = spread_news(str(root), [SNAPSHOT], hooks)
 
+    first, last = receiver.posted[0]["alerts"][0], receiver.posted[-1]["alerts"][0]
+    assert [last[name] for name in ("labels", "fingerprint")] == [first[name] for name in ("labels", "fingerprint")]
+    assert last["status"] == "resolved"
+    assert last["annotations"]["page"].startswith(f"https://pages/slots/{SNAPSHOT}-")
     assert len(lines) == 1
     assert states(root) == before | {rows[0]["incident_id"]: WITHDRAWN}
+
+
+def test_the_body_for_slack_is_a_text_with_the_page(root, receiver) -> None:
+    spread_news(str(root), [SNAPSHOT], Hooks("", f"http://127.0.0.1:{receiver.server_port}/", "slack"))
+
+    assert {tuple(body) for body in receiver.posted} == {("text",)}
+    assert all(Path(body["text"].splitlines()[-1]).is_file() for body in receiver.posted)
 
 
 @pytest.mark.parametrize("hooks", [Hooks("'unclosed"), Hooks(webhook="file:///etc/passwd"), Hooks(webhook="http://[")])

@@ -6,7 +6,7 @@ not messages, to `cluster_core.incidents` on the driver.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from cluster_core.incidents.catalogue import find_findings, find_incidents
@@ -21,6 +21,8 @@ from cluster_core.incidents.rows import (
     step_rows,
 )
 from cluster_core.incidents.story import name_all, step_text, summary_of
+from cluster_core.kinds import Source
+from cluster_core.replay.rows import NodeViewRow, ReplayRow
 from schemas.history import BUS_MESSAGES
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from schemas.table import rows_table
@@ -33,10 +35,11 @@ from slotscope.runtime.storage.runs import Run
 
 
 class Gold(NamedTuple):
-    """How many steps were written, and what headers came to by node, for the next fold to go on with."""
+    """The number of written steps, the state of the headers of each node, and the nodes of each cluster (`clusters_in`)."""
 
     steps: int
     states: dict[str, bytes]
+    clusters: list[list[str]]
 
 
 def write_gold(run: Run, basis: Basis, headers: Headers) -> Gold:
@@ -46,7 +49,19 @@ def write_gold(run: Run, basis: Basis, headers: Headers) -> Gold:
     incidents = find_incidents(history)
     findings = find_findings(history, notes.breaches, notes.costs)
     _write(run, history, incidents, findings)
-    return Gold(sum(len(one.steps) for one in incidents), headers.states)
+    return Gold(sum(len(one.steps) for one in incidents), headers.states, clusters_in(notes.rows))
+
+
+def clusters_in(rows: Iterable[ReplayRow]) -> list[list[str]]:
+    """The nodes of each cluster: those that know each other, directly or through others, by captures or polls; single nodes left out."""
+    group: dict[str, set[str]] = {}
+    for row in rows:
+        if isinstance(row, NodeViewRow) and row.evidence in (Source.CAPTURE, Source.POLL):
+            small, large = sorted((group.get(node) or {node} for node in (row.observer, row.node_id)), key=len)
+            if small is not large:
+                large |= small
+                group |= dict.fromkeys(large, large)
+    return sorted(sorted(nodes) for nodes in {id(nodes): nodes for nodes in group.values()}.values() if len(nodes) > 1)
 
 
 def check_figures(run: Run, facts: Mapping[str, Any], known_messages: int, gold: Gold) -> None:

@@ -12,16 +12,30 @@ import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
+from functools import cache
 from functools import partial as bind
 from typing import Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from cluster_core.replay.saving import STATE_VERSION
-from schemas.history import REPLAY_STATE
-from schemas.runs import RUNS
+from schemas.history import (
+    BUS_MESSAGES,
+    GAPS,
+    LINKS,
+    LOG_EVENTS,
+    METRIC_SAMPLES,
+    NODE_POLLS,
+    REPLAY_STATE,
+    SLOT_BITMAPS,
+)
+from schemas.replication import REPLICATION_OFFSETS, RESYNCS
+from schemas.runs import CLUSTERS, RUNS
+from schemas.table import Table
 from slotscope.pipelines.bus.history import HistoryReplay
+from slotscope.pipelines.bus.notes import ROWS
 from slotscope.pipelines.bus.outcome import Outcome
 from slotscope.pipelines.bus.states import CAPTURE_PART, Batch
 from slotscope.runtime.errors import InputError, PlaceError, TryAgainError
@@ -34,8 +48,12 @@ from slotscope.sources.bus.evidence import JOB
 
 SET_ASIDE: Final = "set aside: "
 """What the reason in silver/runs begins with where a cluster is not followed any longer."""
-TASKS_A_CORE: Final = 4
+TASKS_A_CORE: Final = 2
 """Tasks for each that runs at the same time: clusters differ in how much is new."""
+READ_BY_FOLDS: Final = (
+    *(table for table, _ in ROWS), LOG_EVENTS, NODE_POLLS, METRIC_SAMPLES, GAPS, LINKS, SLOT_BITMAPS, REPLICATION_OFFSETS, RESYNCS,
+)  # fmt: skip
+"""Tables with rows of earlier batches that a fold reads, besides states and messages."""
 
 
 class Standing(NamedTuple):
@@ -75,9 +93,11 @@ def standing(root: str, clusters: Sequence[str], batch: Batch) -> Standing:
     columns = ("snapshot_id", "version", "options")
     rows = delta_files.read_rows(root, REPLAY_STATE, columns=columns, where=where, part=CAPTURE_PART)
     readable = [row for row in rows if row["version"] == STATE_VERSION]
-    reached = {row["snapshot_id"]: json.loads(row["options"])["batch"] for row in readable}
+    reached = {row["snapshot_id"]: Batch(*json.loads(row["options"])["batch"]) for row in readable}
     return Standing(
-        frozenset(name for name, known in reached.items() if batch <= Batch(*known)),
+        frozenset(
+            name for name, last in reached.items() if batch.stream == last.stream and batch.number <= last.number
+        ),
         failed | (frozenset(row["snapshot_id"] for row in rows) - reached.keys()),
     )
 
@@ -147,19 +167,55 @@ def _raise_for_all(folded: Folded) -> None:
 def _fold_each(batches: Iterator[pa.RecordBatch], blobs: Sequence[bytes]) -> Iterator[pa.RecordBatch]:
     """Fold the clusters by the numbers in *batches*."""
     for batch in batches:
-        for number in batch.column("id").to_pylist():
+        pairs = [pickle.loads(blobs[number]) for number in batch.column("id").to_pylist()]
+        stored = cache(bind(_stored_rows, [run for _, run in pairs]))
+        for replay, run in pairs:
             with silence():
-                answer = pickle.dumps(_folded(*pickle.loads(blobs[number])))
+                answer = pickle.dumps(_folded(replay, run, stored))
             yield pa.record_batch({"answer": pa.array([answer], pa.binary())})
 
 
-def _folded(replay: HistoryReplay, run: Run) -> tuple[Run, Folded]:
+def _stored_rows(runs: Sequence[Run]) -> dict[str, dict[Table, pa.Table]]:
+    """The stored rows that folds read, by snapshot: each table is read once for all *runs*."""
+    root, names = runs[0].root, [run.name for run in runs]
+    states = _rows_by_snapshot(root, REPLAY_STATE, delta_files.any_of("snapshot_id", names), names)
+    found: dict[str, dict[Table, pa.Table]] = {name: {REPLAY_STATE: states[name]} for name in names}
+    for table in (*READ_BY_FOLDS, CLUSTERS):
+        for name, rows in _rows_by_snapshot(root, table, delta_files.any_of(table.key[0], names), names).items():
+            found[name][table] = rows
+    where = " OR ".join(filter(None, map(_unsettled_messages, names, states.values()))) or "FALSE"
+    for name, rows in _rows_by_snapshot(root, BUS_MESSAGES, where, names).items():
+        found[name][BUS_MESSAGES] = rows
+    return found
+
+
+def _unsettled_messages(name: str, states: pa.Table) -> str:
+    """The condition of stored messages that a fold reads again: until the node timeout is known, all."""
+    rows = states.filter(pc.field("part") == CAPTURE_PART).select(["settled_by", "messages"]).to_pylist()
+    counts = [row["messages"] for row in rows if row["messages"] and not row["settled_by"]]
+    return f"({delta_files.any_of('snapshot_id', [name])} AND message_id < {counts[0]})" if counts else ""
+
+
+def _rows_by_snapshot(root: str, table: Table, where: str, names: Sequence[str]) -> dict[str, pa.Table]:
+    """The rows of *table* that meet *where*, by its first column."""
+    if where == "FALSE" or not delta_files.exists(root, table):
+        return dict.fromkeys(names, table.stored.empty_table())
+    part = delta_files.Part(delta_files.location(root, table), where)
+    rows = delta_files.read_part(table, part).read_all().cast(table.stored)
+    return {name: rows.filter(pc.equal(rows.column(0), name)) for name in names}
+
+
+def _folded(
+    replay: HistoryReplay, run: Run, stored: Callable[[], dict[str, dict[Table, pa.Table]]] | None = None
+) -> tuple[Run, Folded]:
     started = time.monotonic()
     try:
+        run.stored = stored().pop(run.name) if stored is not None else None
         folded = Folded(run.name, 0.0, replay.fold(run))
     except Exception as error:  # whatever is wrong with one cluster, the others go on
         failed = Failed.REFUSED if isinstance(error, InputError) else Failed.SET_ASIDE
         if isinstance(error, PlaceError | TryAgainError | OSError):
             failed = Failed.MAY_PASS
         folded = Folded(run.name, 0.0, None, failed, describe(error).line)
+    run.stored = None
     return run, folded._replace(seconds=time.monotonic() - started)

@@ -13,9 +13,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from hashlib import sha256
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -33,7 +36,7 @@ from slotscope.pipelines.bus.outcome import Outcome
 from slotscope.pipelines.bus.states import Batch
 from slotscope.pipelines.bus.strays import Strays
 from slotscope.runtime.errors import InputError, PlaceError, TryAgainError
-from slotscope.runtime.failure import TRY_AGAIN, complaint, describe
+from slotscope.runtime.failure import TRY_AGAIN, complaint, describe, no_room
 from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.runtime.text import plural
 from slotscope.sources.bus.point_series import RecordedInput, recorded_inputs
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
     from slotscope.pipelines.bus.options import FollowOptions
 
 CHECKPOINT: Final = "checkpoints/follow"
-"""Under the root: what Spark remembers of the landing."""
+"""Under the root: what Spark remembers of the landing; for a set of clusters with a hash of it."""
 FILES: Final = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
 """What Spark knows of files; their content is not asked for, and so not read."""
 FOLDERS_MAX: Final = 1_000_000
@@ -81,7 +84,7 @@ class Follower:
         self._spark = spark
         self._request = request
         self._told = told
-        self._hooks = Hooks(request.on_incident, request.webhook)
+        self._hooks = Hooks.of(request)
         self._strays = Strays(request.landing)
         self._set_aside: set[str] = set()
         self._error: Exception | None = None
@@ -94,16 +97,13 @@ class Follower:
         self._tell_strays([])
         while not stop.is_set():
             started = time.monotonic()
-            query = self._start()
-            while not stop.is_set() and not _has_ended(query):
-                continue
-            query.stop()
-            error, self._error = self._error or query.exception(), None
+            error = self._follow(stop)
             if error is None:
                 return
             is_lasting = isinstance(error, InputError | ClusterCoreError) and not isinstance(error, PlaceError)
             failure = describe(error)
-            if self._request.once and (isinstance(error, PlaceError | OSError) or failure.code == TRY_AGAIN):
+            may_pass = isinstance(error, PlaceError | OSError) or failure.code == TRY_AGAIN or no_room(error)
+            if self._request.once and may_pass:
                 raise TryAgainError(failure.line) from error
             if self._request.once or is_lasting:
                 raise error
@@ -113,6 +113,19 @@ class Follower:
             wait_s = min(PATIENCE_S, 2.0**failures)
             sys.stderr.write(f"{complaint(failure.line)}; trying again in {wait_s:.0f} s\n")
             stop.wait(wait_s)
+
+    def _follow(self, stop: threading.Event) -> Exception | None:
+        """Take batches until *stop*, or the end of a single pass; return the error that ended it."""
+        try:
+            query = self._start()
+            while not stop.is_set() and not _has_ended(query):
+                continue
+            query.stop()
+            return self._error or query.exception()
+        except (PySparkException, Py4JJavaError) as error:  # the checkpoint cannot be read or written
+            return self._error or error
+        finally:
+            self._error = None
 
     def _start(self) -> StreamingQuery:
         request = self._request
@@ -131,7 +144,7 @@ class Follower:
             self._spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.threshold", FOLDERS_MAX)
         self._is_named.clear()
         writer = files.writeStream.queryName("follow").foreachBatch(self._take)
-        writer = writer.option("checkpointLocation", f"{request.root.rstrip('/')}/{CHECKPOINT}")
+        writer = writer.option("checkpointLocation", f"{request.root.rstrip('/')}/{checkpoint_of(request.clusters)}")
         seconds = max(request.every.total_seconds(), 0.1)
         writer = (
             writer.trigger(availableNow=True) if request.once else writer.trigger(processingTime=f"{seconds} seconds")
@@ -150,7 +163,8 @@ class Follower:
             self._tell_strays(strays)
             found = recorded_inputs((path, listed[path]) for path in listed.keys() - strays)
             by_cluster = {name: list(mine) for name, mine in groupby(found, key=lambda file: file.place.cluster)}
-            self._fold_all(by_cluster, Batch(self._stream_id, number))
+            own = {name: mine for name, mine in by_cluster.items() if self._follows(name)}
+            self._fold_all(own, Batch(self._stream_id, number))
         except (
             InputError,
             TryAgainError,
@@ -160,6 +174,10 @@ class Follower:
         ) as error:  # Spark tells of it as text only
             self._error = error
             raise
+
+    def _follows(self, cluster: str) -> bool:
+        patterns = self._request.clusters
+        return not patterns or any(fnmatchcase(cluster, pattern) for pattern in patterns)
 
     def _tell_strays(self, paths: Iterable[str]) -> None:
         for line in self._strays.lines(paths):
@@ -229,6 +247,12 @@ class Follower:
             return Caveat(Severity.NOTE, Code.STATE, f"{words}; nothing is lost")
         since = write_instant(first_ns)
         return Caveat(Severity.WARNING, Code.STATE, f"{words}; history before {since} is lost: its files are gone")
+
+
+def checkpoint_of(clusters: Sequence[str]) -> str:
+    """The checkpoint of the follower of *clusters*, below its root."""
+    names = "\n".join(sorted(set(clusters)))
+    return f"{CHECKPOINT}-{sha256(names.encode()).hexdigest()[:8]}" if names else CHECKPOINT
 
 
 def _has_ended(query: StreamingQuery) -> bool:

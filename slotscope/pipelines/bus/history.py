@@ -29,10 +29,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cluster_core.errors import DecodeError
+from cluster_core.kinds import Severity
 from cluster_core.replay.saving import STATE_SOURCE
 from schemas import history
 from schemas.bronze import BAD_RECORDS
-from schemas.caveats import Caveat
+from schemas.caveats import Caveat, Code
 from schemas.table import Table
 from slotscope.pipelines.bus.derived import write_derived
 from slotscope.pipelines.bus.findings import check_figures, write_gold
@@ -60,6 +61,7 @@ from slotscope.sources.bus.observers import ReplayOptions, replay_task
 from slotscope.sources.bus.point_series import LATENESS_NS
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 from slotscope.sources.bus.reading import Reading
+from slotscope.sources.bus.side_threads import AHEAD
 from slotscope.transforms.history_frames import (
     KIND,
     Rows,
@@ -152,7 +154,7 @@ class HistoryReplay:
         return names[-1] if goes_on else None
 
     def _go_on(self) -> Outcome:
-        state = self._states.last(self._run.name)
+        state = self._states.last(self._run.name, self._run.stored_parts(history.REPLAY_STATE))
         try:
             return self._fold(state)
         except (PySparkException, Py4JError, DecodeError) as error:
@@ -255,7 +257,8 @@ class HistoryReplay:
         """Read and replay in this process."""
         states = self._states.of_all_processes(self._run) if state is not None else {}
         start = pa.record_batch({"id": pa.array([0])})
-        batches = replay_beside(capture_task(iter([start]), options), self._request.profile, states, sys.maxsize)
+        read = capture_task(iter([start]), options)
+        batches = replay_beside(read, self._request.profile, states, sys.maxsize, batches_ahead=AHEAD)
         seen = pa.Table.from_batches(batches, CAPTURED)
         return _Read(seen, seen, with_machines=True), _facts(seen)
 
@@ -339,12 +342,22 @@ class HistoryReplay:
             derived.result()
         check_figures(run, facts, state.messages if state is not None else 0, gold)
         tables.apply_change(Change(self._states.table(seen, found, gold.states, facts), history.REPLAY_STATE), run)
-        clocks: list[Caveat] = []
+        caveats: list[Caveat] = []
         if self._inputs.captures and self._inputs.logs:
             logged = unpacked(seen, captured.LOGS, history.LOG_EVENTS)
-            clocks = clock_warnings(logged, of_kind(found, replayed.EVENT))
+            caveats = clock_warnings(logged, of_kind(found, replayed.EVENT))
+        if len(gold.clusters) > 1:
+            nodes = "; ".join(", ".join(node[:8] for node in cluster[:3]) for cluster in gold.clusters)
+            words = f"nodes of {len(gold.clusters)} clusters that never knew each other ({nodes}) under the name {run.cluster}"
+            caveats.append(
+                Caveat(
+                    Severity.WARNING,
+                    Code.TWO_CLUSTERS,
+                    f"{words}: record each as its own --cluster, also after a rebuild",
+                )
+            )
         known = len(state.options["files"]) if state is not None else 0
-        outcome = outcome_of(request, self._inputs, facts, known, [*self._states.warnings, *clocks], run.name)
+        outcome = outcome_of(request, self._inputs, facts, known, [*self._states.warnings, *caveats], run.name)
         tables.apply_change(Change(replay_row(request, self._inputs, facts, outcome), history.REPLAYS), run)
         run.data_at = datetime.fromtimestamp(facts["last_ns"] / 1e9, UTC) if facts["last_ns"] else None
         run.partial = bool(outcome.bad_records)

@@ -1,35 +1,39 @@
-"""What a follower says of incidents: they open, grow and close; each closing becomes a page, and a command or a webhook hears of it.
+"""News of incidents while a follower runs: they open, grow, close, or are withdrawn; each has a page.
 
-``gold/incident_states`` keeps what was said last of each incident, so that a follower that is started again says nothing twice; one that is
-killed between a command and that row runs the command again.
+A command and a webhook are notified of each new state.  ``gold/incident_states`` keeps the last state of each incident, so a follower that
+is started again notifies nobody twice, unless it was killed between a notification and that row.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import posixpath
 import shlex
 import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from cluster_core.instants import write_instant
 from schemas.incidents import INCIDENT_STATES, INCIDENTS
 from schemas.table import Table
 from slotscope.reports.delivery import Page, deliver, report_path
 from slotscope.reports.history.html import render_history
-from slotscope.reports.history.report import HistoryReport
 from slotscope.reports.history.tables import load_history
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage import delta_files
 from slotscope.runtime.storage.runs import Run, begin_together, close_together
-from slotscope.runtime.storage.snapshot_names import cluster_of
 from slotscope.runtime.text import printable
 from slotscope.sources.files import write_text
+
+if TYPE_CHECKING:
+    from slotscope.pipelines.bus.options import FollowOptions
 
 JOB = "follow"
 OPEN, CLOSED, WITHDRAWN = "open", "closed", "withdrawn"
@@ -37,7 +41,7 @@ COMMAND_S: Final = 60
 WEBHOOK_S: Final = 10
 """How long a command or a webhook may take."""
 ATTEMPTS_MAX: Final = 5
-"""How often a closing is told that nobody takes."""
+"""Attempts to deliver a state."""
 _COLUMNS: Final = (
     "incident", "incident_id", "kind", "variant", "subject", "subject_address", "winner", "winner_address", "started_ns", "ended_ns",
     "summary",
@@ -46,10 +50,18 @@ _COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """Who hears of a closing: a *command* as a shell would split it, without a shell; an http(s) address."""
+    """Where notifications go: a *command* as a shell would split it, without a shell; an http(s) address, with a body in *form*."""
 
     command: str = ""
     webhook: str = ""
+    form: str = "json"
+    reports_url: str = ""
+    """Address of ROOT/reports for links to pages; empty: their paths."""
+
+    @classmethod
+    def of(cls, request: FollowOptions) -> Hooks:
+        """Where *request* sends notifications."""
+        return cls(request.on_incident, request.webhook, request.webhook_format, request.reports_url)
 
     def check(self) -> None:
         """Raise InputError for what cannot work."""
@@ -68,15 +80,16 @@ class Hooks:
         """Whose the webhook is: the rest of an address may hold a secret."""
         return urlsplit(self.webhook).hostname or ""
 
-    def tell(self, told: dict[str, Any], failed: str = "") -> str:
-        """Tell both, or who was not told as *failed*, which an earlier call returned, says; what went wrong in a few words, empty if nothing did."""
-        document = json.dumps(told).encode()
+    def notify(self, told: dict[str, Any], failed: str = "") -> str:
+        """Notify both, or those that *failed*, the result of an earlier call, names; return the failures in a few words, empty without any."""
+        if self.reports_url:
+            told = told | {"page": f"{self.reports_url.rstrip('/')}/{posixpath.basename(told['page'])}"}
         names = {part.partition(": ")[0] for part in failed.split("; ")}
         program, host = shlex.split(self.command)[:1], self._host
         due = names & {*program, host} or {*program, host}
         failures = (
-            self._run(document, told) if due.issuperset(program) else "",
-            self._post(document) if host in due else "",
+            self._run(json.dumps(told).encode(), told) if due.issuperset(program) else "",
+            self._post(json.dumps(FORMS[self.form](told)).encode()) if host in due else "",
         )
         return "; ".join(filter(None, failures))
 
@@ -85,7 +98,8 @@ class Hooks:
             return ""
         words = shlex.split(self.command)
         known = {
-            f"SLOTSCOPE_{name.upper()}": str(told[name] or "") for name in ("cluster", "incident_id", "kind", "page")
+            f"SLOTSCOPE_{name.upper()}": str(told[name] or "")
+            for name in ("cluster", "incident_id", "kind", "state", "page")
         }
         try:
             ended = subprocess.run(
@@ -109,6 +123,35 @@ class Hooks:
             return f"{host}: {_reason(error)}"
 
 
+def _alertmanager(told: dict[str, Any]) -> dict[str, Any]:
+    """The body of Alertmanager's webhook, version 4."""
+    labels = {"alertname": "SlotscopeIncident", **{name: told[name] for name in ("cluster", "incident_id", "kind")}}
+    notes = {"summary": told["summary"], "page": told["page"]}
+    status = "firing" if told["state"] == OPEN else "resolved"
+    times = {"startsAt": told["started_ns"], "endsAt": told["ended_ns"]}
+    alert = {
+        "status": status, "labels": labels, "annotations": notes, "generatorURL": told["page"],
+        **{name: write_instant(ns) if ns is not None else "0001-01-01T00:00:00Z" for name, ns in times.items()},
+        "fingerprint": sha256(json.dumps(labels).encode()).hexdigest()[:16],
+    }  # fmt: skip
+    return {
+        "version": "4", "groupKey": f"{told['cluster']}/{told['incident_id']}", "truncatedAlerts": 0, "status": status,
+        "receiver": "slotscope", "groupLabels": labels, "commonLabels": labels, "commonAnnotations": notes,
+        "externalURL": told["page"], "alerts": [alert],
+    }  # fmt: skip
+
+
+def _slack(told: dict[str, Any]) -> dict[str, Any]:
+    """The body of an incoming webhook of Slack, Mattermost or Rocket.Chat."""
+    return {"text": f"{told['cluster']}: {told['kind']} {told['state']}: {told['summary']}\n{told['page']}"}
+
+
+FORMS: Final[dict[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
+    "json": dict, "alertmanager": _alertmanager, "slack": _slack,
+}  # fmt: skip
+"""Bodies of webhooks."""
+
+
 def _reason(error: Exception) -> str:
     """What went wrong, without what an address may hold."""
     inner = error.reason if isinstance(error, urllib.error.URLError) else error
@@ -117,7 +160,7 @@ def _reason(error: Exception) -> str:
 
 
 def spread_news(root: str, clusters: Sequence[str], hooks: Hooks) -> list[str]:
-    """Write pages and tell of what changed in *clusters* since the last time; a line for each change."""
+    """Write pages and notify of incidents that changed in *clusters* since the last call; return a line for each change."""
     rows = _by_cluster(root, INCIDENTS, clusters, *_COLUMNS, order_by="incident")
     states = _by_cluster(root, INCIDENT_STATES, clusters)
     lines, known = [], {}
@@ -127,7 +170,8 @@ def spread_news(root: str, clusters: Sequence[str], hooks: Hooks) -> list[str]:
         if news is not None:
             known[cluster] = before | {state["incident_id"]: state for state in news.states}
             lines += news.lines
-    runs = [Run(root, JOB, cluster, cluster_of(root, cluster)) for cluster in known]
+    named = {name: row["cluster"] for found in (states, rows) for name, mine in found.items() for row in mine}
+    runs = [Run(root, JOB, cluster, named[cluster], continues=True) for cluster in known]
     if runs:
         begin_together(runs)
         for run in runs:
@@ -138,7 +182,7 @@ def spread_news(root: str, clusters: Sequence[str], hooks: Hooks) -> list[str]:
 
 
 class _News(NamedTuple):
-    """The incidents of a cluster that changed, as they are now, and what is said of them."""
+    """The incidents of a cluster that changed, as they are now, and the lines about them."""
 
     states: list[dict[str, Any]]
     lines: list[str]
@@ -147,22 +191,23 @@ class _News(NamedTuple):
 def _spread(
     root: str, cluster: str, now: list[dict[str, Any]], before: Mapping[str, dict[str, Any]], hooks: Hooks
 ) -> _News | None:
-    """Write the pages of one cluster and tell of its changes; None without any."""
-    changed = [row for row in now if _is_news(row, before.get(row["incident_id"]))]
+    """Write the pages of one cluster and report its changes; None without any."""
     ids = {row["incident_id"] for row in now}
-    gone = [state for name, state in before.items() if name not in ids and state["state"] != WITHDRAWN]
-    if not changed and not gone:
+    listed = [(row, _state_of(row)) for row in now]
+    listed += [(_withdrawn(state), WITHDRAWN) for name, state in before.items() if name not in ids]
+    due = [(row, state) for row, state in listed if _is_due(row, state, before.get(row["incident_id"]))]
+    if not due:
         return None
     report = load_history(root, cluster)
     deliver(report, root=root, html=None, stream=None)
-    found = _News([], [])
-    for row in changed:
-        state, lines = _tell(root, cluster, row, before.get(row["incident_id"]), report, hooks)
-        found.states.append(state)
-        found.lines.extend(lines)
-    found.states.extend(state | {"state": WITHDRAWN, "told_ns": time.time_ns()} for state in gone)
-    found.lines.extend(f"{cluster}: withdrawn: {state['summary']}" for state in gone)
-    return found
+    news = _News([], [])
+    for row, state in due:
+        page = report_path(root, cluster, row["incident_id"], page=Page.INCIDENT)
+        if state != WITHDRAWN:
+            lines = [line for line in report.incidents if line.number == row["incident"]]
+            write_text(page, render_history(replace(report, incidents=lines, findings=[])))
+        _report(cluster, row | {"state": state, "page": page}, before.get(row["incident_id"]), hooks, news)
+    return news
 
 
 def _by_cluster(
@@ -171,7 +216,10 @@ def _by_cluster(
     """The rows of *table* by cluster; none where nothing was written yet."""
     if not delta_files.exists(root, table):
         return {}
-    names, where = ("snapshot_id", *columns) if columns else None, delta_files.any_of("snapshot_id", clusters)
+    names, where = (
+        ("snapshot_id", "cluster", *columns) if columns else None,
+        delta_files.any_of("snapshot_id", clusters),
+    )
     found: dict[str, list[dict[str, Any]]] = {}
     for row in delta_files.read_rows(root, table, columns=names, where=where, order_by=order_by):
         found.setdefault(row["snapshot_id"], []).append(row)
@@ -182,39 +230,29 @@ def _state_of(row: dict[str, Any]) -> str:
     return OPEN if row["ended_ns"] is None else CLOSED
 
 
-def _is_news(row: dict[str, Any], before: dict[str, Any] | None) -> bool:
-    if before is None or before["state"] != _state_of(row) or before["summary"] != row["summary"]:
+def _withdrawn(state: dict[str, Any]) -> dict[str, Any]:
+    """The row of an incident that later files disproved, as far as its state tells."""
+    kind, _, started_ns = state["incident_id"].rsplit("-", 2)
+    known = {"incident_id": state["incident_id"], "summary": state["summary"], "kind": kind}
+    return dict.fromkeys(_COLUMNS) | known | {"started_ns": int(started_ns), "ended_ns": state["told_ns"]}
+
+
+def _is_due(row: dict[str, Any], state: str, before: dict[str, Any] | None) -> bool:
+    if before is None or before["state"] != state or before["summary"] != row["summary"]:
         return True
     return bool(before["failure"]) and before["attempts"] < ATTEMPTS_MAX
 
 
-def _tell(
-    root: str, cluster: str, row: dict[str, Any], before: dict[str, Any] | None, report: HistoryReport, hooks: Hooks
-) -> tuple[dict[str, Any], list[str]]:
-    """What is known of an incident now, and what is said of it."""
-    state, page = _state_of(row), report_path(root, cluster, row["incident_id"], page=Page.INCIDENT)
-    one = replace(report, incidents=[line for line in report.incidents if line.number == row["incident"]], findings=[])
-    write_text(page, render_history(one))
-    was_closed = before is not None and before["state"] == CLOSED
-    failure, attempts = "", before["attempts"] if before is not None and was_closed else 0
-    if state == CLOSED and (not was_closed or (before is not None and before["failure"])):
-        told = {name: row[name] for name in _COLUMNS if name != "incident"} | {
-            "cluster": cluster,
-            "state": state,
-            "page": page,
-        }
-        failed = (before["failure"] or "") if before is not None and was_closed else ""
-        failure, attempts = hooks.tell(told, failed), attempts + 1
-    is_known = before is not None and (before["state"], before["summary"]) == (state, row["summary"])
-    lines = [] if is_known else [f"{cluster}: {state}: {row['summary']} ({page})"]
+def _report(cluster: str, row: dict[str, Any], before: dict[str, Any] | None, hooks: Hooks, news: _News) -> None:
+    """Notify of an incident in a new state, or again after a failure; add its state and lines to *news*."""
+    is_same = before is not None and before["state"] == row["state"]
+    failure, attempts = (before["failure"] or "", before["attempts"]) if before and is_same else ("", 0)
+    if failure or not is_same:
+        document = {name: row[name] for name in (*_COLUMNS, "state", "page") if name != "incident"}
+        failure, attempts = hooks.notify(document | {"cluster": cluster}, failure), attempts + 1
+    if not (before and is_same and before["summary"] == row["summary"]):
+        news.lines.append(f"{cluster}: {row['state']}: {row['summary']} ({row['page']})")
     if failure:
-        lines.append(f"{cluster}: {row['incident_id']} could not be told: {failure}")
-    return {
-        "incident_id": row["incident_id"],
-        "state": state,
-        "summary": row["summary"],
-        "page": page,
-        "told_ns": time.time_ns(),
-        "failure": failure or None,
-        "attempts": attempts,
-    }, lines
+        news.lines.append(f"{cluster}: {row['incident_id']}: not delivered: {failure}")
+    told = {name: row[name] for name in ("incident_id", "state", "summary", "page")}
+    news.states.append(told | {"told_ns": time.time_ns(), "failure": failure or None, "attempts": attempts})

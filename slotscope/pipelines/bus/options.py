@@ -57,6 +57,8 @@ class FollowOptions(LogOptions):
 
     landing: str
     """Folder or URI of recordings: LANDING/CLUSTER/POINT/KIND, as record writes"""
+    clusters: Paths = ()
+    """Clusters to follow, as names or globs like eu-*; followers of one root must have disjoint sets. Default: all"""
     once: Flag = False
     """One pass over the new files, for a schedule. Default: until Ctrl-C or SIGTERM"""
     every: timedelta = timedelta(seconds=10)
@@ -64,9 +66,13 @@ class FollowOptions(LogOptions):
     lateness: timedelta = timedelta(seconds=90)
     """Watermark delay; later data is dropped and reported. Longer than --every of record plus the transfer"""
     on_incident: Text = ""
-    """Command run for each closed incident, without a shell: JSON on standard input; SLOTSCOPE_CLUSTER, SLOTSCOPE_INCIDENT_ID, SLOTSCOPE_KIND, SLOTSCOPE_PAGE in the environment"""
+    """Command run when an incident opens, closes or is withdrawn, without a shell: JSON on standard input; SLOTSCOPE_CLUSTER, SLOTSCOPE_INCIDENT_ID, SLOTSCOPE_KIND, SLOTSCOPE_STATE, SLOTSCOPE_PAGE in the environment"""
     webhook: Text = ""
-    """HTTP address that gets the same JSON by POST"""
+    """HTTP address that gets the same by POST"""
+    webhook_format: Literal["json", "alertmanager", "slack"] = "json"
+    """Body of the POST"""
+    reports_url: Text = ""
+    """HTTP address of ROOT/reports, for links to pages. Default: their paths"""
     node_timeout_ms: NodeTimeout = None
     profile: ServerVersion = None
     mode: Annotated[Literal["strict", "permissive"], SHARED] = "permissive"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from slotscope.pipelines.bus.inputs import Inputs
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.spark.spark_schema import spark_frame
 from slotscope.runtime.storage import tables
-from slotscope.runtime.storage.delta_files import all_equal, as_table, exists, query_table, read_rows
+from slotscope.runtime.storage.delta_files import Part, all_equal, as_table, exists, query_table, read_rows
 from slotscope.runtime.storage.runs import Run
 from slotscope.sources.bus import captured
 from slotscope.sources.bus import observers as replayed
@@ -75,12 +76,13 @@ class States:
         self._surveys: dict[tuple[bool, int], list[CaptureFile]] = {}
         self.warnings: list[Caveat] = []
 
-    def last(self, name: str) -> State | None:
-        """The state that the last fold of *name* left, if it holds the beginning of the inputs."""
+    def last(self, name: str, parts: Sequence[Part] | None = None) -> State | None:
+        """The state that the last fold of *name* left, if it holds the beginning of the inputs; *parts* as in `read_rows`."""
         root = self._request.root
-        if self._request.restart or not exists(root, history.REPLAY_STATE):
+        if self._request.restart or (parts is None and not exists(root, history.REPLAY_STATE)):
             return None
-        row = next(iter(read_rows(root, history.REPLAY_STATE, snapshot_id=name, part=CAPTURE_PART)), None)
+        rows = read_rows(root, history.REPLAY_STATE, snapshot_id=name, part=CAPTURE_PART, parts=parts)
+        row = next(iter(rows), None)
         if row is None:
             return None
         if row["version"] != STATE_VERSION:
@@ -102,7 +104,8 @@ class States:
             )
         if state.options["batch"][0] != self._batch_id()[0]:
             raise InputError(
-                f"{request.root}: {request.snapshot} was followed from another landing, or its checkpoint is gone; use another --root"
+                f"{request.root}: {request.snapshot} is followed by a follower with other --clusters or another --landing, or the checkpoint was"
+                " deleted; use disjoint --clusters, or another --root"
             )
 
     def _continues(self, state: State) -> bool:
@@ -142,7 +145,8 @@ class States:
     def of_all_processes(self, run: Run) -> dict[str, bytes]:
         """The states of all processes by what they are called, however many they are."""
         where = f"{IS_PROCESS} AND {all_equal({'snapshot_id': run.name})}"
-        rows = query_table(run.root, f"SELECT part, state FROM replay_state WHERE {where}", history.REPLAY_STATE)
+        sql = f"SELECT part, state FROM replay_state WHERE {where}"
+        rows = query_table(run.root, sql, history.REPLAY_STATE, parts=run.stored_parts(history.REPLAY_STATE))
         return dict(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 
     def _few(self, run: Run) -> pa.Table | None:
@@ -156,7 +160,8 @@ class States:
         if state is None or not state.settled_by:
             return NO_STATES
         is_headers = f"part LIKE '{HEADERS_PART}%'"
-        rows = read_rows(run.root, history.REPLAY_STATE, where=is_headers, snapshot_id=run.name)
+        parts = run.stored_parts(history.REPLAY_STATE)
+        rows = read_rows(run.root, history.REPLAY_STATE, where=is_headers, parts=parts, snapshot_id=run.name)
         kept = {row["part"].removeprefix(HEADERS_PART): bytes(row["state"]) for row in rows}
         return HeaderStates(state.messages, -1, kept)
 

@@ -15,6 +15,10 @@ UNEVEN: Final = 1.25
 OLD_MS: Final = 2 * 24 * 3_600_000
 """Dumps that are older tell of another day."""
 UNNAMED: Final = "(no cluster named)"
+DAYS: Final = 7
+"""Days of the sparkline of incidents."""
+DAY_MS: Final = 24 * 3_600_000
+_BARS: Final = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,10 @@ class ClusterState:
     open_incidents: int = 0
     open_summary: str = ""
     """Of the newest open incident."""
+    last_incident_ms: int | None = None
+    """Start of the newest incident."""
+    per_day: tuple[int, ...] = ()
+    """Incidents that began in each of the last seven days, today last."""
     failed: tuple[Failed, ...] = ()
 
     @property
@@ -121,6 +129,11 @@ def troubles(one: ClusterState, now_ms: int) -> list[str]:
     ]
 
 
+def sparkline(counts: Sequence[int]) -> str:
+    """One bar a day; the highest is the day with the most."""
+    return "".join(_BARS[-(-count * (len(_BARS) - 1) // max(*counts, 1))] for count in counts)
+
+
 def age_s(at_ms: int | None, now_ms: int) -> int | None:
     """Seconds since *at_ms*."""
     return None if at_ms is None else max(now_ms - at_ms, 0) // 1000
@@ -142,6 +155,7 @@ def fleet_document(report: FleetReport) -> Document:
         "Max/mean compares the fullest master with the mean of all masters: by memory, else by dump bytes, else by keys."
         f" A value above {UNEVEN} is listed as a problem. So is a dump older than {text.duration(OLD_MS // 1000)}.",
         "Dump and Bus are the ages of the newest snapshot and history. An incident is open if its recording ends before the incident does.",
+        f"The bars count incidents by the day on which they began, over the last {DAYS} days.",
         "A failed run is listed until a later run of the same job and cluster succeeds; see silver/runs.",
     )
     sections = [
@@ -183,6 +197,9 @@ def _columns(report: FleetReport) -> list[Column]:
         words = "time unknown" if name is not None and at_ms is None else ""
         return Cell(age_s(at_ms, report.now_ms), words, link=report.pages.get(f"{kind} {name}", ""))
 
+    def last_incident(one: ClusterState) -> Cell:
+        return Cell(age_s(one.last_incident_ms, report.now_ms), link=report.pages.get(f"history {one.history}", ""))
+
     return [
         Column("Cluster", Format.KEY, lambda one: one.cluster.encode("utf-8", "surrogateescape")),
         Column("Problems", Format.LONG, lambda one: Cell(None, "\n".join(troubles(one, report.now_ms)) or "none")),
@@ -200,4 +217,6 @@ def _columns(report: FleetReport) -> list[Column]:
             ),
         ),
         Column("Incidents", Format.COUNT, lambda one: None if one.history is None else one.incidents),
+        Column(f"{DAYS} days", Format.TEXT, lambda one: sparkline(one.per_day) or None, on=Place.PAGE),
+        Column("Last incident", Format.DURATION, last_incident, on=Place.PAGE),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, Final
 
 from cluster_core.kinds import Severity
@@ -9,7 +10,7 @@ from schemas.gold import NODE_LOAD
 from schemas.incidents import INCIDENTS
 from schemas.runs import RUNS
 from schemas.silver import SNAPSHOTS
-from slotscope.reports.fleet.report import UNNAMED, ClusterState, Failed, FleetReport, rank
+from slotscope.reports.fleet.report import DAY_MS, DAYS, UNNAMED, ClusterState, Failed, FleetReport, rank
 from slotscope.reports.index import SNAPSHOT, read_cards
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import any_of, exists, query_rows
@@ -37,9 +38,10 @@ SELECT snapshot_id, count(node_id) AS masters, {
 } FROM node_load WHERE {{}} GROUP BY snapshot_id"""
 DOUBTS: Final = "SELECT snapshot_id, warnings FROM snapshots WHERE {}"
 STORIES: Final = """
-SELECT snapshot_id, count(*) AS incidents, count(*) - count(ended_ns) AS open_incidents,
+SELECT snapshot_id, count(*) AS incidents, count(*) - count(ended_ns) AS open_incidents, max(started_ns) AS last_ns, {days},
     last_value(CASE WHEN ended_ns IS NULL THEN summary END ORDER BY ended_ns IS NULL, started_ns) AS open_summary
-FROM incidents WHERE {} GROUP BY snapshot_id"""
+FROM incidents WHERE {{}} GROUP BY snapshot_id"""
+_DAY: Final = "count(CASE WHEN started_ns > {} AND started_ns <= {} THEN 1 END) AS day_{}"
 
 
 def load_fleet(root: str, now_ms: int) -> FleetReport:
@@ -55,7 +57,9 @@ def load_fleet(root: str, now_ms: int) -> FleetReport:
     names = [run["snapshot_id"] for run in snapshots.values()]
     loads = _by_name(root, LOADS, NODE_LOAD, names)
     doubts = _by_name(root, DOUBTS, SNAPSHOTS, names)
-    stories = _by_name(root, STORIES, INCIDENTS, [run["snapshot_id"] for run in histories.values()])
+    edges = [(now_ms - (DAYS - day) * DAY_MS) * 1_000_000 for day in range(DAYS + 1)]
+    days = ", ".join(_DAY.format(start, end, day) for day, (start, end) in enumerate(pairwise(edges)))
+    stories = _by_name(root, STORIES.format(days=days), INCIDENTS, [run["snapshot_id"] for run in histories.values()])
     clusters = []
     for cluster in {run["cluster"] for run in runs}:
         key_run, history = snapshots.get(cluster, {}), histories.get(cluster, {})
@@ -73,6 +77,8 @@ def load_fleet(root: str, now_ms: int) -> FleetReport:
                 incidents=story.get("incidents", 0),
                 open_incidents=story.get("open_incidents", 0),
                 open_summary=story.get("open_summary") or "",
+                last_incident_ms=story["last_ns"] // 1_000_000 if story else None,
+                per_day=tuple(story[f"day_{day}"] for day in range(DAYS)) if story else (),
                 failed=_failed([run for run in runs if run["cluster"] == cluster]),
             )
         )

@@ -26,7 +26,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from schemas.catalogue import WRITTEN_BY
-from schemas.runs import FORMAT, RUNS
+from schemas.runs import CLUSTERS, FORMAT, RUNS
 from schemas.table import Table
 from slotscope.runtime import stores
 from slotscope.runtime.errors import InputError, TryAgainError
@@ -103,8 +103,8 @@ class Stage:
 class Run:
     """One run of *job* that writes the snapshot or plan *name*; rows of that name by the jobs *replaces* are replaced, too.
 
-    A run that *continues* an earlier one keeps the rows outside of each table's tail (`append`); tables in *last* are committed after
-    all others.
+    A run that *continues* an earlier one keeps the rows outside of each table's tail (`append`) and takes its row in silver/runs; tables
+    in *last* are committed after all others.
     """
 
     root: str
@@ -123,6 +123,10 @@ class Run:
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     run_id: str = ""
     is_closed: bool = False
+    stored: dict[Table, pa.Table] | None = None
+    """The stored rows of its snapshot, where a task has read them for several runs; staged rows then stay in memory, too."""
+    new_nodes: list[dict[str, Any]] = field(default_factory=list)
+    """Rows of silver/clusters that it adds."""
     _number: int = 0
     """Version of silver/runs at which this run began."""
     _began_s: float = field(default_factory=time.monotonic)
@@ -170,7 +174,7 @@ class Run:
 
     def belongs_to(self, node_ids: Iterable[str]) -> None:
         """Find the cluster by the ids of its nodes, where it was not given; raises InputError where the snapshot is one of another."""
-        self.cluster = recognise(self.root, node_ids, self.cluster)
+        self.cluster, self.new_nodes = recognise(self.root, node_ids, self.cluster, self.stored_parts(CLUSTERS))
         self._check_cluster(self._cluster_before)
 
     def _check_cluster(self, known: str | None) -> None:
@@ -212,17 +216,27 @@ class Run:
             self.rows[table] = self.rows.get(table, 0) + rows
 
     def staged_parts(self, table: Table) -> list[Part]:
-        """The rows of *table* that this run has staged, now on disk."""
+        """The rows of *table* that this run has staged, now on disk unless stored rows are in memory."""
         with _STAGING_LOCK:
-            return self._staged[table].spill() if table in self._staged else []
+            if table not in self._staged:
+                return []
+            stage = self._staged[table]
+            if self.stored is None or stage.is_on_disk:
+                return stage.spill()
+            return [Part(pa.concat_tables([*stage.held, table.stored.empty_table()]), "TRUE")]
+
+    def stored_parts(self, table: Table) -> list[Part] | None:
+        """The stored rows of the snapshot in *table* where they are in memory."""
+        return None if self.stored is None else [Part(self.stored[table], "TRUE")]
 
     def parts(self, table: Table) -> list[Part]:
         """The rows of *table* that its snapshot will have: staged ones, kept ones, and those of other jobs."""
         parts = self.staged_parts(table)
-        if delta_files.exists(self.root, table):
+        if self.stored is not None or delta_files.exists(self.root, table):
             is_written = table in self._staged or table in self._tables()
             kept = f" AND NOT ({self._replaced(table)})" if is_written else ""
-            parts.append(Part(location(self.root, table), all_equal({table.named_by: self.name}) + kept))
+            place = location(self.root, table) if self.stored is None else self.stored[table]
+            parts.append(Part(place, all_equal({table.named_by: self.name}) + kept))
         return parts
 
     def _replaced(self, table: Table) -> str:
@@ -280,7 +294,10 @@ class Run:
         self._check_owned(rows)
         replaced = {"state": str(State.REPLACED)}
         others = [row for row in rows if row["run_id"] != self.run_id]
-        rest = [row | replaced if self._is_mine(row, State.COMPLETE) else row for row in others]
+        if self.continues:  # one row a snapshot, however many batches
+            rest = [row for row in others if not self._is_mine(row, State.COMPLETE)]
+        else:
+            rest = [row | replaced if self._is_mine(row, State.COMPLETE) else row for row in others]
         return [self._row(State.COMPLETE), *rest]
 
     def abandon(self, error: BaseException) -> None:
@@ -362,6 +379,8 @@ def close_together(runs: Sequence[Run]) -> None:
     with ThreadPoolExecutor(COMMIT_THREADS, "commits") as pool:
         for done in [pool.submit(_commit, table, by_table[table]) for table in by_table if table not in last]:
             done.result()
+    if any(run.new_nodes for run in runs):
+        delta_files.append_rows(root, CLUSTERS, [row for run in runs for row in run.new_nodes])
     for table in [table for table in by_table if table in last]:
         _commit(table, by_table[table])
 

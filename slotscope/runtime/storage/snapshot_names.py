@@ -10,7 +10,7 @@ from typing import Any, Final
 from schemas.runs import CLUSTERS, RUNS
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.program import LATEST
-from slotscope.runtime.storage.delta_files import any_of, append_rows, exists, read_rows
+from slotscope.runtime.storage.delta_files import Part, any_of, exists, read_rows
 
 KEY_JOBS: Final = ("key-slots",)
 HISTORY_JOBS: Final = ("history", "bus-replay")
@@ -85,20 +85,21 @@ def cluster_of(root: str, name: str) -> str | None:
     return next((str(run["cluster"]) for run in runs if run["cluster"]), None)
 
 
-def recognise(root: str, node_ids: Iterable[str], given: str | None) -> str | None:
+def recognise(
+    root: str, node_ids: Iterable[str], given: str | None, parts: Sequence[Part] | None = None
+) -> tuple[str | None, list[dict[str, Any]]]:
     """The name of the cluster of these nodes: *given*, the cluster that last had one of them, or a name made of an id; None without ids.
 
-    New nodes are stored under that name.
+    Also returns the rows of silver/clusters for nodes that are new there; *parts* are read in place of that table.
     """
     from cluster_core.topology.nodes_text import NODE_ID
 
     ids = sorted({node_id for node_id in node_ids if NODE_ID.fullmatch(node_id)})
     if not ids:
-        return given
-    rows = read_rows(root, CLUSTERS, where=any_of("node_id", ids), order_by="since") if exists(root, CLUSTERS) else []
+        return given, []
+    is_there = parts is not None or exists(root, CLUSTERS)
+    rows = read_rows(root, CLUSTERS, where=any_of("node_id", ids), order_by="since", parts=parts) if is_there else []
     name = given or (rows[-1]["cluster"] if rows else f"cluster-{ids[0][:ID_DIGITS]}")
     known = {row["node_id"] for row in rows if row["cluster"] == name}
-    new = [{"cluster": name, "node_id": node_id, "since": datetime.now(UTC)} for node_id in ids if node_id not in known]
-    if new:
-        append_rows(root, CLUSTERS, new)
-    return name
+    now = datetime.now(UTC)
+    return name, [{"cluster": name, "node_id": node_id, "since": now} for node_id in ids if node_id not in known]

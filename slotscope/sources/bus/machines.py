@@ -27,13 +27,14 @@ def replay_beside(
     profile: str | None,
     states: Mapping[str, bytes],
     machines_max: int = MACHINES_MAX,
+    batches_ahead: int = BATCHES_AHEAD,
 ) -> Iterator[pa.RecordBatch]:
     """Replay what a `capture_task` hands out while it goes on; yield what the machines say (`BELIEFS`), and all else as it is.
 
     *states* are those of processes that were met before.  Evidence of processes beyond *machines_max* is handed on.
     """
     with _rare_collections():
-        yield from _replay(batches, ReplayOptions(0, 0, profile), states, machines_max)
+        yield from _replay(ahead(batches, batches_ahead), ReplayOptions(0, 0, profile), states, machines_max)
 
 
 def _replay(
@@ -42,7 +43,7 @@ def _replay(
     gathered = Gathered(keeps_states=False)
     held: list[pa.RecordBatch] = []
     machines = {part: Process(part, options, gathered, state) for part, state in states.items()}
-    for batch in ahead(batches, BATCHES_AHEAD):
+    for batch in batches:
         kinds, phases, parts, numbers = (batch.column(at).to_pylist() for at in range(4))
         passed = []
         for row, (kind, phase, part, number) in enumerate(zip(kinds, phases, parts, numbers, strict=True)):

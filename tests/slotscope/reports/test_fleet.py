@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +20,7 @@ from schemas.gold import NODE_LOAD
 from schemas.incidents import INCIDENTS
 from schemas.silver import SNAPSHOTS
 from slotscope.reports.delivery import deliver, document_of
-from slotscope.reports.fleet.report import FleetReport, troubles
+from slotscope.reports.fleet.report import FleetReport, sparkline, troubles
 from slotscope.reports.fleet.tables import load_fleet
 from slotscope.reports.terminal import print_document
 from slotscope.runtime.errors import InputError
@@ -46,11 +47,11 @@ def snapshot(root: str, cluster: str | None, memory: list[int | None], *, name: 
     store(root, name or f"s-{cluster}", {NODE_LOAD: nodes, SNAPSHOTS: [head]}, job="key-slots", cluster=cluster, **more)
 
 
-def history(root: str, cluster: str, *ended: bool) -> None:
+def history(root: str, cluster: str, *ended: bool, started_ns: Sequence[int] = range(1, 10)) -> None:
     """A history with an incident for each of *ended*: whether it is over."""
     rows = [
         {
-            "incident": at, "started_ns": at, "ended_ns": 9 if over else None, "summary": f"story {at}", "kind": "failure", "nodes": [],
+            "incident": at, "started_ns": started_ns[at - 1], "ended_ns": 9 if over else None, "summary": f"story {at}", "kind": "failure", "nodes": [],
             "message_ids": [], "steps": 0, "incident_id": str(at), "variant": "",
         }
         for at, over in enumerate(ended, 1)
@@ -122,6 +123,18 @@ def test_figures_are_those_of_the_newest_finished_snapshot(root):
         0,
         NOW_MS - 120_000,
     )
+
+
+@pytest.mark.long
+def test_incidents_of_seven_days_are_counted_by_the_day_on_which_they_began(tmp_path):
+    hours = [-1, -25, -26, -8 * 24]
+    history(str(tmp_path), "busy", *[True] * 4, started_ns=[(NOW_MS + hour * 3_600_000) * 1_000_000 for hour in hours])
+
+    (one,) = load_fleet(str(tmp_path), NOW_MS).clusters
+
+    assert one.per_day == (0, 0, 0, 0, 0, 2, 1)
+    assert sparkline(one.per_day) == "▁▁▁▁▁█▅"
+    assert NOW_MS - (one.last_incident_ms or 0) == 3_600_000
 
 
 def test_masters_are_compared_by_bytes_or_keys_where_memory_is_not_known(tmp_path):

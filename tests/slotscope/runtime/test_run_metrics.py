@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import urllib.request
+
 import pytest
 
+from schemas.bronze import BAD_RECORDS
 from schemas.gold import NODE_LOAD
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.run_metrics import metrics_writer
+from slotscope.runtime.run_metrics import metrics_writer, status_writer
 from slotscope.runtime.storage.runs import observe_runs, running
+from tests.benches.ports import free_port
 
 parser = pytest.importorskip("prometheus_client.parser", reason="prometheus_client is not installed")
 
@@ -40,6 +44,35 @@ def test_each_cluster_has_the_figures_of_its_last_complete_run(tmp_path):
     assert found["slotscope_run_rows", "b", NODE_LOAD.name] == 2
     assert found["slotscope_run_input_bytes", "a", ""] == 42
     assert found["slotscope_run_end_timestamp_seconds", "a", ""] > found["slotscope_run_end_timestamp_seconds", "b", ""]
+
+
+def test_a_port_serves_runs_and_the_status_of_a_recorder(tmp_path):
+    """Tables that the last run did not write have no rows; the time of the data shows how far behind it is."""
+    port = free_port()
+    observe_runs(metrics_writer(str(port)))
+    with running(str(tmp_path), "history", "a", cluster="a") as run:
+        run.append(BAD_RECORDS, [{"job": "history"}])
+    with running(str(tmp_path), "history", "a", cluster="a") as run:
+        run.data_at = 5_000_000
+        run.append(NODE_LOAD, [{"node_id": "m"}])
+
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        found = figures_of(answer.read().decode())
+
+    assert found["slotscope_run_rows", "a", BAD_RECORDS.name] == 0
+    assert found["slotscope_run_data_timestamp_seconds", "a", ""] == 5
+    with pytest.raises(InputError, match="cannot listen on this port: Address already in use"):
+        status_writer(str(port), "slotscope_record", {"cluster": "a"})
+
+
+def test_a_recorder_publishes_its_status(tmp_path):
+    path = tmp_path / "record.prom"
+    publish = status_writer(str(path), "slotscope_record", {"cluster": "a", "point": "host"})
+
+    publish({"gaps": 1})
+    publish({"gaps": 2})
+
+    assert figures_of(path.read_text()) == {("slotscope_record_gaps", "a", ""): 2}
 
 
 def test_a_file_that_cannot_be_written_is_said_and_takes_nothing_away(tmp_path):
