@@ -7,10 +7,7 @@ PYTHON := $(shell for name in python3.11 python3.12 python3.13 python3; do \
 endif
 VENV := .venv
 BIN := $(VENV)/bin
-JARS := .jars
-SET_UP := $(VENV)/.packages $(JARS)/.fetched
-# Another Ivy settings file, for a company's own Maven mirror.
-IVY_SETTINGS ?=
+SET_UP := $(VENV)/.packages
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python may write its bytecode whatever the environment says: test processes share it.
@@ -35,7 +32,7 @@ endef
 
 setup: $(SET_UP) $(VENV)/.compiled ## create .venv with pinned packages, fetch the Delta jars, compile the kernels
 
-# Packages follow pyproject.toml and constraints.txt, jars follow the packages; an unchanged one is not fetched again.
+# Packages follow pyproject.toml and constraints.txt; unchanged ones are not fetched again.
 # Bytecode is made as modules are first used: a quarter of them ever is.
 $(VENV)/.packages: pyproject.toml constraints.txt
 	$(CHECK_MACHINE)
@@ -44,12 +41,8 @@ $(VENV)/.packages: pyproject.toml constraints.txt
 	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-$(JARS)/.fetched: conf/ivysettings.xml $(VENV)/.packages
-	@$(BIN)/python -m slotscope.runtime.spark.jars $(JARS) $(IVY_SETTINGS)
-	@touch $@
-
-# Compiled code is kept in the user's cache folder by the content of its sources, and so are the classes of the JVM by its jars
-# (docs/architecture.md): tests and jobs find both there.
+# Compiled code is kept in the user's cache folder by the content of its sources, beside the jars of Spark and the classes of its JVM
+# (docs/architecture.md): tests and jobs find all there.
 $(VENV)/.compiled: $(SET_UP)
 	@echo "compiling the kernels: a minute or two the first time"
 	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup --hypothesis-profile check -m "not slow and not long and not processes" \
@@ -101,6 +94,6 @@ zip: build/slotscope.zip ## build/slotscope.zip: what spark-submit --py-files ta
 build/slotscope.zip: $(SET_UP) $(shell find cluster_core slotscope jobs schemas conf -type f -not -name '*.pyc' 2>/dev/null)
 	@$(BIN)/python -m slotscope.runtime.spark.code_zip $@ && echo "$@"
 
-clean: ## remove what was built, with .venv and .jars
-	@rm -rf build $(VENV) $(JARS) .pytest_cache .mypy_cache .ruff_cache .hypothesis slotscope.egg-info
+clean: ## remove what was built, with .venv
+	@rm -rf build $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis slotscope.egg-info
 	@find cluster_core slotscope jobs schemas tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

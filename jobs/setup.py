@@ -9,21 +9,12 @@ import tempfile
 import time
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
 
-from slotscope.options import Plain, options
+from slotscope.options import Plain
 from slotscope.runtime import cli
 
 
-@options
-class Request(Plain):
-    """Options of `slotscope setup`."""
-
-    store: Literal["s3"] | None = None
-    """Object store to download JARs for"""
-
-
-def command(request: Request = Request()) -> int:
+def command(request: Plain = Plain()) -> int:
     """Check Java, download the Delta JARs, compile native code and archive JVM classes.
 
     Without it the first commands do the same when needed.
@@ -34,23 +25,21 @@ def command(request: Request = Request()) -> int:
     from slotscope.runtime.failure import NEEDS_SPARK
     from slotscope.runtime.installation import check_installation
     from slotscope.runtime.progress import progress, silence
-    from slotscope.runtime.spark import class_archive
-    from slotscope.runtime.spark.jars import delta_jars, provide_jars, s3_jars
-    from slotscope.runtime.spark.java import find_java_home
 
     check_installation()
     has_spark = find_spec("pyspark") is not None
     if has_spark:
-        jars = provide_jars(delta_jars())
+        from slotscope.runtime.spark.jars import provide_jars
+        from slotscope.runtime.spark.java import find_java_home
+        from slotscope.runtime.spark.session import ARCHIVE_CLASSES
+
         sys.stdout.write(f"Java      {find_java_home()}\n")
-        sys.stdout.write(f"jars      {Path(jars[0]).parent}: {', '.join(Path(path).name for path in jars)}\n")
+        jars = provide_jars()
+        sys.stdout.write(f"jars      {Path(jars[0]).parent}: {len(jars)} of Delta and S3\n")
+        os.environ[ARCHIVE_CLASSES] = "1"
     else:
         sys.stdout.write(f"Spark     not here: {NEEDS_SPARK.partition(': ')[2]}\n")
-    if request.store:
-        store_jars = provide_jars(s3_jars())
-        sys.stdout.write(f"{request.store}        {Path(store_jars[0]).parent}: {len(store_jars)} jars\n")
     start = time.monotonic()
-    os.environ[class_archive.WANTED] = "1"
     with (
         tempfile.TemporaryDirectory(prefix="slotscope-setup-") as root,
         open(os.devnull, "w", encoding="utf-8") as nowhere,

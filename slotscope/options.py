@@ -13,7 +13,7 @@ from cyclopts import Group, Parameter
 
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.program import LATEST, ROOT_VARIABLE, default_root
-from slotscope.runtime.stores import check_conf, folder_of, is_s3
+from slotscope.runtime.stores import check_conf, folder_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -182,11 +182,6 @@ class Common:
         """Whether to go on after bad input."""
         return self.mode == "permissive"
 
-    @property
-    def spark_paths(self) -> tuple[str, ...]:
-        """What Spark itself may read and write."""
-        return (self.root,)
-
     def session(self, app: str) -> "SparkSession":
         """Start the Spark session that the options ask for; raises InputError where the root cannot be written."""
         from slotscope.runtime.run_metrics import metrics_writer
@@ -198,9 +193,7 @@ class Common:
         schema = None if self.catalog is None else check_catalog(self.catalog)
         told = [] if self.metrics is None else [metrics_writer(self.metrics)]
         check_writable(self.root)
-        spark = spark_session(
-            app, master=self.master, verbose=self.debug, conf=self.spark_conf(), on_s3=any(map(is_s3, self.spark_paths))
-        )
+        spark = spark_session(app, master=self.master, verbose=self.debug, conf=self.spark_conf())
         if schema is not None:
             told.append(lambda run: register_tables(spark, run.root, schema, run.rows))
         observe_runs(*told)

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 
 PATIENCE_SECONDS = 3.0
@@ -20,7 +20,6 @@ LOG_SECONDS = 30.0
 
 
 _silent = ContextVar("silent", default=False)
-_named: list[Callable[[str], AbstractContextManager[None]]] = []
 _causes: list[Callable[[float], str]] = []
 
 
@@ -37,21 +36,17 @@ def silence() -> Iterator[None]:
 @contextmanager
 def progress(what: str, how_far: Callable[[], str] = str) -> Iterator[None]:
     """Tell that *what* ("reading") goes on while the ``with`` block runs, and *how_far* it has come ("3 of 8 runs"), if it knows."""
-    with ExitStack() as going_on:
-        for named in _named:
-            going_on.enter_context(named(what))
-        if not (_silent.get() or sys.stderr is None or sys.stderr.closed):
-            done = threading.Event()
-            teller = threading.Thread(target=_tell, args=(what, how_far, done), name="progress", daemon=True)
-            teller.start()
-            going_on.callback(teller.join)
-            going_on.callback(done.set)
+    if _silent.get() or sys.stderr is None or sys.stderr.closed:
         yield
-
-
-def name_steps(named: Callable[[str], AbstractContextManager[None]]) -> None:
-    """Let *named* hear of each step that `progress` tells of: a Spark session calls its jobs so."""
-    _named[:] = [named]
+        return
+    done = threading.Event()
+    teller = threading.Thread(target=_tell, args=(what, how_far, done), name="progress", daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        done.set()
+        teller.join()
 
 
 def explain(cause: Callable[[float], str]) -> None:

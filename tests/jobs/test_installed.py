@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slotscope.runtime.failure import BAD_INPUT, NEEDS_SPARK
-from slotscope.runtime.spark.jars import FOLDER_VARIABLE, delta_jars, find_jars
+from slotscope.runtime.spark.jars import FOLDER_VARIABLE, provide_jars
 from tests.benches.program import without_progress
 from tests.builders.aof_logs import log_of
 from tests.builders.wheel import build_wheel
@@ -26,7 +26,7 @@ def run(*command: str | Path, cwd: Path, **variables: str) -> subprocess.Complet
     """Run *command* as a shell does in which nothing was activated; jars come from a folder, as on a machine without network."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYSPARK", "SPARK"))}
     plain |= {
-        FOLDER_VARIABLE: str(Path(find_jars(delta_jars())[0]).parent),
+        FOLDER_VARIABLE: str(Path(provide_jars()[0]).parent),
         "PIP_CONSTRAINT": str(CHECKOUT / "constraints.txt"),
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         **variables,
@@ -131,8 +131,8 @@ def test_setup_names_a_file_that_was_deleted_in_one_line(installed, tmp_path):
 def test_setup_names_a_java_that_is_too_old(installed, tmp_path):
     java = tmp_path / "jdk" / "bin" / "java"
     java.parent.mkdir(parents=True)
-    java.touch(mode=0o755)
-    (tmp_path / "jdk" / "release").write_text('JAVA_VERSION="11.0.25"\n')
+    java.write_text("#!/bin/sh\necho '    java.specification.version = 11' >&2\n")
+    java.chmod(0o755)
 
     done = run(program(installed), "setup", cwd=tmp_path, JAVA_HOME=str(tmp_path / "jdk"), PATH="/nowhere")
 

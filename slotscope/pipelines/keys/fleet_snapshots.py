@@ -20,7 +20,6 @@ from slotscope.reports.keyspace.tables import load_report
 from slotscope.runtime.errors import InputError, TryAgainError
 from slotscope.runtime.failure import OK, PARTIAL, UNEXPECTED, Failure, describe
 from slotscope.runtime.progress import progress, silence
-from slotscope.runtime.spark.session import interrupt_jobs
 from slotscope.runtime.storage.runs import running
 from slotscope.sources.manifest import PATHS, Options, read_manifest
 from slotscope.transforms.age_findings import with_age
@@ -107,7 +106,7 @@ def count_clusters(spark: SparkSession, requests: Sequence[KeyOptions]) -> Itera
                 yield _told(pending[ended], ended)
         finally:
             if done < len(requests):  # interrupted
-                interrupt_jobs(spark)
+                spark.interruptAll()
             pool.shutdown(cancel_futures=True)
 
 

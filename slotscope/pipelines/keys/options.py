@@ -90,11 +90,6 @@ class KeyOptions(SnapshotOptions):
     access: AccessOptions = NO_OPTIONS
     html: Html = None
 
-    @property
-    def spark_paths(self) -> tuple[str, ...]:
-        """Tables, and key lists that may be tables."""
-        return (self.root, *self.keys)
-
     def settings(self) -> Settings:
         """The settings, with what the user gave here."""
         return read_settings(

@@ -1,9 +1,11 @@
 """The only place that starts a Spark session.
 
 What is set comes from ``conf/spark-local.conf`` or ``conf/spark-cluster.conf``; what spark-submit was told
-comes before either. A session that we start ourselves gets the Delta jars (`slotscope.runtime.spark.jars`), keeps its warehouse
-in a folder that goes when Python ends, and writes the JVM's own words to a log there: the error stream
-belongs to the job, whose errors are one line.
+comes before either. A session that we start ourselves gets the jars of Delta and S3 (`slotscope.runtime.spark.jars`), keeps its
+warehouse in a folder that goes when Python ends, and writes the log of the JVM there: the error stream has errors of one line only.
+
+``slotscope setup`` archives the classes that its session loads (class-data sharing): later JVMs start in half of the CPU time.  A JVM
+checks the archive itself, and starts without one of another Java or other jars.
 """
 
 from __future__ import annotations
@@ -11,18 +13,20 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import cache, partial
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cache
 from importlib import import_module
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, StatusTracker
 from pyspark.errors import PySparkException, PySparkRuntimeError, PySparkValueError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -32,10 +36,10 @@ from slotscope.runtime import stores, text
 from slotscope.runtime.compiled_code import pack_for_executors
 from slotscope.runtime.conf import read_conf, read_properties
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.progress import name_steps
-from slotscope.runtime.spark import class_archive, code_zip
-from slotscope.runtime.spark.executors.readiness import check_executors
-from slotscope.runtime.spark.jars import Jars, delta_jars, find_jars, provide_jars, s3_jars
+from slotscope.runtime.program import cache_folder
+from slotscope.runtime.spark import code_zip
+from slotscope.runtime.spark.executors import check_executors
+from slotscope.runtime.spark.jars import provide_jars
 from slotscope.runtime.spark.java import find_java_home
 
 MASTER_DEFAULT = "local[*]"
@@ -46,27 +50,24 @@ CONNECT_SECONDS = 5
 LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of the JVM that does nothing but write the command line of Spark's."""
 DELTA_CLASS = "io.delta.sql.DeltaSparkSessionExtension"
-JOB_NAME = "spark.job.description"
 ALL_READ = 0.995
 """Of what is read; the last bytes may not be told."""
 EXECUTOR_CACHE = ".cache"
 """Folder in the working directory of an executor; what is compiled there stays with the application."""
-S3A_CLASS = "org.apache.hadoop.fs.s3a.S3AFileSystem"
+ARCHIVE_CLASSES = "SLOTSCOPE_ARCHIVE_CLASSES"
+"""Environment variable that is set while a session is to archive its classes."""
+ARCHIVE_SECONDS_MAX = 120
+"""The JVM writes 150 MB at its end."""
 
 
 def spark_session(
-    app: str,
-    *,
-    master: str | None = None,
-    verbose: bool = False,
-    conf: Mapping[str, str] | None = None,
-    on_s3: bool = False,
+    app: str, *, master: str | None = None, verbose: bool = False, conf: Mapping[str, str] | None = None
 ) -> SparkSession:
     """Return the running session, or start one named *app* on *master* (default: what spark-submit says, else
     this machine).
 
-    *verbose* lets the JVM write to the error stream, *conf* are settings over those of ``conf/``; *on_s3*: tables are there.  Raises `InputError` where no Java, no Delta or no such
-    master is found.
+    *verbose* lets the JVM write to the error stream, *conf* are settings over those of ``conf/``.  Raises `InputError` where no Java, no
+    Delta or no such master is found.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -76,12 +77,11 @@ def spark_session(
     if (master or "").startswith(CONNECT):
         return _connect(master or "")
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        session = _join_submitted(app, master, conf or {}, on_s3=on_s3)
+        session = _join_submitted(app, master, conf or {})
     else:
-        session = _start(app, master or MASTER_DEFAULT, verbose, conf or {}, on_s3=on_s3)
+        session = _start(app, master or MASTER_DEFAULT, verbose, conf or {})
     session.sparkContext.environment.update(stores.environment())
     session.sparkContext.setLogLevel("WARN" if verbose else "ERROR")
-    name_steps(partial(named_jobs, session))
     if not runs_here(session):
         check_executors(session)
     return session
@@ -100,55 +100,31 @@ def parallelism(spark: SparkSession) -> int:
     return numbers.distinct().count()
 
 
-def interrupt_jobs(spark: SparkSession) -> None:
-    """End all jobs of *spark*."""
-    if is_remote(spark):
-        spark.interruptAll()
-    else:
-        spark.sparkContext.cancelAllJobs()
-
-
-@contextmanager
-def named_jobs(spark: SparkSession, words: str) -> Iterator[None]:
-    """Let Spark's pages and logs call the jobs of this thread *words* ("reading") while the ``with`` block runs."""
-    if is_remote(spark):
-        yield
-        return
-    before = spark.sparkContext.getLocalProperty(JOB_NAME)
-    spark.sparkContext.setLocalProperty(JOB_NAME, words)
-    try:
-        yield
-    finally:
-        spark.sparkContext.setLocalProperty(JOB_NAME, before or "")
-
-
 def how_far(
     spark: SparkSession, noun: str, about: str = "", share: Callable[[], float] | None = None
 ) -> Callable[[], str]:
-    """What `progress` says of the jobs of *spark*: *about* (files and bytes), tasks that are done, by *noun*, their share, the time left at that pace.
+    """The progress of the jobs of *spark*: *about* (files and bytes), tasks that are done, by *noun*, their share, the time left.
 
-    With *share* that part of the bytes is told in place of tasks.
+    With *share* that part of the bytes stands in place of tasks.
     """
     begun = time.monotonic()
 
-    def left(done: float) -> str:
-        return f"about {text.duration(round((time.monotonic() - begun) * (1 - done) / done))} left"
-
     def words() -> str:
-        if share is not None:
-            part = share()
-            known = "all read" if part > ALL_READ else f"{100 * part:.0f} % read, {left(part)} to read" if part else ""
-            return ", ".join(filter(None, [about, known]))
-        if is_remote(spark):
-            return about
-        tracker = spark.sparkContext.statusTracker()
-        found = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        stage = max((one for one in found if one is not None), key=lambda one: one.numTasks, default=None)
-        done, count = (stage.numCompletedTasks, stage.numTasks) if stage is not None else (0, 0)
-        parts = [about, f"{done} of {count} {noun}, {100 * done // count} %" if count > 1 else ""]
-        return ", ".join(filter(None, [*parts, left(done / count) if done else ""]))
+        done, count = (0, 0) if share is not None or is_remote(spark) else _tasks(spark.sparkContext.statusTracker())
+        part = share() if share is not None else done / max(count, 1)
+        if part > ALL_READ and share is not None:
+            return f"{about}, all read"
+        known = f"{100 * part:.0f} % read" if share is not None else f"{done} of {count} {noun}, {100 * part:.0f} %"
+        left = f"about {text.duration(round((time.monotonic() - begun) * (1 - part) / part))} left" if part else ""
+        return ", ".join(filter(None, [about, known if part and count != 1 else "", left]))
 
     return words
+
+
+def _tasks(tracker: StatusTracker) -> tuple[int, int]:
+    """The tasks of the largest running stage: those that are done, and all."""
+    stages = filter(None, map(tracker.getStageInfo, tracker.getActiveStageIds()))
+    return max(((stage.numCompletedTasks, stage.numTasks) for stage in stages), key=itemgetter(1), default=(0, 0))
 
 
 def runs_here(spark: SparkSession) -> bool:
@@ -161,15 +137,13 @@ def is_one_process(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def _settings(app: str, master: str, jars: list[str]) -> dict[str, str]:
-    here = master.startswith("local")
+def _settings(app: str, master: str) -> dict[str, str]:
     settings = {
         "spark.app.name": f"slotscope {app}",
         "spark.master": master,
-        **read_properties("spark-local.conf" if here else "spark-cluster.conf"),
+        **read_properties("spark-local.conf" if master.startswith("local") else "spark-cluster.conf"),
+        **stores.spark_settings(),
     }
-    if jars:
-        settings["spark.jars"] = ",".join(jars)
     if not is_one_process(master):
         # compiled kernels come along, and go where the executor may write and what is cleaned with it
         settings["spark.executorEnv.XDG_CACHE_HOME"] = EXECUTOR_CACHE
@@ -179,48 +153,51 @@ def _settings(app: str, master: str, jars: list[str]) -> dict[str, str]:
     return settings
 
 
-def _start(app: str, master: str, verbose: bool, given: Mapping[str, str], *, on_s3: bool) -> SparkSession:
+def _start(app: str, master: str, verbose: bool, given: Mapping[str, str]) -> SparkSession:
     """Launch a JVM, then the session; both end with Python."""
-    os.environ["JAVA_HOME"] = find_java_home()
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", LAUNCHER_OPTIONS)
-    scratch = _scratch()
-    jars = provide_jars(delta_jars())
-    store_jars = provide_jars(s3_jars()) if on_s3 else []
-    shipped = store_jars if is_one_process(master) else [*jars, *store_jars]
-    settings = _settings(app, master, [])
-    kept, fresh, sharing = class_archive.archive_of(os.environ["JAVA_HOME"], jars), scratch / "classes.jsa", ""
-    if is_one_process(master):
-        settings["spark.driver.extraClassPath"] = os.pathsep.join(
-            map(os.path.realpath, jars)
-        )  # what is loaded from elsewhere is in no archive
-        sharing = class_archive.options(kept, fresh)
-    settings |= {**(stores.spark_settings() if on_s3 else {}), **given}
-    settings["spark.jars"] = ",".join(filter(None, [*shipped, given.get("spark.jars")]))
     if master.startswith("local"):
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark looks up the host name, and warns
     else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # a cluster may have its Python elsewhere
-    (scratch / "log4j2.properties").write_text(read_conf("log4j2.properties"), "utf-8")
+    scratch, jars = _scratch(), provide_jars()
+    settings = _settings(app, master) | dict(given)
     settings.setdefault("spark.sql.warehouse.dir", str(scratch / "warehouse"))
-    settings["spark.driver.extraJavaOptions"] = " ".join(
-        [
-            settings.get("spark.driver.extraJavaOptions", ""),
-            sharing,
-            f"-Dderby.system.home={scratch}",
-            f"-Dlog4j2.configurationFile={(scratch / 'log4j2.properties').as_uri()}",
-        ]
-    ).strip()
-    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    options = [settings.get("spark.driver.extraJavaOptions", ""), f"-Dderby.system.home={scratch}"]
+    (scratch / "log4j2.properties").write_text(read_conf("log4j2.properties"), "utf-8")
+    options.append(f"-Dlog4j2.configurationFile={(scratch / 'log4j2.properties').as_uri()}")
+    kept, fresh = cache_folder() / "classes.jsa", scratch / "classes.jsa"
+    is_archiving = ARCHIVE_CLASSES in os.environ
+    if not is_one_process(master):
+        settings["spark.jars"] = ",".join(filter(None, [*jars, given.get("spark.jars")]))
+    else:
+        settings["spark.driver.extraClassPath"] = os.pathsep.join(jars)  # an archive has no classes from elsewhere
+        if is_archiving or kept.is_file():
+            sharing = f"ArchiveClassesAtExit={fresh}" if is_archiving else f"SharedArchiveFile={kept}"
+            options.append(f'-XX:+IgnoreUnrecognizedVMOptions "-XX:{sharing}" -Xlog:disable')
+    settings["spark.driver.extraJavaOptions"] = " ".join(options).strip()
     with open(scratch / "jvm.log", "wb") as log:
-        session = _build(conf, launch_kwargs={} if verbose else {"stdout": log, "stderr": log})
-    gateway: Any = SparkContext._gateway
-    if str(fresh) in sharing:
-        atexit.register(class_archive.keep, gateway.proc, fresh, kept)
+        conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+        session = _build(conf, {} if verbose else {"stdout": log, "stderr": log})
+    if is_archiving:
+        gateway: Any = SparkContext._gateway
+        atexit.register(_keep_classes, gateway.proc, fresh, kept)
     atexit.register(session.stop)
     ship_code(session)
     return session
+
+
+def _keep_classes(jvm: subprocess.Popen[bytes], fresh: Path, kept: Path) -> None:
+    """End *jvm*, wait until it has written *fresh*, and put that in the place of *kept*."""
+    with suppress(OSError, subprocess.TimeoutExpired):
+        if jvm.stdin is not None:
+            jvm.stdin.close()  # the JVM ends when its driver is gone
+        if jvm.wait(ARCHIVE_SECONDS_MAX) == 0:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(fresh, kept.with_suffix(".new"))
+            kept.with_suffix(".new").replace(kept)
 
 
 def _connect(url: str) -> SparkSession:
@@ -233,11 +210,9 @@ def _connect(url: str) -> SparkSession:
         with DefaultChannelBuilder(url).toChannel() as channel:
             grpc.channel_ready_future(channel).result(CONNECT_SECONDS)
         session = SparkSession.builder.remote(url).getOrCreate()
-        session.addArtifacts(str(code_zip.running_from() or _packed_code()), pyfile=True)
+        session.addArtifacts(str(_packed_code()), pyfile=True)
     except ImportError as error:
-        raise InputError(
-            f"--master {name}: Spark Connect needs more packages: pip install 'pyspark[connect]'"
-        ) from error
+        raise InputError(f"--master {name}: Spark Connect needs 'pyspark[connect]': install it") from error
     except PySparkValueError as error:
         raise InputError(f"--master {name}: not an address of a Spark Connect server: sc://HOST:PORT") from error
     except (grpc.FutureTimeoutError, PySparkException) as error:
@@ -247,26 +222,40 @@ def _connect(url: str) -> SparkSession:
     return session
 
 
-def _join_submitted(app: str, master: str | None, given: Mapping[str, str], *, on_s3: bool) -> SparkSession:
+def _join_submitted(app: str, master: str | None, given: Mapping[str, str]) -> SparkSession:
     """Session in the JVM that spark-submit started: what is missing there is added, what is set stays."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     SparkContext._ensure_initialized()
     conf = SparkConf()
-    chosen = master or conf.get("spark.master", None) or MASTER_DEFAULT
     if master:
         conf.set("spark.master", master)
-    settings = _settings(app, chosen, find_jars(delta_jars())) | (stores.spark_settings() if on_s3 else {})
-    for name, value in settings.items():
+    for name, value in _settings(app, conf.get("spark.master", None) or MASTER_DEFAULT).items():
         conf.setIfMissing(name, value)
     conf.setAll(list(given.items()))
-    _load(conf, DELTA_CLASS, delta_jars())
-    if on_s3:
-        _load(conf, S3A_CLASS, s3_jars())
+    _load_jars(conf)
     conf.setIfMissing("spark.sql.warehouse.dir", str(_scratch() / "warehouse"))
-    session = _build(conf, launch_kwargs={})
+    session = _build(conf, {})
     atexit.register(session.stop)  # else a local-cluster starts executors anew while the JVM ends
     ship_code(session)
     return session
+
+
+def _load_jars(conf: SparkConf) -> None:
+    """Bring the jars to driver and executors of spark-submit where its ``--jars`` or ``--packages`` did not bring Delta.
+
+    ``spark.jars`` set this late reaches executors only, so the driver's class loader gets them as well.
+    """
+    jvm: Any = SparkContext._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    try:
+        jvm.java.lang.Class.forName(DELTA_CLASS, False, loader)
+        return
+    except Py4JJavaError:
+        pass  # not on the class path yet
+    jars = provide_jars()
+    for path in jars:
+        loader.addURL(jvm.java.io.File(path).toURI().toURL())
+    conf.set("spark.jars", ",".join(filter(None, [conf.get("spark.jars", ""), *jars])))
 
 
 def _build(conf: SparkConf, launch_kwargs: dict[str, Any]) -> SparkSession:
@@ -274,47 +263,22 @@ def _build(conf: SparkConf, launch_kwargs: dict[str, Any]) -> SparkSession:
         start: Callable[..., Any] = launch_gateway  # it has no types
         SparkContext(conf=conf, gateway=SparkContext._gateway or start(conf, launch_kwargs))
     except PySparkRuntimeError as error:
-        raise InputError(
-            f"Spark did not start with Java {os.environ.get('JAVA_HOME', '')}: run again with --debug"
-        ) from error
+        raise InputError(f"Spark did not start with Java {find_java_home()}: run again with --debug") from error
     return SparkSession.builder.getOrCreate()
-
-
-def _load(conf: SparkConf, name: str, jars: Jars) -> None:
-    """Bring jars with the class *name* to driver and executors of spark-submit where its ``--jars`` or ``--packages`` did not.
-
-    ``spark.jars`` set this late reaches executors only, so the driver's class loader is told as well.
-    """
-    jvm: Any = SparkContext._jvm
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    try:
-        jvm.java.lang.Class.forName(name, False, loader)
-        return
-    except Py4JJavaError:
-        pass  # not on the class path yet
-    if not loader.getClass().getName().endswith("URLClassLoader"):
-        raise InputError(f"no jar with {name} is on the class path: give spark-submit --packages (docs/clusters.md)")
-    found = provide_jars(jars)
-    for path in found:
-        loader.addURL(jvm.java.io.File(path).toURI().toURL())
-    known = [path for path in conf.get("spark.jars", "").split(",") if path]
-    conf.set("spark.jars", ",".join([*known, *(path for path in found if path not in known)]))
 
 
 def ship_code(session: SparkSession) -> None:
     """Let the executors of *session* import this project: they get it as a zip; where they are one process with the driver, its folder is enough."""
-    home = code_zip.running_from() or Path(code_zip.__file__).parents[3]
     if is_one_process(str(session.conf.get("spark.master"))):
-        session.sparkContext.environment.setdefault("PYTHONPATH", str(home))
+        session.sparkContext.environment.setdefault("PYTHONPATH", str(code_zip.HOME))
         return
-    if home.is_dir():
-        home = _packed_code()  # Spark serves it from there as long as the session lives, and takes no other of its name
-    session.addArtifacts(str(home), pyfile=True)
+    session.addArtifacts(str(_packed_code()), pyfile=True)
 
 
 @cache
 def _packed_code() -> Path:
-    return code_zip.build(_scratch() / "slotscope.zip")
+    """The code as a zip, which Spark serves as long as the session lives; it takes no other of its name."""
+    return code_zip.HOME if code_zip.HOME.is_file() else code_zip.build(_scratch() / "slotscope.zip")
 
 
 def _scratch() -> Path:

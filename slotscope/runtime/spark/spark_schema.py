@@ -6,17 +6,13 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 
 def spark_schema(columns: Iterable[pa.Field]) -> StructType:
     """*columns* with their comments."""
-    fields = []
-    for column in columns:
-        comments = {name.decode(): text.decode() for name, text in (column.metadata or {}).items()}
-        fields.append(StructField(column.name, from_arrow_type(column.type), column.nullable, comments))
-    return StructType(fields)
+    return from_arrow_schema(pa.schema(list(columns)))
 
 
 def spark_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:

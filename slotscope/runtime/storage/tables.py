@@ -19,7 +19,6 @@ from pyspark.sql import functions as F
 
 from schemas.table import Table
 from slotscope.runtime import stores
-from slotscope.runtime.spark.session import named_jobs
 from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage.delta_files import Part, is_written, location
 from slotscope.runtime.storage.runs import HELD_ROWS_MAX, Run, Stage
@@ -90,14 +89,13 @@ def apply_change(change: Change, run: Run) -> None:
         fields = spark_schema(change.table.unlabelled).fields
         rows = rows.select(*(F.col(f.name).cast(f.dataType.simpleString()).alias(f.name) for f in fields))
     made = rows if isinstance(rows, Made) else Made(rows, iter)
-    with named_jobs(made.source.sparkSession, change.table.name):
-        if isinstance(rows, DataFrame) and not change.large:
-            few = rows.coalesce(1).limit(HELD_ROWS_MAX + 1).toArrow()
-            if few.num_rows <= HELD_ROWS_MAX:
-                run.append(change.table, few, change.tail)
-                return
-        staging = bind(_stage_made, by=made.by, stage=run.stage(change.table, change.tail))
-        counts = made.source.mapInArrow(staging, "rows BIGINT").collect()
+    if isinstance(rows, DataFrame) and not change.large:
+        few = rows.coalesce(1).limit(HELD_ROWS_MAX + 1).toArrow()
+        if few.num_rows <= HELD_ROWS_MAX:
+            run.append(change.table, few, change.tail)
+            return
+    staging = bind(_stage_made, by=made.by, stage=run.stage(change.table, change.tail))
+    counts = made.source.mapInArrow(staging, "rows BIGINT").collect()
     run.wrote(change.table, sum(row["rows"] for row in counts))
 
 

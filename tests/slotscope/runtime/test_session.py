@@ -9,14 +9,13 @@ import sys
 import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from slotscope.runtime.progress import name_steps, progress
 from slotscope.runtime.spark import code_zip
-from slotscope.runtime.spark.session import JOB_NAME, how_far, is_one_process, named_jobs, spark_session
+from slotscope.runtime.spark.jars import provide_jars
+from slotscope.runtime.spark.session import ARCHIVE_CLASSES, how_far, is_one_process, spark_session
 
 ROOT = Path(__file__).parents[3]
 
@@ -149,15 +148,36 @@ def test_spark_submit_runs_a_job_from_the_zip(program, tmp_path):
     assert sum("slotscope.zip/cluster_core/errors.py 15495" in line for line in done.stdout.splitlines()) == 2
 
 
-def test_jobs_go_by_the_step_that_they_belong_to(spark):
-    """What Spark's pages show of them."""
-    name_steps(partial(named_jobs, spark))
+SESSION = """
+from pathlib import Path
+from pyspark import SparkContext
+from slotscope.runtime.spark.session import spark_session
 
-    with progress("reading"):
-        inside = spark.sparkContext.getLocalProperty(JOB_NAME)
+print(spark_session("classes", master="local[1]").range(3).count())
+print("slotscope/classes.jsa" in Path(f"/proc/{SparkContext._gateway.proc.pid}/maps").read_text())
+"""
 
-    assert inside == "reading"
-    assert spark.sparkContext.getLocalProperty(JOB_NAME) != "reading"
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.processes
+@pytest.mark.skipif(
+    not Path("/proc/self/maps").exists(), reason="the files that a process has mapped are read from /proc"
+)
+def test_a_session_starts_from_the_classes_that_set_up_archived(tmp_path):
+    """An archive that the JVM cannot use is ignored; neither prints anything."""
+    plain = environment() | {"XDG_CACHE_HOME": str(tmp_path), "SLOTSCOPE_JARS": str(Path(provide_jars()[0]).parent)}
+    plain.pop(ARCHIVE_CLASSES, None)
+    archive = tmp_path / "slotscope" / "classes.jsa"
+    archive.parent.mkdir()
+    archive.write_bytes(b"of another Java")
+    runs = [
+        subprocess.run([sys.executable, "-c", SESSION], capture_output=True, text=True, timeout=600, env=plain | more)
+        for more in ({}, {ARCHIVE_CLASSES: "1"}, {})
+    ]
+
+    assert [run.stdout.split() for run in runs] == [["3", "False"], ["3", "False"], ["3", "True"]]
+    assert [run.stderr for run in runs] == [""] * 3
 
 
 def test_progress_of_jobs_has_files_bytes_tasks_share_and_time_left(spark):
@@ -190,6 +210,6 @@ def test_progress_of_a_job_that_knows_its_share_has_it_in_place_of_tasks(spark):
 
     assert words() == "2 files, 1.00 GB"
     share = 0.5
-    assert re.fullmatch(r"2 files, 1\.00 GB, 50 % read, about 0 s left to read", words())
+    assert re.fullmatch(r"2 files, 1\.00 GB, 50 % read, about 0 s left", words())
     share = 1.0
     assert words() == "2 files, 1.00 GB, all read"

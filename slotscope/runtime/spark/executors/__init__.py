@@ -1,1 +1,0 @@
-"""What executors of a cluster need of the driver: compiled code, and a question whether they can run tasks."""
