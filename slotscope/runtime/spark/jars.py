@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from pyspark.find_spark_home import _find_spark_home
+
 from slotscope.runtime.conf import read_conf
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.program import cache_folder
@@ -61,10 +63,8 @@ def provide_jars() -> list[str]:
 
 
 def _shipped(name: str) -> Path:
-    """A jar of PySpark."""
-    import pyspark
-
-    return next(Path(pyspark.__file__).parent.glob(f"jars/{name}-*.jar"))
+    """A jar of Spark."""
+    return next(Path(_find_spark_home(), "jars").glob(f"{name}-*.jar"))
 
 
 def _fetch(module: str, folder: Path) -> None:
