@@ -234,7 +234,7 @@ def test_a_tolerance_that_a_sample_cannot_keep_is_refused_with_two_ways_out(redi
             ["rebalance", address, "--root", str(tmp_path), "--rate", "500", "--seconds", seconds, *more]
         )
 
-    assert plan("1", "--tolerance", "0.02") == BAD_INPUT
+    assert plan("2", "--tolerance", "0.02") == BAD_INPUT
     *_, line = capsys.readouterr().err.splitlines()
     fits, seconds = re.search(
         r"cannot plan at a tolerance of 2.0%: the memory of a master is known to ±[\d.]+%. Plan at --tolerance memory_bytes=([\d.]+), "
@@ -242,7 +242,7 @@ def test_a_tolerance_that_a_sample_cannot_keep_is_refused_with_two_ways_out(redi
         line,
     ).groups()
 
-    assert plan("1", "--tolerance", f"memory_bytes={float(fits) * 1.5}") == OK
+    assert plan("2", "--tolerance", f"memory_bytes={float(fits) * 2}") == OK
     assert "memory was sampled" in " ".join(capsys.readouterr().out.split())
     assert plan(seconds, "--tolerance", "0.02") == OK
     assert "sampled" not in capsys.readouterr().out

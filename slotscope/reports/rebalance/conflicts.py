@@ -119,22 +119,19 @@ def _keeps(stored: StoredPlan) -> bool:
 
 
 def _capacity_warnings(stored: StoredPlan) -> list[Caveat]:
-    """Return a warning for every master that begins or ends above a capacity."""
+    """Return an error for every master that ends above a capacity."""
     problem, found = stored.problem, []
     for master in problem.masters:
         for resource, most in master.capacity.items():
             load = problem.loads[resource]
             before = sum(v for v, owner in zip(load, problem.owners, strict=True) if owner == master.id)
             after = sum(v for v, owner in zip(load, stored.plan.owners_after, strict=True) if owner == master.id)
-            if max(before, after) <= most:
+            if after <= most:
                 continue
             now = f"{_name(stored, master.id)} holds {amount(resource, float(before))} {resource_words(resource)}, above its capacity of {amount(resource, float(most))}"  # fmt: skip
-            if after <= most:
-                found.append(Caveat.note(Code.ABOVE_CAPACITY, f"{now}; it is emptied first, to {amount(resource, float(after))}."))  # fmt: skip
-            else:
-                ends = f"ends with {amount(resource, float(after))}" if before != after else "stays so"
-                found.append(Caveat.error(Code.ABOVE_CAPACITY, f"{now}, and {ends}: no better plan was found. Nothing moves into it."))  # fmt: skip
-    return sorted(found, key=lambda warning: warning.severity)
+            ends = f"ends with {amount(resource, float(after))}" if before != after else "stays so"
+            found.append(Caveat.error(Code.ABOVE_CAPACITY, f"{now}, and {ends}: no better plan was found. Nothing moves into it."))  # fmt: skip
+    return found
 
 
 def _name(stored: StoredPlan, node_id: str) -> str:

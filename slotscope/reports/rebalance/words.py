@@ -179,7 +179,31 @@ def bound_words(report: RebalanceReport) -> str:
 
 
 def reason(report: RebalanceReport) -> str:
-    """Return the reason of the verdict, with its figures."""
+    """Return the reason of the verdict, with its figures; a master above its capacity comes first."""
+    return f"{_above_capacity(report)}{_balance_reason(report)}"
+
+
+def _above_capacity(report: RebalanceReport) -> str:
+    """Return a sentence on the master farthest above a capacity that the plan brings below it; empty without one."""
+    found = [
+        (share.before / share.capacity, node, resource, share)
+        for node in report.nodes
+        for resource, share in node.shares.items()
+        if share.capacity and share.after <= share.capacity < share.before
+    ]
+    if not found:
+        return ""
+    _, node, resource, share = max(found, key=lambda one: one[0])
+    unit = "" if is_bytes(resource) else f" {resource_words(resource)}"
+    others = len({one.node_id for _, one, _, _ in found}) - 1
+    more = f"; so {'is' if others == 1 else 'are'} {text.plural(others, 'other master')}" if others else ""
+    return (
+        f"{text.printable(node.address or node.node_id, 80)} is above its capacity of {amount(resource, share.capacity or 0.0)}{unit}: "
+        f"{amount(resource, share.before)} → {amount(resource, share.after)}{more}. "
+    )
+
+
+def _balance_reason(report: RebalanceReport) -> str:
     if not report.reaches:
         return "No load was given."
     worst = max(report.reaches, key=lambda reach: reach.before / reach.limit if reach.limit else 0.0)
