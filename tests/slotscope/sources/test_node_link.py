@@ -45,6 +45,15 @@ def test_what_is_no_reply_is_an_error_with_its_reason(raw, said):
     assert told == Refused(Address("127.0.0.1", port), said)
 
 
+def test_what_is_no_reply_after_replies_of_the_same_packet_is_an_error():
+    """Replies that are here already are taken without waiting; what follows them is judged alike."""
+    with scripted(lambda words: b":1\r\n:2\r\nHTTP/1.1 400\r\n") as (port, _):
+        link = Access(timeout_s=0.5).connect(Address("127.0.0.1", port))
+        with pytest.raises(LinkError, match="no reply: Protocol error"):
+            link.ask([("CLUSTER", "NODES")] * 3)
+        link.close()
+
+
 @pytest.mark.parametrize("commands", [1, 200_000])
 def test_a_server_that_is_killed_while_it_is_asked_is_an_error_of_the_link(commands):
     """Its system resets the connection, while an answer is waited for or while commands are still sent."""
@@ -218,3 +227,13 @@ def test_a_certificate_names_the_announced_host_or_the_address(tmp_path, names, 
                 access.connect(address)
         link = Access(tls=True, insecure=True).connect(address)
         link.close()
+
+
+def test_a_refused_connection_says_what_to_check():
+    """No number of a system error; nothing listens on the port of a socket that is only bound."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        with pytest.raises(LinkError) as refused:
+            Access().connect(Address("127.0.0.1", bound.getsockname()[1]))
+
+    assert str(refused.value) == "connection refused; check the address, and that the server runs"
