@@ -288,7 +288,7 @@ def read_rows(
     A row is a dict of *columns*, or of all; null where it was written before a column was added.  *parts* are read in place of the
     table.  A table that no job of the root has had rows for is empty.  Raises `InputError` where the root has no tables.
     """
-    if parts is not None and all(isinstance(part.place, pa.Table) and not len(part.place) for part in parts):
+    if parts is not None and not any(map(_may_have_rows, parts)):
         return []
     names = ", ".join(f'"{name}"' for name in columns or table.columns)
     conditions = [*([all_equal(equal)] if equal else []), f"({where or 'TRUE'})"]
@@ -327,11 +327,15 @@ def _query_memory(sql: str, table: Table, parts: Sequence[Part]) -> pa.Table:
     """The same for *parts* in memory, by DuckDB: ten small queries a millisecond each, where delta-rs opens a table for each."""
     with _memory_engine().cursor() as engine:
         selects = []
-        for number, part in enumerate(parts):
+        for number, part in enumerate([part for part in parts if _may_have_rows(part)] or parts[:1]):
             rows = part.place if isinstance(part.place, pa.Table) else read_part(table, part).read_all()
             engine.register(f"{table.sql_name}_{number}", rows)
             selects.append(f"SELECT * FROM {table.sql_name}_{number} WHERE {part.where}")
         return engine.sql(f"WITH {table.sql_name} AS ({' UNION ALL '.join(selects)}) {sql}").to_arrow_table()
+
+
+def _may_have_rows(part: Part) -> bool:
+    return len(part.place) > 0  # rows in memory, or a path
 
 
 @cache
