@@ -60,9 +60,12 @@ NO_BUCKET: Final = "no such bucket"
 _REASONS: Final = {
     r"NoSuchBucket|bucket does not exist": NO_BUCKET,
     r"AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|InvalidClientTokenId|ExpiredToken|40[13] (?:Forbidden|Unauthorized)|credential": (
-        "access denied: check the credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE) and what they allow"
+        "access denied: check the credentials in the environment (docs/clusters.md) and what they allow"
     ),
-    r"error sending req|\bconnect|timed? ?out|resolve host|dns error": "the store at {} does not answer: is AWS_ENDPOINT_URL right?",
+    r"non-2xx status code\W+(\d{3}[ \w]*)": "the store answers {}",
+    r"(https?://[^/\s]+)[\s\S]*?(?:error sending req|connect error|timed out|resolve host|dns error)": (
+        "the store at {} does not answer: check its endpoint and the network (docs/clusters.md)"
+    ),
 }
 """Reasons by what the clients of stores say."""
 _OF_A_STORE: Final = re.compile(r"Error performing|\bAWS\b|\bS3\b|\bGCS\b|azure|google", re.I)
@@ -233,8 +236,8 @@ def reason(error: Exception) -> str:
     text = _COLOURS.sub("", str(error))
     if _OF_A_STORE.search(text):
         for sign, sentence in _REASONS.items():
-            if re.search(sign, text, re.I):
-                return sentence.format(_endpoint() or "AWS")
+            if match := re.search(sign, text, re.I):
+                return sentence.format(*match.groups())
     if isinstance(error, FileNotFoundError):
         return "no such file"
     if isinstance(error, PermissionError):

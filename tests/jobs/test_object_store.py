@@ -109,7 +109,7 @@ def test_a_store_that_does_not_answer_is_one_line_before_spark_starts(store, mon
 
     assert code == 2
     assert capfd.readouterr().err == (
-        "slotscope: s3://lake/r: cannot be written: the store at http://127.0.0.1:9 does not answer: is AWS_ENDPOINT_URL right?\n"
+        "slotscope: s3://lake/r: cannot be written: the store at http://127.0.0.1:9 does not answer: check its endpoint and the network (docs/clusters.md)\n"
     )
 
 

@@ -93,7 +93,8 @@ def is_written(root: str, table: Table) -> bool:
 @cache
 def check_format(root: str) -> None:
     """Raise `InputError` where the tables of *root* have the format of an older or newer version."""
-    opened = _opened(location(root, RUNS))
+    with _reading(location(root, RUNS)):
+        opened = _opened(location(root, RUNS))
     if opened is not None and "format" not in {field.name for field in opened.schema().fields}:
         raise InputError(f"{root}: tables of an older version; run: slotscope tables migrate --root {root}")
     files = pa.table(opened.get_add_actions(flatten=True)).to_pylist() if opened is not None else []

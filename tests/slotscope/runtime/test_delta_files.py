@@ -9,7 +9,7 @@ import pytest
 
 from schemas.runs import FORMAT, RUNS
 from schemas.table import LONG, TEXT, Table, optional, required, several, snapshot_table
-from slotscope.runtime.errors import InputError
+from slotscope.runtime.errors import InputError, PlaceError
 from slotscope.runtime.storage.delta_files import (
     append_rows,
     as_table,
@@ -121,4 +121,13 @@ def test_a_root_of_an_older_form_is_refused_with_the_command_that_upgrades_it(tm
     with pytest.raises(InputError, match=r"tables of an older version; run: slotscope tables migrate --root"):
         read_rows(str(tmp_path), LOAD)
     with pytest.raises(InputError, match=r"tables of an older version; run: slotscope tables migrate --root"):
+        store_rows(str(tmp_path), LOAD, loads("a", [1]))
+
+
+def test_a_root_with_runs_that_cannot_be_read_is_one_line(tmp_path):
+    log = tmp_path / "silver" / "runs" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / "00000000000000000000.json").write_text("{")
+
+    with pytest.raises(PlaceError, match=r"silver/runs: cannot be read: "):
         store_rows(str(tmp_path), LOAD, loads("a", [1]))

@@ -93,3 +93,22 @@ def test_an_unsupported_root_is_refused_in_one_line_and_makes_no_folder(root, re
     assert len(lines) == 3
     assert all(line.startswith(f"slotscope: {root}: ") and reason in line for line in lines)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            "Generic GCS error\n  \x1b[31m↳\x1b[0m Error performing GET http://127.0.0.1:4443/lake?list-type=2 in 3ms, after 4 retries, "
+            "max_retries 4, retry_timeout 180s - Server returned non-2xx status code\n  ↳ 501 Not Implemented\n",
+            "the store answers 501 Not Implemented",
+        ),
+        (
+            "Generic GCS error\n  ↳ Error performing GET http://127.0.0.1:9/lake in 3s - HTTP error: error sending request",
+            "the store at http://127.0.0.1:9 does not answer: check its endpoint and the network (docs/clusters.md)",
+        ),
+    ],
+)
+def test_the_store_that_fails_is_named_whatever_its_kind(text, reason):
+    """As delta-rs reported them; a timeout of retries is no timeout of the store."""
+    assert stores.reason(OSError(text)) == reason
