@@ -125,6 +125,15 @@ class OwnerRow(NamedTuple):
     owners: Annotated[Small, "different owners that observers name; 1 for one observer's belief"]
     valid_from_ns: Annotated[Instant, "when this ownership began"]
     valid_to_ns: Annotated[Instant | None, "when this ownership ended; null while it holds"]
+    valid_from_min_ns: Annotated[
+        Instant | None, "earliest time at which it can have begun; null: no evidence bounds it"
+    ]
+    valid_to_min_ns: Annotated[
+        Instant | None, "earliest time at which it can have ended; null: it holds, or no evidence bounds it"
+    ]
+    evidence: Annotated[
+        Source | None, "evidence that shows its begin: capture, poll, log, metrics or rule (time alone)"
+    ]
 
 
 class MembershipRow(NamedTuple):

@@ -54,10 +54,24 @@ WHERE valid_from <= moment AND (valid_to IS NULL OR valid_to > moment)
         "Slot owners at one moment, in the view of each observer and (empty observer) where all agreed.",
         ("slot_owners",),
         dict.fromkeys(
-            ("snapshot_id", "observer", "first_slot", "last_slot", "owner", "owners", "valid_from", "valid_to"), ""
+            (
+                "snapshot_id",
+                "observer",
+                "first_slot",
+                "last_slot",
+                "owner",
+                "owners",
+                "valid_from_min",
+                "valid_from",
+                "valid_to_min",
+                "valid_to",
+                "evidence",
+            ),
+            "",
         ),
         """
-SELECT snapshot_id, observer, first_slot, last_slot, owner, owners, valid_from, valid_to
+SELECT
+  snapshot_id, observer, first_slot, last_slot, owner, owners, valid_from_min, valid_from, valid_to_min, valid_to, evidence
 FROM slot_owners
 WHERE valid_from <= moment AND (valid_to IS NULL OR valid_to > moment)
 """,

@@ -6,15 +6,17 @@ what all observers agree on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cluster_core.kinds import Source
 from cluster_core.replay.rows import MembershipRow, OwnerRow
 from cluster_core.slots.slot_set import SlotSet
 from schemas.table import side_by_side
@@ -24,6 +26,8 @@ OWNED, MEMBER = 0, 1
 """Kinds of rows of `DERIVED`."""
 NOBODY: Final = -1
 NO_ACCORD: Final = -2
+NO_BOUND: Final = -1
+EVIDENCE: Final = tuple(map(str, Source))
 ROWS_PER_BATCH: Final = 20_000
 TEXTS_CACHED: Final = 1 << 10
 """All observers name the same slots of a node; 32 kB at most each."""
@@ -44,9 +48,25 @@ class Belief(NamedTuple):
     valid_to_ns: int | None
     cause: str
     message_id: int | None
+    valid_from_min_ns: int | None
+    evidence: str
+
+
+class Change(NamedTuple):
+    """At *ts_ns*, and after *min_ns* (`NO_BOUND`: unknown), *node_id* gained or lost slots in the view of *observer*."""
+
+    ts_ns: int
+    observer: str
+    node_id: str
+    slots: NDArray[np.uint16]
+    gained: bool
+    min_ns: int
+    evidence: str
 
 
 VIEW_COLUMNS: Final = Belief._fields
+OF_SLOTS: Final = ("slots", "valid_from_min_ns", "evidence")
+"""Those of them that memberships do not have."""
 
 
 def derive_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -59,16 +79,24 @@ def derive_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 @dataclass(slots=True)
 class Owners:
-    """Who owns each slot in one view, since when; *count* is how many owners are named there."""
+    """Who owns each slot in one view, since when and after which time, by which of `EVIDENCE`; *count* is how many owners are named there."""
 
     owner: NDArray[np.int32]
     since_ns: NDArray[np.int64]
     count: NDArray[np.int32]
+    min_ns: NDArray[np.int64]
+    evidence: NDArray[np.int8]
 
     @classmethod
     def empty(cls, owner: NDArray[np.int32], since_ns: int) -> Owners:
         """Nobody owns anything, as *owner* says."""
-        return cls(owner, np.full(SLOT_COUNT, since_ns, np.int64), np.zeros(SLOT_COUNT, np.int32))
+        return cls(
+            owner,
+            np.full(SLOT_COUNT, since_ns, np.int64),
+            np.zeros(SLOT_COUNT, np.int32),
+            np.full(SLOT_COUNT, NO_BOUND, np.int64),
+            np.zeros(SLOT_COUNT, np.int8),
+        )
 
 
 def owner_rows(beliefs: list[Belief]) -> list[dict[str, Any]]:
@@ -78,46 +106,49 @@ def owner_rows(beliefs: list[Belief]) -> list[dict[str, Any]]:
         return []
     names: list[str] = sorted({belief.node_id for belief in beliefs})
     numbers = {name: number for number, name in enumerate(names)}
-    books = _Books(names, len({observer for _, observer, *_ in changes}), changes[0][0])
-    at = 0
-    while at < len(changes):
-        ts_ns = changes[at][0]
-        touched: dict[str, list[tuple[int, NDArray[np.uint16], bool]]] = {}
-        while at < len(changes) and changes[at][0] == ts_ns:
-            _, observer, node_id, slots, gained = changes[at]
-            touched.setdefault(observer, []).append((numbers[node_id], slots, gained))
-            at += 1
+    books = _Books(names, numbers, len({change.observer for change in changes}), changes[0].ts_ns)
+    for ts_ns, group in groupby(changes, key=lambda change: change.ts_ns):
+        touched: dict[str, list[Change]] = {}
+        for change in group:
+            touched.setdefault(change.observer, []).append(change)
         books.apply(ts_ns, touched)
     books.close()
     return books.rows
 
 
-def _changes(beliefs: list[Belief]) -> list[tuple[int, str, str, NDArray[np.uint16], bool]]:
+def _changes(beliefs: list[Belief]) -> list[Change]:
     """What nodes gained and lost in each view, in order of time; within an instant losses come first."""
     histories: dict[tuple[str, str], list[Belief]] = {}
     for belief in beliefs:
         histories.setdefault((belief.observer, belief.node_id), []).append(belief)
-    changes: list[tuple[int, str, str, NDArray[np.uint16], bool]] = []
+    changes: list[Change] = []
     for (observer, node_id), history in sorted(histories.items()):
         history.sort(key=lambda belief: belief.valid_from_ns)
-        held, until = "", None
+        held, last = "", None
         for belief in history:
-            if until is not None and held and until < belief.valid_from_ns:
-                changes.append((until, observer, node_id, _slots_of(held), False))
+            if last is not None and last.valid_to_ns is not None and held and last.valid_to_ns < belief.valid_from_ns:
+                changes.append(_end_of(last, held))
                 held = ""
             if belief.slots != held:
                 before, after = _slots_of(held), _slots_of(belief.slots)
-                lost, gained = _without(before, after), _without(after, before)
-                if len(lost):
-                    changes.append((belief.valid_from_ns, observer, node_id, lost, False))
-                if len(gained):
-                    changes.append((belief.valid_from_ns, observer, node_id, gained, True))
+                min_ns = NO_BOUND if belief.valid_from_min_ns is None else belief.valid_from_min_ns
+                for slots, gained in ((_without(before, after), False), (_without(after, before), True)):
+                    if len(slots):
+                        changes.append(
+                            Change(belief.valid_from_ns, observer, node_id, slots, gained, min_ns, belief.evidence)
+                        )
                 held = belief.slots
-            until = belief.valid_to_ns
-        if until is not None and held:
-            changes.append((until, observer, node_id, _slots_of(held), False))
-    changes.sort(key=lambda change: (change[0], change[1], change[4], change[2]))
+            last = belief
+        if last is not None and last.valid_to_ns is not None and held:
+            changes.append(_end_of(last, held))
+    changes.sort(key=lambda change: (change.ts_ns, change.observer, change.gained, change.node_id))
     return changes
+
+
+def _end_of(last: Belief, held: str) -> Change:
+    """A node is no longer known after its *last* belief."""
+    ts_ns = last.valid_to_ns or 0
+    return Change(ts_ns, last.observer, last.node_id, _slots_of(held), False, NO_BOUND, last.evidence)
 
 
 @lru_cache(maxsize=TEXTS_CACHED)
@@ -140,15 +171,17 @@ def _union(parts: list[NDArray[Any]]) -> NDArray[np.int64]:
 class _Books:
     """Owner tables of all observers and of their accord."""
 
-    def __init__(self, names: list[str], observers: int, start_ns: int) -> None:
+    def __init__(self, names: list[str], numbers: Mapping[str, int], observers: int, start_ns: int) -> None:
         self.rows: list[dict[str, Any]] = []
-        self._names = names
+        self._names, self._numbers = names, numbers
+        self._min_ns = np.full(SLOT_COUNT, NO_BOUND, np.int64)
+        self._evidence = np.zeros(SLOT_COUNT, np.int8)
         self._views: dict[str, Owners] = {}
         self._owners = np.full((observers + 1, SLOT_COUNT), NOBODY, np.int32)
         """One observer's after the other's; those that none has said yet name nobody.  The accord comes last."""
         self._accord = Owners.empty(self._owners[-1], start_ns)
 
-    def apply(self, ts_ns: int, touched: dict[str, list[tuple[int, NDArray[np.uint16], bool]]]) -> None:
+    def apply(self, ts_ns: int, touched: dict[str, list[Change]]) -> None:
         """Apply all changes of one instant."""
         changed = [
             self._change(observer, self._view(observer, ts_ns), changes, ts_ns) for observer, changes in touched.items()
@@ -160,17 +193,17 @@ class _Books:
             self._views[observer] = Owners.empty(self._owners[len(self._views)], ts_ns)
         return self._views[observer]
 
-    def _change(
-        self, observer: str, view: Owners, changes: list[tuple[int, NDArray[np.uint16], bool]], ts_ns: int
-    ) -> NDArray[np.int64]:
+    def _change(self, observer: str, view: Owners, changes: list[Change], ts_ns: int) -> NDArray[np.int64]:
         """Let one observer believe *changes*; the slots that have another owner then."""
-        slots = _union([slots for _, slots, _ in changes])
+        slots = _union([change.slots for change in changes])
         before, owner = view.owner[slots], view.owner
-        for node, these, gained in changes:
-            if gained:
+        for change in changes:
+            these, node = change.slots, self._numbers[change.node_id]
+            if change.gained:
                 owner[these] = node
             else:
                 owner[these[owner[these] == node]] = NOBODY
+            self._min_ns[these], self._evidence[these] = change.min_ns, EVIDENCE.index(change.evidence)
         after = owner[slots]
         owner[slots] = before
         different = before != after
@@ -212,6 +245,7 @@ class _Books:
         """Give *slots* another owner, and write down the one that they had."""
         self._write(observer, view, slots, ts_ns)
         view.owner[slots], view.count[slots], view.since_ns[slots] = owner, count, ts_ns
+        view.min_ns[slots], view.evidence[slots] = self._min_ns[slots], self._evidence[slots]
 
     def close(self) -> None:
         """What holds at the end has no end."""
@@ -228,6 +262,9 @@ class _Books:
             & (np.diff(view.owner[slots]) == 0)
             & (np.diff(view.since_ns[slots]) == 0)
             & (np.diff(view.count[slots]) == 0)
+            & (np.diff(view.min_ns[slots]) == 0)
+            & (np.diff(view.evidence[slots]) == 0)
+            & ((np.diff(self._min_ns[slots]) == 0) if to_ns is not None else True)
         )
         starts = np.concatenate(([0], np.flatnonzero(~same) + 1))
         ends = np.concatenate((starts[1:] - 1, [len(slots) - 1]))
@@ -244,8 +281,16 @@ class _Books:
                     "owners": int(view.count[slot]),
                     "valid_from_ns": int(view.since_ns[slot]),
                     "valid_to_ns": to_ns,
+                    "valid_from_min_ns": _bound(view.min_ns[slot]),
+                    "valid_to_min_ns": _bound(self._min_ns[slot]) if to_ns is not None else None,
+                    "evidence": EVIDENCE[view.evidence[slot]],
                 }
             )
+
+
+def _bound(min_ns: np.int64) -> int | None:
+    """A time that bounds a change; None for `NO_BOUND`."""
+    return None if min_ns == NO_BOUND else int(min_ns)
 
 
 def member_rows(beliefs: list[Belief]) -> list[dict[str, Any]]:
@@ -268,7 +313,7 @@ def member_rows(beliefs: list[Belief]) -> list[dict[str, Any]]:
             addresses = {address: None}
             rows.append(
                 {"row_kind": MEMBER, "addresses": 1}
-                | {name: value for name, value in belief._asdict().items() if name != "slots"}
+                | {name: value for name, value in belief._asdict().items() if name not in OF_SLOTS}
             )
         last = belief
     return rows
