@@ -125,6 +125,7 @@ class EventKind(StrEnum):
     REPLICA_ATTACHED = "replica-attached"
     REPLICA_MOVED = "replica-moved"
     FOLLOWS = "follows"
+    SLOT_OPEN = "slot-open"
     MOVED = "moved"
     TAKEN = "taken"
     GIVEN_UP = "given-up"

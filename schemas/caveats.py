@@ -67,6 +67,7 @@ class Code(StrEnum):
     STATE = "state"
     TWO_CLUSTERS = "two-clusters"
     NODE_TIMEOUT = "node-timeout"
+    SET_UP = "set-up"
     PROFILE = "profile"
     NO_MESSAGES = "no-messages"
     CLOCK = "clock"

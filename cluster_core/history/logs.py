@@ -46,6 +46,8 @@ SAME_NS: Final = 1_500_000_000
 """An event that packets show, and the line about it, are this close together unless clocks differ."""
 WITH_EPOCH: Final = (EventKind.VOTE, EventKind.ELECTION_STARTED)
 """Events that are the same where their epochs are, whatever the clocks say."""
+STATES: Final = (EventKind.STATE_FAIL, EventKind.STATE_OK)
+"""Events that a header shows late, and a line of a log to the millisecond."""
 WITH_SUBJECT: Final = (EventKind.FAIL_DECIDED, EventKind.FAIL_LEARNED)
 """Events that are the same only where they are about the same node."""
 BEFORE_NS: Final = 1_000_000_000
@@ -58,6 +60,7 @@ def with_logs(rows: Iterable[ReplayRow], lines: Lines) -> list[ReplayRow]:
     given = list(rows)
     if not lines.all:
         return given
+    given = _without_logged_states(given, lines)
     first_ns: dict[str, int] = {}
     for row in given:
         if isinstance(row, NodeViewRow):
@@ -72,6 +75,25 @@ def with_logs(rows: Iterable[ReplayRow], lines: Lines) -> list[ReplayRow]:
 # -- events -----------------------------------------------------------------------------------------------------------
 
 
+def _without_logged_states(rows: Sequence[ReplayRow], lines: Lines) -> list[ReplayRow]:
+    """The *rows* without changes of the cluster's state that a line shows, too, each line for one of them."""
+    logged: dict[tuple[str, str], list[int]] = {}
+    for line in lines.of_kinds(0, 1 << 62, *STATES):
+        logged.setdefault((line.observer, line.kind), []).append(line.ts_ns)
+    kept: list[ReplayRow] = []
+    for row in sorted(rows, key=lambda row: row.ts_ns if isinstance(row, EventRow) else 0):
+        times = logged.get((row.observer, row.kind), []) if isinstance(row, EventRow) else []
+        at = next(
+            (at for at, ts_ns in enumerate(times) if isinstance(row, EventRow) and abs(ts_ns - row.ts_ns) <= SAME_NS),
+            None,
+        )
+        if at is None:
+            kept.append(row)
+        else:
+            del times[: at + 1]
+    return kept
+
+
 class _Known:
     """Events that are known without logs."""
 
@@ -80,7 +102,7 @@ class _Known:
         self.reporters = {row.observer for row in rows if isinstance(row, FailureReportRow)}
         self._votes = {_key(row) for row in rows if isinstance(row, VoteRow) and row.granted and not _is_nameless(row)}
         for row in rows:
-            if isinstance(row, EventRow) and not _is_nameless(row):
+            if isinstance(row, EventRow) and row.kind not in STATES and not _is_nameless(row):
                 self._events.setdefault(_key(row), []).append(row.ts_ns)
         for times in self._events.values():
             times.sort()

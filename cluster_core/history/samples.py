@@ -134,6 +134,8 @@ def state_changes(
                 is_up, since_ns = one.is_up, max(since_ns, one.min_ns)
                 continue
             if one.min_ns < since_ns and is_up is not None and one.max_ns - since_ns < CLOCK_NS:
+                if found and found[-1].min_ns < one.min_ns <= found[-1].max_ns:
+                    found[-1] = found[-1]._replace(min_ns=one.min_ns)
                 continue  # it was asked before the last change
             one = one._replace(min_ns=since_ns)
         elif (
@@ -141,12 +143,20 @@ def state_changes(
             and found[-1].is_up == one.is_up == is_up
             and found[-1].min_ns - CLOCK_NS <= one.min_ns <= found[-1].max_ns + CLOCK_NS
         ):
-            found[-1] = one
-            since_ns = max(since_ns, one.max_ns)
+            found[-1] = _narrowed(found[-1], one)
+            since_ns = max(since_ns, found[-1].max_ns)
             continue
+        elif one.min_ns < since_ns < one.max_ns:
+            one = one._replace(min_ns=since_ns)
         found.append(one)
         is_up, since_ns = one.is_up, max(since_ns, one.min_ns if rank else one.max_ns)
     return found
+
+
+def _narrowed(one: StateChange, logged: StateChange) -> StateChange:
+    """One change that two sources show; by what was *logged* where they contradict."""
+    low, high = max(one.min_ns, logged.min_ns), min(one.max_ns, logged.max_ns)
+    return logged._replace(min_ns=low, max_ns=high) if low <= high else logged
 
 
 # -- data -------------------------------------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+BRIEF_NS: Final = 100_000_000
+"""A shard that is served for less than this between two outages, such as a new master that refuses again, has one outage."""
 NEVER: Final = 1 << 62
 """Later than all evidence."""
 
@@ -78,14 +80,14 @@ def joined(intervals: Iterable[Interval], gap_ns: int = 0) -> list[list[Interval
 
 
 def contiguous(intervals: Iterable[Interval]) -> list[list[Interval]]:
-    """Intervals of one shard, together where the later one may have begun while the earlier one lasted for certain; in order of time.
+    """Intervals of one shard, together where the later one may have begun when the earlier one had hardly ended; in order of time.
 
     Else they are two, and the earlier one had ended when the later one had begun.
     """
     groups: list[list[Interval]] = []
     for one in sorted(intervals, key=lambda one: (one.from_max_ns, one.from_min_ns, one.node)):
         last = groups[-1] if groups else []
-        if any(one.from_min_ns <= other.to_min_ns for other in last):
+        if any(one.from_min_ns <= other.to_min_ns + BRIEF_NS for other in last):
             last.append(one)
             continue
         for at, other in enumerate(last):

@@ -22,19 +22,25 @@ from cluster_core.incidents.finders.failures import (
 from cluster_core.incidents.finders.memberships import find_memberships
 from cluster_core.incidents.finders.outages import Service, find_outages, find_service, lengths, outage_step
 from cluster_core.incidents.finders.processes import find_data_losses, find_restarts, find_resyncs
+from cluster_core.incidents.finders.set_up import split_set_up
 from cluster_core.incidents.finders.slot_moves import find_slot_moves, slot_incidents
 from cluster_core.incidents.finders.successors import missing_voters, slots_of_failed, successor_steps
 from cluster_core.incidents.finders.troubles import find_collisions, find_flapping, find_partitions, with_first_epochs
 from cluster_core.incidents.gaps import marked
 from cluster_core.incidents.grouping import grouped_findings
 from cluster_core.incidents.history import History, slots_text
-from cluster_core.incidents.incident import Finding, Incident, Step, findings_in_order, in_order
+from cluster_core.incidents.incident import Finding, Incident, SetUp, Step, findings_in_order, in_order
 from cluster_core.incidents.traffic import Cost, cost_findings
 from cluster_core.kinds import EventKind
 
 
 def find_incidents(history: History) -> list[Incident]:
     """Every incident, in the order of `in_order`; the same history gives the same list."""
+    return find_story(history)[1]
+
+
+def find_story(history: History) -> tuple[SetUp | None, list[Incident]]:
+    """The set-up of the cluster, where the evidence shows it, and every incident."""
     episodes = [one for one in find_episodes(history) if not _gave_up_its_id(history, one)]
     promotions = find_promotions(history)
     moves = find_slot_moves(history, promotions)
@@ -51,7 +57,8 @@ def find_incidents(history: History) -> list[Incident]:
     incidents += find_outages(service, incidents)
     incidents += find_data_losses(history)
     incidents += find_resyncs(history, incidents)
-    return marked(in_order(with_first_epochs(history, incidents)), history.gaps, history.thresholds)
+    set_up, incidents = split_set_up(history, with_first_epochs(history, incidents))
+    return set_up, marked(in_order(incidents), history.gaps, history.thresholds)
 
 
 def _failover(history: History, promotion: Promotion, episode: Episode | None, service: Service) -> Incident:

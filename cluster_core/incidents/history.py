@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 from cluster_core.formats.prometheus_answer import MetricSample
 from cluster_core.gossip.causes import Cause, Mechanism
+from cluster_core.history.open_slots import OpenMark, OpenSlot, open_slots
 from cluster_core.history.processes import Restart, Resync, restarts_of, resyncs_of
 from cluster_core.history.samples import Samples, StateChange, sampled_restarts, state_changes
 from cluster_core.history.statements import Lines
 from cluster_core.incidents.gaps import GapSeen
 from cluster_core.incidents.speech import Speech, without_flips
-from cluster_core.incidents.thresholds import Thresholds
+from cluster_core.incidents.thresholds import TICK_NS, Thresholds
 from cluster_core.kinds import EventKind, Source
 from cluster_core.replay.rows import (
     EpochRow,
@@ -64,7 +65,7 @@ class History:
     """All rows of one replay.  *slots_of* gives the slots (bit s for slot s) behind the numbers in *speech*, *offsets*
     are what other sources than the bus tell of replication streams, *gaps* what is missing from the captures.  *lines* are
     those of server logs, *polled_ns* and *answered_ns* the times at which each observer was asked and answered, *samples*
-    what nodes said in INFO and CLUSTER INFO, in polls and in metrics.
+    what nodes said in INFO and CLUSTER INFO, in polls and in metrics, *open_marks* the open slots in answers to polls.
     """
 
     def __init__(
@@ -83,7 +84,9 @@ class History:
         polled_ns: Mapping[str, Sequence[int]] | None = None,
         answered_ns: Mapping[str, Sequence[int]] | None = None,
         samples: Samples | None = None,
+        open_marks: Iterable[OpenMark] = (),
     ) -> None:
+        self._open_marks = tuple(open_marks)
         self.samples = samples or {}
         self.lines = lines or Lines(())
         self.polled_ns = polled_ns or {}
@@ -197,7 +200,7 @@ class History:
             if (event.observer, event.ts_ns) not in started:
                 # A header shows a new state; it may have changed since the header before.
                 said = self.said_at(event.observer, event.ts_ns - 1) if event.ref >= 0 else None
-                min_ns = event.ts_ns if said is None else min(said.to_ns, event.ts_ns)
+                min_ns = event.ts_ns if said is None else min(said.to_ns, event.ts_ns) - TICK_NS
                 change = StateChange(min_ns, event.ts_ns, event.kind == EventKind.STATE_OK)
                 logged.setdefault(event.observer, []).append(change)
         sampled: dict[str, list[MetricSample]] = {}
@@ -215,6 +218,11 @@ class History:
     def resyncs(self) -> list[Resync]:
         """Every resynchronisation that logs tell, in order of time."""
         return resyncs_of(self.lines)
+
+    @cached_property
+    def open_slots(self) -> list[OpenSlot]:
+        """Every time in which a slot was open, as polls or logs show it."""
+        return open_slots(self._open_marks, self.answered_ns, self.lines)
 
     @cached_property
     def known_owners(self) -> set[str]:

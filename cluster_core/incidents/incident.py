@@ -125,6 +125,16 @@ class Incident:
         return f"{self.kind}-{self.subject[:8] or 'cluster'}-{self.started_ns}"
 
 
+class SetUp(NamedTuple):
+    """A cluster was set up from *from_ns* to *to_ns*: how many nodes met, slots were assigned and replicas attached, as far as it shows."""
+
+    from_ns: int
+    to_ns: int
+    nodes: int
+    slots: int
+    replicas: int
+
+
 class Finding(NamedTuple):
     """Something that should not be, or that is worth knowing: *times* is how often it was seen, *amount* what goes with
     the code (ms, bytes).

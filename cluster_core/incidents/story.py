@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from cluster_core.gossip.causes import Cause
-from cluster_core.incidents.incident import Incident, Loss, Part, Step, milliseconds, short
+from cluster_core.incidents.incident import Incident, Loss, Part, SetUp, Step, milliseconds, short
 from cluster_core.instants import write_instant
 from cluster_core.kinds import EventKind, IncidentKind, Source
 
@@ -67,6 +67,18 @@ def summary_of(incident: Incident, names: Names) -> str:
     """The whole incident in one sentence."""
     text = _SUMMARIES[incident.kind](incident, names)
     return f"uncertain, bytes are missing from the capture: {text}" if incident.rests_on_gap else text
+
+
+def set_up_text(one: SetUp) -> str:
+    """One sentence about the set-up of a cluster.
+
+    >>> set_up_text(SetUp(0, 4_000_000_000, 6, 16384, 3))
+    'The cluster was set up in 4.00 s: 6 nodes met, 16384 slots were assigned, 3 replicas were attached'
+    """
+    parts = [f"{plural(one.nodes, 'node')} met"]
+    for count, word, verb in ((one.slots, "slot", "assigned"), (one.replicas, "replica", "attached")):
+        parts += [f"{plural(count, word)} {'was' if count == 1 else 'were'} {verb}"] if count else []
+    return f"The cluster was set up in {seconds(milliseconds(one.from_ns, one.to_ns))}: {', '.join(parts)}"
 
 
 def _membership(one: Incident, names: Names) -> str:
@@ -189,6 +201,7 @@ _LACKS: Final[dict[str, str]] = {
     EventKind.REFUSED: "refused (CLUSTERDOWN)",
     EventKind.CLUSTER_UNSERVED: "not served by any shard",
 }
+STILL: Final[dict[str, str]] = {EventKind.SLOT_OPEN: "until the evidence ends"}
 RANGE_MS: Final = 150
 """A duration that is known better than this is told as one figure."""
 
@@ -203,7 +216,7 @@ def _slots(step: Step) -> str:
 def _length(step: Step) -> str:
     """How long a step lasted, as a range where its ends are ranges."""
     if step.until_ns is None:
-        return "and still not when the evidence ends"
+        return STILL.get(step.kind, "and still not when the evidence ends")
     longest = (step.until_ns - (step.min_ns or step.ts_ns)) // 1_000_000
     shortest = max(0, (step.until_min_ns or step.until_ns) - step.ts_ns) // 1_000_000
     if longest - shortest <= RANGE_MS:
@@ -267,6 +280,10 @@ def loss_text(loss: Loss) -> str:
 
 def _resharding(one: Incident, names: Names) -> str:
     slots = plural(one.slot_count, "slot")
+    opened = [step for step in one.steps if step.kind == EventKind.SLOT_OPEN]
+    if one.variant == "slot open":
+        which = f"{slots} ({one.slots})" if len(one.slots) <= RANGES_MAX else slots
+        return f"{which} stayed open {_length(opened[0])} on the way from {name_of(one.subject, names)} to {name_of(one.winner, names)}"
     if one.subject:
         text = f"{slots} moved from {name_of(one.subject, names)} to {name_of(one.winner, names)}"
     else:
@@ -274,7 +291,11 @@ def _resharding(one: Incident, names: Names) -> str:
     failed = [name_of(step.actor, names) for step in one.steps if step.kind == EventKind.LAST_SIGN]
     text += f" until {failed[0]} failed" if failed else ""
     gone = [name_of(step.actor, names) for step in one.steps if step.kind == EventKind.EMPTIED]
-    return text + (f"; {', '.join(gone)} had none left and became a replica" if gone else "")
+    text += f"; {', '.join(gone)} had none left and became a replica" if gone else ""
+    if opened:
+        which = "slot" if len(opened) == 1 else "slots"
+        text += f"; {which} {_listed([step.detail for step in opened])} stayed open {_length(opened[0])}"
+    return text
 
 
 def _outage(one: Incident, names: Names) -> str:
@@ -361,6 +382,7 @@ _STEPS: Final[dict[str, str]] = {
     EventKind.REPLICA_MOVED: "{actor} moves to {subject}{orphaned}",
     EventKind.FOLLOWS: "{actor} follows to {subject}",
     EventKind.EMPTIED: "{actor} has no slots left and becomes a replica of {subject}",
+    EventKind.SLOT_OPEN: "slot {detail} stays open {when}: {actor} imports it from {subject} (end it with CLUSTER SETSLOT {detail} STABLE)",
     EventKind.MOVED: "{slots} move from {subject} to {actor}: {detail}",
     EventKind.TAKEN: "{actor} takes {slots} without owner: {detail}",
     EventKind.GIVEN_UP: "{actor} gives up {slots}: {detail}",

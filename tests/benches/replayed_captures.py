@@ -17,7 +17,15 @@ from cluster_core.replay.rows import ReplayRow
 from cluster_core.slots.slot_set import SlotSet
 from schemas.caveats import Caveat
 from slotscope.pipelines.bus.headers import basis_of
-from slotscope.pipelines.bus.notes import Notes, answered_times, history_of, logged_line, polled_samples, polled_times
+from slotscope.pipelines.bus.notes import (
+    Notes,
+    answered_times,
+    history_of,
+    logged_line,
+    open_marks,
+    polled_samples,
+    polled_times,
+)
 from tests.builders.bus_folding import Fold, fold
 
 NS_PER_MS = 1_000_000
@@ -61,6 +69,7 @@ def tell(*captures: Path, **options: Any) -> Told:
             GapSeen(row["source_id"], row["target_id"], row["valid_from_ns"], row["valid_to_ns"]) for row in found.gaps
         ],
         offsets=[],
+        open_marks=list(open_marks(row for row in found.polls if row["observer"])),
     )
     history = history_of(notes, basis_of(facts))
     return Told(rows, history, find_incidents(history), [Caveat.of(*note) for note in facts["notes"]], facts)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from cluster_core.gossip.causes import Cause, Mechanism, Refusal, ReportEnd
 from cluster_core.incidents.checks.connections import ConnectionChecks
@@ -159,8 +160,8 @@ class Tale:
             found.setdefault(node, ConnectionChecks(node)).feed(way, said)
         return found
 
-    def history(self) -> History:
-        """What the core asks."""
+    def history(self, **options: Any) -> History:
+        """What the core asks; *options* go to `History` as they are."""
         slots_of = {number: bits(text) for text, number in self.bitmaps.items()}
         return History(
             self.rows,
@@ -170,6 +171,7 @@ class Tale:
             first_ns=T0,
             last_ns=ns(self.end_s),
             offsets=self.offsets,
+            **options,
         )
 
 

@@ -18,7 +18,7 @@ from cluster_core.incidents.finders.lost_writes import loss_of
 from cluster_core.incidents.finders.successors import missing_voters
 from cluster_core.incidents.history import PROMOTIONS, History, slot_bits, slots_text
 from cluster_core.incidents.incident import Incident, Step, milliseconds
-from cluster_core.incidents.thresholds import MANUAL_FAILOVER_NS
+from cluster_core.incidents.thresholds import MANUAL_FAILOVER_NS, TICK_NS
 from cluster_core.kinds import EventKind, IncidentKind, Source
 from cluster_core.replay.rows import EpochRow, EventRow, NodeViewRow
 from cluster_core.slots.node_flags import NodeFlags
@@ -67,7 +67,9 @@ def _on_the_bus(history: History, row: EpochRow) -> Sighting:
     before = history.view_at(row.node_id, row.node_id, row.ts_ns - 1)
     old = (before.master_id if before is not None else "") or (election.subject if election is not None else "")
     said = history.said_at(row.node_id, row.ts_ns - 1)
-    min_ns = max((election.ts_ns if election else 0), (min(said.to_ns, row.ts_ns) if said else 0)) or row.ts_ns
+    # A header may leave a tick after it was built: the last one of the replica can come after the promotion.
+    last_ns = min(said.to_ns, row.ts_ns) - TICK_NS if said is not None else 0
+    min_ns = max(election.ts_ns if election is not None else 0, last_ns) or row.ts_ns
     no_gap = said is not None and row.ts_ns - said.to_ns <= history.thresholds.silence_ns
     order = "takeover" if election is None and no_gap else ""
     return Sighting(row.node_id, old, row.epoch, "", min_ns, row.ts_ns, Source.CAPTURE, True, row.ref, order)

@@ -156,12 +156,14 @@ def _of_tenure(history: History, tenure: _Tenure, episodes: Sequence[Episode]) -
             to_min_ns=max(one.to_min_ns, one.from_min_ns), from_max_ns=max(one.from_max_ns, one.from_min_ns)
         )
         bits = _slots(history, tenure, one.from_max_ns)
-        if bits != 0:
+        if bits != 0 and (one.longest_ns is None or one.longest_ns > LINE_NS):
             yield one, bits
 
 
 def _slots(history: History, tenure: _Tenure, ts_ns: int) -> int | None:
     """The slots of a master; 0 if it is known to have none, None if they are not known."""
+    if tenure.begin is not None:
+        ts_ns = max(ts_ns, tenure.begin.header_ns)  # its headers show them from then on
     if tenure.end is not None:
         ts_ns = min(ts_ns, tenure.end.min_ns - 1)
     row = history.view_at(tenure.node, tenure.node, ts_ns)
@@ -222,7 +224,9 @@ def _limited(one: Interval, samples: Sequence[MetricSample]) -> Interval:
             continue
         if one.from_min_ns < sample.ts_min_ns and sample.ts_ns <= one.from_max_ns:
             one = one._replace(from_min_ns=sample.ts_min_ns)
-        if sample.ts_min_ns >= one.to_min_ns and (one.to_max_ns is None or sample.ts_ns < one.to_max_ns):
+        if sample.ts_min_ns >= max(one.from_max_ns, one.to_min_ns) and (
+            one.to_max_ns is None or sample.ts_ns < one.to_max_ns
+        ):
             one = one._replace(to_max_ns=sample.ts_ns)
     return one
 
@@ -243,7 +247,7 @@ def _by_replicas(history: History, node: str, low_ns: int, high_ns: int) -> tupl
     """The range of a process's end, as replicas that lost their connection to it narrow it."""
     lost = [
         line.ts_ns
-        for line in history.lines.of_kinds(low_ns, high_ns, EventKind.MASTER_LINK_LOST)
+        for line in history.lines.of_kinds(low_ns, high_ns + LINK_NS, EventKind.MASTER_LINK_LOST)
         if line.observer != node and master_followed(history.lines, line.observer, line.ts_ns) == node
     ]
     return (max(low_ns, lost[-1] - LINK_NS), min(high_ns, lost[-1] + LINE_NS)) if lost else (low_ns, high_ns)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from cluster_core.history.open_slots import OpenSlot
 from cluster_core.incidents.finders.failovers import Promotion
 from cluster_core.incidents.finders.failures import Episode
 from cluster_core.incidents.finders.memberships import is_follower
@@ -20,9 +21,14 @@ from cluster_core.incidents.history import UNKNOWN_SLOTS, History, slots_text
 from cluster_core.incidents.incident import Incident, Step
 from cluster_core.incidents.speech import Speech
 from cluster_core.kinds import EventKind, IncidentKind
+from cluster_core.slots.key_slot import SLOT_COUNT
 
 WON_NS: Final = 10_000_000_000
 """Slots of a shard go to its new master within this time."""
+
+
+DOWN_NS: Final = 1_500_000_000
+"""A master that gives up slots holds the cluster for down at once; slots that move have no owner for less than this."""
 
 
 class Move(NamedTuple):
@@ -58,7 +64,7 @@ class _Ledger:
     claims: dict[str, int] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)
     dropped: int = 0
-    handed: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    handed: dict[str, dict[int, int]] = field(default_factory=dict)
 
     def owners_of(self, bits: int, taker: str) -> list[tuple[str, int]]:
         """Split *bits* by who else claimed them last; empty for nobody."""
@@ -85,11 +91,24 @@ class _Ledger:
             bits |= held if other != node else 0
         return bits
 
+    def hand_over(self, node: str, bits: int, ts_ns: int) -> None:
+        """*node* no longer claims *bits*."""
+        mine = self.handed.setdefault(node, {})
+        for slot in _numbers(bits):
+            mine.setdefault(slot, ts_ns)
+
     def handed_ns(self, node: str, bits: int, ts_ns: int) -> int:
         """When *node* began to hand over *bits*, *ts_ns* if it still claims them."""
-        times = [at_ns for at_ns, handed in self.handed.get(node, []) if handed & bits]
-        self.handed[node] = [(at_ns, handed & ~bits) for at_ns, handed in self.handed.get(node, []) if handed & ~bits]
-        return min(times, default=ts_ns)
+        mine = self.handed.get(node, {})
+        return min([at_ns for slot in _numbers(bits) if (at_ns := mine.pop(slot, None)) is not None], default=ts_ns)
+
+
+def _numbers(bits: int) -> Iterator[int]:
+    """The slots of *bits*."""
+    while bits:
+        low = bits & -bits
+        yield low.bit_length() - 1
+        bits ^= low
 
 
 def find_slot_moves(history: History, promotions: list[Promotion]) -> SlotMoves:
@@ -103,7 +122,7 @@ def find_slot_moves(history: History, promotions: list[Promotion]) -> SlotMoves:
         before[span.node] = span
         mine = history.own_slots(span)
         if old is not None and old.is_master and span.is_master:
-            _note(found, ledger, old, span, mine)
+            _note(history, found, ledger, old, span, mine)
             continue
         if old is not None and old.is_master and ledger.last.get(span.node) is not None:
             gave = span.node in ledger.handed or ledger.claims.get(span.node, 0) & ledger.others(span.node)
@@ -112,8 +131,30 @@ def find_slot_moves(history: History, promotions: list[Promotion]) -> SlotMoves:
         ledger.claims[span.node] = mine
         if mine:
             ledger.take(span.node, mine)
+    found.moved += _logged_moves(history, found.moved)
+    found.moved.sort(key=lambda move: move.ts_ns)
     won = {(one.old, one.winner): one.ts_ns for one in promotions}
     found.moved = [move for move in found.moved if not _is_won(move, won)]
+    return found
+
+
+def _logged_moves(history: History, known: list[Move]) -> list[Move]:
+    """Moves that logs of any node show (Valkey 8.1 and later log them) and that are not *known* by claims."""
+    pause_ns = history.thresholds.resharding_pause_ns
+    moved_ns = {(one.source, one.target, slot): one.ts_ns for one in known for slot in _numbers(one.bits)}
+    found: list[Move] = []
+    for line in history.lines.of_kind.get(EventKind.SLOTS_MOVED, []):
+        words = [int(word) for word in line.detail.split(", ") if word.isdigit()]
+        if line.role != "M" or not words or not (line.peer and line.subject) or words[-1] >= SLOT_COUNT:
+            continue  # replicas log what they learn late, too
+        bits = 0
+        for slot in range(words[0], words[-1] + 1):
+            known_ns = moved_ns.get((line.peer, line.subject, slot))
+            if known_ns is None or abs(known_ns - line.ts_ns) > pause_ns:
+                moved_ns[line.peer, line.subject, slot] = line.ts_ns
+                bits |= 1 << slot
+        if bits:
+            found.append(Move(line.ts_ns, line.ts_ns, line.peer, line.subject, bits, 0, -1))
     return found
 
 
@@ -123,7 +164,7 @@ def _is_won(move: Move, won: Mapping[tuple[str, str], int]) -> bool:
     return won_ns is not None and move.from_ns - WON_NS <= won_ns <= move.ts_ns + WON_NS
 
 
-def _note(found: SlotMoves, ledger: _Ledger, old: Speech, new: Speech, mine: int) -> None:
+def _note(history: History, found: SlotMoves, ledger: _Ledger, old: Speech, new: Speech, mine: int) -> None:
     """A master claims other slots than before."""
     node, held, ts_ns = new.node, ledger.claims.get(new.node, 0), new.from_ns
     ledger.claims[node] = mine
@@ -132,18 +173,31 @@ def _note(found: SlotMoves, ledger: _Ledger, old: Speech, new: Speech, mine: int
         ledger.dropped |= lost
         found.given_up.append(Move(ts_ns, ts_ns, node, "", lost, new.config_epoch, new.first_ref))
     elif lost:
-        ledger.handed.setdefault(node, []).append((old.to_ns, lost))
+        ledger.hand_over(node, lost, old.to_ns)
     for owner, bits in ledger.owners_of(gained, node) if gained else ():
         fresh = bits & (ledger.dropped if owner else -1)
         moved = bits & ~fresh
+        from_ns = ledger.handed_ns(owner, moved, ts_ns)
+        if moved and not new.messages and _gave_up(history, owner, from_ns, ts_ns):
+            found.given_up.append(Move(from_ns, from_ns, owner, "", moved, old.config_epoch, -1))
+            moved, fresh = 0, bits
         if moved:
-            from_ns = ledger.handed_ns(owner, moved, ts_ns)
             found.moved.append(Move(from_ns, ts_ns, owner, node, moved, new.config_epoch, new.first_ref))
         if fresh:
-            ledger.handed_ns(node, fresh, ts_ns)
+            from_ns = ledger.handed_ns(node, fresh, ts_ns)
+            if from_ns < ts_ns and not new.messages:
+                found.given_up.append(Move(from_ns, from_ns, node, "", fresh, old.config_epoch, -1))
             found.taken.append(Move(ts_ns, ts_ns, "", node, fresh, new.config_epoch, new.first_ref))
     if gained:
         ledger.take(node, gained)
+
+
+def _gave_up(history: History, node: str, from_ns: int, to_ns: int) -> bool:
+    """Whether slots had no owner from one time to another, as answers show it: *node* held the cluster for down all the while."""
+    changes = history.states.get(node, ())
+    return to_ns - from_ns > DOWN_NS and any(
+        not one.is_up and not one.is_start and abs(one.max_ns - from_ns) <= DOWN_NS for one in changes
+    )
 
 
 def slot_incidents(history: History, found: SlotMoves, failures: list[Episode]) -> list[Incident]:
@@ -156,12 +210,86 @@ def slot_incidents(history: History, found: SlotMoves, failures: list[Episode]) 
         for group in runs(found.moved, thresholds.resharding_pause_ns, lambda move: move.ts_ns)
         for part, failure in _until_failures(group, failures, thresholds.together_ns)
     ]
+    incidents = _with_open_slots(history, incidents, failures)
     for variant, moves in (("taken", found.taken), ("given up", found.given_up)):
         incidents += [
             _incident(IncidentKind.SLOTS_ASSIGNED, variant, group)
             for group in runs(moves, thresholds.pause_ns, lambda move: move.ts_ns)
         ]
     return incidents
+
+
+def _with_open_slots(history: History, incidents: list[Incident], failures: list[Episode]) -> list[Incident]:
+    """Add slots that stayed open to the resharding that they are of; each other pair of nodes has an incident of its own."""
+    found = list(incidents)
+    by_pair: dict[tuple[str, str], list[OpenSlot]] = {}
+    for one in history.open_slots:
+        if _stayed_open(history, one, failures):
+            by_pair.setdefault((one.source, one.target), []).append(one)
+    for (source, target), group in by_pair.items():
+        steps = _open_steps(group)
+        begin_ns = steps[0].ts_ns
+        at = next((at for at, one in enumerate(found) if _is_of(one, source, target, begin_ns, history)), None)
+        if at is None:
+            ends = [step.until_ns for step in steps]
+            bits = sum(1 << slot for slot in {one.slot for one in group})
+            found.append(
+                Incident(
+                    kind=IncidentKind.RESHARDING,
+                    variant="slot open",
+                    subject=source,
+                    winner=target,
+                    started_ns=begin_ns,
+                    ended_ns=None if None in ends else max(end for end in ends if end is not None),
+                    nodes=(source, target),
+                    slots=slots_text(bits),
+                    slot_count=bits.bit_count(),
+                    steps=tuple(steps),
+                )
+            )
+        else:
+            found[at] = replace(found[at], steps=(*found[at].steps, *steps))
+    return found
+
+
+def _stayed_open(history: History, one: OpenSlot, failures: list[Episode]) -> bool:
+    """Whether a slot stayed open for long: a node of the move failed or was restarted meanwhile, or it is open when the evidence ends."""
+    pause_ns = history.thresholds.resharding_pause_ns
+    end_ns = history.last_ns if one.to_ns is None else one.to_ns
+    if end_ns - one.from_ns <= pause_ns // 2:
+        return False
+    pair = (one.source, one.target)
+    broken = [failure.from_ns for failure in failures if failure.subject in pair]
+    broken += [restart.end_max_ns for restart in history.restarts if restart.node in pair]
+    return any(one.from_ns <= ts_ns <= end_ns for ts_ns in broken) or (
+        one.to_ns is None and end_ns - one.from_ns > pause_ns
+    )
+
+
+def _open_steps(group: list[OpenSlot]) -> list[Step]:
+    """One step for each slot, whether one node shows it as open, or both do."""
+    by_slot: dict[int, list[OpenSlot]] = {}
+    for one in group:
+        by_slot.setdefault(one.slot, []).append(one)
+    steps = []
+    for slot, parts in by_slot.items():
+        ends = [part.to_ns for part in parts]
+        until_ns = None if None in ends else max(end for end in ends if end is not None)
+        first = parts[0]
+        from_ns = min(part.from_ns for part in parts)
+        steps.append(
+            Step(
+                from_ns, EventKind.SLOT_OPEN, first.target, first.source, amount=1, detail=str(slot), until_ns=until_ns
+            )
+        )
+    return sorted(steps, key=lambda step: (step.ts_ns, step.detail))
+
+
+def _is_of(one: Incident, source: str, target: str, ts_ns: int, history: History) -> bool:
+    """Whether a slot that was opened at *ts_ns* is of the resharding *one*."""
+    pause_ns = history.thresholds.resharding_pause_ns
+    pairs = {(step.subject, step.actor) for step in one.steps if step.kind == EventKind.MOVED}
+    return (source, target) in pairs and one.started_ns - pause_ns <= ts_ns <= (one.ended_ns or ts_ns) + pause_ns
 
 
 def _until_failures(

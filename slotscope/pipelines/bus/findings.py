@@ -6,10 +6,10 @@ not messages, to `cluster_core.incidents` on the driver.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from cluster_core.incidents.catalogue import find_findings, find_incidents
+from cluster_core.incidents.catalogue import find_findings, find_story
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Finding, Incident
 from cluster_core.incidents.rows import (
@@ -20,9 +20,10 @@ from cluster_core.incidents.rows import (
     incident_row,
     step_rows,
 )
-from cluster_core.incidents.story import name_all, step_text, summary_of
+from cluster_core.incidents.story import name_all, set_up_text, step_text, summary_of
 from cluster_core.kinds import Source
 from cluster_core.replay.rows import NodeViewRow, ReplayRow
+from schemas.caveats import Caveat, Code
 from schemas.history import BUS_MESSAGES
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from schemas.table import rows_table
@@ -35,21 +36,23 @@ from slotscope.runtime.storage.runs import Run
 
 
 class Gold(NamedTuple):
-    """The number of written steps, the state of the headers of each node, and the nodes of each cluster (`clusters_in`)."""
+    """The number of written steps, the state of the headers of each node, the nodes of each cluster (`clusters_in`), and notes for the reader."""
 
     steps: int
     states: dict[str, bytes]
     clusters: list[list[str]]
+    notes: Sequence[Caveat] = ()
 
 
 def write_gold(run: Run, basis: Basis, headers: Headers) -> Gold:
     """Write gold/incidents, gold/incident_steps and gold/findings from what *run* has written and kept of its snapshot."""
     notes = with_metrics(collect_notes(run, headers), run)
     history = history_of(notes, basis)
-    incidents = find_incidents(history)
+    set_up, incidents = find_story(history)
     findings = find_findings(history, notes.breaches, notes.costs)
     _write(run, history, incidents, findings)
-    return Gold(sum(len(one.steps) for one in incidents), headers.states, clusters_in(notes.rows))
+    said = [] if set_up is None else [Caveat.note(Code.SET_UP, set_up_text(set_up))]
+    return Gold(sum(len(one.steps) for one in incidents), headers.states, clusters_in(notes.rows), said)
 
 
 def clusters_in(rows: Iterable[ReplayRow]) -> list[list[str]]:

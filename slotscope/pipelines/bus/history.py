@@ -357,7 +357,8 @@ class HistoryReplay:
                 )
             )
         known = len(state.options["files"]) if state is not None else 0
-        outcome = outcome_of(request, self._inputs, facts, known, [*self._states.warnings, *caveats], run.name)
+        notes = [*self._states.warnings, *caveats, *gold.notes]
+        outcome = outcome_of(request, self._inputs, facts, known, notes, run.name)
         tables.apply_change(Change(replay_row(request, self._inputs, facts, outcome), history.REPLAYS), run)
         run.data_at = datetime.fromtimestamp(facts["last_ns"] / 1e9, UTC) if facts["last_ns"] else None
         run.partial = bool(outcome.bad_records)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from cluster_core.columns import Column, Kind, columns_of
 from cluster_core.formats.prometheus_answer import MetricSample
 from cluster_core.history.logs import with_logs
+from cluster_core.history.open_slots import OpenMark
 from cluster_core.history.statements import Lines, LoggedLine
 from cluster_core.incidents.checks.connections import Breach
 from cluster_core.incidents.gaps import GapSeen
@@ -16,7 +17,9 @@ from cluster_core.incidents.speech import Speech
 from cluster_core.incidents.traffic import Cost
 from cluster_core.kinds import EventKind, Source
 from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, NodeViewRow, ReplayRow, VoteRow
+from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.slots.slot_set import SlotSet
+from cluster_core.topology.nodes_text import read_nodes
 from schemas.history import (
     EPOCHS,
     EVENTS,
@@ -62,6 +65,7 @@ class Notes(NamedTuple):
     slots_of: dict[int, int]
     gaps: list[GapSeen]
     offsets: list[OffsetSeen]
+    open_marks: list[OpenMark]
 
 
 def collect_notes(run: Run, headers: Headers) -> Notes:
@@ -105,6 +109,7 @@ def collect_notes(run: Run, headers: Headers) -> Notes:
                 RESYNCS, "replica", "ts_ns", "asked_offset", where="asked_offset > 0"
             )),
         ],
+        open_marks=list(open_marks(read(NODE_POLLS, "observer", "ts_ns", "text", where=HAS_OPEN_SLOTS))),
     )  # fmt: skip
 
 
@@ -139,6 +144,21 @@ def polled_samples(polls: Iterable[Mapping[str, Any]]) -> dict[tuple[str, Source
         sample = MetricSample(asked_ns, row["ts_ns"], row["observer"], **values)
         found.setdefault((row["observer"], Source.POLL), []).append(sample)
     return {key: sorted(samples, key=lambda one: one.ts_ns) for key, samples in found.items()}
+
+
+HAS_OPEN_SLOTS = "observer IS NOT NULL AND (text LIKE '%->-%' OR text LIKE '%-<-%')"
+
+
+def open_marks(polls: Iterable[Mapping[str, Any]]) -> Iterator[OpenMark]:
+    """The open slots that answers of masters to CLUSTER NODES show; each node shows its own alone."""
+    for row in polls:
+        me = read_nodes(row["text"].encode("utf-8", "surrogatepass")).by_id.get(row["observer"])
+        if me is None or NodeFlags.MASTER not in me.flags:
+            continue
+        for slot, other in me.migrating.items():
+            yield OpenMark(me.id, row["ts_ns"], slot, me.id, other)
+        for slot, other in me.importing.items():
+            yield OpenMark(me.id, row["ts_ns"], slot, other, me.id)
 
 
 def _names(row: type) -> list[str]:
@@ -221,6 +241,7 @@ def history_of(notes: Notes, basis: Basis) -> History:
         polled_ns=notes.polled_ns,
         answered_ns=notes.answered_ns,
         samples=notes.samples,
+        open_marks=notes.open_marks,
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from cluster_core.incidents.story import seconds
 from cluster_core.kinds import FindingCode, IncidentKind
 from cluster_core.rules import sentence
-from schemas.caveats import Caveat
+from schemas.caveats import Caveat, Code
 from slotscope.runtime import text
 
 COST = FindingCode.GOSSIP_COST
@@ -83,6 +83,8 @@ class IncidentLine:
     summary: str
     step_count: int
     steps: Sequence[StepLine] = ()
+    subject_address: str | None = None
+    winner_address: str | None = None
 
     @property
     def known_figures(self) -> dict[str, int]:
@@ -231,6 +233,11 @@ class HistoryReport:
         return " ".join(missing)
 
     @property
+    def set_up(self) -> str:
+        """The set-up of the cluster, which is no incident, in one sentence; empty if the evidence does not show it."""
+        return next((one.text for one in self.warnings if one.code == Code.SET_UP), "")
+
+    @property
     def gravest(self) -> IncidentLine | None:
         """See `gravest_of`."""
         return gravest_of(self.incidents)
@@ -261,6 +268,8 @@ class HistoryReport:
         gravest = self.gravest
         if gravest is None:
             seen_by = f"; {self.seen_by}" if self.seen_by else ""
+            if self.set_up:
+                return f"{self.set_up}; nothing else was seen in {length}{seen_by}.", ""
             return f"No change of role, slots, health or process was seen in {length}{seen_by}.", ""
         head, _, rest = gravest.summary.partition("; ")
         if gravest.kind == IncidentKind.OUTAGE and (failover := self._failover_within(gravest)) is not None:

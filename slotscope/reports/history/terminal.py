@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from cluster_core.incidents.story import seconds
+from cluster_core.incidents.story import RANGE_MS, seconds
 from cluster_core.instants import write_instant
-from cluster_core.kinds import Severity
+from cluster_core.kinds import EventKind, IncidentKind, Severity
 from schemas.caveats import Caveat
 from slotscope.reports.history.report import FindingLine, HistoryReport, IncidentLine
 from slotscope.reports.ink import Ink
@@ -21,6 +21,8 @@ SUMMARY_LENGTH_MAX = 1000
 STEP_LENGTH_MAX = 600
 FINDINGS_SHOWN = 8
 CLOCK_CELLS = 9
+NODES_NAMED = 3
+"""Nodes that are named in a line of the list."""
 _NAMED = re.compile(r"([^()\s]+:\d+) \([0-9a-f]{8,40}\)")
 
 FIGURE_WORDS = {
@@ -62,26 +64,100 @@ def clock(offset_ms: int) -> str:
 
 
 def print_incidents(report: HistoryReport, console: Console, *, html_path: str | None = None) -> None:
-    """Print what makes the story doubtful and findings that matter, then all incidents, one line each."""
+    """Print the headline, the evidence, what makes the story doubtful and findings that matter, then all incidents, one line each."""
     ink = Ink(console)
     ink.line(ink.words(text.printable(report.verdict[0], SUMMARY_LENGTH_MAX), "bold"))
+    if report.seen_by:
+        ink.line(ink.words(f"Evidence: {report.seen_by}. {report.missing_evidence}", "dim"))
+    if report.set_up and report.incidents:
+        ink.line(ink.words(f"{report.set_up}.", "dim"))
     _print_doubts(ink, [one for one in report.warnings if one.severity != Severity.NOTE], report.troubles)
     if report.incidents:
-        ink.heading("Incidents", text.plural(len(report.incidents), "incident"))
-        rows = [
-            (
-                ink.words(f"{one.number} {moment(one.started_ns)} {one.kind}", "bold"),
-                ink.words(text.printable(_line(one), SUMMARY_LENGTH_MAX)),
-            )
-            for one in report.incidents
-        ]
-        ink.labelled(rows)
+        day = moment(report.incidents[0].started_ns)[:10]
+        is_one_day = all(moment(one.started_ns)[:10] == day for one in report.incidents)
+        ink.heading("Incidents", f"{day}, UTC" if is_one_day else "UTC")
+        names = _short_addresses(report)
+        ink.table(
+            (">#", "time", ">duration", "what", "who", "impact"),
+            [
+                (
+                    str(one.number),
+                    moment(one.started_ns)[11 if is_one_day else 5 : 19],
+                    "open" if one.duration_ms is None else seconds(one.duration_ms),
+                    _what(one),
+                    _who(one, names),
+                    _impact(one),
+                )
+                for one in report.incidents
+            ],
+        )
+        ink.note("Step by step: slotscope incidents NUMBER")
     ink.page("All of it, with a timeline of each node", html_path)
 
 
-def _line(one: IncidentLine) -> str:
-    length = "still open at the end" if one.duration_ms is None else seconds(one.duration_ms)
-    return f"{one.summary} [{one.variant}, {length}]"
+WHAT: dict[tuple[str, str], str] = {
+    (IncidentKind.FAILOVER, "manual"): "manual failover",
+    (IncidentKind.FAILOVER, "forced"): "forced failover",
+    (IncidentKind.FAILOVER, "takeover"): "takeover",
+    (IncidentKind.FAILURE, "not agreed"): "suspected failure",
+    (IncidentKind.OUTAGE, "whole cluster"): "cluster down",
+    (IncidentKind.RESTART, "rolling"): "rolling restart",
+    (IncidentKind.RESHARDING, "cut short"): "resharding cut",
+    (IncidentKind.RESHARDING, "slot open"): "slot left open",
+    (IncidentKind.MEMBERSHIP, "joined"): "node joined",
+    (IncidentKind.MEMBERSHIP, "forgotten"): "node forgotten",
+    (IncidentKind.MEMBERSHIP, "replaced"): "node replaced",
+    (IncidentKind.MEMBERSHIP, "reset"): "node reset",
+    (IncidentKind.MEMBERSHIP, "replicas changed"): "replica moved",
+    (IncidentKind.SLOTS_ASSIGNED, "taken"): "slots taken",
+    (IncidentKind.SLOTS_ASSIGNED, "given up"): "slots given up",
+}
+"""What incidents of a kind and variant are called in the list; others by their kind."""
+
+
+def _what(one: IncidentLine) -> str:
+    return WHAT.get((one.kind, one.variant), one.kind.replace("-", " "))
+
+
+def _short_addresses(report: HistoryReport) -> dict[str, str]:
+    """The addresses of all nodes, as ports where all are on one host; the beginning of the id where no address is known."""
+    known = {node.node_id: node.address or node.name for node in report.nodes}
+    for one in report.incidents:
+        known |= {one.subject or "": one.subject_address} if one.subject_address else {}
+        known |= {one.winner or "": one.winner_address} if one.winner_address else {}
+    hosts = {address.rpartition(":")[0] for address in known.values()} - {""}
+    return {
+        node: address.removeprefix(next(iter(hosts))) if len(hosts) == 1 else address for node, address in known.items()
+    }
+
+
+def _who(one: IncidentLine, names: dict[str, str]) -> str:
+    """The node that it is about, and the one that took over; else how many took part."""
+    subject, winner = (names.get(node, node[:8]) if node else "" for node in (one.subject, one.winner))
+    if subject or winner:
+        return f"{subject or 'unknown'} → {winner}" if winner else subject
+    nodes = [names.get(node, node[:8]) for node in one.nodes]
+    return ", ".join(nodes) if len(nodes) <= NODES_NAMED else f"{len(nodes)} nodes"
+
+
+def _impact(one: IncidentLine) -> str:
+    """What was not served and for how long, or which slots moved or lost their data."""
+    slots = "slots" if one.slot_count is None else text.plural(one.slot_count, "slot")
+    if one.kind == IncidentKind.DATA_LOSS:
+        return f"data of {'a shard' if one.slot_count is None else slots} lost"
+    if one.figures.get("outage_min_ms") is not None or one.figures.get("outage_ms") is not None:
+        slots = "all slots" if one.variant == "whole cluster" else slots
+        least, most = one.figures.get("outage_min_ms") or 0, one.figures.get("outage_ms")
+        if most is None:
+            return f"{slots} not back"
+        is_range = most - least > RANGE_MS
+        return f"{slots} {f'{least / 1000:.1f}-{most / 1000:.1f} s' if is_range else seconds(most)}"
+    if one.kind in (IncidentKind.RESHARDING, IncidentKind.SLOTS_ASSIGNED):
+        left = sum(step.kind == EventKind.SLOT_OPEN for step in one.steps)
+        if one.variant == "slot open":
+            return f"{slots} open"
+        return f"{one.slot_count} moved, {left} left open" if left else f"{slots} moved"
+    return ""
 
 
 def _print_doubts(ink: Ink, warnings: Sequence[Caveat], findings: Sequence[FindingLine]) -> None:

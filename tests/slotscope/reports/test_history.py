@@ -109,7 +109,22 @@ def test_the_list_puts_findings_first_and_leaves_costs_out() -> None:
     assert "MY_PRIMARY_FAIL" in text
     assert text.index("1 warning") < text.index("Incidents")
     assert "messages/s" not in text
-    assert "1 2023-11-14 22:13:29.500Z failover" in text
+    assert "1  22:13:29   10.55 s  failover  :7000 → :7003  100 slots 3.5-4.2 s" in text
+
+
+def test_the_list_begins_with_its_evidence_and_what_more_would_add() -> None:
+    """Right under the headline."""
+    lines = " ".join(printed(80).split())
+
+    assert "Evidence: 221 messages. Server logs would add causes" in lines
+    assert lines.index("Evidence") < lines.index("1 warning")
+
+
+def test_a_set_up_without_incidents_is_one_line() -> None:
+    text = "The cluster was set up in 2.00 s: 4 nodes met"
+    report = replace(history_report(quiet=True), warnings=[Caveat.note(Code.SET_UP, text)])
+
+    assert report.verdict == (f"{text}; nothing else was seen in 30.00 s; 240 messages.", "")
 
 
 def test_the_list_says_what_makes_the_story_doubtful() -> None:

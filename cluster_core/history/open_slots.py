@@ -1,0 +1,79 @@
+"""Open slots: slots that a node migrates or imports (CLUSTER SETSLOT), as its answers to polls and its log show them (R123).
+
+The bus does not carry them: packets alone show a slot only once it has another owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from cluster_core.history.statements import Lines
+from cluster_core.kinds import EventKind
+
+OPENED = (EventKind.SLOT_IMPORTING, EventKind.SLOT_MIGRATING)
+CLOSED = (EventKind.SLOT_ASSIGNED, EventKind.SLOT_STABLE, EventKind.SLOT_CLOSED)
+
+
+class OpenMark(NamedTuple):
+    """An answer of *node* at *ts_ns* shows *slot* as open: it goes from *source* to *target*, of which *node* is one."""
+
+    node: str
+    ts_ns: int
+    slot: int
+    source: str
+    target: str
+
+
+class OpenSlot(NamedTuple):
+    """*slot* was open at *node* from *from_ns* to *to_ns* (None: to the end of the evidence)."""
+
+    slot: int
+    source: str
+    target: str
+    node: str
+    from_ns: int
+    to_ns: int | None
+
+
+def open_slots(marks: Iterable[OpenMark], answered_ns: Mapping[str, Sequence[int]], lines: Lines) -> list[OpenSlot]:
+    """Every time in which a slot was open, by polls and by logs, in order of time."""
+    return sorted([*_polled(marks, answered_ns), *_logged(lines)], key=lambda one: (one.from_ns, one.slot, one.node))
+
+
+def _polled(marks: Iterable[OpenMark], answered_ns: Mapping[str, Sequence[int]]) -> Iterable[OpenSlot]:
+    """Answers in a row that show a slot, up to the first one that does not; the other node may be replaced meanwhile."""
+
+    def key(mark: OpenMark) -> tuple[str, int, bool]:
+        return mark.node, mark.slot, mark.node == mark.target
+
+    for (node, slot, _), group in groupby(sorted(marks, key=lambda mark: (*key(mark), mark.ts_ns)), key):
+        shown = {mark.ts_ns: mark for mark in group}
+        first: OpenMark | None = None
+        for ts_ns in answered_ns.get(node, ()):
+            if ts_ns in shown:
+                first = first or shown[ts_ns]
+            elif first is not None:
+                yield OpenSlot(slot, first.source, first.target, node, first.ts_ns, ts_ns)
+                first = None
+        if first is not None:
+            yield OpenSlot(slot, first.source, first.target, node, first.ts_ns, None)
+
+
+def _logged(lines: Lines) -> Iterable[OpenSlot]:
+    """Lines of masters alone: replicas log the same."""
+    opened: dict[tuple[str, str], OpenSlot] = {}
+    for line in lines.of_kinds(0, 1 << 62, *OPENED, *CLOSED):
+        key = line.observer, line.detail
+        before = opened.get(key)
+        if line.kind in CLOSED:
+            if before is not None:
+                yield opened.pop(key)._replace(to_ns=line.ts_ns)
+        elif line.kind in OPENED and line.role == "M" and line.detail.isdigit():
+            source, target = line.subject, line.observer
+            if line.kind == EventKind.SLOT_MIGRATING:
+                source, target = target, source
+            from_ns = line.ts_ns if before is None else before.from_ns
+            opened[key] = OpenSlot(int(line.detail), source, target, line.observer, from_ns, None)
+    yield from opened.values()

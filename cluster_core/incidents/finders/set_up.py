@@ -1,0 +1,84 @@
+"""The set-up of a cluster: new processes meet, take slots and follow masters.  That is no incident."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from cluster_core.gossip.causes import Cause
+from cluster_core.incidents.history import History
+from cluster_core.incidents.incident import Incident, SetUp
+from cluster_core.kinds import EventKind, IncidentKind
+
+NEW_PROCESS: Final = "No cluster configuration found"
+"""How the log of a process begins that belongs to no cluster yet."""
+SETTLE_NS: Final = 10_000_000_000
+"""Replicas are attached, and first epochs drawn, within this time after the cluster is complete."""
+PARTS: Final = {
+    IncidentKind.MEMBERSHIP: ("joined", "replicas changed"),
+    IncidentKind.SLOTS_ASSIGNED: ("taken",),
+    IncidentKind.EPOCH_COLLISION: ("first epochs",),
+}
+"""Kinds and variants of incidents that a set-up consists of."""
+
+
+def split_set_up(history: History, incidents: Sequence[Incident]) -> tuple[SetUp | None, list[Incident]]:
+    """The set-up of the cluster, None if the evidence does not show it, and the *incidents* that are no part of it."""
+    fresh = _fresh_nodes(history)
+    if 2 * len(fresh) <= len(history.nodes):
+        return None, list(incidents)
+    from_ns = to_ns = max(history.first_ns, min(fresh.values()))
+    for ts_ns in sorted(fresh.values()):
+        to_ns = ts_ns if ts_ns <= to_ns + SETTLE_NS else to_ns
+    to_ns = min((one.max_ns for node in fresh for one in history.states.get(node, ()) if one.is_up), default=to_ns)
+    parts: list[Incident] = []
+    others: list[Incident] = []
+    for one in sorted(incidents, key=lambda one: one.started_ns):
+        is_back = one.kind == IncidentKind.SLOTS_ASSIGNED and any(other.variant == "given up" for other in others)
+        if one.started_ns <= to_ns + SETTLE_NS and _is_part(history, one, fresh) and not is_back:
+            parts.append(one)
+            to_ns = max(to_ns, one.ended_ns or one.started_ns)
+        else:
+            others.append(one)
+    met = sum(ts_ns <= to_ns + SETTLE_NS for ts_ns in fresh.values())
+    return _set_up(from_ns, to_ns, met, parts), others
+
+
+def _fresh_nodes(history: History) -> dict[str, int]:
+    """Nodes that belonged to no cluster when their process began, and when that was."""
+    found = {
+        line.observer: line.ts_ns
+        for line in reversed(history.lines.of_kind.get(EventKind.IDENTITY, []))
+        if NEW_PROCESS in line.text
+    }
+    for node in history.observers:
+        own = history.views.get((node, node), [])
+        if own and own[0].cause == Cause.ASSUMED_NEW:
+            found.setdefault(node, own[0].valid_from_ns)
+    return found
+
+
+def _is_part(history: History, one: Incident, fresh: dict[str, int]) -> bool:
+    if one.kind == IncidentKind.OUTAGE:  # no slot had been served before
+        return all(_never_served(history, node, one.started_ns) for node in one.nodes)
+    if one.kind == IncidentKind.RESYNC:
+        return one.subject in fresh and not any(step.detail == "flushed" and step.amount for step in one.steps)
+    is_move = any(step.kind == EventKind.REPLICA_MOVED for step in one.steps)
+    return one.variant in PARTS.get(one.kind, ()) and not is_move and all(node in fresh for node in one.nodes)
+
+
+def _never_served(history: History, node: str, ts_ns: int) -> bool:
+    """Whether a node that belonged to no cluster had not held one for up until then."""
+    return not any(one.is_up and one.min_ns < ts_ns for one in history.states.get(node, ()))
+
+
+def _set_up(from_ns: int, to_ns: int, nodes: int, parts: Sequence[Incident]) -> SetUp:
+    attached = {
+        actor
+        for one in parts
+        for step in one.steps
+        if step.kind == EventKind.REPLICA_ATTACHED
+        for actor in [part.actor for part in step.parts] or [step.actor]
+    }
+    slots = sum(one.slot_count or 0 for one in parts if one.kind == IncidentKind.SLOTS_ASSIGNED)
+    return SetUp(from_ns, to_ns, nodes, slots, len(attached))

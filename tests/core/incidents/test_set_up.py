@@ -1,0 +1,73 @@
+"""The set-up of a cluster is no incident."""
+
+from __future__ import annotations
+
+from cluster_core.incidents.catalogue import find_story
+from cluster_core.incidents.incident import SetUp
+from tests.builders.history_builder import NODES, A, B, C, R, S, Tale, ns
+
+NEW = "e" * 40
+
+
+def created() -> Tale:
+    """Four processes begin without a cluster, meet at 1 s, have all slots and hold the cluster for up at 2 s; R follows A at 4 s."""
+    tale = Tale()
+    for node in NODES:
+        tale.view(node, node, 0, cause="assumed new", flags="slave" if node == R else "master")
+        tale.event(node, 0.5, "state-fail")
+        tale.event(node, 2, "state-ok")
+        for other in NODES:
+            if other != node:
+                tale.view(node, other, 1, cause="R57")
+    for node in (A, B, C):
+        tale.says(node, 0.2, slots="", state=1)
+        tale.chatter(node, 1, 30)
+    tale.chatter(R, 0, 4, slots="", epoch=0)
+    tale.chatter(R, 4, 30, replicaof=A)
+    return tale
+
+
+def test_nodes_that_meet_take_slots_and_follow_masters_are_a_set_up() -> None:
+    set_up, incidents = find_story(created().history())
+
+    assert incidents == []
+    assert set_up == SetUp(ns(0), ns(4), 4, 300, 1)
+
+
+def test_a_node_that_joins_later_is_an_incident() -> None:
+    tale = created()
+    tale.view(A, NEW, 20, cause="R57", slots="")
+    tale.view(NEW, NEW, 19, cause="assumed new", slots="")
+
+    set_up, incidents = find_story(tale.history())
+
+    assert set_up is not None
+    assert set_up.nodes == 4
+    assert [(one.kind, one.variant, one.subject) for one in incidents] == [("membership", "joined", NEW)]
+
+
+def test_a_failure_in_the_first_seconds_is_an_incident() -> None:
+    tale = created()
+    for observer in (A, C, R):
+        tale.view(observer, B, 5, 9, flags="master,fail", cause="R54")
+
+    _, incidents = find_story(tale.history())
+
+    assert [one.nodes for one in incidents if one.kind == "failure"] == [(A, C, R)]
+
+
+def test_evidence_that_begins_later_shows_no_set_up() -> None:
+    tale = Tale()
+    tale.everybody_knows()
+
+    assert find_story(tale.history()) == (None, [])
+
+
+def test_a_set_up_ends_when_nothing_more_is_set_up_for_ten_seconds() -> None:
+    tale = created()
+    tale.chatter(B, 30, 31)
+
+    set_up, _ = find_story(tale.history())
+
+    assert set_up is not None
+    assert (set_up.to_ns - set_up.from_ns) // S == 4
