@@ -54,7 +54,7 @@ class Request:
     slot_stats: Flag = False
     """CLUSTER SLOT-STATS too (Valkey 8, Redis 8.2), 1 to 2 MB per answer; set --interval to a minute or more"""
     persistence: Flag = False
-    """INFO and CONFIG GET save in each poll, for key-slots --info"""
+    """INFO and CONFIG GET save in each poll"""
     access: AccessOptions = NO_OPTIONS
     debug: Flag = False
     """Show the trace of an error."""

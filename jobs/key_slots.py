@@ -2,7 +2,7 @@
 
 Reads RDB dumps, append-only logs and key lists; writes silver/slot_load, silver/sources, silver/snapshots, gold/node_load, gold/big_keys,
 gold/hash_tags, gold/key_prefixes, gold/key_types, gold/key_sizes, gold/ttl_buckets, gold/key_use, bronze/bad_records and, when asked, bronze/keys; for logs also silver/write_load,
-gold/command_load, gold/write_keys, gold/log_savings and gold/uncertain_keys; prints a summary and writes an HTML report.
+gold/command_load, gold/write_keys and gold/uncertain_keys; prints a summary and writes an HTML report.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables of append-only logs: commands, writes per slot and key, savings of a rewrite, uncertain keys."""
+"""Tables of append-only logs: commands, writes per slot and key, uncertain keys."""
 
 from __future__ import annotations
 
@@ -80,21 +80,6 @@ WRITE_KEYS = snapshot_table(
         PARTIAL,
     ],
     key=("key",),
-)
-
-LOG_SAVINGS = snapshot_table(
-    "gold/log_savings",
-    "Savings of BGREWRITEAOF: bytes of the log against bytes of commands for the living keys.",
-    [
-        required("scope", TEXT, "log (one row a log), slot or prefix"),
-        *with_texts([required("scope_value", BYTES, "log path, slot number or prefix")]),
-        required("log_bytes", LONG, "bytes of base and increments; of an RDB base, its records"),
-        required("live_bytes", LONG, "bytes of commands for the living keys (aof-use-rdb-preamble no)"),
-        required("saved_bytes", LONG, "difference; negative if an RDB base is smaller than its commands"),
-        required("bytes_error", LONG, "upper bound of the undercounted log bytes"),
-        PARTIAL,
-    ],
-    key=("scope", "scope_value"),
 )
 
 UNCERTAIN_KEYS = snapshot_table(

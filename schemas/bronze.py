@@ -1,4 +1,4 @@
-"""Bronze tables: raw keys, flawed values and unreadable records, one row each."""
+"""Bronze tables: keys and unreadable records, one row each."""
 
 from __future__ import annotations
 
@@ -34,33 +34,14 @@ KEY_FIELDS: list[pa.Field] = [
 RDB_SOURCE = pa.schema([*KEY_FIELDS, required("source", TEXT, "file of the key")])
 
 KEY_ROWS = pa.schema(with_texts(RDB_SOURCE))
-"""Arrow schema of the key rows that a task returns for `KEYS`."""
+"""Columns of `KEYS`: those of the Data Source, with names as text."""
 
 KEYS = snapshot_table(
     "bronze/keys",
-    "Every key of every input. Only with --keep-keys.",
+    "Every key of every dump. Only with --keep-keys.",
     [*KEY_ROWS, PARTIAL],
     key=("source", "offset"),
     is_large=True,
-)
-
-VALUE_FLAWS = snapshot_table(
-    "bronze/value_flaws",
-    "Values that contradict their headers, or that no server holds. Only with --deep.",
-    [
-        required("source", TEXT, "dump that holds the key"),
-        required("db", INTEGER, "database number"),
-        *with_texts([required("key", BYTES, "name of the key")]),
-        required("slot", INTEGER, "its slot"),
-        required("type", TEXT, "as TYPE replies"),
-        required("encoding", TEXT, "OBJECT ENCODING on the server that wrote the file"),
-        required("offset", LONG, "start of the record in the (decompressed) file"),
-        required("flaw", TEXT, "undecodable, count, links, twice, score, order or pending"),
-        optional("header_count", LONG, "element count of the header; null if absent"),
-        optional("real_count", LONG, "decoded elements; null if unknown"),
-        required("detail", TEXT, "description"),
-    ],
-    key=("source", "offset", "flaw", "detail"),
 )
 
 BAD_RECORDS = snapshot_table(

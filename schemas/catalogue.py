@@ -23,8 +23,8 @@ from schemas.table import Table
 
 WRITTEN_BY: Final[dict[str, tuple[Table, ...]]] = {
     "key-slots": (
-        silver.SNAPSHOTS, silver.SOURCES, silver.SLOT_LOAD, gold.NODE_LOAD, gold.BIG_KEYS, gold.HASH_TAGS, gold.KEY_PREFIXES, gold.KEY_TYPES, gold.KEY_SIZES, gold.TTL_BUCKETS, gold.KEY_USE, bronze.KEYS, bronze.VALUE_FLAWS, bronze.BAD_RECORDS,
-        aof.WRITE_LOAD, aof.COMMAND_LOAD, aof.WRITE_KEYS, aof.LOG_SAVINGS, aof.UNCERTAIN_KEYS,
+        silver.SNAPSHOTS, silver.SOURCES, silver.SLOT_LOAD, gold.NODE_LOAD, gold.BIG_KEYS, gold.HASH_TAGS, gold.KEY_PREFIXES, gold.KEY_TYPES, gold.KEY_SIZES, gold.TTL_BUCKETS, gold.KEY_USE, bronze.KEYS, bronze.BAD_RECORDS,
+        aof.WRITE_LOAD, aof.COMMAND_LOAD, aof.WRITE_KEYS, aof.UNCERTAIN_KEYS,
     ),
     "advise": (advice.SAVINGS, advice.SAVING_CURVES, advice.MEMORY_CONDITIONS),
     "rebalance-plan": (

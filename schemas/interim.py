@@ -10,15 +10,14 @@ import pyarrow as pa
 from schemas.table import BYTES, FLAG, INTEGER, LONG, SHORT, TEXT, by_name, several
 
 SLOT, TOP_SLOT, TOP_TYPE, TOP_OWNER, TAG, PREFIX, TTL, UNIT, BAD = range(9)
-FLAW, TYPE, OWNER, DECLARED, RANGE, KEY, ADVICE = range(14, 21)
-LOG_SLOT, LOG_COMMAND, LOG_KEY, LOG_PREFIX, LOG_DOUBT = range(9, 14)
+TYPE, OWNER, DECLARED, RANGE, ADVICE = range(14, 19)
+LOG_SLOT, LOG_COMMAND, LOG_KEY, LOG_DOUBT = range(9, 13)
 """Kinds of partial rows.  Those of logs have writes in *ops*, bytes of the log in *serialized_bytes*, the beginning of the hour
-(`LOG_SLOT`) or minute (`LOG_COMMAND`) in *offset* (epoch in s, null without timestamps); *number* is 1 for a slot's bytes in a
-base, and for a command that servers are known to have.  A `FLAW` has what a header counts in *elements*, what is there in *keys*.
+(`LOG_SLOT`) or minute (`LOG_COMMAND`) in *offset* (epoch in s, null without timestamps); *number* is 1 for a
+command that servers are known to have.
 
 A task sums what it reads of one node: *source* of a `SLOT`, `TYPE`, `RANGE` or `TTL` is the first input of that node, that of a `TAG` or
-`PREFIX` the first of the task.  A `RANGE` counts keys of a type by the digits (*number*) of a measure (*text*), whose sum is *offset*.  `OWNER` counts the keys of one input by the owner of their slots, `DECLARED` those of a slot of one dump.  A `KEY` is a key of a live server, as
-`schemas.bronze.RDB_SOURCE` has it, with its name in *name*.  `ADVICE` is a row of `ADVICE_PARTIAL`: its kind in *text*, its number in *offset*.
+`PREFIX` the first of the task.  A `RANGE` counts keys of a type by the digits (*number*) of a measure (*text*), whose sum is *offset*.  `OWNER` counts the keys of one input by the owner of their slots, `DECLARED` those of a slot of one dump.  `ADVICE` is a row of `ADVICE_PARTIAL`: its kind in *text*, its number in *offset*.
 """
 DECLARED_DUMPS_MAX = 6
 """Dumps of one slot that a task tells; further ones only where a slot is not what they declare."""
@@ -61,10 +60,6 @@ class UnitFacts:
     """Keys that are there more than once, and some of them; they were sought among the first *twins_sought* keys only."""
     twins: list[str] = field(default_factory=list)
     twins_sought: int | None = _counted()
-    decoded_values: int | None = _counted()
-    flawed_values: int | None = _counted()
-    undecoded_values: int | None = _counted()
-    flaws: list[str] = field(default_factory=list)
     memory_model: str | None = None
     memory_estimate: str | None = None
     memory_total: int | None = None
@@ -78,9 +73,7 @@ class UnitFacts:
     cut: str | None = None
     """How a crash has cut it, and up to where a server loads it."""
     loaded_end: int | None = None
-    first_s: int | None = None
     last_s: int | None = None
-    second_bytes_max: int | None = None
     base: str | None = None
     replayed: int | None = None
     refused: int | None = None
@@ -114,7 +107,6 @@ class UnitFacts:
     missed_prefix_memory: int | None = _counted()
     missed_log_keys: int | None = None
     missed_log_bytes: int | None = None
-    missed_log_prefix_bytes: int | None = None
     untracked_keys: int | None = _counted()
     """Keys whose tag or prefixes are too long to group."""
 
@@ -196,7 +188,6 @@ PARTIAL = pa.schema(
         pa.field("offset", LONG),
         pa.field("text", TEXT),
         pa.field("facts", FACTS),
-        pa.field("flaw", TEXT),
         pa.field("memory_bytes", LONG),
         pa.field("estimate", TEXT),
         pa.field("amounts", several(LONG)),

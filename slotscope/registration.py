@@ -10,7 +10,7 @@ from slotscope.runtime.compiled_code import compiling_notice
 from slotscope.runtime.spark.session import ship_code
 from slotscope.sources.aof.data_source import AofDataSource
 from slotscope.sources.bus.data_source import ClusterBusDataSource
-from slotscope.sources.rdb.data_source import PushingRdbDataSource
+from slotscope.sources.rdb.data_source import RdbDataSource
 from slotscope.sources.resp.data_source import RespStreamDataSource
 
 
@@ -21,6 +21,5 @@ def register(spark: SparkSession) -> None:
     """
     sys.stderr.write(compiling_notice())
     ship_code(spark)
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    for source in (PushingRdbDataSource, AofDataSource, ClusterBusDataSource, RespStreamDataSource):
+    for source in (RdbDataSource, AofDataSource, ClusterBusDataSource, RespStreamDataSource):
         spark.dataSource.register(source)

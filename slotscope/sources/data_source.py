@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
@@ -37,6 +38,7 @@ class UnitReader(DataSourceReader):
         self.rows = choice(options, "rows", tuple(self.schemas))
         self.permissive = choice(options, "mode", ("strict", "permissive")) == "permissive"
         self.path = options.get("path", "")
+        self.paths = _paths(options)
         self.parallelism = int(options.get("parallelism", "2"))
         self.split = choice(options, "split", ("true", "false")) == "true" and self.rows != "files"
 
@@ -84,6 +86,14 @@ class UnitReader(DataSourceReader):
                 raise
             return {"error": error.reason, "error_offset": error.offset}
         return {"error": None, "error_offset": None}
+
+
+def _paths(options: Mapping[str, str]) -> list[str]:
+    """The paths to read: one, a list as ``load([...])`` hands it over, or several separated by commas."""
+    paths = options.get("paths", "")
+    if "path" in options:
+        return [options["path"]]
+    return json.loads(paths) if paths.startswith("[") else [path for path in paths.split(",") if path]
 
 
 class UnitSource(DataSource):

@@ -29,7 +29,7 @@ class Recipe(NamedTuple):
 
 KEY_TABLES: Final = "key-slots"
 RECIPES: Final = (
-    Recipe(KEY_TABLES, (FileKind.RDB,), {"--rdb": (FileKind.RDB,), "--info": (FileKind.INFO,)}, "dumps"),
+    Recipe(KEY_TABLES, (FileKind.RDB,), {"--rdb": (FileKind.RDB,)}, "dumps"),
     Recipe(KEY_TABLES, (FileKind.AOF_MANIFEST, FileKind.AOF), {"--aof": (FileKind.AOF_MANIFEST, FileKind.AOF)}, "logs"),
     *(
         Recipe(KEY_TABLES, (kind,), {"--keys": (kind,)}, f"keys-{form}", ("--key-format", form))
@@ -68,7 +68,7 @@ RECIPES: Final = (
 ALONE: Final = {
     FileKind.MONITOR: "counts commands for a plan: slotscope plan make --monitor",
     FileKind.TOPOLOGY: "says whose the slots are: put dumps or key lists beside it",
-    FileKind.INFO: "says what a crash would lose: put dumps beside it",
+    FileKind.INFO: "INFO replies without CLUSTER NODES: no command reads them",
 }
 """Files that no command reads by themselves."""
 

@@ -25,7 +25,7 @@ NAMED: Final = frozenset({"aof"})
 """Options that name these files; others name their folders, in which other files may lie, too."""
 TOPOLOGIES: Final = ("nodes.txt", "nodes.conf")
 POLLS: Final = "polls/*"
-PATHS: Final = frozenset({*FILES, "topology", "info"})
+PATHS: Final = frozenset({*FILES, "topology"})
 """Options whose values are paths: in a manifest from where it lies."""
 
 Options = dict[str, Any]

@@ -1,4 +1,4 @@
-"""Warnings about the age of dumps and the writes since then."""
+"""Warnings about the age of dumps."""
 
 from __future__ import annotations
 
@@ -6,31 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cluster_core.kinds import Severity
-from cluster_core.load.persistence import Persistence, age, describe_persistence
 from schemas.caveats import Caveat, Code
 from schemas.interim import UnitFacts
 from slotscope.reports.keyspace.report import KeyspaceReport
 from slotscope.runtime.failure import printable
 from slotscope.runtime.text import moment
 
-NODES_TOLD = 5
-"""Nodes of which all is said; the others are summed up."""
-
-SAVE_S_SLACK = 5
-"""Seconds that a save may be told later than it took."""
-
 AGE_MS_MIN = 60_000
 """An age below this is none: the dumps of one cluster are begun some seconds apart."""
 
 
-def find_age(units: Sequence[UnitFacts], polls: Sequence[Persistence]) -> list[Caveat]:
-    """When the oldest dump was begun, counted back from the newest time that the inputs tell: a poll, a dump, or a log's end.
+def find_age(units: Sequence[UnitFacts]) -> list[Caveat]:
+    """When the oldest dump was begun, counted back from the newest time of the inputs: of a dump, or of a log's end.
 
-    Nothing is said of dumps that do not tell their time, or where no later time is known.
+    Nothing for dumps without a time, or where no later time is known.
     """
     begun = {unit.source: unit.ctime * 1000 for unit in units if unit.ctime is not None}
     ended = [unit.last_s * 1000 for unit in units if unit.last_s is not None]
-    newest_ms = max([*(poll.at_ms for poll in polls), *begun.values(), *ended], default=0)
+    newest_ms = max([*begun.values(), *ended], default=0)
     return _told_age(begun, newest_ms, f"the newest time known, {moment(newest_ms)}")
 
 
@@ -47,6 +40,23 @@ def with_age(report: KeyspaceReport, now_ms: int) -> KeyspaceReport:
     return replace(report, warnings=ordered)
 
 
+def age(passed_ms: int) -> str:
+    """Return a time that has passed, in the one or two largest units.
+
+    >>> age(90_000), age(2 * 86_400_000 + 3_700_000)
+    ('1 min 30 s', '2 d 1 h')
+    """
+    left = max(passed_ms, 0) // 1000
+    parts: list[str] = []
+    for unit, seconds in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        number, left = divmod(left, seconds)
+        if number or (unit == "s" and not parts):
+            parts.append(f"{number:,} {unit}")
+        if len(parts) == 2 or (parts and not number):
+            break
+    return " ".join(parts[:2])
+
+
 def _told_age(begun: Mapping[str, int], newest_ms: int, after: str) -> list[Caveat]:
     if not begun or newest_ms - min(begun.values()) < AGE_MS_MIN:
         return []
@@ -55,38 +65,6 @@ def _told_age(begun: Mapping[str, int], newest_ms: int, after: str) -> list[Cave
     if len(begun) > 1:
         text += f"; {len(begun)} dumps started within {age(max(begun.values()) - min(begun.values()))}"
     return [Caveat.note(Code.SNAPSHOT_AGE, text)]
-
-
-def find_since(units: Sequence[UnitFacts], polls: Sequence[Persistence]) -> list[Caveat]:
-    """What a node has written since its dump was begun: the dump's replication id is that of the poll, and offsets count bytes."""
-    by_id = {poll.replid: poll for poll in polls if len(poll.replid) == 40}
-    found = []
-    for source, unit in sorted({unit.source: unit for unit in units}.items()):
-        poll, begun = by_id.get(unit.aux.get("repl-id", "")), unit.aux.get("repl-offset", "")
-        if poll is None or poll.offset is None or not _is_number(begun) or poll.offset < int(begun):
-            continue
-        text = f"{printable(source)}: {printable(poll.node)} has written {poll.offset - int(begun):,} bytes of commands since this dump was begun"
-        if unit.ctime is not None and poll.last_save_ms > (unit.ctime + (poll.saving_s or 0) + SAVE_S_SLACK) * 1000:
-            text += "; it has saved again since, so there is a newer dump"
-        found.append(Caveat.note(Code.WRITTEN_SINCE, text))
-    return found
-
-
-def find_unsaved(polls: Sequence[Persistence]) -> list[Caveat]:
-    """What a crash of each node would have lost when it was asked; those that would lose most first."""
-    ordered = sorted(polls, key=lambda poll: (bool(poll.log), -poll.changes, poll.node))
-    found = []
-    for poll in ordered[:NODES_TOLD]:
-        severity = Severity.WARNING if poll.failed else Severity.NOTE
-        found.append(
-            Caveat(severity, Code.UNSAVED_CHANGES, "; ".join(printable(text) for text in describe_persistence(poll)))
-        )
-    if len(ordered) > NODES_TOLD:
-        rest = ordered[NODES_TOLD:]
-        changes = sum(poll.changes for poll in rest if not poll.log)
-        text = f"{len(rest)} more nodes: {changes:,} changes that only memory holds"
-        found.append(Caveat.note(Code.UNSAVED_CHANGES, text))
-    return found
 
 
 def _is_number(words: str) -> bool:

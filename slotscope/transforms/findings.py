@@ -168,24 +168,6 @@ def find_hollow(units: Sequence[UnitFacts]) -> list[Caveat]:
     ]
 
 
-def find_flawed(units: Sequence[UnitFacts]) -> list[Caveat]:
-    """What decoding every value found, one warning a unit: values that no server loads as they are, and what was not decoded."""
-    found = []
-    for unit in units:
-        count, decoded = unit.flawed_values or 0, unit.decoded_values or 0
-        if count:
-            text = (
-                f"{printable(unit.source)}: {count:,} of {plural(decoded, 'decoded value')} "
-                f"{'is' if count == 1 else 'are'} not what the header says, or what no server holds; a server may refuse to load the dump: "
-                + _list(unit.flaws, count)
-            )
-            found.append(Caveat.error(Code.VALUE_FLAWS, text))
-        if unit.undecoded_values:
-            text = f"{printable(unit.source)}: {plural(unit.undecoded_values, 'value')} too large to be decoded"
-            found.append(Caveat.note(Code.VALUES_UNDECODED, text))
-    return found
-
-
 def find_coverage(topology: Topology | None, keys_in_unowned: int) -> list[Caveat]:
     """Slots that nobody owns, and keys in them."""
     if topology is None:

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from schemas.gold import NODE_LOAD
-from schemas.interim import BAD, FLAW, LOG_SLOT, OWNER
+from schemas.interim import BAD, LOG_SLOT, OWNER
 from schemas.table import INTEGER, LONG
 from slotscope.transforms.arrow_sums import LOADS, constant, replaced, sums, with_node
 from slotscope.transforms.findings import LISTED_MAX, Foreign, SlotInDump, SuspiciousSlot
@@ -91,11 +91,6 @@ def owned_keys(rows: pa.Table) -> pa.Table:
     return sums(rows, ("kind", "source", "owner_id"), ("keys", "ops"))
 
 
-def source_sizes(rows: pa.Table) -> pa.Table:
-    """Bytes of rows of kind `SLOT` by source."""
-    return sums(rows, ("source",), ("serialized_bytes",))
-
-
 def keys_by_owner(owned: pa.Table) -> list[Foreign]:
     """Keys of each file per owner of their slots (`owned_keys`); of a log that is not replayed, the writes."""
     found = owned_keys(owned).to_pylist()
@@ -135,13 +130,4 @@ def bad_records(rows: DataFrame, job: str) -> DataFrame:
         "offset",
         F.col("text").alias("reason"),
         F.col("serialized_bytes").alias("skipped_bytes"),
-    )
-
-
-def value_flaws(rows: DataFrame) -> DataFrame:
-    """What is wrong with decoded values, as rows of ``bronze/value_flaws``."""
-    return rows.where(F.col("kind") == FLAW).select(
-        *("source", "db", F.col("name").alias("key"), F.col("name_text").alias("key_text")),
-        *("slot", "type", "encoding", "offset", "flaw"),
-        *(F.col("elements").alias("header_count"), F.col("keys").alias("real_count"), F.col("text").alias("detail")),
     )

@@ -1,10 +1,9 @@
-"""Warnings about append-only logs: truncation, savings of a rewrite, loss in a crash."""
+"""Warnings about append-only logs: truncation and uncertain keys."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cluster_core.load.persistence import LogRate, describe_loss
 from schemas.caveats import Caveat, Code
 from schemas.interim import UnitFacts
 from slotscope.runtime.failure import printable
@@ -40,35 +39,3 @@ def find_uncertain(units: Sequence[UnitFacts]) -> list[Caveat]:
             )
             found.append(Caveat.error(Code.LOG_DAMAGED, text))
     return found
-
-
-def find_savings(units: Sequence[UnitFacts], live_bytes: int | None) -> list[Caveat]:
-    """What rewriting all logs would save; *live_bytes* of all living keys, None without replay."""
-    log_bytes = sum(unit.file_bytes for unit in units if unit.kind == "aof")
-    if not log_bytes or live_bytes is None:
-        return []
-    saved = log_bytes - live_bytes
-    text = (
-        f"the logs have {log_bytes:,} bytes, what lives needs {live_bytes:,} as commands: a rewrite (BGREWRITEAOF) would save "
-        f"{max(saved, 0):,} bytes ({max(saved, 0) / log_bytes:.0%}), or more with aof-use-rdb-preamble yes; "
-        "gold/log_savings says where"
-    )
-    return [Caveat.note(Code.REWRITE, text)]
-
-
-def find_loss(units: Sequence[UnitFacts], appendfsync: str | None) -> list[Caveat]:
-    """What a crash of the machine would lose, by ``appendfsync``; rates where the logs have timestamps."""
-    logs = [unit for unit in units if unit.kind == "aof" and unit.role not in (None, "state")]
-    if not logs:
-        return []
-    timed = [unit for unit in logs if unit.first_s is not None]
-    rate = None
-    if timed:
-        first = min(unit.first_s or 0 for unit in timed)
-        last = max(unit.last_s or 0 for unit in timed)
-        written = [unit for unit in timed if unit.role != "base"]
-        rate = LogRate(
-            sum(unit.file_bytes for unit in written) / max(last - first, 1),
-            max(unit.second_bytes_max or 0 for unit in timed),
-        )
-    return [Caveat.note(Code.APPENDFSYNC, describe_loss(appendfsync, rate))]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from functools import reduce
-
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from schemas.aof import LOG_SAVINGS
-from schemas.interim import LOG_COMMAND, LOG_DOUBT, LOG_KEY, LOG_PREFIX, LOG_SLOT, PREFIX, SLOT, UNIT
+from schemas.interim import LOG_COMMAND, LOG_DOUBT, LOG_KEY, LOG_SLOT, UNIT
 
-KINDS = (LOG_SLOT, LOG_COMMAND, LOG_KEY, LOG_PREFIX, LOG_DOUBT, SLOT, PREFIX, UNIT)
-"""Of the partial rows those that are looked at."""
+KINDS = (LOG_SLOT, LOG_COMMAND, LOG_KEY, LOG_DOUBT, UNIT)
+"""The kinds of partial rows that these tables are made of."""
 
 
 def _begin() -> Column:
@@ -19,8 +16,8 @@ def _begin() -> Column:
 
 
 def write_load(partial: DataFrame) -> DataFrame:
-    """Writes per slot, node and hour; a base is no write."""
-    writes = partial.where((F.col("kind") == LOG_SLOT) & (F.col("number") == 0))
+    """Writes per slot, node and hour."""
+    writes = partial.where(F.col("kind") == LOG_SLOT)
     return writes.groupBy("slot", "node_id", _begin().alias("hour")).agg(
         F.sum("ops").alias("ops"), F.sum("serialized_bytes").alias("log_bytes")
     )
@@ -75,81 +72,6 @@ def write_keys(partial: DataFrame, *, count: int) -> DataFrame:
         }
     )
     return ranked.where((F.col("rank_ops") <= count) | (F.col("rank_bytes") <= count))
-
-
-def log_savings(partial: DataFrame, *, count: int) -> DataFrame:
-    """Bytes of the logs against bytes of what lives: per log, per slot, and for the *count* prefixes that would save most."""
-    slot_logs = partial.where(F.col("kind") == LOG_SLOT)
-    states = partial.where((F.col("kind") == UNIT) & (F.col("facts")["role"] == "state")).select("source")
-    alive = partial.where(F.col("kind") == SLOT).join(F.broadcast(states), "source", how="left_semi")
-    sizes = partial.where((F.col("kind") == UNIT) & (F.col("text") == "aof"))
-    path = F.col("source").cast("binary").alias("scope_value")
-    logs = _against(
-        sizes.select(path, F.col("name_text").alias("scope_value_text"), F.col("serialized_bytes").alias("log_bytes")),
-        alive.select(path, _no_text(), F.col("serialized_bytes").alias("live_bytes")),
-    )
-    slots = _against(
-        slot_logs.select(*_slot_name(), F.col("serialized_bytes").alias("log_bytes")),
-        alive.select(*_slot_name(), F.col("serialized_bytes").alias("live_bytes")),
-    )
-    columns = [name for name in LOG_SAVINGS.columns if name not in (*LOG_SAVINGS.labels, "partial")]
-    return reduce(
-        DataFrame.unionByName,
-        (
-            scoped.withColumn("scope", F.lit(scope)).select(*columns)
-            for scope, scoped in (("log", logs), ("slot", slots), ("prefix", _prefixes(partial, states, count)))
-        ),
-    )
-
-
-def _no_text() -> Column:
-    return F.lit(None).cast("string").alias("scope_value_text")
-
-
-def _slot_name() -> tuple[Column, Column]:
-    name = F.col("slot").cast("string")
-    return name.cast("binary").alias("scope_value"), name.alias("scope_value_text")
-
-
-def _named() -> tuple[Column, Column]:
-    return F.col("name").alias("scope_value"), F.col("name_text").alias("scope_value_text")
-
-
-def _prefixes(partial: DataFrame, states: DataFrame, count: int) -> DataFrame:
-    missed = _missed(partial, "missed_log_prefix_bytes")
-    rows = partial.where(F.col("kind") == LOG_PREFIX).join(F.broadcast(missed), ["source", "part"], how="left")
-    total = missed.agg(F.sum("missed_log_prefix_bytes").alias("all_missed"))
-    logged = rows.select(
-        *_named(),
-        F.col("serialized_bytes").alias("log_bytes"),
-        (F.col("bytes_error") - F.col("missed_log_prefix_bytes")).alias("bytes_error"),
-    )
-    alive = partial.where(F.col("kind") == PREFIX).join(F.broadcast(states), "source", how="left_semi")
-    found = _against(logged, alive.select(*_named(), F.col("serialized_bytes").alias("live_bytes"))).crossJoin(
-        F.broadcast(total)
-    )
-    order = Window.partitionBy().orderBy(F.col("saved_bytes").desc(), "scope_value")
-    return (
-        found.withColumn("bytes_error", F.greatest(F.col("bytes_error") + F.col("all_missed"), F.lit(0)))
-        .withColumn("rank", F.row_number().over(order))
-        .where(F.col("rank") <= count)
-    )
-
-
-def _against(logged: DataFrame, alive: DataFrame) -> DataFrame:
-    """Sums of both sides by ``scope_value``, and what lies between them."""
-    if "bytes_error" not in logged.columns:
-        logged = logged.withColumn("bytes_error", F.lit(0).cast("bigint"))
-    zero = F.lit(0).cast("bigint")
-    both = logged.withColumn("live_bytes", zero).unionByName(
-        alive.withColumns({"log_bytes": zero, "bytes_error": zero})
-    )
-    names = ("log_bytes", "live_bytes", "bytes_error")
-    sums = both.groupBy("scope_value").agg(
-        F.max("scope_value_text").alias("scope_value_text"),
-        *(F.coalesce(F.sum(name), zero).alias(name) for name in names),
-    )
-    return sums.withColumn("saved_bytes", F.col("log_bytes") - F.col("live_bytes"))
 
 
 def uncertain_keys(partial: DataFrame) -> DataFrame:

@@ -19,8 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from cluster_core.slots.key_slot import SLOT_COUNT
-from schemas.bronze import KEY_ROWS
-from schemas.interim import KEY, PARTIAL, UNIT, UnitFacts
+from schemas.interim import PARTIAL, UNIT, UnitFacts
 from slotscope.runtime import stores
 from slotscope.runtime.spark.session import parallelism
 from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
@@ -61,11 +60,6 @@ class PartialSums:
             return spark_frame(spark, add(_of_kinds(self.rows, kinds)))
         return stepped(self.rows.where(F.col("kind").isin(*kinds)), add, PARTIAL)
 
-    def live_keys(self, spark: SparkSession) -> DataFrame:
-        """The keys of live servers, as rows of ``schemas.bronze.KEY_ROWS``."""
-        rows = self.frame(spark, None, KEY).withColumnsRenamed({"name": "key", "name_text": "key_text"})
-        return rows.select(*KEY_ROWS.names)
-
     def without(self, spark: SparkSession, sources: Sequence[str]) -> DataFrame:
         """The rows of other inputs than *sources*."""
         rows = spark_frame(spark, self.rows) if isinstance(self.rows, pa.Table) else self.rows
@@ -104,7 +98,7 @@ def are_few(inputs: Inputs, options: TallyOptions, units: int) -> bool:
     if inputs.delta:
         return False
     bounds = [inputs.file_bytes] if inputs.file_bytes is not None else []
-    if not inputs.logs and not options.advice and not options.live_keys:
+    if not inputs.logs and not options.advice:
         bounds.append(units * (2 * options.groups_max + SLOT_COUNT * (2 + options.top_per_slot)))
     return min(bounds, default=ROWS_HERE_MAX + 1) <= ROWS_HERE_MAX
 

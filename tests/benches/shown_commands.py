@@ -24,10 +24,6 @@ BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ELSEWHERE = ("pip install", "make ", "slotscope demo", "cd slotscope-demo", "spark-submit")
 """Run by other tests: tests/jobs/test_installed.py, test_demo.py, test_ways_to_run.py, and by whoever runs these."""
 
-INFO = """# Server\r\nserver_time_usec:1795263600000000\r\n# Persistence\r\nloading:0\r\nrdb_changes_since_last_save:12\r\n\
-rdb_bgsave_in_progress:0\r\nrdb_last_save_time:1795263532\r\nrdb_last_bgsave_status:ok\r\naof_enabled:0\r\n"""
-"""What ``redis-cli INFO`` answers, shortened."""
-
 
 class Printed(NamedTuple):
     """What a command printed, and its exit code."""
@@ -84,7 +80,6 @@ def furnish(folder: Path) -> None:
     lay_out(folder)
     (folder / "clients.pcap.gz").symlink_to(DATA / "psync" / "redis-7.0" / "resp.pcap.gz")
     (folder / "tests").symlink_to(ROOT / "tests")
-    (folder / "info.txt").write_text(INFO)
     with tarfile.open(DATA / "aof" / "recorded.tar.xz") as archive:
         archive.extractall(folder / "aof", filter="data")
     (folder / "appendonlydir").symlink_to(folder / "aof" / "redis-7.0" / "aof-preamble")

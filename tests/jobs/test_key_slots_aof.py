@@ -12,7 +12,7 @@ import pytest
 from cluster_core.errors import DecodeError
 from cluster_core.slots.key_slot import key_slot
 from jobs.key_slots import Request, run
-from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, UNCERTAIN_KEYS, WRITE_KEYS, WRITE_LOAD
+from schemas.aof import COMMAND_LOAD, UNCERTAIN_KEYS, WRITE_KEYS, WRITE_LOAD
 from schemas.bronze import BAD_RECORDS
 from schemas.gold import BIG_KEYS
 from schemas.silver import SLOT_LOAD, SOURCES
@@ -32,7 +32,7 @@ def snapshot(spark, tmp_path_factory):
     """A recorded log, read once: (rows of a table, its report)."""
     folder = tmp_path_factory.mktemp("aof")
     home = recorded_log(SERVER, LOG, folder)
-    request = Request(root=str(folder / "root"), aof=[str(home)], appendfsync="everysec")
+    request = Request(root=str(folder / "root"), aof=[str(home)])
     check_request(request)
     report = run(spark, request, read_settings())
     return cache(lambda table: read_rows(request.root, table)), report
@@ -98,35 +98,6 @@ def test_slots_and_keys_share_the_bytes_of_the_commands(snapshot):
     assert slots == by_slot
     assert keys == by_key
     assert {(row["ops_error"], row["bytes_error"]) for row in rows(WRITE_KEYS)} == {(0, 0)}
-
-
-def test_a_rewrite_saves_what_is_in_the_log_and_does_not_live(snapshot):
-    """Sums of slots, and of the log as a whole; prefixes are the part of the keys that have them."""
-    rows, report = snapshot
-    found = rows(LOG_SAVINGS)
-    (log,) = [row for row in found if row["scope"] == "log"]
-    slots = [row for row in found if row["scope"] == "slot"]
-    files = [data for name, data in recorded_parts(SERVER, LOG).items() if name.endswith(".aof")]
-    keyed = [row for data in files for row in walk_log(data).commands if row.keys]
-
-    assert log["log_bytes"] == sum(map(len, files))
-    assert sum(row["log_bytes"] for row in slots) == sum(row.size for row in keyed)
-    assert (
-        log["live_bytes"]
-        == sum(row["live_bytes"] for row in slots)
-        == sum(slot.serialized_bytes for slot in report.slots)
-    )
-    assert all(row["saved_bytes"] == row["log_bytes"] - row["live_bytes"] for row in found)
-    assert any(row["scope"] == "prefix" and bytes(row["scope_value"]) == b"quicklist:" for row in found)
-
-
-def test_the_report_says_what_a_crash_may_lose_and_a_rewrite_save(snapshot):
-    _, report = snapshot
-    notes = {warning.code: warning.text for warning in report.warnings}
-
-    assert set(notes) == {"appendfsync", "rewrite"}
-    assert "everysec: 1 s of writes (at worst 2 s)" in notes["appendfsync"]
-    assert "always" not in notes["appendfsync"]
 
 
 def test_the_largest_keys_are_those_that_live(snapshot):
@@ -195,7 +166,7 @@ def test_without_replay_only_the_writes_are_told(spark, tmp_path):
     rows = [row for row in tables.read(spark, SLOT_LOAD, str(tmp_path / "root")).collect() if row["ops"]]
     assert {(row["slot"], row["keys"], row["ops"]) for row in rows} == {(key_slot(b"a"), 0, 2), (key_slot(b"n"), 0, 2)}
     assert report.keys == 0
-    assert [warning.code for warning in report.warnings] == ["appendfsync"]
+    assert report.warnings == []
 
 
 @pytest.mark.slow
@@ -248,8 +219,6 @@ def test_a_log_that_is_cut_into_ranges_gives_the_same_tables(spark, tmp_path, mo
 def test_what_is_not_there_is_said_before_spark_starts(tmp_path):
     with pytest.raises(DecodeError, match="no such file"):
         check_request(Request(root=str(tmp_path), aof=[str(tmp_path / "nowhere")]))
-    with pytest.raises(Exception, match="--appendfsync sometimes"):
-        check_request(Request(root=str(tmp_path), aof=[str(small_log(tmp_path))], appendfsync="sometimes"))
 
 
 def test_writes_are_weights_for_the_planner(snapshot):
@@ -284,20 +253,13 @@ def test_a_snapshot_that_is_read_again_without_its_log_keeps_no_rows_of_it(spark
 
 
 def test_the_report_has_a_section_of_the_logs_that_says_what_the_tables_say(snapshot):
-    """Savings by log, slot and prefix, commands by name and over time, keys and slots written most."""
+    """Commands by name, keys and slots written most."""
     rows, report = snapshot
-    (log,) = report.log.whole
     counts = Counter()
     for row in rows(COMMAND_LOAD):
         counts[row["command"]] += row["commands"]
 
-    assert set(report.log.savings) == {"log", "slot", "prefix"}
-    assert log.saved_bytes == next(row["saved_bytes"] for row in rows(LOG_SAVINGS) if row["scope"] == "log")
     assert {one.name: one.commands for one in report.log.commands} == dict(counts)
-    assert sum(span.commands for span in report.log.spans) == sum(
-        row["commands"] for row in rows(COMMAND_LOAD) if row["minute"] is not None
-    )
-    assert report.log.spans
     assert {one.name for one in report.log.keys} <= {bytes(row["key"]) for row in rows(WRITE_KEYS)}
     assert report.log.slots[0].ops == max(
         sum(row["ops"] for row in rows(WRITE_LOAD) if row["slot"] == slot)

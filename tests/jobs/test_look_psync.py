@@ -11,8 +11,6 @@ from jobs import advise
 from jobs.key_slots import Request
 from jobs.main import main
 from schemas.advice import MEMORY_CONDITIONS, SAVING_CURVES, SAVINGS
-from schemas.bronze import KEYS as BRONZE_KEYS
-from schemas.bronze import VALUE_FLAWS
 from schemas.gold import BIG_KEYS, KEY_PREFIXES
 from schemas.silver import SLOT_LOAD, SOURCES
 from slotscope.runtime.settings import read_settings
@@ -59,7 +57,7 @@ def rows(root: str, snapshot: str) -> dict[str, object]:
 
 @pytest.mark.spark
 def test_the_figures_are_those_of_the_dumps_on_disk(spark, cluster, tmp_path, capsys):
-    """Slots, owners, bytes, memory: row for row; each master's keys come from its replica.  No value of the files has a flaw."""
+    """Slots, owners, bytes, memory: row for row; each master's keys come from its replica."""
     root = str(tmp_path / "root")
 
     assert run(address(cluster.masters[0]), "--psync", "--root", root, "--snapshot", "live") == 0
@@ -80,7 +78,6 @@ def test_the_figures_are_those_of_the_dumps_on_disk(spark, cluster, tmp_path, ca
                 root,
                 "--snapshot",
                 "files",
-                "--deep",
             ]
         )
     found, expected = rows(root, "live"), rows(root, "files")
@@ -92,7 +89,6 @@ def test_the_figures_are_those_of_the_dumps_on_disk(spark, cluster, tmp_path, ca
     assert set(sources) == {f"redis://{address(node)}" for node in cluster.replicas}
     assert all(size > KEYS for size in sources.values())
     assert out.startswith("$ slotscope key-slots --rdb redis://127.0.0.1:")
-    assert read_rows(root, VALUE_FLAWS, snapshot_id="files") == []
     assert "was made of live servers, whose dumps were not kept: name the servers with --rdb" in refused_advice(
         root, capsys
     )
@@ -101,12 +97,12 @@ def test_the_figures_are_those_of_the_dumps_on_disk(spark, cluster, tmp_path, ca
 @pytest.mark.slow
 @pytest.mark.spark
 def test_advice_from_live_dumps_is_that_from_the_dumps_on_disk(spark, cluster, tmp_path):
-    """In one pass, with a row a key: nothing is asked for twice."""
+    """In one pass: nothing is asked for twice."""
     root = str(tmp_path / "root")
     topology = tmp_path / "nodes.txt"
     topology.write_bytes(cluster.masters[0].call("CLUSTER", "NODES"))
     asked = [full_syncs(node) for node in cluster.replicas]
-    told = {"root": root, "topology": str(topology), "keep_keys": True}
+    told = {"root": root, "topology": str(topology)}
     advise.run(
         spark,
         Request(snapshot="live", rdb=tuple(f"redis://{address(node)}" for node in cluster.replicas), **told),
@@ -121,7 +117,6 @@ def test_advice_from_live_dumps_is_that_from_the_dumps_on_disk(spark, cluster, t
 
     assert [after - before for before, after in zip(asked, again, strict=True)] == [1, 1]
     assert advised(root, "live") == advised(root, "files")
-    assert len(advised(root, "live")["bronze/keys"]) == KEYS
 
 
 def full_syncs(node: Server) -> int:
@@ -130,10 +125,10 @@ def full_syncs(node: Server) -> int:
 
 
 def advised(root: str, snapshot: str) -> dict[str, list[str]]:
-    """The rows of advice and of keys, but for where they are from."""
+    """The rows of advice, but for where they are from."""
     left_out = {"snapshot_id", "run_id", "source", "offset"}
     found = {}
-    for table in (SAVINGS, SAVING_CURVES, MEMORY_CONDITIONS, BRONZE_KEYS):
+    for table in (SAVINGS, SAVING_CURVES, MEMORY_CONDITIONS):
         rows = read_rows(root, table, snapshot_id=snapshot)
         found[table.name] = sorted(str({name: row[name] for name in row if name not in left_out}) for row in rows)
     return found
@@ -182,6 +177,7 @@ def test_what_cannot_be_dumped_is_one_line(words, says, capsys):
         (["--bytes-per-second", "1"], "--bytes-per-second 1: 1,000 or more"),
         (["--bytes-per-second", "nan"], "--bytes-per-second nan"),
         ([], "this is a master"),
+        (["--keep-keys"], "--keep-keys reads dumps twice"),
     ],
 )
 def test_a_live_dump_is_refused_before_anything_is_read(words, says, cluster, tmp_path, capsys):

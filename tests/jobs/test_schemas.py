@@ -28,7 +28,7 @@ NO_NAMES = {("silver/replay_state", "state")}
 """Bytes that are no name."""
 SNAPSHOT_TABLES = {
     "bronze/keys", "silver/slot_load", "silver/sources", "silver/snapshots", "silver/write_load", "gold/node_load", "gold/big_keys",
-    "gold/hash_tags", "gold/key_prefixes", "gold/key_types", "gold/key_sizes", "gold/ttl_buckets", "gold/command_load", "gold/write_keys", "gold/log_savings",
+    "gold/hash_tags", "gold/key_prefixes", "gold/key_types", "gold/key_sizes", "gold/ttl_buckets", "gold/command_load", "gold/write_keys",
     "gold/uncertain_keys",
 }  # fmt: skip
 

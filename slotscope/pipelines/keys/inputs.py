@@ -16,10 +16,7 @@ from slotscope.servers.dump_link import DumpOptions, check_lives
 from slotscope.sources.inputs import find_inputs, load_topology
 from slotscope.sources.keys.lists import KeyListOptions
 from slotscope.sources.keys.partial_rows import TallyOptions
-from slotscope.sources.persistence_polls import read_persistence_polls
 
-APPENDFSYNC = ("always", "everysec", "no")
-"""What a server's ``appendfsync`` may be."""
 LFU_SETTING_MAX = 65_535
 """A larger ``lfu-decay-time`` is longer than the 16 bits of minutes that a server keeps."""
 
@@ -27,8 +24,6 @@ LFU_SETTING_MAX = 65_535
 def check_request(request: KeyOptions) -> None:
     """Refuse what cannot work before Spark starts: nothing to read, missing files, a topology that is none."""
     find_inputs(list(request.rdb), list(request.keys), request.key_format, request.aof)
-    if request.appendfsync is not None and request.appendfsync not in APPENDFSYNC:
-        raise InputError(f"--appendfsync {request.appendfsync}: {', '.join(APPENDFSYNC)}")
     if request.allocator != "auto" and request.allocator not in ALLOCATORS:
         raise InputError(f"--allocator {request.allocator}: auto, {', '.join(ALLOCATORS)}")
     if request.server is not None and request.server not in LAYOUT_NAMES:
@@ -38,8 +33,9 @@ def check_request(request: KeyOptions) -> None:
     for name in ("lfu_log_factor", "lfu_decay_time"):
         if not 0 <= getattr(request, name) <= LFU_SETTING_MAX:
             raise InputError(f"--{name.replace('_', '-')} {getattr(request, name)}: 0 to {LFU_SETTING_MAX}")
+    if request.keep_keys and any(map(is_live, request.rdb)):
+        raise InputError("--keep-keys reads dumps twice: save the dumps of live servers to files first")
     check_lives(request.rdb, _dump_options(request))
-    read_persistence_polls(list(request.info), bad=[] if request.permissive else None)
     topology = load_topology(request.topology)
     if request.snapshot == "":
         raise InputError("the snapshot needs a name")
@@ -73,9 +69,7 @@ def tally_options(
         owner_ids=owner_ids,
         topology=topology,
         dump_nodes=tuple(request.dump_node),
-        deep=request.deep,
         advice=advice,
-        live_keys=request.keep_keys and any(map(is_live, request.rdb)),
         lists=KeyListOptions(request.key_column, request.size_column, request.ops_column, request.quoted),
         memory=memory_settings(request, in_cluster=topology is not None),
         lfu=LfuSettings(request.lfu_log_factor, request.lfu_decay_time),

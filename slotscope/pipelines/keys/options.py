@@ -52,17 +52,11 @@ class KeyOptions(SnapshotOptions):
     """Text key lists quoted as by redis-cli --quoted-input. Default: detected per line"""
     no_crc: NoCrc = False
     keep_keys: Flag = False
-    """Every key, written to bronze/keys"""
-    deep: Flag = False
-    """Full decode of every value, with a list of corrupt ones (slower)"""
+    """Every key of the dumps, written to bronze/keys"""
     no_replay: Flag = False
     """Counts of logged writes only, without a replay to live keys"""
     no_load_truncated: Flag = False
     """Error for a truncated last log file, as with aof-load-truncated no"""
-    appendfsync: str | None = None
-    """appendfsync of the servers: always, everysec or no; sets the data loss of a crash. Default: all three shown"""
-    info: Paths = ()
-    """INFO replies for the data loss of a crash: JSON lines (collect --persistence) or text"""
     no_memory: Flag = False
     """No estimate of server memory"""
     allocator: str = "auto"

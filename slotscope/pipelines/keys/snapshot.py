@@ -8,43 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial as bind
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cluster_core.errors import DecodeError
 from cluster_core.kinds import Severity
 from cluster_core.load.attribution import Attribution
-from cluster_core.load.persistence import Persistence
 from cluster_core.load.unread import WHOLE, FileUnread, Unread
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.topology.node import Topology
 from cluster_core.topology.nodes_text import write_nodes
-from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, UNCERTAIN_KEYS, WRITE_KEYS, WRITE_LOAD
-from schemas.bronze import BAD_RECORDS, KEY_ROWS, KEYS, VALUE_FLAWS
+from schemas.aof import COMMAND_LOAD, UNCERTAIN_KEYS, WRITE_KEYS, WRITE_LOAD
+from schemas.bronze import BAD_RECORDS, KEYS
 from schemas.caveats import Caveat
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, KEY_SIZES, KEY_TYPES, KEY_USE, NODE_LOAD, TTL_BUCKETS
-from schemas.interim import BAD, FLAW, SLOT, UnitFacts, joined
+from schemas.interim import BAD, UnitFacts, joined
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from schemas.table import Table
 from slotscope.pipelines.keys.inputs import tally_options
 from slotscope.runtime.progress import progress
-from slotscope.runtime.spark.session import how_far, parallelism
-from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
+from slotscope.runtime.spark.session import how_far
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import as_table, read_rows
 from slotscope.runtime.storage.runs import Run, running
 from slotscope.runtime.storage.tables import Change
-from slotscope.runtime.stores import is_live
 from slotscope.sources.inputs import Inputs, find_inputs, load_topology
 from slotscope.sources.keys.partial_rows import TallyOptions
-from slotscope.sources.keys.tally import Unit, read_keys
-from slotscope.sources.persistence_polls import read_persistence_polls
+from slotscope.sources.rdb.data_source import read_dumps
 from slotscope.transforms import (
     age_findings,
     findings,
@@ -56,7 +50,7 @@ from slotscope.transforms import (
 )
 from slotscope.transforms.findings import Foreign, SuspiciousSlot
 from slotscope.transforms.key_groups import RATE_BOUNDS
-from slotscope.transforms.partial_sums import PartialSums, over_units, read_units
+from slotscope.transforms.partial_sums import PartialSums, read_units
 from slotscope.transforms.snapshot_tables import SnapshotTables
 from slotscope.transforms.unread_findings import find_partial, find_unread, share_by_node
 
@@ -84,8 +78,6 @@ class KeySnapshot:
     bad: list[tuple[str, int, str]]
     keys_by_owner: list[Foreign] = field(default_factory=list)
     attributions: dict[str, Attribution] = field(default_factory=dict)
-    polls: list[Persistence] = field(default_factory=list)
-    bad_polls: list[DecodeError] = field(default_factory=list)
     unread: Unread = WHOLE
 
     @classmethod
@@ -99,13 +91,10 @@ class KeySnapshot:
         with progress("reading", how_far(spark, "tasks", inputs.told)):
             partial, units = read_units(spark, inputs, options)
         bad = partial.of(BAD, step=key_distribution.first_bad, by="source").to_pylist() if request.permissive else []
-        bad_polls: list[DecodeError] = []
-        polls = read_persistence_polls(list(request.info), bad=bad_polls if request.permissive else None)
         found = cls(
             request=request, settings=settings, topology=topology, inputs=inputs, options=options, partial=partial,
-            units=units, bad_count=sum(row["count"] for row in bad) + len(bad_polls),
-            bad=[*((row["source"], row["offset"], row["text"]) for row in bad), *((e.source, e.offset, e.reason) for e in bad_polls)],
-            polls=polls, bad_polls=bad_polls, unread=find_unread(units),
+            units=units, bad_count=sum(row["count"] for row in bad),
+            bad=[(row["source"], row["offset"], row["text"]) for row in bad], unread=find_unread(units),
         )  # fmt: skip
         found.attributions = found._attribute()
         return found
@@ -174,7 +163,6 @@ class KeySnapshot:
             self._change(lambda: made.key_use(prefixes), KEY_USE),
             self._change(lambda: self._bad_records(spark), BAD_RECORDS),
             Change(self._source_rows(), SOURCES),
-            *([self._change(lambda: self._value_flaws(spark), VALUE_FLAWS)] if self.request.deep else []),
             *(self._log_changes(spark) if self.inputs.logs else []),
         ]
 
@@ -183,17 +171,9 @@ class KeySnapshot:
         return Change(lambda: _with_partial(rows(), bool(self.unread)), table, large=large)
 
     def _bad_records(self, spark: SparkSession) -> DataFrame | pa.Table:
-        polls = [
-            {"job": JOB, "source": bad.source, "offset": bad.offset, "reason": bad.reason} for bad in self.bad_polls
-        ]
-        told = pa.Table.from_pylist(polls, schema=BAD_RECORDS.unlabelled)
-        if self.bad_count == len(polls):
-            return told
-        rows = key_distribution.bad_records(self.partial.frame(spark, None, BAD), JOB)
-        return rows.unionByName(spark_frame(spark, told)) if polls else rows
-
-    def _value_flaws(self, spark: SparkSession) -> DataFrame:
-        return key_distribution.value_flaws(self.partial.frame(spark, None, FLAW))
+        if not self.bad_count:
+            return BAD_RECORDS.unlabelled.empty_table()
+        return key_distribution.bad_records(self.partial.frame(spark, None, BAD), JOB)
 
     def _log_changes(self, spark: SparkSession) -> list[Change]:
         """The tables of logs."""
@@ -202,18 +182,13 @@ class KeySnapshot:
             self._change(lambda: log_load.write_load(partial), WRITE_LOAD),
             self._change(lambda: log_load.command_load(partial), COMMAND_LOAD),
             self._change(lambda: log_load.write_keys(partial, count=count), WRITE_KEYS),
-            self._change(lambda: log_load.log_savings(partial, count=count), LOG_SAVINGS),
             self._change(lambda: log_load.uncertain_keys(partial), UNCERTAIN_KEYS),
         ]
 
     def _write_keys(self, spark: SparkSession, run: Run) -> None:
-        """Every key: of live servers as their dumps came, else read once more."""
-        files = replace(self.inputs, rdb=[file for file in self.inputs.rdb if not is_live(file.path)])
-        units: list[Unit] = files.units(parallelism(spark), split=False)
-        rows = over_units(spark, bind(read_keys, units=units, options=self.options), len(units), spark_schema(KEY_ROWS))
-        if self.options.live_keys:
-            rows = rows.unionByName(self.partial.live_keys(spark))
-        tables.apply_change(self._change(lambda: rows, KEYS, large=True), run)
+        """Every key of the dumps."""
+        paths = [file.path for file in self.inputs.rdb]
+        tables.apply_change(self._change(lambda: read_dumps(spark, paths, self.options), KEYS, large=True), run)
 
     def _source_rows(self) -> pa.Table:
         merged: dict[str, UnitFacts] = {}
@@ -256,17 +231,12 @@ class KeySnapshot:
             *findings.find_file_facts(self.units),
             *findings.find_repeated(self.units),
             *findings.find_hollow(self.units),
-            *findings.find_flawed(self.units),
             *memory_findings.find_nearest(self.units),
             *memory_findings.find_unmeasured(self.units),
             *memory_findings.find_contradictions(self.units),
             *log_findings.find_cuts(self.units),
             *log_findings.find_uncertain(self.units),
-            *log_findings.find_loss(self.units, self.request.appendfsync),
-            *log_findings.find_savings(self.units, self._live_bytes()),
-            *age_findings.find_age(self.units, self.polls),
-            *age_findings.find_since(self.units, self.polls),
-            *age_findings.find_unsaved(self.polls),
+            *age_findings.find_age(self.units),
         ]
         if self.topology is not None:
             dumps = [row for row in self.keys_by_owner if row.source in self.attributions]
@@ -274,14 +244,6 @@ class KeySnapshot:
             found += findings.find_foreign(dumps, self.attributions, self.topology)
             found += findings.find_coverage(self.topology, unowned)
         return sorted(found, key=lambda caveat: list(Severity).index(caveat.severity))
-
-    def _live_bytes(self) -> int | None:
-        """Bytes of a log that just makes the living keys of all logs; None if they were not replayed."""
-        states = [unit.source for unit in self.units if unit.role == "state"]
-        if not states:
-            return None
-        sizes = self.partial.of(SLOT, step=key_distribution.source_sizes, by="source").to_pylist()
-        return sum(row["serialized_bytes"] or 0 for row in sizes if row["source"] in states)
 
     def _snapshot_row(self, warnings: list[Caveat], keys: int, size: int | None) -> dict[str, Any]:
         taken = [unit.ctime for unit in self.units if unit.ctime is not None]

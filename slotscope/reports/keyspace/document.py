@@ -71,7 +71,7 @@ def snapshot_document(report: KeyspaceReport, root: str = "") -> Document:
         _time_to_live(report),
         *use_sections(report.use, names_by_id(report)),
         *savings_sections(report.savings),
-        *log_sections(report.log, report.warnings),
+        *log_sections(report.log),
         *_next(report, root, Place.TERMINAL),
         _sources(report),
         _reading(report),

@@ -4,7 +4,7 @@
     commands = spark.read.format("redis-aof").load("data/appendonlydir")                           # one row a command
     files = spark.read.format("redis-aof").option("rows", "files").load("data/appendonlydir")      # one row a file: how it ends
 
-A path is a folder with a manifest, a manifest, or a single log; several with option ``paths`` (separated by commas).  Keys of an
+A path is a folder with a manifest, a manifest, or a single log; several as a list.  Keys of an
 RDB base are no commands: read the base with ``redis-rdb``.  Options: ``rows`` (``commands`` or ``files``); ``mode`` (``strict``: the
 first bad byte fails the query; ``permissive``: what stands before it is returned, and ``rows=files`` tells the rest in ``error``);
 ``load_truncated`` (``true``: a last file that a crash has cut ends there, as with the server's ``aof-load-truncated yes``);
@@ -48,7 +48,6 @@ class AofReader(UnitReader):
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)
         self.load_truncated = choice(options, "load_truncated", ("true", "false")) == "true"
-        self.paths = [path for path in options.get("path", options.get("paths", "")).split(",") if path]
 
     def units(self) -> Iterable[AofUnit]:
         """The files of the logs, large ones in ranges; raises DecodeError also for a manifest that names what is not there."""

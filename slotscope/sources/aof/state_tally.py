@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from cluster_core.errors import DecodeError
-from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.key_slots import key_slots
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.interim import LOG_DOUBT
@@ -29,14 +28,6 @@ class AofStateTally(UnitTally[AofStateUnit]):
     def source_of(unit: AofStateUnit) -> str:
         """Return the log."""
         return unit.path
-
-    @classmethod
-    def keys_of(cls, unit: AofStateUnit, options: TallyOptions) -> Iterator[tuple[str, KeyBatch]]:
-        """The living keys."""
-        state = AofStateReader(unit, load_truncated=options.load_truncated)
-        state.replay()
-        for batch in state:
-            yield unit.path, batch
 
     def run(self) -> Iterator[pa.RecordBatch]:
         """Replay, tally and yield the rows; in permissive mode what stands before an error counts, and the log's load says what is wrong."""

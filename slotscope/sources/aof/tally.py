@@ -14,11 +14,10 @@ from cluster_core.aof.command_keys import known_commands
 from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.framing import NO_TIME
 from cluster_core.kernels.aof.walker import CommandBatch
-from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.key_slots import key_slots
 from cluster_core.kernels.keys.group_tally import GroupTally
 from cluster_core.rdb.head import SplitError
-from schemas.interim import LOG_COMMAND, LOG_KEY, LOG_PREFIX, LOG_SLOT
+from schemas.interim import LOG_COMMAND, LOG_KEY, LOG_SLOT
 from slotscope.sources.aof.files import BASE, AofUnit, AofUnitReader
 from slotscope.sources.keys.partial_rows import TallyOptions, UnitTally
 from slotscope.sources.keys.unread_facts import rest_of
@@ -69,12 +68,10 @@ class AofTally(UnitTally[AofUnit]):
         super().__init__(unit, part, options)
         self.commands = 0
         self.slots = TimedSums(SLOT_COUNT, _HOUR_S)
-        self.base_slots = TimedSums(SLOT_COUNT, _HOUR_S)
         self.names = TimedSums(COMMAND_NAMES_MAX, _MINUTE_S)
         self.hot = GroupTally(options.groups_max)
-        self.prefixes = GroupTally(options.groups_max)
         self._is_base = unit.role == BASE
-        self._seconds: dict[int, int] = {}
+        self._last_s: int | None = None
         self._listed: list[bytes] = [b""]
 
     @staticmethod
@@ -86,8 +83,8 @@ class AofTally(UnitTally[AofUnit]):
         """Read, tally and yield the rows; raises DecodeError in strict mode."""
         reader = AofUnitReader(self.unit, load_truncated=self.options.load_truncated, check_crc=self.options.check_crc)
         try:
-            for keys in reader.preamble():
-                self._add_preamble(keys)
+            for _ in reader.preamble():
+                pass
             for batch in reader:
                 self._add(batch)
         except SplitError as error:
@@ -106,34 +103,21 @@ class AofTally(UnitTally[AofUnit]):
         facts.aux = {f"dump_{name}": value for name, value in reader.dump_facts.items()}
         if reader.cut is not None:
             facts.cut, facts.loaded_end = reader.cut.reason(), reader.cut.loaded_end
-        if self._seconds:
-            facts.first_s, facts.last_s = min(self._seconds), max(self._seconds)
-            facts.second_bytes_max = max(self._seconds.values())
+        facts.last_s = self._last_s
         facts.knows_ops = True
         facts.missed_log_keys, facts.missed_log_bytes = int(self.hot.missed_keys), int(self.hot.missed_bytes)
-        facts.missed_log_prefix_bytes = int(self.prefixes.missed_bytes)
-
-    def _add_preamble(self, keys: KeyBatch) -> None:
-        none = np.full(len(keys), NO_TIME, np.int64)
-        self.base_slots.add(keys.slot, keys.serialized_bytes, none)
-        self.prefixes.add_prefixes(keys, self.options.separators, self.options.prefix_depth)
 
     def _add(self, batch: CommandBatch) -> None:
-        keys = batch.keys
-        slots = self.base_slots if self._is_base else self.slots
-        slots.add(keys.slot, keys.serialized_bytes, batch.per_key(batch.time_s))
-        self.prefixes.add_prefixes(keys, self.options.separators, self.options.prefix_depth)
-        if self._is_base:
+        if self._is_base:  # a snapshot, no writes
             return
+        keys = batch.keys
+        self.slots.add(keys.slot, keys.serialized_bytes, batch.per_key(batch.time_s))
         self.names.add(batch.command, batch.size, batch.time_s)
         whole = dataclasses.replace(keys, tag_start=np.zeros(len(keys), np.int32), tag_length=np.diff(keys.key_offsets))
         self.hot.add_tags(whole)
-        timed = batch.time_s != NO_TIME
-        if timed.any():
-            seconds, places = np.unique(batch.time_s[timed], return_inverse=True)
-            sums = np.bincount(places, weights=batch.size[timed])
-            for second, size in zip(seconds.tolist(), sums.tolist(), strict=True):
-                self._seconds[second] = self._seconds.get(second, 0) + int(size)
+        last_s = int(batch.time_s.max(initial=NO_TIME))
+        if last_s != NO_TIME:
+            self._last_s = max(last_s, self._last_s or 0)
 
     # rows
 
@@ -141,18 +125,15 @@ class AofTally(UnitTally[AofUnit]):
         yield self.rows.units(self.facts)
         if self.bad:
             yield self.rows.bad(self.bad, self.skipped_bytes)
-        yield self._slot_rows(self.slots, is_base=False)
-        yield self._slot_rows(self.base_slots, is_base=True)
+        yield self._slot_rows()
         yield self._command_rows()
         yield self.rows.groups(LOG_KEY, self.hot, "ops", slot=pa.array(key_slots(self.hot.names()).astype(np.int64)))
-        yield self.rows.groups(LOG_PREFIX, self.prefixes, "ops")
 
-    def _slot_rows(self, sums: TimedSums, *, is_base: bool) -> pa.RecordBatch:
-        """Bytes by slot and hour; what stands in a base is no write."""
-        begin, slot, ops, size = sums.rows().T
+    def _slot_rows(self) -> pa.RecordBatch:
+        """Writes by slot and hour."""
+        begin, slot, ops, size = self.slots.rows().T
         return self.rows.of(
-            LOG_SLOT, len(slot), slot=pa.array(slot), ops=pa.array(np.zeros_like(ops) if is_base else ops),
-            serialized_bytes=pa.array(size), offset=_time(begin), number=pa.array(np.full(len(slot), int(is_base))),
+            LOG_SLOT, len(slot), slot=pa.array(slot), ops=pa.array(ops), serialized_bytes=pa.array(size), offset=_time(begin)
         )  # fmt: skip
 
     def _command_rows(self) -> pa.RecordBatch:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from cluster_core.errors import DecodeError
-from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.key_slots import key_slots
 from cluster_core.kernels.keys.list_lines import batch_of_keys
 from schemas.interim import UnitFacts
@@ -28,15 +27,6 @@ class KeyListTally(UnitTally[KeyListTask]):
     def source_of(unit: KeyListTask) -> str:
         """Return the first file."""
         return unit.units[0].path
-
-    @classmethod
-    def keys_of(cls, unit: KeyListTask, options: TallyOptions) -> Iterator[tuple[str, KeyBatch]]:
-        """The keys in their order; *offset* is the row."""
-        for piece in unit.units:
-            row = 0
-            for rows in KeyListReader(piece, options.lists, permissive=options.permissive):
-                yield piece.path, batch_of_keys(rows.keys, rows.sizes, row)
-                row += len(rows.keys)
 
     def run(self) -> Iterator[pa.RecordBatch]:
         """Read, tally and yield the rows; raises DecodeError in strict mode."""

@@ -12,7 +12,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
-from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.keys.group_tally import GroupTally
 from cluster_core.load.attribution import Attribution, attribute
 from cluster_core.load.key_use import LfuSettings
@@ -36,16 +35,13 @@ _FACT_NAMES = frozenset(FACTS.names)
 class TallyOptions:
     """What to tally; *owners* is the number of each slot's owner in *owner_ids*, 0 for nobody (both empty without *topology*).
 
-    *dump_nodes* (``FILE=NODE``) are dumps whose node the user has named.  With *advice* values are measured as `slotscope advise` has it; with
-    *live_keys* the keys of live servers are returned, too.
+    *dump_nodes* (``FILE=NODE``) are dumps whose node the user has named.  With *advice* values are measured as `slotscope advise` has it.
     """
 
     details: bool = True
     check_crc: bool = True
     permissive: bool = False
-    deep: bool = False
     advice: bool = False
-    live_keys: bool = False
     load_truncated: bool = True
     top: int = 100
     top_per_slot: int = 3
@@ -152,7 +148,7 @@ U = TypeVar("U")
 
 
 class UnitTally(ABC, Generic[U]):
-    """The task of one unit: a class a kind of unit.  `run` yields its partial rows, `keys_of` its keys as they are."""
+    """The task of one unit: a class a kind of unit.  `run` yields its partial rows."""
 
     def __init__(self, unit: U, part: int, options: TallyOptions) -> None:
         self.unit = unit
@@ -170,11 +166,6 @@ class UnitTally(ABC, Generic[U]):
     @abstractmethod
     def run(self) -> Iterator[pa.RecordBatch]:
         """Read, tally and yield the rows; raises DecodeError in strict mode."""
-
-    @classmethod
-    def keys_of(cls, unit: U, options: TallyOptions) -> Iterator[tuple[str, KeyBatch]]:
-        """The keys of *unit*, and the file that they are from; none where it only says what was written."""
-        return iter(())
 
     def note_bad(self, error: DecodeError, skipped_bytes: int | None) -> None:
         """Keep what ended the reading and go on; in strict mode raise it."""

@@ -7,16 +7,12 @@ and bounded tables of hash tags and prefixes (`schemas.interim.PARTIAL`).
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from cluster_core.errors import DecodeError
-from cluster_core.kernels.key_batch import key_columns
-from schemas.bronze import KEY_ROWS
 from slotscope.sources.aof.files import AofUnit
 from slotscope.sources.aof.state import AofStateUnit
 from slotscope.sources.aof.state_tally import AofStateTally
@@ -24,7 +20,6 @@ from slotscope.sources.aof.tally import AofTally
 from slotscope.sources.keys.list_tally import KeyListTally
 from slotscope.sources.keys.lists import KeyListTask, KeyListUnit
 from slotscope.sources.keys.partial_rows import TallyOptions, UnitTally
-from slotscope.sources.keys.text import key_texts
 from slotscope.sources.rdb.files import RdbTask
 from slotscope.sources.rdb.tally import RdbTally
 
@@ -70,28 +65,3 @@ def tally_rows(batches: Iterator[pa.RecordBatch], source: str, options: TallyOpt
     context = TaskContext.get()
     part = context.partitionId() if context is not None else 0
     yield from KeyListTally(KeyListTask((KeyListUnit(source, "delta", 0),)), part, options).run_batches(batches)
-
-
-def read_keys(numbers: Iterator[pa.RecordBatch], units: list[Unit], options: TallyOptions) -> Iterator[pa.RecordBatch]:
-    """Yield every key of the units that the rows of *numbers* index, as rows of ``schemas.bronze.KEY_ROWS``.
-
-    What cannot be read is left out with ``options.permissive``, and raises DecodeError otherwise.
-    """
-    for batch in numbers:
-        for number in batch.column(0).to_pylist():
-            unit = units[number]
-            try:
-                for path, keys in TALLIES[type(unit)].keys_of(unit, options):
-                    source = pa.array([path], pa.string()).take(pa.array(np.zeros(len(keys), np.int8)))
-                    yield pa.RecordBatch.from_arrays([*_with_texts(key_columns(keys)), source], schema=KEY_ROWS)
-            except DecodeError:
-                if not options.permissive:
-                    raise
-
-
-def _with_texts(columns: Iterable[pa.Array]) -> Iterator[pa.Array]:
-    """*columns* as `schemas.table.with_texts` has them."""
-    for column in columns:
-        yield column
-        if pa.types.is_binary(column.type):
-            yield key_texts(column)

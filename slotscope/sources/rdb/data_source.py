@@ -10,8 +10,7 @@ dump is read in ranges of slots, one task each); ``parallelism`` (tasks aimed at
 
 Values: ``values`` (``false``; ``true`` adds column ``value``, a struct with a field for each kind of value, docs/export.md); ``columns``
 (``key,value.hash``: these alone are made). Which keys: ``match``, ``prefix``, ``regex``, ``type``, ``db``, ``slot``, ``size``, ``ttl``, ``idle``, ``freq`` and
-``sample``, as ``slotscope export`` takes them; after `slotscope.register` conditions of SQL on ``key``, ``type`` and numbers are handed to the
-skim as well. No value of another key is looked at.
+``sample``, as ``slotscope export`` takes them. No value of another key is looked at.
 
 What the server's memory holds (columns ``memory_bytes`` and ``estimate``, docs/design/memory-model.md): ``memory`` (``true``), ``allocator`` (``auto``,
 ``jemalloc``, ``jemalloc-16``, ``libc``), ``cluster`` (``false``: whether the server ran in cluster mode), ``loaded`` (``false``: whether its keys are as it loaded them from a
@@ -20,30 +19,31 @@ file), ``list-compress-depth`` (default 0), ``server`` (``redis-8.0``: whose lay
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.key_batch import KeyBatch, key_columns
-from cluster_core.kernels.keys.filter import CONDITIONS
+from cluster_core.kernels.keys.filter import CONDITIONS, KeyFilter, key_filter
 from cluster_core.memory.layouts import LAYOUT_NAMES
 from cluster_core.memory.model import MemorySettings
 from cluster_core.memory.structures import ALLOCATORS
-from cluster_core.rdb.value_columns import ValueColumns
-from schemas.bronze import RDB_SOURCE
+from cluster_core.rdb.value_columns import VALUE_FIELDS, ValueColumns, value_type
+from schemas.bronze import KEY_ROWS, RDB_SOURCE
+from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.sources.data_source import ERROR_COLUMNS, UnitReader, UnitSource, choice
 from slotscope.sources.files import expand
 from slotscope.sources.folder_kinds import DUMPS
+from slotscope.sources.keys.partial_rows import TallyOptions
+from slotscope.sources.keys.text import key_texts
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader, plan_units
-from slotscope.sources.values.conditions import PushedCondition, asked_columns, filter_of, pushed_condition
 from slotscope.sources.values.plain_bytes import local_file, mapped_bytes
-
-if TYPE_CHECKING:
-    from pyspark.sql.datasource import Filter
 
 FILES = pa.schema(
     [
@@ -83,9 +83,8 @@ class RdbReader(UnitReader):
 
     def __init__(self, options: Mapping[str, str], schema: pa.Schema | None = None) -> None:
         super().__init__(options)
-        self.schema = self.schema_of(options) if schema is None else asked_columns(schema, options)
-        self.filter = filter_of(options)
-        self.pushed: list[PushedCondition] = []
+        self.schema = self.schema_of(options) if schema is None else _asked_columns(schema, options)
+        self.filter = _filter_of(options)
         self.check_crc = choice(options, "crc", ("true", "false")) == "true"
         self.memory = _memory_settings(options)
 
@@ -93,7 +92,7 @@ class RdbReader(UnitReader):
     def schema_of(cls, options: Mapping[str, str]) -> pa.Schema:
         """The columns that *options* ask for, with the value if that is one of them; raises DecodeError for one that is not known."""
         schema = super().schema_of(options)
-        return schema if schema is FILES else asked_columns(schema, options)
+        return schema if schema is FILES else _asked_columns(schema, options)
 
     def arrow_schema(self) -> pa.Schema:
         """The schema of the rows asked for."""
@@ -102,7 +101,7 @@ class RdbReader(UnitReader):
     def units(self) -> Iterable[RdbUnit]:
         """The files of the path, large ones in ranges."""
         split = self.split and not self.permissive
-        return plan_units(expand([self.path], DUMPS), parallelism=self.parallelism, split=split)
+        return plan_units(expand(self.paths, DUMPS), parallelism=self.parallelism, split=split)
 
     def batches(self, unit: RdbUnit) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one unit; raises DecodeError in strict mode."""
@@ -119,15 +118,10 @@ class RdbReader(UnitReader):
 
     def _wanted(self, reader: RdbUnitReader, batch: KeyBatch) -> KeyBatch:
         """The keys of *batch* that all conditions choose."""
-        if self.filter is None and not self.pushed:
+        if self.filter is None:
             return batch
-        chosen = np.ones(len(batch), np.bool_)
-        for condition in self.pushed:
-            chosen &= condition.mark(batch)
-        if self.filter is not None:
-            rows = self.filter.rows(batch, reader.taken_at_ms, self.path)
-            chosen &= np.isin(np.arange(len(batch)), rows)
-        return batch.where(chosen)
+        rows = self.filter.rows(batch, reader.taken_at_ms, self.path)
+        return batch.where(np.isin(np.arange(len(batch)), rows))
 
     def _rows(self, path: str, batch: KeyBatch, value: pa.Array | None = None) -> pa.RecordBatch:
         source = pa.array([path], pa.string()).take(pa.array([0] * len(batch), pa.int8()))
@@ -161,30 +155,11 @@ class RdbReader(UnitReader):
         }
 
 
-class PushingRdbReader(RdbReader):
-    """The same where Spark hands conditions over (``spark.sql.python.filterPushdown.enabled``, since 4.1)."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Keep what the skim can tell, return the rest."""
-        for one in filters:
-            condition = None if self.rows == "files" else pushed_condition(one)
-            if condition is None:
-                yield one
-            else:
-                self.pushed.append(condition)
-
-
 class RdbDataSource(UnitSource):
     """The source named ``redis-rdb``; see the module for its options."""
 
     format = "redis-rdb"
     reads = RdbReader
-
-
-class PushingRdbDataSource(RdbDataSource):
-    """The source named ``redis-rdb`` in a session that hands conditions over."""
-
-    reads = PushingRdbReader
 
 
 def _memory_settings(options: Mapping[str, str]) -> MemorySettings | None:
@@ -199,3 +174,59 @@ def _memory_settings(options: Mapping[str, str]) -> MemorySettings | None:
     is_cluster, is_loaded = (choice(options, name, ("false", "true")) == "true" for name in ("cluster", "loaded"))
     server = choice(options, "server", ("", *LAYOUT_NAMES))
     return MemorySettings(allocator, is_cluster, int(depth), is_loaded, server)
+
+
+def read_dumps(spark: SparkSession, paths: Sequence[str], options: TallyOptions) -> DataFrame:
+    """Every key that a server would load from the dumps at *paths*, as `schemas.bronze.KEY_ROWS`."""
+    spark.dataSource.register(RdbDataSource)
+    given: dict[str, str | bool | int] = {"mode": "permissive" if options.permissive else "strict"}
+    given |= {"crc": options.check_crc, "split": False}
+    memory = options.memory
+    if memory is None:
+        given["memory"] = False
+    else:
+        given |= {"allocator": memory.allocator, "cluster": memory.cluster, "loaded": memory.loaded}
+        given |= {"list-compress-depth": memory.compress_depth, "server": memory.server}
+    keys = spark.read.format(RdbDataSource.format).options(**given).load(list(paths))
+    hollow = (F.coalesce(F.col("elements"), F.lit(1)) == 0) & F.col("type").isin("list", "set", "zset", "hash")
+    loaded = keys.where(~hollow)  # servers drop collections without elements
+    return loaded.mapInArrow(_with_texts, spark_schema(KEY_ROWS))
+
+
+def _with_texts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows with their names as text, too."""
+    for batch in batches:
+        columns: list[pa.Array] = []
+        for column in batch.columns:
+            columns.append(column)
+            if pa.types.is_binary(column.type):
+                columns.append(key_texts(column))
+        yield pa.RecordBatch.from_arrays(columns, schema=KEY_ROWS)
+
+
+def _filter_of(options: Mapping[str, str]) -> KeyFilter | None:
+    """Return the filter that *options* ask for, None for none; raises ConditionError for one that cannot be read."""
+    asked: dict[str, Any] = {name: options[name] for name in CONDITIONS if name in options}
+    asked |= {name: [asked[name]] for name in ("match", "prefix", "type", "db") if name in asked}
+    return key_filter(**asked) if asked else None
+
+
+def _asked_columns(schema: pa.Schema, options: Mapping[str, str]) -> pa.Schema:
+    """Return *schema* with the value, or the columns of both that option ``columns`` names; raises DecodeError for one that is not known."""
+    has_values = options.get("values", "false").lower()
+    if has_values not in ("true", "false"):
+        raise DecodeError(
+            f"option values is {has_values!r}, not true or false", offset=0, source=options.get("path", "")
+        )
+    names = [one.strip() for one in options.get("columns", "").split(",") if one.strip()]
+    if not names:
+        names = [*schema.names, *(["value"] if has_values == "true" else [])]
+    known = {*schema.names, "value", *(f"value.{field}" for field in VALUE_FIELDS)}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise DecodeError(f"there is no column {unknown[0]!r}", offset=0, source=options.get("path", ""))
+    fields = [name.partition(".")[2] for name in names if name.startswith("value.")]
+    kept = [schema.field(name) for name in schema.names if name in names]
+    if fields or "value" in names:
+        kept.append(pa.field("value", value_type(VALUE_FIELDS if "value" in names else fields)))
+    return pa.schema(kept)

@@ -9,23 +9,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
-from cluster_core.kernels.key_batch import NONE, KeyBatch, encoding_names, key_columns, known, type_names
+from cluster_core.kernels.key_batch import NONE, KeyBatch
 from cluster_core.memory.model import ESTIMATES, MemoryModel, model_name, model_of
 from cluster_core.rdb.head import SplitError
 from cluster_core.rdb.key_twins import key_hashes
-from schemas.bronze import RDB_SOURCE
-from schemas.interim import ADVICE, FLAW, KEY, UnitFacts
+from schemas.interim import ADVICE, UnitFacts
 from slotscope.runtime.stores import is_live
 from slotscope.runtime.text import shown
+from slotscope.sources.held_bytes import HeldBytes
 from slotscope.sources.keys.advice_tally import AdviceTally, Records, advice_tally
 from slotscope.sources.keys.partial_rows import PartialRows, TallyOptions, UnitTally
 from slotscope.sources.keys.sums import KeySums, Knows
 from slotscope.sources.keys.unread_facts import note_unread, rest_of
 from slotscope.sources.rdb.files import RdbTask, RdbUnit, RdbUnitReader
-from slotscope.sources.rdb.soundness import FlawedKey, SoundnessCheck, records_of
+from slotscope.sources.rdb.survey import RangeReader
 from slotscope.sources.rdb.twins import HASHES_MAX, TWINS_LISTED, find_twins, told
-
-FLAWS_SAID = 5
 
 
 class RdbTally(UnitTally[RdbTask]):
@@ -36,28 +34,16 @@ class RdbTally(UnitTally[RdbTask]):
         """Return the first file."""
         return unit.units[0].path
 
-    @classmethod
-    def keys_of(cls, unit: RdbTask, options: TallyOptions) -> Iterator[tuple[str, KeyBatch]]:
-        """The keys that a server would load."""
-        for dump in unit.units:
-            for batch in RdbUnitReader(dump, check_crc=options.check_crc, memory=options.memory):
-                hollow = batch.hollow()
-                yield dump.path, batch.where(~hollow) if hollow.any() else batch
-
     def run(self) -> Iterator[pa.RecordBatch]:
         """Read, tally and yield the rows; raises DecodeError in strict mode."""
         sums = KeySums(self.rows, self.options)
         facts = []
         for unit in self.unit.units:
             dump = _Dump(unit, sums, self.options)
-            for batch in dump.read():
-                if self.options.live_keys and is_live(unit.path):  # its dump comes once
-                    yield _key_rows(self.rows, unit.path, batch)
+            dump.read()
             facts.append(dump.facts)
             if dump.bad:
                 yield self.rows.bad(dump.bad, dump.skipped_bytes)
-            if dump.flaws:
-                yield _flaw_rows(self.rows, unit.path, dump.flaws)
             if dump.advice is not None:
                 yield from _advice_rows(self.rows, unit.path, dump.advice)
         sums.note_missed(facts[0])
@@ -78,20 +64,16 @@ class _Dump:
         self._one = sums.begin(unit.path, Knows(sizes=True, expiry=True))
         self._reader = RdbUnitReader(unit, check_crc=options.check_crc, memory=options.memory, live=options.live)
         self._hashes: list[NDArray[np.uint64]] = []
-        self._check = SoundnessCheck(self._reader) if options.deep else None
         self.advice: AdviceTally | None = None
-        self._records = records_of(self._reader) if options.advice else None
+        self._records: RangeReader | HeldBytes | None = None
+        if options.advice:
+            self._records = self._reader.hold() if is_live(unit.path) else RangeReader(unit.path)
 
-    @property
-    def flaws(self) -> list[FlawedKey]:
-        """Values that no server loads as they are."""
-        return self._check.flaws if self._check is not None else []
-
-    def read(self) -> Iterator[KeyBatch]:
-        """Read, tally and yield the keys that a server would load; raises DecodeError in strict mode, and keeps what ended the reading otherwise."""
+    def read(self) -> None:
+        """Tally the keys that a server would load; raises DecodeError in strict mode, and keeps what ended the reading otherwise."""
         unit = self.unit
         try:
-            yield from self._read()
+            self._read()
         except SplitError as error:
             self.facts.split_failed, self.advice = error.reason, None
         except DecodeError as error:
@@ -102,24 +84,19 @@ class _Dump:
             self.skipped_bytes = 0 if at_end else rest_of(unit.path, unit.end or unit.size, error, self._one.keys)
             note_unread(self.facts, self.bad, self.skipped_bytes)
         finally:
-            if self._check is not None:
-                self._check.close()
             if self._records is not None:
                 self._records.close()
         self._note()
 
-    def _read(self) -> Iterator[KeyBatch]:
+    def _read(self) -> None:
         sums, one, reader = self._sums, self._one, self._reader
         for batch in reader:
             if one.ttl is None:
                 one.set_time(reader.taken_at_ms or 0)
             loaded = self._without_hollow(batch)
             sums.add(one, loaded)
-            if self._check is not None:
-                self._check.add(batch, reader.skimmer.head)
             if self._records is not None:
                 self._advise(loaded, self._records)
-            yield loaded
 
     def _advise(self, batch: KeyBatch, records: Records) -> None:
         """Measure *batch* as `slotscope advise` has it, where a model knows its server."""
@@ -148,8 +125,6 @@ class _Dump:
         if skimmer.databases:
             facts.records = sum(counts.keys for counts in skimmer.databases.values())
         self._note_twins()
-        if self._check is not None:
-            self._note_flaws(self._check)
         facts.slot_info = bool((skimmer.declared_slot_keys != NONE).any())
         self._one.declared = skimmer.declared_slot_keys if facts.slot_info else None
         facts.aux = dict(reader.facts)
@@ -182,16 +157,6 @@ class _Dump:
             self.facts.twin_keys = found.count
             self.facts.twins = told(found)
 
-    def _note_flaws(self, check: SoundnessCheck) -> None:
-        """Say what decoding every value found."""
-        facts = self.facts
-        facts.decoded_values, facts.flawed_values, facts.undecoded_values = check.decoded, check.flawed, check.too_large
-        facts.flaws = [
-            f"key {shown(flawed.key)} (slot {flawed.slot}): {flawed.found.detail}"
-            + (f"; the value has {flawed.found.real} elements" if flawed.elements != flawed.found.real >= 0 else "")
-            for flawed in check.flaws[:FLAWS_SAID]
-        ]
-
     def _note_memory(self, model: MemoryModel | None) -> None:
         """Say by which model the keys were measured, and what the server would hold in all."""
         facts, slots = self.facts, self._one.slots
@@ -204,13 +169,6 @@ class _Dump:
             facts.memory_total = int(slots.memory.sum()) + tables
 
 
-def _key_rows(rows: PartialRows, source: str, keys: KeyBatch) -> pa.RecordBatch:
-    columns = dict(zip(RDB_SOURCE.names, key_columns(keys), strict=False))
-    return rows.of(
-        KEY, len(keys), source=pa.array([source] * len(keys), pa.string()), name=columns.pop("key"), **columns
-    )
-
-
 def _advice_rows(rows: PartialRows, source: str, advice: AdviceTally) -> Iterator[pa.RecordBatch]:
     """The sums of *advice*, by kind, number and name, each in a column that is as wide."""
     for sums in advice.rows():
@@ -218,14 +176,3 @@ def _advice_rows(rows: PartialRows, source: str, advice: AdviceTally) -> Iterato
             ADVICE, len(sums), source=pa.array([source] * len(sums), pa.string()),
             text=sums["kind"], offset=sums["number"], name=sums["name"], amounts=sums["amounts"],
         )  # fmt: skip
-
-
-def _flaw_rows(rows: PartialRows, source: str, flaws: list[FlawedKey]) -> pa.RecordBatch:
-    key, db, slot, type_, encoding, offset, elements, found = zip(*flaws, strict=True)
-    return rows.of(
-        FLAW, len(flaws), source=pa.array([source] * len(flaws), pa.string()),
-        name=pa.array(key, pa.binary()), db=pa.array(db, pa.int32()), slot=pa.array(slot, pa.int64()), type=type_names(np.array(type_)),
-        encoding=encoding_names(np.array(encoding)), offset=pa.array(offset, pa.int64()), elements=known(np.array(elements), pa.int64()),
-        keys=known(np.array([one.real for one in found]), pa.int64()), text=pa.array([one.detail for one in found]),
-        flaw=pa.array([one.flaw.value for one in found]),
-    )  # fmt: skip

@@ -18,7 +18,7 @@ import pytest
 from cluster_core.errors import DecodeError, MissingInputError, TruncatedError
 from cluster_core.memory.model import MemorySettings
 from jobs.export import Request
-from schemas.interim import ADVICE, KEY, UNIT
+from schemas.interim import ADVICE
 from slotscope.pipelines.keys.export import export_dumps
 from slotscope.runtime.errors import InputError
 from slotscope.servers.dump_link import DumpOptions, LiveDump, check_live
@@ -112,7 +112,7 @@ def test_a_master_is_refused_unless_it_is_allowed():
 
 @pytest.mark.parametrize("held", [held_bytes.HELD_BYTES, 20_000])
 def test_values_of_a_dump_on_its_way_are_those_of_the_file(held, tmp_path, monkeypatch):
-    """Decoded for `--deep` and written by `export` in the one pass, however few keys are held at a time."""
+    """Written by `export` in the one pass, however few keys are held at a time."""
     monkeypatch.setattr(held_bytes, "HELD_BYTES", held)
     with replicated("redis-7.0") as (master, replica):
         master.call("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function() return 1 end)")
@@ -122,17 +122,13 @@ def test_values_of_a_dump_on_its_way_are_those_of_the_file(held, tmp_path, monke
         replica.call("SAVE")
         expected = everything_told(str(Path(replica.directory) / "dump.rdb"), tmp_path)
 
-    assert found["deep"] == expected["deep"] == (204, 0)
     assert found["resp"].startswith(b"*4\r\n$8\r\nFUNCTION")
     assert found == expected
 
 
 def everything_told(source: str, folder: Path) -> dict[str, Any]:
-    """What a check of all values counts, and exports of both kinds."""
-    unit = RdbUnit(source, 0)
-    tally = RdbTally(RdbTask((unit,)), 0, TallyOptions(deep=True))
-    (facts,) = (row["facts"] for rows in tally.run() for row in rows.to_pylist() if row["kind"] == UNIT)
-    told: dict[str, Any] = {"deep": (facts["decoded_values"], facts["flawed_values"])}
+    """Exports of both kinds."""
+    told: dict[str, Any] = {}
     for style in ("resp", "parquet"):
         out = folder / f"out.{style}"
         export_dumps(Request(rdb=(source,), to=style, out=str(out)))
@@ -141,28 +137,24 @@ def everything_told(source: str, folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", sorted(BINARIES))
-def test_advice_and_rows_of_keys_of_a_dump_on_its_way_are_those_of_the_file(name, monkeypatch):
-    """In the one pass, with values decoded beside them, however few keys are held at a time."""
+def test_advice_of_a_dump_on_its_way_are_those_of_the_file(name, monkeypatch):
+    """In the one pass, however few keys are held at a time."""
     monkeypatch.setattr(held_bytes, "HELD_BYTES", 20_000)
     with replicated(name) as (_, replica):
-        found = partial_rows(live(replica), ADVICE), sorted(partial_rows(live(replica), KEY))
+        found = advice_rows(live(replica))
         wait_for(lambda: b"rdb_bgsave_in_progress:0" in replica.call("INFO", "persistence"), "its child to end")
         replica.call("SAVE")
-        path = str(Path(replica.directory) / "dump.rdb")
-        advice = partial_rows(path, ADVICE)
-        keys = [batch.key(row) for batch in RdbUnitReader(RdbUnit(path, 1)) for row in range(len(batch))]
+        advice = advice_rows(str(Path(replica.directory) / "dump.rdb"))
 
     assert len(advice) > 100
-    assert found == (advice, sorted(keys))
+    assert found == advice
 
 
-def partial_rows(source: str, kind: int) -> list[Any]:
-    """What the task of a dump returns of one kind: sums of advice, or the names of keys."""
-    options = TallyOptions(memory=MemorySettings(), deep=True, advice=kind == ADVICE, live_keys=kind == KEY)
+def advice_rows(source: str) -> list[Any]:
+    """The sums of advice that the task of a dump returns."""
+    options = TallyOptions(memory=MemorySettings(), advice=True)
     rows = [row for batch in RdbTally(RdbTask((RdbUnit(source, 0),)), 0, options).run() for row in batch.to_pylist()]
-    if kind == KEY:
-        return [row["name"] for row in rows if row["kind"] == KEY]
-    return [(row["text"], row["offset"], row["name"], row["amounts"]) for row in rows if row["kind"] == kind]
+    return [(row["text"], row["offset"], row["name"], row["amounts"]) for row in rows if row["kind"] == ADVICE]
 
 
 def test_a_record_that_is_larger_than_may_be_held_is_one_line(monkeypatch):

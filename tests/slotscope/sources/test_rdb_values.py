@@ -8,7 +8,6 @@ import re
 import pytest
 
 import slotscope
-from slotscope.sources.values.conditions import pushed_condition
 from tests.conftest import DATA
 
 ZOO = DATA / "redis-7.0" / "dump.rdb"
@@ -99,17 +98,3 @@ def test_wrong_options_are_refused_with_their_place(read, options, line):
         read(ZOO, **options).count()
 
     assert line in str(caught.value)
-
-
-def test_what_the_skim_cannot_tell_stays_with_spark():
-    """Conditions on other columns, and of other kinds."""
-    from pyspark.sql.datasource import EqualTo, GreaterThan, Not, StringContains
-
-    assert pushed_condition(EqualTo(("type",), "hash")) is not None
-    assert [
-        pushed_condition(one)
-        for one in (
-            EqualTo(("encoding",), "raw"), GreaterThan(("key",), b"a"), Not(EqualTo(("type",), "hash")), StringContains(("type",), "a"),
-            EqualTo(("value", "text"), "x"), EqualTo(("freq",), 1.5),
-        )
-    ] == [None] * 6  # fmt: skip

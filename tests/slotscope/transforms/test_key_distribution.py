@@ -10,7 +10,6 @@ from cluster_core.load.key_use import TTL_LABELS
 from schemas.interim import (
     BAD,
     DECLARED,
-    FLAW,
     LOG_SLOT,
     OWNER,
     PREFIX,
@@ -343,18 +342,6 @@ def test_what_could_not_be_read_keeps_its_place_and_reason(spark):
 
     columns = "job string, source string, offset bigint, reason string, skipped_bytes bigint"
     partial_rows.assert_rows(found, columns, ("key-slots", "a.rdb", 7, "ends", 3))
-
-
-def test_a_flaw_says_what_is_counted_and_what_is_there(spark):
-    rows = partial_rows.partial(
-        spark, {"kind": FLAW, "name": b"\x1b", "name_text": "\\x1b", "slot": 5, "type": "hash", "offset": 9, "elements": 4, "keys": 3,
-                "text": "lies", "flaw": "count"},
-    )  # fmt: skip
-
-    found = key_distribution.value_flaws(rows)
-
-    columns = "key binary, key_text string, flaw string, header_count bigint, real_count bigint, detail string"
-    partial_rows.assert_rows(found, columns, (b"\x1b", "\\x1b", "count", 4, 3, "lies"))
 
 
 def test_writes_stand_for_keys_only_where_a_log_is_not_replayed(sums):

@@ -28,8 +28,6 @@ def unit(source: str = "/d", size: int = 1000, **facts: Any) -> UnitFacts:
 def test_a_healthy_log_is_nothing_to_warn_of():
     assert log_findings.find_cuts([unit()]) == []
     assert log_findings.find_uncertain([unit(role="state", not_modelled="")]) == []
-    assert log_findings.find_loss([], None) == []
-    assert log_findings.find_savings([], 0) == []
 
 
 def test_a_cut_log_names_its_file_and_where_a_server_stops():
@@ -53,25 +51,6 @@ def test_commands_that_are_not_modelled_are_named_with_the_keys_that_they_leave_
     ]
     assert "bf.add (2); 1 key uncertain" in found[0].text
     assert "/d/x: offset 9" in found[1].text
-
-
-def test_a_rewrite_saves_the_difference_but_never_less_than_nothing():
-    (some,) = log_findings.find_savings([unit(size=3000), unit(size=1000)], 1000)
-    (none,) = log_findings.find_savings([unit(size=500)], 1000)
-
-    assert "would save 3,000 bytes (75%)" in some.text
-    assert "would save 0 bytes (0%)" in none.text
-    assert log_findings.find_savings([unit()], None) == []
-
-
-def test_a_loss_is_told_in_bytes_where_the_log_has_a_clock():
-    clock = {"first_s": 100, "last_s": 110, "second_bytes_max": 700}
-    (timed,) = log_findings.find_loss([unit(size=5000, **clock)], "everysec")
-    (blind,) = log_findings.find_loss([unit()], None)
-
-    assert timed.text.endswith("500 bytes at the log's mean rate, 1,400 at its peak")
-    assert "always" in blind.text
-    assert "rate" not in blind.text
 
 
 def test_a_log_and_a_dump_of_one_node_count_its_keys_twice_unless_the_log_is_not_replayed():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from schemas.interim import LOG_COMMAND, LOG_DOUBT, LOG_KEY, LOG_PREFIX, LOG_SLOT, PREFIX, SLOT, UNIT
+from schemas.interim import LOG_COMMAND, LOG_DOUBT, LOG_KEY, LOG_SLOT, UNIT
 from slotscope.transforms import log_load
 from tests.builders.partial_rows import assert_rows, partial
 
@@ -19,12 +19,11 @@ def log_unit(**facts):
     return {"kind": UNIT, "text": "aof", "facts": facts, **LOG}
 
 
-def test_writes_add_up_by_slot_node_and_hour_and_a_base_is_no_write(spark):
+def test_writes_add_up_by_slot_node_and_hour(spark):
     rows = partial(
-        spark, {"kind": LOG_SLOT, "slot": 1, "ops": 2, "serialized_bytes": 20, "offset": HOUR_S, "number": 0, **LOG},
-        {"kind": LOG_SLOT, "slot": 1, "ops": 3, "serialized_bytes": 30, "offset": HOUR_S, "number": 0, "part": 1, **LOG},
-        {"kind": LOG_SLOT, "slot": 1, "ops": 1, "serialized_bytes": 9, "number": 0, **LOG},
-        {"kind": LOG_SLOT, "slot": 1, "ops": 9, "serialized_bytes": 90, "number": 1, **LOG},
+        spark, {"kind": LOG_SLOT, "slot": 1, "ops": 2, "serialized_bytes": 20, "offset": HOUR_S, **LOG},
+        {"kind": LOG_SLOT, "slot": 1, "ops": 3, "serialized_bytes": 30, "offset": HOUR_S, "part": 1, **LOG},
+        {"kind": LOG_SLOT, "slot": 1, "ops": 1, "serialized_bytes": 9, **LOG},
     )  # fmt: skip
 
     found = log_load.write_load(rows)
@@ -77,34 +76,6 @@ def test_keys_written_most_are_ranked_by_writes_and_by_bytes_with_what_parts_may
 
 def test_a_log_without_keys_has_none_written_most(spark):
     assert_rows(log_load.write_keys(partial(spark), count=2), KEYS)
-
-
-SAVINGS = (
-    "scope string, scope_value binary, log_bytes bigint, live_bytes bigint, saved_bytes bigint, bytes_error bigint"
-)
-
-
-def test_a_rewrite_saves_what_is_in_the_log_and_does_not_live(spark):
-    """By log, slot and prefix; keys of a dump that no log belongs to are nobody's saving."""
-    rows = partial(
-        spark, {**log_unit(missed_log_prefix_bytes=0), "serialized_bytes": 100, "name_text": "a.aof"},
-        {"kind": UNIT, "text": "aof", "facts": {"role": "state"}, "serialized_bytes": 0, **LOG, "part": 1},
-        {"kind": LOG_SLOT, "slot": 1, "serialized_bytes": 80, **LOG}, {"kind": LOG_SLOT, "slot": 2, "serialized_bytes": 20, **LOG},
-        {"kind": SLOT, "slot": 1, "serialized_bytes": 30, **LOG}, {"kind": SLOT, "slot": 3, "serialized_bytes": 77, "source": "other.rdb"},
-        {"kind": LOG_PREFIX, "name": b"a:", "serialized_bytes": 60, "bytes_error": 5, **LOG},
-        {"kind": PREFIX, "name": b"a:", "serialized_bytes": 10, **LOG},
-    )  # fmt: skip
-
-    found = log_load.log_savings(rows, count=5)
-
-    assert_rows(
-        found, SAVINGS, ("log", b"a.aof", 100, 30, 70, 0), ("slot", b"1", 80, 30, 50, 0), ("slot", b"2", 20, 0, 20, 0),
-        ("prefix", b"a:", 60, 10, 50, 5),
-    )  # fmt: skip
-
-
-def test_without_logs_nothing_is_saved(spark):
-    assert_rows(log_load.log_savings(partial(spark), count=5), SAVINGS)
 
 
 def test_keys_in_doubt_are_named_with_the_command_that_made_them_so(spark):
