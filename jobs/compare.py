@@ -31,9 +31,8 @@ def run(*, root: str, before: str, after: str) -> ComparisonReport:
     """Return what changed from snapshot *before* to snapshot *after*; raises InputError if one is not there."""
     from slotscope.reports.keyspace.comparison import compare_reports
     from slotscope.reports.keyspace.tables import load_report
-    from slotscope.reports.keyspace.trend import load_trend
 
-    return compare_reports(load_report(root, before), load_report(root, after), load_trend(root, after))
+    return compare_reports(load_report(root, before), load_report(root, after))
 
 
 def command(request: Request = Request()) -> int | None:

@@ -51,7 +51,7 @@ def _key_space(report: Any, root: str) -> Document:
 
 
 def _comparison(report: Any, root: str) -> Document:
-    from slotscope.reports.keyspace.comparison_document import comparison_document
+    from slotscope.reports.keyspace.comparison import comparison_document
 
     return comparison_document(report)
 

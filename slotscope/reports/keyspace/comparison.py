@@ -1,14 +1,27 @@
-"""Growth between two snapshots per master, slot, prefix and hash tag, as values for both renderings."""
+"""Growth between two snapshots per master, slot, prefix and hash tag, as values and as a document."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from slotscope.reports.document import (
+    Block,
+    Cell,
+    Column,
+    Document,
+    Facts,
+    Format,
+    Place,
+    Section,
+    Sentence,
+    Table,
+    Tile,
+    how_to_read,
+)
 from slotscope.reports.keyspace.figures import node_names, telling_prefixes, totals
-from slotscope.reports.keyspace.key_use import HeatChange, heat_changes
-from slotscope.reports.keyspace.report import KeyGroup, KeyspaceReport, NodeLoad, SlotLoad
-from slotscope.reports.keyspace.trend import Trend
+from slotscope.reports.keyspace.report import KeyGroup, KeyspaceReport
 from slotscope.runtime import text
 
 PARTIAL_COMPARISON = "not all inputs could be read: what looks like growth or loss may be what was not read"
@@ -118,17 +131,6 @@ class GrowthTable:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotChanges:
-    """The change of each of the 16384 slots, and who owns it afterwards: *owners* indexes *nodes*; None where sizes are not known."""
-
-    nodes: list[NodeLoad]
-    owners: list[int | None]
-    keys: list[int]
-    serialized_bytes: list[int] | None
-    memory_bytes: list[int] | None
-
-
-@dataclass(frozen=True, slots=True)
 class ComparisonReport:
     """Two snapshots side by side; *partial_words* say what of either could not be read, so that growth may be none."""
 
@@ -139,9 +141,6 @@ class ComparisonReport:
     total: Growth
     tables: list[GrowthTable]
     partial_words: list[str] = field(default_factory=list)
-    slot_changes: SlotChanges | None = None
-    trend: Trend | None = None
-    heat: Sequence[HeatChange] | None = None
 
     @property
     def verdict(self) -> str:
@@ -195,8 +194,8 @@ def growth_table(
     return GrowthTable(kind, kept, partial)
 
 
-def compare_reports(before: KeyspaceReport, after: KeyspaceReport, trend: Trend | None = None) -> ComparisonReport:
-    """Compare two key-space reports; their lists of prefixes and tags are taken as the heaviest only, *trend* is told beside."""
+def compare_reports(before: KeyspaceReport, after: KeyspaceReport) -> ComparisonReport:
+    """Compare two key-space reports; their lists of prefixes and tags are taken as the heaviest only."""
     owners = {str(slot.slot).encode(): _owner_change(before, after, slot.slot) for slot in after.slots}
     addresses = {_node_key(node.node_id, node.address): node.address for node in [*before.nodes, *after.nodes]}
     return ComparisonReport(
@@ -205,9 +204,6 @@ def compare_reports(before: KeyspaceReport, after: KeyspaceReport, trend: Trend 
         from_taken_at_ms=before.taken_at_ms,
         to_taken_at_ms=after.taken_at_ms,
         total=Growth(b"", _total(before), _total(after)),
-        slot_changes=_slot_changes(before, after),
-        trend=trend,
-        heat=heat_changes(before.use, after.use),
         partial_words=[
             f"snapshot {side.snapshot_id}: {words}" for side in (before, after) for words in side.partial_words
         ],
@@ -217,22 +213,6 @@ def compare_reports(before: KeyspaceReport, after: KeyspaceReport, trend: Trend 
             growth_table("prefixes", _group_loads(before.prefixes), _group_loads(after.prefixes), partial=True),
             growth_table("hash_tags", _group_loads(before.hash_tags), _group_loads(after.hash_tags), partial=True),
         ],
-    )
-
-
-def _slot_changes(before: KeyspaceReport, after: KeyspaceReport) -> SlotChanges:
-    def change(figure: Callable[[SlotLoad], int | None]) -> list[int] | None:
-        known = all(figure(slot) is not None for report in (before, after) for slot in report.slots if slot.keys)
-        there = any(figure(slot) is not None for report in (before, after) for slot in report.slots)
-        pairs = zip(before.slots, after.slots, strict=True)
-        return [(figure(new) or 0) - (figure(old) or 0) for old, new in pairs] if known and there else None
-
-    return SlotChanges(
-        after.nodes,
-        [slot.owner for slot in after.slots],
-        change(lambda slot: slot.keys) or [0] * len(after.slots),
-        change(lambda slot: slot.serialized_bytes),
-        change(lambda slot: slot.memory_bytes),
     )
 
 
@@ -283,3 +263,141 @@ def status_words(row: Growth, table: GrowthTable) -> str:
     elif table.partial:
         words = {"new": "new in list", "vanished": "left list"}
     return words.get(row.status, row.status)
+
+
+ROWS_ON_TERMINAL = 8
+NODE_ID_SHOWN = 8
+NODE_ID_LENGTH = 40
+
+
+def comparison_document(report: ComparisonReport) -> Document:
+    """Return *report* as a document."""
+    names = (report.from_snapshot, report.to_snapshot)
+    partial = [("error", text.printable(words, 1000)) for words in report.partial_words]
+    sections = [
+        Section(
+            "partial",
+            "Partial input",
+            [Sentence(f"{PARTIAL_COMPARISON}."), Facts(partial)] if partial else [],
+            short="Not read",
+        ),
+        *(_growth(table) for table in report.tables),
+        _reading(),
+    ]
+    return Document(
+        "comparison",
+        f"Growth from {report.from_snapshot} to {report.to_snapshot}",
+        report.verdict,
+        sections,
+        names=names,
+        about=names,
+        of_ms=report.to_taken_at_ms,
+        terminal_title=f"growth from {report.from_snapshot} to {report.to_snapshot}",
+        page_subtitle=f"{text.moment(report.from_taken_at_ms)} to {text.moment(report.to_taken_at_ms)}",
+        alarm=" · partial" if partial else "",
+        figures=_figures(report.total),
+        tiles=_tiles(report.total),
+        page_words="All of it",
+    )
+
+
+def _figures(total: Growth) -> list[str]:
+    found = [f"{text.signed_count(total.keys_delta)} keys ({text.ratio(total.keys_ratio)})"]
+    if total.memory_delta is not None:
+        found.append(f"{text.signed_size(total.memory_delta)} in memory ({text.ratio(total.memory_ratio)})")
+    if total.bytes_delta is not None:
+        found.append(f"{text.signed_size(total.bytes_delta)} serialized ({text.ratio(total.bytes_ratio)})")
+    return found
+
+
+def _tiles(total: Growth) -> list[Tile]:
+    before, after = total.before or Load(0, None), total.after or Load(0, None)
+    sizes = [
+        (
+            "total-memory",
+            "Memory, estimated",
+            total.memory_delta,
+            before.memory_bytes,
+            after.memory_bytes,
+            total.memory_ratio,
+        ),
+        (
+            "total-bytes",
+            "Dump bytes",
+            total.bytes_delta,
+            before.serialized_bytes,
+            after.serialized_bytes,
+            total.bytes_ratio,
+        ),
+    ]
+    keys = f"{text.count(before.keys)} → {text.count(after.keys)}, {text.ratio(total.keys_ratio)}"
+    return [
+        Tile("total-keys", "Keys", total.keys_delta, Format.SIGNED_COUNT, keys),
+        *(
+            Tile(name, title, delta, Format.SIGNED_SIZE, f"{text.size(old)} → {text.size(new)}, {text.ratio(ratio)}")
+            for name, title, delta, old, new, ratio in sizes
+            if delta is not None
+        ),
+    ]
+
+
+def _growth(table: GrowthTable) -> Section:
+    in_memory, kind = table.in_memory, table.kind
+    size, weight = ("Memory", "memory_bytes") if in_memory else ("Bytes", "serialized_bytes")
+    columns = [
+        Column(
+            {"masters": "Node", "slots": "Slot", "prefixes": "Prefix"}.get(kind, "Tag"),
+            NAMES[kind],
+            lambda one: _name(one, kind),
+        ),
+        Column(
+            "Address" if kind == "masters" else "Owner",
+            Format.TEXT,
+            "detail",
+            on=Place.EVERYWHERE if kind == "masters" else Place.PAGE,
+        ),
+        Column("Keys before", Format.COUNT, lambda one: getattr(one.before, "keys", None), on=Place.PAGE),
+        Column("Keys", Format.COUNT, lambda one: getattr(one.after, "keys", None)),
+        Column("Change", Format.SIGNED_COUNT, "keys_delta"),
+        Column(f"{size} before", Format.SIZE, lambda one: getattr(one.before, weight, None), on=Place.PAGE),
+        Column(size, Format.SIZE, lambda one: getattr(one.after, weight, None)),
+        Column("Change", Format.SIGNED_SIZE, "memory_delta" if in_memory else "bytes_delta"),
+        Column(
+            "Ratio",
+            Format.RATIO,
+            lambda one: (
+                one.memory_ratio if in_memory else one.keys_ratio if one.bytes_delta is None else one.bytes_ratio
+            ),
+        ),
+        Column(
+            "What",
+            Format.TEXT,
+            lambda one: Cell(status_words(one, table), style="quiet" if one.status == "same" else ""),
+        ),
+    ]
+    if kind not in ("masters", "slots"):
+        columns.pop(1)
+    caption = f"{table.title}, largest changes first"
+    if table.partial:
+        caption += "; each snapshot lists only its heaviest: new in list and left list say no more than that"
+    about = "largest changes" if len(table.rows) > ROWS_ON_TERMINAL else ""
+    blocks: list[Block] = [Table(f"{kind}-table", caption, columns, table.rows, on_terminal=ROWS_ON_TERMINAL)]
+    return Section(kind, table.title, blocks if table.rows else [Sentence("Nothing changed.", Place.PAGE)], about=about)
+
+
+NAMES = {"masters": Format.TEXT, "slots": Format.SLOT, "prefixes": Format.KEY, "hash_tags": Format.TAG}
+
+
+def _name(row: Growth, kind: str) -> Any:
+    if kind == "masters":
+        is_id = bool(row.detail) and len(row.name) == NODE_ID_LENGTH
+        return Cell(None, text.shown(row.name[:NODE_ID_SHOWN] if is_id else row.name))
+    return int(row.name) if kind == "slots" else row.name
+
+
+def _reading() -> Section:
+    sentences = (
+        "Bytes are the size of keys in the dump; memory is an estimate of what they take on the server.",
+        "Prefixes and hash tags are compared by the lists of the heaviest that each snapshot keeps.",
+    )
+    return how_to_read(*sentences)

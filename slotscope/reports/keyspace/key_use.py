@@ -111,39 +111,6 @@ def _uses(root: str, snapshot_id: str, scope: str, order_by: str = "scope_value"
     return [record(KeyUse, row, name=row["scope_value"]) for row in rows]
 
 
-@dataclass(frozen=True, slots=True)
-class HeatChange:
-    """A prefix that was used more, or less, in the later of two snapshots: accesses a second in both, as words, too; *before* is None if the
-    earlier one does not list it.
-    """
-
-    name: bytes
-    before: float | None
-    after: float
-    shown_before: str
-    shown_after: str
-
-    @property
-    def words(self) -> str:
-        """What became of it, and no more than is known: a list holds the heaviest prefixes only."""
-        return "new in list" if self.before is None else "heats up" if self.after > self.before else "cools"
-
-
-def heat_changes(before: UseReport | None, after: UseReport | None) -> list[HeatChange] | None:
-    """Return prefixes by how much more they are used, those that heat up first; None where a snapshot does not say."""
-    if before is None or after is None or before.whole.ops_per_s is None or after.whole.ops_per_s is None:
-        return None
-    old, new = ({one.name: (one.ops_per_s or 0.0, number(one)) for one in side.prefixes} for side in (before, after))
-    unlisted = (None, text.NOTHING)
-    found = [
-        HeatChange(name, was, rate, shown_before, shown)
-        for name, (rate, shown) in new.items()
-        for was, shown_before in [old.get(name, unlisted)]
-        if rate != (was or 0.0)
-    ]
-    return sorted(found, key=lambda one: ((one.before or 0.0) - one.after, one.name))
-
-
 def use_figures(use: KeyUse) -> list[tuple[str, str]]:
     """What a snapshot's totals say, as (name, figure); what is not known is left out."""
     found = []

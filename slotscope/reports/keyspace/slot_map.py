@@ -1,4 +1,4 @@
-"""What the maps of the 16384 slots draw: columns of figures, owners, the largest key and tag of each slot."""
+"""What the map of the 16384 slots draws: columns of figures, owners, the largest key and tag of each slot."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
-from slotscope.reports.keyspace.comparison import ComparisonReport
 from slotscope.reports.keyspace.figures import node_names
 from slotscope.reports.keyspace.report import KeyspaceReport
 from slotscope.reports.page import embedded_json
@@ -88,21 +87,3 @@ def _top_tags(report: KeyspaceReport) -> dict[int, str]:
         if tag.slot is not None and tag.slot not in found:
             found[tag.slot] = f"{{{text.shown(tag.name, TAG_LENGTH_MAX)}}}: {text.plural(tag.keys, 'key')}"
     return found
-
-
-def change_data(report: ComparisonReport) -> dict[str, Any] | None:
-    """Return what the map of changes needs; None stands for a figure that is unknown."""
-    changes = report.slot_changes
-    if changes is None:
-        return None
-    named = zip(changes.nodes, node_names(changes.nodes), strict=True)
-    return {
-        "signed": True,
-        "nodes": [
-            {"name": text.printable(name, 40), "address": text.printable(node.address, 80)} for node, name in named
-        ],
-        "owner": [-1 if owner is None else owner for owner in changes.owners],
-        "keys": changes.keys,
-        "bytes": changes.serialized_bytes,
-        "memory": changes.memory_bytes,
-    }

@@ -8,10 +8,6 @@ const slotColours = (() => {
     light: ["#0072b2", "#d98c00", "#009e73", "#cc79a7", "#56b4e9", "#b84a00", "#8a7d00", "#6b5b95"],
     dark: ["#4ba3d9", "#e69f00", "#2bbd92", "#dd94be", "#8fd0f5", "#e8743a", "#e0d64a", "#a494d1"],
   };
-  const changes = { // away from the middle: less in blue, more in orange
-    light: { less: ["#d3e5f2", "#7fb2d6", "#2f76ac", "#0c3f6e"], more: ["#f8e0c8", "#eda765", "#c4621c", "#7a2f00"] },
-    dark: { less: ["#1d3345", "#2c6490", "#5aa2d4", "#b9dcf4"], more: ["#43301d", "#8f5320", "#dc8c3f", "#fcd7ab"] },
-  };
   const parse = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
   function ramp(colours) {
     const stops = colours.map(parse), shades = [];
@@ -29,7 +25,6 @@ const slotColours = (() => {
   return {
     isDark,
     ramp: { light: ramp(ramps.light), dark: ramp(ramps.dark) },
-    change: Object.fromEntries(["light", "dark"].map((theme) => [theme, { less: ramp(changes[theme].less), more: ramp(changes[theme].more) }])),
     owner: (at, theme) => owners[theme][at % owners[theme].length],
   };
 })();
@@ -141,8 +136,8 @@ class SlotMap {
   drawCells() {
     const { left, top, cell, size } = this.box, { owner } = this.data, pen = this.pen;
     const values = this.metric === "owner" ? null : this.data[this.metric];
-    this.scale = values && makeScale(this.scaleKind, this.data.signed ? values.map(Math.abs) : values);
-    const { less, more } = this.data.signed ? slotColours.change[this.theme] : { more: slotColours.ramp[this.theme] };
+    this.scale = values && makeScale(this.scaleKind, values);
+    const shades = slotColours.ramp[this.theme];
     pen.fillStyle = this.theme === "dark" ? "#10161b" : "#fbfcfc";
     pen.fillRect(left, top, size, size);
     for (let slot = 0; slot < owner.length; slot += 1) {
@@ -150,7 +145,7 @@ class SlotMap {
       if (!values) {
         if (owner[slot] >= 0) { pen.fillStyle = slotColours.owner(owner[slot], this.theme); pen.fillRect(x, y, cell, cell); }
       } else if (values[slot]) {
-        pen.fillStyle = (values[slot] < 0 ? less : more)[Math.round(this.scale.place(Math.abs(values[slot])) * 255)];
+        pen.fillStyle = shades[Math.round(this.scale.place(values[slot]) * 255)];
         pen.fillRect(x, y, cell, cell);
       }
       if (owner[slot] < 0 && this.data.nodes.length) this.drawUnowned(x, y, cell);

@@ -16,10 +16,8 @@ from slotscope.reports.keyspace.comparison import (
     status_words,
 )
 from slotscope.reports.keyspace.report import KeyGroup
-from slotscope.reports.keyspace.slot_map import change_data
-from slotscope.reports.keyspace.trend import Trend, TrendPoint, trend_charts
 from tests.benches.reports import page_of, terminal_of
-from tests.builders.reports_builder import keyspace_report, without_sizes
+from tests.builders.reports_builder import keyspace_report
 
 
 def grown() -> ComparisonReport:
@@ -136,31 +134,3 @@ def test_the_page_shows_the_total_and_the_changes() -> None:
     assert "new in list" in page
     assert "\x1b" not in page
     assert page == page_of(grown())
-
-
-def test_the_trend_has_a_chart_of_all_masters_and_one_of_each_over_time() -> None:
-    """As far as snapshots have times of their own, and by their order where they have not; one alone is no trend."""
-    loads = [{"a:1": 100, "b:1": 300}, {"a:1": 200, "b:1": 300}, {"b:1": 100}]
-    points = [TrendPoint(f"day {at}", 1_000_000 * at * at, masters) for at, masters in enumerate(loads)]
-    (_, whole), (_, single) = trend_charts(Trend("keys", points))
-    (_, in_order), _ = trend_charts(Trend("keys", [replace(point, taken_at_ms=7) for point in points]))
-
-    assert [points[0] for points in whole.lines[0].dots] == ["0.00", "25.00", "100.00"]
-    assert [points[0] for points in in_order.lines[0].dots] == ["0.00", "50.00", "100.00"]
-    assert [(line.words, len(line.dots)) for line in single.lines] == [("b:1", 3), ("a:1", 2)]
-    assert trend_charts(Trend("keys", points[:1])) == []
-
-
-@pytest.mark.long
-def test_the_map_holds_the_change_of_every_slot_and_no_size_that_is_not_known() -> None:
-    """Less is below zero; the owner is that of the later snapshot."""
-    before, after = keyspace_report(), keyspace_report(seed=9)
-    data = change_data(compare_reports(before, after))
-    unsized = change_data(compare_reports(without_sizes(before), after))
-
-    assert data is not None
-    assert unsized is not None
-    assert data["keys"] == [new.keys - old.keys for old, new in zip(before.slots, after.slots, strict=True)]
-    assert min(data["bytes"]) < 0 < max(data["bytes"])
-    assert data["owner"] == [slot.owner for slot in after.slots]
-    assert (unsized["bytes"], data["memory"]) == (None, None)

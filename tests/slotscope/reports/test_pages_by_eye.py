@@ -18,7 +18,6 @@ from slotscope.reports.delivery import deliver
 from slotscope.reports.fleet.report import ClusterState, Failed, FleetReport
 from slotscope.reports.index import INDEX
 from slotscope.reports.keyspace.comparison import compare_reports
-from slotscope.reports.keyspace.trend import Trend, TrendPoint
 from slotscope.reports.simulation.report import FIGURE_WORDS, PARAMETER_WORDS, Case, SimulationReport, Spread, Stuck
 from tests.benches.browser import Page, open_page
 from tests.builders.history_report import history_report
@@ -35,16 +34,8 @@ HEIGHT_MAX = 6000
 
 
 def comparison(**options: Any) -> Any:
-    """Two snapshots, and the trend of four."""
-    after = keyspace_report(**options)
-    before = replace(keyspace_report(seed=8), snapshot_id="2026-09-20")
-    points = [
-        TrendPoint(
-            f"day {day}", TAKEN_AT_MS + day * 86_400_000, {"10.0.0.1:6379": 9_000 + 700 * day, "10.0.0.2:6379": 8_000}
-        )
-        for day in range(4)
-    ]
-    return compare_reports(before, after, Trend("memory", points))
+    """Two snapshots."""
+    return compare_reports(replace(keyspace_report(seed=8), snapshot_id="2026-09-20"), keyspace_report(**options))
 
 
 def simulation() -> SimulationReport:
