@@ -24,7 +24,7 @@ def run(spark: SparkSession, request: Request, settings: Settings, *, now_ms: in
     """Measure the snapshot of *request*, making it where dumps are named, and return what its tables now say."""
     from slotscope.pipelines.keys.advice import advise
     from slotscope.reports.keyspace.tables import load_report
-    from slotscope.transforms.age_findings import with_age
+    from slotscope.transforms.snapshot_warnings import with_age
 
     report = load_report(request.root, advise(spark, request, settings))
     return report if now_ms is None else with_age(report, now_ms)

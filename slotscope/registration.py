@@ -11,7 +11,7 @@ from slotscope.runtime.spark.session import ship_code
 from slotscope.sources.aof.data_source import AofDataSource
 from slotscope.sources.bus.data_source import ClusterBusDataSource
 from slotscope.sources.rdb.data_source import RdbDataSource
-from slotscope.sources.resp.data_source import RespStreamDataSource
+from slotscope.sources.resp.rows import RespStreamDataSource
 
 
 def register(spark: SparkSession) -> None:

@@ -24,7 +24,7 @@ from slotscope.runtime.spark.session import parallelism
 from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage.runs import HELD_ROWS_MAX, Run
 from slotscope.runtime.storage.tables import Change, apply_changes
-from slotscope.transforms.pieces import stepped
+from slotscope.transforms.partial_sums import stepped
 
 FIGURES = ("detected_ms", "elected_ms", "converged_ms", "lost", "unavailable", "bus_bytes", "elections")
 """Figures of which there are quantiles."""

@@ -6,18 +6,21 @@ run in tasks over pieces of them, and over what these leave.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial as bind
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from cluster_core.kernels.keys.slot_tally import USES
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.interim import PARTIAL, UNIT, UnitFacts
 from slotscope.runtime import stores
@@ -26,13 +29,14 @@ from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.sources.inputs import Inputs
 from slotscope.sources.keys.partial_rows import TallyOptions
 from slotscope.sources.keys.tally import Unit, tally_rows, tally_units
-from slotscope.transforms.arrow_sums import with_node
-from slotscope.transforms.pieces import Batches, Step, stepped
 
 _NARROW = pa.schema([field for field in PARTIAL if field.name != "facts"])
 """The columns of rows that are no `UNIT`."""
 ROWS_HERE_MAX = 1 << 20
 """Partial rows that the driver takes as they are, some 600 bytes each."""
+LOADS = ("keys", "serialized_bytes", "memory_bytes", "expires", "ops")
+Batches = Iterator[pa.RecordBatch]
+Step = Callable[[pa.Table], pa.Table]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,3 +152,80 @@ def facts_of(told: pa.Table) -> list[UnitFacts]:
         )
         for row in told.select(["source", "text", "keys", "serialized_bytes", "facts"]).to_pylist()
     ]  # fmt: skip
+
+
+def with_node(rows: pa.Table, nodes: Mapping[str, str | None] | None) -> pa.Table:
+    """Add ``node_id``: whose the file is (*nodes* by source), or who owns the slot where the file is nobody's; null without *nodes*."""
+    node = pa.nulls(len(rows), pa.string())
+    if nodes is not None:
+        whose = pa.array([*nodes.values(), None], pa.string())
+        places = pc.index_in(rows["source"], value_set=pa.array(list(nodes), pa.string()))
+        node = pc.coalesce(pc.take(whose, pc.fill_null(places, len(nodes))), rows["owner_id"])
+    return rows.append_column("node_id", node)
+
+
+def sums(rows: pa.Table, by: Sequence[str], figures: Sequence[str]) -> pa.Table:
+    """The sums of *figures* of rows that have the same *by*: null where all are."""
+    found = rows.group_by(list(by)).aggregate([(name, "sum") for name in figures])
+    return found.rename_columns([name.removesuffix("_sum") if name not in by else name for name in found.column_names])
+
+
+def replaced(rows: pa.Table, **columns: pa.Array) -> pa.Table:
+    """*rows* with other values in these of their *columns*."""
+    for name, values in columns.items():
+        rows = rows.set_column(rows.schema.get_field_index(name), name, values)
+    return rows
+
+
+def with_amounts(rows: pa.Table) -> pa.Table:
+    """The lists of amounts as columns (`USES`)."""
+    lists = pc.if_else(pc.equal(pc.list_value_length(rows["amounts"]), len(USES)), rows["amounts"], None)
+    for at, name in enumerate(USES):
+        rows = rows.append_column(name, pc.fill_null(pc.list_element(lists, at), 0))
+    return rows.drop_columns(["amounts"])
+
+
+def constant(value: object, count: int, kind: pa.DataType) -> pa.Array:
+    """A column of one *value*."""
+    return pa.repeat(pa.scalar(value, kind), count)
+
+
+def codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """A number for each value, equal for equal ones; -1 for null."""
+    encoded = column.combine_chunks().dictionary_encode()
+    return np.asarray(pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False), np.int64)
+
+
+def ranks(rows: pa.Table, scope: Sequence[str]) -> NDArray[np.int64]:
+    """The place of each of the sorted *rows* among those with the same *scope*, from 1."""
+    if not len(rows):
+        return np.zeros(0, np.int64)
+    begins = changes(rows, scope)
+    return np.arange(1, len(rows) + 1) - np.maximum.accumulate(np.where(begins, np.arange(len(rows)), 0))
+
+
+def changes(rows: pa.Table, columns: Sequence[str]) -> NDArray[np.bool_]:
+    """Whether a row differs in *columns* from the one before it; the first does."""
+    differs = np.zeros(len(rows), bool)
+    differs[:1] = True
+    for name in columns:
+        told = codes(rows[name])
+        differs[1:] |= told[1:] != told[:-1]
+    return differs
+
+
+def sorted_by(rows: pa.Table, *columns: tuple[str, str]) -> pa.Table:
+    """*rows* by *columns* (name, ascending or descending); null comes last."""
+    return rows.take(pc.sort_indices(rows, sort_keys=list(columns)))
+
+
+def stepped(rows: DataFrame, step: Step, before: pa.Schema) -> DataFrame:
+    """*step* over each partition of *rows*, which have the columns *before*."""
+    after = step(before.empty_table()).schema
+    return rows.mapInArrow(bind(_step_piece, step=step, before=before, after=after), spark_schema(after))
+
+
+def _step_piece(batches: Batches, step: Step, before: pa.Schema, after: pa.Schema) -> Batches:
+    read = list(batches)
+    piece = pa.Table.from_batches(read) if read else before.empty_table()
+    yield from step(piece).cast(after).to_batches()

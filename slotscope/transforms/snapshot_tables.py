@@ -2,30 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial as bind
+from itertools import groupby
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
+from cluster_core.kernels.keys.slot_tally import PER_S, UNTOUCHED_S, USES
+from cluster_core.load.key_use import TTL_LABELS
 from schemas import interim
-from slotscope.transforms import key_distribution, key_groups, key_kinds, largest_keys
-from slotscope.transforms.findings import Foreign, SuspiciousSlot
-from slotscope.transforms.partial_sums import PartialSums
+from schemas.gold import NODE_LOAD
+from schemas.interim import BAD, LOG_SLOT, OWNER, TAG, TOP_SLOT, TOP_TYPE
+from schemas.table import INTEGER, LONG
+from slotscope.transforms.partial_sums import (
+    LOADS,
+    PartialSums,
+    changes,
+    constant,
+    ranks,
+    replaced,
+    sorted_by,
+    sums,
+    with_amounts,
+    with_node,
+)
+from slotscope.transforms.snapshot_warnings import LISTED_MAX, Foreign, SlotInDump, SuspiciousSlot
+
+_KIND = ("node_id", "type", "number", "text")
+_FIGURES = ("keys", "serialized_bytes", "memory_bytes", "expires", "offset")
+_SCOPE = ("scope", "scope_value")
+_ORDER = ("source", "place", "name", "database")
+_ERRORS = {"keys_error": "keys", "bytes_error": "bytes", "memory_error": "memory"}
+_SIZES = ("serialized_bytes", "memory_bytes")
+_BY_BYTES = (
+    ("memory_bytes", "descending"),
+    ("serialized_bytes", "descending"),
+    ("keys", "descending"),
+    ("name", "ascending"),
+)
+_BY_KEYS = (("keys", "descending"), *_BY_BYTES[:2], ("name", "ascending"))
+_IN_SLOTS = ("keys", *_SIZES, "expires", *USES)
+RATE_BOUNDS = "rate_bounds"
+"""That counters tell how much more often than said keys may be used."""
 
 
 def keys_by_owner(partial: PartialSums) -> list[Foreign]:
     """Keys of each file by the owner of their slots; of a log that is not replayed, the writes."""
-    return key_distribution.keys_by_owner(
-        partial.of(interim.OWNER, interim.LOG_SLOT, step=key_distribution.owned_keys, by="source")
-    )
+    return owned_by_source(partial.of(interim.OWNER, interim.LOG_SLOT, step=owned_keys, by="source"))
 
 
 def suspicious_slots(partial: PartialSums) -> list[SuspiciousSlot]:
     """Slots of cluster dumps that hold another number of keys than they declare, or are in several dumps."""
-    return key_distribution.suspicious_slots(
-        partial.of(interim.DECLARED, step=key_distribution.suspicious_rows, by="slot")
-    )
+    return slots_with_dumps(partial.of(interim.DECLARED, step=suspicious_rows, by="slot"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,52 +78,50 @@ class SnapshotTables:
 
     def slot_load(self, owners: Sequence[str | None]) -> pa.Table:
         """Every slot on every node that owns it or holds keys of it."""
-        held = self.partial.of(
-            interim.SLOT, interim.LOG_SLOT, step=bind(key_distribution.held_slots, nodes=self.nodes), by="slot"
-        )
-        return key_distribution.slot_load(held, owners, self.known)
+        held = self.partial.of(interim.SLOT, interim.LOG_SLOT, step=bind(held_slots, nodes=self.nodes), by="slot")
+        return slot_load(held, owners, self.known)
 
     def big_keys(self) -> pa.Table:
         """The largest keys of the cluster and of each node, slot and type."""
         listed = {"top": self.top, "top_per_slot": self.top_per_slot}
-        step = bind(largest_keys.largest_of, nodes=self.nodes, **listed)
+        step = bind(largest_of, nodes=self.nodes, **listed)
         found = self.partial.of(interim.TOP_TYPE, interim.TOP_OWNER, interim.TOP_SLOT, step=step, by="slot")
-        return largest_keys.big_keys(largest_keys.largest(found, **listed))
+        return big_keys(largest(found, **listed))
 
     def hash_tags(self) -> pa.Table:
         """The heaviest tags by keys, and by memory or bytes."""
-        top = self._heaviest(interim.TAG, key_groups.heaviest_tags)
+        top = self._heaviest(interim.TAG, heaviest_tags)
         return top.rename_columns({"name": "hash_tag", "name_text": "hash_tag_text", "owner_id": "node_id"})
 
     def prefixes(self) -> pa.Table:
         """The heaviest prefixes of each depth, of which `key_prefixes` and `key_use` are made."""
-        return self._heaviest(interim.PREFIX, key_groups.heaviest_prefixes)
+        return self._heaviest(interim.PREFIX, heaviest_prefixes)
 
     def _heaviest(self, kind: int, heaviest: Callable[[pa.Table, int], pa.Table]) -> pa.Table:
         """The groups of *kind* that are *heaviest* of what each piece of the rows leaves of them."""
-        missed = key_groups.missed_of(self.partial.told, kind)
+        missed = missed_of(self.partial.told, kind)
         step = bind(_heaviest_of, heaviest=heaviest, missed=missed, known=self.known, count=self.groups)
         return heaviest(self.partial.of(kind, step=step, by="name"), self.groups)
 
     def key_use(self, prefixes: pa.Table) -> pa.Table:
         """How keys are used, of the cluster, each node, each slot and the heaviest *prefixes*."""
-        slots = self.partial.of(interim.SLOT, step=bind(key_groups.slot_uses, nodes=self.nodes), by="slot")
-        return key_groups.key_use(slots, prefixes, self.known)
+        slots = self.partial.of(interim.SLOT, step=bind(slot_uses, nodes=self.nodes), by="slot")
+        return key_use(slots, prefixes, self.known)
 
     def key_types(self) -> pa.Table:
         """Keys and loads per node and type."""
-        return key_kinds.key_types(self._by_kind(interim.TYPE, "type"))
+        return key_types(self._by_kind(interim.TYPE, "type"))
 
     def key_sizes(self) -> pa.Table:
         """Keys per node, type and range of sizes or elements."""
-        return key_kinds.key_sizes(self._by_kind(interim.RANGE, "number"))
+        return key_sizes(self._by_kind(interim.RANGE, "number"))
 
     def ttl_buckets(self) -> pa.Table:
         """Keys and bytes per node and remaining time to live."""
-        return key_kinds.ttl_buckets(self._by_kind(interim.TTL, "number"))
+        return ttl_buckets(self._by_kind(interim.TTL, "number"))
 
     def _by_kind(self, kind: int, by: str) -> pa.Table:
-        return self.partial.of(kind, step=bind(key_kinds.by_kind, nodes=self.nodes), by=by)
+        return self.partial.of(kind, step=bind(by_kind, nodes=self.nodes), by=by)
 
 
 def key_prefixes(top: pa.Table) -> pa.Table:
@@ -105,4 +136,282 @@ def _heaviest_of(
     known: frozenset[str],
     count: int,
 ) -> pa.Table:
-    return heaviest(key_groups.groups(rows, missed, known), count)
+    return heaviest(groups(rows, missed, known), count)
+
+
+def held_slots(rows: pa.Table, nodes: Mapping[str, str | None] | None) -> pa.Table:
+    """Loads of rows of kinds `SLOT` and `LOG_SLOT` by slot and node, where there are keys or writes."""
+    sizes = pc.if_else(pc.equal(rows["kind"], LOG_SLOT), pa.scalar(None, LONG), rows["serialized_bytes"])
+    rows = replaced(rows, keys=pc.fill_null(rows["keys"], 0), serialized_bytes=sizes)
+    held = pc.or_(pc.greater(rows["keys"], 0), pc.greater(pc.fill_null(rows["ops"], 0), 0))
+    return _by_slot(with_node(rows, nodes).filter(held))
+
+
+def _by_slot(rows: pa.Table) -> pa.Table:
+    return sums(rows, ("slot", "node_id", "owner_id"), LOADS)
+
+
+def slot_load(held: pa.Table, owners: Sequence[str | None], known: Iterable[str]) -> pa.Table:
+    """Every slot on every node that owns it or holds keys of it (`held_slots`); a slot without keys has a row of its owner.
+
+    *owners* says who owns each slot, None for nobody.  A load in *known* (of serialized_bytes, memory_bytes, expires, ops) is 0 for a slot without
+    keys, another one null.
+    """
+    count, ids = len(owners), pa.array(owners, pa.string())
+    owned = pa.table({"slot": pa.array(range(count), INTEGER), "node_id": ids, "owner_id": ids})
+    for name in LOADS:
+        owned = owned.append_column(name, constant(0 if name == "keys" else None, count, LONG))
+    loads = _by_slot(pa.concat_tables([held.select(owned.column_names), owned]))
+    slots = np.asarray(loads["slot"])
+    others = pa.array(np.bincount(slots, minlength=1)[slots] > 1)
+    without_keys = pc.equal(loads["keys"], 0)
+    is_idle = pc.and_(without_keys, pc.equal(pc.fill_null(loads["ops"], 0), 0))
+    redundant = pc.and_(pc.and_(pc.is_null(loads["node_id"]), is_idle), others)
+    names = set(LOADS) & set(known)
+    filled = {name: pc.if_else(without_keys, pc.fill_null(loads[name], 0), loads[name]) for name in names}
+    return replaced(loads, **filled).filter(pc.invert(redundant))
+
+
+def node_load(slots: pa.Table, addresses: Mapping[str, str], unread: Mapping[str, float | None]) -> pa.Table:
+    """Sums of `slot_load` per master; *addresses* are those of all masters by node id, and none without topology.
+
+    *unread* is the share of a node's inputs that could not be read, None where that is not known; nodes that lack nothing are not in it.
+    """
+    owns = pc.or_(
+        pc.fill_null(pc.equal(slots["owner_id"], slots["node_id"]), False),
+        pc.and_(pc.is_null(slots["owner_id"]), pc.is_null(slots["node_id"])),
+    )
+    found = sums(slots.append_column("slots", pc.cast(owns, LONG)), ("node_id",), ("slots", *LOADS)).to_pylist()
+    idle = {"slots": 0, **dict.fromkeys(LOADS), "keys": 0}
+    held = {row["node_id"] for row in found}
+    rows = [*found, *({"node_id": node, **idle} for node in addresses if node not in held)]
+    masters = max(sum(row["node_id"] is not None for row in rows), 1)
+    keys, sizes = (_shares([row[load] for row in rows]) for load in ("keys", "serialized_bytes"))
+    for row, of_keys, of_bytes in zip(rows, keys, sizes, strict=True):
+        row |= {"address": addresses.get(row["node_id"]), "unread_share": unread.get(row["node_id"], 0.0)}
+        row |= {"keys_share": of_keys or 0.0, "keys_over_mean": (of_keys or 0.0) * masters}
+        row |= {"bytes_share": of_bytes, "bytes_over_mean": None if of_bytes is None else of_bytes * masters}
+    columns = [field for field in NODE_LOAD.unlabelled if field.name != "partial"]
+    return pa.Table.from_pylist(rows, pa.schema(columns))
+
+
+def _shares(loads: list[int | None]) -> list[float | None]:
+    """What each load is of all of them; None where none is known."""
+    known = [load for load in loads if load is not None]
+    total = sum(known)
+    return [((load or 0) / total if total else 0.0) if known else None for load in loads]
+
+
+def owned_keys(rows: pa.Table) -> pa.Table:
+    """Keys, or writes, of rows of kinds `OWNER` and `LOG_SLOT` by source and the owner of their slots."""
+    return sums(rows, ("kind", "source", "owner_id"), ("keys", "ops"))
+
+
+def owned_by_source(owned: pa.Table) -> list[Foreign]:
+    """Keys of each file per owner of their slots (`owned_keys`); of a log that is not replayed, the writes."""
+    found = owned_keys(owned).to_pylist()
+    replayed = {row["source"] for row in found if row["kind"] == OWNER}
+    return [
+        Foreign(row["source"], row["owner_id"], row["keys"] if row["kind"] == OWNER else row["ops"])
+        for row in found
+        if row["kind"] == OWNER or row["source"] not in replayed
+    ]
+
+
+def suspicious_rows(rows: pa.Table) -> pa.Table:
+    """Of rows of kind `DECLARED` those of slots that hold another number of keys than they declare, or are in several dumps."""
+    slots, keys = np.asarray(rows["slot"], np.int64), np.asarray(rows["keys"], np.int64)
+    lies = np.bincount(slots, keys != np.asarray(rows["number"], np.int64), minlength=1) > 0
+    holders = np.bincount(slots, keys > 0, minlength=1) > 1
+    return rows.select(["slot", "source", "keys", "number"]).filter(pa.array((lies | holders)[slots], pa.bool_()))
+
+
+def slots_with_dumps(rows: pa.Table) -> list[SuspiciousSlot]:
+    """The slots of `suspicious_rows` with their dumps, by slot and source."""
+    told = sorted((row["slot"], SlotInDump(row["source"], row["keys"], row["number"])) for row in rows.to_pylist())
+    return [SuspiciousSlot(slot, [dump for _, dump in dumps]) for slot, dumps in groupby(told, lambda one: one[0])]
+
+
+def first_bad(rows: pa.Table) -> pa.Table:
+    """How many rows of kind `BAD` there are, told in the first, and the first of them."""
+    head = rows.slice(0, LISTED_MAX).select(["source", "offset", "text"])
+    return head.append_column("count", pa.array([len(rows), *[0] * (LISTED_MAX - 1)][: len(head)], LONG))
+
+
+def bad_records(rows: DataFrame, job: str) -> DataFrame:
+    """What *job* could not read, as rows of ``bronze/bad_records``."""
+    return rows.where(F.col("kind") == BAD).select(
+        F.lit(job).alias("job"),
+        "source",
+        "offset",
+        F.col("text").alias("reason"),
+        F.col("serialized_bytes").alias("skipped_bytes"),
+    )
+
+
+def by_kind(rows: pa.Table, nodes: Mapping[str, str | None] | None) -> pa.Table:
+    """Sums of rows of kind `TYPE`, `RANGE` or `TTL` by node and kind."""
+    return sums(with_node(rows, nodes), _KIND, _FIGURES)
+
+
+def key_types(found: pa.Table) -> pa.Table:
+    """Keys and loads per node and type, from `by_kind`."""
+    return sums(found, ("node_id", "type"), _FIGURES[:-1])
+
+
+def key_sizes(found: pa.Table) -> pa.Table:
+    """Keys per node, type and range of sizes or elements, from `by_kind`."""
+    ranges = sums(found, _KIND, ("keys", "offset")).rename_columns({"text": "measure", "offset": "total"})
+    digits = np.asarray(ranges["number"], np.int64)
+    least = pa.array(np.where(digits == 0, 0, np.left_shift(1, np.maximum(digits - 1, 0))))
+    return ranges.append_column("at_least", least).drop_columns(["number"])
+
+
+def ttl_buckets(found: pa.Table) -> pa.Table:
+    """Keys and bytes per node and remaining time to live, from `by_kind`."""
+    buckets = sums(found, ("node_id", "number"), ("keys", "serialized_bytes")).rename_columns({"number": "bucket"})
+    return buckets.append_column("label", pc.take(pa.array(TTL_LABELS, pa.string()), buckets["bucket"]))
+
+
+def scoped(rows: pa.Table, nodes: Mapping[str, str | None] | None) -> pa.Table:
+    """Rows of kinds `TOP_TYPE`, `TOP_OWNER` and `TOP_SLOT` whose size is known, once in each scope in which they are ranked."""
+    tops = with_node(rows, nodes)
+    tops = tops.append_column("weight", pc.coalesce(tops["memory_bytes"], tops["serialized_bytes"]))
+    tops = tops.filter(pc.is_valid(tops["weight"]))
+    is_type, is_slot = pc.equal(tops["kind"], TOP_TYPE), pc.equal(tops["kind"], TOP_SLOT)
+    scopes = {
+        "cluster": (is_type, constant("", len(tops), pa.string())),
+        "node": (pc.invert(is_slot), tops["node_id"]),
+        "slot": (is_slot, pc.cast(tops["slot"], pa.string())),
+        "type": (is_type, tops["type"]),
+    }
+    found = []
+    for scope, (holds, value) in scopes.items():
+        named = tops.append_column("scope", constant(scope, len(tops), pa.string())).append_column("scope_value", value)
+        found.append(named.filter(pc.and_(holds, pc.is_valid(value))))
+    return pa.concat_tables(found)
+
+
+def largest_of(rows: pa.Table, nodes: Mapping[str, str | None] | None, top: int, top_per_slot: int) -> pa.Table:
+    """The `largest` of partial rows."""
+    return largest(scoped(rows, nodes), top, top_per_slot)
+
+
+def largest(found: pa.Table, top: int, top_per_slot: int) -> pa.Table:
+    """The *top* keys of each scope, *top_per_slot* of a slot, each once, by memory where it is known, else by bytes; of equals, the first in file order."""
+    rows = found.drop_columns([name for name in ("rank",) if name in found.column_names])
+    rows = rows.append_column("place", pc.fill_null(rows["offset"], -1))
+    rows = rows.append_column("database", pc.fill_null(rows["db"], -1))
+    names = ((name, "ascending") for name in _ORDER)
+    rows = sorted_by(rows, *((name, "ascending") for name in _SCOPE), ("weight", "descending"), *names)
+    first = changes(rows, (*_SCOPE, "weight", *_ORDER))
+    rows = rows.filter(pa.array(first)).drop_columns(["place", "database"])
+    rank = ranks(rows, _SCOPE)
+    listed = np.where(np.asarray(pc.equal(rows["scope"], "slot")), top_per_slot, top)
+    return rows.append_column("rank", pa.array(rank, pa.int32())).filter(pa.array(rank <= listed))
+
+
+def big_keys(found: pa.Table) -> pa.Table:
+    """Rows of ``gold/big_keys`` from `largest`."""
+    return replaced(found, db=pc.fill_null(found["db"], 0)).rename_columns({"name": "key", "name_text": "key_text"})
+
+
+def missed_of(told: pa.Table, kind: int) -> pa.Table:
+    """What each task may have missed of a group of *kind*, by the rows *told* of kind `UNIT`: ``part, keys, bytes, memory``."""
+    noun = "tag" if kind == TAG else "prefix"
+    bounds = {
+        what: pc.fill_null(pc.struct_field(told["facts"], f"missed_{noun}_{what}"), 0) for what in _ERRORS.values()
+    }
+    return pa.table({"part": _parts(told), **bounds})
+
+
+def _parts(rows: pa.Table) -> pa.ChunkedArray:
+    """A name for the unit of each row, of its source and its number."""
+    return pc.binary_join_element_wise(pc.cast(rows["part"], pa.string()), rows["source"], "/")
+
+
+def groups(rows: pa.Table, missed: pa.Table, known: Container[str]) -> pa.Table:
+    """Groups added up over all units; a unit that does not list a group may have missed up to its own bound of it (`missed_of`).
+
+    Of the loads only those in *known* are not null.
+    """
+    listed = pc.index_in(_parts(rows), value_set=missed["part"].combine_chunks())
+    for error, what in _ERRORS.items():
+        own = pc.fill_null(missed[what].take(listed), 0)
+        rows = replaced(rows, **{error: pc.subtract(rows[error], own)})
+    figures = ("keys", *_SIZES, "expires", *_ERRORS, *USES)
+    found = sums(with_amounts(rows), ("name", "name_text", "slot", "owner_id", "number"), figures)
+    found = found.rename_columns({"number": "depth"})
+    bounds = {error: pc.add(found[error], pc.sum(missed[what]).as_py() or 0) for error, what in _ERRORS.items()}
+    nothing = constant(None, len(found), pa.int64())
+    return replaced(found, **bounds, **{name: nothing for name in _SIZES if name not in known})
+
+
+def heaviest_tags(found: pa.Table, count: int) -> pa.Table:
+    """The *count* heaviest of all `groups` by keys and the *count* heaviest by memory, or bytes, with their ranks."""
+    by_keys = np.asarray(pc.sort_indices(found, sort_keys=list(_BY_KEYS)))[:count]
+    by_bytes = np.asarray(pc.sort_indices(found, sort_keys=list(_BY_BYTES)))[:count]
+    top = found.take(pa.array(np.unique(np.concatenate([by_keys, by_bytes]))))
+    for name, order in (("rank_keys", _BY_KEYS), ("rank_bytes", _BY_BYTES)):
+        top = sorted_by(top.drop_columns([name]) if name in top.column_names else top, *order)
+        top = top.append_column(name, pa.array(range(1, len(top) + 1), pa.int32()))
+    return top
+
+
+def heaviest_prefixes(found: pa.Table, count: int) -> pa.Table:
+    """The *count* heaviest `groups` of each depth; a prefix of one key only is no roll-up and is left out, but at the top."""
+    several = found.filter(pc.or_(pc.greater(found["keys"], 1), pc.equal(found["depth"], 1)))
+    several = several.drop_columns([name for name in ("rank_bytes",) if name in several.column_names])
+    ranked = sorted_by(several, ("depth", "ascending"), *_BY_BYTES)
+    ranked = ranked.append_column("rank_bytes", pa.array(ranks(ranked, ("depth",)), pa.int32()))
+    return ranked.filter(pc.less_equal(ranked["rank_bytes"], count))
+
+
+def slot_uses(rows: pa.Table, nodes: Mapping[str, str | None] | None) -> pa.Table:
+    """Loads and amounts of rows of kind `SLOT` by slot and node."""
+    return sums(with_amounts(with_node(rows, nodes)), ("slot", "node_id"), _IN_SLOTS)
+
+
+def key_use(slots: pa.Table, prefixes: pa.Table, known: Container[str]) -> pa.Table:
+    """How keys are used and how long they stay: of the cluster, each node, each slot (`slot_uses`) and the heaviest *prefixes*.
+
+    *known* are ``idle``, ``counters``, `RATE_BOUNDS` and the loads that are; what is not known is null.
+    """
+    everything = constant("", len(slots), pa.string())
+    scopes = [("cluster", everything), ("node", slots["node_id"])]
+    if "idle" in known or "counters" in known:
+        scopes.append(("slot", pc.cast(slots["slot"], pa.string())))
+    found = []
+    for scope, values in scopes:
+        by_value = sums(slots.append_column("value", values), ("value",), _IN_SLOTS)
+        named = by_value.filter(pc.and_(pc.is_valid(by_value["value"]), _counts(scope, by_value)))
+        found.append(_uses(scope, pc.cast(named["value"], pa.binary()), named["value"], named, known))
+    found.append(_uses("prefix", prefixes["name"], prefixes["name_text"], prefixes, known))
+    return pa.concat_tables(found)
+
+
+def _counts(scope: str, rows: pa.Table) -> pa.ChunkedArray:
+    """A cluster without keys has no row."""
+    return pc.greater(rows["keys"], 0 if scope == "cluster" else -1)
+
+
+def _uses(scope: str, value: pa.Array, words: pa.Array, rows: pa.Table, known: Container[str]) -> pa.Table:
+    """The columns of ``gold/key_use``."""
+    sizes = rows["serialized_bytes"]
+    said = {
+        **dict.fromkeys(USES[: len(UNTOUCHED_S)], "idle"),
+        **dict.fromkeys(USES[len(UNTOUCHED_S) : -2], "expires"),
+        USES[-2]: "counters",
+        USES[-1]: RATE_BOUNDS,
+    }
+    unknown = constant(None, len(rows), pa.int64())
+    amounts = {name: rows[name] if said[name] in known else unknown for name in USES}
+    per_s = [pc.divide(pc.cast(amounts.pop(name), pa.float64()), float(PER_S)) for name in USES[-2:]]
+    return pa.table(
+        {
+            "scope": constant(scope, len(rows), pa.string()), "scope_value": value, "scope_value_text": words, "keys": rows["keys"],
+            "weight_bytes": pc.coalesce(rows["memory_bytes"], sizes) if "memory_bytes" in known else sizes,
+            "expires": pc.fill_null(rows["expires"], 0) if "expires" in known else unknown,
+            **amounts, "ops_per_s": per_s[0], "ops_per_s_error": per_s[1],
+        }
+    )  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from schemas.interim import UnitFacts
 from slotscope.reports.keyspace.report import Source
-from slotscope.transforms.age_findings import find_age, with_age
+from slotscope.transforms.snapshot_warnings import find_age, with_age
 from tests.builders.reports_builder import empty_report
 
 

@@ -39,20 +39,10 @@ from slotscope.runtime.storage.tables import Change
 from slotscope.sources.inputs import Inputs, find_inputs, load_topology
 from slotscope.sources.keys.partial_rows import TallyOptions
 from slotscope.sources.rdb.data_source import read_dumps
-from slotscope.transforms import (
-    age_findings,
-    findings,
-    key_distribution,
-    log_findings,
-    log_load,
-    memory_findings,
-    snapshot_tables,
-)
-from slotscope.transforms.findings import Foreign, SuspiciousSlot
-from slotscope.transforms.key_groups import RATE_BOUNDS
+from slotscope.transforms import log_load, snapshot_tables, snapshot_warnings
 from slotscope.transforms.partial_sums import PartialSums, read_units
-from slotscope.transforms.snapshot_tables import SnapshotTables
-from slotscope.transforms.unread_findings import find_partial, find_unread, share_by_node
+from slotscope.transforms.snapshot_tables import RATE_BOUNDS, SnapshotTables
+from slotscope.transforms.snapshot_warnings import Foreign, SuspiciousSlot
 
 if TYPE_CHECKING:
     from slotscope.pipelines.keys.options import KeyOptions
@@ -90,11 +80,11 @@ class KeySnapshot:
         options = tally_options(request, settings, topology, advice=advice)
         with progress("reading", how_far(spark, "tasks", inputs.told)):
             partial, units = read_units(spark, inputs, options)
-        bad = partial.of(BAD, step=key_distribution.first_bad, by="source").to_pylist() if request.permissive else []
+        bad = partial.of(BAD, step=snapshot_tables.first_bad, by="source").to_pylist() if request.permissive else []
         found = cls(
             request=request, settings=settings, topology=topology, inputs=inputs, options=options, partial=partial,
             units=units, bad_count=sum(row["count"] for row in bad),
-            bad=[(row["source"], row["offset"], row["text"]) for row in bad], unread=find_unread(units),
+            bad=[(row["source"], row["offset"], row["text"]) for row in bad], unread=snapshot_warnings.find_unread(units),
         )  # fmt: skip
         found.attributions = found._attribute()
         return found
@@ -149,11 +139,13 @@ class KeySnapshot:
         )
         slots = made.slot_load(topology.slot_map().owners() if topology else [None] * SLOT_COUNT)
         masters = {node.id: node.address for node in topology.masters()} if topology else {}
-        unread = share_by_node(self.unread, {source: found.node_id for source, found in self.attributions.items()})
+        unread = snapshot_warnings.share_by_node(
+            self.unread, {source: found.node_id for source, found in self.attributions.items()}
+        )
         prefixes = made.prefixes()
         return [
             self._change(lambda: slots, SLOT_LOAD),
-            self._change(lambda: key_distribution.node_load(slots, masters, unread), NODE_LOAD),
+            self._change(lambda: snapshot_tables.node_load(slots, masters, unread), NODE_LOAD),
             self._change(made.big_keys, BIG_KEYS),
             self._change(made.hash_tags, HASH_TAGS),
             self._change(lambda: snapshot_tables.key_prefixes(prefixes), KEY_PREFIXES),
@@ -173,7 +165,7 @@ class KeySnapshot:
     def _bad_records(self, spark: SparkSession) -> DataFrame | pa.Table:
         if not self.bad_count:
             return BAD_RECORDS.unlabelled.empty_table()
-        return key_distribution.bad_records(self.partial.frame(spark, None, BAD), JOB)
+        return snapshot_tables.bad_records(self.partial.frame(spark, None, BAD), JOB)
 
     def _log_changes(self, spark: SparkSession) -> list[Change]:
         """The tables of logs."""
@@ -222,32 +214,32 @@ class KeySnapshot:
 
     def _warnings(self, slots: list[SuspiciousSlot]) -> list[Caveat]:
         found = [
-            *findings.find_bad(self.bad, self.bad_count),
-            *find_partial(self.unread),
-            *findings.find_twins(self.units, self.attributions, self.topology),
-            *findings.find_shared(slots),
-            *findings.find_mismatches(slots),
-            *findings.find_unattributed(self.attributions, self.topology),
-            *findings.find_file_facts(self.units),
-            *findings.find_repeated(self.units),
-            *findings.find_hollow(self.units),
-            *memory_findings.find_nearest(self.units),
-            *memory_findings.find_unmeasured(self.units),
-            *memory_findings.find_contradictions(self.units),
-            *log_findings.find_cuts(self.units),
-            *log_findings.find_uncertain(self.units),
-            *age_findings.find_age(self.units),
+            *snapshot_warnings.find_bad(self.bad, self.bad_count),
+            *snapshot_warnings.find_partial(self.unread),
+            *snapshot_warnings.find_twins(self.units, self.attributions, self.topology),
+            *snapshot_warnings.find_shared(slots),
+            *snapshot_warnings.find_mismatches(slots),
+            *snapshot_warnings.find_unattributed(self.attributions, self.topology),
+            *snapshot_warnings.find_file_facts(self.units),
+            *snapshot_warnings.find_repeated(self.units),
+            *snapshot_warnings.find_hollow(self.units),
+            *snapshot_warnings.find_nearest(self.units),
+            *snapshot_warnings.find_unmeasured(self.units),
+            *snapshot_warnings.find_contradictions(self.units),
+            *snapshot_warnings.find_cuts(self.units),
+            *snapshot_warnings.find_uncertain(self.units),
+            *snapshot_warnings.find_age(self.units),
         ]
         if self.topology is not None:
             dumps = [row for row in self.keys_by_owner if row.source in self.attributions]
             unowned = sum(row.keys for row in self.keys_by_owner if row.owner_id is None)
-            found += findings.find_foreign(dumps, self.attributions, self.topology)
-            found += findings.find_coverage(self.topology, unowned)
+            found += snapshot_warnings.find_foreign(dumps, self.attributions, self.topology)
+            found += snapshot_warnings.find_coverage(self.topology, unowned)
         return sorted(found, key=lambda caveat: list(Severity).index(caveat.severity))
 
     def _snapshot_row(self, warnings: list[Caveat], keys: int, size: int | None) -> dict[str, Any]:
         taken = [unit.ctime for unit in self.units if unit.ctime is not None]
-        basis = memory_findings.memory_basis(self.units)
+        basis = snapshot_warnings.memory_basis(self.units)
         return {
             "taken_at": max(taken) * 1_000_000 if taken else None,
             "keys": keys,

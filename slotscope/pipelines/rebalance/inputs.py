@@ -43,7 +43,7 @@ from slotscope.sources.inputs import load_topology
 from slotscope.sources.node_polls import newest_infos, newest_topology
 from slotscope.sources.slot_files import ActivityOptions, plan_units
 from slotscope.sources.slot_weights import OPS_ESTIMATED, Weights, read_weights
-from slotscope.transforms.zone_findings import replica_zones
+from slotscope.transforms.plan_warnings import replica_zones
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -28,9 +28,8 @@ from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.runtime.storage.runs import running
 from slotscope.runtime.storage.snapshot_names import cluster_of
 from slotscope.sources.keys.text import key_text
-from slotscope.transforms.unread_findings import find_partial
-from slotscope.transforms.watched_findings import find_not_balanced
-from slotscope.transforms.zone_findings import find_zones
+from slotscope.transforms.plan_warnings import find_not_balanced, find_zones
+from slotscope.transforms.snapshot_warnings import find_partial
 
 PARTS_LISTED = 5
 """Keys and hash tags listed of a heavy slot."""

@@ -26,6 +26,10 @@ from slotscope.runtime import text
 
 PARTIAL_COMPARISON = "not all inputs could be read: what looks like growth or loss may be what was not read"
 _TITLES = {"masters": "Masters", "slots": "Slots", "prefixes": "Prefixes", "hash_tags": "Hash tags"}
+ROWS_ON_TERMINAL = 8
+NODE_ID_SHOWN = 8
+NODE_ID_LENGTH = 40
+NAMES = {"masters": Format.TEXT, "slots": Format.SLOT, "prefixes": Format.KEY, "hash_tags": Format.TAG}
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,11 +269,6 @@ def status_words(row: Growth, table: GrowthTable) -> str:
     return words.get(row.status, row.status)
 
 
-ROWS_ON_TERMINAL = 8
-NODE_ID_SHOWN = 8
-NODE_ID_LENGTH = 40
-
-
 def comparison_document(report: ComparisonReport) -> Document:
     """Return *report* as a document."""
     names = (report.from_snapshot, report.to_snapshot)
@@ -383,9 +382,6 @@ def _growth(table: GrowthTable) -> Section:
     about = "largest changes" if len(table.rows) > ROWS_ON_TERMINAL else ""
     blocks: list[Block] = [Table(f"{kind}-table", caption, columns, table.rows, on_terminal=ROWS_ON_TERMINAL)]
     return Section(kind, table.title, blocks if table.rows else [Sentence("Nothing changed.", Place.PAGE)], about=about)
-
-
-NAMES = {"masters": Format.TEXT, "slots": Format.SLOT, "prefixes": Format.KEY, "hash_tags": Format.TAG}
 
 
 def _name(row: Growth, kind: str) -> Any:

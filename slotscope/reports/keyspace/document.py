@@ -33,15 +33,14 @@ from slotscope.reports.keyspace.figures import (
     node_names,
     quantile,
     totals,
+    verdict,
     weighed_by,
 )
 from slotscope.reports.keyspace.key_use import use_sections
 from slotscope.reports.keyspace.log_load import log_sections
-from slotscope.reports.keyspace.prefix_tree import heaviest_nodes, prefix_tree, tree_data
+from slotscope.reports.keyspace.page_data import heaviest_nodes, owner_runs, prefix_tree, slot_data, tree_data
 from slotscope.reports.keyspace.report import SLOT_COUNT, KeyGroup, KeyspaceReport, SizeRange
 from slotscope.reports.keyspace.savings import savings_sections
-from slotscope.reports.keyspace.slot_map import owner_runs, slot_data
-from slotscope.reports.keyspace.verdict import verdict
 from slotscope.runtime import text
 from slotscope.runtime.program import program_name, shell_word
 

@@ -22,6 +22,11 @@ COLUMNS = tuple(name for name in KEY_USE.columns if name not in ("snapshot_id", 
 
 
 LEAST = ", at least (with lfu-decay-time 2 and more counters of keys in use only rise)"
+ROWS_ON_TERMINAL: Final = 5
+PREFIXES_ON_PAGE: Final = 60
+PREFIX: Final = Column("Prefix", Format.KEY, "name")
+MEMORY: Final = Column("Memory", Format.SIZE, "weight_bytes", "descending")
+NEVER: Final = Column("Never expires", Format.COUNT, "never_expiring")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +156,6 @@ def _digits(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-ROWS_ON_TERMINAL: Final = 5
-PREFIXES_ON_PAGE: Final = 60
-
-
 def use_sections(use: UseReport | None, names: Mapping[str | None, str]) -> list[Section]:
     """Return the section on access and expiry; *names* are those of the masters by id; nothing where neither is known."""
     if use is None or (use.whole.expires is None and not use.is_recorded):
@@ -176,10 +177,7 @@ def use_sections(use: UseReport | None, names: Mapping[str | None, str]) -> list
     return [Section("use", "Access and expiry", blocks, about="memory, or bytes if memory is unknown", short="Access")]
 
 
-PREFIX: Final = Column("Prefix", Format.KEY, "name")
-MEMORY: Final = Column("Memory", Format.SIZE, "weight_bytes", "descending")
 RATE: Final = Column("Accesses/s", Format.COUNT, lambda one: Cell(one.ops_per_s, rate(one)))
-NEVER: Final = Column("Never expires", Format.COUNT, "never_expiring")
 
 
 def _extremes(title: str, found: Sequence[KeyUse], last: Column) -> Table:

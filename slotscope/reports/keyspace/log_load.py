@@ -13,6 +13,7 @@ from slotscope.runtime.storage.delta_files import all_equal, exists, query_rows,
 COMMANDS_SHOWN = 100
 KEYS_SHOWN = 100
 SLOTS_SHOWN = 50
+ROWS_ON_TERMINAL = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,6 @@ def load_log_load(root: str, snapshot_id: str) -> LogLoad | None:
         [record(Written, row, name=row["key"]) for row in keys],
         [record(Written, row, name=None) for row in slots],
     )
-
-
-ROWS_ON_TERMINAL = 6
 
 
 def log_sections(log: LogLoad | None) -> list[Section]:

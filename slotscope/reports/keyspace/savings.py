@@ -39,6 +39,15 @@ NAMES: Final = {
     "split_tag": "split hash tag",
 }
 """What a change does, by its kind."""
+ROWS_ON_TERMINAL: Final = 12
+HINTS_FIRST: Final = 4
+"""Of each kind of what is not counted, shown first."""
+KEYS: Final = Column("Keys", Format.COUNT, "keys")
+HOW: Final = (
+    Column("How", Format.LONG, "how"),
+    Column("Risk", Format.LONG, "risk"),
+    Column("Undo", Format.LONG, "undo"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +149,6 @@ def load_savings(root: str, snapshot_id: str) -> SavingsReport | None:
     )
 
 
-ROWS_ON_TERMINAL: Final = 12
-HINTS_FIRST: Final = 4
-"""Of each kind of what is not counted, shown first."""
-
-
 def savings_document(snapshot_id: str, found: SavingsReport | None) -> Document:
     """Return *found* as a document of its own, for a terminal."""
     verdict = "Nothing was measured." if found is None else _verdict(found)
@@ -192,12 +196,6 @@ def _verdict(found: SavingsReport) -> str:
 
 CHANGE: Final = Column(
     "Change", Format.KEY, lambda one: Cell(one.subject, one.name) if one.subject else Cell(None, one.name)
-)
-KEYS: Final = Column("Keys", Format.COUNT, "keys")
-HOW: Final = (
-    Column("How", Format.LONG, "how"),
-    Column("Risk", Format.LONG, "risk"),
-    Column("Undo", Format.LONG, "undo"),
 )
 
 

@@ -17,12 +17,14 @@ from cluster_core.kernels.aof.walker import CommandBatch
 from cluster_core.kernels.key_slots import key_slots
 from cluster_core.kernels.keys.group_tally import GroupTally
 from cluster_core.rdb.head import SplitError
-from schemas.interim import LOG_COMMAND, LOG_KEY, LOG_SLOT
+from cluster_core.slots.key_slot import SLOT_COUNT
+from schemas.interim import LOG_COMMAND, LOG_DOUBT, LOG_KEY, LOG_SLOT
 from slotscope.sources.aof.files import BASE, AofUnit, AofUnitReader
+from slotscope.sources.aof.state import AofStateReader, AofStateUnit
 from slotscope.sources.keys.partial_rows import TallyOptions, UnitTally
-from slotscope.sources.keys.unread_facts import rest_of
+from slotscope.sources.keys.sums import KeySums, Knows
+from slotscope.sources.keys.unread_facts import note_unread, rest_of
 
-SLOT_COUNT = 16384
 _MINUTE_S, _HOUR_S = 60, 3600
 COMMAND_NAMES_MAX = 1 << 13
 """Names of commands that one unit tells apart."""
@@ -148,3 +150,52 @@ class AofTally(UnitTally[AofUnit]):
 
 def _time(begin: NDArray[np.int64]) -> pa.Array:
     return pa.array(begin, pa.int64(), mask=begin == NO_TIME)
+
+
+class AofStateTally(UnitTally[AofStateUnit]):
+    """The sums of the keys that one log leaves."""
+
+    def __init__(self, unit: AofStateUnit, part: int, options: TallyOptions) -> None:
+        super().__init__(unit, part, options)
+        self._sums = KeySums(self.rows, options)
+
+    @staticmethod
+    def source_of(unit: AofStateUnit) -> str:
+        """Return the log."""
+        return unit.path
+
+    def run(self) -> Iterator[pa.RecordBatch]:
+        """Replay, tally and yield the rows; in permissive mode what stands before an error counts, and the log's load says what is wrong."""
+        reader, sums, facts = (
+            AofStateReader(self.unit, load_truncated=self.options.load_truncated),
+            self._sums,
+            self.facts,
+        )
+        try:
+            reader.replay()
+        except DecodeError as error:
+            if not self.options.permissive:
+                raise
+            facts.replayed_to = f"{error.source}: offset {error.offset}"
+            note_unread(facts, [error], reader.rest_after(error))
+        one = sums.begin(self.unit.path, Knows(sizes=True, expiry=True))
+        if reader.taken_at_ms is not None:
+            one.set_time(reader.taken_at_ms)
+        one.ops = np.zeros(SLOT_COUNT, np.int64)
+        for batch in reader:
+            sums.add(one, batch)
+        facts.kind = "aof"
+        reader.note(facts)
+        sums.end(one, facts)
+        sums.note_missed(facts)
+        yield self._doubt_rows(reader)
+        yield self.rows.units(facts)
+        yield from sums.yield_rows()
+
+    def _doubt_rows(self, reader: AofStateReader) -> pa.RecordBatch:
+        doubts = reader.uncertain
+        names = pa.array([row.key for row in doubts], pa.binary())
+        return self.rows.of(
+            LOG_DOUBT, len(doubts), name=names, db=pa.array([row.db for row in doubts], pa.int32()),
+            slot=pa.array(key_slots(names).astype(np.int64)), text=pa.array([row.why for row in doubts], pa.string()),
+        )  # fmt: skip

@@ -29,6 +29,7 @@ from slotscope.sources.keys.unread_facts import note_unread
 BAD_ROWS_MAX = 10_000
 """Bad records of one unit beyond this are counted in its last row, not listed."""
 _FACT_NAMES = frozenset(FACTS.names)
+U = TypeVar("U")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +143,6 @@ class PartialRows:
             keys_error=pa.array(keys_error), bytes_error=pa.array(bytes_error), memory_error=pa.array(memory_error),
             number=pa.array(depth), **columns,
         )  # fmt: skip
-
-
-U = TypeVar("U")
 
 
 class UnitTally(ABC, Generic[U]):

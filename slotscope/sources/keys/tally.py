@@ -13,17 +13,88 @@ from typing import Any
 
 import pyarrow as pa
 
+from cluster_core.errors import DecodeError
+from cluster_core.kernels.key_slots import key_slots
+from cluster_core.kernels.keys.list_lines import batch_of_keys
+from schemas.interim import UnitFacts
 from slotscope.sources.aof.files import AofUnit
 from slotscope.sources.aof.state import AofStateUnit
-from slotscope.sources.aof.state_tally import AofStateTally
-from slotscope.sources.aof.tally import AofTally
-from slotscope.sources.keys.list_tally import KeyListTally
-from slotscope.sources.keys.lists import KeyListTask, KeyListUnit
+from slotscope.sources.aof.tally import AofStateTally, AofTally
+from slotscope.sources.keys.lists import KeyListReader, KeyListTask, KeyListUnit, KeyRows
 from slotscope.sources.keys.partial_rows import TallyOptions, UnitTally
+from slotscope.sources.keys.sums import InputSums, KeySums, Knows
+from slotscope.sources.keys.unread_facts import note_list
 from slotscope.sources.rdb.files import RdbTask
 from slotscope.sources.rdb.tally import RdbTally
 
 Unit = RdbTask | KeyListTask | AofUnit | AofStateUnit
+
+
+class KeyListTally(UnitTally[KeyListTask]):
+    """The sums of the lists of one task, read one after the other."""
+
+    def __init__(self, unit: KeyListTask, part: int, options: TallyOptions) -> None:
+        super().__init__(unit, part, options)
+        self._sums = KeySums(self.rows, options)
+
+    @staticmethod
+    def source_of(unit: KeyListTask) -> str:
+        """Return the first file."""
+        return unit.units[0].path
+
+    def run(self) -> Iterator[pa.RecordBatch]:
+        """Read, tally and yield the rows; raises DecodeError in strict mode."""
+        readers = [
+            KeyListReader(piece, self.options.lists, permissive=self.options.permissive) for piece in self.unit.units
+        ]
+        yield from self._yield_rows([(reader, self._read(reader, iter(reader))) for reader in readers])
+
+    def run_batches(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The same for rows that Spark has read."""
+        piece = KeyListUnit(self.unit.units[0].path, "parquet", 0)
+        reader = KeyListReader(piece, self.options.lists, permissive=self.options.permissive)
+        facts = self._read(reader, reader.rows_of(batches))
+        facts.kind = self.unit.units[0].kind
+        yield from self._yield_rows([(reader, facts)])
+
+    def _read(self, reader: KeyListReader, found: Iterator[KeyRows]) -> UnitFacts:
+        """Take in one list, and say what was found in it."""
+        one, facts = self._sums.begin(reader.unit.path, Knows()), UnitFacts()
+        try:
+            for rows in found:
+                self._add(one, rows)
+        except DecodeError as error:
+            if not self.options.permissive:
+                raise
+            reader.bad.append(error)
+            reader.broke_off = True
+        facts.kind, facts.file_bytes = reader.unit.kind, reader.unit.size
+        note_list(facts, reader, one.keys)
+        self._sums.end(one, facts, is_whole=True)
+        return facts
+
+    def _yield_rows(self, read: list[tuple[KeyListReader, UnitFacts]]) -> Iterator[pa.RecordBatch]:
+        facts = [told for _, told in read]
+        self._sums.note_missed(facts[0])
+        yield self.rows.units(*facts)
+        for reader, _ in read:
+            if reader.bad:
+                yield self.rows.bad(reader.bad, None)
+        yield from self._sums.yield_rows()
+
+    def _add(self, one: InputSums, rows: KeyRows) -> None:
+        sums = self._sums
+        one.knows.sizes |= rows.sizes is not None
+        if self.options.details:
+            batch = batch_of_keys(rows.keys, rows.sizes, one.keys)
+            slots = batch.slot
+            sums.add(one, batch)
+        else:
+            slots = key_slots(rows.keys)
+            sums.add_slots(one, slots, rows.sizes)
+        if rows.ops is not None:
+            sums.add_ops(one, slots, rows.ops)
+
 
 TALLIES: dict[type, type[UnitTally[Any]]] = {
     RdbTask: RdbTally,

@@ -43,7 +43,7 @@ from slotscope.sources.folder_kinds import DUMPS
 from slotscope.sources.keys.partial_rows import TallyOptions
 from slotscope.sources.keys.text import key_texts
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader, plan_units
-from slotscope.sources.values.plain_bytes import local_file, mapped_bytes
+from slotscope.sources.values.part import local_file, mapped_bytes
 
 FILES = pa.schema(
     [

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
+
+import pyarrow as pa
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.capture.bus_capture import (
@@ -17,8 +19,12 @@ from cluster_core.formats.capture.bus_capture import (
 from cluster_core.formats.capture.packet import CaptureProblem
 from cluster_core.formats.capture.resp_capture import CapturedResp, RespCapture, RespRow
 from cluster_core.wire.resp import DumpBegun, DumpEnded, Unread
+from schemas.replication import RESP_FIELDS
+from schemas.table import required
 from slotscope.sources.bus.capture_points import PointClocks
+from slotscope.sources.bus.capture_reader import BAD, CaptureReader
 from slotscope.sources.bus.files import CaptureFile, bundles, read_packets
+from slotscope.sources.data_source import UnitSource
 
 BAD_ROWS_MAX: Final = 10_000
 """Bad records of a series that are listed; the others are counted."""
@@ -131,3 +137,39 @@ def without_secrets(words: Sequence[bytes]) -> list[bytes]:
     ):
         start = 3
     return [*words[:start], *[b"***"] * (len(words) - start)]
+
+
+VALUES = pa.schema([*RESP_FIELDS, required("file", pa.string(), "capture file in which it ended")])
+ROWS_PER_BATCH: Final = 5_000
+
+
+class RespStreamReader(CaptureReader):
+    """Decodes a series of captures of client ports."""
+
+    schemas: ClassVar = {"values": VALUES, "bad": BAD}
+
+    def batches(self, unit: tuple[CaptureFile, ...]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one series; raises DecodeError in strict mode."""
+        schema = self.arrow_schema()
+        for rows in self._pieces(unit):
+            yield pa.RecordBatch.from_pylist(rows, schema=schema)
+
+    def _pieces(self, files: tuple[CaptureFile, ...]) -> Iterator[list[dict[str, Any]]]:
+        bad, rows, number = BadRecords(strict=not self.permissive), [], 0
+        for file, row in resp_rows(files, bad):
+            value = value_of(row) if self.rows == "values" else None
+            if value is None:
+                continue
+            rows.append({"value_id": number, "ts": value["ts_ns"] // 1000, "file": file, **value})
+            number += 1
+            if len(rows) == ROWS_PER_BATCH:
+                yield rows
+                rows = []
+        yield bad.listed if self.rows == "bad" else rows
+
+
+class RespStreamDataSource(UnitSource):
+    """The source named ``resp-stream``; see the module for its options."""
+
+    format = "resp-stream"
+    reads = RespStreamReader

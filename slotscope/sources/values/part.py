@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
+import os
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,14 +17,16 @@ from cluster_core.errors import DecodeError
 from cluster_core.kernels.key_batch import NONE, KeyBatch
 from cluster_core.kernels.keys.filter import KeyFilter
 from cluster_core.rdb.export import Release, ValueWriter, command_of
+from cluster_core.rdb.grammar import OP_FUNCTION2
 from cluster_core.rdb.head import SplitError
 from cluster_core.rdb.key_twins import TwinSearch, key_hashes
+from cluster_core.rdb.skim import RecordSkimmer
+from cluster_core.rdb.strings import string_at
 from cluster_core.rdb.value_state import JSON, RESP
 from slotscope.runtime.stores import is_live
+from slotscope.sources.files import compression_of, is_uri, read_pieces
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
 from slotscope.sources.rdb.twins import HASHES_MAX, TWINS_LISTED, find_twins, told
-from slotscope.sources.values.libraries import libraries_before_keys
-from slotscope.sources.values.plain_bytes import local_file, mapped_bytes
 
 if TYPE_CHECKING:
     from slotscope.servers.dump_link import DumpOptions
@@ -29,6 +34,9 @@ if TYPE_CHECKING:
 PARQUET = -1
 """The style of Parquet, which is made of columns."""
 STYLES = {"json": JSON, "resp": RESP, "parquet": PARQUET, "delta": PARQUET}
+_HEAD_PIECE_BYTES = 1 << 16
+"""So much is read at a time: of the keys behind the libraries no more than that, beside the rest of the first one."""
+_PIECE_BYTES = 4 << 20
 
 
 @dataclass(slots=True)
@@ -189,3 +197,56 @@ def write_part(unit: RdbUnit, wanted: Wanted, out: IO[bytes], *, folder: str | N
         facts.keys, facts.not_text = writer.keys, writer.not_text
         facts.left_out = dict(writer.left_out)
     return facts
+
+
+def libraries_before_keys(data: NDArray[np.uint8], *, source: str) -> list[bytes]:
+    """Return the code of the function libraries that stand before the first key of a file with the bytes *data*, up to its first error."""
+    skimmer = RecordSkimmer(source, check_crc=False)
+    found: list[bytes] = []
+    at = 0
+    while not skimmer.done:
+        ahead = skimmer.skippable()
+        skimmer.skipped(ahead)
+        at += ahead
+        room = skimmer.room()[:_HEAD_PIECE_BYTES]
+        piece = data[at : at + len(room)]
+        room[: len(piece)] = piece.data
+        skimmer.filled(len(piece))
+        at += len(piece)
+        try:
+            for part in skimmer.parts():
+                if isinstance(part, KeyBatch):
+                    return found
+                if part.op == OP_FUNCTION2:
+                    found.append(string_at(data[part.begin : part.end].tobytes(), 1))
+        except DecodeError:
+            break
+    return found
+
+
+@contextmanager
+def local_file(path: str, folder: str | None = None) -> Iterator[str]:
+    """Give the path of a local, uncompressed file with the bytes of *path*: itself, or a copy in *folder* that is gone afterwards."""
+    if not is_uri(path) and compression_of(path) is None:
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="slotscope-", dir=folder) as made:
+        copy = os.path.join(made, "plain")
+        with open(copy, "wb") as out:
+            for piece in read_pieces(path, _PIECE_BYTES):
+                out.write(piece)
+        try:
+            yield copy
+        except DecodeError as error:
+            if error.source != copy:
+                raise
+            raise type(error)(error.reason, offset=error.offset, source=path) from error
+
+
+def mapped_bytes(path: str) -> NDArray[np.uint8]:
+    """Return the bytes of a local file; they are read when they are looked at."""
+    with open(path, "rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            return np.empty(0, np.uint8)
+        # a copy of one's own, so that kernels take it for an array like any other; none of it is written to
+        return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)

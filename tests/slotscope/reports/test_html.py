@@ -12,8 +12,8 @@ from html.parser import HTMLParser
 
 import pytest
 
+from slotscope.reports.keyspace.page_data import slot_data
 from slotscope.reports.keyspace.report import KeyspaceReport
-from slotscope.reports.keyspace.slot_map import slot_data
 from slotscope.reports.page import embedded_json
 from tests.benches.reports import page_of
 from tests.builders.reports_builder import HOSTILE_KEYS, empty_report, keyspace_report

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from slotscope.reports.keyspace.prefix_tree import heaviest_nodes, prefix_tree, tree_data
+from slotscope.reports.keyspace.page_data import heaviest_nodes, prefix_tree, tree_data
 from tests.benches.browser import open_page
 from tests.benches.reports import page_of, terminal_of
 from tests.builders.reports_builder import empty_report, full_report, keyspace_report

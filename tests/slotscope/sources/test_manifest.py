@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from cluster_core.errors import DecodeError
+from slotscope.pipelines.keys.fleet_snapshots import read_manifest
 from slotscope.runtime.errors import InputError
 from slotscope.sources.inputs import load_topology
-from slotscope.sources.manifest import read_manifest
 from tests.conftest import DATA
 
 NODES = DATA / "valkey-9.1" / "topology" / "nodes.txt"

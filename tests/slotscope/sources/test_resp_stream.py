@@ -7,8 +7,7 @@ import gzip
 import pytest
 
 from cluster_core.errors import DecodeError
-from slotscope.sources.resp.data_source import RespStreamDataSource, RespStreamReader
-from slotscope.sources.resp.rows import without_secrets
+from slotscope.sources.resp.rows import RespStreamDataSource, RespStreamReader, without_secrets
 from tests.builders.replication_records import RECORDINGS
 
 CAPTURE = RECORDINGS / "redis-7.0" / "resp.pcap.gz"

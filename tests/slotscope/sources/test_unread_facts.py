@@ -16,8 +16,7 @@ from slotscope.sources.aof.state import AofStateUnit
 from slotscope.sources.keys.lists import KeyListOptions, KeyListTask, KeyListUnit
 from slotscope.sources.keys.tally import TallyOptions, tally_units
 from slotscope.sources.rdb.files import RdbTask, RdbUnit
-from slotscope.transforms.findings import UnitFacts
-from slotscope.transforms.unread_findings import find_unread
+from slotscope.transforms.snapshot_warnings import UnitFacts, find_unread
 from tests.builders import rdb_builder as build
 from tests.conftest import DATA
 

@@ -7,8 +7,8 @@ from typing import Any
 from cluster_core.load.attribution import Attribution
 from cluster_core.topology.nodes_text import read_nodes
 from schemas.interim import UnitFacts, joined
-from slotscope.transforms import findings
-from slotscope.transforms.findings import Foreign, SlotInDump, SuspiciousSlot
+from slotscope.transforms import snapshot_warnings
+from slotscope.transforms.snapshot_warnings import Foreign, SlotInDump, SuspiciousSlot
 
 A, B = "a" * 40, "b" * 40
 NODES = read_nodes(
@@ -22,13 +22,13 @@ def unit(source: str, **facts: Any) -> UnitFacts:
 
 
 def test_keys_of_the_dumps_own_node_are_nothing_to_say():
-    assert findings.find_foreign([Foreign("a.rdb", A, 9)], {"a.rdb": Attribution(A, "keys")}, NODES) == []
+    assert snapshot_warnings.find_foreign([Foreign("a.rdb", A, 9)], {"a.rdb": Attribution(A, "keys")}, NODES) == []
 
 
 def test_foreign_keys_are_counted_by_owner_in_one_warning_a_dump():
     rows = [Foreign("a.rdb", A, 9), Foreign("a.rdb", B, 3), Foreign("a.rdb", None, 1)]
 
-    (warning,) = findings.find_foreign(rows, {"a.rdb": Attribution(A, "keys")}, NODES)
+    (warning,) = snapshot_warnings.find_foreign(rows, {"a.rdb": Attribution(A, "keys")}, NODES)
 
     assert (warning.severity, warning.code) == ("error", "foreign_keys")
     assert "3 keys in slots of 10.0.0.2:6380" in warning.text
@@ -36,23 +36,25 @@ def test_foreign_keys_are_counted_by_owner_in_one_warning_a_dump():
 
 
 def test_two_dumps_of_one_node_are_found_by_node_then_by_replication_id_then_by_checksum():
-    by_node = findings.find_twins(
+    by_node = snapshot_warnings.find_twins(
         [unit("a.rdb"), unit("b.rdb")], {"a.rdb": Attribution(A, "name"), "b.rdb": Attribution(A, "keys")}, NODES
     )
     nobody = {name: Attribution(None, "unknown") for name in ("a.rdb", "b.rdb")}
-    by_replid = findings.find_twins(
+    by_replid = snapshot_warnings.find_twins(
         [unit("a.rdb", aux={"repl-id": "f00"}), unit("b.rdb", aux={"repl-id": "f00"})], nobody, None
     )
-    by_crc = findings.find_twins([unit("a.rdb", stored_crc="12"), unit("b.rdb", stored_crc="12")], nobody, None)
+    by_crc = snapshot_warnings.find_twins(
+        [unit("a.rdb", stored_crc="12"), unit("b.rdb", stored_crc="12")], nobody, None
+    )
     zeros = {"aux": {"repl-id": "0" * 40}, "stored_crc": "0" * 16}
-    no_twins = findings.find_twins([unit("a.rdb", **zeros), unit("b.rdb", **zeros)], nobody, None)
+    no_twins = snapshot_warnings.find_twins([unit("a.rdb", **zeros), unit("b.rdb", **zeros)], nobody, None)
 
     assert [len(found) for found in (by_node, by_replid, by_crc, no_twins)] == [1, 1, 1, 0]
     assert all("counted 2 times" in found[0].text for found in (by_node, by_replid, by_crc))
 
 
 def test_ranges_of_one_file_are_one_dump():
-    assert findings.find_twins([unit("a.rdb"), unit("a.rdb")], {"a.rdb": Attribution(A, "name")}, NODES) == []
+    assert snapshot_warnings.find_twins([unit("a.rdb"), unit("a.rdb")], {"a.rdb": Attribution(A, "name")}, NODES) == []
 
 
 def test_slots_that_lie_and_slots_that_are_in_two_dumps_are_told_apart():
@@ -60,8 +62,8 @@ def test_slots_that_lie_and_slots_that_are_in_two_dumps_are_told_apart():
     shared = SuspiciousSlot(8, [SlotInDump("a.rdb", 2, 2), SlotInDump("b.rdb", 3, 3)])
     emptied = SuspiciousSlot(9, [SlotInDump("a.rdb", 0, 0), SlotInDump("b.rdb", 3, 3)])
 
-    (lie,) = findings.find_mismatches([lying, shared, emptied])
-    (twice,) = findings.find_shared([lying, shared, emptied])
+    (lie,) = snapshot_warnings.find_mismatches([lying, shared, emptied])
+    (twice,) = snapshot_warnings.find_shared([lying, shared, emptied])
 
     assert "slot 7 of a.rdb declares 6, holds 5" in lie.text
     assert twice.text.startswith("1 slot ")
@@ -69,29 +71,31 @@ def test_slots_that_lie_and_slots_that_are_in_two_dumps_are_told_apart():
 
 
 def test_slots_without_owner_are_named_with_the_keys_in_them():
-    (warning,) = findings.find_coverage(NODES, 4)
+    (warning,) = snapshot_warnings.find_coverage(NODES, 4)
 
     assert "383 slots without owner: 16001-16383" in warning.text
     assert "4 keys" in warning.text
-    assert findings.find_coverage(None, 4) == []
+    assert snapshot_warnings.find_coverage(None, 4) == []
 
 
 def test_of_many_bad_records_a_few_are_shown_and_all_are_counted():
     bad = [(f"{number}.rdb", 9, "odd\x1b[2J") for number in range(5)]
 
-    (warning,) = findings.find_bad(bad, 1234)
+    (warning,) = snapshot_warnings.find_bad(bad, 1234)
 
     assert "1,234 records could not be read" in warning.text
     assert "and 1,229 more" in warning.text
     assert "\x1b" not in warning.text
-    assert findings.find_bad([], 0) == []
+    assert snapshot_warnings.find_bad([], 0) == []
 
 
 def test_what_a_file_says_of_its_end_is_passed_on():
-    warnings = findings.find_file_facts([unit("a.rdb", trailing_bytes=12, stored_crc="0" * 16, untracked_keys=2)])
+    warnings = snapshot_warnings.find_file_facts(
+        [unit("a.rdb", trailing_bytes=12, stored_crc="0" * 16, untracked_keys=2)]
+    )
 
     assert [warning.code for warning in warnings] == ["trailing_bytes", "no_checksum", "long_names"]
-    assert findings.find_file_facts([unit("b.rdb", trailing_bytes=0, stored_crc="a" * 16)]) == []
+    assert snapshot_warnings.find_file_facts([unit("b.rdb", trailing_bytes=0, stored_crc="a" * 16)]) == []
 
 
 def test_a_file_that_is_read_in_ranges_has_what_all_of_them_counted():

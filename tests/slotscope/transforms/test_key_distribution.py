@@ -23,11 +23,10 @@ from schemas.interim import (
     UNIT,
 )
 from slotscope.runtime.spark.spark_schema import spark_frame
-from slotscope.transforms import key_distribution, snapshot_tables
-from slotscope.transforms.arrow_sums import LOADS, with_node
-from slotscope.transforms.findings import Foreign, SlotInDump, SuspiciousSlot
-from slotscope.transforms.partial_sums import PartialSums
+from slotscope.transforms import snapshot_tables
+from slotscope.transforms.partial_sums import LOADS, PartialSums, with_node
 from slotscope.transforms.snapshot_tables import SnapshotTables
+from slotscope.transforms.snapshot_warnings import Foreign, SlotInDump, SuspiciousSlot
 from tests.builders import partial_rows
 from tests.builders.partial_tables import assert_rows, partial_table
 
@@ -140,7 +139,7 @@ def test_a_node_has_the_sums_of_its_slots_and_its_share_of_all():
     )
     nodes = {A: "h:1", B: "h:2", "c": "h:3"}
 
-    found = key_distribution.node_load(slots, nodes, {B: 0.25, "c": None})
+    found = snapshot_tables.node_load(slots, nodes, {B: 0.25, "c": None})
 
     assert_rows(
         found, NODE_LOADS, (A, "h:1", 1, 6, 0.75, 2.25, 0.75, 2.25, 0.0), (B, "h:2", 1, 2, 0.25, 0.75, 0.25, 0.75, 0.25),
@@ -151,7 +150,7 @@ def test_a_node_has_the_sums_of_its_slots_and_its_share_of_all():
 def test_one_node_has_everything_and_without_sizes_no_share_of_bytes():
     slots = slot_loads((1, A, A, 3, None, None, None, None))
 
-    found = key_distribution.node_load(slots, {A: "h:1"}, {})
+    found = snapshot_tables.node_load(slots, {A: "h:1"}, {})
 
     assert_rows(found, NODE_LOADS, (A, "h:1", 1, 3, 1.0, 1.0, None, None, 0.0))
 
@@ -160,7 +159,7 @@ def test_a_cluster_without_keys_has_no_shares():
     """Nothing is divided by zero."""
     slots = slot_loads((1, A, A, 0, 0, None, None, None), (2, B, B, 0, 0, None, None, None))
 
-    found = key_distribution.node_load(slots, {A: "h:1", B: "h:2"}, {})
+    found = snapshot_tables.node_load(slots, {A: "h:1", B: "h:2"}, {})
 
     assert_rows(found, NODE_LOADS, *((n, a, 1, 0, 0.0, 0.0, 0.0, 0.0, 0.0) for n, a in ((A, "h:1"), (B, "h:2"))))
 
@@ -338,7 +337,7 @@ def test_what_could_not_be_read_keeps_its_place_and_reason(spark):
         spark, {"kind": BAD, "offset": 7, "text": "ends", "serialized_bytes": 3}, {"kind": SLOT, "slot": 1}
     )
 
-    found = key_distribution.bad_records(rows, "key-slots")
+    found = snapshot_tables.bad_records(rows, "key-slots")
 
     columns = "job string, source string, offset bigint, reason string, skipped_bytes bigint"
     partial_rows.assert_rows(found, columns, ("key-slots", "a.rdb", 7, "ends", 3))

@@ -6,7 +6,7 @@ from typing import Any
 
 from cluster_core.load.attribution import Attribution
 from schemas.interim import UnitFacts
-from slotscope.transforms import findings, log_findings
+from slotscope.transforms import snapshot_warnings
 
 A = "a" * 40
 
@@ -26,12 +26,12 @@ def unit(source: str = "/d", size: int = 1000, **facts: Any) -> UnitFacts:
 
 
 def test_a_healthy_log_is_nothing_to_warn_of():
-    assert log_findings.find_cuts([unit()]) == []
-    assert log_findings.find_uncertain([unit(role="state", not_modelled="")]) == []
+    assert snapshot_warnings.find_cuts([unit()]) == []
+    assert snapshot_warnings.find_uncertain([unit(role="state", not_modelled="")]) == []
 
 
 def test_a_cut_log_names_its_file_and_where_a_server_stops():
-    (warning,) = log_findings.find_cuts(
+    (warning,) = snapshot_warnings.find_cuts(
         [unit(cut="the log ends inside a command: 3 bytes are not loaded", loaded_end=42)]
     )
 
@@ -41,7 +41,7 @@ def test_a_cut_log_names_its_file_and_where_a_server_stops():
 
 
 def test_commands_that_are_not_modelled_are_named_with_the_keys_that_they_leave_uncertain():
-    found = log_findings.find_uncertain(
+    found = snapshot_warnings.find_uncertain(
         [unit(role="state", not_modelled="bf.add (2)", uncertain_keys=1, replayed_to="/d/x: offset 9")]
     )
 
@@ -58,6 +58,6 @@ def test_a_log_and_a_dump_of_one_node_count_its_keys_twice_unless_the_log_is_not
     dump = UnitFacts(source="d.rdb", kind="rdb", keys=10, file_bytes=1000)
     owners = {"d.rdb": Attribution(A, "keys"), "/d": Attribution(A, "keys")}
 
-    assert findings.find_twins([dump, unit()], owners, None) == []
-    (warning,) = findings.find_twins([dump, unit(), unit(role="state")], owners, None)
+    assert snapshot_warnings.find_twins([dump, unit()], owners, None) == []
+    (warning,) = snapshot_warnings.find_twins([dump, unit(), unit(role="state")], owners, None)
     assert warning.code == "same_node_twice"

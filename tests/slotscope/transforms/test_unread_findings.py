@@ -9,7 +9,7 @@ import pytest
 from cluster_core.load.unread import together
 from schemas.interim import UnitFacts
 from slotscope.reports.unread import unread_lines
-from slotscope.transforms.unread_findings import find_partial, find_unread, share_by_node
+from slotscope.transforms.snapshot_warnings import find_partial, find_unread, share_by_node
 
 GOOD = UnitFacts(source="a.rdb", kind="rdb", keys=1000, file_bytes=50_000, records=1000)
 

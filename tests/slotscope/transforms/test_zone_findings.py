@@ -9,7 +9,7 @@ from cluster_core.rebalance.goal.problem import Master, Problem
 from cluster_core.rebalance.planner import make_plan
 from cluster_core.topology.nodes_text import read_nodes
 from schemas.caveats import Caveat, Code
-from slotscope.transforms.zone_findings import find_zones, replica_zones
+from slotscope.transforms.plan_warnings import find_zones, replica_zones
 
 ALL_ZONES = "abcd"
 

@@ -1,18 +1,22 @@
-"""Warnings about the loss of a zone after a plan."""
+"""Warnings about a plan: what the loss of a zone takes along, and loads that it did not balance."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from cluster_core.kinds import Severity
 from cluster_core.rebalance.goal.problem import Problem
-from cluster_core.rebalance.plan import Plan
+from cluster_core.rebalance.goal.watched import Watched
+from cluster_core.rebalance.plan import Plan, WorstLoad
 from cluster_core.slots.node_flags import GONE
 from cluster_core.topology.node import Topology
 from schemas.caveats import Caveat, Code
-from slotscope.reports.rebalance.words import resource_words, share_text
+from slotscope.reports.rebalance.words import factor, resource_words, share_text
 from slotscope.runtime.text import plural
 
 NAMED_MAX = 4
+_STAND_IN = ("serialized_bytes", "memory_bytes")
+"""The first stands for the second where that is not known; where that is balanced, it is only told."""
 
 
 def replica_zones(topology: Topology) -> dict[str, list[str]]:
@@ -92,3 +96,22 @@ def _named(nodes: Sequence[str], addresses: Mapping[str, str]) -> str:
     names = [addresses.get(node) or node for node in nodes]
     more = len(names) - NAMED_MAX
     return ", ".join(names[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+def find_not_balanced(watched: Watched | None, balanced: Sequence[str]) -> list[Caveat]:
+    """Name each load that was not balanced and ends worse than it was, or above what a balanced one may hold; the worst first."""
+    if watched is None:
+        return []
+    bad = [reach for reach in watched.reach if reach.after > reach.before or reach.after > reach.limit]
+    return [_warning(reach, balanced) for reach in sorted(bad, key=lambda reach: -reach.after / reach.limit)]
+
+
+def _warning(reach: WorstLoad, balanced: Sequence[str]) -> Caveat:
+    stand_in, master = _STAND_IN
+    is_told = reach.resource == stand_in and master in balanced and reach.after <= reach.before
+    change = "worse than before" if reach.after > reach.before else "above its tolerance"
+    words = (
+        f"{resource_words(reach.resource)} was not balanced and ends {change}: {factor(float(reach.before))} → {factor(float(reach.after))} "
+        f"a fair share (limit {factor(float(reach.limit))}); add it with --resources {','.join([*balanced, reach.resource])}"
+    )
+    return Caveat(Severity.NOTE if is_told else Severity.WARNING, Code.NOT_BALANCED, words, reach.resource)

@@ -1,0 +1,168 @@
+"""What the page of a snapshot draws: the map of the 16384 slots, and prefixes as a tree by their weight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from slotscope.reports.keyspace.figures import Weight, folded_prefixes, node_names, totals, weighed_by
+from slotscope.reports.keyspace.key_use import KeyUse
+from slotscope.reports.keyspace.report import KeyGroup, KeyspaceReport
+from slotscope.reports.page import embedded_json
+from slotscope.runtime import text
+
+DATA_BYTES_MAX = 570_000
+"""What the data of the map may take of a page; the names of the largest keys lose their middles for it."""
+_NAME_LIMITS = (60, 40, 32, 28, 24, 20, 18, 16, 14, 12, 10, 8)
+TAG_LENGTH_MAX = 40
+SHARE_MIN = 0.002
+"""A prefix of a smaller share of the whole is not drawn."""
+LABEL_LENGTH_MAX = 40
+
+
+def slot_data(report: KeyspaceReport) -> dict[str, Any]:
+    """Return what the map of a snapshot needs, as columns of 16384 entries; -1 stands for no owner."""
+    slots = report.slots
+    data: dict[str, Any] = {
+        "snapshot": text.printable(report.snapshot_id, 80),
+        "nodes": [
+            {
+                "name": text.printable(name, 40),
+                "id": text.printable(node.node_id or "", 40),
+                "address": text.printable(node.address, 80),
+            }
+            for node, name in zip(report.nodes, node_names(report.nodes), strict=True)
+        ],
+        "keys": [slot.keys for slot in slots],
+        "bytes": _sizes(slot.serialized_bytes for slot in slots),
+        "memory": _sizes(slot.memory_bytes for slot in slots),
+        "expires": [slot.expires for slot in slots],
+        "topKeyBytes": [slot.top_key_bytes if slot.top_key_memory is None else slot.top_key_memory for slot in slots],
+        "topTag": _top_tags(report),
+    }
+    data["topKey"] = _top_keys(report, DATA_BYTES_MAX - len(embedded_json(data)))
+    return data | {"owner": [-1 if slot.owner is None else slot.owner for slot in slots]}
+
+
+def owner_runs(owners: Iterable[int]) -> list[tuple[int, int]]:
+    """Owners of the slots as (owner, number of slots in a row): most have whole ranges."""
+    return [(owner, sum(1 for _ in run)) for owner, run in groupby(owners)]
+
+
+def _sizes(values: Iterable[int | None]) -> list[int] | None:
+    """Return *values* with 0 for unknown ones; None where all are."""
+    found = list(values)
+    return [value or 0 for value in found] if any(value is not None for value in found) else None
+
+
+def _top_keys(report: KeyspaceReport, room: int) -> list[str | None]:
+    """Return the largest key of every slot, with as much of each name as *room* bytes allow.
+
+    The smaller keys have none (empty) where some of each is too much.
+    """
+    found: list[str | None] = []
+    for limit in _NAME_LIMITS:
+        found = [None if slot.top_key is None else text.shown(slot.top_key, limit) for slot in report.slots]
+        if sum(_bytes_of(name) for name in found) <= room:
+            return found
+    room -= 3 * len(found)
+    largest = sorted(range(len(found)), key=lambda slot: -(report.slots[slot].top_key_bytes or 0))
+    kept: list[str | None] = [None if name is None else "" for name in found]
+    for slot in largest:
+        room -= _bytes_of(found[slot])
+        if room < 0:
+            break
+        kept[slot] = found[slot]
+    return kept
+
+
+def _bytes_of(name: str | None) -> int:
+    """What a name takes in the page: markup is escaped in six characters."""
+    return (
+        5 if name is None else len(name.encode()) + 3 + 5 * sum(name.count(mark) for mark in "<>&") + name.count("\\")
+    )
+
+
+def _top_tags(report: KeyspaceReport) -> dict[int, str]:
+    """The heaviest known hash tag of a slot with its keys; slots without one are left out."""
+    found: dict[int, str] = {}
+    for tag in report.hash_tags:  # heaviest first
+        if tag.slot is not None and tag.slot not in found:
+            found[tag.slot] = f"{{{text.shown(tag.name, TAG_LENGTH_MAX)}}}: {text.plural(tag.keys, 'key')}"
+    return found
+
+
+@dataclass(slots=True)
+class PrefixNode:
+    """A prefix, or all keys (an empty name), with the prefixes below it, the heaviest first; *use* where it is recorded."""
+
+    group: KeyGroup
+    weight: int
+    use: KeyUse | None = None
+    children: list[PrefixNode] = field(default_factory=list)
+
+
+def prefix_tree(report: KeyspaceReport) -> PrefixNode | None:
+    """Return all keys and the prefixes below them; None where no prefix is worth drawing."""
+    by, whole = weighed_by(report), totals(report)
+    uses = {one.name: one for one in report.use.prefixes} if report.use else {}
+    least = by.of(whole) * SHARE_MIN
+    root = PrefixNode(
+        KeyGroup(b"", None, whole.keys, whole.serialized_bytes, memory_bytes=whole.memory_bytes), by.of(whole),
+        report.use.whole if report.use else None,
+    )  # fmt: skip
+    known = {b"": root}
+    for group in sorted(folded_prefixes(report.prefixes), key=lambda group: (len(group.name), group.name)):
+        if by.of(group) < max(least, 1):
+            continue
+        parent = max((name for name in known if group.name.startswith(name)), key=len)
+        node = PrefixNode(group, by.of(group), uses.get(group.name))
+        known[group.name] = node
+        known[parent].children.append(node)
+    for node in known.values():
+        node.children.sort(key=lambda child: (-child.weight, child.group.name))
+    return root if root.children else None
+
+
+def heaviest_nodes(root: PrefixNode, count: int) -> list[tuple[PrefixNode, int]]:
+    """The *count* heaviest prefixes below *root* with their depths, from 0, each behind the one that it continues: none is heavier than that."""
+    every = list(_below(root, 0))
+    chosen = {id(node) for node, _ in sorted(every, key=lambda pair: (-pair[0].weight, pair[1]))[:count]}
+    return [(node, depth) for node, depth in every if id(node) in chosen]
+
+
+def _below(node: PrefixNode, depth: int) -> Iterator[tuple[PrefixNode, int]]:
+    for child in node.children:
+        yield child, depth
+        yield from _below(child, depth + 1)
+
+
+def tree_data(report: KeyspaceReport) -> dict[str, Any] | None:
+    """Return the tree as the page draws it: nested, names as texts."""
+    root = prefix_tree(report)
+    if root is None:
+        return None
+    return {"by": weighed_by(report).words, "isSize": weighed_by(report) is not Weight.KEYS, "root": _data(root)}
+
+
+def _data(node: PrefixNode) -> dict[str, Any]:
+    use, group = node.use, node.group
+    found: dict[str, Any] = {
+        "name": text.shown(group.name, LABEL_LENGTH_MAX) if group.name else "",
+        "weight": node.weight,
+        "keys": group.keys,
+        "bytes": group.serialized_bytes,
+        "memory": group.memory_bytes,
+    }
+    if use is not None:
+        weight = use.weight_bytes or 0
+        found |= {
+            "heat": use.ops_per_s,
+            "expiry": None if use.expires is None or not use.keys else round(use.expires / use.keys, 3),
+            "cold": None if use.untouched_7d_bytes is None or not weight else round(use.untouched_7d_bytes / weight, 3),
+        }
+    if node.children:
+        found["children"] = [_data(child) for child in node.children]
+    return found

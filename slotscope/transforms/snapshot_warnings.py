@@ -1,0 +1,449 @@
+"""Warnings of a snapshot: pure functions from what its tasks found to caveats."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from cluster_core.kinds import Severity
+from cluster_core.load.attribution import Attribution
+from cluster_core.load.unread import FileUnread, Unread
+from cluster_core.memory.model import ESTIMATES, MODEL, NEAREST, Exactness, MemoryBasis
+from cluster_core.topology.node import Topology
+from schemas.caveats import Caveat, Code
+from schemas.interim import UnitFacts
+from slotscope.reports.keyspace.report import KeyspaceReport
+from slotscope.reports.unread import HOLDS_WORDS, unread_lines
+from slotscope.runtime import text
+from slotscope.runtime.failure import printable
+from slotscope.runtime.text import moment, plural
+
+LISTED_MAX = 5
+"""Examples named in one warning; the rest is counted."""
+AGE_MS_MIN = 60_000
+"""An age below this is none: the dumps of one cluster are begun some seconds apart."""
+_EXCESS_MIN = 0.02
+_USED_BYTES_MIN = 32 << 20
+
+
+class SlotInDump(NamedTuple):
+    """Keys of a slot in one dump, and how many the dump declares."""
+
+    source: str
+    keys: int
+    declared: int
+
+
+class SuspiciousSlot(NamedTuple):
+    """A slot and the cluster dumps that have it."""
+
+    slot: int
+    dumps: list[SlotInDump]
+
+
+class Foreign(NamedTuple):
+    """Keys that a dump holds although its node does not own their slots."""
+
+    source: str
+    owner_id: str | None
+    keys: int
+
+
+def find_bad(bad: Sequence[tuple[str, int, str]], count: int) -> list[Caveat]:
+    """*bad* are (source, offset, reason) of the first bad records, *count* is how many there are in all."""
+    if not count:
+        return []
+    examples = [f"{printable(source)}: offset {at}: {printable(reason)}" for source, at, reason in bad[:LISTED_MAX]]
+    return [Caveat.error(Code.BAD_RECORDS, f"{plural(count, 'record')} could not be read: {_list(examples, count)}")]
+
+
+def find_foreign(
+    foreign: Iterable[Foreign], attributions: Mapping[str, Attribution], topology: Topology
+) -> list[Caveat]:
+    """Keys in slots that the dump's node does not own, one warning a dump."""
+    by_source: dict[str, list[Foreign]] = defaultdict(list)
+    for row in foreign:
+        if attributions[row.source].node_id not in (None, row.owner_id) and row.keys:
+            by_source[row.source].append(row)
+    return [
+        Caveat.error(
+            Code.FOREIGN_KEYS,
+            f"{printable(source)} is a dump of {_node(attributions[source].node_id, topology)} but holds "
+            + ", ".join(f"{plural(row.keys, 'key')} in slots of {_node(row.owner_id, topology)}" for row in rows),
+        )
+        for source, rows in sorted(by_source.items())
+    ]
+
+
+def find_twins(
+    units: Sequence[UnitFacts], attributions: Mapping[str, Attribution], topology: Topology | None
+) -> list[Caveat]:
+    """Two dumps of one node in one snapshot: by attribution, else by replication id, else by checksum."""
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for source, unit in {unit.source: unit for unit in units if unit.holds_keys}.items():
+        node_id = attributions[source].node_id
+        replid, crc = unit.aux.get("repl-id", ""), unit.stored_crc or ""
+        if node_id is not None:
+            groups["node", node_id].append(source)
+        elif replid.strip("0"):
+            groups["repl-id", replid].append(source)
+        elif crc.strip("0"):
+            groups["checksum", crc].append(source)
+    return [
+        Caveat.error(
+            Code.SAME_NODE_TWICE,
+            f"{' and '.join(printable(source) for source in sorted(sources))} hold data of the same node "
+            f"({_node(name, topology) if how == 'node' and topology else f'{how} {printable(name)}'}): its keys are counted {len(sources)} times",
+        )
+        for (how, name), sources in sorted(groups.items())
+        if len(sources) > 1
+    ]
+
+
+def find_mismatches(slots: Sequence[SuspiciousSlot]) -> list[Caveat]:
+    """Slots whose own count in the dump is not what it holds."""
+    lies = [(slot.slot, dump) for slot in slots for dump in slot.dumps if dump.keys != dump.declared]
+    if not lies:
+        return []
+    examples = [
+        f"slot {slot} of {printable(dump.source)} declares {dump.declared}, holds {dump.keys}"
+        for slot, dump in lies[:LISTED_MAX]
+    ]
+    slots_told = plural(len(lies), "slot")
+    text = f"{slots_told} with another number of keys than the dump declares: {_list(examples, len(lies))}"
+    return [Caveat.error(Code.SLOT_INFO, text)]
+
+
+def find_shared(slots: Sequence[SuspiciousSlot]) -> list[Caveat]:
+    """Slots with keys in more than one cluster dump: copies of one node, or a slot that was moving."""
+    shared = [(slot.slot, [dump.source for dump in slot.dumps if dump.keys]) for slot in slots]
+    shared = [(slot, sources) for slot, sources in shared if len(sources) > 1]
+    if not shared:
+        return []
+    examples = [
+        f"slot {slot} in {' and '.join(map(printable, sources[:LISTED_MAX]))}{' and others' * (len(sources) > LISTED_MAX)}"
+        for slot, sources in shared[:LISTED_MAX]
+    ]
+    text = f"{plural(len(shared), 'slot')} with keys in more than one dump, counted more than once: {_list(examples, len(shared))}"
+    return [Caveat.error(Code.SLOTS_TWICE, text)]
+
+
+def find_file_facts(units: Sequence[UnitFacts]) -> list[Caveat]:
+    """Trailing bytes, missing checksums, names too long to group."""
+    found = []
+    for unit in units:
+        name = printable(unit.source)
+        if unit.trailing_bytes:
+            text = f"{name}: {plural(unit.trailing_bytes, 'byte')} after the end of the dump were not read"
+            found.append(Caveat.warning(Code.TRAILING_BYTES, text))
+        if unit.stored_crc == "0" * 16:
+            found.append(Caveat.note(Code.NO_CHECKSUM, f"{name} has no checksum: its writer had rdbchecksum off"))
+        if unit.untracked_keys:
+            text = f"{name}: {unit.untracked_keys} keys have tags or prefixes too long to group"
+            found.append(Caveat.note(Code.LONG_NAMES, text))
+    return found
+
+
+def find_repeated(units: Sequence[UnitFacts]) -> list[Caveat]:
+    """Keys that are in one dump more than once, one warning a dump; and where not all keys were compared."""
+    found = []
+    for unit in units:
+        if unit.twin_keys:
+            text = (
+                f"{printable(unit.source)} holds {plural(unit.twin_keys, 'key')} that it held before: no server loads it, and each record counts: "
+                + _list(unit.twins, unit.twin_keys)
+            )
+            found.append(Caveat.error(Code.KEYS_TWICE, text))
+        if unit.twins_sought is not None:
+            text = f"{printable(unit.source)}: keys that are there twice were sought among its first {plural(unit.twins_sought, 'key')} only"
+            found.append(Caveat.note(Code.TWINS_NOT_SOUGHT, text))
+    return found
+
+
+def find_hollow(units: Sequence[UnitFacts]) -> list[Caveat]:
+    """Collections without elements, one warning a dump: servers drop them, so they are in no figure."""
+    counts: dict[str, int] = defaultdict(int)
+    for unit in units:
+        counts[unit.source] += unit.hollow_keys or 0
+    examples = {unit.source: unit.hollow_key for unit in reversed(units) if unit.hollow_key is not None}
+    return [
+        Caveat.warning(
+            Code.HOLLOW_KEYS,
+            f"{printable(source)}: {plural(count, 'key')} without elements that a server drops when it loads the dump: in no figure here "
+            f"({examples[source]}{' …' if count > 1 else ''})",
+        )
+        for source, count in sorted(counts.items())
+        if count
+    ]
+
+
+def find_coverage(topology: Topology | None, keys_in_unowned: int) -> list[Caveat]:
+    """Slots that nobody owns, and keys in them."""
+    if topology is None:
+        return []
+    uncovered = topology.uncovered()
+    if not len(uncovered):
+        return []
+    text = f"{plural(len(uncovered), 'slot')} without owner: {str(uncovered)[:200]}"
+    if keys_in_unowned:
+        text += f"; the inputs hold {plural(keys_in_unowned, 'key')} in them"
+    return [Caveat.error(Code.UNCOVERED_SLOTS, text)]
+
+
+def find_unattributed(attributions: Mapping[str, Attribution], topology: Topology | None) -> list[Caveat]:
+    """Dumps that could not be given to a node of the topology."""
+    if topology is None:
+        return []
+    unknown = sorted(source for source, found in attributions.items() if found.node_id is None)
+    if not unknown:
+        return []
+    names = _list([printable(source) for source in unknown[:LISTED_MAX]], len(unknown))
+    text = f"no node of the topology owns most keys of {names}; their keys count for the slots' owners"
+    return [Caveat.warning(Code.UNKNOWN_NODE, text)]
+
+
+def _node(node_id: str | None, topology: Topology | None) -> str:
+    if node_id is None:
+        return "nobody"
+    node = topology.by_id.get(node_id) if topology else None
+    return printable(f"{node.address} ({node_id[:8]})" if node else node_id[:12])
+
+
+def _list(examples: list[str], count: int) -> str:
+    more = count - len(examples)
+    return "; ".join(examples) + (f"; and {more:,} more" if more > 0 else "")
+
+
+def find_age(units: Sequence[UnitFacts]) -> list[Caveat]:
+    """When the oldest dump was begun, counted back from the newest time of the inputs: of a dump, or of a log's end.
+
+    Nothing for dumps without a time, or where no later time is known.
+    """
+    begun = {unit.source: unit.ctime * 1000 for unit in units if unit.ctime is not None}
+    ended = [unit.last_s * 1000 for unit in units if unit.last_s is not None]
+    newest_ms = max([*begun.values(), *ended], default=0)
+    return _told_age(begun, newest_ms, f"the newest time known, {moment(newest_ms)}")
+
+
+def with_age(report: KeyspaceReport, now_ms: int) -> KeyspaceReport:
+    """*report*, read at *now_ms*, with how old its dumps are then: tables hold times, and no ages."""
+    begun = {
+        source.path: int(told) * 1000 for source in report.sources if _is_number(told := source.facts.get("ctime", ""))
+    }
+    found = _told_age(begun, now_ms, "this report")
+    if not found:
+        return report
+    others = [warning for warning in report.warnings if warning.code != Code.SNAPSHOT_AGE]
+    ordered = sorted([*others, *found], key=lambda warning: list(Severity).index(warning.severity))
+    return replace(report, warnings=ordered)
+
+
+def age(passed_ms: int) -> str:
+    """Return a time that has passed, in the one or two largest units.
+
+    >>> age(90_000), age(2 * 86_400_000 + 3_700_000)
+    ('1 min 30 s', '2 d 1 h')
+    """
+    left = max(passed_ms, 0) // 1000
+    parts: list[str] = []
+    for unit, seconds in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        number, left = divmod(left, seconds)
+        if number or (unit == "s" and not parts):
+            parts.append(f"{number:,} {unit}")
+        if len(parts) == 2 or (parts and not number):
+            break
+    return " ".join(parts[:2])
+
+
+def _told_age(begun: Mapping[str, int], newest_ms: int, after: str) -> list[Caveat]:
+    if not begun or newest_ms - min(begun.values()) < AGE_MS_MIN:
+        return []
+    oldest = min(begun, key=lambda source: (begun[source], source))
+    text = f"{printable(oldest)} was begun {moment(begun[oldest])}, {age(newest_ms - begun[oldest])} before {after}"
+    if len(begun) > 1:
+        text += f"; {len(begun)} dumps were begun within {age(max(begun.values()) - min(begun.values()))}"
+    return [Caveat.note(Code.SNAPSHOT_AGE, f"{text}: what was written since is not in it")]
+
+
+def _is_number(words: str) -> bool:
+    return words.isascii() and words.isdigit() and len(words) <= 18
+
+
+def memory_basis(units: Sequence[UnitFacts]) -> MemoryBasis | None:
+    """What the figures of memory rest on; None where there are none."""
+    models = {unit.memory_model for unit in units if unit.memory_model is not None and unit.memory_estimate is not None}
+    if not models:
+        return None
+    unmeasured = sum(
+        unit.unmeasured_keys or 0 if unit.memory_estimate is not None else unit.keys
+        for unit in units
+        if unit.kind != "aof" or unit.holds_keys
+    )
+    estimates = {unit.memory_estimate for unit in units if unit.memory_estimate is not None}
+    if unmeasured:
+        exactness = Exactness.PARTIAL
+    elif ESTIMATES[NEAREST] in estimates:
+        exactness = Exactness.NEAREST
+    else:
+        exactness = Exactness.MODEL if estimates == {ESTIMATES[MODEL]} else Exactness.NAMED
+    return MemoryBasis("; ".join(sorted(models)), exactness, unmeasured)
+
+
+def find_nearest(units: Sequence[UnitFacts]) -> list[Caveat]:
+    """Dumps of servers that no model knows, whose keys are measured by the model of the nearest version."""
+    nearest = {unit.source: unit for unit in units if unit.memory_estimate == ESTIMATES[NEAREST]}
+    return [
+        Caveat.note(
+            Code.MEMORY_NEAREST,
+            f"{printable(source)}: written by {_writer(unit.aux)}, whose layout in memory is not known: its keys are measured by the nearest "
+            f"model, {unit.memory_model}; the error is not known (--server names another)",
+        )
+        for source, unit in sorted(nearest.items())
+    ]
+
+
+def _writer(aux: Mapping[str, str]) -> str:
+    family = "valkey" if "valkey-ver" in aux else "redis"
+    return f"{family} {printable(aux.get(f'{family}-ver', ''))}"
+
+
+def find_unmeasured(units: Sequence[UnitFacts]) -> list[Caveat]:
+    """Keys whose layout in memory is not known: they are in no figure of memory."""
+    counts: dict[str, int] = {}
+    for unit in units:
+        counts[unit.source] = counts.get(unit.source, 0) + (unit.unmeasured_keys or 0)
+    return [
+        Caveat.note(
+            Code.MEMORY_UNKNOWN,
+            f"{printable(source)}: {text.plural(count, 'key')} of a layout in memory that is not known: no figure of memory holds them",
+        )
+        for source, count in sorted(counts.items())
+        if count
+    ]
+
+
+def find_contradictions(units: Sequence[UnitFacts]) -> list[Caveat]:
+    """Dumps whose keys would take more than the server used in all (aux field ``used-mem``): another allocator, perhaps."""
+    totals: dict[str, tuple[int, int, str]] = {}
+    for unit in units:
+        said = unit.aux.get("used-mem", "")
+        if unit.memory_total is not None and said.isascii() and said.isdigit() and len(said) < 19:
+            before = totals.get(unit.source, (0, 0, ""))[0]
+            totals[unit.source] = before + unit.memory_total, int(said), unit.memory_model or ""
+    return [
+        Caveat.note(
+            Code.MEMORY_EXCEEDS,
+            f"{printable(source)}: its keys are estimated at {text.size(total)} by the model {model}, but the server used "
+            f"{text.size(used)} in all; say what it allocates with (--allocator)",
+        )
+        for source, (total, used, model) in sorted(totals.items())
+        if used >= _USED_BYTES_MIN and total > used * (1 + _EXCESS_MIN)
+    ]
+
+
+def find_cuts(units: Sequence[UnitFacts]) -> list[Caveat]:
+    """Last files that a crash has cut: a server with ``aof-load-truncated yes`` loads them and cuts them."""
+    return [
+        Caveat.warning(
+            Code.LOG_TRUNCATED,
+            f"{printable(unit.file or '')}: {unit.cut}; a server with aof-load-truncated yes loads it up to offset "
+            f"{unit.loaded_end}, with no it does not start",
+        )
+        for unit in units
+        if unit.cut is not None
+    ]
+
+
+def find_uncertain(units: Sequence[UnitFacts]) -> list[Caveat]:
+    """Commands that are not modelled, and keys that they leave uncertain."""
+    found = []
+    for unit in units:
+        if unit.not_modelled:
+            keys = unit.uncertain_keys or 0
+            text = (
+                f"{printable(unit.source)}: commands whose effect is not known: {printable(unit.not_modelled)}; "
+                f"{keys:,} key{'' if keys == 1 else 's'} uncertain, not counted, listed in gold/uncertain_keys"
+            )
+            found.append(Caveat.warning(Code.UNCERTAIN_KEYS, text))
+        if unit.replayed_to is not None:
+            text = (
+                f"{printable(unit.source)}: keys are those at {printable(unit.replayed_to)}, where the log is damaged"
+            )
+            found.append(Caveat.error(Code.LOG_DAMAGED, text))
+    return found
+
+
+def find_unread(units: Sequence[UnitFacts]) -> Unread:
+    """Return what could not be read of the inputs that *units* are pieces of."""
+    pieces: dict[str, list[UnitFacts]] = {}
+    for unit in units:
+        pieces.setdefault(unit.source, []).append(unit)
+    files = tuple(_file(mine) for _, mine in sorted(pieces.items()) if any(one.bad_records is not None for one in mine))
+    return Unread(files, sum(map(_size, pieces.values())), sum(unit.keys for unit in units))
+
+
+def find_partial(unread: Unread) -> list[Caveat]:
+    """Say for each input, and for all, what share of it was not read."""
+    if not unread:
+        return []
+    lines = unread_lines(unread)
+    first = f"partial: {HOLDS_WORDS}: {lines[-1]}"
+    return [Caveat.error(Code.PARTIAL, line) for line in (first, *lines[:-1])]
+
+
+def share_by_node(unread: Unread, node_of: Mapping[str, str | None]) -> dict[str, float | None]:
+    """Return the greatest share of a node's inputs that could not be read; None where one is not known; other nodes lack nothing."""
+    shares: dict[str, float | None] = {}
+    for file in unread.files:
+        node = node_of.get(file.source)
+        if node is not None:
+            before, share = shares.get(node, 0.0), file.share
+            shares[node] = None if before is None or share is None else max(before, share)
+    return shares
+
+
+def _size(pieces: Sequence[UnitFacts]) -> int:
+    """Bytes of a file as stored; a log is the sum of its files, each told by one of its pieces."""
+    sizes = [unit.file_bytes for unit in pieces]
+    return sum(sizes) if pieces[0].kind == "aof" else max(sizes)
+
+
+def _file(pieces: Sequence[UnitFacts]) -> FileUnread:
+    first = pieces[0]
+    keys = sum(unit.keys for unit in pieces)
+    records = [unit.records for unit in pieces]
+    if first.kind == "rdb":  # the first range of a dump announces the keys of all
+        known = [count for count in records if count is not None]
+        told = sum(known) if known else None
+        hollow = sum(unit.hollow_keys or 0 for unit in pieces)
+        missing = None if told is None else max(told - keys - hollow, 0)
+    else:
+        bad = [unit for unit in pieces if unit.bad_records is not None]
+        told = _total(
+            [unit.keys if unit.records is None and unit.bad_records is None else unit.records for unit in pieces]
+        )
+        missing = _total([unit.unread_records for unit in bad])
+    return FileUnread(
+        first.source,
+        first.kind,
+        _size(pieces) or None,
+        _unread_bytes(pieces),
+        told,
+        missing,
+        any(unit.ends_early for unit in pieces),
+        sum(unit.bad_records or 0 for unit in pieces),
+    )
+
+
+def _unread_bytes(pieces: Sequence[UnitFacts]) -> int | None:
+    """Bytes that were passed over; a log is read twice, for its load and for its keys, and the worse of both counts."""
+    states = [unit for unit in pieces if unit.role == "state"]
+    loads = [unit for unit in pieces if unit.role != "state"]
+    sums = [_total([unit.unread_bytes for unit in mine if unit.bad_records is not None]) for mine in (states, loads)]
+    return None if None in sums else max(total for total in sums if total is not None)
+
+
+def _total(numbers: Sequence[int | None]) -> int | None:
+    return None if None in numbers else sum(number for number in numbers if number is not None)
