@@ -4,23 +4,55 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated
+from datetime import UTC, datetime
+from typing import Annotated, Final
 
 from cyclopts import Parameter
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.capture.bus_capture import CapturedGap, CapturedMessage, CapturedUnknown, ConnectionEvent, Row
+from cluster_core.formats.capture import bus_capture as seen
+from cluster_core.formats.capture.bus_capture import (
+    BusCapture,
+    CapturedGap,
+    CapturedMessage,
+    CapturedUnknown,
+    ConnectionEvent,
+    Row,
+)
 from cluster_core.formats.capture.bus_lines import RowFilter, row_to_line
 from cluster_core.formats.capture.packet import CaptureProblem
 from cluster_core.instants import time_ns
-from cluster_core.wire.bus_message import TYPE_NAMES
+from cluster_core.slots.node_flags import NodeFlags
+from cluster_core.wire import bus_message as wire
+from cluster_core.wire.bus_message import TYPE_NAMES, Extension, ForgottenNode
 from slotscope.options import Flag, Paths, Plain, options
-from slotscope.reports.bus_text import BusText
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.text import printable
+from slotscope.runtime.text import printable, shown
 from slotscope.sources.bus.capture_points import PointClocks
-from slotscope.sources.bus.rows import read_rows
+from slotscope.sources.bus.files import CaptureFile, bundles, find_captures, read_lines, read_packets, survey
+
+OTHER_TYPES = ("connection", "unknown", "gap")
+ID_CHARS: Final = 8
+LINE_CHARS_MAX: Final = 400
+CHANNEL_CHARS_MAX: Final = 40
+_WORDS: Final = {
+    NodeFlags.MYSELF: "",
+    NodeFlags.MASTER: "master",
+    NodeFlags.REPLICA: "slave",
+    NodeFlags.PFAIL: "fail?",
+    NodeFlags.FAIL: "fail",
+    NodeFlags.HANDSHAKE: "handshake",
+    NodeFlags.NOADDR: "noaddr",
+    NodeFlags.MEET: "meet",
+    NodeFlags.MIGRATE_TO: "",
+    NodeFlags.NOFAILOVER: "nofailover",
+    NodeFlags.EXTENSIONS_SUPPORTED: "",
+    NodeFlags.LIGHT_HEADER_PUBLISH: "",
+    NodeFlags.LIGHT_HEADER_MODULE: "",
+    NodeFlags.MY_PRIMARY_FAIL: "my-primary-fail",
+}
+"""Words of flags that say something about a node; the others tell what its server can do."""
 
 
 @options
@@ -49,9 +81,6 @@ class Request(Plain):
     """Output as JSON lines for history, connections included"""
     limit: int | None = None
     """Maximum number of rows"""
-
-
-OTHER_TYPES = ("connection", "unknown", "gap")
 
 
 def command(*pcap: str, request: Request = Request()) -> int | None:
@@ -139,6 +168,186 @@ def _time(words: str | None) -> int | None:
     if moment is None:
         raise InputError(f"{words}: not a time; write 2026-11-21T10:11:12.5 or seconds since the epoch")
     return moment
+
+
+def read_rows(patterns: Sequence[str], clocks: PointClocks) -> Iterator[tuple[str, Row]]:
+    """The rows of a series of captures and files of JSON lines with the file that each ended in.
+
+    What is found of the clocks of several points is noted in *clocks*.  Raises DecodeError for files that are not there;
+    damage in a file is a row (`CaptureProblem`).
+    """
+    capture = BusCapture()
+    name = ""
+    for bundle in bundles(survey(find_captures(patterns))):
+        name = " + ".join(file.path for file in bundle)
+        for row in _lines(bundle[0]) if bundle[0].is_json else _packets(bundle, capture, clocks):
+            yield name, row
+    for row in capture.finish():
+        yield name, row
+
+
+def _lines(file: CaptureFile) -> Iterator[Row]:
+    for row in read_lines(file):
+        yield CaptureProblem(row.offset, row.reason) if isinstance(row, DecodeError) else row
+
+
+def _packets(bundle: Sequence[CaptureFile], capture: BusCapture, clocks: PointClocks) -> Iterator[Row]:
+    for _, packet in read_packets(bundle, clocks):
+        yield from [packet] if isinstance(packet, CaptureProblem) else capture.handle(packet)
+    yield from capture.end_source()
+
+
+class BusText:
+    """Turns rows into lines; times are UTC, or seconds since the first row that was given (*relative*)."""
+
+    def __init__(self, *, details: bool = False, relative: bool = False, ascii_only: bool = False) -> None:
+        self._details = details
+        self._relative = relative
+        self._ascii_only = ascii_only
+        self._first_ns: int | None = None
+
+    def lines(self, row: seen.Row) -> list[str]:
+        """The line of a row, then its details, indented."""
+        head, rest = self._told(row)
+        cut = 4 * LINE_CHARS_MAX if self._details else LINE_CHARS_MAX
+        found = [printable(head, cut, ascii_only=self._ascii_only)]
+        if self._details:
+            found += [f"    {printable(line, cut, ascii_only=self._ascii_only)}" for line in rest]
+        return found
+
+    def _told(self, row: seen.Row) -> tuple[str, Iterator[str]]:
+        nothing: Iterator[str] = iter(())
+        match row:
+            case seen.CapturedMessage():
+                message = row.decode()
+                words = f"{_peers(row)}  {message.name:<12} {self._summary(row, message)}"
+                return f"{self._place(row.origin)}  {words}", self._inside(row, message)
+            case seen.CapturedUnknown():
+                sample = shown(row.sample, CHANNEL_CHARS_MAX, ascii_only=self._ascii_only)
+                words = f"{row.count} bytes are no bus message: {row.looks_like or 'unknown'}; they begin {sample}"
+                return f"{self._place(row.origin)}  UNKNOWN      {words}", nothing
+            case seen.CapturedGap():
+                count = "an unknown number of" if row.count is None else row.count
+                return f"{self._place(row.origin)}  GAP          {count} bytes were not captured: {row.reason}", nothing
+            case seen.ConnectionEvent():
+                return f"{self._place(row.origin)}  {row.kind.upper()}", nothing
+            case seen.SkippedPackets():
+                words = f"{row.packets} packets skipped: {row.reason}; the first at byte {row.first_offset}"
+                return f"-- {words}", nothing
+            case CaptureProblem():
+                return f"-- byte {row.offset}: {row.reason}", nothing
+
+    def _place(self, origin: seen.Origin) -> str:
+        self._first_ns = origin.ts_ns if self._first_ns is None else self._first_ns
+        at = f"{(origin.ts_ns - self._first_ns) / 1e9:>12.6f}" if self._relative else moment_text(origin.ts_ns)
+        return f"{at}  {_endpoint(origin.source)} > {_endpoint(origin.target)}"
+
+    def _summary(self, row: seen.CapturedMessage, message: wire.Message) -> str:
+        words = []
+        header = message.header
+        if isinstance(header, wire.Header):
+            words += [f"epoch {header.current_epoch}/{header.config_epoch}", flag_words(header.flags)]
+            words += [f"of {header.replicaof[:ID_CHARS]}"] if header.replicaof else []
+            words += ["state fail"] if header.state else []
+            words += [
+                flag.name or "" for flag in wire.MessageFlag if header.mflags[0] & flag and flag.name != "EXT_DATA"
+            ]
+            words.append(f"slots {len(header.slots)}")
+        elif isinstance(header, wire.PartialHeader) and header.peek.sender is not None:
+            words.append(f"epoch {header.peek.current_epoch}/{header.peek.config_epoch}")
+        elif isinstance(header, wire.LightHeader):
+            words.append("light")
+        words += self._body(message)
+        if not row.is_whole:
+            words.append(f"cut off: {len(row.raw)} of {row.totlen} bytes captured")
+        if message.rest is not None:
+            words.append(f"{len(message.rest.raw)} bytes behind it: {message.rest.reason}")
+        return "  ".join(words)
+
+    def _body(self, message: wire.Message) -> list[str]:
+        match message.body:
+            case wire.Gossip(entries, extensions):
+                doubted = [entry for entry in entries if entry.flags & (NodeFlags.PFAIL | NodeFlags.FAIL)]
+                said = ", ".join(f"{entry.node[:ID_CHARS]} {flag_words(entry.flags)}" for entry in doubted[:5])
+                names = ", ".join(dict.fromkeys(extension.name for extension in extensions))
+                told = [f"gossip {len(entries)}" + (f" ({said})" if said else "")]
+                return told + ([f"ext {names}"] if names else [])
+            case wire.Fail(node):
+                return [f"about {node[:ID_CHARS]}"]
+            case wire.Update() as update:
+                return [f"about {update.node[:ID_CHARS]} epoch {update.config_epoch} slots {len(update.slots)}"]
+            case wire.Publish(channel, payload):
+                name = shown(channel, CHANNEL_CHARS_MAX, ascii_only=self._ascii_only)
+                return [f"channel {name}  {len(payload)} bytes"]
+            case wire.Module(module_id, kind, payload):
+                return [f"module {module_id.hex()} type {kind}  {len(payload)} bytes"]
+            case wire.Unknown(b"", _):  # it is told as cut off
+                return []
+            case wire.Unknown(raw, reason):
+                return [f"{len(raw)} bytes not understood: {reason}"]
+            case _:
+                return []
+
+    def _inside(self, row: seen.CapturedMessage, message: wire.Message) -> Iterator[str]:
+        origin, header = row.origin, message.header
+        yield f"packet {origin.packet} at byte {origin.offset}, connection {origin.connection}, {row.totlen} bytes"
+        yield f"from {row.sender or 'unknown'} to {row.receiver or 'unknown'}"
+        if isinstance(header, wire.Header):
+            yield f"offset {header.offset}, ports {header.port} {header.cport} {header.pport}, ip {header.myip or '-'}"
+            yield f"flags 0x{header.flags:x}, mflags {header.mflags.hex()}, version {header.ver}"
+            yield f"replica of {header.replicaof}" if header.replicaof else "no master"
+            yield f"slots {header.slots}" if header.slots else "no slots"
+        if isinstance(message.body, wire.Gossip):
+            yield from map(_entry, message.body.entries)
+            yield from map(_extension, message.body.extensions)
+        elif isinstance(message.body, wire.Fail | wire.Update):
+            yield f"about {message.body.node}"
+            if isinstance(message.body, wire.Update):
+                yield f"slots {message.body.slots}"
+        elif isinstance(message.body, wire.Publish):
+            yield f"message {shown(message.body.message, LINE_CHARS_MAX, ascii_only=self._ascii_only)}"
+
+
+def moment_text(ts_ns: int) -> str:
+    """A time in UTC with microseconds; one that no calendar holds as its number."""
+    try:
+        second = datetime.fromtimestamp(ts_ns // 1_000_000_000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{ts_ns} ns"
+    return f"{second:%Y-%m-%dT%H:%M:%S}.{ts_ns % 1_000_000_000 // 1000:06d}Z"
+
+
+def flag_words(flags: int) -> str:
+    """The flags of a node as words.
+
+    >>> flag_words(0x111), flag_words(0x3c12), flag_words(0x8001)
+    ('master', 'slave,my-primary-fail', 'master,0x8000')
+    """
+    words = [word for flag, word in _WORDS.items() if flags & flag and word]
+    unknown = flags & ~int(sum(_WORDS))
+    return ",".join([*words, *([f"0x{unknown:x}"] if unknown else [])]) or "noflags"
+
+
+def _endpoint(endpoint: seen.Endpoint) -> str:
+    return f"[{endpoint.ip}]:{endpoint.port}" if ":" in endpoint.ip else f"{endpoint.ip}:{endpoint.port}"
+
+
+def _peers(row: seen.CapturedMessage) -> str:
+    return f"{row.sender[:ID_CHARS] or '?':<8} > {row.receiver[:ID_CHARS] or '?':<8}"
+
+
+def _entry(entry: wire.GossipEntry) -> str:
+    place = f"{_endpoint(seen.Endpoint(entry.ip, entry.port))}@{entry.cport}"
+    return (
+        f"gossip {entry.node} {place} {flag_words(entry.flags)} ping {entry.ping_sent_s} pong {entry.pong_received_s}"
+    )
+
+
+def _extension(extension: Extension) -> str:
+    value = extension.value
+    if isinstance(value, ForgottenNode):
+        return f"extension {extension.name} {value.node} for {value.ttl_s} s"
+    return f"extension {extension.name} {value if value is not None else extension.data.hex()}"
 
 
 if __name__ == "__main__":

@@ -1,22 +1,23 @@
-"""Export keys and values of dumps as JSON, commands or Parquet, filtered by conditions."""
+"""Export keys and values of dumps as JSON or commands, filtered by conditions."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from slotscope.pipelines.keys.options import ExportOptions as Request
 from slotscope.runtime import cli
+from slotscope.runtime.text import count, plural, printable, size
 
 
 def command(request: Request) -> int | None:
-    """Write keys of dumps with their values: JSON lines, columns, or the commands that make them.
+    """Write keys of dumps with their values: JSON lines, or the commands that make them.
 
     Keys that no condition asks for cost no more than a glance.  Strings that are no text are written as base64: and their Base64 in
-    JSON.  What is written is under its name when it is whole; after an interruption, the same command goes on with
-    the parts that are missing.
+    JSON.  What is written is under its name when it is whole.
 
     slotscope export --rdb dump.rdb --to resp --out - --match 'user:*' | redis-cli --pipe
     """
     from slotscope.pipelines.keys.export import export_dumps, say_to
-    from slotscope.reports.export_text import export_lines
     from slotscope.reports.records import print_records
     from slotscope.runtime.progress import progress
 
@@ -24,6 +25,44 @@ def command(request: Request) -> int | None:
         manifest = export_dumps(request)
     print_records(manifest, lambda: export_lines(manifest), as_json=request.json, stream=say_to(manifest))
     return cli.PARTIAL if manifest["damaged"] or manifest["left_out"] or manifest["twins"] else None
+
+
+def export_lines(manifest: dict[str, Any]) -> list[str]:
+    """Return what was written, and what the format or the target could not take."""
+    where = "" if manifest["out"] == "-" else f" in {manifest['out']}"
+    lines = [
+        f"{plural(manifest['keys'], 'key')} of {count(manifest['seen'])}, "
+        f"{size(manifest['bytes'])} of {manifest['to']}{where}"
+    ]
+    lines += [
+        f"damaged: {bad['source']}: offset {bad['offset']}: {bad['reason']}; the keys before it were written"
+        for bad in manifest["damaged"]
+    ]
+    lines += [f"left out: {plural(number, 'key')}: {why}" for why, number in manifest["left_out"].items()]
+    if manifest["not_text"]:
+        lines.append(f"{plural(manifest['not_text'], 'string')} of no text: written as base64: and the Base64")
+    if manifest["hollow"]:
+        lines.append(
+            f"left out: {plural(manifest['hollow'], 'key')} without elements, which a server drops when it loads"
+        )
+    if manifest["twin_keys"]:
+        known = "; ".join(manifest["twins"])
+        lines.append(f"written twice: {plural(manifest['twin_keys'], 'key')} that a dump holds more than once: {known}")
+    if manifest["libraries"]:
+        lines.append(f"with {_libraries(manifest['libraries'])}: FUNCTION LOAD REPLACE")
+    if manifest["functions"] > manifest["libraries"]:
+        why = "a server before 7.0 has none, and an export of chosen keys holds keys alone"
+        lines.append(
+            f"not written: {_libraries(manifest['functions'] - manifest['libraries'])}"
+            f": {why if manifest['to'] == 'resp' else 'they are no keys'}"
+        )
+    if manifest["to"] == "resp" and any(manifest["recorded"].values()):
+        lines.append("not written: idle times and frequencies, which commands do not carry")
+    return [printable(line) for line in lines]
+
+
+def _libraries(number: int) -> str:
+    return plural(number, "function library", "function libraries")
 
 
 if __name__ == "__main__":

@@ -6,9 +6,13 @@ Slots follow a plan or a topology.  Keys are copied byte for byte.
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from slotscope.pipelines.keys.options import SplitOptions as Request
 from slotscope.runtime import cli
+from slotscope.runtime.text import count, plural, printable, size
+
+SLOTS_SHOWN = 60
 
 
 def command(request: Request) -> int | None:
@@ -20,7 +24,6 @@ def command(request: Request) -> int | None:
     """
     from slotscope.pipelines.keys.split import split_dumps
     from slotscope.reports.records import print_records
-    from slotscope.reports.split_text import split_lines
     from slotscope.runtime.progress import progress
 
     with progress("splitting"):
@@ -28,6 +31,36 @@ def command(request: Request) -> int | None:
     print_records(manifest, lambda: split_lines(manifest, request.out), as_json=request.json, stream=sys.stdout)
     is_damaged = any(source["bad"] is not None for source in manifest["sources"])
     return cli.PARTIAL if is_damaged or any(file["owner"] is None for file in manifest["files"]) else None
+
+
+def split_lines(manifest: dict[str, Any], folder: str) -> list[str]:
+    """Return the report of a split: what was read, one line a part, what is in no part."""
+    sources, files = manifest["sources"], manifest["files"]
+    keys = sum(source["keys"] for source in sources)
+    after = f"plan {manifest['plan']}" if manifest["plan"] else "the topology"
+    lines = [
+        f"{plural(len(sources), 'dump')}, {plural(keys, 'key')}: {plural(len(files), 'part')} after {after}, in {folder}"
+    ]
+    for source in sources:
+        if source["bad"] is not None:
+            bad = source["bad"]
+            lines.append(
+                f"damaged: {source['file']}: offset {bad['offset']}: {bad['reason']}; the keys before it are in the parts"
+            )
+        if source["hollow"]:
+            lines.append(
+                f"in no part: {plural(source['hollow'], 'key')} of {source['file']} without elements, which a server drops when it loads"
+            )
+    for file in files:
+        who = file["address"] or file["owner"] or "nobody"
+        slots = file["slots"] if len(file["slots"]) <= SLOTS_SHOWN else file["slots"][:SLOTS_SHOWN] + "…"
+        lines.append(
+            f"  {file['file']}  {who}  {count(file['keys'])} keys  {size(file['bytes'])}  slots {slots or 'none'}"
+        )
+    left_out = sorted({name for source in sources for name in source["left_out"]})
+    if left_out:
+        lines.append(f"in no part: {', '.join(left_out)} (of the whole dump, not of a part)")
+    return [printable(line) for line in lines]
 
 
 if __name__ == "__main__":

@@ -20,10 +20,9 @@ from cluster_core.wire.bus_message import (
     forgotten_node_extension,
     text_extension,
 )
+from jobs.bus_dump import flag_words, moment_text, read_rows
 from jobs.main import main
-from slotscope.reports.bus_text import flag_words, moment_text
 from slotscope.sources.bus.capture_points import PointClocks
-from slotscope.sources.bus.rows import read_rows
 from tests.benches.program import without_progress
 from tests.builders.bus_builder import (
     START_NS,

@@ -11,9 +11,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
 
 from slotscope.pipelines.keys import export as dump_export
 from slotscope.pipelines.keys.export import MANIFEST
@@ -292,27 +290,14 @@ def test_a_folder_has_a_part_a_dump_and_its_manifest(tmp_path, capsys):
     assert sorted(path.name for path in out.iterdir()) == [MANIFEST, "part-00000.json", "part-00001.json"]
 
 
-def test_an_interrupted_export_goes_on_with_the_parts_that_are_missing(tmp_path, monkeypatch):
-    """Finished parts are not made again; another request begins anew."""
-    out, made = tmp_path / "out", []
-    whole = dump_export.write_part
-
-    def failing(unit, wanted, stream, *, folder=None):
-        made.append(unit.path)
-        if len(made) == 3:
-            raise KeyboardInterrupt
-        return whole(unit, wanted, stream, folder=folder)
+def test_an_interrupted_export_leaves_nothing(tmp_path, monkeypatch):
+    def failing(*_, **__):
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(dump_export, "write_part", failing)
-    words = ["export", "--rdb", *VALKEYS, "--to", "json", "--parallelism", 1, "--out", out]
-    slotscope(*words)
-    before = not out.exists() and sorted(path.name for path in (tmp_path / "out.partial").glob("*.facts"))
-    code = slotscope(*words)
+    slotscope("export", "--rdb", *VALKEYS, "--to", "json", "--parallelism", 1, "--out", tmp_path / "out")
 
-    assert before == ["part-00000.json.facts", "part-00001.json.facts"]
-    assert code == OK
-    assert made == [*map(str, VALKEYS), str(VALKEYS[2])]
-    assert json.loads((out / MANIFEST).read_text())["keys"] == 6002
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_damage_leaves_nothing_or_what_stands_before_it(tmp_path, capsys):
@@ -385,27 +370,3 @@ def test_nothing_that_is_no_export_is_written_over(tmp_path, capsys):
     assert codes == [BAD_INPUT, BAD_INPUT]
     assert "something is there that is no export" in capsys.readouterr().err
     assert dump.read_bytes() == ZOO.read_bytes()
-
-
-@pytest.mark.parametrize("place", ["keys.parquet", "folder"])
-def test_parquet_has_a_row_a_key_with_its_value(tmp_path, place):
-    """As one file and as a folder that readers of Parquet take."""
-    out = tmp_path / place
-    assert slotscope("export", "--rdb", *VALKEYS, "--to", "parquet", "--out", out, "--type", "hash,zset") == OK
-    table = pq.read_table(out)
-    rows = table.select(["type", "elements", "value"]).to_pylist()
-
-    assert "memory_bytes" not in table.column_names
-    assert len(rows) > 100
-    assert [len(row["value"][row["type"]]) for row in rows] == [row["elements"] for row in rows]
-    assert {row["value"]["list"] for row in rows} == {None}
-
-
-def test_delta_is_a_table_whose_second_version_is_a_table_too(tmp_path):
-    """The folder is a Delta table; a second export takes its place."""
-    out = tmp_path / "keys"
-    words = ["export", "--to", "delta", "--out", out, "--rdb"]
-    first = slotscope(*words, *VALKEYS), DeltaTable(out).to_pyarrow_table(columns=["key"]).num_rows
-    second = slotscope(*words, VALKEYS[0]), DeltaTable(out).to_pyarrow_table(columns=["key"]).num_rows
-
-    assert (first, second) == ((OK, 6002), (OK, 3049))

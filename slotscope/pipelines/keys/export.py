@@ -1,4 +1,4 @@
-"""Keys of dumps with their values, as files of text or commands: part by part, resumed where it stopped, there only when it is whole."""
+"""Keys of dumps with their values, as files of text or commands: part by part, there only when all are written."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from cluster_core.errors import ClusterCoreError
 from cluster_core.kernels.keys.filter import CONDITIONS, count_of, key_filter, read_option
@@ -25,9 +23,12 @@ from slotscope.runtime.stores import is_live
 from slotscope.sources.files import InputFile, expand, is_uri, write_text
 from slotscope.sources.folder_kinds import DUMPS
 from slotscope.sources.rdb.files import RdbUnit, plan_units
-from slotscope.sources.values.part import PARQUET, STYLES, PartFacts, Wanted, check_twins, write_part
+from slotscope.sources.values.part import STYLES, PartFacts, Wanted, check_twins, write_part
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from slotscope.pipelines.keys.options import ExportOptions
     from slotscope.servers.dump_link import DumpOptions
 
@@ -37,14 +38,7 @@ STDOUT = "-"
 PARTIAL = ".partial"
 RANGE_BYTES_MIN = 8 << 20
 """A smaller range of a dump is not worth a part of its own."""
-HASHES = ".hashes.npy"
-"""What ends the name of a part's file of hashes of keys, which other parts may hold, too."""
-SUFFIXES = {
-    "json": (".json", ".jsonl", ".ndjson"),
-    "resp": (".resp", ".aof"),
-    "parquet": (".parquet",),
-    "delta": (".parquet",),
-}
+SUFFIXES = {"json": (".json", ".jsonl", ".ndjson"), "resp": (".resp", ".aof")}
 """By what ``--out`` is one file; the first ends the names of parts."""
 _STDOUT_NUMBER = 1
 
@@ -71,8 +65,6 @@ def export_dumps(request: ExportOptions) -> dict[str, Any]:
         ),
         key=lambda unit: (unit.path, unit.part),
     )
-    if request.out == STDOUT and wanted.style == PARQUET:
-        raise InputError(f"--out -: {request.to} is not written to the standard output; name a folder")
     if request.out == STDOUT:
         with open(_STDOUT_NUMBER, "wb", closefd=False) as out:
             facts = _in_turn(units, wanted, lambda number, asked: write_part(units[number], asked, out))
@@ -126,27 +118,25 @@ class _Folder:
     ) -> None:
         self._request = request
         self._wanted = wanted
+        self._done: dict[int, PartFacts] = {}
         self._units = dict(enumerate(units))
         self._out = os.path.abspath(request.out)
         self._work = self._out + PARTIAL
         self._suffix = SUFFIXES[request.to][0]
-        self._is_one = request.to != "delta" and request.out.endswith(SUFFIXES[request.to])
+        self._is_one = request.out.endswith(SUFFIXES[request.to])
         _refuse_place(request.out, self._out, self._is_one, files)
-        options = {**asdict(request), "out": None, "json": None, "quiet": None, "debug": None, "parallelism": None}
-        sources = [
-            (file.path, file.size, None if is_uri(file.path) else os.stat(file.path).st_mtime_ns) for file in files
-        ]
-        self._asked = json.dumps([options, sources, units], default=str)
 
     def write(self, workers: int) -> dict[str, Any]:
-        """Write all parts that are not there yet, and put them into their place."""
-        self._begin()
+        """Write all parts, and put them into their place."""
+        if os.path.isdir(self._work):
+            shutil.rmtree(self._work)
+        os.makedirs(self._work)
         try:
             if self._wanted.keys_max is not None:
                 facts = _in_turn(list(self._units.values()), self._wanted, self._part)
             else:
                 facts = self._at_once(workers)
-        except (ClusterCoreError, InputError):
+        except BaseException:
             shutil.rmtree(self._work)
             raise
         names = [self._name(number) for number in self._units]
@@ -155,13 +145,6 @@ class _Folder:
             self._join(names)
         else:
             write_text(os.path.join(self._work, MANIFEST), json.dumps(manifest, indent=1) + "\n")
-            for name in os.listdir(self._work):
-                if name not in (*names, MANIFEST):
-                    os.unlink(os.path.join(self._work, name))
-            if self._request.to == "delta":
-                from deltalake import convert_to_deltalake  # a third of a second that other formats do not pay
-
-                convert_to_deltalake(self._work)
             if os.path.isdir(self._out):
                 shutil.rmtree(self._out)
             os.rename(self._work, self._out)
@@ -191,12 +174,12 @@ class _Folder:
 
     def _check_twins(self) -> None:
         """Raise DecodeError where two parts of a dump hold the same key."""
-        kept: dict[tuple[str, int], list[str]] = {}
+        kept: dict[tuple[str, int], list[NDArray[np.uint64]]] = {}
         for number, unit in self._units.items():
             if unit.guessed:
-                kept.setdefault((unit.path, unit.size), []).append(self._path(number) + HASHES)
-        for (path, size), names in kept.items():
-            check_twins(path, size, [np.load(name) for name in names if os.path.exists(name)])
+                kept.setdefault((unit.path, unit.size), []).extend(self._done[number].hashes)
+        for (path, size), hashes in kept.items():
+            check_twins(path, size, hashes)
 
     def _fatal(self, number: int, ended: Future[PartFacts]) -> BaseException | None:
         """What ended the writing of a part for good; of a range whose bounds were guessed, any fault may be that of the guess."""
@@ -206,23 +189,9 @@ class _Folder:
 
     def _drop(self, number: int) -> None:
         """Remove what was written of a part."""
-        for ending in ("", ".facts", HASHES):
-            with suppress(FileNotFoundError):
-                os.unlink(self._path(number) + ending)
-
-    def _begin(self) -> None:
-        """Make the folder; one of the same request is gone on with, unless a live server is asked; any other begins anew."""
-        asked = os.path.join(self._work, "asked.json")
-        if os.path.isdir(self._work):
-            try:
-                with open(asked, encoding="utf-8") as file:
-                    if file.read() == self._asked and self._wanted.live is None:
-                        return
-            except FileNotFoundError:
-                pass
-            shutil.rmtree(self._work)
-        os.makedirs(self._work)
-        write_text(asked, self._asked)
+        self._done.pop(number, None)
+        with suppress(FileNotFoundError):
+            os.unlink(self._path(number))
 
     def _name(self, number: int) -> str:
         return f"part-{number:05d}{self._suffix}"
@@ -231,40 +200,19 @@ class _Folder:
         return os.path.join(self._work, self._name(number))
 
     def _part(self, number: int, wanted: Wanted) -> PartFacts:
-        """Write one part, unless it is there."""
-        path = self._path(number)
-        told = f"{path}.facts"
-        if os.path.exists(told):
-            with open(told, encoding="utf-8") as file:
-                return PartFacts(**json.load(file))
-        if wanted.style == PARQUET:
-            from slotscope.sources.values.column_part import write_columns  # a third of a second that texts do not pay
-
-            facts = write_columns(self._units[number], wanted, path, folder=self._work)
-        else:
-            with open(path, "wb") as out:
-                facts = write_part(self._units[number], wanted, out, folder=self._work)
-        if facts.hashes:
-            np.save(path + HASHES, np.concatenate(facts.hashes))
-            facts.hashes.clear()
-        write_text(told, json.dumps(asdict(facts)))
-        return facts
+        """Write one part, unless it is written."""
+        if number not in self._done:
+            with open(self._path(number), "wb") as out:
+                self._done[number] = write_part(self._units[number], wanted, out, folder=self._work)
+        return self._done[number]
 
     def _join(self, names: Sequence[str]) -> None:
         """Put the parts behind each other into one file, and that into its place."""
         first, *others = (os.path.join(self._work, name) for name in names)
-        if self._wanted.style == PARQUET and others:
-            from slotscope.sources.values.column_part import join_columns
-
-            whole = os.path.join(self._work, "whole")
-            join_columns([first, *others], whole)
-            first = whole
-        elif others:
-            os.unlink(f"{first}.facts")  # from here on it is no part
-            with open(first, "ab") as out:
-                for other in others:
-                    with open(other, "rb") as piece:
-                        shutil.copyfileobj(piece, out, 1 << 20)
+        with open(first, "ab") as out:
+            for other in others:
+                with open(other, "rb") as piece:
+                    shutil.copyfileobj(piece, out, 1 << 20)
         os.replace(first, self._out)
         shutil.rmtree(self._work)
 

@@ -100,10 +100,10 @@ class ExportOptions(TableOptions):
     """Options of `export`; conditions are joined by "and", several values of one by "or"."""
 
     rdb: Rdb
-    to: Literal["json", "resp", "parquet", "delta"]
-    """Format: json (line per key), resp (commands for redis-cli --pipe), parquet or delta (row per key)"""
+    to: Literal["json", "resp"]
+    """Format: json (line per key) or resp (commands for redis-cli --pipe)"""
     out: Annotated[str, Parameter(allow_leading_hyphen=True)]
-    """Folder of the parts, a single file ending in .json, .jsonl, .resp or .parquet, or - for standard output"""
+    """Folder of the parts, a single file ending in .json, .jsonl or .resp, or - for standard output"""
     match: Paths = ()
     """Glob patterns of key names, as for KEYS"""
     prefix: Paths = ()
@@ -151,7 +151,7 @@ class SplitOptions(Common):
 
     rdb: Rdb
     out: str
-    """Folder of the parts, a single file ending in .json, .jsonl, .resp or .parquet, or - for standard output"""
+    """Folder of the parts"""
     plan: str | None = None
     """Id of the plan, a unique prefix of it, or latest. Default: the latest"""
     topology: Topology = None

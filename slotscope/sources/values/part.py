@@ -31,9 +31,7 @@ from slotscope.sources.rdb.twins import HASHES_MAX, TWINS_LISTED, find_twins, to
 if TYPE_CHECKING:
     from slotscope.servers.dump_link import DumpOptions
 
-PARQUET = -1
-"""The style of Parquet, which is made of columns."""
-STYLES = {"json": JSON, "resp": RESP, "parquet": PARQUET, "delta": PARQUET}
+STYLES = {"json": JSON, "resp": RESP}
 _HEAD_PIECE_BYTES = 1 << 16
 """So much is read at a time: of the keys behind the libraries no more than that, beside the rest of the first one."""
 _PIECE_BYTES = 4 << 20

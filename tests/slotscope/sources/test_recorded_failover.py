@@ -11,13 +11,12 @@ import pytest
 from cluster_core.formats.capture.bus_capture import CapturedMessage
 from cluster_core.replay.log_clock import Told, compare_clocks
 from cluster_core.wire.bus_message import Fail, MessageType
-from jobs.bus_dump import is_damage
+from jobs.bus_dump import is_damage, read_rows
 from slotscope.sources.bus.capture_points import PointClocks
 from slotscope.sources.bus.evidence import CaptureOptions
 from slotscope.sources.bus.files import find_captures, survey
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 from slotscope.sources.bus.recording import replay
-from slotscope.sources.bus.rows import read_rows
 from slotscope.sources.node_polls import PollFile
 from slotscope.sources.server_logs import LogLine, LogOptions, ServerLog
 
