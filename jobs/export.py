@@ -24,7 +24,7 @@ def command(request: Request) -> int | None:
     with progress("exporting"):
         manifest = export_dumps(request)
     print_records(manifest, lambda: export_lines(manifest), as_json=request.json, stream=say_to(manifest))
-    return cli.PARTIAL if manifest["damaged"] or manifest["left_out"] or manifest["twins"] else None
+    return cli.PARTIAL if manifest["damaged"] or manifest["left_out"] else None
 
 
 def export_lines(manifest: dict[str, Any]) -> list[str]:
@@ -45,9 +45,6 @@ def export_lines(manifest: dict[str, Any]) -> list[str]:
         lines.append(
             f"left out: {plural(manifest['hollow'], 'key')} without elements, which a server drops when it loads"
         )
-    if manifest["twin_keys"]:
-        known = "; ".join(manifest["twins"])
-        lines.append(f"written twice: {plural(manifest['twin_keys'], 'key')} that a dump holds more than once: {known}")
     if manifest["libraries"]:
         lines.append(f"with {_libraries(manifest['libraries'])}: FUNCTION LOAD REPLACE")
     if manifest["functions"] > manifest["libraries"]:

@@ -24,8 +24,6 @@ class Code(StrEnum):
     TRAILING_BYTES = "trailing_bytes"
     NO_CHECKSUM = "no_checksum"
     LONG_NAMES = "long_names"
-    KEYS_TWICE = "keys_twice"
-    TWINS_NOT_SOUGHT = "twins_not_sought"
     HOLLOW_KEYS = "hollow_keys"
     UNCOVERED_SLOTS = "uncovered_slots"
     UNKNOWN_NODE = "unknown_node"

@@ -56,10 +56,6 @@ class UnitFacts:
     hollow_keys: int | None = _counted()
     """Collections without elements, and the first of them."""
     hollow_key: str | None = None
-    twin_keys: int | None = _counted()
-    """Keys that are there more than once, and some of them; they were sought among the first *twins_sought* keys only."""
-    twins: list[str] = field(default_factory=list)
-    twins_sought: int | None = _counted()
     memory_model: str | None = None
     memory_estimate: str | None = None
     memory_total: int | None = None

@@ -146,22 +146,6 @@ def find_file_facts(units: Sequence[UnitFacts]) -> list[Caveat]:
     return found
 
 
-def find_repeated(units: Sequence[UnitFacts]) -> list[Caveat]:
-    """Keys that are in one dump more than once, one warning a dump; and where not all keys were compared."""
-    found = []
-    for unit in units:
-        if unit.twin_keys:
-            text = (
-                f"{printable(unit.source)} holds {plural(unit.twin_keys, 'key')} that it held before: no server loads it, and each record counts: "
-                + _list(unit.twins, unit.twin_keys)
-            )
-            found.append(Caveat.error(Code.KEYS_TWICE, text))
-        if unit.twins_sought is not None:
-            text = f"{printable(unit.source)}: keys that are there twice were sought among its first {plural(unit.twins_sought, 'key')} only"
-            found.append(Caveat.note(Code.TWINS_NOT_SOUGHT, text))
-    return found
-
-
 def find_hollow(units: Sequence[UnitFacts]) -> list[Caveat]:
     """Collections without elements, one warning a dump: servers drop them, so they are in no figure."""
     counts: dict[str, int] = defaultdict(int)

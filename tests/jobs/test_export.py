@@ -150,40 +150,6 @@ def test_where_libraries_have_no_place_that_is_said(tmp_path, capsys, words):
     assert "not written: 1 function library: a server before 7.0 has none" in capsys.readouterr().out
 
 
-def test_a_key_that_a_dump_holds_twice_ends_the_export_or_is_named(tmp_path, capsys):
-    """Commands would make one list of two: no server loads such a dump."""
-    dump, out = tmp_path / "twice.rdb", tmp_path / "keys.json"
-    one = build.key(b"a", 1, build.length(1) + build.string(b"v"))
-    dump.write_bytes(build.rdb(build.select(0), one, build.key(b"b", 0, build.string(b"v")), one))
-    words = ["export", "--rdb", dump, "--to", "json", "--out", out]
-    strict = slotscope(*words)
-    refused = without_progress(capsys.readouterr().err)
-    left = out.exists()
-    permissive = slotscope(*words, "--mode", "permissive")
-    other = slotscope(*words, "--match", "b")
-
-    assert (strict, left, permissive, other) == (BAD_INPUT, False, PARTIAL, OK)
-    assert refused == [
-        f"slotscope: {dump}: offset 22: key a of database 0 at offsets 11 and 22: no server loads a dump that holds a key twice"
-    ]
-    assert (
-        f"written twice: 1 key that a dump holds more than once: {dump}: key a of database 0" in capsys.readouterr().out
-    )
-
-
-def test_a_key_that_two_ranges_of_a_dump_hold_is_found_too(tmp_path, monkeypatch, capsys):
-    """A dump without slot info has no order that would keep them together."""
-    dump, out = tmp_path / "twice.rdb", tmp_path / "keys.json"
-    keys = [build.key(b"key:%06d" % number, 0, build.string(b"v" * 20)) for number in range(20_000)]
-    dump.write_bytes(build.rdb(build.select(0), *keys, keys[0]))
-    monkeypatch.setattr(dump_export, "RANGE_BYTES_MIN", 1 << 18)
-    code = slotscope("export", "--rdb", dump, "--to", "json", "--parallelism", 2, "--out", out)
-
-    assert code == BAD_INPUT
-    assert "key key:000000 of database 0 at offsets 11 and" in capsys.readouterr().err
-    assert not out.exists()
-
-
 @pytest.mark.parametrize("edges", [(4_000, 16_000), (7_000, 17_000), (18_000, 19_900)])
 def test_ranges_of_a_dump_of_several_databases_are_written_once(tmp_path, monkeypatch, edges):
     """Where names are the same in all of them, and wherever a database begins."""

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from cluster_core.errors import ConditionError, UnrecordedError
 from cluster_core.kernels.compiled import borrowing
 from cluster_core.kernels.key_batch import NONE, KeyBatch
+from cluster_core.kernels.keys.key_hashes import key_hashes
 from cluster_core.rdb.grammar import KEY_TYPES
-from cluster_core.rdb.key_twins import key_hashes
 from cluster_core.sizes import UNITS
 from cluster_core.slots.key_slot import SLOT_COUNT
 

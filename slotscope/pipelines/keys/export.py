@@ -23,12 +23,9 @@ from slotscope.runtime.stores import is_live
 from slotscope.sources.files import InputFile, expand, is_uri, write_text
 from slotscope.sources.folder_kinds import DUMPS
 from slotscope.sources.rdb.files import RdbUnit, plan_units
-from slotscope.sources.values.part import STYLES, PartFacts, Wanted, check_twins, write_part
+from slotscope.sources.values.part import STYLES, PartFacts, Wanted, write_part
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from slotscope.pipelines.keys.options import ExportOptions
     from slotscope.servers.dump_link import DumpOptions
 
@@ -162,7 +159,6 @@ class _Folder:
                     raise error
             failed = {self._units[number].path for number, one in futures.items() if one.exception()}
             if not failed:
-                self._check_twins()
                 return [one.result() for one in futures.values()]
             for number, unit in list(self._units.items()):
                 if unit.path in failed:
@@ -171,15 +167,6 @@ class _Folder:
                         del self._units[number]
                     else:
                         self._units[number] = RdbUnit(unit.path, unit.size)
-
-    def _check_twins(self) -> None:
-        """Raise DecodeError where two parts of a dump hold the same key."""
-        kept: dict[tuple[str, int], list[NDArray[np.uint64]]] = {}
-        for number, unit in self._units.items():
-            if unit.guessed:
-                kept.setdefault((unit.path, unit.size), []).extend(self._done[number].hashes)
-        for (path, size), hashes in kept.items():
-            check_twins(path, size, hashes)
 
     def _fatal(self, number: int, ended: Future[PartFacts]) -> BaseException | None:
         """What ended the writing of a part for good; of a range whose bounds were guessed, any fault may be that of the guess."""
@@ -247,8 +234,6 @@ def _manifest(
         "hollow": sum(one.hollow for one in facts),
         "functions": sum(one.functions for one in facts),
         "libraries": sum(one.libraries for one in facts),
-        "twin_keys": sum(one.twin_keys for one in facts),
-        "twins": [f"{unit.path}: {twin}" for unit, one in zip(units, facts, strict=True) for twin in one.twins],
         "recorded": {"idle": any(one.idle_known for one in facts), "freq": any(one.freq_known for one in facts)},
         "left_out": dict(sorted(left_out.items())),
         "damaged": [{"source": unit.path, **one.bad} for unit, one in zip(units, facts, strict=True) if one.bad],

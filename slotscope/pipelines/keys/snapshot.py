@@ -221,7 +221,6 @@ class KeySnapshot:
             *snapshot_warnings.find_mismatches(slots),
             *snapshot_warnings.find_unattributed(self.attributions, self.topology),
             *snapshot_warnings.find_file_facts(self.units),
-            *snapshot_warnings.find_repeated(self.units),
             *snapshot_warnings.find_hollow(self.units),
             *snapshot_warnings.find_nearest(self.units),
             *snapshot_warnings.find_unmeasured(self.units),

@@ -22,7 +22,6 @@ from slotscope.sources.rdb.division import (
     owners_of_plan,
     owners_of_topology,
     plan_parts,
-    refuse_twins,
 )
 from slotscope.sources.rdb.files import RdbUnit
 from slotscope.sources.rdb.parts import Part, write_parts
@@ -45,7 +44,6 @@ def split_dumps(request: SplitOptions) -> dict[str, Any]:
     units = [RdbUnit(file.path, file.size) for file in expand(list(request.rdb), DUMPS)]
     surveys = [survey(unit, check_crc=not request.no_crc, permissive=request.permissive) for unit in units]
     head, unowned = check_surveys(surveys, owners, permissive=request.permissive)
-    refuse_twins(surveys, units)
     parts, part_of = plan_parts(request.out, surveys, owners, head, unowned)
     _prepare(request.out, [part.path for part in parts], [unit.path for unit in units])
     write_parts(parts, part_of, surveys, units)

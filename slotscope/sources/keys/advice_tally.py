@@ -14,12 +14,12 @@ from cluster_core.advice.changes import LIST_SETTING, LIST_SIZES, SETTINGS, VALU
 from cluster_core.advice.conditions import conditions_for
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.keys.group_tally import GroupTally
+from cluster_core.kernels.keys.key_hashes import key_hashes
 from cluster_core.kernels.keys.slot_tally import add_by_slot
 from cluster_core.memory.model import MemoryModel, model_of
 from cluster_core.rdb import shapes
 from cluster_core.rdb.grammar import HASHTABLE, KEY_TYPES, LIST, SKIPLIST, STRING
 from cluster_core.rdb.head import RdbHead
-from cluster_core.rdb.key_twins import key_hashes
 from cluster_core.rdb.measure import (
     EqualValues,
     Measured,

@@ -19,11 +19,8 @@ from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.node import Topology
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.text import shown
-from slotscope.sources.rdb.files import RdbUnit
 from slotscope.sources.rdb.parts import Part
 from slotscope.sources.rdb.survey import Survey
-from slotscope.sources.rdb.twins import find_twins
 
 UNOWNED = "unowned"
 """Name of the part that takes the keys of slots that nobody owns, in permissive mode."""
@@ -74,7 +71,7 @@ def _numbered(
 def check_surveys(surveys: Sequence[Survey], owners: Owners, *, permissive: bool) -> tuple[RdbHead, int]:
     """Return the head of the parts and the number of keys of slots that nobody owns.
 
-    Raises InputError for dumps of two dialects, for libraries of one name with different code, and, unless *permissive*, for keys
+    Raises InputError for dumps of two dialects or of one shard, for libraries of one name with different code, and, unless *permissive*, for keys
     that nobody is to own.
     """
     heads = [survey.head for survey in surveys if survey.head is not None]
@@ -82,6 +79,13 @@ def check_surveys(surveys: Sequence[Survey], owners: Owners, *, permissive: bool
         raise InputError("no dump could be read")
     if len({head.dialect for head in heads}) > 1:
         raise InputError("dumps of Redis and of Valkey 9 cannot be cut into one set of parts: no server reads both")
+    by_replid: dict[str, str] = {}
+    for survey in surveys:
+        replid = survey.aux.get("repl-id", "")
+        if replid.strip("0") and (other := by_replid.setdefault(replid, survey.path)) != survey.path:
+            raise InputError(
+                f"{other} and {survey.path} are dumps of one shard (replication id {replid}): name one of them"
+            )
     total = sum((survey.slot_keys for survey in surveys), np.zeros(SLOT_COUNT, np.int64))
     unowned = np.flatnonzero((total > 0) & (owners.part_of < 0)).tolist()
     count = int(total[unowned].sum())
@@ -111,26 +115,6 @@ def _common(surveys: Sequence[Survey]) -> tuple[list[bytes], list[bytes]]:
         if library is not None:
             names.add(library[1])
     return before, [record for record in after if record not in before]
-
-
-def refuse_twins(surveys: Sequence[Survey], units: Sequence[RdbUnit]) -> None:
-    """Raise InputError if a key lies in two dumps, or twice in one: a server that loads both ends with an error."""
-    found = find_twins(units, [hashes for survey in surveys for hashes in survey.hashes], listed_max=1)
-    if found is None:
-        return
-    twin = found.twins[0]
-    key, more = (
-        f"{shown(twin.key)} of database {twin.db}",
-        f", and so it is with {found.count - 1:,} more" * (found.count > 1),
-    )
-    (path, at), (other, other_at) = twin.first, twin.second
-    if path == other:
-        raise InputError(
-            f"{path}: offset {other_at}: key {key} was there before, at offset {at}{more}: no server loads the dump"
-        )
-    raise InputError(
-        f"{path} (offset {at}) and {other} (offset {other_at}) hold the same key {key}{more}: name one dump of each shard"
-    )
 
 
 def plan_parts(

@@ -15,7 +15,6 @@ from cluster_core.errors import DecodeError
 from cluster_core.kernels.key_batch import KeyBatch, gaps
 from cluster_core.rdb import grammar
 from cluster_core.rdb.head import RdbHead
-from cluster_core.rdb.key_twins import key_hashes
 from cluster_core.rdb.skim import GAP_BYTES_MAX, OtherRecord, records_between
 from cluster_core.slots.key_slot import SLOT_COUNT
 from slotscope.sources.files import open_stream
@@ -34,7 +33,7 @@ class Survey:
 
     *before* and *after* the keys are records that every part needs (functions, scripts, what modules keep beside keys);
     *slot_info* holds those records by database and slot; *left_out* counts what no part holds, by name; *hollow* keys are collections
-    without elements, which no part holds either; *hashes* tell the others apart.
+    without elements, which no part holds either.
     """
 
     path: str
@@ -49,7 +48,6 @@ class Survey:
     bad: DecodeError | None = None
     end: int = 0
     hollow: int = 0
-    hashes: list[NDArray[np.uint64]] = field(default_factory=list)
 
     @property
     def slot_keys(self) -> NDArray[np.int64]:
@@ -63,7 +61,6 @@ class Survey:
         if hollow.any():
             self.hollow += int(hollow.sum())
             batch = batch.where(~hollow)
-        self.hashes.append(key_hashes(batch))
         for db in np.unique(batch.db).tolist():
             mine = batch.db == db
             for counts, slots in (

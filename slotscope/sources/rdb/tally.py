@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.key_batch import NONE, KeyBatch
 from cluster_core.memory.model import ESTIMATES, MemoryModel, model_name, model_of
 from cluster_core.rdb.head import SplitError
-from cluster_core.rdb.key_twins import key_hashes
 from schemas.interim import ADVICE, UnitFacts
 from slotscope.runtime.stores import is_live
 from slotscope.runtime.text import shown
@@ -23,7 +20,6 @@ from slotscope.sources.keys.sums import KeySums, Knows
 from slotscope.sources.keys.unread_facts import note_unread, rest_of
 from slotscope.sources.rdb.files import RdbTask, RdbUnit, RdbUnitReader
 from slotscope.sources.rdb.survey import RangeReader
-from slotscope.sources.rdb.twins import HASHES_MAX, TWINS_LISTED, find_twins, told
 
 
 class RdbTally(UnitTally[RdbTask]):
@@ -63,7 +59,6 @@ class _Dump:
         self._sums = sums
         self._one = sums.begin(unit.path, Knows(sizes=True, expiry=True))
         self._reader = RdbUnitReader(unit, check_crc=options.check_crc, memory=options.memory, live=options.live)
-        self._hashes: list[NDArray[np.uint64]] = []
         self.advice: AdviceTally | None = None
         self._records: RangeReader | HeldBytes | None = None
         if options.advice:
@@ -108,14 +103,12 @@ class _Dump:
             self.advice.add_records(batch, records)
 
     def _without_hollow(self, batch: KeyBatch) -> KeyBatch:
-        """Set the collections without elements aside, and remember what tells the other keys apart."""
+        """Set the collections without elements aside."""
         hollow = batch.hollow()
         if hollow.any():
             self.facts.hollow_key = self.facts.hollow_key or shown(batch.key(int(hollow.argmax())))
             self.facts.hollow_keys = (self.facts.hollow_keys or 0) + int(hollow.sum())
             batch = batch.where(~hollow)
-        if self._one.keys <= HASHES_MAX:
-            self._hashes.append(key_hashes(batch))
         return batch
 
     def _note(self) -> None:
@@ -124,7 +117,6 @@ class _Dump:
         facts.kind, facts.file_bytes = "rdb", skimmer.fed if is_live(self.unit.path) else self.unit.size
         if skimmer.databases:
             facts.records = sum(counts.keys for counts in skimmer.databases.values())
-        self._note_twins()
         facts.slot_info = bool((skimmer.declared_slot_keys != NONE).any())
         self._one.declared = skimmer.declared_slot_keys if facts.slot_info else None
         facts.aux = dict(reader.facts)
@@ -144,18 +136,6 @@ class _Dump:
         if self.options.topology is None or self.unit.parts > 1:
             return None
         return self.options.attribute(self.unit.path, self._sums.keys_by_owner(self._one)).node_id
-
-    def _note_twins(self) -> None:
-        """Say which keys are in the unit more than once."""
-        if is_live(self.unit.path):  # a server has no key twice, and its dump cannot be read again
-            return
-        if self._one.keys > HASHES_MAX:
-            self.facts.twins_sought = sum(map(len, self._hashes))
-        found = find_twins([self.unit], self._hashes, listed_max=TWINS_LISTED)
-        self._hashes.clear()
-        if found is not None:
-            self.facts.twin_keys = found.count
-            self.facts.twins = told(found)
 
     def _note_memory(self, model: MemoryModel | None) -> None:
         """Say by which model the keys were measured, and what the server would hold in all."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any
@@ -19,14 +19,12 @@ from cluster_core.kernels.keys.filter import KeyFilter
 from cluster_core.rdb.export import Release, ValueWriter, command_of
 from cluster_core.rdb.grammar import OP_FUNCTION2
 from cluster_core.rdb.head import SplitError
-from cluster_core.rdb.key_twins import TwinSearch, key_hashes
 from cluster_core.rdb.skim import RecordSkimmer
 from cluster_core.rdb.strings import string_at
 from cluster_core.rdb.value_state import JSON, RESP
 from slotscope.runtime.stores import is_live
 from slotscope.sources.files import compression_of, is_uri, read_pieces
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
-from slotscope.sources.rdb.twins import HASHES_MAX, TWINS_LISTED, find_twins, told
 
 if TYPE_CHECKING:
     from slotscope.servers.dump_link import DumpOptions
@@ -41,8 +39,7 @@ _PIECE_BYTES = 4 << 20
 class PartFacts:
     """What one part holds, and what it leaves out: *left_out* counts values by type and reason, *hollow* keys without elements.
 
-    *functions* are libraries that were met, *libraries* those that were written; *twins* are some of the *twin_keys* that were written before;
-    *hashes* are of the keys of a range without slots, which another range may hold, too.
+    *functions* are libraries that were met, *libraries* those that were written.
     """
 
     source: str
@@ -52,14 +49,11 @@ class PartFacts:
     hollow: int = 0
     functions: int = 0
     libraries: int = 0
-    twin_keys: int = 0
-    twins: list[str] = field(default_factory=list)
     idle_known: int = 0
     freq_known: int = 0
     bytes: int = 0
     left_out: dict[str, int] = field(default_factory=dict)
     bad: dict[str, Any] | None = None
-    hashes: list[NDArray[np.uint64]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +73,20 @@ class Wanted:
 class PartReader:
     """Iterate over (bytes of the file, batch, chosen rows) of a *dump*, which stands for *source*; *facts* grow meanwhile.
 
-    Raises DecodeError with path, offset and reason at the first byte that is wrong, and for a key that is there twice, unless the request
-    is permissive; UnrecordedError where the dump does not hold what a condition asks for.
+    Raises DecodeError with path, offset and reason at the first byte that is wrong, unless the request is permissive; UnrecordedError where the dump does not hold what a condition asks for.
     """
 
     def __init__(self, source: str, dump: RdbUnit, wanted: Wanted) -> None:
         self.facts = PartFacts(source)
         self.reader = RdbUnitReader(dump, check_crc=wanted.check_crc, live=wanted.live)
-        self._dump = dump
+        self._start = dump.start
         self._wanted = wanted
         self._is_live = is_live(dump.path)
         self._data = self.reader.hold().data if self._is_live else mapped_bytes(dump.path)
-        self._hashes: list[NDArray[np.uint64]] = []
-        self._hashed = 0
 
     def libraries(self) -> list[bytes]:
         """The commands of the function libraries that belong to this part, where any are wanted; to be asked at the first batch, or behind the last."""
-        wanted = self._wanted.libraries and not self._dump.start
+        wanted = self._wanted.libraries and not self._start
         found = libraries_before_keys(self._data, source=self.facts.source) if wanted else []
         self.facts.libraries = len(found)
         return [command_of(b"FUNCTION", b"LOAD", b"REPLACE", code) for code in found]
@@ -113,7 +104,6 @@ class PartReader:
                 facts.hollow += int(hollow.sum())
                 rows = rows[~hollow][:left]
                 left = None if left is None else left - len(rows)
-                self._note_hashes(batch, rows)
                 yield self._data, batch, rows
                 if left == 0:
                     break
@@ -122,27 +112,6 @@ class PartReader:
                 raise
             facts.bad = {"offset": error.offset, "reason": error.reason}
         facts.functions = self.reader.skimmer.function_count
-        self._find_twins()
-
-    def _note_hashes(self, batch: KeyBatch, rows: NDArray[np.int64]) -> None:
-        if self._hashed < HASHES_MAX:
-            self._hashes.append(key_hashes(batch)[rows])
-            self._hashed += len(rows)
-
-    def _find_twins(self) -> None:
-        """Look for keys that were written twice, which commands would add up to one; of ranges without slots `check_twins` looks in all at once."""
-        if self._is_live:  # a server has no key twice, and its dump cannot be read again
-            return
-        if self._dump.guessed:
-            self.facts.hashes = self._hashes
-            return
-        found = find_twins([self._dump], self._hashes, listed_max=TWINS_LISTED)
-        if found is None:
-            return
-        if not self._wanted.permissive:
-            raise _refusal(found, self.facts.source)
-        self.facts.twin_keys = found.count
-        self.facts.twins = told(found)
 
 
 @contextmanager
@@ -153,18 +122,6 @@ def local_dump(unit: RdbUnit, folder: str | None) -> Iterator[RdbUnit]:
     else:
         with local_file(unit.path, folder) as path:
             yield replace(unit, path=path)
-
-
-def check_twins(path: str, size: int, hashes: Sequence[NDArray[np.uint64]]) -> None:
-    """Raise DecodeError where two ranges of a dump hold the same key, of all of which these are the *hashes*: ranges that begin at a slot cannot."""
-    found = find_twins([RdbUnit(path, size)], hashes, listed_max=1)
-    if found is not None:
-        raise _refusal(found, path)
-
-
-def _refusal(found: TwinSearch, source: str) -> DecodeError:
-    reason = f"{told(found)[0]}: no server loads a dump that holds a key twice"
-    return DecodeError(reason, offset=found.twins[0].second[1], source=source)
 
 
 def write_part(unit: RdbUnit, wanted: Wanted, out: IO[bytes], *, folder: str | None = None) -> PartFacts:

@@ -99,14 +99,14 @@ def test_what_a_file_says_of_its_end_is_passed_on():
 
 
 def test_a_file_that_is_read_in_ranges_has_what_all_of_them_counted():
-    first = unit("a.rdb", hollow_keys=2, twin_keys=1, twins=["key a"], records=7, ctime=5, hollow_key="h")
-    second = unit("a.rdb", hollow_keys=3, twins=["key b"], ctime=5, stored_crc="12", records=0)
+    first = unit("a.rdb", hollow_keys=2, records=7, ctime=5, hollow_key="h")
+    second = unit("a.rdb", hollow_keys=3, ctime=5, stored_crc="12", records=0)
 
     whole = joined(first, second)
 
     assert (whole.keys, whole.file_bytes) == (20, 1000)
     assert whole.words() == {
-        "hollow_keys": "5", "hollow_key": "h", "twin_keys": "1", "twins": "key a\nkey b", "records": "7", "ctime": "5",
+        "hollow_keys": "5", "hollow_key": "h", "records": "7", "ctime": "5",
         "stored_crc": "12",
     }  # fmt: skip
 
