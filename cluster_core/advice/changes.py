@@ -1,8 +1,7 @@
 """Changes that save memory, ranked by what they save; no two of those that are added up claim the same bytes.
 
-Who claims what: limits of packed values claim collections, buckets whole string keys, shorter names the names of keys that no bucket holds,
-compression and sharing the texts of values (the larger of both claims them).  An upgrade claims what is left: of keys that another change lays
-out anew it claims nothing; an allocator, which rounds names and texts otherwise, too, counts only where neither of them is to be changed.
+Who claims what: limits of packed values claim collections, buckets whole string keys, compression the texts of values.  An upgrade claims what is left: of keys that another change lays
+out anew it claims nothing; an allocator, which rounds texts otherwise, too, counts only where these are not to be changed.
 """
 
 from __future__ import annotations
@@ -144,9 +143,7 @@ class Kind(StrEnum):
     RESTART = "restart"
     SETTING = "setting"
     BUCKET = "bucket"
-    NAMES = "names"
     COMPRESS = "compress"
-    SHARE = "share"
 
 
 OF_ALL_KEYS = frozenset([Kind.UPGRADE, Kind.ALLOCATOR, Kind.RESTART])
@@ -179,11 +176,9 @@ class PrefixSums:
     now: int
     memory: Sequence[int]
     bucket_saved: Sequence[int]
-    name_bytes: int
     bucket_keys: int
     bucket_now: int
     bucket_payload: int
-    bucket_name_bytes: int
     lzf_saving: int
     texts: TextSums
 
@@ -191,7 +186,7 @@ class PrefixSums:
 @dataclass(frozen=True, slots=True)
 class AdviceSums:
     """What all dumps come to: *conditions* are (server, allocator), the own one first, with *memory* under each; *setting_saved* is what each
-    condition saves of the keys that the recommended value of a setting packs; *shared_bytes* are copies of values."""
+    condition saves of the keys that the recommended value of a setting packs."""
 
     now: int
     keys: int
@@ -200,8 +195,6 @@ class AdviceSums:
     curves: Sequence[Point]
     setting_saved: Mapping[str, Sequence[int]]
     prefixes: Sequence[PrefixSums]
-    shared_bytes: int
-    shared_values: int
     bucket_bytes: int
 
 
@@ -211,10 +204,8 @@ def rank_changes(sums: AdviceSums) -> list[Change]:
     claimed = [0] * len(sums.conditions)
     settings = _settings(sums, claimed, least)
     buckets = _buckets(sums, claimed, least)
-    bucketed = {change.subject for change in buckets}
-    texts = [*_texts(sums, least), *_shared(sums, least)]
-    strings = [*_names(sums, bucketed, least), *_larger_first(texts)]
-    changes = [*settings, *buckets, *strings, *_conditions(sums, claimed, least, rounds=not strings)]
+    texts = _texts(sums, least)
+    changes = [*settings, *buckets, *texts, *_conditions(sums, claimed, least, rounds=not texts)]
     return sorted(changes, key=lambda one: (not one.counted, -one.saved_bytes, one.kind, one.subject))
 
 
@@ -273,21 +264,6 @@ def _buckets(sums: AdviceSums, claimed: list[int], least: int) -> list[Change]:
     ]  # fmt: skip
 
 
-def _names(sums: AdviceSums, bucketed: set[bytes], least: int) -> list[Change]:
-    found = []
-    for one in sums.prefixes:
-        saved = one.name_bytes + (0 if one.name in bucketed else one.bucket_name_bytes)
-        keys = one.keys - (one.bucket_keys if one.name in bucketed else 0)
-        if saved >= least and keys >= KEYS_MIN and not _cuts_tag(one.name):
-            found.append(
-                Change(
-                    Kind.NAMES, one.name, saved, keys, f"a prefix of 2 bytes in the place of {len(one.name)}: RENAME",
-                    "programs change; keys move to other slots unless a hash tag holds them", "RENAME back",
-                )
-            )  # fmt: skip
-    return sorted(found, key=lambda change: -change.saved_bytes)[:PREFIXES_MAX]
-
-
 def _cuts_tag(prefix: bytes) -> bool:
     """Whether *prefix* ends inside a hash tag: another one, or a hash behind it, takes keys from where their tag puts them."""
     return b"{" in prefix and b"}" not in prefix[prefix.index(b"{") :]
@@ -313,24 +289,6 @@ def _texts(sums: AdviceSums, least: int) -> list[Change]:
             )
         )  # fmt: skip
     return sorted(found, key=lambda change: -change.saved_bytes)[:PREFIXES_MAX]
-
-
-def _shared(sums: AdviceSums, least: int) -> list[Change]:
-    if sums.shared_bytes < least:
-        return []
-    return [
-        Change(
-            Kind.SHARE, b"", sums.shared_bytes, sums.shared_values, "store each value once under its hash, and its name in the keys",
-            "programs change; a second round trip; somebody must remove values that nobody names", "write the values back into their keys",
-        )
-    ]  # fmt: skip
-
-
-def _larger_first(texts: Sequence[Change]) -> list[Change]:
-    """Count compression or sharing, whichever saves more; the other would save the same bytes again."""
-    sums = {kind: sum(one.saved_bytes for one in texts if one.kind is kind) for kind in (Kind.COMPRESS, Kind.SHARE)}
-    chosen = max(sums, key=lambda kind: sums[kind])
-    return [one if one.kind is chosen else _uncounted(one) for one in texts]
 
 
 def _uncounted(change: Change) -> Change:

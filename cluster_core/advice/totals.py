@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -41,7 +41,7 @@ class Totals:
 
     *keys* in all.  *memory*: bytes now, under each condition, keys that count as now.  *prefixes*: keys, then the amounts of `PrefixSums` in their order,
     with keys that count as now after the conditions.  *curves*, by setting and value: keys, bytes saved, most elements walked, then what
-    each condition saves of these keys.  *shared*: keys whose values are there several times, and what sharing these saves.
+    each condition saves of these keys.
     """
 
     conditions: Sequence[Condition]
@@ -49,7 +49,6 @@ class Totals:
     memory: Sequence[int]
     prefixes: dict[bytes, tuple[int, Sequence[int]]]
     curves: dict[tuple[str, int], Sequence[int]]
-    shared: tuple[int, int] = field(default=(0, 0))
 
     def points(self, model: MemoryModel) -> list[Point]:
         """The curves of the settings that the server of *model* has."""
@@ -86,19 +85,18 @@ class Totals:
         }
         count = len(self.conditions)
         prefixes = [_prefix_sums(name, keys, amounts, count, model) for name, (keys, amounts) in self.prefixes.items()]
-        values, size = self.shared
         return AdviceSums(
             self.memory[0], self.keys, [(one.server, one.allocator) for one in self.conditions],
-            list(self.memory[1 : 1 + count]), points, claimed, prefixes, size, values, _bucket_bytes(model),
+            list(self.memory[1 : 1 + count]), points, claimed, prefixes, _bucket_bytes(model),
         )  # fmt: skip
 
 
 def _prefix_sums(name: bytes, keys: int, amounts: Sequence[int], conditions: int, model: MemoryModel) -> PrefixSums:
     now, behind = amounts[0], 2 * conditions + 2
     memory, bucket_saved = amounts[1 : conditions + 1], amounts[conditions + 2 : behind]
-    names, bucket_keys, bucket_now, payload, squares, bucket_names, lzf_saving, *texts = amounts[behind:]
+    bucket_keys, bucket_now, payload, squares, lzf_saving, *texts = amounts[behind:]
     return PrefixSums(
-        name, keys, now, memory, bucket_saved, names, bucket_keys, bucket_now, _packed(model, payload, squares, bucket_keys), bucket_names, lzf_saving, TextSums(*texts)
+        name, keys, now, memory, bucket_saved, bucket_keys, bucket_now, _packed(model, payload, squares, bucket_keys), lzf_saving, TextSums(*texts)
     )  # fmt: skip
 
 

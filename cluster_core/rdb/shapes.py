@@ -228,12 +228,9 @@ def packed_memory(m: Any, rule_ziplists: int, acc: Any, zip_bytes: int, pack_byt
 ) = range(11)
 """Limits up to which a server packs values, bytes of a list that is one listpack (0: never), whether packed values are ziplists, when strings are embedded."""
 
-(IS_KNOWN, ELEMENTS, LONGEST, PAYLOAD, NODES, PACKED, TABLE, RAW_BYTES, LZF_BYTES, TEXT_HASH, SHAPES) = range(11)
+(IS_KNOWN, ELEMENTS, LONGEST, PAYLOAD, NODES, PACKED, TABLE, RAW_BYTES, LZF_BYTES, SHAPES) = range(10)
 """Of a value: whether all models know it (2: a set of integers); elements, the longest one, their bytes in a listpack (also of a string), nodes of a list; what the key takes packed (of a list: its nodes) and as a table
-by the first model; bytes of a string, of its compressed form (0: it is not), a hash of it."""
-
-_HASH_PRIME = np.uint64(0x100000001B3)
-_HASH_SEED = np.uint64(0xCBF29CE484222325)
+by the first model; bytes of a string, of its compressed form (0: it is not)."""
 
 
 @borrowing()
@@ -435,11 +432,6 @@ def _string(data: Any, at: int, end: int, name: Any, sums: Any, conditions: Any,
         memory[k] = sizes.string_size(models[k], key_length, expires, form, length)
     shape[RAW_BYTES] = length
     shape[LZF_BYTES] = body if kind == LZF_STRING else 0
-    digest = _HASH_SEED
-    for i in range(start, start + body):
-        digest = (digest ^ np.uint64(data[i])) * _HASH_PRIME
-    digest ^= digest >> np.uint64(32)
-    shape[TEXT_HASH] = np.int64(digest >> np.uint64(1))
     return DONE
 
 

@@ -230,7 +230,7 @@ def full_report() -> KeyspaceReport:
     )
     changes = [
         Saving(rank, kind, name, 1000, 10, "how " * 20, "risk " * 20, "undo " * 10, kind != "expire")
-        for rank, (name, kind) in enumerate(zip(names[:60], ["bucket", "names", "expire"] * 20, strict=True))
+        for rank, (name, kind) in enumerate(zip(names[:60], ["bucket", "compress", "expire"] * 20, strict=True))
     ]
     curves = [CurvePoint(f"setting-{at}", 128 << step, 5, 100, 400, step == 2) for at in range(8) for step in range(6)]
     savings = SavingsReport(changes, [ConditionBytes("redis 7.0", "libc", 10**7, 9 * 10**6, 3)] * 10, curves)

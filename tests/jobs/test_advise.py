@@ -10,7 +10,6 @@ import pytest
 from rich.console import Console
 
 from cluster_core.memory.model import MemorySettings
-from cluster_core.rdb.measure import STORED_BYTES
 from jobs import advise
 from jobs.key_slots import Request
 from schemas.advice import MEMORY_CONDITIONS, SAVING_CURVES, SAVINGS
@@ -64,7 +63,7 @@ def test_every_scope_adds_up_to_the_memory_of_the_snapshot(advised):
     assert {server for server, _, _ in sums} >= {"redis 6.2", "redis 8.0", "valkey 8.0", "valkey 9.1"}
 
 
-def test_large_hashes_small_strings_long_names_and_equal_texts_are_told_with_how_risk_and_undo(advised):
+def test_large_hashes_small_strings_and_long_texts_are_told_with_how_risk_and_undo(advised):
     root, report = advised
     rows = read_rows(root, SAVINGS, snapshot_id="s", order_by="rank")
     found = {(row["kind"], bytes(row["subject"])): row for row in rows}
@@ -72,8 +71,6 @@ def test_large_hashes_small_strings_long_names_and_equal_texts_are_told_with_how
     assert found["setting", b"hash-max-listpack-entries"]["keys"] == 5
     assert "CONFIG SET hash-max-listpack-entries 1024" in found["setting", b"hash-max-listpack-entries"]["how"]
     assert found["bucket", b"a-long-prefix:"]["keys"] == 2000
-    assert found["share", b""]["keys"] == 300
-    assert found["share", b""]["saved_bytes"] == 299 * (320 - 32) - STORED_BYTES
     assert "zstd saves 8" in found["compress", b"page:"]["how"]
     assert "(all were compressed)" in found["compress", b"page:"]["how"]
     assert ("expire", b"page:") in found

@@ -17,7 +17,6 @@ from cluster_core.advice.conditions import Condition, conditions_for
 from cluster_core.advice.totals import WALKED, Held, Splittable, Totals, expiries, splits
 from cluster_core.memory.model import MemoryModel, MemorySettings, model_name, model_named
 from cluster_core.rdb.grammar import KEY_TYPES
-from cluster_core.rdb.measure import shared
 from schemas.advice import MEMORY_CONDITIONS, SAVING_CURVES, SAVINGS
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_USE, NODE_LOAD
 from schemas.interim import ADVICE, ADVICE_PARTIAL, UnitFacts
@@ -146,7 +145,6 @@ class _Sums:
             self.slots[:, 1:].sum(axis=0).tolist(),
             {bytes(row["name"]): (row["number"], list(row[2:])) for row in heaviest},
             _added_curves(partial),
-            _added_values(partial, sum(row["amounts"][0] for row in counts)),
         )
 
     @property
@@ -176,14 +174,6 @@ def _added(partial: DataFrame, kind: str, width: int) -> NDArray[np.int64]:
     """Sums by number: int64[numbers, 1 + width], the number first."""
     rows = partial.where(F.col("kind") == kind).groupBy("number").agg(*_sums_of(width)).orderBy("number").toArrow()
     return np.column_stack([column.to_numpy() for column in rows.columns]).astype(np.int64).reshape(-1, 1 + width)
-
-
-def _added_values(partial: DataFrame, texts: int) -> tuple[int, int]:
-    """Keys of *texts* whose values are there several times, and what storing each value once saves."""
-    sums = F.max(F.col("amounts")[0]), F.sum(F.col("amounts")[1]), F.max(F.col("amounts")[2])
-    rows = partial.where(F.col("kind") == "value").groupBy("number").agg(*sums).toArrow()
-    hashes, shifts, copies, savings = (column.to_numpy().astype(np.int64) for column in rows.columns)
-    return shared(np.column_stack((hashes, copies, savings)), int(shifts.max(initial=0)), texts)
 
 
 def _saving_rows(changes: Sequence[Change], root: str, snapshot_id: str, found: _Sums) -> Rows:

@@ -31,9 +31,7 @@ NAMES: Final = {
     "restart": "load anew:",
     "setting": "raise",
     "bucket": "bucket small strings of",
-    "names": "shorten names of",
     "compress": "compress values of",
-    "share": "store equal values once",
     "expire": "let expire",
     "split_key": "split key",
     "split_tag": "split hash tag",
@@ -114,11 +112,7 @@ class SavingsReport:
     @property
     def instead(self) -> list[Saving]:
         """Other ways to save the same bytes."""
-        return [
-            one
-            for one in self.changes
-            if not one.counted and one.kind in ("upgrade", "allocator", "restart", "compress", "share")
-        ]
+        return [one for one in self.changes if not one.counted and one.kind in ("upgrade", "allocator", "restart")]
 
     @property
     def hints(self) -> list[Saving]:

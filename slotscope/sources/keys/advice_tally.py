@@ -21,7 +21,6 @@ from cluster_core.rdb import shapes
 from cluster_core.rdb.grammar import HASHTABLE, KEY_TYPES, LIST, SKIPLIST, STRING
 from cluster_core.rdb.head import RdbHead
 from cluster_core.rdb.measure import (
-    EqualValues,
     Measured,
     ValueMeasure,
     compressed_sizes,
@@ -40,11 +39,7 @@ SPAN_BYTES = 32 << 20
 RECORD_BYTES_MAX = 256 << 20
 BUCKET_VALUE_MAX = BUCKET_FIELD_MAX = 64
 TEXT_MIN = BUCKET_VALUE_MAX + 1
-"""Shorter values are not worth compressing, nor worth being shared; what a bucket would hold is none of these."""
-REFERENCE_LENGTH = 16
-"""What a key holds in the place of a value that is stored once: its hash."""
-SHORT_PREFIX = 2
-"""What a prefix could be: a letter and its separator."""
+"""Shorter values are not worth compressing; what a bucket would hold is none of these."""
 NO_PREFIX = b""
 """What keys without a separator stand under."""
 _ONE = np.ones(1, np.int64)
@@ -53,7 +48,7 @@ _ENTRY_OVERHEAD = 8
 _LISTPACK_HEAD_BYTES = 7
 
 BEHIND = (
-    "name_bytes", "bucket_keys", "bucket_now", "bucket_payload", "bucket_squares", "bucket_name_bytes", "lzf_saving", *TextSums._fields,
+    "bucket_keys", "bucket_now", "bucket_payload", "bucket_squares", "lzf_saving", *TextSums._fields,
 )  # fmt: skip
 """Amounts of a prefix: bytes now, under each condition, keys that count as now, what each condition saves of keys that a bucket would hold,
 and these.
@@ -81,9 +76,7 @@ class AdviceTally:
         self._prefixes = GroupTally(options.groups_max, 2 + 2 * conditions + len(BEHIND))
         self._curves = {setting.name: np.zeros((len(setting.tried), 3 + conditions), np.int64) for setting in SETTINGS}
         self._lists = np.zeros((len(LIST_SIZES), 3 + conditions), np.int64)
-        self._equal = EqualValues()
         self._keys = 0
-        self._reference_bytes = int(self._allocated(np.array([REFERENCE_LENGTH]))[0])
         self._keys_apart, self._apart = 0, np.zeros((1, 2 + 2 * conditions + len(BEHIND)), np.int64)
         self._separator = np.zeros(256, np.bool_)
         self._separator[np.frombuffer(options.separators, np.uint8)] = True
@@ -205,9 +198,6 @@ class AdviceTally:
         payload = np.empty(len(batch), np.int64)
         fill_entries(batch.key_data, ends - fields, ends, payload)
         payload += found.shapes[:, shapes.PAYLOAD]
-        name_bytes = np.where(
-            prefix > SHORT_PREFIX, self._allocated(lengths) - self._allocated(lengths - prefix + SHORT_PREFIX), 0
-        )
         texts = is_text & (raw >= TEXT_MIN)
         held, lzf_saving = np.zeros((2, len(batch)), np.int64)
         held[texts] = self._allocated(raw[texts])
@@ -218,16 +208,14 @@ class AdviceTally:
         sampled = texts & ((key_hashes(batch) & (chances - np.uint64(1)) == 0) | (held >= VALUE_BYTES_MAX))
         sizes = np.array(compressed_sizes(texts_of_rows(sampled)), np.int64)
         saved_by_zstd = np.maximum(held[sampled] - self._allocated(sizes), 0)
-        self._equal.add(found.shapes[texts, shapes.TEXT_HASH], held[texts] - self._reference_bytes)
         behind = both.shape[1] + saved.shape[1]
         amounts = np.zeros((len(batch), behind + len(BEHIND)), np.int64)
         amounts[:, : both.shape[1]] = both
         amounts[buckets, both.shape[1] : behind] = saved[buckets]
-        in_bucket = np.column_stack((buckets, both[:, 0], payload, payload**2, name_bytes))[buckets]
-        amounts[~buckets, behind] = name_bytes[~buckets]
-        amounts[buckets, behind + 1 : behind + 6] = in_bucket
-        amounts[:, behind + 6], amounts[:, behind + 7], amounts[:, behind + 8] = lzf_saving, texts, held
-        amounts[sampled, behind + 9 :] = sampled_columns(held[sampled], saved_by_zstd, shifts[sampled])
+        in_bucket = np.column_stack((buckets, both[:, 0], payload, payload**2))[buckets]
+        amounts[buckets, behind : behind + 4] = in_bucket
+        amounts[:, behind + 4], amounts[:, behind + 5], amounts[:, behind + 6] = lzf_saving, texts, held
+        amounts[sampled, behind + 7 :] = sampled_columns(held[sampled], saved_by_zstd, shifts[sampled])
         self._prefixes.add_prefixes(batch, self._options.separators, 1, amounts)
         self._apart += amounts[prefix == 0].sum(axis=0)
         self._keys_apart += int((prefix == 0).sum())
@@ -252,7 +240,7 @@ class AdviceTally:
         yield _rows("slot", used, self._slots[used])
         types = np.flatnonzero(self._types.any(axis=1))
         yield _rows("type", types, self._types[types])
-        yield _rows("keys", _ONE * self._keys, np.array([[self._equal.count]]))
+        yield _rows("keys", _ONE * self._keys, np.zeros((1, 1), np.int64))
         yield _rows("prefix", self._prefixes.counts()[:, 0], self._prefixes.amounts(), self._prefixes.names())
         yield _rows("prefix", _ONE * self._keys_apart, self._apart, pa.array([NO_PREFIX]))
         for setting in SETTINGS:
@@ -260,9 +248,6 @@ class AdviceTally:
         yield _rows(
             "curve", np.array(list(LIST_SIZES)), self._lists, pa.array([LIST_SETTING.encode()] * len(LIST_SIZES))
         )
-        held = self._equal.held
-        shifts = np.full(len(held), self._equal.shift)
-        yield _rows("value", held[:, 0], np.column_stack((shifts, held[:, 1:])))
 
 
 def _rows(

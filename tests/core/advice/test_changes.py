@@ -20,7 +20,7 @@ from cluster_core.advice.changes import (
 
 PREFIX = PrefixSums(
     name=b"session:", keys=10_000, now=1_000_000, memory=[1_000_000, 900_000, 800_000], bucket_saved=[0, 60_000, 80_000],
-    name_bytes=20_000, bucket_keys=5_000, bucket_now=500_000, bucket_payload=100_000, bucket_name_bytes=30_000,
+    bucket_keys=5_000, bucket_now=500_000, bucket_payload=100_000,
     lzf_saving=60_000, texts=TextSums(900, 180_000, 900, 180_000, 90_000),
 )  # fmt: skip
 SUMS = AdviceSums(
@@ -28,7 +28,7 @@ SUMS = AdviceSums(
     memory=[2_000_000, 1_900_000, 1_600_000],
     curves=[Point("hash-max-listpack-entries", 1024, 50, 200_000, 1000, is_knee=True)],
     setting_saved={"hash-max-listpack-entries": [0, 10_000, 120_000]},
-    prefixes=[PREFIX], shared_bytes=70_000, shared_values=300, bucket_bytes=120,
+    prefixes=[PREFIX], bucket_bytes=120,
 )  # fmt: skip
 
 
@@ -42,7 +42,7 @@ def test_counted_changes_come_first_by_what_they_save():
 
     assert changes[: len(counted)] == counted
     assert [one.saved_bytes for one in counted] == sorted((one.saved_bytes for one in counted), reverse=True)
-    assert {one.kind for one in counted} == {Kind.SETTING, Kind.BUCKET, Kind.NAMES, Kind.COMPRESS, Kind.UPGRADE}
+    assert {one.kind for one in counted} == {Kind.SETTING, Kind.BUCKET, Kind.COMPRESS, Kind.UPGRADE}
     assert all(one.how and one.risk and one.undo for one in changes)
 
 
@@ -57,28 +57,11 @@ def test_all_counted_changes_together_save_less_than_there_is():
     assert sum(one.saved_bytes for one in rank_changes(SUMS) if one.counted) < SUMS.now
 
 
-def test_names_of_keys_that_a_bucket_holds_are_not_shortened_besides():
-    with_bucket, without = by_kind(SUMS), by_kind(replace(SUMS, prefixes=[replace(PREFIX, bucket_payload=499_000)]))
-
-    assert with_bucket[Kind.NAMES, True].saved_bytes == 20_000
-    assert (Kind.BUCKET, True) not in without
-    assert without[Kind.NAMES, True].saved_bytes == 50_000
-
-
 @pytest.mark.parametrize(("prefix", "told"), [(b"{tenant:", False), (b"a}b{", False), (b"{eu}:", True), (b"x}:", True)])
-def test_no_prefix_that_ends_inside_a_hash_tag_is_shortened_or_put_into_buckets(prefix, told):
+def test_no_prefix_that_ends_inside_a_hash_tag_is_put_into_buckets(prefix, told):
     kinds = {change.kind for change in rank_changes(replace(SUMS, prefixes=[replace(PREFIX, name=prefix)]))}
 
-    assert ({Kind.NAMES, Kind.BUCKET} & kinds == {Kind.NAMES, Kind.BUCKET}) is told
-    assert bool({Kind.NAMES, Kind.BUCKET} & kinds) is told
-
-
-def test_compressing_and_sharing_the_same_texts_is_counted_once():
-    found = by_kind(SUMS)
-
-    assert found[Kind.COMPRESS, True].saved_bytes == 90_000
-    assert found[Kind.SHARE, False].saved_bytes == 70_000
-    assert by_kind(replace(SUMS, shared_bytes=95_000))[Kind.SHARE, True].saved_bytes == 95_000
+    assert (Kind.BUCKET in kinds) is told
 
 
 def test_compression_says_what_was_measured_and_how_near_it_is():

@@ -47,7 +47,7 @@ def test_all_that_counts_of_any_strings_saves_less_than_they_take(seed: int):
     counted = [one for one in rank_changes(totals.sums(model)) if one.counted]
 
     assert totals.keys == len(records)
-    assert {Kind.COMPRESS, Kind.SHARE} & {one.kind for one in counted}
+    assert Kind.COMPRESS in {one.kind for one in counted}
     assert sum(one.saved_bytes for one in counted) < totals.memory[0]
 
 
