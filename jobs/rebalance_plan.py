@@ -13,17 +13,15 @@ from slotscope.pipelines.rebalance.options import PlanningOptions as Request
 from slotscope.runtime import cli
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from slotscope.pipelines.rebalance.rows import Outcome
 
 
-def run(request: Request, spark: SparkSession | None = None, *, now_ms: int | None = None) -> Outcome:
-    """Make the plan of *request* and write its tables; *spark* is needed where `Request.needs_spark` says so."""
+def run(request: Request, *, now_ms: int | None = None) -> Outcome:
+    """Make the plan of *request* and write its tables."""
     from slotscope.pipelines.rebalance.inputs import find_inputs
     from slotscope.pipelines.rebalance.rows import store_plan
 
-    return store_plan(request.root, find_inputs(request, spark), join_ranges=request.defragment, now_ms=now_ms)
+    return store_plan(request.root, find_inputs(request), join_ranges=request.defragment, now_ms=now_ms)
 
 
 def command(request: Request = Request()) -> int | None:
@@ -37,7 +35,7 @@ def command(request: Request = Request()) -> int | None:
     from slotscope.runtime.stores import check_writable
 
     check_writable(request.root)
-    outcome = run(request, request.session("rebalance-plan") if request.needs_spark else None)
+    outcome = run(request)
     plan = outcome.made.stored
     report = load_rebalance_report(request.root, plan.plan_id)
     deliver(report, root=request.root, html=request.html, stream=sys.stdout, as_json=request.json)

@@ -351,7 +351,7 @@ def test_a_master_above_its_capacity_is_emptied_first_and_the_report_says_so(tmp
     assert slotscope("check-plan", "--root", tmp_path) == OK
 
 
-def test_polls_of_collect_need_no_topology_and_no_snapshot(spark, tmp_path):
+def test_polls_of_collect_need_no_topology_and_no_snapshot(tmp_path):
     """Every poll holds CLUSTER NODES: the newest says who the masters are; a line that was cut short is not the newest."""
     polls = [poll(THIRDS, 1), poll([*THIRDS[1:], 1], 2), poll(THIRDS, 3)]
     (tmp_path / "polls.jsonl").write_text("\n".join([*polls, polls[0][:100]]))
@@ -359,7 +359,7 @@ def test_polls_of_collect_need_no_topology_and_no_snapshot(spark, tmp_path):
         root=str(tmp_path), slot_stats=(str(tmp_path / "polls.jsonl"),), mode="permissive", compare_tolerances=()
     )
 
-    stored = run(asked, spark).made.stored
+    stored = run(asked).made.stored
 
     assert list(stored.problem.owners) == [node_id(third) for third in THIRDS]
     assert {node.id for node in stored.nodes} == {node_id(n) for n in range(3)}

@@ -41,15 +41,12 @@ from slotscope.servers.memory_limits import MemoryLimits, memory_limits
 from slotscope.sources.files import expand, open_raw
 from slotscope.sources.inputs import load_topology
 from slotscope.sources.node_polls import newest_infos, newest_topology
-from slotscope.sources.slot_files import ActivityOptions, plan_units
+from slotscope.sources.slot_activity import Activity, read_activity
 from slotscope.sources.slot_weights import OPS_ESTIMATED, Weights, read_weights
 from slotscope.transforms.plan_warnings import replica_zones
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from slotscope.pipelines.rebalance.options import GoalOptions, PlanningOptions
-    from slotscope.pipelines.slot_activity import Activity
 
 JOB = "rebalance-plan"
 NO_SNAPSHOT = "none"
@@ -130,13 +127,13 @@ class Inputs:
     all_keys_s: float | None = None
 
 
-def find_inputs(request: PlanningOptions, spark: SparkSession | None) -> Found:
+def find_inputs(request: PlanningOptions) -> Found:
     """Read everything that *request* names; raises DecodeError, PlanError and InputError in one line each."""
     read_shares(request.compare_tolerances)
     snapshots = _snapshots(request)
     weights = read_weights(request.root, snapshots, how=request.combine)
     topology = _topology(request, weights, snapshots)
-    activity = _activity(request, spark, topology)
+    activity = _activity(request, topology)
     loads = dict(weights.loads)
     if activity is not None:
         loads |= {metric: activity.loads(metric) for metric in activity.metrics()}
@@ -247,21 +244,15 @@ def _topology(request: PlanningOptions, weights: Weights, snapshots: Sequence[st
     return read_topology(weights.topology.encode(), source=f"topology of snapshot {snapshots[-1]}")
 
 
-def _activity(request: PlanningOptions, spark: SparkSession | None, topology: Topology) -> Activity | None:
-    if not request.needs_spark:
+def _activity(request: PlanningOptions, topology: Topology) -> Activity | None:
+    if not request.slot_stats and not request.counts:
         return None
-    if spark is None:
-        raise InputError("reading files about slots needs a Spark session")
-    from slotscope.pipelines.slot_activity import read_activity
-
-    if not 0.001 <= request.window <= 86400 * 366:
-        raise InputError(f"--window {request.window}: seconds, from 0.001 to a year")
-    units = plan_units(request.slot_stats, request.monitor, request.counts)
     replicas = [node for node in topology.nodes if not node.is_master]
-    names = frozenset(name for node in replicas for name in (node.id, node.address))
-    options = ActivityOptions(round(request.window * 1e9), request.permissive, names)
     with progress("reading what slots do"):
-        return read_activity(spark, units, options, how=request.combine)
+        return read_activity(
+            request.slot_stats, request.counts, how=request.combine,
+            left_out={name for node in replicas for name in (node.id, node.address)}, permissive=request.permissive,
+        )  # fmt: skip
 
 
 def named_resources(goal: GoalOptions) -> list[str]:
@@ -288,7 +279,7 @@ def _resources(
     counted = ["keys"] if "keys" in loads else []
     found = list(dict.fromkeys([*sized, *counted, *acting, *(name for name in capped if name in loads)]))
     if not found:
-        raise InputError("no weights: name a snapshot, SLOT-STATS polls, MONITOR logs or counts")
+        raise InputError("no weights: name a snapshot, SLOT-STATS polls or counts")
     return found
 
 

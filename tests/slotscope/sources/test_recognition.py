@@ -85,7 +85,6 @@ def test_every_recorded_file_is_recognised(path, tmp_path):
         (b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n", FileKind.AOF, ""),
         (b"#TS:1\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n", FileKind.AOF, ""),
         (b"file a.1.base.rdb seq 1 type b\n", FileKind.AOF_MANIFEST, ""),
-        (b'1795254729.693956 [0 127.0.0.1:51200] "SET" "user:1" "1"\n', FileKind.MONITOR, ""),
         (b"# Server\r\nredis_version:7.0.15\r\n", FileKind.INFO, ""),
         (b"user:1\nuser:2\n", FileKind.KEYS_TEXT, ""),
         (b"A text with words.\nAnd a second line.\n", FileKind.UNKNOWN, "text that begins A text with"),
@@ -183,18 +182,18 @@ def test_the_files_of_a_log_are_read_by_its_manifest(tmp_path):
 
 
 def test_the_newest_topology_is_taken_and_what_has_no_command_is_said(tmp_path):
-    """By epoch; a MONITOR log alone is named with the command that would take it."""
+    """By epoch; INFO replies alone are named."""
     line = "%s 127.0.0.1:7000@17000 myself,master - 0 0 %d connected 0-16383\n"
     for name, epoch in (("old", 1), ("new", 2)):
         (tmp_path / name).write_text(line % ("a" * 40, epoch))
     found = [Recognised(str(tmp_path / name), FileKind.TOPOLOGY) for name in ("new", "old")]
 
-    jobs, left = fitting_jobs([*found, *known(d=FileKind.RDB, m=FileKind.MONITOR)], "R", "s")
+    jobs, left = fitting_jobs([*found, *known(d=FileKind.RDB, m=FileKind.INFO)], "R", "s")
     alone = fitting_jobs(found, "R", "s")
 
     assert str(tmp_path / "new") in jobs[0].words
     assert str(tmp_path / "old") not in jobs[0].words
     assert any("the newest of 2 topologies" in one for one in left)
-    assert any("plan make --monitor" in one for one in left)
+    assert any("no command reads them" in one for one in left)
     assert alone[0] == []
     assert len(alone[1]) == 2
