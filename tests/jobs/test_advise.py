@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
-from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -14,7 +12,7 @@ from jobs import advise
 from jobs.key_slots import Request
 from schemas.advice import MEMORY_CONDITIONS, SAVING_CURVES, SAVINGS
 from schemas.silver import SLOT_LOAD
-from slotscope.reports.keyspace.savings import Saving, savings_document
+from slotscope.reports.keyspace.savings import savings_document
 from slotscope.reports.terminal import print_document
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.settings import read_settings
@@ -78,17 +76,6 @@ def test_large_hashes_small_strings_and_long_texts_are_told_with_how_risk_and_un
     assert report.savings.saved_bytes < report.savings.now_bytes
 
 
-def test_a_curve_names_what_must_be_walked(advised):
-    rows = {
-        row["value"]: row
-        for row in read_rows(advised[0], SAVING_CURVES, snapshot_id="s", setting="hash-max-listpack-entries")
-    }
-
-    assert rows[512]["keys"] == 0
-    assert (rows[1024]["keys"], rows[1024]["walked_max"], rows[1024]["is_knee"]) == (5, 600, True)
-    assert rows[4096]["saved_bytes"] == rows[1024]["saved_bytes"] > 0
-
-
 def test_the_terminal_and_the_page_show_the_waterfall(advised):
     report, stream = advised[1], io.StringIO()
     print_document(savings_document("s", report.savings), Console(file=stream, width=110))
@@ -96,21 +83,6 @@ def test_the_terminal_and_the_page_show_the_waterfall(advised):
     assert "could be saved" in stream.getvalue()
     assert "bucket small strings of a-long-prefix:" in stream.getvalue()
     assert "What would save memory" in page_of(report)
-
-
-def test_the_terminal_says_of_each_kind_how_though_many_prefixes_could_expire(advised):
-    report, stream = advised[1], io.StringIO()
-    saving = Saving(1, "expire", b"", None, 100, "EXPIRE on its keys", "keys vanish", "PERSIST", counted=False)
-    hints = [
-        *(replace(saving, subject=b"p%d:" % i) for i in range(20)),
-        replace(saving, kind="split_key", subject=b"large", how="137 pieces"),
-    ]
-
-    print_document(savings_document("s", replace(report.savings, changes=hints)), Console(file=stream, width=110))
-
-    assert re.search(r"split key large +137 pieces", stream.getvalue())
-    assert re.search(r"let expire p0: +EXPIRE on its keys", stream.getvalue())
-    assert "and 16 more" in stream.getvalue()
 
 
 @pytest.mark.parametrize("off_by", [pytest.param(0, marks=pytest.mark.slow), 3])

@@ -21,23 +21,18 @@ from schemas.silver import SLOT_LOAD, SNAPSHOTS
 from slotscope.pipelines.rebalance.audit import audit_plan
 from slotscope.pipelines.rebalance.plan import MadePlan, make_plan
 from slotscope.pipelines.rebalance.rows import write_plan
-from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import PROMISE_BROKEN
 from slotscope.runtime.storage.delta_files import append_rows, read_rows
-from slotscope.servers.audit import SENT
-from slotscope.servers.visits import ASKED
 from tests.benches.clusters import Cluster, running_cluster, topology_of
 from tests.benches.moving_cluster import owners_of
 from tests.benches.program import without_progress
-from tests.benches.servers import SLOT_COUNT, free_port, running_cluster_node, valkey_binary, wait_for
+from tests.benches.servers import SLOT_COUNT, free_port, valkey_binary, wait_for
 from tests.builders.stored_rows import store
 
 pytestmark = pytest.mark.servers
 
 MADE_MS = 1_790_000_000_000
 KEY_BYTES = 200
-OWN = {"info", "config|resetstat", "client|setinfo", "replconf", "ping", "auth", "cluster|myid"}
-"""Commands of the tests and of the nodes among themselves."""
 
 
 def hot_slots(first: int, last: int, count: int) -> dict[int, bytes]:
@@ -154,23 +149,6 @@ def test_a_plan_is_audited_before_and_after_it_is_carried_out(cluster, tmp_path,
     assert "DUMP of" in rows["load", "serialized_bytes"]["detail"]
 
 
-def test_only_commands_that_read_are_sent(cluster, tmp_path):
-    """COMMANDSTATS of every node."""
-    root = str(tmp_path)
-    stored_for(problem_of(cluster, cpu_usec=[1] * SLOT_COUNT), root, addresses_of(cluster))
-    for node in cluster.nodes:
-        node.call("CONFIG", "RESETSTAT")
-
-    audit("--root", root, "--cluster", f"127.0.0.1:{cluster.nodes[0].port}", "--window", "0.2")
-    audit("--root", root, "--cluster", f"127.0.0.1:{cluster.nodes[0].port}", "--sample", "0")
-
-    stats = b"".join(node.call("INFO", "commandstats") for node in cluster.nodes).decode()
-    sent = {line.split(":")[0].removeprefix("cmdstat_") for line in stats.split() if line.startswith("cmdstat_")}
-    allowed = {name.lower().replace(" ", "|") for name in (*SENT, *map(" ".join, ASKED))}
-    assert {"dump", "cluster|slot-stats", "memory|usage"} <= sent
-    assert sent - OWN <= allowed
-
-
 def test_rates_are_compared_over_a_window_and_not_made_up_without_one(cluster, tmp_path):
     """Counters of slots that moved start at 0: without a window of its own nothing is compared."""
     root = str(tmp_path)
@@ -212,29 +190,6 @@ def test_an_open_slot_is_found(cluster, tmp_path):
 def addresses_id(cluster: Cluster, at: int) -> str:
     """Id of a master."""
     return cluster.masters[at].call("CLUSTER", "MYID").decode()
-
-
-def test_the_password_comes_from_the_environment_and_appears_nowhere(tmp_path, monkeypatch, capsys):
-    """Neither in what is printed nor in the table."""
-    binary = valkey_binary()
-    if binary is None:
-        pytest.skip("valkey-server is not installed")
-    with running_cluster_node(binary) as server:
-        own_id = server.call("CLUSTER", "MYID").decode()
-        server.call("CONFIG", "SET", "requirepass", "s3cret-word")
-        problem = Problem({"keys": [1] * SLOT_COUNT}, [own_id] * SLOT_COUNT, [Master(own_id)], cost="keys")
-        root = str(tmp_path)
-        stored_for(problem, root, {own_id: f"127.0.0.1:{server.port}"})
-        where = f"127.0.0.1:{server.port}"
-
-        refused = audit("--root", root, "--cluster", where)
-        monkeypatch.setenv("CLUSTER_PASSWORD", "s3cret-word")
-        let_in = audit("--root", root, "--cluster", where, "--password-env", "CLUSTER_PASSWORD")
-
-    said = capsys.readouterr()
-    assert (refused, let_in) == (2, 0)
-    assert "Authentication required" in said.err
-    assert "s3cret-word" not in said.out + said.err + str(read_rows(root, PLAN_AUDITS))
 
 
 @pytest.mark.parametrize(
@@ -347,33 +302,6 @@ def test_a_snapshot_after_the_moves_keeps_the_promise(tmp_path, capsys):
     assert "kept" in capsys.readouterr().out
 
 
-def test_operations_of_a_snapshot_are_flagged(tmp_path):
-    """They may have been counted before the slots moved."""
-    root = str(tmp_path)
-    stored = stored_by_hand(root)
-    write_snapshot(root, stored)
-    audit_plan(Request(root=root, snapshot="after"))
-    row = by_aspect(root)["load", "ops"]
-
-    assert row["kept"] is None
-    assert "before the slots moved" in row["detail"]
-
-
-def test_a_snapshot_from_before_breaks_it(tmp_path):
-    """Owners, loads and keys on the former owners are all told."""
-    root = str(tmp_path)
-    stored = stored_by_hand(root)
-    write_snapshot(root, stored, owners=tuple(PROBLEM.owners))
-
-    assert audit("--root", root, "--snapshot", "after") == PROMISE_BROKEN
-    rows = by_aspect(root)
-    assert rows["owners", ""]["measured"] == len(stored.plan.moves)
-    assert rows["keys left behind", ""]["measured"] == sum(
-        PROBLEM.loads["keys"][move.slot] for move in stored.plan.moves
-    )
-    assert rows["load", "serialized_bytes"]["kept"] is False
-
-
 def test_a_snapshot_that_is_older_than_the_moves_is_not_compared(tmp_path):
     """Its dumps show another time."""
     root = str(tmp_path)
@@ -396,13 +324,3 @@ def test_a_snapshot_that_is_older_than_the_moves_is_not_compared(tmp_path):
 
     assert rows["load", "keys"]["kept"] is None
     assert "taken before the last slot moved" in rows["load", "keys"]["detail"]
-
-
-def test_a_snapshot_without_owners_cannot_audit(tmp_path):
-    """It was made without topology."""
-    root = str(tmp_path)
-    stored = stored_by_hand(root)
-    write_snapshot(root, stored, owners=("",) * SLOT_COUNT, topology=False)
-
-    with pytest.raises(InputError, match="without --topology"):
-        audit_plan(Request(root=root, snapshot="after"))

@@ -20,7 +20,7 @@ from cluster_core.wire.bus_message import (
     forgotten_node_extension,
     text_extension,
 )
-from jobs.bus_dump import flag_words, moment_text, read_rows
+from jobs.bus_dump import read_rows
 from jobs.main import main
 from slotscope.sources.bus.capture_points import PointClocks
 from tests.benches.program import without_progress
@@ -166,15 +166,6 @@ def test_json_lines_say_all_and_read_back(tmp_path, capsys):
     assert {json.loads(line)["row"] for line in out.splitlines()} == {"message", "connection"}
 
 
-def test_two_captures_of_the_same_traffic_show_it_once(tmp_path, capsys):
-    """Made at both ends: sequence numbers tell copies."""
-    first, second = write(tmp_path, talk(), "a.pcap"), write(tmp_path, talk(), "b.pcap")
-
-    run(first, second)
-
-    assert len(shown(capsys)) == 6
-
-
 def test_what_is_no_message_is_a_line_and_the_exit_code_says_so(tmp_path, capsys):
     """Another protocol, a gap, a file that ends too early: exit code 3."""
     sent = conversation([b"GET / HTTP/1.1\r\n\r\n" * 5])
@@ -190,22 +181,6 @@ def test_what_is_no_message_is_a_line_and_the_exit_code_says_so(tmp_path, capsys
     assert "UNKNOWN      90 bytes are no bus message" in out
     assert "GAP " in out
     assert "file ends inside a block" in out
-
-
-def test_a_cut_off_message_shows_what_there_is(tmp_path, capsys):
-    """A capture with a snap length: header without gossip."""
-    sent = conversation([encode_message(ping(ONE)), encode_message(ping(ONE))])
-    cut = [one if not one.payload else type(one)(**{**vars_of(one), "cut": 100}) for one in sent]
-
-    code = run(write(tmp_path, cut))
-    out = capsys.readouterr().out
-
-    assert code == 3
-    assert "cut off" in out
-
-
-def vars_of(sent) -> dict[str, object]:
-    return {name: getattr(sent, name) for name in ("source", "target", "seq", "flags", "payload", "ts_ns", "ack")}
 
 
 @pytest.mark.parametrize(
@@ -225,17 +200,3 @@ def test_a_wish_that_cannot_be_carried_out_is_one_line(tmp_path, capsys, words):
 
     assert run(*(word.format(path=path) for word in words)) == 2
     assert len(without_progress(capsys.readouterr().err)) == 1
-
-
-def test_nothing_that_is_wanted_is_said(tmp_path, capsys):
-    """An empty answer is not a failure."""
-    assert run(write(tmp_path, talk()), "--type", "meet") == 0
-    assert "no row is as wanted" in capsys.readouterr().err
-
-
-def test_flags_and_times_are_words():
-    """R20; times that no calendar holds are numbers."""
-    assert flag_words(0x3D11) == "master,my-primary-fail"
-    assert flag_words(0x10008) == "fail,0x10000"
-    assert moment_text(1_795_255_872_345_678_901) == "2026-11-21T10:11:12.345678Z"
-    assert moment_text(2**62 * 100) == f"{2**62 * 100} ns"

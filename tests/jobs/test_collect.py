@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -23,13 +22,9 @@ from slotscope.servers.cluster import (
     BACKOFF_S_MAX,
     Access,
     Address,
-    Answer,
-    LineFile,
     NodePoll,
     Refused,
     Schedule,
-    neighbours,
-    parse_address,
 )
 from slotscope.sources.node_polls import PollFile
 from tests.benches.clusters import Cluster, running_cluster
@@ -210,37 +205,6 @@ def test_an_address_that_cannot_be_asked_is_one_line(words, tmp_path, capsys):
     assert len(without_progress(capsys.readouterr().err)) == 1
 
 
-def test_a_port_where_nobody_listens_is_one_line(tmp_path, capsys):
-    """The first address must answer; others may come and go."""
-    assert run(f"127.0.0.1:{free_port()}", "--out", str(tmp_path / "x")) == 2
-    assert "refused" in capsys.readouterr().err
-
-
-def test_addresses_are_written_as_usual():
-    """IPv6 in brackets; the port of servers unless given."""
-    assert parse_address("10.0.0.1:7000") == Address("10.0.0.1", 7000)
-    assert parse_address("[::1]:7000") == Address("::1", 7000)
-    assert parse_address("db.example") == Address("db.example", 6379)
-
-
-def test_nodes_without_an_address_are_not_asked():
-    """R128: noaddr and handshake; a node that does not know its own address is where it was asked."""
-    lines = "".join(
-        f"{letter * 40} {place} {flags} - 0 0 1 connected\n"
-        for letter, place, flags in (
-            ("a", ":7000@17000", "myself,master"),
-            ("b", ":0@0", "master,noaddr"),
-            ("c", "10.0.0.3:7003@17003", "handshake"),
-            ("d", "10.0.0.4:7004@17004,db-4.example", "master,fail"),
-        )
-    )
-
-    found = neighbours(Answer(Address("10.0.0.1", 7000), 0, 0, lines, ""))
-
-    assert found == [Address("10.0.0.1", 7000), Address("10.0.0.4", 7004)]
-    assert [address.name for address in found] == ["", "db-4.example"]
-
-
 def test_a_node_that_does_not_answer_is_asked_less_often():
     """Twice the time with each failure, a bound, and jitter of a tenth."""
     poll = NodePoll(Address("127.0.0.1", free_port()), Access(), Schedule(1.0))
@@ -255,19 +219,6 @@ def test_a_node_that_does_not_answer_is_asked_less_often():
         pytest.approx(0.9 * BACKOFF_S_MAX),
         pytest.approx(1.1 * BACKOFF_S_MAX),
     )
-
-
-def test_lines_are_on_the_disk_when_sync_returns(tmp_path):
-    """Appending, in whole lines."""
-    path = str(tmp_path / "x")
-    for line in ("one\n", "two\n"):
-        file = LineFile(path)
-        file.write(line)
-        file.sync()
-        assert os.path.getsize(path) == 4 * (1 + (line == "two\n"))
-        file.close()
-
-    assert Path(path).read_text() == "one\ntwo\n"
 
 
 def test_tls_is_spoken_and_certificates_are_checked(tmp_path, capsys):

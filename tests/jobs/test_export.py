@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import gzip
 import json
 import socket
@@ -24,7 +23,6 @@ from tests.conftest import DATA
 
 ZOO = DATA / "redis-7.0" / "dump.rdb"
 LFU = DATA / "redis-7.0" / "dump-lfu.rdb"
-LRU = DATA / "redis-7.0" / "dump-lru.rdb"
 VALKEYS = sorted((DATA / "valkey-9.1" / "before").glob("*.rdb"))
 
 
@@ -33,11 +31,6 @@ def exported(*words: object) -> list[dict]:
     *rest, out = words
     assert slotscope("export", "--to", "json", "--out", out, *rest) == OK
     return [json.loads(line) for line in out.read_text().splitlines()]
-
-
-def unmarked(text: str) -> bytes:
-    """The string that a text stands for."""
-    return base64.b64decode(text[7:]) if text.startswith("base64:") else text.encode()
 
 
 @contextmanager
@@ -140,16 +133,6 @@ def test_function_libraries_are_loaded_by_the_server_that_is_sent_the_commands(t
     assert "with 1 function library: FUNCTION LOAD REPLACE" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("words", [["--target", "redis-6.2"], ["--match", "k"], ["--limit", 1]])
-def test_where_libraries_have_no_place_that_is_said(tmp_path, capsys, words):
-    """An older server has no functions, and who chooses keys gets keys."""
-    out = tmp_path / "some.resp"
-    assert slotscope("export", "--rdb", with_library(tmp_path), "--to", "resp", "--out", out, *words) == OK
-
-    assert b"FUNCTION" not in out.read_bytes()
-    assert "not written: 1 function library: a server before 7.0 has none" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("edges", [(4_000, 16_000), (7_000, 17_000), (18_000, 19_900)])
 def test_ranges_of_a_dump_of_several_databases_are_written_once(tmp_path, monkeypatch, edges):
     """Where names are the same in all of them, and wherever a database begins."""
@@ -223,22 +206,6 @@ def test_conditions_choose_keys_and_a_sample_is_part_of_all(tmp_path):
     assert all(line["key"].startswith("{user:") for line in carts)
     assert expiring == [line for line in everything if "expire_at_ms" in line]
     assert first == everything[:7]
-
-
-def test_idle_times_and_frequencies_are_told_where_they_are_recorded(tmp_path, capsys):
-    """A dump without them refuses the question, with the setting that records them."""
-    often = exported("--rdb", LFU, "--freq", ">=5", tmp_path / "often.json")
-    idle = exported("--rdb", LRU, "--idle", ">=0s", tmp_path / "idle.json")
-    code = slotscope("export", "--rdb", ZOO, "--to", "json", "--out", tmp_path / "no.json", "--idle", ">30d")
-
-    assert {line["freq"] >= 5 for line in often} == {True}
-    assert {line["idle_s"] >= 0 for line in idle} == {True}
-    assert code == BAD_INPUT
-    assert without_progress(capsys.readouterr().err) == [
-        f"slotscope: --idle: not recorded in {ZOO}; set maxmemory-policy allkeys-lru or volatile-lru"
-    ]
-    assert not (tmp_path / "no.json").exists()
-    assert not (tmp_path / "no.json.partial").exists()
 
 
 def test_a_folder_has_a_part_a_dump_and_its_manifest(tmp_path, capsys):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from cluster_core.load.unread import FileUnread
 from jobs.rebalance_plan import Request, run
-from schemas.rebalance import REBALANCE_LOAD, REBALANCE_MOVES, REBALANCE_PLANS, REBALANCE_SLOTS, REBALANCE_TOLERANCES
+from schemas.rebalance import REBALANCE_LOAD, REBALANCE_MOVES, REBALANCE_PLANS, REBALANCE_SLOTS
 from slotscope.plans.stored_plans import read_stored_plan
 from slotscope.runtime.failure import BAD_INPUT, OK, PARTIAL
 from slotscope.runtime.storage.delta_files import read_rows
 from tests.benches.program import slotscope
-from tests.builders.rebalance_tables import node_id, write_snapshot
+from tests.builders.rebalance_tables import write_snapshot
 
 THIRDS = [slot * 3 // 16384 for slot in range(16384)]
 HOT = dict.fromkeys(range(60), 60000)
@@ -61,32 +59,6 @@ def test_a_plan_from_a_partial_snapshot_says_so_to_everybody(tmp_path, capsys):
     assert SHARE in capsys.readouterr().err
 
 
-@pytest.mark.long
-def test_what_was_not_read_is_part_of_the_plans_id(tmp_path, capsys):
-    """Struck from the document, the plan is no longer the one that was made."""
-    write_snapshot(tmp_path, THIRDS, HOT, unread=CUT)
-    made = run(Request(root=str(tmp_path), snapshot=("current",), compare_tolerances=(), allow_partial=True)).made
-    write_snapshot(tmp_path, THIRDS, HOT)
-    whole = run(Request(root=str(tmp_path), snapshot=("current",), compare_tolerances=())).made
-
-    assert "unread" in json.loads(made.document)
-    assert "unread" not in json.loads(whole.document)
-    assert made.stored.plan == whole.stored.plan
-    assert made.stored.plan_id != whole.stored.plan_id
-
-
-@pytest.mark.long
-def test_a_whole_snapshot_needs_no_leave_and_its_plan_has_no_such_word(tmp_path, capsys):
-    """All tables of the plan say that nothing is missing."""
-    write_snapshot(tmp_path, THIRDS, HOT)
-
-    assert slotscope("rebalance-plan", "--root", tmp_path, "--compare-tolerances", 0.05) == OK
-
-    assert "artial" not in capsys.readouterr().out
-    for table in (REBALANCE_PLANS, REBALANCE_LOAD, REBALANCE_MOVES, REBALANCE_TOLERANCES):
-        assert {row["partial"] for row in read_rows(str(tmp_path), table)} == {False}
-
-
 LOPSIDED = dict.fromkeys(range(5461), 2600)
 """Memory that dump sizes do not show: the first third takes more."""
 
@@ -128,20 +100,6 @@ def test_a_known_load_that_is_left_out_and_ends_above_its_tolerance_is_a_warning
 
 
 @pytest.mark.long
-def test_a_load_that_only_gets_worse_is_a_warning_even_within_its_tolerance(tmp_path):
-    """Even memory before, keys moved, a little of it with them."""
-    write_snapshot(tmp_path, THIRDS, HOT, memory_by_slot={})
-
-    run(Request(root=str(tmp_path), snapshot=("current",), compare_tolerances=(), resources=("keys",)))
-
-    head = read_rows(str(tmp_path), REBALANCE_PLANS)[0]
-    assert head["watched_after"]["memory_bytes"] > head["watched_before"]["memory_bytes"]
-    assert "worse than before" in next(
-        one["text"] for one in head["warnings"] if one["text"].startswith("memory bytes")
-    )
-
-
-@pytest.mark.long
 def test_a_capacity_is_kept_where_its_load_is_known_and_said_to_be_unchecked_where_it_is_not(tmp_path, capsys):
     """maxmemory without any figure of memory binds nothing."""
     write_snapshot(tmp_path, THIRDS, HOT)
@@ -150,20 +108,3 @@ def test_a_capacity_is_kept_where_its_load_is_known_and_said_to_be_unchecked_whe
     slotscope("rebalance-plan", "--root", tmp_path, "--placement", tmp_path / "placement.toml", *QUICK)
 
     assert "the capacity of memory_bytes is not kept: its load is unknown" in " ".join(capsys.readouterr().out.split())
-
-
-@pytest.mark.long
-def test_a_capacity_of_what_is_balanced_does_not_bind_what_is_only_told(tmp_path):
-    """Memory would be allowed its even share, whatever the keys may be."""
-    write_snapshot(tmp_path, THIRDS, {}, memory_by_slot={})
-    (tmp_path / "placement.toml").write_text(f'[[nodes]]\nnode = "{node_id(1)}"\ncapacity = {{ keys = 40000 }}\n')
-    asked = Request(
-        root=str(tmp_path), snapshot=("current",), compare_tolerances=(), resources=("keys",),
-        placement=str(tmp_path / "placement.toml"),
-    )  # fmt: skip
-
-    run(asked)
-
-    head = read_rows(str(tmp_path), REBALANCE_PLANS)[0]
-    assert head["watched_limits"]["memory_bytes"] == pytest.approx(1.02, abs=0.001)
-    assert head["watched_after"]["memory_bytes"] > 1.1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -17,9 +16,6 @@ import pytest
 from cluster_core.formats.landing import Gap, Kind, Reason, latest, read_gap
 from cluster_core.kernels.bus.decoder import BusDecoder
 from jobs.main import run as run_command
-from slotscope.recording.point import Point
-from slotscope.recording.retention import Bounds
-from slotscope.recording.series import Rotation
 from slotscope.sources.bus.capture_points import PointClocks
 from slotscope.sources.bus.clues import BadRows
 from slotscope.sources.bus.evidence import CaptureOptions
@@ -184,20 +180,6 @@ def record(landing: Path, *words: str) -> int:
 def gaps_of(landing: Path) -> list[Gap]:
     lines = (landing / "cache" / "one" / "gaps.jsonl").read_bytes().splitlines()
     return latest(read_gap(raw, line=number) for number, raw in enumerate(lines, 1))
-
-
-def test_two_points_with_one_name_are_one_line(tmp_path, capsys):
-    """The first goes on; the second says who holds it."""
-    first = Point(tmp_path / "cache" / "one", Rotation(60 * 10**9, 1 << 20), Bounds(1 << 30), lambda line: None)
-    first.open(time.time_ns())
-    code = record(tmp_path, "--kinds", "polls", "--duration", "1")
-    told = without_progress(capsys.readouterr().err)
-    first.close(time.time_ns())
-
-    assert code == 2
-    assert len(told) == 1
-    assert f"process {os.getpid()}" in told[0]
-    assert "--point" in told[0]
 
 
 def test_a_node_that_does_not_answer_is_a_gap_and_nonsense_is_left_alone(tmp_path, capsys):

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from cluster_core.instants import write_instant
 from cluster_core.slots.key_slot import key_slot
 from jobs.main import main
 from slotscope.pipelines.bus.past_views import past_answer
-from slotscope.reports.history.tables import finished_replay
 from slotscope.runtime.errors import InputError
 from tests.builders.history_builder import A, B, R, ns
 
@@ -48,15 +46,6 @@ def test_a_node_answers_by_what_it_believed_then(root, observer, at_s, words, li
     assert answer(root, observer, at_s, *words).endswith(line)
 
 
-def test_a_redirection_changes_with_the_owner(root):
-    """Before and after the failover, asked at another master."""
-    before, after = (answer(root, B, at_s, "GET", OF_A) for at_s in (1.0, 14.0))
-
-    assert before.startswith(f"-MOVED {SLOT} ")
-    assert after.startswith(f"-MOVED {SLOT} ")
-    assert before != after
-
-
 def test_a_replica_serves_reads_to_a_client_that_said_so(root):
     """R119: READONLY, and only reads."""
     assert answer(root, R, 1, "GET", OF_A, readonly=True).endswith("serves GET itself")
@@ -87,16 +76,6 @@ def test_a_question_that_makes_no_sense_is_refused(root, options, words):
 
     with pytest.raises((InputError, LookupError), match=words):
         past_answer(("GET", "k"), **asked)
-
-
-def test_without_a_time_the_last_evidence_counts(root):
-    """As for `slotscope nodes`."""
-    found = past_answer(("GET", OF_A), root=root, snapshot="one", observer=B, partial_coverage=True)
-
-    assert found.at == write_instant(int(finished_replay(root, "one")["last_ns"]))
-    assert not found.serves
-    assert found.text == f"-{found.error}"
-    assert found.error.startswith("MOVED ")
 
 
 def test_words_of_the_command_may_look_like_options(root, capsys):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import random
-from pathlib import Path
 
 import pytest
 from pyspark.sql import functions as F
@@ -13,7 +11,6 @@ from cluster_core.sim.experiment.runs import Grid, Trial, run_trial
 from jobs import simulate
 from schemas.simulation import SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
 from slotscope.pipelines.simulation import run_grid, write_runs
-from slotscope.reports.delivery import deliver
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.runs import running
@@ -74,19 +71,6 @@ def test_a_simulation_writes_its_tables_once(spark, simulated):
         "valkey-8.1",
         "valkey-8.1",
     ]
-
-
-def test_a_report_says_what_is_modelled_and_what_is_not(simulated, tmp_path):
-    """The page has a curve a case, the quantiles and both lists; the terminal has a table."""
-    _, report = simulated
-    out = io.StringIO()
-
-    path = deliver(report, root=str(tmp_path), html=None, stream=out)
-
-    page = Path(path).read_text()
-    assert page.count('<polyline class="series') == 4
-    assert "Not modelled" in page
-    assert "new master elected" in out.getvalue()
 
 
 def test_a_shard_without_replicas_gets_no_new_master(spark, tmp_path):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from random import Random
 
 import pytest
 
-from cluster_core.errors import DecodeError
 from cluster_core.slots.key_slot import key_slot
 from jobs.rebalance_plan import Request as PlanRequest
 from jobs.rebalance_plan import run as make_plan
@@ -19,7 +17,6 @@ from slotscope.pipelines.keys.split import MANIFEST, split_dumps
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import BAD_INPUT, OK, PARTIAL
 from slotscope.runtime.storage.delta_files import read_rows
-from slotscope.sources.rdb import parts as rdb_parts
 from tests.benches.program import slotscope
 from tests.benches.servers import redis_binary, running, valkey_binary
 from tests.builders import rdb_builder as build
@@ -137,28 +134,6 @@ def test_real_servers_load_the_parts_to_the_same_data(server, nodes, tmp_path):
     assert told == {(db, r.key): value_digest(r, rules).hex() for _, rows in whole for db, r in rows}
 
 
-@pytest.mark.long
-def test_a_second_run_writes_the_same_bytes_and_compressed_dumps_give_them_too(nodes, tmp_path):
-    """Idempotent, and no clock in the files."""
-    split(tmp_path, ZOO, topology=str(nodes))
-    first = parts_of(tmp_path)
-    (tmp_path / "zoo.rdb.gz").write_bytes(gzip.compress(ZOO.read_bytes()))
-    split(tmp_path, tmp_path / "zoo.rdb.gz", topology=str(nodes))
-
-    assert parts_of(tmp_path) == first
-    assert rows_in(*first.values()) == rows_in(ZOO.read_bytes())
-
-
-@pytest.mark.long
-def test_a_value_that_is_larger_than_the_window_passes_in_pieces(nodes, tmp_path, monkeypatch):
-    """Memory does not grow with the largest value."""
-    monkeypatch.setattr(rdb_parts, "SPAN_BYTES", 1000)
-    monkeypatch.setattr(rdb_parts, "BUFFERED_BYTES", 3 * 500)
-    split(tmp_path, ZOO, topology=str(nodes))
-
-    assert rows_in(*parts_of(tmp_path).values()) == rows_in(ZOO.read_bytes())
-
-
 def test_what_is_no_key_goes_to_all_parts_or_to_none_and_is_named(nodes, tmp_path):
     """Functions and what modules keep beside keys: to all.  Replication ids and slot imports belong to the whole dump."""
     function = b"\xf5" + build.string("#!lua name=one\nredis.register_function('f', function() end)")
@@ -204,41 +179,6 @@ def test_dumps_that_make_no_set_of_parts_are_refused_before_anything_is_written(
     with pytest.raises(InputError, match=reason):
         split(tmp_path, *(tmp_path / f"{number}.rdb" for number in range(len(dumps))), topology=str(nodes))
     assert not (tmp_path / "out").exists()
-
-
-def test_collections_without_elements_are_in_no_part_and_are_counted(nodes, tmp_path, capsys):
-    """Servers drop them when they load; a string without a byte is a string."""
-    empty = [build.key(b"%d" % kind, kind, b"\0") for kind in (1, 2, 3, 4)]
-    (tmp_path / "d.rdb").write_bytes(
-        build.rdb(build.select(0), empty[0], build.key("a", 0, b"\0"), *empty[1:], build.key("b", 0, b"\0"))
-    )
-    words = [
-        "split-rdb",
-        "--root",
-        tmp_path,
-        "--topology",
-        nodes,
-        "--rdb",
-        tmp_path / "d.rdb",
-        "--out",
-        tmp_path / "out",
-    ]
-
-    assert slotscope(*words) == OK
-    assert "4 keys of" in capsys.readouterr().out
-    rows = [record for part in parts_of(tmp_path).values() for _, record in rows_of_dump(part)[1]]
-    assert sorted(record.key for record in rows) == [b"a", b"b"]
-    assert sum(file["keys"] for file in json.loads((tmp_path / "out" / MANIFEST).read_text())["files"]) == 2
-
-
-def test_functions_that_no_server_loads_are_in_no_part_and_named(nodes, tmp_path):
-    function = b"\xf6" + build.string("name") + build.string("LUA") + b"\0" + build.string("return 1")
-    (tmp_path / "d.rdb").write_bytes(dump(b"a", before=function))
-    manifest = split(tmp_path, tmp_path / "d.rdb", topology=str(nodes))
-
-    (reason,) = manifest["sources"][0]["left_out"]
-    assert "release candidate" in reason
-    assert all(rows_of_dump(part)[0].function_count == 0 for part in parts_of(tmp_path).values())
 
 
 def test_dumps_of_one_slot_with_different_keys_are_joined(nodes, tmp_path):
@@ -304,60 +244,6 @@ def test_a_damaged_dump_is_not_cut_unless_permissive_then_its_good_keys_are(node
     kept, whole = rows_in(*parts_of(tmp_path).values()), rows_in(GOOD)
     assert len(whole) > len(kept) > 100
     assert all(row in whole for row in kept)
-
-
-def test_nothing_is_left_behind_when_writing_fails(nodes, tmp_path, monkeypatch):
-    """A full disk: no part under its name, none half written."""
-    calls = []
-
-    def full(part, data):
-        calls.append(data)
-        if len(calls) > 3:
-            raise OSError(28, "No space left on device", part.path)
-
-    monkeypatch.setattr(rdb_parts.Part, "_append", full)
-    with pytest.raises(OSError, match="No space left"):
-        split(tmp_path, ZOO, topology=str(nodes))
-    assert list((tmp_path / "out").iterdir()) == []
-
-
-def test_a_folder_with_other_dumps_or_with_the_input_is_refused(nodes, tmp_path):
-    """What lies there could be taken for a part, or be lost."""
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "other.rdb").write_bytes(dump(b"a"))
-    with pytest.raises(InputError, match="no part of this split"):
-        split(tmp_path, ZOO, topology=str(nodes))
-    (tmp_path / "out" / "other.rdb").rename(tmp_path / "out" / f"{node_id(0)}.rdb")
-    with pytest.raises(InputError, match="choose another folder"):
-        split(tmp_path, tmp_path / "out" / f"{node_id(0)}.rdb", topology=str(nodes))
-    with pytest.raises(InputError, match="not both"):
-        split(tmp_path, ZOO, topology=str(nodes), plan="latest")
-    with pytest.raises(InputError, match="no plan there"):
-        split(tmp_path, ZOO)
-
-
-def test_a_dump_of_an_old_version_is_cut_too(nodes, tmp_path):
-    """Version 4 has no CRC, version 6 an expiry in seconds; what is older stays as it is."""
-    for magic in ("REDIS0004", "REDIS0006"):
-        data = build.rdb(
-            build.select(0),
-            build.key("a", 10, build.string(build.ziplist([b"x"])), expire_s=2_000_000_000),
-            magic=magic,
-        )
-        (tmp_path / "old.rdb").write_bytes(data)
-        split(tmp_path, tmp_path / "old.rdb", topology=str(nodes))
-        parts = parts_of(tmp_path)
-
-        assert {part[:9] for part in parts.values()} == {magic.encode()}
-        assert rows_in(*parts.values()) == rows_in(data)
-        assert all(rows_of_dump(part)[0].trailing_bytes == 0 for part in parts.values())
-
-
-def test_a_dump_with_a_log_behind_it_is_refused(nodes, tmp_path):
-    """An append-only file with a preamble: the log holds newer data than the part would."""
-    (tmp_path / "log.rdb").write_bytes(dump(b"a") + b"*1\r\n$4\r\nPING\r\n")
-    with pytest.raises(DecodeError, match="14 bytes follow the dump's end"):
-        split(tmp_path, tmp_path / "log.rdb", topology=str(nodes))
 
 
 def cut_or_change(data: bytes, random: Random) -> bytes:

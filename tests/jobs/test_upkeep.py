@@ -16,7 +16,7 @@ from schemas.history import VOTES
 from schemas.runs import RUNS
 from schemas.silver import SLOT_LOAD, SOURCES
 from slotscope.pipelines import upkeep
-from slotscope.pipelines.upkeep import age_of, forget, maintain
+from slotscope.pipelines.upkeep import forget, maintain
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.runtime.storage.runs import Run
@@ -64,17 +64,6 @@ def test_what_is_older_goes_from_every_table_and_what_any_newer_job_wrote_to_sta
     assert names_in(root, VOTES) == ["renewed"]
 
 
-def test_snapshots_that_go_together_cost_each_table_one_commit(root):
-    """One for each snapshot would copy what stays, in files that hold many, as often."""
-    before = DeltaTable(f"{root}/{SLOT_LOAD.name}").version()
-
-    answer = forget(root=root, snapshot=("young", "old", "renewed"), apply=True, now=NOW)
-
-    assert [row[0] for row in answer.rows] == ["young", "old", "renewed"]
-    assert (names_in(root, SLOT_LOAD), names_in(root, RUNS)) == ([], ["killed"])
-    assert DeltaTable(f"{root}/{SLOT_LOAD.name}").version() == before + 1
-
-
 @pytest.mark.long
 def test_a_removal_that_was_killed_is_completed_by_the_next_one(root, monkeypatch):
     def die(*_):
@@ -111,12 +100,6 @@ def test_a_snapshot_of_which_no_time_is_known_goes_by_its_name_only(root):
 def test_what_names_no_snapshot_is_refused_in_one_line(root, request_of, words):
     with pytest.raises(InputError, match=words):
         forget(root=root, **request_of, now=NOW)
-
-
-def test_ages_are_days_hours_and_minutes():
-    assert (age_of("90d"), age_of("12h"), age_of("30 m")) == (
-        timedelta(days=90), timedelta(hours=12), timedelta(minutes=30),
-    )  # fmt: skip
 
 
 @pytest.mark.long

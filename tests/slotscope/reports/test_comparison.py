@@ -16,7 +16,7 @@ from slotscope.reports.keyspace.comparison import (
     status_words,
 )
 from slotscope.reports.keyspace.report import KeyGroup
-from tests.benches.reports import page_of, terminal_of
+from tests.benches.reports import terminal_of
 from tests.builders.reports_builder import keyspace_report
 
 
@@ -64,13 +64,6 @@ def test_what_is_new_or_gone_has_no_ratio() -> None:
     assert (gone.status, gone.keys_delta, gone.bytes_delta, gone.bytes_ratio) == ("vanished", -3, -30, None)
 
 
-def test_without_sizes_the_keys_decide() -> None:
-    """Unknown bytes give no delta, never a wrong one."""
-    growth = Growth(b"a", Load(3, None), Load(5, 50))
-
-    assert (growth.bytes_delta, growth.bytes_ratio, growth.status) == (None, None, "grown")
-
-
 def test_the_largest_change_comes_first_and_the_unchanged_is_left_out() -> None:
     """Losses count as much as gains; equal changes are in the order of their names."""
     before = {b"a": Load(1, 10), b"b": Load(9, 900), b"c": Load(1, 1), b"same": Load(2, 2)}
@@ -92,20 +85,6 @@ def test_reports_are_compared_by_every_kind() -> None:
     assert rows["hash_tags"] == []
 
 
-@pytest.mark.long
-def test_a_moved_slot_names_both_owners() -> None:
-    """From the one to the other."""
-    before = keyspace_report()
-    slot = key_slot(b"user1")
-    slots = list(before.slots)
-    slots[slot] = replace(slots[slot], owner=0, keys=1)
-    moved = next(
-        table for table in compare_reports(before, replace(before, slots=slots)).tables if table.kind == "slots"
-    )
-
-    assert moved.rows[0].detail == "3c6ef372 → 9e3779b9"
-
-
 def test_new_in_a_list_of_the_heaviest_is_not_called_new() -> None:
     """It may have been there below the cut."""
     prefixes = next(table for table in grown().tables if table.kind == "prefixes")
@@ -123,14 +102,3 @@ def test_the_terminal_shows_the_total_and_the_changes() -> None:
     assert "left list" in said
     assert "\x1b" not in said
     assert max(map(len, said.splitlines())) <= 80
-
-
-@pytest.mark.long
-def test_the_page_shows_the_total_and_the_changes() -> None:
-    """The same frame as every other page."""
-    page = page_of(grown())
-
-    assert '<data value="1000">+1.00 kB</data>' in page
-    assert "new in list" in page
-    assert "\x1b" not in page
-    assert page == page_of(grown())

@@ -13,13 +13,13 @@ from cluster_core.instants import write_instant
 from cluster_core.kinds import Source
 from cluster_core.replay.rows import NodeViewRow
 from schemas.caveats import Caveat, Code
-from slotscope.reports.history.html import PAGE_BYTES_MAX, render_history, silence_level
+from slotscope.reports.history.html import PAGE_BYTES_MAX, render_history
 from slotscope.reports.history.lanes import Room, draw_lanes
-from slotscope.reports.history.report import HealthSpan, HistoryNode, OwnBelief, health_spans, role_spans, slot_count
+from slotscope.reports.history.report import HistoryNode, OwnBelief, role_spans
 from slotscope.reports.history.terminal import clock, moment, print_incidents, print_story
 from slotscope.reports.history.views import address_book, agreed_views, past_difference, past_view
 from tests.builders.history_builder import A, B, C, R, failover_tale, ns
-from tests.builders.history_report import HOSTILE, history_report
+from tests.builders.history_report import history_report
 
 
 def belief(from_ns: int, to_ns: int | None, slots: str, *, flags: str = "myself,master", epoch: int = 1) -> OwnBelief:
@@ -65,30 +65,6 @@ def test_slots_that_move_one_by_one_stay_one_span() -> None:
     spans = role_spans([belief(0, 5, "0-9"), belief(5, 8, "0-8"), belief(8, None, "0-8", epoch=2)], 20)
 
     assert [(span.from_ns, span.to_ns, span.epoch, span.slot_count) for span in spans] == [(0, 8, 1, 9), (8, 20, 2, 9)]
-
-
-def test_health_counts_the_observers_that_doubt() -> None:
-    """FAIL of one outweighs PFAIL of others."""
-    spans = health_spans([(10, 20, False), (12, None, True)], 0, 30)
-
-    assert spans == [
-        HealthSpan(0, 10, "fine", 0),
-        HealthSpan(10, 12, "doubted", 1),
-        HealthSpan(12, 20, "failed", 2),
-        HealthSpan(20, 30, "failed", 1),
-    ]
-
-
-@pytest.mark.parametrize(("text", "count"), [("", 0), ("5", 1), ("0-5460 5500", 5462), ("junk 3-x", 0)])
-def test_slots_are_counted_from_their_text(text: str, count: int) -> None:
-    """As CLUSTER NODES prints them."""
-    assert slot_count(text) == count
-
-
-@pytest.mark.parametrize(("silence_ms", "level"), [(900, 0), (1100, 1), (2100, 2), (4100, 3), (8100, 4)])
-def test_silence_is_shaded_by_node_timeouts(silence_ms: int, level: int) -> None:
-    """Half, one, two and four of them."""
-    assert silence_level(silence_ms, 2000) == level
 
 
 def printed(width: int = 120, **options: object) -> str:
@@ -157,24 +133,6 @@ def test_nothing_that_a_node_says_of_itself_reaches_the_terminal_raw() -> None:
     """Host names come from the wire: escape sequences are shown, not sent."""
     assert "\x1b" not in printed(hostile=True)
     assert "\\x1b" in printed(hostile=True)
-
-
-def test_the_same_report_gives_the_same_page_and_the_page_runs_nothing_foreign() -> None:
-    """Hostile text is escaped once."""
-    page = render_history(history_report(hostile=True))
-
-    assert page == render_history(history_report(hostile=True))
-    assert "<script>alert" not in page
-    assert "&lt;script&gt;alert" in page
-    assert all(text not in page for text in HOSTILE if "<" in text or "\x1b" in text)
-
-
-def test_a_cluster_without_incidents_has_a_page_too() -> None:
-    """It says that nothing happened."""
-    page = render_history(history_report(quiet=True))
-
-    assert "No change of role, slots, health or process was seen in 30.00 s" in page
-    assert "No invariant was broken" in page
 
 
 def views() -> list[NodeViewRow]:

@@ -16,7 +16,7 @@ from slotscope.reports.keyspace.page_data import slot_data
 from slotscope.reports.keyspace.report import KeyspaceReport
 from slotscope.reports.page import embedded_json
 from tests.benches.reports import page_of
-from tests.builders.reports_builder import HOSTILE_KEYS, empty_report, keyspace_report
+from tests.builders.reports_builder import empty_report, keyspace_report
 
 SIZE_MAX = 1_500_000
 VOID = {"meta", "link", "input", "br", "img", "hr"}
@@ -84,12 +84,6 @@ def test_every_page_is_well_formed_small_and_without_addresses(shape: str) -> No
 
 
 @pytest.mark.long
-def test_the_same_report_gives_the_same_bytes() -> None:
-    """No time, no random nonce, no order of sets."""
-    assert page_of(keyspace_report(hostile=True)) == page_of(keyspace_report(hostile=True))
-
-
-@pytest.mark.long
 def test_the_policy_names_the_one_script_and_the_one_style_sheet(hostile_page: str) -> None:
     """CSP 3: with ``default-src 'none'`` and digests nothing else runs, and no style attribute works."""
     structure = Structure(hostile_page)
@@ -117,14 +111,6 @@ def test_hostile_names_make_no_elements_and_no_attributes(hostile_page: str) -> 
     assert not [name for name in attributes if name.startswith("on") or name == "style"]
     assert "49" not in re.findall(r">\s*(\d+)% raw", hostile_page)
     assert "{{ 7*7 }}" in hostile_page
-
-
-def test_no_control_character_or_override_is_in_the_file(hostile_page: str) -> None:
-    """What a terminal shows of the file is harmless, too."""
-    assert not re.search(
-        r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2028\u2029\u2066-\u2069\ufeff]", hostile_page
-    )
-    assert hostile_page.encode("utf-8")
 
 
 def test_embedded_data_cannot_leave_its_script() -> None:
@@ -160,13 +146,6 @@ def test_a_page_stays_small_whatever_the_keys_are_called(key: bytes) -> None:
     slots = [replace(slot, top_key=key, top_key_bytes=5_000) for slot in report.slots]
 
     assert len(page_of(replace(report, slots=slots)).encode()) < SIZE_MAX
-
-
-def test_every_hostile_name_can_be_found_on_the_page(hostile_page: str) -> None:
-    """Escaped is not left out: each has its row among the big keys."""
-    rows = hostile_page.split('id="big-keys-table"')[1].split("</table>")[0].count('<th scope="row"')
-
-    assert rows == len(keyspace_report(hostile=True).big_keys) >= len(HOSTILE_KEYS)
 
 
 def test_the_verdict_and_how_far_to_trust_it_come_before_all_figures(hostile_page: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 
 from cluster_core.slots.key_slot import key_slot
 from slotscope.reports.keyspace.comparison import compare_reports
-from slotscope.reports.keyspace.figures import heavy_slots, totals
+from slotscope.reports.keyspace.figures import heavy_slots
 from slotscope.runtime import text
 from tests.benches.browser import Page, open_page
 from tests.benches.reports import page_of
@@ -87,37 +86,6 @@ def press(page: Page, *keys: str) -> None:
     chain.perform()
 
 
-def test_totals_are_those_of_the_report(page: Page) -> None:
-    """Exact behind the rounded."""
-    whole = totals(REPORT)
-
-    assert page.value("#total-keys") == whole.keys
-    assert page.value("#total-bytes") == whole.serialized_bytes
-    assert page.value("#total-masters") == 3
-    assert page.value("#total-owned") == whole.owned_slots
-    assert page.value("#total-used") == whole.used_slots
-    assert int(page.run("return document.querySelector('#warnings .tally').dataset.count")) == len(REPORT.warnings)
-
-
-def test_each_master_has_its_row(page: Page) -> None:
-    """Slots, keys and bytes, and a bar in proportion; the heaviest comes first."""
-    rows = page.run(
-        "return [...document.querySelectorAll('#master-table tbody tr')].map((row) => "
-        "['slots', 'keys', 'bytes'].map((name) => Number(row.querySelector(`[data-figure=${name}] data`).value))"
-        ".concat(Number(row.querySelector('.bar-fill').getAttribute('width'))))"
-    )
-    nodes = sorted(REPORT.nodes, key=lambda node: -(node.serialized_bytes or 0))
-    sizes = [node.serialized_bytes or 0 for node in nodes]
-
-    assert [row[:3] for row in rows] == [[node.slots, node.keys, node.serialized_bytes] for node in nodes]
-    assert [row[3] for row in rows] == pytest.approx([100 * size / sizes[0] for size in sizes], abs=0.01)
-
-
-def test_the_map_opens_on_the_heaviest_slot(page: Page) -> None:
-    """The first thing to know."""
-    assert_says(page, HEAVIEST)
-
-
 def test_the_pointer_over_a_slot_tells_of_it(page: Page) -> None:
     """At the middle of its cell."""
     from selenium.webdriver import ActionChains
@@ -159,20 +127,6 @@ def test_the_keyboard_walks_the_map(page: Page) -> None:
     assert_says(page, 16383)
 
 
-def test_enter_pins_a_slot_and_escape_lets_go(page: Page) -> None:
-    """The pinned slot stays while the cursor moves on."""
-    from selenium.webdriver import Keys
-
-    page.run("document.getElementById('slot-map').focus()")
-    press(page, Keys.ENTER, Keys.ARROW_RIGHT)
-    assert page.text("#pinned [data-field=slot]") == str(HEAVIEST)
-    assert page.text("#pinned [data-field=bytes]") == text.size(REPORT.slots[HEAVIEST].serialized_bytes)
-    assert_says(page, HEAVIEST + 1)
-
-    press(page, Keys.ESCAPE)
-    assert page.text("#pinned [data-field=slot]") == "none"
-
-
 def test_the_map_shows_another_figure_on_another_scale(page: Page) -> None:
     """The picture changes, the legend tells the range, and owners need no scale."""
     picture = "return document.getElementById('slot-cells').toDataURL()"
@@ -194,28 +148,6 @@ def test_the_map_shows_another_figure_on_another_scale(page: Page) -> None:
     assert len(set(seen)) == len(seen)
     assert page.run("return document.getElementById('scale-choice').disabled")
     assert sorted(page.texts("#legend-owners li")) == sorted(page.texts("#master-table tbody th"))
-
-
-def test_colours_of_cells_follow_their_figures(page: Page) -> None:
-    """On the light scale a heavier slot is never lighter."""
-    page.choose("theme", "light")
-    page.run("const box = document.getElementById('borders'); if (box.checked) box.click();")
-    lightness = page.run(
-        "const [slots, left, top, right] = arguments, canvas = document.getElementById('slot-cells');"
-        "const cell = (canvas.width - left - right) / 128;"
-        "const all = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;"  # one readback: many are a warning
-        "return slots.map((slot) => { const x = Math.floor(left + (slot % 128 + .5) * cell);"
-        " const at = 4 * (Math.floor(top + (Math.floor(slot / 128) + .5) * cell) * canvas.width + x);"
-        " return .2126 * all[at] + .7152 * all[at + 1] + .0722 * all[at + 2]; })",
-        (order := sorted(range(0, 16384, 37), key=lambda slot: REPORT.slots[slot].serialized_bytes or 0)),
-        LEFT,
-        TOP,
-        RIGHT,
-    )
-
-    assert len(order) == len(lightness)
-    assert all(before >= after - 1 for before, after in pairwise(lightness))
-    page.choose("theme", "auto")
 
 
 @pytest.mark.parametrize("column", [3, 4])
@@ -248,35 +180,6 @@ def test_a_typed_key_leads_to_its_slot(page: Page) -> None:
         assert f"slot {key_slot(key.encode())}" in page.text("#find-result")
 
 
-def test_a_key_as_the_page_shows_it_leads_to_its_slot(page: Page) -> None:
-    """Escapes are read back: what can be copied from the page can be searched."""
-    keys = [key for key in HOSTILE_KEYS if 0 < len(key) <= 100]
-    assert len(keys) > 3
-    for key in keys:
-        page.run("document.getElementById('find-input').value = arguments[0]", text.shown(key, 400))
-        page.run("document.querySelector('#find button').click()")
-
-        assert readout(page)["slot"] == str(key_slot(key)), key
-
-
-def test_a_number_is_a_slot_and_may_be_a_key(page: Page) -> None:
-    """Both are offered."""
-    page.run("document.getElementById('find-input').value = '1234'; document.querySelector('#find button').click()")
-    assert_says(page, 1234)
-
-    page.run("document.querySelector('#find-result button').click()")
-    assert_says(page, key_slot(b"1234"))
-
-
-def test_a_slot_in_a_table_leads_to_the_map(page: Page) -> None:
-    """And takes the focus with it."""
-    page.run("document.querySelectorAll('#heavy-table a[data-slot]')[1].click()")
-
-    second = heavy_slots(REPORT, 2)[1].load.slot
-    assert within_a_second(lambda: readout(page)["slot"] == str(second))
-    assert page.run("return document.activeElement.id") == "slot-map"
-
-
 def test_all_slots_can_be_downloaded(page: Page) -> None:
     """16384 lines and a heading; a name that looks like a formula is defused."""
     page.run(
@@ -295,21 +198,6 @@ def test_all_slots_can_be_downloaded(page: Page) -> None:
         str(REPORT.slots[HEAVIEST].serialized_bytes),
     ]
     assert '"\'=HYPERLINK(""x"")"' in lines[1 + formula]
-
-
-def test_dark_and_light_are_chosen_and_remembered_by_the_system_otherwise(page: Page) -> None:
-    """The background follows the choice, and the system's wish where none was made."""
-    background = "return getComputedStyle(document.body).backgroundColor"
-    system = page.driver.execute_cdp_cmd
-    seen = []
-    for theme, wish in [("auto", "light"), ("auto", "dark"), ("light", "dark"), ("dark", "light")]:
-        system("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": wish}]})
-        page.choose("theme", theme)
-        seen.append(page.run(background))
-    system("Emulation.setEmulatedMedia", {"features": []})
-    page.choose("theme", "auto")
-
-    assert seen[0] == seen[2] != seen[1] == seen[3]
 
 
 def test_nothing_is_loaded_nothing_is_complained_of_and_no_name_runs(chromium: Any, page_path: Path) -> None:
@@ -353,21 +241,6 @@ def test_every_page_passes_the_basics_of_accessibility(chromium: Any, tmp_path: 
 
     assert page.run(AUDIT) == []
     assert page.console() == []
-
-
-def test_a_narrow_window_needs_no_sideways_scrolling(chromium: Any, page_path: Path) -> None:
-    """WCAG 1.4.10, reflow at 320 pixels; tables scroll in themselves."""
-    emulate = chromium.execute_cdp_cmd
-    emulate(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": 320, "height": 800, "deviceScaleFactor": 2, "mobile": False},
-    )
-    try:
-        page = open_page(chromium, page_path)
-        assert page.run("return document.documentElement.scrollWidth") <= 320
-        assert page.run("return document.getElementById('slot-cells').getBoundingClientRect().width") > 240
-    finally:
-        emulate("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_the_focus_can_be_seen_wherever_tab_leads(page: Page) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import pytest
-
 from slotscope.reports.keyspace.log_load import CommandCount, LogLoad, Written
 from tests.benches.reports import page_of, terminal_of
 from tests.builders.reports_builder import HOSTILE_KEYS, keyspace_report
@@ -31,26 +29,6 @@ def test_the_terminal_lists_commands_and_the_keys_written_most():
     assert re.search(r"set +90 +\S+ \S+ +89 %", section)
     assert re.search(r"bf.add \(unknown\) +10 ", section)
     assert re.search(r"hot +71 +60 \+≤ 5 +3.00 kB", section)
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
-def test_hostile_names_do_no_harm_and_nothing_is_wider_than_the_terminal(encoding):
-    text = printed(REPORT, 80, encoding)
-
-    assert "\x1b" not in text
-    assert max(map(len, text.splitlines())) <= 80
-
-
-def test_the_page_has_the_same_and_runs_nothing_of_it():
-    page = page_of(REPORT)
-    section = page[page.index('<section id="logs"') : page.index('<section id="sources"')]
-
-    for table in ("commands", "write-keys", "write-slots"):
-        assert f'id="{table}-table"' in section
-    assert "<script>alert" not in page
-    assert "&lt;script&gt;alert(1)" in section
-    assert '<a href="#logs">' in page
-    assert page == page_of(REPORT)
 
 
 def test_without_logs_there_is_no_section():

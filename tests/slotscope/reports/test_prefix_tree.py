@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from slotscope.reports.keyspace.page_data import heaviest_nodes, prefix_tree, tree_data
+from slotscope.reports.keyspace.page_data import heaviest_nodes, prefix_tree
 from tests.benches.browser import open_page
 from tests.benches.reports import page_of, terminal_of
-from tests.builders.reports_builder import empty_report, full_report, keyspace_report
+from tests.builders.reports_builder import full_report, keyspace_report
 
-SIZE_MAX = 1_100_000
 REPORT = keyspace_report()
-HOSTILE = keyspace_report(hostile=True)
 
 
 def test_a_prefix_lies_below_the_longest_one_that_it_continues():
@@ -26,52 +23,6 @@ def test_a_prefix_lies_below_the_longest_one_that_it_continues():
     assert [child.group.name for child in root.children] == [b"cache:", b"session:"]
     assert [child.group.name for child in root.children[0].children] == [b"cache:page:"]
     assert root.weight >= sum(child.weight for child in root.children)
-
-
-def test_a_report_without_prefixes_has_no_picture():
-    assert tree_data(empty_report()) is None
-    assert 'id="icicle"' not in page_of(empty_report())
-
-
-def test_a_page_with_everything_on_it_stays_small():
-    report = full_report()
-    long = [
-        replace(
-            slot,
-            keys=61 + at % 30,
-            expires=at % 50,
-            serialized_bytes=123_456 + at,
-            top_key=b"session:%032d" % at,
-            top_key_bytes=12_345 + at,
-        )
-        for at, slot in enumerate(report.slots)
-    ]
-    many = [replace(group, name=b"%s:%056d:" % (group.name[:3], at)) for at in range(40) for group in report.prefixes]
-    page = page_of(replace(report, slots=long, prefixes=many)).encode()
-
-    assert 0.8 * SIZE_MAX < len(page) < SIZE_MAX
-    assert b"session:0" in page
-
-
-def test_where_not_even_the_beginnings_of_names_have_room_the_largest_keys_keep_theirs():
-    """Of names that take three bytes a letter."""
-    report = full_report()
-    long = [
-        replace(
-            slot,
-            keys=9_999,
-            expires=9_998,
-            serialized_bytes=1_234_567,
-            top_key="語".encode() * 30,
-            top_key_bytes=100_000 + at,
-        )
-        for at, slot in enumerate(report.slots)
-    ]
-    page = page_of(replace(report, slots=long))
-
-    assert 0.8 * SIZE_MAX < len(page.encode()) < SIZE_MAX
-    assert '"topKey":["","",' in page
-    assert '語"]' in page
 
 
 def test_hostile_names_are_no_markup_in_use_and_savings():
@@ -134,15 +85,3 @@ def test_the_terminal_indents_prefixes_and_says_how_keys_are_spread():
     assert lines[at + 2].startswith("  cache: ")
     assert lines[at + 3].startswith("    cache:page: ")
     assert any("half of the keys are below 128 B" in line for line in lines)
-
-
-def test_the_page_shows_sizes_and_elements_by_powers_of_two():
-    """A row each range, also one that holds nothing; without sizes only elements, without either no section."""
-    page = page_of(REPORT)
-
-    assert 'id="size-table"' in page
-    assert 'id="element-table"' in page
-    rows = page.split('id="size-table"')[1].split("</table>")[0]
-    assert re.findall(r'<th scope="row" class="number" data-sort="([0-9]+)"', rows)[:3] == ["64", "128", "256"]
-    assert 'id="size-table"' not in page_of(keyspace_report(sizes=False))
-    assert 'id="sizes"' not in page_of(empty_report())

@@ -54,20 +54,6 @@ def test_warnings_come_first_and_the_gravest_of_them_before_the_rest() -> None:
     assert said.index("node-2.rdb: offset 904211") < said.index("node-1.rdb holds 12 keys") < said.index("Masters")
 
 
-def test_many_warnings_are_counted_and_the_first_shown() -> None:
-    """Six, and how many more."""
-    report = keyspace_report()
-    said = rendered(replace(report, warnings=report.warnings * 10))
-
-    assert "10 errors, 10 warnings, 10 notes" in said
-    assert "and 24 more" in said
-
-
-def test_bad_records_are_said_even_without_a_warning() -> None:
-    """Figures that miss records are never shown as complete."""
-    assert "3 bad records left out" in rendered(replace(keyspace_report(), warnings=[], bad_records=3))
-
-
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 @pytest.mark.parametrize(
     "key", [b"k" * 500, "ключ:с:очень:длинным:именем:".encode() * 20, "長い鍵".encode() * 40, b"\x1b[31m" * 60]
@@ -115,14 +101,6 @@ def test_no_line_is_wider_than_the_terminal(width: int, masters: int, sizes: boo
 
     assert max(map(len, said.splitlines())) <= width
     assert text.count(max(node.keys for node in report.nodes)) in said
-
-
-def test_of_many_masters_the_heaviest_are_shown() -> None:
-    """Twelve of 400."""
-    report = keyspace_report(masters=400)
-
-    assert "the 12 heaviest of 400" in rendered(report)
-    assert max(report.nodes, key=lambda node: node.serialized_bytes or 0).address in rendered(report)
 
 
 def test_a_pipe_gets_no_escapes_and_a_plain_terminal_only_ascii() -> None:

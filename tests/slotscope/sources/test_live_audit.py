@@ -14,13 +14,10 @@ from cluster_core.incidents.symptoms import Checkup
 from cluster_core.topology.nodes_text import read_nodes
 from cluster_core.wire.resp import RespError
 from slotscope.servers.audit import (
-    DUMP_BYTES_MAX,
     LiveCluster,
     LiveMaster,
     connected,
-    measure_dataset,
     measure_dumps,
-    measure_keys,
     read_slot_stats,
 )
 from slotscope.servers.node_link import Access, Address
@@ -66,23 +63,6 @@ def test_keys_left_on_the_former_owner_are_counted_there() -> None:
     assert cluster.left_behind({3: NODE, 4: NODE, 9: "gone"}) == {(NODE, 3): 5, (NODE, 4): 0}
 
 
-def test_keys_are_the_sum_of_the_slots() -> None:
-    """Exactly."""
-    assert measure_keys([master({}, {1: 3, 2: 4})]).loads == {NODE: 7.0}
-
-
-def test_a_slot_with_few_keys_is_measured_whole() -> None:
-    """No error is granted for what was not estimated."""
-    answers: dict[tuple[Any, ...], Any] = {
-        ("CLUSTER", "GETKEYSINSLOT", 1, 2): [b"x", b"y"], ("MEMORY", "USAGE", b"x"): 100, ("MEMORY", "USAGE", b"y"): 300,
-        ("DUMP", b"x"): b"d" * 108, ("DUMP", b"y"): b"d" * 308,
-    }  # fmt: skip
-    found = measure_dumps([master(answers, {1: 2, 7: 0})], 20)
-
-    assert (found.loads, found.errors) == ({NODE: 400.0}, {})
-    assert found.basis == "DUMP of 2 of 2 keys"
-
-
 def test_a_slot_with_many_keys_is_estimated_with_its_error() -> None:
     """Mean times count; variance of a mean, less what a finite slot leaves open."""
     answers: dict[tuple[Any, ...], Any] = {
@@ -106,18 +86,6 @@ def test_keys_that_went_and_slots_that_moved_meanwhile_are_left_out() -> None:
     assert found.loads == {NODE: 300.0}
 
 
-def test_a_large_value_is_not_fetched() -> None:
-    """Its memory stands for its size in a dump."""
-    answers: dict[tuple[Any, ...], Any] = {
-        ("CLUSTER", "GETKEYSINSLOT", 1, 1): [b"x"], ("MEMORY", "USAGE", b"x"): DUMP_BYTES_MAX + 1,
-    }  # fmt: skip
-    one = master(answers, {1: 1})
-    found = measure_dumps([one], 20)
-
-    assert found.loads == {NODE: DUMP_BYTES_MAX + 1.0}
-    assert ("DUMP", b"x") not in one.visit.link.asked  # type: ignore[union-attr]
-
-
 def test_metrics_of_slot_stats_are_read_and_others_ignored() -> None:
     """memory-bytes only where a server has it."""
     reply = [[5, [b"key-count", 3, b"cpu-usec", 40, b"new-metric", 1]], [6, [b"key-count", 0, b"cpu-usec", 2]]]
@@ -125,16 +93,6 @@ def test_metrics_of_slot_stats_are_read_and_others_ignored() -> None:
     found = read_slot_stats([with_stats, master({}, {})])
 
     assert found == {"keys": {5: (NODE, 3), 6: (NODE, 0)}, "cpu_usec": {5: (NODE, 40), 6: (NODE, 2)}}
-
-
-def test_the_data_set_of_info_is_no_measure_of_serialized_bytes() -> None:
-    """It is shown for them, and not compared."""
-    one = LiveMaster(visit({}, {"used_memory_dataset": "1234"}), NODE, {1: 1})
-    memory, serialized = (measure_dataset(name, [one]) for name in ("memory_bytes", "serialized_bytes"))
-
-    assert memory.loads == serialized.loads == {NODE: 1234.0}
-    assert memory.doubt == ""
-    assert "memory was measured" in serialized.doubt
 
 
 def test_serialized_bytes_are_those_of_a_real_dump() -> None:

@@ -6,7 +6,6 @@ import contextlib
 import random
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from jobs.export import Request
 from schemas.interim import ADVICE
 from slotscope.pipelines.keys.export import export_dumps
 from slotscope.runtime.errors import InputError
-from slotscope.servers.dump_link import DumpOptions, LiveDump, check_live
+from slotscope.servers.dump_link import DumpOptions, check_live
 from slotscope.servers.node_link import Access
 from slotscope.sources import held_bytes
 from slotscope.sources.keys.partial_rows import TallyOptions
@@ -167,25 +166,6 @@ def test_a_record_that_is_larger_than_may_be_held_is_one_line(monkeypatch):
             list(reader)
 
 
-def test_no_more_bytes_a_second_are_read_than_were_allowed():
-    """By the clock: about 240 kB at 150 kB a second."""
-    with replicated("valkey") as (_, replica):
-        started_s = time.monotonic()
-        dump = LiveDump(live(replica), DumpOptions(bytes_per_second=150e3))
-        size = len(everything(dump))
-        took_s = time.monotonic() - started_s
-
-    assert size > 200e3
-    assert took_s >= 0.8 * size / 150e3
-
-
-def everything(dump: LiveDump) -> bytes:
-    room, found = memoryview(bytearray(4096)), bytearray()
-    while count := dump.readinto(room):
-        found += room[:count]
-    return bytes(found)
-
-
 def test_a_connection_that_breaks_is_one_line_with_the_place():
     """Half of the dump is there; before its first byte the words are others."""
     with replicated("valkey") as (_, replica):
@@ -218,15 +198,6 @@ def _pass_on(door: socket.socket, port: int, count: int) -> None:
         while count > 0 and (data := server.recv(min(count, 65536))):
             client.sendall(data)
             count -= len(data)
-
-
-def test_a_server_that_keeps_us_waiting_is_waited_for():
-    """Newlines come each second while it gathers replicas."""
-    with replicated("valkey") as (_, replica):
-        replica.call("CONFIG", "SET", "repl-diskless-sync-delay", 2)
-        found = everything(LiveDump(live(replica), DumpOptions()))
-
-    assert found.startswith(b"VALKEY")
 
 
 def test_a_password_that_is_wrong_is_said_without_it():

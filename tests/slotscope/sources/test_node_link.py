@@ -17,7 +17,7 @@ import pytest
 
 from cluster_core.wire.resp import RespError
 from slotscope.servers import node_link
-from slotscope.servers.cluster import Answer, Collection, NodePoll, Refused, Schedule
+from slotscope.servers.cluster import Answer, NodePoll, Refused, Schedule
 from slotscope.servers.node_link import Access, Address, LinkError
 from tests.benches.fake_servers import scripted
 
@@ -136,42 +136,6 @@ def test_a_question_that_is_refused_for_good_is_told_once_and_not_asked_again():
         "",
     ]
     assert (asked.count(b"CLUSTER SLOT-STATS"), asked.count(b"INFO"), asked.count(b"CLUSTER NODES")) == (1, 3, 3)
-
-
-def test_what_is_asked_beside_is_asked_at_its_own_intervals():
-    asked: list[bytes] = []
-
-    def answer(words: list[bytes]) -> bytes:
-        asked.append(b" ".join(words[:2]))
-        return b"$1\r\nx\r\n"
-
-    with scripted(answer) as (port, _):
-        poll = NodePoll(Address("127.0.0.1", port), Access(), Schedule(1.0, persistence_s=3600))
-        for _ in range(3):
-            poll.ask()
-
-    assert (asked.count(b"INFO"), asked.count(b"CLUSTER NODES"), asked.count(b"CLUSTER SLOT-STATS")) == (1, 3, 0)
-
-
-def test_a_poll_that_fails_in_an_unknown_way_is_told_and_goes_on(monkeypatch):
-    """The node does not vanish from the collection."""
-    asked: list[int] = []
-
-    def ask(poll: NodePoll) -> Refused:
-        asked.append(1)
-        raise RuntimeError("whatever")
-
-    monkeypatch.setattr(NodePoll, "ask", ask)
-    collection = Collection(Access(), Schedule(0.01))
-    address = Address("127.0.0.1", 1)
-    thread = threading.Thread(target=collection._poll, args=(address,), daemon=True)
-    thread.start()
-    told = [collection.told.get(timeout=10) for _ in range(3)]
-    collection.stop.set()
-    thread.join(10)
-
-    assert told == [Refused(address, "RuntimeError: whatever")] * 3
-    assert not thread.is_alive()
 
 
 @contextmanager

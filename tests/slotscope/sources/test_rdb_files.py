@@ -45,18 +45,6 @@ def test_zeros_after_the_end_of_a_dump_are_counted_as_what_follows_it(tmp_path, 
     assert reader.trailing_bytes == 9000
 
 
-def test_a_dump_without_checksum_ends_with_zeros_and_is_whole(tmp_path):
-    reader = read(tmp_path / "d.rdb", DUMP[:-8] + bytes(8))
-
-    assert sum(map(len, reader)) == 50
-    assert reader.trailing_bytes == 0
-
-
-def test_a_file_of_zeros_holds_nothing(tmp_path):
-    with pytest.raises(TruncatedError, match="the file is empty; 9000 zero bytes follow"):
-        list(read(tmp_path / "d.rdb", ZEROS))
-
-
 def test_a_fault_in_a_guessed_range_asks_for_the_whole_file(tmp_path):
     """What lies behind a wrong guess is no damage of the file; read as a whole, it says itself what is wrong."""
     path = tmp_path / "d.rdb"

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_core.topology.replies import read_topology
-from schemas.interim import DECLARED, OWNER, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, TYPE, UNIT
+from schemas.interim import OWNER, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, TYPE, UNIT
 from slotscope.sources.files import InputFile, expand
 from slotscope.sources.keys.file_shares import FILE_BYTES, TASK_BYTES, TASKS_PER_CORE_MAX
 from slotscope.sources.keys.lists import KeyListTask, KeyListUnit
@@ -109,62 +109,6 @@ def test_dumps_of_one_task_have_the_sums_that_each_has_alone(topology):
     ]
     assert by_node[0] == by_node[1]
     assert len(by_node[0]) == (3 if topology else 0)
-
-
-@pytest.mark.long
-def test_what_each_dump_says_of_itself_stays_its_own():
-    told = options(TOPOLOGY)
-    facts = [
-        {row["source"]: row["facts"] for row in rows_of(tasks, told) if row["kind"] == UNIT}
-        for tasks in ([RdbTask((unit,)) for unit in UNITS], [RdbTask(UNITS)])
-    ]
-
-    assert len(facts[1]) == len(UNITS)
-    assert {path: fact["ctime"] for path, fact in facts[0].items()} == {
-        path: fact["ctime"] for path, fact in facts[1].items()
-    }
-    assert [fact["stored_crc"] for fact in facts[0].values()] == [fact["stored_crc"] for fact in facts[1].values()]
-
-
-@pytest.mark.long
-def test_each_slot_of_cluster_dumps_is_told_of_each_dump_that_has_it():
-    told = options(None)
-    declared = [
-        sorted(
-            (row["slot"], row["source"], row["keys"], row["number"])
-            for row in rows_of(tasks, told)
-            if row["kind"] == DECLARED
-        )
-        for tasks in ([RdbTask((unit,)) for unit in UNITS], [RdbTask(UNITS)])
-    ]
-
-    assert declared[0] == declared[1]
-    assert len(declared[0]) > 1000
-
-
-def test_a_slot_in_many_dumps_is_told_of_the_first_of_them_only():
-    unit = UNITS[0]
-    rows = rows_of([RdbTask((unit,) * 9)], options(None))
-
-    told = Counter(row["slot"] for row in rows if row["kind"] == DECLARED)
-
-    assert set(told.values()) == {6}
-
-
-def test_more_dumps_of_a_node_bring_no_more_sums():
-    told = options(TOPOLOGY)
-    counts = [
-        Counter(
-            row["kind"]
-            for row in rows_of([RdbTask((UNITS[0],) * dumps)], told)
-            if row["kind"] not in (UNIT, OWNER, DECLARED)
-        )
-        for dumps in (1, 5)
-    ]
-
-    assert counts[0][SLOT] > 100
-    for kind in (SLOT, TYPE, TTL, TAG, PREFIX):
-        assert counts[1][kind] == counts[0][kind]
 
 
 def test_lists_of_one_task_have_the_sums_that_each_has_alone_and_know_no_more(tmp_path):

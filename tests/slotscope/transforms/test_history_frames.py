@@ -57,13 +57,6 @@ def test_few_rows_without_spark_have_the_times_that_spark_gives_them(spark):
     assert with_times(bare.toArrow(), table).to_pylist() == found.to_pylist()
 
 
-def test_no_rows_have_the_columns_of_their_table_all_the_same(spark):
-    table = history.VOTES
-    bare = frame(spark, table.unlabelled).drop("asked", "answered")
-
-    assert_rows(with_times(bare, table), table.unlabelled)
-
-
 BLOBS = "row_kind int, blob binary"
 LOGGED = "source string, line bigint, observer string, kind string, subject string, epoch decimal(20,0), text string"
 OTHER_KIND = captured.BITMAPS
@@ -106,13 +99,6 @@ def test_blobs_of_one_kind_become_the_rows_of_their_table(spark):
         ("a.log", 2, None, "pfail", None, None, ""),
         ("a.log", 3, None, "other", None, None, "\x1b[2J<script>\x00\ufffd"),
     )  # fmt: skip
-
-
-def test_blobs_without_rows_and_no_blobs_have_the_columns_of_their_table(spark):
-    for blobs in ([], [(captured.LOGS, logs())], [(OTHER_KIND, bytearray(b"?"))]):
-        assert_rows(
-            unpacked(frame(spark, BLOBS, *blobs), captured.LOGS, history.LOG_EVENTS), history.LOG_EVENTS.unlabelled
-        )
 
 
 def test_lines_of_logs_are_events_where_packets_would_have_told_the_same(spark):

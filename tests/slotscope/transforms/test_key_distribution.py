@@ -32,7 +32,6 @@ from tests.builders.partial_tables import assert_rows, partial_table
 
 A, B = "a" * 40, "b" * 40
 SLOTS = ", ".join(("slot", "node_id", "owner_id", *LOADS))
-HOSTILE = (b"\xff\x00", b"\x1b[2J", b"<script>", b"")
 
 
 @pytest.fixture(params=["here", pytest.param("kept by Spark", marks=pytest.mark.spark)])
@@ -77,12 +76,6 @@ def test_a_row_belongs_to_the_node_of_its_file_else_to_the_owner_of_its_slot():
     assert_rows(found, "slot, node_id", (1, A), (2, B), (3, None))
 
 
-def test_without_a_topology_no_row_has_a_node():
-    rows = partial_table({"kind": SLOT, "slot": 1, "owner_id": B})
-
-    assert_rows(with_node(rows, None), "slot, node_id", (1, None))
-
-
 # -- slots -------------------------------------------------------------------------------------------------------------
 
 
@@ -119,12 +112,6 @@ def test_writes_of_a_log_are_operations_and_their_bytes_no_size_of_keys(tables):
     assert_rows(found, SLOTS, (0, A, A, 0, None, None, None, 4), (1, A, A, 0, None, None, None, 0))
 
 
-def test_without_any_keys_every_slot_is_idle(tables):
-    found = tables(partial_table(), {}).slot_load([A, A])
-
-    assert_rows(found, SLOTS, (0, A, A, 0, None, None, None, None), (1, A, A, 0, None, None, None, None))
-
-
 # -- nodes -------------------------------------------------------------------------------------------------------------
 
 NODE_LOADS = "node_id, address, slots, keys, keys_share, keys_over_mean, bytes_share, bytes_over_mean, unread_share"
@@ -145,23 +132,6 @@ def test_a_node_has_the_sums_of_its_slots_and_its_share_of_all():
         found, NODE_LOADS, (A, "h:1", 1, 6, 0.75, 2.25, 0.75, 2.25, 0.0), (B, "h:2", 1, 2, 0.25, 0.75, 0.25, 0.75, 0.25),
         ("c", "h:3", 0, 0, 0.0, 0.0, 0.0, 0.0, None),
     )  # fmt: skip
-
-
-def test_one_node_has_everything_and_without_sizes_no_share_of_bytes():
-    slots = slot_loads((1, A, A, 3, None, None, None, None))
-
-    found = snapshot_tables.node_load(slots, {A: "h:1"}, {})
-
-    assert_rows(found, NODE_LOADS, (A, "h:1", 1, 3, 1.0, 1.0, None, None, 0.0))
-
-
-def test_a_cluster_without_keys_has_no_shares():
-    """Nothing is divided by zero."""
-    slots = slot_loads((1, A, A, 0, 0, None, None, None), (2, B, B, 0, 0, None, None, None))
-
-    found = snapshot_tables.node_load(slots, {A: "h:1", B: "h:2"}, {})
-
-    assert_rows(found, NODE_LOADS, *((n, a, 1, 0, 0.0, 0.0, 0.0, 0.0, 0.0) for n, a in ((A, "h:1"), (B, "h:2"))))
 
 
 # -- the largest -------------------------------------------------------------------------------------------------------
@@ -201,18 +171,6 @@ def test_of_equals_the_first_in_the_files_is_larger_and_a_key_without_size_is_no
     found = in_cluster(tables(rows, top=2).big_keys())
 
     assert_rows(found, BIG, ("cluster", "", 1, b"early", 7, 0), ("cluster", "", 2, b"late", 7, 0))
-
-
-def test_without_keys_nothing_is_large(tables):
-    assert_rows(tables(partial_table()).big_keys(), BIG)
-
-
-def test_hostile_keys_stay_the_bytes_that_they_are(tables):
-    rows = partial_table(*(top(TOP_TYPE, name, 9 - at, offset=at) for at, name in enumerate(HOSTILE)))
-
-    found = in_cluster(tables(rows, top=9).big_keys())
-
-    assert_rows(found, BIG, *(("cluster", "", at + 1, name, 9 - at, 0) for at, name in enumerate(HOSTILE)))
 
 
 # -- hash tags and prefixes --------------------------------------------------------------------------------------------
@@ -287,14 +245,6 @@ def test_where_memory_is_known_tags_and_prefixes_are_ranked_by_it(tables):
     assert_rows(prefixes, "prefix, memory_bytes, rank_bytes", (b"s:", 500, 1), (b"p:", 10, 2))
 
 
-def test_tags_of_a_list_have_no_bytes(tables):
-    rows = partial_table(unit("tag", 0, 0), group(TAG, b"t", 2, None), group(TAG, b"u", 1, None))
-
-    found = tables(rows, known=(), groups=5).hash_tags()
-
-    assert_rows(found, TAGS, (b"t", 2, None, 0, 0, 1, 1), (b"u", 1, None, 0, 0, 2, 2))
-
-
 def test_prefixes_are_ranked_by_depth_and_one_key_is_no_group_but_at_the_top(tables):
     rows = partial_table(
         unit("prefix", 0, 0), group(PREFIX, b"a:", 3, 30, number=1), group(PREFIX, b"b:", 1, 10, number=1),
@@ -310,11 +260,6 @@ def test_prefixes_are_ranked_by_depth_and_one_key_is_no_group_but_at_the_top(tab
         (b"b:", 1, 1, 2),
         (b"a:x:", 2, 2, 1),
     )
-
-
-def test_without_groups_there_are_no_tags_and_no_prefixes(tables):
-    assert_rows(tables(partial_table(), known=SIZED, groups=5).hash_tags(), TAGS)
-    assert_rows(snapshot_tables.key_prefixes(tables(partial_table(), known=SIZED, groups=5).prefixes()), "prefix")
 
 
 # -- the rest ----------------------------------------------------------------------------------------------------------

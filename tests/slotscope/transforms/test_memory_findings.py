@@ -49,32 +49,6 @@ def test_keys_that_exceed_what_the_server_used_point_at_the_allocator():
     assert "100 MB in all" in note.text
 
 
-def test_small_servers_and_hostile_figures_are_not_judged():
-    small = unit(aux={"used-mem": "1000000"}, memory_total=9000000)
-    hostile = [unit(aux={"used-mem": words}, memory_total=90000000) for words in ("", "-5", "9" * 40, "\u0665")]
-
-    assert snapshot_warnings.find_contradictions([small, *hostile]) == []
-
-
-def test_figures_of_known_servers_are_their_models_alone():
-    basis = snapshot_warnings.memory_basis([unit(), unit("/other", memory_model="valkey 9.1, libc")])
-
-    assert basis == ("redis 7.0, jemalloc-16; valkey 9.1, libc", Exactness.MODEL, 0)
-    assert basis.caveat == ""
-
-
-def test_one_dump_of_an_unknown_server_marks_the_whole_snapshot():
-    other = unit("/other", memory_model="redis 8.0, libc", memory_estimate="nearest", aux={"redis-ver": "8.2.1"})
-    basis = snapshot_warnings.memory_basis([unit(), other])
-    (note,) = snapshot_warnings.find_nearest([unit(), other, other])
-
-    assert basis is not None
-    assert basis.exactness == Exactness.NEAREST
-    assert "error not known" in basis.caveat
-    assert "/other: written by redis 8.2.1" in note.text
-    assert "redis 8.0, libc; the error is not known" in note.text
-
-
 def test_keys_without_a_model_make_the_figures_partial_wherever_they_are_from():
     nameless = UnitFacts(source="/old.rdb", kind="rdb", keys=7, file_bytes=1000, memory_model="none", unmeasured_keys=7)
     listed = UnitFacts(source="/keys.txt", kind="text", keys=5, file_bytes=1000)
@@ -82,12 +56,3 @@ def test_keys_without_a_model_make_the_figures_partial_wherever_they_are_from():
 
     assert basis == (MODEL, Exactness.PARTIAL, 14)
     assert basis.caveat == "without 14 keys that no model knows"
-
-
-def test_without_any_model_there_are_no_figures_of_memory():
-    assert (
-        snapshot_warnings.memory_basis(
-            [UnitFacts(source="/d.rdb", kind="rdb", keys=7, file_bytes=1000, memory_model="none")]
-        )
-        is None
-    )

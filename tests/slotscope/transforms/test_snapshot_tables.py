@@ -75,20 +75,3 @@ def test_small_files_and_few_units_are_few_and_large_files_of_many_units_are_not
     assert are_few(inputs(1000), options, units=100)
     assert are_few(inputs(50 * ROWS_HERE_MAX), options, units=2)
     assert not are_few(inputs(50 * ROWS_HERE_MAX), options, units=100)
-
-
-def test_a_frame_of_a_table_has_the_rows_behind_an_empty_piece_too(spark):
-    pieces = [pa.table({"slot": pa.array(slots, pa.int64())}) for slots in ([1, 2], [], [3])]
-
-    found = spark_frame(spark, pa.concat_tables(pieces))
-
-    assert sorted(row.slot for row in found.collect()) == [1, 2, 3]
-
-
-def test_no_rows_are_a_frame_of_none(spark):
-    """What a filter leaves of rows, none of which it chooses, has no piece of any column."""
-    rows = pa.table({"slot": [1, 2], "names": [["a"], []]})
-    found = spark_frame(spark, rows.filter(pc.equal(rows["slot"], 3)))
-
-    assert found.columns == ["slot", "names"]
-    assert found.collect() == []

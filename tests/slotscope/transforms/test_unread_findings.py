@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from cluster_core.load.unread import together
 from schemas.interim import UnitFacts
 from slotscope.reports.unread import unread_lines
 from slotscope.transforms.snapshot_warnings import find_partial, find_unread, share_by_node
@@ -39,14 +38,6 @@ def test_a_dump_that_was_cut_is_measured_by_the_keys_that_it_announces():
     assert lines(GOOD, cut(records=1607)) == [
         "d/b.rdb: at least 54 % of its keys (874 of 1,607) were not read, because it ends too early",
         "all inputs together: at least 34 % of their keys (874 of 2,607) were not read",
-    ]
-
-
-def test_a_dump_that_was_cut_and_announces_nothing_lacks_nobody_knows_how_much():
-    """No share is invented."""
-    assert lines(GOOD, cut()) == [
-        "d/b.rdb: 1 place could not be read, because it ends too early; what share that is, is not known",
-        "all inputs together: 1 place could not be read; what share that is, is not known",
     ]
 
 
@@ -83,13 +74,6 @@ def test_a_log_is_measured_by_the_worse_of_its_two_readings():
     assert lines(state, first, second)[0] == "log: 70 % of its bytes (700 B of 1.00 kB) were not read"
 
 
-def test_a_wrong_checksum_at_the_end_leaves_nothing_unread():
-    """And the report does not say that everything is fine."""
-    wrong = UnitFacts(source="b.rdb", kind="rdb", keys=10, file_bytes=500, bad_records=1, unread_bytes=0, records=10)
-
-    assert lines(wrong)[0] == "b.rdb: all of its bytes were read, but not all of them are right"
-
-
 def test_nothing_is_partial_where_everything_was_read():
     """No warning, no share."""
     assert not find_unread([GOOD])
@@ -107,13 +91,6 @@ def test_a_node_lacks_as_much_as_its_worst_input():
         "n2": pytest.approx(874 / 1607),
         "n3": None,
     }
-
-
-def test_several_snapshots_lack_what_each_of_them_lacks():
-    """As a plan over several windows says it."""
-    both = together([find_unread([GOOD]), find_unread([cut(records=1607)])])
-
-    assert unread_lines(both)[-1] == "all inputs together: at least 34 % of their keys (874 of 2,607) were not read"
 
 
 def test_the_first_warning_says_how_much_is_missing_in_all():
