@@ -19,8 +19,6 @@ class Code(StrEnum):
     PARTIAL = "partial"
     FOREIGN_KEYS = "foreign_keys"
     SAME_NODE_TWICE = "same_node_twice"
-    SLOT_INFO = "slot_info"
-    SLOTS_TWICE = "slots_twice"
     TRAILING_BYTES = "trailing_bytes"
     NO_CHECKSUM = "no_checksum"
     LONG_NAMES = "long_names"

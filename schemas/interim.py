@@ -10,17 +10,15 @@ import pyarrow as pa
 from schemas.table import BYTES, FLAG, INTEGER, LONG, SHORT, TEXT, by_name, several
 
 SLOT, TOP_SLOT, TOP_TYPE, TOP_OWNER, TAG, PREFIX, TTL, UNIT, BAD = range(9)
-TYPE, OWNER, DECLARED, RANGE, ADVICE = range(14, 19)
+TYPE, OWNER, RANGE, ADVICE = range(14, 18)
 LOG_SLOT, LOG_COMMAND, LOG_KEY, LOG_DOUBT = range(9, 13)
 """Kinds of partial rows.  Those of logs have writes in *ops*, bytes of the log in *serialized_bytes*, the beginning of the hour
 (`LOG_SLOT`) or minute (`LOG_COMMAND`) in *offset* (epoch in s, null without timestamps); *number* is 1 for a
 command that servers are known to have.
 
 A task sums what it reads of one node: *source* of a `SLOT`, `TYPE`, `RANGE` or `TTL` is the first input of that node, that of a `TAG` or
-`PREFIX` the first of the task.  A `RANGE` counts keys of a type by the digits (*number*) of a measure (*text*), whose sum is *offset*.  `OWNER` counts the keys of one input by the owner of their slots, `DECLARED` those of a slot of one dump.  `ADVICE` is a row of `ADVICE_PARTIAL`: its kind in *text*, its number in *offset*.
+`PREFIX` the first of the task.  A `RANGE` counts keys of a type by the digits (*number*) of a measure (*text*), whose sum is *offset*.  `OWNER` counts the keys of one input by the owner of their slots.  `ADVICE` is a row of `ADVICE_PARTIAL`: its kind in *text*, its number in *offset*.
 """
-DECLARED_DUMPS_MAX = 6
-"""Dumps of one slot that a task tells; further ones only where a slot is not what they declare."""
 
 
 Fact = bool | int | str | list[str] | None
@@ -48,8 +46,6 @@ class UnitFacts:
     """When it was begun, epoch in s; of a log that is replayed, the latest time that it knows."""
     stored_crc: str | None = None
     functions: int | None = _counted()
-    slot_info: bool = False
-    """Whether it declares how many keys each slot has."""
     trailing_bytes: int | None = _counted()
     split_failed: str | None = None
     """Why it cannot be read in ranges."""
@@ -189,7 +185,7 @@ PARTIAL = pa.schema(
         pa.field("amounts", several(LONG)),
     ]
 )
-"""*amounts* are those of `cluster_core.kernels.keys.slot_tally.USES`; *number* is a prefix's depth, a time-to-live bucket, or the keys that a slot's own record in the dump declares."""
+"""*amounts* are those of `cluster_core.kernels.keys.slot_tally.USES`; *number* is a prefix's depth, a time-to-live bucket."""
 
 ADVICE_PARTIAL = pa.schema(
     [

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial as bind
-from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +30,7 @@ from slotscope.transforms.partial_sums import (
     with_amounts,
     with_node,
 )
-from slotscope.transforms.snapshot_warnings import LISTED_MAX, Foreign, SlotInDump, SuspiciousSlot
+from slotscope.transforms.snapshot_warnings import LISTED_MAX, Foreign
 
 _KIND = ("node_id", "type", "number", "text")
 _FIGURES = ("keys", "serialized_bytes", "memory_bytes", "expires", "offset")
@@ -54,11 +53,6 @@ RATE_BOUNDS = "rate_bounds"
 def keys_by_owner(partial: PartialSums) -> list[Foreign]:
     """Keys of each file by the owner of their slots; of a log that is not replayed, the writes."""
     return owned_by_source(partial.of(interim.OWNER, interim.LOG_SLOT, step=owned_keys, by="source"))
-
-
-def suspicious_slots(partial: PartialSums) -> list[SuspiciousSlot]:
-    """Slots of cluster dumps that hold another number of keys than they declare, or are in several dumps."""
-    return slots_with_dumps(partial.of(interim.DECLARED, step=suspicious_rows, by="slot"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,20 +210,6 @@ def owned_by_source(owned: pa.Table) -> list[Foreign]:
         for row in found
         if row["kind"] == OWNER or row["source"] not in replayed
     ]
-
-
-def suspicious_rows(rows: pa.Table) -> pa.Table:
-    """Of rows of kind `DECLARED` those of slots that hold another number of keys than they declare, or are in several dumps."""
-    slots, keys = np.asarray(rows["slot"], np.int64), np.asarray(rows["keys"], np.int64)
-    lies = np.bincount(slots, keys != np.asarray(rows["number"], np.int64), minlength=1) > 0
-    holders = np.bincount(slots, keys > 0, minlength=1) > 1
-    return rows.select(["slot", "source", "keys", "number"]).filter(pa.array((lies | holders)[slots], pa.bool_()))
-
-
-def slots_with_dumps(rows: pa.Table) -> list[SuspiciousSlot]:
-    """The slots of `suspicious_rows` with their dumps, by slot and source."""
-    told = sorted((row["slot"], SlotInDump(row["source"], row["keys"], row["number"])) for row in rows.to_pylist())
-    return [SuspiciousSlot(slot, [dump for _, dump in dumps]) for slot, dumps in groupby(told, lambda one: one[0])]
 
 
 def first_bad(rows: pa.Table) -> pa.Table:

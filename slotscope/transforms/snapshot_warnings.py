@@ -28,21 +28,6 @@ _EXCESS_MIN = 0.02
 _USED_BYTES_MIN = 32 << 20
 
 
-class SlotInDump(NamedTuple):
-    """Keys of a slot in one dump, and how many the dump declares."""
-
-    source: str
-    keys: int
-    declared: int
-
-
-class SuspiciousSlot(NamedTuple):
-    """A slot and the cluster dumps that have it."""
-
-    slot: int
-    dumps: list[SlotInDump]
-
-
 class Foreign(NamedTuple):
     """Keys that a dump holds although its node does not own their slots."""
 
@@ -100,34 +85,6 @@ def find_twins(
         for (how, name), sources in sorted(groups.items())
         if len(sources) > 1
     ]
-
-
-def find_mismatches(slots: Sequence[SuspiciousSlot]) -> list[Caveat]:
-    """Slots whose own count in the dump is not what it holds."""
-    lies = [(slot.slot, dump) for slot in slots for dump in slot.dumps if dump.keys != dump.declared]
-    if not lies:
-        return []
-    examples = [
-        f"slot {slot} of {printable(dump.source)} declares {dump.declared}, holds {dump.keys}"
-        for slot, dump in lies[:LISTED_MAX]
-    ]
-    slots_told = plural(len(lies), "slot")
-    text = f"{slots_told} with another number of keys than the dump declares: {_list(examples, len(lies))}"
-    return [Caveat.error(Code.SLOT_INFO, text)]
-
-
-def find_shared(slots: Sequence[SuspiciousSlot]) -> list[Caveat]:
-    """Slots with keys in more than one cluster dump: copies of one node, or a slot that was moving."""
-    shared = [(slot.slot, [dump.source for dump in slot.dumps if dump.keys]) for slot in slots]
-    shared = [(slot, sources) for slot, sources in shared if len(sources) > 1]
-    if not shared:
-        return []
-    examples = [
-        f"slot {slot} in {' and '.join(map(printable, sources[:LISTED_MAX]))}{' and others' * (len(sources) > LISTED_MAX)}"
-        for slot, sources in shared[:LISTED_MAX]
-    ]
-    text = f"{plural(len(shared), 'slot')} with keys in more than one dump, counted more than once: {_list(examples, len(shared))}"
-    return [Caveat.error(Code.SLOTS_TWICE, text)]
 
 
 def find_file_facts(units: Sequence[UnitFacts]) -> list[Caveat]:

@@ -42,7 +42,7 @@ from slotscope.sources.rdb.data_source import read_dumps
 from slotscope.transforms import log_load, snapshot_tables, snapshot_warnings
 from slotscope.transforms.partial_sums import PartialSums, read_units
 from slotscope.transforms.snapshot_tables import RATE_BOUNDS, SnapshotTables
-from slotscope.transforms.snapshot_warnings import Foreign, SuspiciousSlot
+from slotscope.transforms.snapshot_warnings import Foreign
 
 if TYPE_CHECKING:
     from slotscope.pipelines.keys.options import KeyOptions
@@ -108,7 +108,7 @@ class KeySnapshot:
                 self._write_keys(spark, run)
             tables.apply_changes(self._changes(spark), run)
             keys, size = check_sums(run)
-            row = self._snapshot_row(self._warnings(self._suspicious_slots()), keys, size)
+            row = self._snapshot_row(self._warnings(), keys, size)
             run.append(SNAPSHOTS, [row])
             run.data_at, run.partial = row["taken_at"], row["partial"]
 
@@ -208,17 +208,11 @@ class KeySnapshot:
         found = self.attributions.get(source)
         return found.node_id if found else None
 
-    def _suspicious_slots(self) -> list[SuspiciousSlot]:
-        declared = any(unit.slot_info for unit in self.units)
-        return snapshot_tables.suspicious_slots(self.partial) if declared else []
-
-    def _warnings(self, slots: list[SuspiciousSlot]) -> list[Caveat]:
+    def _warnings(self) -> list[Caveat]:
         found = [
             *snapshot_warnings.find_bad(self.bad, self.bad_count),
             *snapshot_warnings.find_partial(self.unread),
             *snapshot_warnings.find_twins(self.units, self.attributions, self.topology),
-            *snapshot_warnings.find_shared(slots),
-            *snapshot_warnings.find_mismatches(slots),
             *snapshot_warnings.find_unattributed(self.attributions, self.topology),
             *snapshot_warnings.find_file_facts(self.units),
             *snapshot_warnings.find_hollow(self.units),

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cluster_core.kernels.key_batch import NONE, KeyBatch, encoding_names, known, memory_columns, part_of, type_names
+from cluster_core.kernels.key_batch import KeyBatch, encoding_names, known, memory_columns, part_of, type_names
 from cluster_core.kernels.key_slots import key_slots
 from cluster_core.kernels.keys.group_tally import GroupTally
 from cluster_core.kernels.keys.slot_tally import USES, KeyUses, SlotTally, TopKeys, TtlTally, TypeTally, add_by_slot
@@ -23,7 +23,6 @@ from slotscope.sources.keys.partial_rows import PartialRows, TallyOptions, amoun
 _UNKNOWN_TYPE = len(KEY_TYPES)
 _PLACE_BITS = 44
 """A key's place among all inputs of a task: the input's number above, its offset, from 1, in so many bits (16 TB)."""
-_DECLARED_PENDING_MAX = 1 << 20
 
 
 @dataclass(slots=True)
@@ -38,7 +37,7 @@ class Knows:
 class InputSums:
     """What is summed of one input alone, since whose it is shows at its end.
 
-    *declared* is what slots are said to hold, *ops* what was done with them.
+    *ops* is what was done with its slots.
     """
 
     def __init__(self, source: str, options: TallyOptions, owners: int, knows: Knows) -> None:
@@ -49,7 +48,6 @@ class InputSums:
         self.untracked_before = 0
         self.slots = SlotTally()
         self.ops: NDArray[np.int64] | None = None
-        self.declared: NDArray[np.int64] | None = None
         self.ttl: TtlTally | None = None
         self.uses: KeyUses | None = None
         self.slot_uses: NDArray[np.int64] = np.zeros((SLOT_COUNT, len(USES)), np.int64)
@@ -102,8 +100,6 @@ class KeySums:
         self._sources: list[str] = []
         self._nodes: dict[tuple[str | bool | None, ...], NodeSums] = {}
         self._owned: list[tuple[str, NDArray[np.int64]]] = []
-        self._declared = np.zeros((0, 4), np.int64)
-        self._pending: list[NDArray[np.int64]] = []
         if options.details:
             self._top_slot = TopKeys(SLOT_COUNT, options.top_per_slot)
             self._top_type = TopKeys(_UNKNOWN_TYPE + 1, options.top)
@@ -173,7 +169,6 @@ class KeySums:
         node.add(one)
         if self._options.owners:
             self._owned.append((one.source, self._owner_counts(one)))
-        self._add_declared(one)
         self._note(one, facts)
         if not self._options.details:
             return
@@ -187,25 +182,6 @@ class KeySums:
         counts = np.zeros(self._owners, np.int64)
         np.add.at(counts, self._rows.owner_of, one.slots.slots[:, 0])
         return counts
-
-    def _add_declared(self, one: InputSums) -> None:
-        """Remember what *one* declares and holds, as slot, input, keys and declared keys."""
-        if one.declared is None:
-            return
-        keys = one.slots.slots[:, 0]
-        slots = np.flatnonzero((one.declared != NONE) & ((keys > 0) | (one.declared > 0)))
-        number = np.full(len(slots), len(self._sources) - 1)
-        self._pending.append(np.column_stack([slots, number, keys[slots], one.declared[slots]]))
-        if sum(map(len, self._pending)) > _DECLARED_PENDING_MAX:
-            self._keep_declared()
-
-    def _keep_declared(self) -> None:
-        """Keep of each slot the first dumps that have it, and all in which it is not what they declare."""
-        rows = np.concatenate([self._declared, *self._pending])
-        self._pending.clear()
-        rows = rows[np.argsort(rows[:, 0], kind="stable")]
-        rank = np.arange(len(rows)) - np.searchsorted(rows[:, 0], rows[:, 0])
-        self._declared = rows[(rank < interim.DECLARED_DUMPS_MAX) | (rows[:, 2] != rows[:, 3])]
 
     def _untracked(self) -> int:
         return int(self._tags.untracked_keys + self._prefixes.untracked_keys) if self._options.details else 0
@@ -236,9 +212,6 @@ class KeySums:
             yield self._slot_rows(node)
         if self._owned:
             yield self._owner_rows()
-        self._keep_declared()
-        if len(self._declared):
-            yield self._declared_rows()
         if self._options.details:
             yield from self._detail_rows()
 
@@ -265,18 +238,6 @@ class KeySums:
         return self._rows.of(
             interim.OWNER, len(owners), source=names.take(pa.array(sources)), owner_id=self._rows.owner_ids_of(owners), keys=pa.array(keys)
         )  # fmt: skip
-
-    def _declared_rows(self) -> pa.RecordBatch:
-        slot, source, keys, declared = self._declared.T
-        names = pa.array(self._sources, pa.string()).take(pa.array(source))
-        return self._rows.of(
-            interim.DECLARED,
-            len(slot),
-            source=names,
-            slot=pa.array(slot),
-            keys=pa.array(keys),
-            number=pa.array(declared),
-        )
 
     def _detail_rows(self) -> Iterator[pa.RecordBatch]:
         yield self._top_rows(interim.TOP_SLOT, self._top_slot)

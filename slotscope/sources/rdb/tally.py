@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from cluster_core.errors import DecodeError
-from cluster_core.kernels.key_batch import NONE, KeyBatch
+from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.memory.model import ESTIMATES, MemoryModel, model_name, model_of
 from cluster_core.rdb.head import SplitError
 from schemas.interim import ADVICE, UnitFacts
@@ -117,8 +117,6 @@ class _Dump:
         facts.kind, facts.file_bytes = "rdb", skimmer.fed if is_live(self.unit.path) else self.unit.size
         if skimmer.databases:
             facts.records = sum(counts.keys for counts in skimmer.databases.values())
-        facts.slot_info = bool((skimmer.declared_slot_keys != NONE).any())
-        self._one.declared = skimmer.declared_slot_keys if facts.slot_info else None
         facts.aux = dict(reader.facts)
         facts.ctime = None if reader.taken_at_ms is None else reader.taken_at_ms // 1000
         if reader.head is not None:

@@ -8,7 +8,7 @@ from cluster_core.load.attribution import Attribution
 from cluster_core.topology.nodes_text import read_nodes
 from schemas.interim import UnitFacts, joined
 from slotscope.transforms import snapshot_warnings
-from slotscope.transforms.snapshot_warnings import Foreign, SlotInDump, SuspiciousSlot
+from slotscope.transforms.snapshot_warnings import Foreign
 
 A, B = "a" * 40, "b" * 40
 NODES = read_nodes(
@@ -55,19 +55,6 @@ def test_two_dumps_of_one_node_are_found_by_node_then_by_replication_id_then_by_
 
 def test_ranges_of_one_file_are_one_dump():
     assert snapshot_warnings.find_twins([unit("a.rdb"), unit("a.rdb")], {"a.rdb": Attribution(A, "name")}, NODES) == []
-
-
-def test_slots_that_lie_and_slots_that_are_in_two_dumps_are_told_apart():
-    lying = SuspiciousSlot(7, [SlotInDump("a.rdb", 5, 6)])
-    shared = SuspiciousSlot(8, [SlotInDump("a.rdb", 2, 2), SlotInDump("b.rdb", 3, 3)])
-    emptied = SuspiciousSlot(9, [SlotInDump("a.rdb", 0, 0), SlotInDump("b.rdb", 3, 3)])
-
-    (lie,) = snapshot_warnings.find_mismatches([lying, shared, emptied])
-    (twice,) = snapshot_warnings.find_shared([lying, shared, emptied])
-
-    assert "slot 7 of a.rdb declares 6, holds 5" in lie.text
-    assert twice.text.startswith("1 slot ")
-    assert "slot 8 in a.rdb and b.rdb" in twice.text
 
 
 def test_slots_without_owner_are_named_with_the_keys_in_them():

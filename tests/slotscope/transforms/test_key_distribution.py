@@ -9,7 +9,6 @@ import pytest
 from cluster_core.load.key_use import TTL_LABELS
 from schemas.interim import (
     BAD,
-    DECLARED,
     LOG_SLOT,
     OWNER,
     PREFIX,
@@ -26,7 +25,7 @@ from slotscope.runtime.spark.spark_schema import spark_frame
 from slotscope.transforms import snapshot_tables
 from slotscope.transforms.partial_sums import LOADS, PartialSums, with_node
 from slotscope.transforms.snapshot_tables import SnapshotTables
-from slotscope.transforms.snapshot_warnings import Foreign, SlotInDump, SuspiciousSlot
+from slotscope.transforms.snapshot_warnings import Foreign
 from tests.builders import partial_rows
 from tests.builders.partial_tables import assert_rows, partial_table
 
@@ -300,20 +299,6 @@ def test_writes_stand_for_keys_only_where_a_log_is_not_replayed(sums):
     assert sorted(found, key=str) == sorted(
         [Foreign("a.rdb", A, 2), Foreign("a.rdb", None, 1), Foreign("b.aof", B, 7)], key=str
     )
-
-
-def test_slots_that_declare_another_number_or_are_in_two_dumps_are_suspicious(sums):
-    """Slot 1 lies, slot 2 is whole in one dump and empty in another, slot 3 is in two."""
-    rows = partial_table(
-        {"kind": DECLARED, "slot": 1, "keys": 2, "number": 3}, {"kind": DECLARED, "slot": 2, "keys": 2, "number": 2},
-        {"kind": DECLARED, "slot": 2, "keys": 0, "number": 0, "source": "b.rdb"}, {"kind": DECLARED, "slot": 3, "keys": 1, "number": 1},
-        {"kind": DECLARED, "slot": 3, "keys": 1, "number": 1, "source": "b.rdb"},
-    )  # fmt: skip
-
-    assert snapshot_tables.suspicious_slots(sums(rows)) == [
-        SuspiciousSlot(1, [SlotInDump("a.rdb", 2, 3)]),
-        SuspiciousSlot(3, [SlotInDump("a.rdb", 1, 1), SlotInDump("b.rdb", 1, 1)]),
-    ]
 
 
 def test_ranges_of_sizes_add_up_by_node_type_and_measure(tables):
