@@ -24,7 +24,7 @@ from cluster_core.formats.capture.packet import CaptureProblem
 from cluster_core.instants import time_ns
 from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.wire import bus_message as wire
-from cluster_core.wire.bus_message import TYPE_NAMES, Extension, ForgottenNode
+from cluster_core.wire.bus_message import TYPE_NAMES
 from slotscope.options import Flag, Paths, Plain, options
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
@@ -68,13 +68,11 @@ class Request(Plain):
     until: str | None = None
     """End time, exclusive"""
     stream: Annotated[tuple[int, ...], Parameter(consume_multiple=1, show_default=False)] = ()
-    """Number of a TCP connection (see --verbose)"""
+    """Number of a TCP connection (see --json)"""
     subject: Paths = ()
     """Messages about a node: FAIL, UPDATE, forgotten, or gossip with a failure flag"""
     connections: Flag = False
     """Opened and closed connections too"""
-    verbose: Annotated[bool, Parameter(name=("--verbose", "-v"), negative=(), show_default=False)] = False
-    """Complete content of each message"""
     relative: Flag = False
     """Times in seconds since the first line"""
     json: Flag = False
@@ -101,7 +99,7 @@ def command(*pcap: str, request: Request = Request()) -> int | None:
         request.node, _types(request.type), _time(request.since), _time(request.until), request.stream, request.subject
     )
     ascii_only = (sys.stdout.encoding or "ascii").lower().replace("-", "") not in ("utf8", "utf16")
-    text = BusText(details=request.verbose, relative=request.relative, ascii_only=ascii_only)
+    text = BusText(relative=request.relative, ascii_only=ascii_only)
     shows_connections = request.json or request.connections or "connection" in wanted.types
     clocks = PointClocks()
     rows = (row for row in _checked(read_rows(pcap, clocks)) if wanted.keeps(row))
@@ -109,8 +107,7 @@ def command(*pcap: str, request: Request = Request()) -> int | None:
     for row in _limited(
         (row for row in rows if shows_connections or not isinstance(row, ConnectionEvent)), request.limit
     ):
-        lines = [row_to_line(row)] if request.json else text.lines(row)
-        sys.stdout.write("\n".join(lines) + "\n")
+        sys.stdout.write(f"{row_to_line(row) if request.json else text.line(row)}\n")
         damaged = damaged or is_damage(row)
         shown = True
     for note in clocks.notes:
@@ -200,42 +197,34 @@ def _packets(bundle: Sequence[CaptureFile], capture: BusCapture, clocks: PointCl
 class BusText:
     """Turns rows into lines; times are UTC, or seconds since the first row that was given (*relative*)."""
 
-    def __init__(self, *, details: bool = False, relative: bool = False, ascii_only: bool = False) -> None:
-        self._details = details
+    def __init__(self, *, relative: bool = False, ascii_only: bool = False) -> None:
         self._relative = relative
         self._ascii_only = ascii_only
         self._first_ns: int | None = None
 
-    def lines(self, row: seen.Row) -> list[str]:
-        """The line of a row, then its details, indented."""
-        head, rest = self._told(row)
-        cut = 4 * LINE_CHARS_MAX if self._details else LINE_CHARS_MAX
-        found = [printable(head, cut, ascii_only=self._ascii_only)]
-        if self._details:
-            found += [f"    {printable(line, cut, ascii_only=self._ascii_only)}" for line in rest]
-        return found
+    def line(self, row: seen.Row) -> str:
+        """The line of a row."""
+        return printable(self._text(row), LINE_CHARS_MAX, ascii_only=self._ascii_only)
 
-    def _told(self, row: seen.Row) -> tuple[str, Iterator[str]]:
-        nothing: Iterator[str] = iter(())
+    def _text(self, row: seen.Row) -> str:
         match row:
             case seen.CapturedMessage():
                 message = row.decode()
                 words = f"{_peers(row)}  {message.name:<12} {self._summary(row, message)}"
-                return f"{self._place(row.origin)}  {words}", self._inside(row, message)
+                return f"{self._place(row.origin)}  {words}"
             case seen.CapturedUnknown():
                 sample = shown(row.sample, CHANNEL_CHARS_MAX, ascii_only=self._ascii_only)
                 words = f"{row.count} bytes are no bus message: {row.looks_like or 'unknown'}; they begin {sample}"
-                return f"{self._place(row.origin)}  UNKNOWN      {words}", nothing
+                return f"{self._place(row.origin)}  UNKNOWN      {words}"
             case seen.CapturedGap():
                 count = "an unknown number of" if row.count is None else row.count
-                return f"{self._place(row.origin)}  GAP          {count} bytes were not captured: {row.reason}", nothing
+                return f"{self._place(row.origin)}  GAP          {count} bytes were not captured: {row.reason}"
             case seen.ConnectionEvent():
-                return f"{self._place(row.origin)}  {row.kind.upper()}", nothing
+                return f"{self._place(row.origin)}  {row.kind.upper()}"
             case seen.SkippedPackets():
-                words = f"{row.packets} packets skipped: {row.reason}; the first at byte {row.first_offset}"
-                return f"-- {words}", nothing
+                return f"-- {row.packets} packets skipped: {row.reason}; the first at byte {row.first_offset}"
             case CaptureProblem():
-                return f"-- byte {row.offset}: {row.reason}", nothing
+                return f"-- byte {row.offset}: {row.reason}"
 
     def _place(self, origin: seen.Origin) -> str:
         self._first_ns = origin.ts_ns if self._first_ns is None else self._first_ns
@@ -288,25 +277,6 @@ class BusText:
             case _:
                 return []
 
-    def _inside(self, row: seen.CapturedMessage, message: wire.Message) -> Iterator[str]:
-        origin, header = row.origin, message.header
-        yield f"packet {origin.packet} at byte {origin.offset}, connection {origin.connection}, {row.totlen} bytes"
-        yield f"from {row.sender or 'unknown'} to {row.receiver or 'unknown'}"
-        if isinstance(header, wire.Header):
-            yield f"offset {header.offset}, ports {header.port} {header.cport} {header.pport}, ip {header.myip or '-'}"
-            yield f"flags 0x{header.flags:x}, mflags {header.mflags.hex()}, version {header.ver}"
-            yield f"replica of {header.replicaof}" if header.replicaof else "no master"
-            yield f"slots {header.slots}" if header.slots else "no slots"
-        if isinstance(message.body, wire.Gossip):
-            yield from map(_entry, message.body.entries)
-            yield from map(_extension, message.body.extensions)
-        elif isinstance(message.body, wire.Fail | wire.Update):
-            yield f"about {message.body.node}"
-            if isinstance(message.body, wire.Update):
-                yield f"slots {message.body.slots}"
-        elif isinstance(message.body, wire.Publish):
-            yield f"message {shown(message.body.message, LINE_CHARS_MAX, ascii_only=self._ascii_only)}"
-
 
 def moment_text(ts_ns: int) -> str:
     """A time in UTC with microseconds; one that no calendar holds as its number."""
@@ -334,20 +304,6 @@ def _endpoint(endpoint: seen.Endpoint) -> str:
 
 def _peers(row: seen.CapturedMessage) -> str:
     return f"{row.sender[:ID_CHARS] or '?':<8} > {row.receiver[:ID_CHARS] or '?':<8}"
-
-
-def _entry(entry: wire.GossipEntry) -> str:
-    place = f"{_endpoint(seen.Endpoint(entry.ip, entry.port))}@{entry.cport}"
-    return (
-        f"gossip {entry.node} {place} {flag_words(entry.flags)} ping {entry.ping_sent_s} pong {entry.pong_received_s}"
-    )
-
-
-def _extension(extension: Extension) -> str:
-    value = extension.value
-    if isinstance(value, ForgottenNode):
-        return f"extension {extension.name} {value.node} for {value.ttl_s} s"
-    return f"extension {extension.name} {value if value is not None else extension.data.hex()}"
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from cluster_core.wire.bus_message import (
     GossipEntry,
     MessageType,
     Update,
-    forgotten_node_extension,
     text_extension,
 )
 from jobs.bus_dump import read_rows
@@ -102,7 +101,7 @@ def test_text_of_strangers_cannot_act_on_a_terminal(tmp_path, capsys):
     )
     sent = conversation([encode_message(nasty), encode_message(light(channel=b"a\nb\x1b[31m\xff", text=b"\x9b"))])
 
-    run(write(tmp_path, sent), "--verbose")
+    run(write(tmp_path, sent))
     out = capsys.readouterr().out
 
     assert all(char == "\n" or char.isprintable() for char in out)
@@ -137,17 +136,10 @@ def test_filters_choose_rows(tmp_path, capsys, words, kinds):
     assert found == kinds
 
 
-def test_gossip_and_extensions_are_shown_when_asked_for(tmp_path, capsys):
-    """--verbose: everything that is in a message; --relative: times from the first line."""
-    told = gossip_message(MessageType.PONG, ONE, entries=2, extensions=[forgotten_node_extension(SICK, 60)])
+def test_times_may_be_counted_from_the_first_line(tmp_path, capsys):
+    run(write(tmp_path, talk()), "--relative")
 
-    run(write(tmp_path, conversation([encode_message(told)])), "-v", "--relative")
-    out = capsys.readouterr().out
-
-    assert out.startswith("    0.000000  10.0.0.1:40000 > ")
-    assert out.count("    gossip 0000") == 2
-    assert f"    extension forgotten-node {SICK} for 60 s" in out
-    assert "    slots 1-2" in out
+    assert capsys.readouterr().out.startswith("    0.000000  10.0.0.1:40000 > ")
 
 
 def test_json_lines_say_all_and_read_back(tmp_path, capsys):

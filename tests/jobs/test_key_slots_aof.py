@@ -171,15 +171,13 @@ def test_without_replay_only_the_writes_are_told(spark, tmp_path):
 
 @pytest.mark.slow
 def test_a_cut_log_is_loaded_as_a_server_loads_it_and_said(spark, tmp_path):
-    """``aof-load-truncated``: by default what is whole counts; else it is an error with the offset."""
+    """What is whole counts."""
     log = small_log(tmp_path, more=log_of(("MULTI",), ("SET", "late", "v"))[:-3])
     report = run(spark, Request(root=str(tmp_path / "root"), aof=[str(log)]), read_settings())
 
     (cut,) = [warning.text for warning in report.warnings if warning.code == "log_truncated"]
     assert report.keys == 1
     assert f"offset {len(small_log(tmp_path, 'twin').read_bytes())}" in cut
-    with pytest.raises(Exception, match=r"appendonly\.aof: offset \d+: the log ends inside"):
-        run(spark, Request(root=str(tmp_path / "strict"), aof=[str(log)], no_load_truncated=True), read_settings())
 
 
 def test_a_damaged_middle_stops_strict_mode_and_is_a_bad_record_in_permissive_mode(spark, tmp_path):

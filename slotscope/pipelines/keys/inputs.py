@@ -59,7 +59,6 @@ def tally_options(
     return TallyOptions(
         check_crc=not request.no_crc,
         permissive=request.permissive,
-        load_truncated=not request.no_load_truncated,
         top=settings.top,
         top_per_slot=settings.top_per_slot,
         groups_max=settings.groups_max,

@@ -55,8 +55,6 @@ class KeyOptions(SnapshotOptions):
     """Every key of the dumps, written to bronze/keys"""
     no_replay: Flag = False
     """Counts of logged writes only, without a replay to live keys"""
-    no_load_truncated: Flag = False
-    """Error for a truncated last log file, as with aof-load-truncated no"""
     no_memory: Flag = False
     """No estimate of server memory"""
     allocator: str = "auto"

@@ -44,16 +44,15 @@ class AofStateReader:
     the latest time that the log knows: of its timestamps, or when its base was begun; None without either.
 
     Raises DecodeError with file, offset and reason where a server would not load the log; a last file that a crash has cut
-    ends there with *load_truncated*.
+    ends there.
     """
 
-    def __init__(self, unit: AofStateUnit, *, load_truncated: bool = True) -> None:
+    def __init__(self, unit: AofStateUnit) -> None:
         self.unit = unit
         self.keyspace = Keyspace()
         self.uncertain: list[LiveKey] = []
         self.head = ""
         self.taken_at_ms: int | None = None
-        self._load_truncated = load_truncated
 
     def note(self, facts: UnitFacts) -> None:
         """Say what the replay met, once it is done and the keys were read."""
@@ -71,7 +70,7 @@ class AofStateReader:
             self.keyspace.begin_file()
             start = self._add_base(file.path) if is_rdb(file.path) else 0
             tail = self._run(file.path, start)
-            if tail.is_cut and not (self._load_truncated and file is files[-1]):
+            if tail.is_cut and file is not files[-1]:
                 raise tail.error(file.path)
 
     def rest_after(self, error: DecodeError) -> int | None:

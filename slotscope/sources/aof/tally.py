@@ -83,7 +83,7 @@ class AofTally(UnitTally[AofUnit]):
 
     def run(self) -> Iterator[pa.RecordBatch]:
         """Read, tally and yield the rows; raises DecodeError in strict mode."""
-        reader = AofUnitReader(self.unit, load_truncated=self.options.load_truncated, check_crc=self.options.check_crc)
+        reader = AofUnitReader(self.unit, check_crc=self.options.check_crc)
         try:
             for _ in reader.preamble():
                 pass
@@ -167,7 +167,9 @@ class AofStateTally(UnitTally[AofStateUnit]):
     def run(self) -> Iterator[pa.RecordBatch]:
         """Replay, tally and yield the rows; in permissive mode what stands before an error counts, and the log's load says what is wrong."""
         reader, sums, facts = (
-            AofStateReader(self.unit, load_truncated=self.options.load_truncated),
+            AofStateReader(
+                self.unit,
+            ),
             self._sums,
             self.facts,
         )

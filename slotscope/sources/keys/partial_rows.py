@@ -43,7 +43,6 @@ class TallyOptions:
     check_crc: bool = True
     permissive: bool = False
     advice: bool = False
-    load_truncated: bool = True
     top: int = 100
     top_per_slot: int = 3
     groups_max: int = 65536
