@@ -15,12 +15,11 @@ from slotscope.runtime.text import count, plural, printable, size
 SLOTS_SHOWN = 60
 
 
-def command(request: Request) -> int | None:
+def command(request: Request) -> None:
     """Cut dumps by slots into the dumps that the planned masters would load.
 
     Writes OUT/NODE.rdb for each master, byte for byte what the dumps hold of its slots, with all function libraries; then
-    OUT/split.json, which lists them.  A dump that is damaged is not cut at all; with --mode permissive what stands before the
-    damage is, and bronze/bad_records names the place.
+    OUT/split.json, which lists them.  A dump that is damaged is not cut at all.
     """
     from slotscope.pipelines.keys.split import split_dumps
     from slotscope.reports.records import print_records
@@ -29,8 +28,6 @@ def command(request: Request) -> int | None:
     with progress("splitting"):
         manifest = split_dumps(request)
     print_records(manifest, lambda: split_lines(manifest, request.out), as_json=request.json, stream=sys.stdout)
-    is_damaged = any(source["bad"] is not None for source in manifest["sources"])
-    return cli.PARTIAL if is_damaged or any(file["owner"] is None for file in manifest["files"]) else None
 
 
 def split_lines(manifest: dict[str, Any], folder: str) -> list[str]:
@@ -42,17 +39,12 @@ def split_lines(manifest: dict[str, Any], folder: str) -> list[str]:
         f"{plural(len(sources), 'dump')}, {plural(keys, 'key')}: {plural(len(files), 'part')} after {after}, in {folder}"
     ]
     for source in sources:
-        if source["bad"] is not None:
-            bad = source["bad"]
-            lines.append(
-                f"damaged: {source['file']}: offset {bad['offset']}: {bad['reason']}; the keys before it are in the parts"
-            )
         if source["hollow"]:
             lines.append(
                 f"in no part: {plural(source['hollow'], 'key')} of {source['file']} without elements, which a server drops when it loads"
             )
     for file in files:
-        who = file["address"] or file["owner"] or "nobody"
+        who = file["address"] or file["owner"]
         slots = file["slots"] if len(file["slots"]) <= SLOTS_SHOWN else file["slots"][:SLOTS_SHOWN] + "…"
         lines.append(
             f"  {file['file']}  {who}  {count(file['keys'])} keys  {size(file['bytes'])}  slots {slots or 'none'}"

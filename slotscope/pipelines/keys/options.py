@@ -11,7 +11,6 @@ from slotscope.options import (
     NO_OPTIONS,
     AccessOptions,
     BytesPerSecond,
-    Common,
     Flag,
     FromMaster,
     Html,
@@ -144,7 +143,7 @@ class ExportOptions(TableOptions):
 
 
 @options
-class SplitOptions(Common):
+class SplitOptions(TableOptions):
     """Options of `plan split`: --plan or --topology, by default the latest plan."""
 
     rdb: Rdb

@@ -7,12 +7,9 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from schemas.bronze import BAD_RECORDS
 from slotscope.plans.stored_plans import read_unchanged_plan
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.program import LATEST
-from slotscope.runtime.storage.delta_files import exists
-from slotscope.runtime.storage.runs import running
 from slotscope.sources.files import expand, is_uri, write_text
 from slotscope.sources.folder_kinds import DUMPS
 from slotscope.sources.inputs import load_topology
@@ -30,7 +27,6 @@ from slotscope.sources.rdb.survey import Survey, survey
 if TYPE_CHECKING:
     from slotscope.pipelines.keys.options import SplitOptions
 
-JOB = "split-rdb"
 MANIFEST = "split.json"
 """Written last: a folder without it is not finished."""
 
@@ -38,19 +34,17 @@ MANIFEST = "split.json"
 def split_dumps(request: SplitOptions) -> dict[str, Any]:
     """Write the parts and return the manifest; a folder that holds them already is written again, the same byte for byte.
 
-    Raises InputError for what cannot be cut, DecodeError for damaged dumps unless the request is permissive.
+    Raises InputError for what cannot be cut, DecodeError for damaged dumps.
     """
     owners = _owners(request)
     units = [RdbUnit(file.path, file.size) for file in expand(list(request.rdb), DUMPS)]
-    surveys = [survey(unit, check_crc=not request.no_crc, permissive=request.permissive) for unit in units]
-    head, unowned = check_surveys(surveys, owners, permissive=request.permissive)
-    parts, part_of = plan_parts(request.out, surveys, owners, head, unowned)
+    surveys = [survey(unit, check_crc=not request.no_crc) for unit in units]
+    head = check_surveys(surveys, owners)
+    parts, part_of = plan_parts(request.out, surveys, owners, head)
     _prepare(request.out, [part.path for part in parts], [unit.path for unit in units])
     write_parts(parts, part_of, surveys, units)
     manifest = _manifest(surveys, parts, owners)
     write_text(os.path.join(request.out, MANIFEST), json.dumps(manifest, indent=1) + "\n")
-    if request.permissive:
-        _write_bad(request.root, [source for source in manifest["sources"] if source["bad"] is not None])
     return manifest
 
 
@@ -82,26 +76,17 @@ def _prepare(folder: str, paths: Sequence[str], sources: Sequence[str]) -> None:
 def _manifest(surveys: Sequence[Survey], parts: Sequence[Part], owners: Owners) -> dict[str, Any]:
     files = []
     for number, part in enumerate(parts):
-        name = owners.names[number] if number < len(owners.names) else None
+        name = owners.names[number]
         keys, expires = (sum(counts[index] for counts in part.counts.values()) for index in (0, 1))
         files.append({
-            "file": os.path.basename(part.path), "owner": name, "address": owners.addresses.get(name or ""),
-            "slots": str(owners.slots(number if name else -1)), "keys": keys, "expires": expires, "bytes": part.size,
+            "file": os.path.basename(part.path), "owner": name, "address": owners.addresses.get(name),
+            "slots": str(owners.slots(number)), "keys": keys, "expires": expires, "bytes": part.size,
         })  # fmt: skip
     sources = [
         {
             "file": survey.path, "keys": int(survey.slot_keys.sum()), "left_out": dict(sorted(survey.left_out.items())),
             "hollow": survey.hollow,
-            "bad": None if survey.bad is None else {"offset": survey.bad.offset, "reason": survey.bad.reason},
         }
         for survey in surveys
     ]  # fmt: skip
     return {"plan": owners.plan_id, "sources": sources, "files": files}
-
-
-def _write_bad(root: str, sources: Sequence[dict[str, Any]]) -> None:
-    """Replace what bronze/bad_records holds of this job."""
-    rows = [{"job": JOB, "source": source["file"], "skipped_bytes": None, **source["bad"]} for source in sources]
-    if rows or exists(root, BAD_RECORDS):
-        with running(root, JOB, JOB) as run:
-            run.append(BAD_RECORDS, rows)

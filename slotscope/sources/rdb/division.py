@@ -22,9 +22,6 @@ from slotscope.runtime.errors import InputError
 from slotscope.sources.rdb.parts import Part
 from slotscope.sources.rdb.survey import Survey
 
-UNOWNED = "unowned"
-"""Name of the part that takes the keys of slots that nobody owns, in permissive mode."""
-
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.:-]{0,99}")
 _LIBRARY = re.compile(rb"#![^\n]*\bname=([^\s]+)")
 
@@ -61,22 +58,20 @@ def _numbered(
     names: Sequence[str], owners: Sequence[str | None], addresses: dict[str, str], plan_id: str | None
 ) -> Owners:
     for name in names:
-        if not _NAME.fullmatch(name) or name == UNOWNED:
+        if not _NAME.fullmatch(name):
             raise InputError(f"{name!r}: this master's id cannot be the name of a file")
     number = {name: index for index, name in enumerate(names)}
     part_of = np.array([number.get(owner, -1) if owner else -1 for owner in owners], np.int64)
     return Owners(tuple(names), part_of, addresses, plan_id)
 
 
-def check_surveys(surveys: Sequence[Survey], owners: Owners, *, permissive: bool) -> tuple[RdbHead, int]:
-    """Return the head of the parts and the number of keys of slots that nobody owns.
+def check_surveys(surveys: Sequence[Survey], owners: Owners) -> RdbHead:
+    """Return the head of the parts.
 
-    Raises InputError for dumps of two dialects or of one shard, for libraries of one name with different code, and, unless *permissive*, for keys
+    Raises InputError for dumps of two dialects or of one shard, for libraries of one name with different code, and for keys
     that nobody is to own.
     """
-    heads = [survey.head for survey in surveys if survey.head is not None]
-    if not heads:
-        raise InputError("no dump could be read")
+    heads = [survey.head for survey in surveys]
     if len({head.dialect for head in heads}) > 1:
         raise InputError("dumps of Redis and of Valkey 9 cannot be cut into one set of parts: no server reads both")
     by_replid: dict[str, str] = {}
@@ -88,18 +83,15 @@ def check_surveys(surveys: Sequence[Survey], owners: Owners, *, permissive: bool
             )
     total = sum((survey.slot_keys for survey in surveys), np.zeros(SLOT_COUNT, np.int64))
     unowned = np.flatnonzero((total > 0) & (owners.part_of < 0)).tolist()
-    count = int(total[unowned].sum())
-    if count and not permissive:
-        raise InputError(
-            f"{count} keys lie in slots that nobody is to own ({str(SlotSet(unowned))[:80]}); "
-            f"--mode permissive writes them to {UNOWNED}.rdb"
-        )
+    if unowned:
+        count = int(total[unowned].sum())
+        raise InputError(f"{count} keys lie in slots that nobody is to own: {str(SlotSet(unowned))[:80]}")
     before, _ = _common(surveys)
     if len(surveys) > 1 and any(record[0] == OP_HASH_TEMPLATE for record in before):
         raise InputError(
             "dumps with hash templates cannot be cut together: each numbers its own; split one after the other"
         )
-    return max(heads, key=lambda head: head.version), count
+    return max(heads, key=lambda head: head.version)
 
 
 def _common(surveys: Sequence[Survey]) -> tuple[list[bytes], list[bytes]]:
@@ -118,16 +110,14 @@ def _common(surveys: Sequence[Survey]) -> tuple[list[bytes], list[bytes]]:
 
 
 def plan_parts(
-    folder: str, surveys: Sequence[Survey], owners: Owners, head: RdbHead, unowned: int
+    folder: str, surveys: Sequence[Survey], owners: Owners, head: RdbHead
 ) -> tuple[list[Part], NDArray[np.int64]]:
     """Return the parts to be written to *folder*, and the number of the part of each slot."""
-    names = [*owners.names, *([UNOWNED] if unowned else [])]
-    part_of = np.where(owners.part_of < 0, len(owners.names), owners.part_of)
     before, after = _common(surveys)
     aux = _aux(surveys, head)
     parts = []
-    for number, name in enumerate(names):
-        mine = part_of == number
+    for number, name in enumerate(owners.names):
+        mine = owners.part_of == number
         counts = {}
         for db in sorted({db for survey in surveys for db in survey.keys}):
             held = [
@@ -136,12 +126,12 @@ def plan_parts(
             counts[db] = (int(sum(keys for keys, _ in held)), int(sum(expires for _, expires in held)))
         path = os.path.join(folder, f"{name}.rdb")
         parts.append(Part(path, target_like(head), aux, counts, before, after))
-    return parts, part_of
+    return parts, owners.part_of
 
 
 def _aux(surveys: Sequence[Survey], head: RdbHead) -> dict[str, str | int]:
     """The writer's version and word size, and the time of the oldest dump."""
-    first = next(survey for survey in surveys if survey.head is not None and survey.head.version == head.version)
+    first = next(survey for survey in surveys if survey.head.version == head.version)
     aux: dict[str, str | int] = {name: first.aux[name] for name in ("valkey-ver", "redis-ver") if name in first.aux}
     for name in ("redis-bits", "ctime"):
         told = [int(s.aux[name]) for s in surveys if s.aux.get(name, "").isdecimal() and len(s.aux[name]) <= 12]

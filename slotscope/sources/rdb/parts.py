@@ -100,8 +100,7 @@ def write_parts(
             part.flush_bytes = min(part.flush_bytes, BUFFERED_BYTES // len(parts))
             part.begin()
         for survey, unit in zip(surveys, units, strict=True):
-            if survey.head is not None:
-                _copy_dump(survey, unit, parts, part_of)
+            _copy_dump(survey, unit, parts, part_of)
         for part in parts:
             part.end()
         for part in parts:
@@ -124,9 +123,6 @@ def _copy_dump(survey: Survey, unit: RdbUnit, parts: Sequence[Part], part_of: ND
                 SPAN_BYTES
             ):
                 _copy_runs(runs, others, survey, parts, told)
-    except DecodeError:
-        if survey.bad is None:
-            raise
     finally:
         others.close()
     if reader.skimmer.keys != int(survey.slot_keys.sum()) + survey.hollow:

@@ -37,7 +37,7 @@ class Survey:
     """
 
     path: str
-    head: RdbHead | None = None
+    head: RdbHead = field(init=False)
     aux: dict[str, str] = field(default_factory=dict)
     keys: dict[int, NDArray[np.int64]] = field(default_factory=dict)
     expires: dict[int, NDArray[np.int64]] = field(default_factory=dict)
@@ -45,7 +45,6 @@ class Survey:
     after: list[bytes] = field(default_factory=list)
     slot_info: dict[tuple[int, int], bytes] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
-    bad: DecodeError | None = None
     end: int = 0
     hollow: int = 0
 
@@ -111,11 +110,8 @@ class RangeReader:
         self._stream.close()
 
 
-def survey(unit: RdbUnit, *, check_crc: bool, permissive: bool) -> Survey:
-    """Read one dump to its end; with *permissive* its first error is kept in `Survey.bad`, and what stands before it counts.
-
-    Raises DecodeError with path, offset and reason otherwise, also for bytes after its end.
-    """
+def survey(unit: RdbUnit, *, check_crc: bool) -> Survey:
+    """Read one dump to its end; raises DecodeError with path, offset and reason, also for bytes after its end."""
     found = Survey(unit.path)
     reader = RdbUnitReader(unit, check_crc=check_crc)
     others = RangeReader(unit.path)
@@ -129,13 +125,9 @@ def survey(unit: RdbUnit, *, check_crc: bool, permissive: bool) -> Survey:
         if reader.trailing_bytes:
             reason = f"{reader.trailing_bytes} bytes follow the dump's end: a log that is not split"
             raise DecodeError(reason, offset=reader.skimmer.position, source=unit.path)
-    except DecodeError as error:
-        if not permissive:
-            raise
-        found.bad = error
     finally:
         others.close()
-    found.head, found.aux = reader.head, dict(reader.skimmer.aux)
+    found.head, found.aux = reader.skimmer.head, dict(reader.skimmer.aux)
     return found
 
 
