@@ -1,4 +1,4 @@
-"""A report as data: the answer in a sentence, then sections of sentences, tables and charts.
+"""A report as data: the answer in a sentence, then sections of sentences and tables.
 
 Each kind of report builds one `Document` from its tables.  `terminal.print_document` draws it on a terminal and as plain text for a
 ticket, `page.render_document` as an HTML page.  A table's cells are values; its columns say how a value is written and sorted.
@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
-from slotscope.reports.line_chart import Chart
 from slotscope.reports.severities import Graded
 from slotscope.runtime import text
 
@@ -164,16 +163,6 @@ class Facts(NamedTuple):
     all_rows: int | None = None
 
 
-class LineChart(NamedTuple):
-    """A chart with the names of its axes; a page only."""
-
-    chart: Chart
-    across: str
-    up: str
-    steps: bool = False
-    on: Place = Place.PAGE
-
-
 class Steps(NamedTuple):
     """Sentences in order of time, each with its time in words."""
 
@@ -205,7 +194,7 @@ class Template(NamedTuple):
     on: Place = Place.PAGE
 
 
-Block = Table | Sentence | Facts | LineChart | Steps | Commands | Preformatted | Template
+Block = Table | Sentence | Facts | Steps | Commands | Preformatted | Template
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from slotscope.reports.document import (
     Document,
     Facts,
     Format,
-    LineChart,
     Place,
     Section,
     Sentence,
@@ -26,7 +25,6 @@ from slotscope.reports.document import (
 )
 from slotscope.reports.history.lanes import Bar, bar_of
 from slotscope.reports.history.terminal import clock, moment
-from slotscope.reports.line_chart import Chart, Series, line_chart
 from slotscope.reports.records import record
 from slotscope.runtime import text
 from slotscope.runtime.storage.delta_files import read_rows
@@ -174,7 +172,7 @@ def replication_document(report: ReplicationReport) -> Document:
         "replication",
         f"Replication of {report.snapshot_id}",
         report.verdict,
-        [_timelines(report), *_resyncs(report), *_offsets(report), _links(report), _ends(report), _reading()],
+        [_timelines(report), *_resyncs(report), _links(report), _ends(report), _reading()],
         names=(report.snapshot_id,),
         about=(report.snapshot_id,),
         of_ms=report.last_ns // 1_000_000 or None,
@@ -223,14 +221,6 @@ def _resyncs(report: ReplicationReport) -> list[Section]:
     answered = [one for one in report.resyncs if one.as_foreseen is not None]
     about = f"{sum(bool(one.as_foreseen) for one in answered)} of {len(answered)} as predicted"
     return [Section("resyncs", "Resyncs", [Steps(rows)], about=about, on=Place.TERMINAL)]
-
-
-def _offsets(report: ReplicationReport) -> list[Section]:
-    chart = _chart(report)
-    if chart is None:
-        return []
-    block = LineChart(chart, "since the start", "Replication offset sent to each replica", steps=True)
-    return [Section("offsets", "Replication offsets", [block], short="Offsets", on=Place.PAGE)]
 
 
 def _links(report: ReplicationReport) -> Section:
@@ -314,16 +304,3 @@ def _resync_bar(one: Resync, report: ReplicationReport) -> Bar:
 
 def _mark_kind(one: Resync) -> str:
     return "doubt" if one.answered == FULL else "change" if one.answered in (None, "refused") else "process"
-
-
-def _chart(report: ReplicationReport) -> Chart | None:
-    """How far each replica's stream had been sent, a line a replica."""
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for one in report.offsets:
-        lines.setdefault(one.replica, []).append(((one.ts_ns - report.first_ns) / 1e9, float(one.sent_offset)))
-    return line_chart(
-        [Series(text.printable(replica, 60), points) for replica, points in sorted(lines.items())],
-        x_words=lambda value: f"+{value:g} s",
-        y_words=lambda value: text.count(round(value), text.THIN_SPACE),
-        words="Offset up to which each replica was sent its stream, over time; the table of links has the figures",
-    )

@@ -10,24 +10,19 @@ from typing import Any, Final, NamedTuple
 from schemas.simulation import SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
 from slotscope.reports.document import (
     Bar,
-    Block,
     Cell,
     Column,
     Document,
     Format,
-    LineChart,
     Place,
     Section,
     Sentence,
     Table,
     Tile,
 )
-from slotscope.reports.line_chart import Chart, Series, line_chart
 from slotscope.runtime import text
 from slotscope.runtime.storage.delta_files import all_equal, query_rows, read_rows
 
-POINTS: Final = 60
-"""Points of a curve."""
 STUCK_MAX: Final = 200
 FIGURE_WORDS: Final = {
     "detected_ms": "failure detected",
@@ -90,12 +85,11 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One combination of parameters; *curve* is the share of the runs (y) that had a new master after x ms."""
+    """One combination of parameters."""
 
     number: int
     parameters: dict[str, Any]
     spreads: dict[str, Spread]
-    curve: tuple[tuple[float, float], ...]
 
 
 class Stuck(NamedTuple):
@@ -168,25 +162,13 @@ class SimulationReport:
 def read_report(*, root: str, snapshot: str) -> SimulationReport:
     """The report of the runs of *snapshot*; raises InputError if there are none."""
     own = all_equal({"snapshot_id": snapshot})
-    named = ", ".join(PARAMETER_WORDS)
     (totals,) = query_rows(
         root, f"SELECT COUNT(*) AS runs, COALESCE(SUM(violations), 0) AS broken FROM simulated_runs WHERE {own}", SIMULATED_RUNS
     )  # fmt: skip
     per_case: dict[int, list[dict[str, Any]]] = {}
     for row in read_rows(root, SIMULATED_QUANTILES, order_by='"case", figure', snapshot_id=snapshot):
         per_case.setdefault(row["case"], []).append(row)
-    elected = query_rows(
-        root,
-        f"""SELECT {named}, ARRAY_AGG(elected_ms ORDER BY elected_ms) AS elected FROM simulated_runs
-            WHERE {own} AND elected_ms IS NOT NULL GROUP BY {named}""",
-        SIMULATED_RUNS,
-    )
-    shares = [number / POINTS for number in range(POINTS + 1)]
-    curves = {
-        _parameters(row): [_quantile([float(value) for value in row["elected"]], share) for share in shares]
-        for row in elected
-    }
-    cases = tuple(_case(number, found, curves, shares) for number, found in sorted(per_case.items()))
+    cases = tuple(_case(number, found) for number, found in sorted(per_case.items()))
     stuck = _stuck(root, own, {tuple(case.parameters.values()): case.number for case in cases})
     return SimulationReport(
         snapshot, totals["runs"], cases, tuple(stuck[:STUCK_MAX]), len(stuck), int(totals["broken"])
@@ -195,13 +177,6 @@ def read_report(*, root: str, snapshot: str) -> SimulationReport:
 
 def _parameters(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in PARAMETER_WORDS)
-
-
-def _quantile(values: Sequence[float], share: float) -> float:
-    """The value below which *share* of the ordered *values* lies, on the line between its neighbours."""
-    place = share * (len(values) - 1)
-    low = int(place)
-    return values[low] + (place - low) * (values[min(low + 1, len(values) - 1)] - values[low])
 
 
 def _stuck(root: str, own: str, numbers: Mapping[tuple[Any, ...], int]) -> list[Stuck]:
@@ -231,14 +206,9 @@ def _stuck(root: str, own: str, numbers: Mapping[tuple[Any, ...], int]) -> list[
     ]
 
 
-def _case(number: int, rows: list[Any], curves: dict[tuple[Any, ...], list[float]], shares: list[float]) -> Case:
+def _case(number: int, rows: list[Any]) -> Case:
     parameters = {name: rows[0][name] for name in PARAMETER_WORDS}
-    spreads = {row["figure"]: Spread(*(row[name] for name in Spread._fields)) for row in rows}
-    elected = spreads["elected_ms"]
-    known = elected.known / elected.runs if elected.runs else 0.0
-    values = curves.get(tuple(parameters.values()), [])
-    curve = tuple((value, share * known) for value, share in zip(values, shares, strict=False))
-    return Case(number, parameters, spreads, curve)
+    return Case(number, parameters, {row["figure"]: Spread(*(row[name] for name in Spread._fields)) for row in rows})
 
 
 def unknown_text(name: str, runs: int) -> str:
@@ -289,17 +259,10 @@ def simulation_document(report: SimulationReport) -> Document:
         "stuck-table", "Shards that no replica took over before the run ended", stuck, report.stuck, "gold/simulated_shards", report.stuck_count,
         on_terminal=STUCK_ON_TERMINAL,
     )  # fmt: skip
-    chart = _curves(report)
-    curves: list[Block] = [Sentence("No run had a new master in every failed shard.")]
-    if chart:
-        curves = [
-            LineChart(chart, "since the fault", "Share of the runs with a new master in every failed shard", steps=True)
-        ]
     model = [*(f"Modelled: {line}" for line in MODELLED), *(f"Not modelled: {line}" for line in NOT_MODELLED)]
     model.append("A run is reproduced from its parameters and seed in gold/simulated_runs.")
     sections = [
         Section("cases", "Results", [_results(report, measured), *unknown]),
-        Section("curves", "Time until there is a new master", curves, short="Distributions", on=Place.PAGE),
         Section("stuck", "Shards without a new master", [stuck_table], short="Without a new master"),
         Section("model", "What is modelled", [Sentence(line) for line in model], on=Place.PAGE, is_folded=True),
     ]
@@ -314,7 +277,7 @@ def simulation_document(report: SimulationReport) -> Document:
         subtitle=f" · {text.plural(report.runs, 'run')}",
         alarm=f" · {broken} broken: a defect of the simulator" if report.violations else "",
         reason=report.fixed(),
-        page_words="Distributions, and what is modelled",
+        page_words="All quantiles, and what is modelled",
         tiles=[
             Tile("total-runs", "Runs", report.runs, note=f"of {text.plural(len(report.cases), 'case')}"),
             Tile("total-recovered", "Recovered", recovered, note="a new master in every failed shard"),
@@ -356,20 +319,4 @@ def _results(report: SimulationReport, measured: Sequence[str]) -> Table:
     caption = "Quantiles over the runs that have the figure"
     return Table(
         "cases-table", caption, columns, rows, "gold/simulated_quantiles", on_page=2_000, on_terminal=ROWS_ON_TERMINAL
-    )
-
-
-def _curves(report: SimulationReport) -> Chart | None:
-    """The share of the runs with a new master over time, a line a case."""
-    drawn = [case for case in report.cases if case.curve]
-    last_ms = max((case.curve[-1][0] for case in drawn), default=0.0)
-    return line_chart(
-        [
-            Series(report.words(case), [(case.curve[0][0], 0.0), *case.curve, (last_ms, case.curve[-1][1])])
-            for case in drawn
-        ],
-        x_words=lambda value: f"{value / 1000:g} s",
-        y_words=lambda value: f"{100 * value:.0f} %",
-        words=f"Share of runs with a new master over time. {report.verdict} The table of results has the figures.",
-        y_top=1.0,
     )

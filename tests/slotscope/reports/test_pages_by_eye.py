@@ -60,8 +60,7 @@ def simulation() -> SimulationReport:
             else Spread(10, 0, None, None, None, None, None, None)
             for name in FIGURE_WORDS
         }
-        curve = tuple((2_600.0 * (number + 1) + 40 * at, 0.09 * at) for at in range(11))
-        cases.append(Case(number, parameters, spreads, curve))
+        cases.append(Case(number, parameters, spreads))
     return SimulationReport(
         "simulation",
         20,
