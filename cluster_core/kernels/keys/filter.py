@@ -1,133 +1,77 @@
 """Which keys of a batch are wanted: conditions on what a skim knows, so that the others cost no more than a skim."""
 
-# numba's int64 is what `int` stands for below.
-# mypy: disable-error-code="no-any-return,return-value,arg-type,assignment"
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.errors import ConditionError, UnrecordedError
-from cluster_core.kernels.compiled import borrowing
 from cluster_core.kernels.key_batch import NONE, KeyBatch
 from cluster_core.kernels.keys.key_hashes import key_hashes
 from cluster_core.rdb.grammar import KEY_TYPES
 from cluster_core.sizes import UNITS
 from cluster_core.slots.key_slot import SLOT_COUNT
 
-_STAR = -1
 
-
-class Glob(NamedTuple):
-    """A pattern: *steps* are rows of *bytes_taken* (256 bytes: those that the step takes), or `_STAR`."""
-
-    steps: NDArray[np.int64]
-    bytes_taken: NDArray[np.bool_]
-
-
-def glob_of(pattern: bytes) -> Glob:
-    """Return the pattern that *pattern* is: ``*``, ``?``, ``[a-c]``, ``[^a]``, ``\\`` before what stands for itself.
+def glob_regex(pattern: bytes) -> str:
+    """Return *pattern* as an RE2 expression: ``*``, ``?``, ``[a-c]``, ``[^a]``, ``\\`` before what stands for itself.
 
     Raises ConditionError with the place of a ``[`` that nothing closes, and of a ``\\`` at the end.
     """
-    steps: list[int] = []
-    taken: list[NDArray[np.bool_]] = []
+    steps: list[str] = []
     at = 0
     while at < len(pattern):
-        row = np.zeros(256, np.bool_)
         letter = pattern[at : at + 1]
         if letter == b"*":
-            if not steps or steps[-1] != _STAR:
-                steps.append(_STAR)
-            at += 1
-            continue
-        if letter == b"?":
-            row[:] = True
+            steps.append(".*")
+        elif letter == b"?":
+            steps.append(".")
         elif letter == b"[":
-            at = _fill_class(pattern, at, row)
-        elif letter == b"\\":
-            if at + 1 == len(pattern):
-                raise ConditionError("nothing follows the \\", at)
-            at += 1
-            row[pattern[at]] = True
+            at, members = _members(pattern, at)
+            steps.append(f"[{''.join(map(_escaped, members))}]" if members else "[^\\x00-\\xff]")
         else:
-            row[pattern[at]] = True
-        steps.append(len(taken))
-        taken.append(row)
+            at += letter == b"\\"
+            if at == len(pattern):
+                raise ConditionError("nothing follows the \\", at - 1)
+            steps.append(_escaped(pattern[at]))
         at += 1
-    table = np.array(taken, np.bool_).reshape(len(taken), 256)
-    return Glob(np.array(steps, np.int64), table)
+    return f"\\A(?s:{''.join(steps)})\\z"
 
 
-def prefix_glob(prefix: bytes) -> Glob:
-    """Return the pattern of all keys that begin with *prefix*."""
-    table = np.zeros((len(prefix), 256), np.bool_)
-    table[np.arange(len(prefix)), list(prefix)] = True
-    return Glob(np.array([*range(len(prefix)), _STAR], np.int64), table)
+def prefix_regex(prefix: bytes) -> str:
+    """Return the expression of all keys that begin with *prefix*."""
+    return f"\\A{''.join(map(_escaped, prefix))}"
 
 
-def _fill_class(pattern: bytes, begin: int, row: NDArray[np.bool_]) -> int:
-    """Mark the bytes of the class that begins with the ``[`` at *begin*; return the place of its ``]``."""
+def _escaped(byte: int) -> str:
+    return f"\\x{byte:02x}"
+
+
+def _members(pattern: bytes, begin: int) -> tuple[int, list[int]]:
+    """Return the place of the ``]`` of the class that begins with the ``[`` at *begin*, and the bytes that it takes."""
     at = begin + 1
     negated = pattern[at : at + 1] == b"^"
     at += negated
+    found: set[int] = set()
     while at < len(pattern) and pattern[at : at + 1] != b"]":
         if pattern[at : at + 1] == b"\\" and at + 1 < len(pattern):
-            row[pattern[at + 1]] = True
+            found.add(pattern[at + 1])
             at += 2
         elif pattern[at + 1 : at + 2] == b"-" and at + 2 < len(pattern):
             low, high = sorted((pattern[at], pattern[at + 2]))
-            row[low : high + 1] = True
+            found.update(range(low, high + 1))
             at += 3
         else:
-            row[pattern[at]] = True
+            found.add(pattern[at])
             at += 1
     if at >= len(pattern):
         raise ConditionError("no ] closes this [", begin)
-    if negated:
-        np.logical_not(row, out=row)
-    return at
-
-
-@borrowing()
-def mark_matches(names: Any, offsets: Any, steps: Any, taken: Any, chosen: Any, found: Any) -> None:
-    """Set *found* for each key that is *chosen* and matches."""
-    count = steps.size
-    for i in range(chosen.size):
-        if not chosen[i]:
-            continue
-        at = np.int64(offsets[i])
-        end = np.int64(offsets[i + 1])
-        step = np.int64(0)
-        star = np.int64(-1)
-        again = at
-        is_match = True
-        while at < end:
-            if step < count and steps[step] == _STAR:
-                star = step
-                again = at
-                step += 1
-                if step == count:
-                    break
-            elif step < count and taken[steps[step], names[at]]:
-                step += 1
-                at += 1
-            elif star >= 0:
-                step = star + 1
-                again += 1
-                at = again
-            else:
-                is_match = False
-                break
-        while step < count and steps[step] == _STAR:
-            step += 1
-        if is_match and step == count:
-            found[i] = True
+    return at, sorted(set(range(256)) - found if negated else found)
 
 
 CONDITIONS = ("match", "prefix", "regex", "type", "db", "slot", "size", "ttl", "idle", "freq", "sample")
@@ -225,11 +169,11 @@ def read_option(option: str, text: str, reader: Callable[[str], T]) -> T:
 class KeyFilter:
     """What wanted keys are like; an empty condition asks for nothing.
 
-    *globs* and *prefixes*: one of them matches; *regex* is found in the name (RE2, bytes); *size* are bytes of the record in the file;
+    *names* are RE2 expressions, one of which matches; *regex* is found in the name; *size* are bytes of the record in the file;
     *ttl* and *idle* are seconds, *freq* the LFU counter; *sample* is the share of keys that is wanted, chosen by a hash of their names.
     """
 
-    globs: tuple[Glob, ...] = ()
+    names: tuple[str, ...] = ()
     regex: str = ""
     types: frozenset[int] = frozenset()
     dbs: frozenset[int] = frozenset()
@@ -265,13 +209,11 @@ class KeyFilter:
             chosen &= self.ttl.mark(np.where(batch.expire_at_ms == NONE, NONE, left))
         if self.sample < 1.0:
             chosen &= key_hashes(batch) < np.uint64(int(self.sample * 2.0**63) * 2)
-        if self.globs and chosen.any():
-            found = np.zeros(len(batch), np.bool_)
-            for glob in self.globs:
-                mark_matches(batch.key_data, batch.key_offsets, glob.steps, glob.bytes_taken, chosen, found)
-            chosen &= found
         rows = np.flatnonzero(chosen)
-        return rows[_found(self.regex, batch, rows)] if self.regex and len(rows) else rows
+        for wanted_regex in ("|".join(self.names), self.regex):
+            if wanted_regex and len(rows):
+                rows = rows[_found(wanted_regex, batch, rows)]
+        return rows
 
     def _check_recorded(self, batch: KeyBatch, taken_at_ms: int | None, source: str) -> None:
         """A server records of every key how it is used, or of none."""
@@ -286,7 +228,7 @@ class KeyFilter:
 
 
 def _found(regex: str, batch: KeyBatch, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    import pyarrow.compute as pc  # a tenth of a second, where no regex is asked for
+    import pyarrow.compute as pc  # a tenth of a second, where no name is asked for
 
     from cluster_core.kernels.key_batch import gather_binary
 
@@ -311,9 +253,9 @@ def key_filter(
 ) -> KeyFilter:
     """Return the filter of conditions in words, None for none; raises ConditionError with option, line and column of what cannot be read."""
     return KeyFilter(
-        globs=(
+        names=(
             *(read_option("--match", text, _glob) for text in match),
-            *(prefix_glob(_bytes(text)) for text in prefix),
+            *(prefix_regex(_bytes(text)) for text in prefix),
         ),
         regex="" if regex is None else read_option("--regex", regex, _checked_regex),
         types=frozenset(number for text in type for number in read_option("--type", text, _types)),
@@ -339,10 +281,10 @@ def _listed(text: str) -> Iterator[tuple[int, str]]:
         at += len(part) + 1
 
 
-def _glob(text: str) -> Glob:
+def _glob(text: str) -> str:
     raw = _bytes(text)
     try:
-        return glob_of(raw)
+        return glob_regex(raw)
     except ConditionError as error:
         letters = raw[: error.at].decode("utf-8", "surrogateescape")
         raise ConditionError(error.reason, len(letters)) from None
