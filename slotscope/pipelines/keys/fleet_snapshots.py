@@ -50,7 +50,7 @@ AT_ONCE: Final = 4
 """Clusters that are read at a time: much of a small job is waiting for its commits."""
 OF_ALL: Final = frozenset(field.name for field in fields(SnapshotOptions)) - {"mode", "snapshot"} | {"manifest"}
 """Options that one cluster cannot have of its own."""
-OF_ONE: Final = (*sorted(PATHS), "dump_node", "cluster", "html")
+OF_ONE: Final = (*sorted(PATHS), "cluster", "html")
 """Options that are meaningless for all clusters together."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from cluster_core.load.attribution import resolve_node
 from cluster_core.load.key_use import LfuSettings
 from cluster_core.memory.layouts import LAYOUT_NAMES
 from cluster_core.memory.model import MemorySettings
@@ -36,14 +35,9 @@ def check_request(request: KeyOptions) -> None:
     if request.keep_keys and any(map(is_live, request.rdb)):
         raise InputError("--keep-keys reads dumps twice: save the dumps of live servers to files first")
     check_lives(request.rdb, _dump_options(request))
-    topology = load_topology(request.topology)
+    load_topology(request.topology)
     if request.snapshot == "":
         raise InputError("the snapshot needs a name")
-    for words in request.dump_node:
-        if "=" not in words:
-            raise InputError(f"--dump-node {words}: write FILE=NODE")
-        if topology is None or resolve_node(words.rpartition("=")[2], topology) is None:
-            raise InputError(f"--dump-node {words}: no such node in the topology")
 
 
 def tally_options(
@@ -67,7 +61,6 @@ def tally_options(
         owners=owners,
         owner_ids=owner_ids,
         topology=topology,
-        dump_nodes=tuple(request.dump_node),
         advice=advice,
         lists=KeyListOptions(request.key_column, request.size_column, request.ops_column, request.quoted),
         memory=memory_settings(request, in_cluster=topology is not None),

@@ -37,8 +37,6 @@ class KeyOptions(SnapshotOptions):
     topology: Topology = None
     manifest: str | None = None
     """TOML file with a table of options per cluster, or a landing folder with LANDING/CLUSTER/POINT/rdb (docs/fleet.md)"""
-    dump_node: Paths = ()
-    """Owner of a dump as FILE=NODE: path or file name, and id or host:port. Default: derived from its keys"""
     key_format: str | None = None
     """Format of key lists: text, csv, jsonl, parquet or delta. Default: by file name"""
     key_column: str | None = None

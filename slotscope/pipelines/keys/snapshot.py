@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cluster_core.kinds import Severity
-from cluster_core.load.attribution import Attribution
+from cluster_core.load.attribution import Attribution, attribute
 from cluster_core.load.unread import WHOLE, FileUnread, Unread
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.topology.node import Topology
@@ -96,7 +96,7 @@ class KeySnapshot:
         for row in self.keys_by_owner:
             by_source.setdefault(row.source, {})[row.owner_id] = row.keys
         return {
-            unit.source: self.options.attribute(unit.source, by_source.get(unit.source, {}))
+            unit.source: attribute(unit.source, by_source.get(unit.source, {}), self.topology)
             for unit in self.units
             if unit.kind in ("rdb", "aof")
         }

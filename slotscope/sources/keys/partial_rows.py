@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.keys.group_tally import GroupTally
-from cluster_core.load.attribution import Attribution, attribute
 from cluster_core.load.key_use import LfuSettings
 from cluster_core.memory.model import MemorySettings
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -21,7 +20,6 @@ from cluster_core.topology.node import Topology
 from schemas.interim import BAD, FACTS, PARTIAL, UNIT, UnitFacts
 from schemas.table import LONG, several
 from slotscope.servers.dump_link import DumpOptions
-from slotscope.sources.files import is_named
 from slotscope.sources.keys.lists import KeyListOptions
 from slotscope.sources.keys.text import key_texts
 from slotscope.sources.keys.unread_facts import note_unread
@@ -36,7 +34,7 @@ U = TypeVar("U")
 class TallyOptions:
     """What to tally; *owners* is the number of each slot's owner in *owner_ids*, 0 for nobody (both empty without *topology*).
 
-    *dump_nodes* (``FILE=NODE``) are dumps whose node the user has named.  With *advice* values are measured as `slotscope advise` has it.
+    With *advice* values are measured as `slotscope advise` has it.
     """
 
     details: bool = True
@@ -51,17 +49,10 @@ class TallyOptions:
     owners: tuple[int, ...] = ()
     owner_ids: tuple[str, ...] = ()
     topology: Topology | None = None
-    dump_nodes: tuple[str, ...] = ()
     lists: KeyListOptions = field(default_factory=KeyListOptions)
     memory: MemorySettings | None = None
     lfu: LfuSettings = field(default_factory=LfuSettings)
     live: DumpOptions = field(default_factory=DumpOptions, repr=False)
-
-    def attribute(self, source: str, keys_by_owner: Mapping[str | None, int]) -> Attribution:
-        """Say whose data *source* holds, of which *keys_by_owner* counts the keys by the owner of their slots."""
-        given = (words.rpartition("=") for words in self.dump_nodes)
-        node = next((node for file, _, node in given if is_named(file, source)), None)
-        return attribute(source, keys_by_owner, self.topology, node)
 
 
 def amount_lists(amounts: NDArray[np.int64]) -> pa.Array:

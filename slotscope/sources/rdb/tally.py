@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.load.attribution import attribute
 from cluster_core.memory.model import ESTIMATES, MemoryModel, model_name, model_of
 from cluster_core.rdb.head import SplitError
 from schemas.interim import ADVICE, UnitFacts
@@ -133,7 +134,7 @@ class _Dump:
         """The node whose dump it is; None where no topology tells, and of a range: the others may hold more."""
         if self.options.topology is None or self.unit.parts > 1:
             return None
-        return self.options.attribute(self.unit.path, self._sums.keys_by_owner(self._one)).node_id
+        return attribute(self.unit.path, self._sums.keys_by_owner(self._one), self.options.topology).node_id
 
     def _note_memory(self, model: MemoryModel | None) -> None:
         """Say by which model the keys were measured, and what the server would hold in all."""

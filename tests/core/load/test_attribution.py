@@ -1,10 +1,10 @@
-"""Whose dump is it: what the user says, then a node id in the path, then the owner of most keys."""
+"""Whose dump is it: a node id in the path, then the owner of most keys."""
 
 from __future__ import annotations
 
 import pytest
 
-from cluster_core.load.attribution import Attribution, attribute, resolve_node
+from cluster_core.load.attribution import Attribution, attribute
 from cluster_core.topology.nodes_text import read_nodes
 
 A, B, R = "a" * 40, "b" * 40, "c" * 40
@@ -29,17 +29,5 @@ def test_a_node_id_in_the_path_wins_over_the_keys_and_a_replica_stands_for_its_m
     assert attribute(f"dumps/{R}/dump.rdb", {B: 100}, NODES) == Attribution(A, "name")
 
 
-def test_what_the_user_says_wins_over_everything():
-    assert attribute(f"dumps/{B}/dump.rdb", {B: 100}, NODES, given="10.0.0.1:6379") == Attribution(A, "given")
-
-
 def test_without_a_topology_nobody_is_known():
-    assert attribute(f"{A}.rdb", {None: 5}, None, given=A) == Attribution(None, "unknown")
-
-
-@pytest.mark.parametrize(
-    ("words", "node"),
-    [(A, A), (A[:8], A), ("10.0.0.2:6380", B), ("6380", B), ("6381", A), (A[:7], None), ("9999", None), ("", None)],
-)
-def test_a_node_is_named_by_id_start_of_id_address_or_port(words, node):
-    assert resolve_node(words, NODES) == node
+    assert attribute(f"{A}.rdb", {None: 5}, None) == Attribution(None, "unknown")

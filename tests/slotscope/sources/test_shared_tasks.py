@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cluster_core.load.attribution import attribute
 from cluster_core.topology.replies import read_topology
 from schemas.interim import OWNER, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, TYPE, UNIT
 from slotscope.sources.files import InputFile, expand
@@ -39,9 +40,9 @@ def rows_of(tasks, told):
 
 def sums(rows, told, kind, *by):
     """What tables add up: loads by the columns *by*, and by node, which those of groups do not have."""
-    node_of = {row["source"]: told.attribute(row["source"], {}).node_id for row in rows}
+    node_of = {row["source"]: attribute(row["source"], {}, told.topology).node_id for row in rows}
     for source, owners in owners_of(rows).items():
-        node_of[source] = told.attribute(source, owners).node_id
+        node_of[source] = attribute(source, owners, told.topology).node_id
     found = Counter()
     for row in rows:
         if row["kind"] == kind:
@@ -97,7 +98,7 @@ def test_dumps_of_one_task_have_the_sums_that_each_has_alone(topology):
     assert largest(shared, {TOP_TYPE}, lambda row: row["type"], 20) == largest(
         alone, {TOP_TYPE}, lambda row: row["type"], 20
     )
-    node_of = {source: told.attribute(source, owners).node_id for source, owners in owners_of(alone).items()}
+    node_of = {source: attribute(source, owners, told.topology).node_id for source, owners in owners_of(alone).items()}
     by_node = [
         largest(
             [row for row in rows if node_of.get(row["source"])],
