@@ -6,11 +6,8 @@ from collections import Counter
 from typing import Any
 
 import pyarrow as pa
-from chispa import assert_df_equality
-from pyspark.sql import SparkSession
 
 from schemas.interim import PARTIAL
-from slotscope.runtime.spark.spark_schema import spark_frame
 
 
 def partial_table(*rows: dict[str, Any]) -> pa.Table:
@@ -19,12 +16,6 @@ def partial_table(*rows: dict[str, Any]) -> pa.Table:
 
 
 def assert_rows(found: pa.Table, columns: str, *rows: tuple[Any, ...]) -> None:
-    """Assert that the *columns* (names with commas between them) of *found* hold exactly *rows*, in whatever order; as frames where Spark runs."""
+    """Assert that the *columns* (names with commas between them) of *found* hold exactly *rows*, in whatever order."""
     names = columns.split(", ")
-    told = found.select(names)
-    spark = SparkSession.getActiveSession()
-    if spark is None:
-        assert Counter(tuple(row[name] for name in names) for row in told.to_pylist()) == Counter(rows)
-        return
-    expected = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], told.schema)
-    assert_df_equality(spark_frame(spark, told), spark_frame(spark, expected), ignore_row_order=True)
+    assert Counter(tuple(row[name] for name in names) for row in found.select(names).to_pylist()) == Counter(rows)
