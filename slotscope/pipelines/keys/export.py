@@ -133,19 +133,18 @@ class _Folder:
                 facts = _in_turn(list(self._units.values()), self._wanted, self._part)
             else:
                 facts = self._at_once(workers)
-        except BaseException:
-            shutil.rmtree(self._work)
-            raise
-        names = [self._name(number) for number in self._units]
-        manifest = _manifest(self._request, list(self._units.values()), facts, names)
-        if self._is_one:
-            self._join(names)
-        else:
-            write_text(os.path.join(self._work, MANIFEST), json.dumps(manifest, indent=1) + "\n")
-            if os.path.isdir(self._out):
-                shutil.rmtree(self._out)
-            os.rename(self._work, self._out)
-        return manifest
+            names = [self._name(number) for number in self._units]
+            manifest = _manifest(self._request, list(self._units.values()), facts, names)
+            if self._is_one:
+                self._join(names)
+            else:
+                write_text(os.path.join(self._work, MANIFEST), json.dumps(manifest, indent=1) + "\n")
+                if os.path.isdir(self._out):
+                    shutil.rmtree(self._out)
+                os.rename(self._work, self._out)
+            return manifest
+        finally:
+            shutil.rmtree(self._work, ignore_errors=True)
 
     def _at_once(self, workers: int) -> list[PartFacts]:
         """Write the parts, *workers* of them at a time; a dump that cannot be read in ranges becomes one part."""
@@ -201,7 +200,6 @@ class _Folder:
                 with open(other, "rb") as piece:
                     shutil.copyfileobj(piece, out, 1 << 20)
         os.replace(first, self._out)
-        shutil.rmtree(self._work)
 
 
 def _refuse_place(shown: str, out: str, is_one: bool, files: Sequence[InputFile]) -> None:
