@@ -7,7 +7,6 @@ import pytest
 from jobs import key_slots
 from jobs.key_slots import Request
 from schemas.gold import KEY_USE
-from slotscope.reports.keyspace.comparison import compare_reports
 from slotscope.reports.keyspace.key_use import NOT_RECORDED
 from slotscope.reports.keyspace.tables import load_report
 from slotscope.runtime.settings import read_settings
@@ -29,14 +28,10 @@ def dump(path, keys):
 
 @pytest.fixture(scope="module")
 def use_root(spark, tmp_path_factory):
-    """Snapshots ``old`` and ``new`` with counters, ``slow`` with some that fall every two minutes, ``idle`` with idle times, ``none`` without either."""
+    """Snapshot ``new`` with counters, ``slow`` with some that fall every two minutes, ``idle`` with idle times, ``none`` without either."""
     folder = tmp_path_factory.mktemp("use")
     hour = {"expire_ms": (CTIME + 600) * 1000}
     dumps = {
-        "old": [
-            *((b"cart:%d" % i, {"freq": 10}) for i in range(50)),
-            *((b"page:%d" % i, {"freq": 5}) for i in range(50)),
-        ],
         "new": [
             *((b"cart:%d" % i, {"freq": 100}) for i in range(50)),
             *((b"sale:%d" % i, {"freq": 50}) for i in range(5)),
@@ -91,17 +86,6 @@ def test_a_dump_without_idle_times_and_counters_says_what_to_set(use_root):
     assert NOT_RECORDED[1:] in page_of(report)
 
 
-def test_a_comparison_says_which_prefixes_heat_up(use_root):
-    comparison = compare_reports(load_report(use_root, "old"), load_report(use_root, "new"))
-    lines = terminal_of(comparison, width=100)
-
-    assert comparison.heat is not None
-    assert [(one.name, one.words) for one in comparison.heat] == [(b"cart:", "heats up"), (b"sale:", "new in list")]
-    assert "heats up" in lines
-    assert "new in list" in lines
-    assert "new in list" in page_of(comparison)
-
-
 def test_counters_give_operations_by_slot_that_are_called_estimated(use_root):
     loads = read_weights(use_root, ["new"], how="last").loads
 
@@ -110,16 +94,13 @@ def test_counters_give_operations_by_slot_that_are_called_estimated(use_root):
 
 
 def test_rates_of_counters_that_only_rise_are_said_to_be_the_least(use_root):
-    """With an lfu-decay-time of two minutes: in the table, on the terminal, on the page, in a comparison."""
+    """With an lfu-decay-time of two minutes: in the table, on the terminal, on the page."""
     (whole,) = read_rows(use_root, KEY_USE, snapshot_id="slow", scope="cluster")
     report = load_report(use_root, "slow")
-    comparison = compare_reports(load_report(use_root, "old"), report)
 
     assert whole["ops_per_s"] > 0
     assert whole["ops_per_s_error"] is None
     assert "accesses a second, estimated, at least (with lfu-decay-time 2" in " ".join(shown(report).split())
     assert "≥ " in shown(report)
     assert "≥ " in page_of(report)
-    assert comparison.heat is not None
-    assert [one.shown_after[:2] for one in comparison.heat] == ["≥ "]
     assert "≥ " not in shown(load_report(use_root, "new"))
