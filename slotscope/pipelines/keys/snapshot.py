@@ -39,7 +39,7 @@ from slotscope.runtime.storage.tables import Change
 from slotscope.sources.inputs import Inputs, find_inputs, load_topology
 from slotscope.sources.keys.partial_rows import TallyOptions
 from slotscope.sources.rdb.data_source import read_dumps
-from slotscope.transforms import log_load, snapshot_tables, snapshot_warnings
+from slotscope.transforms import snapshot_tables, snapshot_warnings
 from slotscope.transforms.partial_sums import PartialSums, read_units
 from slotscope.transforms.snapshot_tables import RATE_BOUNDS, SnapshotTables
 from slotscope.transforms.snapshot_warnings import Foreign
@@ -169,12 +169,12 @@ class KeySnapshot:
 
     def _log_changes(self, spark: SparkSession) -> list[Change]:
         """The tables of logs."""
-        partial, count = self.partial.frame(spark, self._nodes, *log_load.KINDS), self.settings.groups_listed
+        partial, count = self.partial.frame(spark, self._nodes, *snapshot_tables.LOG_KINDS), self.settings.groups_listed
         return [
-            self._change(lambda: log_load.write_load(partial), WRITE_LOAD),
-            self._change(lambda: log_load.command_load(partial), COMMAND_LOAD),
-            self._change(lambda: log_load.write_keys(partial, count=count), WRITE_KEYS),
-            self._change(lambda: log_load.uncertain_keys(partial), UNCERTAIN_KEYS),
+            self._change(lambda: snapshot_tables.write_load(partial), WRITE_LOAD),
+            self._change(lambda: snapshot_tables.command_load(partial), COMMAND_LOAD),
+            self._change(lambda: snapshot_tables.write_keys(partial, count=count), WRITE_KEYS),
+            self._change(lambda: snapshot_tables.uncertain_keys(partial), UNCERTAIN_KEYS),
         ]
 
     def _write_keys(self, spark: SparkSession, run: Run) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial as bind
 from typing import Any
 
 import numpy as np
@@ -12,8 +15,11 @@ from cluster_core.kernels.bus.packet_order import OFFSET_BITS
 from cluster_core.replay.link_meter import LinkMeter
 from schemas.history import BUS_MESSAGES
 from schemas.table import BYTES, INTEGER, LONG, TEXT
+from slotscope.runtime.storage.runs import Stage
+from slotscope.sources.bus.blobs import packed_table
 from slotscope.sources.bus.clues import Place
 from slotscope.sources.bus.polls_and_logs import times
+from slotscope.sources.bus.side_threads import SideWork
 from slotscope.sources.keys.text import key_texts
 
 (
@@ -77,3 +83,73 @@ def blob_row(kind: int, phase: int, blob: bytes, part: str = "", number: int = 0
     return pa.RecordBatch.from_pylist(
         [{"row_kind": kind, "phase": phase, "part": part, "number": number, "blob": blob}], schema=CAPTURED
     )
+
+
+_Columns = dict[str, pa.Array]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageTable:
+    """The *stage* to which a task may add rows, in commits of *commit_rows*, where there are more than *few*.
+
+    The task also returns the result of *noted*, given its facts.
+    """
+
+    stage: Stage
+    few: int
+    commit_rows: int
+    noted: Callable[[dict[str, Any]], Iterator[pa.RecordBatch]]
+
+
+class MessageRows:
+    """Rows that wait; threads of *side* pack them, or store them in *table*."""
+
+    def __init__(self, table: MessageTable | None, side: SideWork) -> None:
+        self._table = table
+        self._side = side
+        self._waiting: list[_Columns] = []
+        self._count = 0
+        self._is_storing = False
+
+    def add(self, columns: _Columns, count: int) -> None:
+        """Take so many messages."""
+        self._waiting.append(columns)
+        self._count += count
+        if self._table is None:
+            self._pack()
+        elif self._count >= self._table.commit_rows:
+            self._store(self._table)
+
+    def finish(self) -> None:
+        """No more come."""
+        if self._table is not None and (self._is_storing or self._count > self._table.few):
+            self._store(self._table)
+        else:
+            self._pack()
+
+    def notes(self, facts: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+        """What is noted of rows that were stored, when all are there."""
+        if self._table is not None and self._is_storing:
+            for batch in self._table.noted(facts):
+                yield blob_row(NOTES, 0, packed_table(batch))
+
+    def _pack(self) -> None:
+        for columns in self._waiting:
+            self._side.give(bind(_packed, columns))
+        self._waiting, self._count = [], 0
+
+    def _store(self, table: MessageTable) -> None:
+        if self._waiting:
+            self._side.give(bind(_stored, self._waiting, table.stage))
+        self._waiting, self._count, self._is_storing = [], 0, True
+
+
+def _packed(columns: _Columns) -> Iterator[pa.RecordBatch]:
+    yield blob_row(MESSAGE, 0, packed_table(message_table(columns)))
+
+
+def _stored(waiting: list[_Columns], stage: Stage) -> Iterator[pa.RecordBatch]:
+    """Stage the rows; yield their number."""
+    rows = pa.concat_tables([message_table(columns) for columns in waiting])
+    stage.add(rows)
+    yield blob_row(STORED, 0, b"", number=len(rows))

@@ -53,6 +53,8 @@ from slotscope.sources.bus.captured import (
     POLLS,
     STATE,
     UNRECORDED_ROWS,
+    MessageRows,
+    MessageTable,
     blob_row,
     files_of,
     link_rows,
@@ -68,7 +70,6 @@ from slotscope.sources.bus.clues import (
     note_signs,
 )
 from slotscope.sources.bus.files import CaptureFile
-from slotscope.sources.bus.message_rows import MessageRows, MessageTable
 from slotscope.sources.bus.outbox import Outbox
 from slotscope.sources.bus.point_series import (
     CLOCK,
@@ -81,12 +82,11 @@ from slotscope.sources.bus.point_series import (
     RecordedInput,
     Turns,
 )
-from slotscope.sources.bus.polls_and_logs import PollsAndLogs, Told, read_polls_and_logs, times
+from slotscope.sources.bus.polls_and_logs import PollsAndLogs, Told, Unrecorded, read_polls_and_logs, times
 from slotscope.sources.bus.reading import metered
 from slotscope.sources.bus.series import BatchTexts, BitmapNumbers, Release, series_batches
 from slotscope.sources.bus.series_clocks import measure_clocks, unknown_clock
 from slotscope.sources.bus.side_threads import SideWork, ahead
-from slotscope.sources.bus.unrecorded import Unrecorded
 from slotscope.sources.files import exists
 
 JOB = "history"

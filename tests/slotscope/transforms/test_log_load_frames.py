@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from schemas.interim import LOG_COMMAND, LOG_DOUBT, LOG_KEY, LOG_SLOT, UNIT
-from slotscope.transforms import log_load
+from slotscope.transforms import snapshot_tables
 from tests.builders.partial_rows import assert_rows, partial
 
 A = "a" * 40
@@ -26,11 +26,11 @@ def test_writes_add_up_by_slot_node_and_hour(spark):
         {"kind": LOG_SLOT, "slot": 1, "ops": 1, "serialized_bytes": 9, **LOG},
     )  # fmt: skip
 
-    found = log_load.write_load(rows)
+    found = snapshot_tables.write_load(rows)
 
     columns = "slot int, node_id string, hour timestamp, ops bigint, log_bytes bigint"
     assert_rows(found, columns, (1, A, HOUR, 5, 50), (1, A, None, 1, 9))
-    assert_rows(log_load.write_load(partial(spark)), columns)
+    assert_rows(snapshot_tables.write_load(partial(spark)), columns)
 
 
 def test_commands_are_known_when_any_log_shows_that_servers_have_them(spark):
@@ -40,7 +40,7 @@ def test_commands_are_known_when_any_log_shows_that_servers_have_them(spark):
         {"kind": LOG_COMMAND, "text": "set", "ops": 1, "serialized_bytes": 10, "number": 1, "part": 1, **LOG},
     )  # fmt: skip
 
-    found = log_load.command_load(rows)
+    found = snapshot_tables.command_load(rows)
 
     columns = "node_id string, command string, minute timestamp, commands bigint, log_bytes bigint, known boolean"
     assert_rows(found, columns, (A, "set", None, 3, 30, True), (A, "bf.add", None, 1, 5, False))
@@ -69,13 +69,13 @@ def test_keys_written_most_are_ranked_by_writes_and_by_bytes_with_what_parts_may
         key(b"k", 9, 9), key(b"\xff", 1, 99), key(b"\xff", 1, 1, part=1), key(b"\x00", 2, 2, part=1),
     )  # fmt: skip
 
-    found = log_load.write_keys(rows, count=2)
+    found = snapshot_tables.write_keys(rows, count=2)
 
     assert_rows(found, KEYS, (b"k", 9, 9, 2, 7, 1, 2), (b"\xff", 2, 100, 0, 0, 2, 1))
 
 
 def test_a_log_without_keys_has_none_written_most(spark):
-    assert_rows(log_load.write_keys(partial(spark), count=2), KEYS)
+    assert_rows(snapshot_tables.write_keys(partial(spark), count=2), KEYS)
 
 
 def test_keys_in_doubt_are_named_with_the_command_that_made_them_so(spark):
@@ -83,7 +83,7 @@ def test_keys_in_doubt_are_named_with_the_command_that_made_them_so(spark):
         spark, {"kind": LOG_DOUBT, "name": b"\x1b", "name_text": "\\x1b", "slot": 3, "db": 0, "text": "bf.add", **LOG}
     )
 
-    found = log_load.uncertain_keys(rows)
+    found = snapshot_tables.uncertain_keys(rows)
 
     columns = "source string, db int, key binary, key_text string, slot int, command string"
     assert_rows(found, columns, ("a.aof", 0, b"\x1b", "\\x1b", 3, "bf.add"))
