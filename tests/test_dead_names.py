@@ -30,10 +30,12 @@ USED_ELSEWHERE = {
     "listpack_string_bytes": "rdb.shapes compiles it by this name",
     "ziplist_entry_payload": "rdb.shapes compiles it by this name",
     "intset_width": "rdb.shapes compiles it by this name",
+    "stated_count": "rdb.walk_packed compiles it by this name",
     "offset_gap_bytes": "templates and columns name it as text",
     "pfail": "part of a row, whose columns are read by position",
     "message_ids": "part of a row, whose columns are read by position",
     "module_type": "a column of a record array, read by its name as text",
+    "serves": "part of an answer that is written as JSON",
     "promotes": "part of an answer that is compared as a whole",
 }
 """Names that are used where no reader of Python can see it, and by whom."""

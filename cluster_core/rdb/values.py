@@ -220,7 +220,6 @@ def _counted(word: bytes) -> int:
 NO_EXPIRY = -1
 DAMAGE = (LookupError, ValueError, OverflowError, struct.error, Fault)
 """What decoders raise for bytes that end early or stand for nothing."""
-_PLAIN = -1  # the form of a node that is one element
 _NAN, _INFINITY, _MINUS_INFINITY = 253, 254, 255
 
 
@@ -253,11 +252,6 @@ class Record(NamedTuple):
     freq: int = -1
 
 
-def type_of(data: bytes, dialect: str) -> grammar.ValueType:
-    """Return the value type of the record; LookupError if it is not known."""
-    return grammar.grammar_of(dialect).types[data[_attributes(data)[0]]]
-
-
 def decode_record(data: bytes, dialect: str, *, source: str = "<record>", offset: int = 0) -> Record:
     """Decode the bytes of one record, from its first attribute to the end of its value.
 
@@ -272,36 +266,6 @@ def decode_record(data: bytes, dialect: str, *, source: str = "<record>", offset
     except DAMAGE as error:
         raise DecodeError("the record cannot be decoded", offset=offset, source=source) from error
     return Record(key, grammar.KEY_TYPES[row.key_type], value, expire, idle, freq)
-
-
-def packed_values(data: bytes, dialect: str) -> Iterator[tuple[bytes, int]]:
-    """Yield the packed values (bytes, form) in a record that `decode_record` takes: its value, the nodes of a list or stream."""
-    for at, form in _strings_of(data, dialect):
-        if form != _PLAIN:
-            yield string_at(data, at), form
-
-
-def has_empty_node(data: bytes, dialect: str) -> bool:
-    """Whether the record is a list with a node that is an element by itself, but without bytes."""
-    return any(form == _PLAIN and not string_at(data, at) for at, form in _strings_of(data, dialect))
-
-
-def _strings_of(data: bytes, dialect: str) -> Iterator[tuple[int, int]]:
-    """Where the strings of a record are that its elements are in, and their form."""
-    row = type_of(data, dialect)
-    at = string_end(data, _attributes(data)[0] + 1) + row.lead_bytes
-    if row.layout == grammar.L_PACKED:
-        yield at, row.form
-    elif row.layout in (grammar.L_QUICKLIST, grammar.L_STREAM):
-        nodes, at = length_at(data, at)
-        for _ in range(nodes):
-            container = grammar.PACKED_NODE
-            if row.layout == grammar.L_STREAM:
-                at = string_end(data, at)
-            elif row.form == grammar.F_LISTPACK:
-                container, at = length_at(data, at)
-            yield at, _PLAIN if container == grammar.PLAIN_NODE else row.form
-            at = string_end(data, at)
 
 
 def decode_value(data: bytes, dialect: str, *, source: str = "<value>") -> tuple[str, object]:

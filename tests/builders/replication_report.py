@@ -32,9 +32,7 @@ def replication_report(*, hostile: bool = False) -> ReplicationReport:
         _piece(3, lost, "online", "up", 6, None, 9_000),
     ]
     offsets = [
-        OffsetMark(START_NS + at * SECOND, replica, MASTER, at * 1_000, 14 * at)
-        for at in range(10)
-        for replica in (A, lost)
+        OffsetMark(START_NS + at * SECOND, replica, MASTER, 14 * at) for at in range(10) for replica in (A, lost)
     ]
     return ReplicationReport("current", resyncs, pieces, offsets)
 

@@ -71,12 +71,11 @@ class LinkPiece:
 
 @dataclass(frozen=True, slots=True)
 class OffsetMark:
-    """How far a master had sent a stream; *lag_bytes* are those not yet acknowledged, where the replica acknowledged."""
+    """*lag_bytes* of what a master had sent were not yet acknowledged, where the replica acknowledged."""
 
     ts_ns: int
     replica: str
     master: str
-    sent_offset: int
     lag_bytes: int | None
 
 
