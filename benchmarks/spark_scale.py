@@ -29,6 +29,7 @@ from cluster_core.kernels.key_slots import key_slots
 from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
 from schemas.interim import SLOT
 from slotscope.runtime.spark.java import find_java_home
+from slotscope.runtime.spark.session import parallelism
 from slotscope.sources.inputs import find_inputs
 from slotscope.sources.keys.partial_rows import TallyOptions
 from slotscope.transforms.partial_sums import read_units, tally
@@ -195,7 +196,7 @@ def _partial(
 ) -> DataFrame:
     """Return the partial sums that the job `key-slots` makes its tables of."""
     inputs = find_inputs([str(path) for path in rdb or []], [str(path) for path in keys or []], None)
-    return tally(spark, inputs, TallyOptions(details=details))
+    return tally(spark, TallyOptions(details=details), inputs.units(parallelism(spark), split=True))
 
 
 def _slot_counts(partial: DataFrame) -> DataFrame:

@@ -14,7 +14,7 @@ from slotscope.runtime.errors import InputError
 from slotscope.sources.aof import files as aof_files
 from slotscope.sources.aof.files import AofLog, find_logs
 from slotscope.sources.aof.state import AofStateUnit
-from slotscope.sources.files import GZIP_MAGIC, ZSTD_MAGIC, InputFile, expand, open_raw
+from slotscope.sources.files import GZIP_MAGIC, ZSTD_MAGIC, InputFile, exists, expand, open_raw
 from slotscope.sources.folder_kinds import DUMPS, KEY_LISTS
 from slotscope.sources.keys import lists as key_lists
 from slotscope.sources.keys.tally import Unit
@@ -27,11 +27,10 @@ POLLS_BEGIN = (b"{", GZIP_MAGIC, ZSTD_MAGIC)
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Files by how they are read; *delta* tables are read by Spark."""
+    """Files by how they are read."""
 
     rdb: list[InputFile]
     keys: list[InputFile]
-    delta: list[str]
     key_format: str | None = None
     logs: tuple[AofLog, ...] = ()
     replays: bool = True
@@ -62,7 +61,7 @@ class Inputs:
     def only(self, sources: Collection[str]) -> Inputs:
         """The dumps and logs that *sources* name."""
         dumps = [file for file in self.rdb if file.path in sources]
-        return replace(self, rdb=dumps, keys=[], delta=[], logs=tuple(log for log in self.logs if log.path in sources))
+        return replace(self, rdb=dumps, keys=[], logs=tuple(log for log in self.logs if log.path in sources))
 
 
 def find_inputs(
@@ -73,16 +72,12 @@ def find_inputs(
         raise InputError("nothing to read: name dumps with --rdb, logs with --aof or key lists with --keys")
     if key_format is not None and key_format not in key_lists.KINDS:
         raise InputError(f"unknown key list format {key_format!r}: use {', '.join(key_lists.KINDS)}")
-    delta = [path for path in keys if key_format == "delta" or (key_format is None and _is_delta(path))]
-    lists = expand([path for path in keys if path not in delta], KEY_LISTS)
-    return Inputs(expand(list(rdb), DUMPS), lists, delta, key_format, tuple(find_logs(list(aof))), replay)
-
-
-def _is_delta(path: str) -> bool:
-    try:
-        return bool(expand([f"{path.rstrip('/')}/_delta_log/*.json"]))
-    except DecodeError:
-        return False
+    for path in keys:
+        if exists(f"{path.rstrip('/')}/_delta_log/*.json"):
+            raise InputError(f"{path}: a Delta table is no key list: write its rows to Parquet files first")
+    return Inputs(
+        expand(list(rdb), DUMPS), expand(list(keys), KEY_LISTS), key_format, tuple(find_logs(list(aof))), replay
+    )
 
 
 def load_topology(path: str | None) -> Topology | None:

@@ -23,12 +23,11 @@ from pyspark.sql.types import StructType
 from cluster_core.kernels.keys.slot_tally import USES
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.interim import PARTIAL, UNIT, UnitFacts
-from slotscope.runtime import stores
 from slotscope.runtime.spark.session import parallelism
 from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.sources.inputs import Inputs
 from slotscope.sources.keys.partial_rows import TallyOptions
-from slotscope.sources.keys.tally import Unit, tally_rows, tally_units
+from slotscope.sources.keys.tally import Unit, tally_units
 
 _NARROW = pa.schema([field for field in PARTIAL if field.name != "facts"])
 """The columns of rows that are no `UNIT`."""
@@ -84,23 +83,13 @@ def over_units(spark: SparkSession, task: Callable[[Batches], Batches], count: i
     return spark.range(0, count, 1, max(count, 1)).mapInArrow(task, schema)
 
 
-def tally(spark: SparkSession, inputs: Inputs, options: TallyOptions, *, split: bool = True) -> DataFrame:
-    """Return the partial sums (`schemas.interim.PARTIAL`) of all *inputs*; nothing is read before an action asks for it."""
-    return _tally(spark, inputs, options, inputs.units(parallelism(spark), split=split))
-
-
-def _tally(spark: SparkSession, inputs: Inputs, options: TallyOptions, units: list[Unit]) -> DataFrame:
-    partial = over_units(spark, bind(tally_units, units=units, options=options), len(units), spark_schema(PARTIAL))
-    for path in inputs.delta:
-        rows = spark.read.format("delta").load(stores.spark_uri(path))
-        partial = partial.union(rows.mapInArrow(bind(tally_rows, source=path, options=options), spark_schema(PARTIAL)))
-    return partial
+def tally(spark: SparkSession, options: TallyOptions, units: list[Unit]) -> DataFrame:
+    """Return the partial sums (`schemas.interim.PARTIAL`) of *units*; nothing is read before an action asks for it."""
+    return over_units(spark, bind(tally_units, units=units, options=options), len(units), spark_schema(PARTIAL))
 
 
 def are_few(inputs: Inputs, options: TallyOptions, units: int) -> bool:
     """Whether *units* of *inputs* return few rows: not more than there are bytes, or than slots and groups let a unit that only sums keys up."""
-    if inputs.delta:
-        return False
     bounds = [inputs.file_bytes] if inputs.file_bytes is not None else []
     if not inputs.logs and not options.advice:
         bounds.append(units * (2 * options.groups_max + SLOT_COUNT * (2 + options.top_per_slot)))
@@ -115,11 +104,11 @@ def read_units(spark: SparkSession, inputs: Inputs, options: TallyOptions) -> tu
     tasks = parallelism(spark)
     planned = inputs.units(tasks, split=True)
     few, pieces = are_few(inputs, options, len(planned)), max(len(planned), tasks)
-    sums = _read(_tally(spark, inputs, options, planned), few, pieces)
+    sums = _read(tally(spark, options, planned), few, pieces)
     units = facts_of(sums.told)
     failed = sorted({unit.source for unit in units if unit.split_failed is not None})
     if failed:
-        whole = tally(spark, inputs.only(failed), options, split=False)
+        whole = tally(spark, options, inputs.only(failed).units(tasks, split=False))
         ranges = sums
         try:
             good = ranges.without(spark, failed)

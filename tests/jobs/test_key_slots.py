@@ -417,7 +417,7 @@ def test_key_lists_of_every_format_give_the_slots_of_their_keys(spark, name):
     slot_of = {base64.b64decode(key["key"]): key["slot"] for key in truth(BEFORE[0])}
     expected = Counter(slot_of[key] for key in KEYS_BY_FORMAT[name](path))
 
-    partial = tally(spark, find_inputs([], [str(path)], None), TallyOptions(details=False))
+    partial = tally(spark, TallyOptions(details=False), find_inputs([], [str(path)], None).units(2, split=True))
 
     assert keys_by_slot(partial.toArrow()) == expected
     assert expected.total() > 100
@@ -429,16 +429,6 @@ def test_a_list_without_sizes_reports_keys_and_no_bytes(spark, tmp_path):
     assert report.keys == len((DATA / "key-lists" / "scan.txt").read_bytes().splitlines())
     assert {slot.serialized_bytes for slot in report.slots} == {None}
     assert report.big_keys == []
-
-
-@pytest.mark.slow
-def test_a_delta_table_of_keys_is_read_by_spark(spark, tmp_path):
-    lists = spark.read.parquet(str(DATA / "key-lists" / "keys.parquet"))
-    lists.write.format("delta").save(str(tmp_path / "keys"))
-
-    report = run(spark, tmp_path / "root", keys=[str(tmp_path / "keys")])
-
-    assert report.keys == lists.count()
 
 
 def test_overlapping_slots_in_the_topology_are_refused(spark, tmp_path):

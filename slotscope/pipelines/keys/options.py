@@ -33,12 +33,12 @@ class KeyOptions(SnapshotOptions):
     aof: Paths = ()
     """Append-only files: appendonlydir folders, manifests, or single files"""
     keys: Paths = ()
-    """Key lists: text (one key per line), CSV, JSON lines, Parquet or a Delta table, with optional size and ops columns"""
+    """Key lists: text (one key per line), CSV, JSON lines or Parquet, with optional size and ops columns"""
     topology: Topology = None
     manifest: str | None = None
     """TOML file with a table of options per cluster, or a landing folder with LANDING/CLUSTER/POINT/rdb (docs/fleet.md)"""
     key_format: str | None = None
-    """Format of key lists: text, csv, jsonl, parquet or delta. Default: by file name"""
+    """Format of key lists: text, csv, jsonl or parquet. Default: by file name"""
     key_column: str | None = None
     """Column of keys. Default: key, key_base64 or the only column"""
     size_column: str | None = None

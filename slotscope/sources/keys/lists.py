@@ -23,7 +23,7 @@ from slotscope.sources.byte_streams import ByteStream, as_arrow
 from slotscope.sources.files import InputFile, compression_of, open_raw, open_stream
 from slotscope.sources.keys.file_shares import shared
 
-KINDS = ("text", "csv", "jsonl", "parquet", "delta")
+KINDS = ("text", "csv", "jsonl", "parquet")
 SIZE_COLUMNS = ("serialized_bytes", "size", "bytes", "size_in_bytes", "memory_bytes", "memory")
 OPS_COLUMNS = ("ops", "operations", "hits")
 _ENDINGS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
@@ -208,7 +208,7 @@ class KeyListReader:
         read = csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False)
         self.bad.clear()
         with self._opened() as opened:
-            yield from self.rows_of(
+            yield from self._rows_of(
                 csv.open_csv(opened, parse_options=parse, convert_options=convert, read_options=read)
             )
 
@@ -218,7 +218,7 @@ class KeyListReader:
                 batches = json.open_json(
                     opened, read_options=json.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES)
                 )
-                yield from self.rows_of(batches)
+                yield from self._rows_of(batches)
             except pa.ArrowInvalid as error:
                 raise DecodeError(_reason(error), offset=0, source=self.unit.path) from error
 
@@ -227,7 +227,7 @@ class KeyListReader:
         wanted = [name for name in self._columns(file.schema_arrow.names) if name]
         groups = range(self.unit.start, file.num_row_groups if self.unit.end is None else self.unit.end)
         self.rows_total = sum(file.metadata.row_group(group).num_rows for group in groups)
-        yield from self.rows_of(
+        yield from self._rows_of(
             file.iter_batches(batch_size=_ROWS_MAX, row_groups=list(groups), columns=wanted, use_threads=False)
         )
 
@@ -255,7 +255,7 @@ class KeyListReader:
         ops = chosen.ops_column or next((name for name in OPS_COLUMNS if name in names), None)
         return key, size, ops
 
-    def rows_of(self, batches: Any) -> Iterator[KeyRows]:
+    def _rows_of(self, batches: Any) -> Iterator[KeyRows]:
         """Yield the rows of Arrow record batches whose columns the options name."""
         row = 0
         try:

@@ -20,7 +20,7 @@ from schemas.interim import UnitFacts
 from slotscope.sources.aof.files import AofUnit
 from slotscope.sources.aof.state import AofStateUnit
 from slotscope.sources.aof.tally import AofStateTally, AofTally
-from slotscope.sources.keys.lists import KeyListReader, KeyListTask, KeyListUnit, KeyRows
+from slotscope.sources.keys.lists import KeyListReader, KeyListTask, KeyRows
 from slotscope.sources.keys.partial_rows import TallyOptions, UnitTally
 from slotscope.sources.keys.sums import InputSums, KeySums, Knows
 from slotscope.sources.keys.unread_facts import note_list
@@ -47,21 +47,19 @@ class KeyListTally(UnitTally[KeyListTask]):
         readers = [
             KeyListReader(piece, self.options.lists, permissive=self.options.permissive) for piece in self.unit.units
         ]
-        yield from self._yield_rows([(reader, self._read(reader, iter(reader))) for reader in readers])
+        facts = [self._read(reader) for reader in readers]
+        self._sums.note_missed(facts[0])
+        yield self.rows.units(*facts)
+        for reader in readers:
+            if reader.bad:
+                yield self.rows.bad(reader.bad, None)
+        yield from self._sums.yield_rows()
 
-    def run_batches(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The same for rows that Spark has read."""
-        piece = KeyListUnit(self.unit.units[0].path, "parquet", 0)
-        reader = KeyListReader(piece, self.options.lists, permissive=self.options.permissive)
-        facts = self._read(reader, reader.rows_of(batches))
-        facts.kind = self.unit.units[0].kind
-        yield from self._yield_rows([(reader, facts)])
-
-    def _read(self, reader: KeyListReader, found: Iterator[KeyRows]) -> UnitFacts:
+    def _read(self, reader: KeyListReader) -> UnitFacts:
         """Take in one list, and say what was found in it."""
         one, facts = self._sums.begin(reader.unit.path, Knows()), UnitFacts()
         try:
-            for rows in found:
+            for rows in reader:
                 self._add(one, rows)
         except DecodeError as error:
             if not self.options.permissive:
@@ -72,15 +70,6 @@ class KeyListTally(UnitTally[KeyListTask]):
         note_list(facts, reader, one.keys)
         self._sums.end(one, facts, is_whole=True)
         return facts
-
-    def _yield_rows(self, read: list[tuple[KeyListReader, UnitFacts]]) -> Iterator[pa.RecordBatch]:
-        facts = [told for _, told in read]
-        self._sums.note_missed(facts[0])
-        yield self.rows.units(*facts)
-        for reader, _ in read:
-            if reader.bad:
-                yield self.rows.bad(reader.bad, None)
-        yield from self._sums.yield_rows()
 
     def _add(self, one: InputSums, rows: KeyRows) -> None:
         sums = self._sums
@@ -127,12 +116,3 @@ def _settle_worker() -> None:
     PySpark collects garbage after every task; with our modules loaded that takes 50 ms, as long as a small task.
     """
     gc.freeze()
-
-
-def tally_rows(batches: Iterator[pa.RecordBatch], source: str, options: TallyOptions) -> Iterator[pa.RecordBatch]:
-    """Yield the partial rows of keys that are a DataFrame already: columns ``key`` and, if known, ``size`` and ``ops``."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    part = context.partitionId() if context is not None else 0
-    yield from KeyListTally(KeyListTask((KeyListUnit(source, "delta", 0),)), part, options).run_batches(batches)
