@@ -87,7 +87,7 @@ docs: $(SET_UP) ## the pages that are made from code, then the site, checked for
 
 fidelity: $(SET_UP) ## CAPTURES=DIR: how far replayed views equal what the servers answered
 	@test -d "$(CAPTURES)" || { echo "slotscope: make fidelity CAPTURES=DIR, a folder of recorded scenarios" >&2; exit 2; }
-	@$(BIN)/python -m jobs.fidelity "$(CAPTURES)"
+	@$(BIN)/python -m benchmarks.fidelity "$(CAPTURES)"
 
 zip: build/slotscope.zip ## build/slotscope.zip: what spark-submit --py-files takes
 

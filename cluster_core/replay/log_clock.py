@@ -14,8 +14,6 @@ from cluster_core.kinds import EventKind
 
 TOLERATED_NS: Final = 500_000_000
 """Clocks that differ by less do not disturb a replay."""
-SLACK_NS: Final = 150_000_000
-"""A log line and its message are at most so far apart (one cron tick and a half)."""
 QUARTER_NS: Final = 15 * 60 * 1_000_000_000
 """Time zones differ by quarters of an hour."""
 PAIRED_KINDS: Final = (
@@ -58,14 +56,6 @@ class ClockDifference(NamedTuple):
         return f"{what} ({self.pairs} events compared)"
 
 
-class Agreement(NamedTuple):
-    """Events of one kind: told by both sides within the slack, only by the log, only by the packets."""
-
-    both: int
-    log_only: tuple[Told, ...]
-    bus_only: tuple[Told, ...]
-
-
 def compare_clocks(logged: Iterable[Told], captured: Iterable[Told]) -> ClockDifference | None:
     """Compare the times of one observer's events; None when no event is told by both sides.
 
@@ -79,27 +69,6 @@ def compare_clocks(logged: Iterable[Told], captured: Iterable[Told]) -> ClockDif
         for log_ns, bus_ns in zip(log_times, theirs[content], strict=True)
     )
     return ClockDifference(len(ahead), median_low(ahead), ahead[-1] - ahead[0]) if ahead else None
-
-
-def compare_events(
-    logged: Iterable[Told], captured: Iterable[Told], *, slack_ns: int = SLACK_NS
-) -> dict[str, Agreement]:
-    """Pair one observer's events by kind and time, each with the nearest that is free, and say what is left over."""
-    found: dict[str, Agreement] = {}
-    logs, buses = sorted(logged), sorted(captured)
-    for kind in PAIRED_KINDS:
-        free = [told for told in buses if told.kind == kind]
-        alone: list[Told] = []
-        both = 0
-        for told in (told for told in logs if told.kind == kind):
-            near = [other for other in free if abs(other.ts_ns - told.ts_ns) <= slack_ns]
-            if near:
-                free.remove(min(near, key=lambda other: abs(other.ts_ns - told.ts_ns)))
-                both += 1
-            else:
-                alone.append(told)
-        found[kind] = Agreement(both, tuple(alone), tuple(free))
-    return found
 
 
 def _by_content(events: Iterable[Told]) -> dict[tuple[str, str, int], list[int]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from benchmarks.fidelity import Sample, SampleRow, Verdict, compare_views, sample_row_of
 from cluster_core.gossip.events import Changed, NodeAdded, NodeRemoved, NodeRenamed
 from cluster_core.replay.evidence import Endpoint, LinkSeen, MessageSeen
-from cluster_core.replay.fidelity import Sample, SampleRow, Verdict, compare_views, sample_row_of
 from cluster_core.replay.observer import ObserverReplay
 from cluster_core.replay.rows import NodeViewRow, ReplayRow
 from cluster_core.replay.view_log import CauseSeen, ViewLog

@@ -8,9 +8,9 @@ import shutil
 
 import pytest
 
-from jobs import fidelity
+from benchmarks import fidelity
+from benchmarks.fidelity import Recording
 from slotscope.runtime import cli
-from slotscope.sources.bus.recording import Recording
 from tests.conftest import DATA
 
 SERVERS = ("bus-redis-7.0", "bus-valkey-9.1")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.fidelity import replay
 from cluster_core.formats.landing import Gap, Kind, Reason, latest, read_gap
 from cluster_core.kernels.bus.decoder import BusDecoder
 from jobs.main import run as run_command
@@ -21,7 +22,6 @@ from slotscope.sources.bus.clues import BadRows
 from slotscope.sources.bus.evidence import CaptureOptions
 from slotscope.sources.bus.files import find_captures, survey
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
-from slotscope.sources.bus.recording import replay
 from slotscope.sources.bus.series import Release, series_batches
 from slotscope.sources.node_polls import PollFile
 from tests.benches.capturing import needs_capture

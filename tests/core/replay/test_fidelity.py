@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster_core.replay.fidelity import compare_views, read_sample, score
+from benchmarks.fidelity import compare_views, read_sample, score
 from cluster_core.replay.rows import NodeViewRow
 from tests.builders.gossip_builder import ME, A, B
 

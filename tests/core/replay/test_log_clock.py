@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cluster_core.replay.log_clock import Told, compare_clocks, compare_events
+from benchmarks.fidelity import compare_events
+from cluster_core.replay.log_clock import Told, compare_clocks
 
 A, B = "a" * 40, "b" * 40
 S = 1_000_000_000

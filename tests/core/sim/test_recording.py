@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from benchmarks.fidelity import replay
 from cluster_core.incidents.past_views import view_at, view_differences
 from cluster_core.node.commands.descriptions import topology_of
 from cluster_core.replay.rows import EventRow
@@ -17,7 +18,6 @@ from cluster_core.sim.scenario.text import read_scenario
 from slotscope.sources.bus.evidence import CaptureOptions
 from slotscope.sources.bus.files import find_captures, survey
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
-from slotscope.sources.bus.recording import replay
 from tests.benches.simulated_replay import replayed_simulation
 
 ONE_IN = 1 / 200_000

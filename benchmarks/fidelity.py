@@ -1,0 +1,566 @@
+"""How true replays of recordings are: ``python -m benchmarks.fidelity FOLDER``.
+
+For every recording under a folder: the share of (sample, node) rows of CLUSTER NODES that the replayed view shows as recorded, by field, from
+the capture alone and with polls or logs as further input; message counters of CLUSTER INFO; events of the logs one to one.
+
+A recording is a folder with ``bus.pcap`` (or ``bus.pcap.gz``, several if rotated), ``truth.jsonl`` (``.gz``: lines of t, t2, port, id, kind; of
+kind ``cluster`` also nodes and info, the texts of CLUSTER NODES and CLUSTER INFO) and ``logs/PORT.log`` (``.gz``).  It is replayed by the tasks of
+``history``, in this process.  A row is right when the view at some instant close to the answer shows the same; the observer's own row may be
+late by more, as only its next message shows what an operator changed on it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+import tempfile
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any, Final, NamedTuple, TextIO
+
+from cyclopts import Parameter
+
+from cluster_core.replay.evidence import Endpoint, MessageSeen
+from cluster_core.replay.log_clock import PAIRED_KINDS, Told
+from cluster_core.replay.observer import ObserverReplay
+from cluster_core.replay.rows import EventRow, NodeViewRow, ReplayRow
+from cluster_core.wire.bus import type_name
+from slotscope.options import Flag, Paths, options
+from slotscope.reports.records import write_json
+from slotscope.runtime import cli
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.text import printable
+from slotscope.sources.bus import captured
+from slotscope.sources.bus.blobs import unpack_evidence
+from slotscope.sources.bus.evidence import PRELUDE_NS, CaptureOptions, CaptureTask
+from slotscope.sources.bus.files import find_captures, survey
+from slotscope.sources.bus.polls_and_logs import PollsAndLogs
+from slotscope.sources.server_logs import LogOptions, ServerLog
+
+SLACK_NS: Final = 250_000_000
+"""How far from the answer the view may show the same."""
+EVENT_SLACK_NS: Final = 150_000_000
+"""A log line and its message are at most so far apart (one cron tick and a half)."""
+OWN_SLACK_NS: Final = 1_100_000_000
+"""The same for the observer's own row: the longest time between two of its messages."""
+FIELDS: Final = ("known", "role", "master", "config_epoch", "slots", "pfail", "fail")
+
+
+class SampleRow(NamedTuple):
+    """One line of a CLUSTER NODES answer, reduced to what is compared."""
+
+    node_id: str
+    role: str
+    master: str
+    config_epoch: int
+    slots: str
+    pfail: bool
+    fail: bool
+
+
+class Sample(NamedTuple):
+    """One CLUSTER NODES answer, asked at *from_ns* and answered by *to_ns*."""
+
+    observer: str
+    from_ns: int
+    to_ns: int
+    rows: tuple[SampleRow, ...]
+
+
+class Verdict(NamedTuple):
+    """One (sample, node) row: *wrong* names the fields that no instant nearby shows as recorded; empty when right."""
+
+    observer: str
+    ts_ns: int
+    node_id: str
+    wrong: tuple[str, ...]
+    expected: SampleRow | None
+    got: SampleRow | None
+
+
+def read_sample(observer: str, from_ns: int, to_ns: int, text: str) -> Sample | None:
+    """Read a CLUSTER NODES answer (R128); None when it lists a handshake or has a line that is none."""
+    rows = []
+    for line in text.splitlines():
+        words = line.split(" ")
+        if len(words) < 8 or not words[6].isdigit():
+            return None
+        flags = words[2].split(",")
+        if "handshake" in flags:
+            return None
+        slots = " ".join(word for word in words[8:] if not word.startswith("["))
+        master = "" if words[3] == "-" else words[3]
+        rows.append(_row(words[0], flags, master, int(words[6]), slots))
+    return Sample(observer, from_ns, to_ns, tuple(rows))
+
+
+def sample_row_of(view: NodeViewRow) -> SampleRow:
+    """Reduce a view row to what is compared."""
+    return _row(view.node_id, view.flags.split(","), view.master_id, view.config_epoch, view.slots)
+
+
+def _row(node_id: str, flags: list[str], master: str, config_epoch: int, slots: str) -> SampleRow:
+    role = "slave" if "slave" in flags else "master" if "master" in flags else ""
+    return SampleRow(node_id, role, master, config_epoch, slots, "fail?" in flags, "fail" in flags)
+
+
+def compare_views(views: Iterable[NodeViewRow], samples: Iterable[Sample]) -> list[Verdict]:
+    """Judge every row of every sample against the intervals of its observer."""
+    by_observer: dict[str, dict[str, list[NodeViewRow]]] = {}
+    for view in views:
+        by_observer.setdefault(view.observer, {}).setdefault(view.node_id, []).append(view)
+    return [verdict for sample in samples for verdict in _judge(sample, by_observer.get(sample.observer, {}))]
+
+
+def _judge(sample: Sample, known: dict[str, list[NodeViewRow]]) -> list[Verdict]:
+    recorded = {row.node_id: row for row in sample.rows}
+    verdicts = []
+    for node_id in dict.fromkeys([*recorded, *known]):
+        slack_ns = OWN_SLACK_NS if node_id == sample.observer else SLACK_NS
+        start_ns, end_ns = sample.from_ns - slack_ns, sample.to_ns + slack_ns
+        intervals = known.get(node_id, [])
+        near = [
+            v for v in intervals if v.valid_from_ns <= end_ns and (v.valid_to_ns is None or v.valid_to_ns >= start_ns)
+        ]
+        expected = recorded.get(node_id)
+        if expected is None:
+            if near and _covers(near, start_ns, end_ns):
+                verdicts.append(_verdict(sample, node_id, ("known",), None, sample_row_of(near[0])))
+            continue
+        candidates = [sample_row_of(view) for view in near]
+        verdicts.append(
+            _verdict(
+                sample, node_id, _wrong_fields(expected, candidates), expected, candidates[0] if candidates else None
+            )
+        )
+    return verdicts
+
+
+def _covers(near: list[NodeViewRow], start_ns: int, end_ns: int) -> bool:
+    """Whether the intervals leave no instant of the window free."""
+    at = start_ns
+    for view in sorted(near, key=lambda view: view.valid_from_ns):
+        if view.valid_from_ns > at:
+            return False
+        if view.valid_to_ns is None:
+            return True
+        at = max(at, view.valid_to_ns)
+    return at >= end_ns
+
+
+def _wrong_fields(expected: SampleRow, candidates: list[SampleRow]) -> tuple[str, ...]:
+    """The fewest fields in which a candidate differs."""
+    if not candidates:
+        return ("known",)
+    differences = [
+        tuple(field for field in FIELDS[1:] if getattr(expected, field) != getattr(row, field)) for row in candidates
+    ]
+    return min(differences, key=len)
+
+
+def _verdict(
+    sample: Sample, node_id: str, wrong: tuple[str, ...], expected: SampleRow | None, got: SampleRow | None
+) -> Verdict:
+    return Verdict(sample.observer, sample.from_ns, node_id, wrong, expected, got)
+
+
+class Score(NamedTuple):
+    """Rows judged, rows right, and wrong rows by field."""
+
+    rows: int
+    right: int
+    wrong: dict[str, int]
+
+    @property
+    def percent(self) -> float:
+        """The share of right rows."""
+        return 100.0 * self.right / self.rows if self.rows else 100.0
+
+
+def score(verdicts: Iterable[Verdict]) -> Score:
+    """Sum up verdicts."""
+    rows = right = 0
+    wrong = dict.fromkeys(FIELDS, 0)
+    for verdict in verdicts:
+        rows += 1
+        right += not verdict.wrong
+        for name in verdict.wrong:
+            wrong[name] += 1
+    return Score(rows, right, wrong)
+
+
+TRUTH: Final = ("truth.jsonl", "truth.jsonl.gz")
+
+
+class Counted(NamedTuple):
+    """A message that a process sent or received."""
+
+    ts_ns: int
+    sent: bool
+    name: str
+
+
+class InfoSample(NamedTuple):
+    """The message counters of CLUSTER INFO of the process at *port*, asked at *from_ns* and answered by *to_ns*."""
+
+    port: int
+    from_ns: int
+    to_ns: int
+    counters: dict[tuple[str, bool], int]
+
+
+@dataclass(slots=True)
+class Replayed:
+    """What a replay of a recording gave: rows, and the messages of every process."""
+
+    node_timeout_ms: int
+    timeout_from: str
+    messages: int
+    rows: list[ReplayRow] = field(default_factory=list)
+    counted: dict[Endpoint, list[Counted]] = field(default_factory=dict)
+    events: dict[Endpoint, list[Told]] = field(default_factory=dict)
+
+    @property
+    def views(self) -> list[NodeViewRow]:
+        """The intervals of belief."""
+        return [row for row in self.rows if isinstance(row, NodeViewRow)]
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A folder that holds one."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """Server and scenario, as the folders are called."""
+        return f"{self.path.parent.name}/{self.path.name}"
+
+    def captures(self) -> list[str]:
+        """The capture files."""
+        return [str(path) for path in sorted(self.path.glob("bus.pcap*"))]
+
+    def logs(self) -> list[Path]:
+        """The servers' logs, named by their ports."""
+        return sorted(self.path.glob("logs/*.log*"))
+
+    def truth(self) -> Iterator[dict[str, Any]]:
+        """The lines of kind ``cluster``."""
+        for name in TRUTH:
+            path = self.path / name
+            if path.exists():
+                opened = gzip.open if name.endswith(".gz") else open
+                with opened(path, "rt", encoding="utf-8") as lines:
+                    yield from (told for told in map(json.loads, lines) if told["kind"] == "cluster")
+                return
+
+    def samples(self) -> list[Sample]:
+        """Every CLUSTER NODES answer that lists no handshake, by the id that it bears itself."""
+        found = []
+        for told in self.truth():
+            text = told["nodes"]
+            me = next((line.split()[0] for line in text.splitlines() if "myself" in line), told["id"])
+            sample = read_sample(me, told["t"], told["t2"], text)
+            if sample is not None:
+                found.append(sample)
+        return found
+
+    def infos(self) -> list[InfoSample]:
+        """Every CLUSTER INFO answer."""
+        return [InfoSample(told["port"], told["t"], told["t2"], _counters(told["info"])) for told in self.truth()]
+
+    def polls(self, every: int, target: Path) -> str:
+        """Write each *every*-th answer as polls to *target*."""
+        with open(target, "w", encoding="utf-8") as out:
+            for index, told in enumerate(self.truth()):
+                if index % every == 0:
+                    poll = {"time": told["t2"], "asked": told["t"], "node": told["id"] or "", "text": told["nodes"]}
+                    out.write(json.dumps(poll) + "\n")
+        return str(target)
+
+    def logged(self, port: int) -> list[Told] | None:
+        """The events in the log of the node at *port* that the bus tells, too; None without a log."""
+        path = next((path for path in self.logs() if path.name.split(".")[0] == str(port)), None)
+        if path is None:
+            return None
+        rows = (line.row for line in ServerLog(str(path), LogOptions(permissive=True)))
+        return [Told(row.ts_ns, row.kind, row.subject, row.epoch or 0) for row in rows if row.kind in PAIRED_KINDS]
+
+    def replay(self, statements: PollsAndLogs | None = None, *, node_timeout_ms: int | None = None) -> Replayed:
+        """Run both tasks of the job."""
+        options = CaptureOptions(
+            tuple(survey(find_captures(self.captures()))),
+            statements or PollsAndLogs(),
+            node_timeout_ms=node_timeout_ms,
+            permissive=True,
+        )
+        return replay(options)
+
+
+def find_recordings(root: str) -> list[Recording]:
+    """All recordings under *root* that hold a bus capture and a truth."""
+    folders = sorted({path.parent for path in Path(root).glob("**/bus.pcap*")})
+    return [Recording(folder) for folder in folders if any((folder / name).exists() for name in TRUTH)]
+
+
+def replay(options: CaptureOptions) -> Replayed:
+    """Run both tasks of the job in this process."""
+    blobs: dict[str, list[bytes]] = {}
+    facts: dict[str, Any] = {}
+    for batch in CaptureTask(options).run():
+        kinds = batch.column("row_kind").to_pylist()
+        for row, kind in enumerate(kinds):
+            if kind == captured.EVIDENCE:
+                blobs.setdefault(batch.column("part")[row].as_py(), []).append(batch.column("blob")[row].as_py())
+            elif kind == captured.META:
+                facts = json.loads(batch.column("blob")[row].as_py())
+    found = Replayed(facts["node_timeout_ms"], facts["node_timeout_from"], facts["messages"])
+    start_ns = facts["first_ns"] - PRELUDE_NS if facts["first_ns"] else None
+    for part, pieces in sorted(blobs.items()):
+        ip, _, port = part.rpartition("|")
+        _replay_process(Endpoint(ip, int(port)), pieces, start_ns, found)
+    return found
+
+
+def _replay_process(process: Endpoint, pieces: list[bytes], start_ns: int | None, found: Replayed) -> None:
+    machine = ObserverReplay(process, node_timeout_ms=found.node_timeout_ms, start_ns=start_ns)
+    counted = found.counted.setdefault(process, [])
+    rows: list[ReplayRow] = []
+    for evidence in unpack_evidence(pieces):
+        if isinstance(evidence, MessageSeen):
+            counted.append(Counted(evidence.ts_ns, evidence.sent, type_name(evidence.message.type)))
+        rows += machine.feed(evidence)
+    rows += machine.finish()
+    events = (row for row in rows if isinstance(row, EventRow) and row.kind in PAIRED_KINDS)
+    found.events[process] = [Told(row.ts_ns, row.kind, row.subject, row.epoch) for row in events]
+    found.rows += rows
+
+
+def _counters(text: str) -> dict[tuple[str, bool], int]:
+    """The counters by message type and direction of CLUSTER INFO."""
+    found = {}
+    for line in text.splitlines():
+        name, _, value = line.strip().partition(":")
+        if name.startswith("cluster_stats_messages_") and value.isdigit():
+            word, _, way = name.removeprefix("cluster_stats_messages_").rpartition("_")
+            if word:
+                found[word, way == "sent"] = int(value)
+    return found
+
+
+ASKED_NS: Final = 30_000_000
+"""A counter is read and a packet is stamped so close to the answer at best."""
+IN_FLIGHT: Final = 1
+"""Messages that were captured on their way to a process that has not read them yet."""
+
+
+class Agreement(NamedTuple):
+    """Events of one kind: told by both sides within the slack, only by the log, only by the packets."""
+
+    both: int
+    log_only: tuple[Told, ...]
+    bus_only: tuple[Told, ...]
+
+
+def compare_events(
+    logged: Iterable[Told], captured: Iterable[Told], *, slack_ns: int = EVENT_SLACK_NS
+) -> dict[str, Agreement]:
+    """Pair one observer's events by kind and time, each with the nearest that is free, and say what is left over."""
+    found: dict[str, Agreement] = {}
+    logs, buses = sorted(logged), sorted(captured)
+    for kind in PAIRED_KINDS:
+        free = [told for told in buses if told.kind == kind]
+        alone: list[Told] = []
+        both = 0
+        for told in (told for told in logs if told.kind == kind):
+            near = [other for other in free if abs(other.ts_ns - told.ts_ns) <= slack_ns]
+            if near:
+                free.remove(min(near, key=lambda other: abs(other.ts_ns - told.ts_ns)))
+                both += 1
+            else:
+                alone.append(told)
+        found[kind] = Agreement(both, tuple(alone), tuple(free))
+    return found
+
+
+class Judged(NamedTuple):
+    """One comparison: *right* of *rows* are as recorded, *percent* of them; *counted* is what `print_judged` takes for the lowest, None for nothing."""
+
+    recording: str
+    what: str
+    percent: float
+    right: int
+    rows: int
+    told: str
+    wrong: tuple[str, ...] = ()
+    counted: float | None = None
+
+
+def print_judged(judged: Iterable[Judged], *, as_json: bool, stream: TextIO) -> float:
+    """Print each as soon as it is known, or all as one JSON object; return the lowest percentage of those that count."""
+    known = []
+    for one in judged:
+        known.append(one)
+        if not as_json:
+            first = (
+                f"{one.recording:32s} {one.what:18s} {one.percent:8.3f} %  {one.right}/{one.rows}  {one.told}".rstrip()
+            )
+            stream.write("\n".join((first, *one.wrong)) + "\n")
+            stream.flush()
+    lowest = min((one.counted for one in known if one.counted is not None), default=100.0)
+    if as_json:
+        write_json({"lowest": lowest, "judged": known}, stream)
+    else:
+        stream.write(f"lowest: {lowest:.3f} %\n")
+    return lowest
+
+
+def judge_views(name: str, words: str, result: Score, replayed: Replayed) -> Judged:
+    """Views against CLUSTER NODES, by field."""
+    wrong = ", ".join(f"{field} {count}" for field, count in result.wrong.items() if count) or "none"
+    told = f"wrong: {wrong}  (T {replayed.node_timeout_ms} ms {replayed.timeout_from})"
+    return Judged(name, words, result.percent, result.right, result.rows, told, counted=result.percent)
+
+
+def wrong_lines(verdicts: Sequence[Verdict], limit: int) -> Iterator[str]:
+    """The first wrong rows."""
+    wrong = [verdict for verdict in verdicts if verdict.wrong]
+    for verdict in wrong[:limit]:
+        expected = tuple(verdict.expected)[1:] if verdict.expected else None
+        got = tuple(verdict.got)[1:] if verdict.got else None
+        yield printable(
+            f"    {verdict.ts_ns} {verdict.observer[:8]} of {verdict.node_id[:8]} {','.join(verdict.wrong)}:"
+            f" said {expected}, replayed {got}",
+            400,
+        )
+
+
+def judge_counters(recording: Recording, replayed: Replayed) -> Judged:
+    """Decoded messages against the counters of CLUSTER INFO, both ways."""
+    rows = right = 0
+    by_port: dict[int, list[InfoSample]] = {}
+    for info in recording.infos():
+        by_port.setdefault(info.port, []).append(info)
+    for process, counted in replayed.counted.items():
+        infos = next((found for port, found in by_port.items() if process.port in (port, port + 10_000)), [])
+        told, true = _compare_counters(infos, counted)
+        rows, right = rows + told, right + true
+    share = 100.0 * right / rows if rows else 100.0
+    return Judged(recording.name, "counters", share, right, rows, "of CLUSTER INFO")
+
+
+def _compare_counters(infos: Sequence[InfoSample], counted: Sequence[Counted]) -> tuple[int, int]:
+    """How many counters there are, and how many agree; they begin anew when a process is restarted."""
+    times: dict[tuple[str, bool], list[int]] = {}
+    for message in counted:
+        times.setdefault((message.name, message.sent), []).append(message.ts_ns)
+    for found in times.values():
+        found.sort()
+    rows = right = 0
+    base: dict[tuple[str, bool], int] = {}
+    last_sum, last_ns = 0, 0
+    for info in infos:
+        total = sum(info.counters.values())
+        if total < last_sum:
+            base = {key: bisect_right(found, last_ns + ASKED_NS) for key, found in times.items()}
+        last_sum, last_ns = total, info.to_ns
+        for key, value in info.counters.items():
+            found = times.get(key, [])
+            low = bisect_right(found, info.from_ns - ASKED_NS) - base.get(key, 0)
+            high = bisect_right(found, info.to_ns + ASKED_NS) - base.get(key, 0)
+            slack = 0 if key[1] else IN_FLIGHT
+            rows += 1
+            right += low - slack <= value <= high + slack
+    return rows, right
+
+
+def judge_events(recording: Recording, replayed: Replayed) -> Judged:
+    """Events of the replay against the logs, one to one."""
+    both = 0
+    alone: list[str] = []
+    for process, told in sorted(replayed.events.items()):
+        logged = recording.logged(process.port - 10_000)
+        if logged is None:
+            continue
+        found = compare_events(logged, told)
+        for kind in PAIRED_KINDS:
+            both += found[kind].both
+            alone += [f"{process.port - 10_000} {kind} log only at {told.ts_ns}" for told in found[kind].log_only]
+            alone += [f"{process.port - 10_000} {kind} bus only at {told.ts_ns}" for told in found[kind].bus_only]
+    listed = "; ".join(alone[:4]) + (" ..." if len(alone) > 4 else "")
+    rows = both + len(alone)
+    share = 100.0 * both / rows if rows else 100.0
+    return Judged(
+        recording.name, "log events", share, both, rows, f"{both} agree, {len(alone)} do not {listed}".rstrip()
+    )
+
+
+@options
+class Request:
+    """Options of `fidelity`."""
+
+    captures: str = field(kw_only=False)
+    """Folder with recordings: bus.pcap, truth.jsonl, logs/PORT.log, plain or gzip"""
+    scenario: Paths = ()
+    """Names of recordings"""
+    polls: int = 0
+    """Every n-th answer of CLUSTER NODES as input; 0: none"""
+    log: Annotated[Flag, Parameter(alias="--logs")] = False
+    """Logs as input"""
+    every_input: Flag = False
+    """Each recording from the capture alone, with polls, logs and both"""
+    show: int = 0
+    """Number of wrong rows shown per recording"""
+    json: Flag = False
+    """Output as JSON"""
+    least: float = 0.0
+    """Least percentage; below it the exit code is 3"""
+
+
+def command(request: Request) -> int | None:
+    """Compare replays of recorded clusters with what their servers said of themselves."""
+
+    found = [r for r in find_recordings(request.captures) if not request.scenario or r.path.name in request.scenario]
+    if not found:
+        raise InputError(f"{request.captures}: no recordings (folders with bus.pcap and truth.jsonl)")
+    judged = chain.from_iterable(_judged(recording, request) for recording in found)
+    lowest = print_judged(judged, as_json=request.json, stream=sys.stdout)
+    return cli.PARTIAL if lowest < request.least else None
+
+
+def _judged(recording: Recording, request: Request) -> Iterator[Judged]:
+
+    polls, logs = request.polls, request.log
+    inputs = (
+        [(0, False), (polls or 5, False), (0, True), (polls or 5, True)] if request.every_input else [(polls, logs)]
+    )
+    samples, alone = recording.samples(), None
+    for poll_every, with_logs in inputs:
+        replayed = _replay(recording, poll_every, with_logs)
+        verdicts = compare_views(replayed.views, samples)
+        result = score(verdicts)
+        words = " ".join(["capture", *(["polls"] if poll_every else []), *(["logs"] if with_logs else [])])
+        judged = judge_views(recording.name, words, result, replayed)
+        worse = "  WORSE than the capture alone" if alone is not None and result.right < alone else ""
+        yield judged._replace(told=judged.told + worse, wrong=tuple(wrong_lines(verdicts, request.show)))
+        if alone is None:
+            alone = result.right
+            yield judge_counters(recording, replayed)
+            yield judge_events(recording, replayed)
+
+
+def _replay(recording: Recording, poll_every: int, with_logs: bool) -> Replayed:
+
+    with tempfile.TemporaryDirectory(prefix="slotscope-") as folder:
+        polls = (recording.polls(poll_every, Path(folder) / "polls.jsonl"),) if poll_every else ()
+        logs = tuple(str(path) for path in recording.logs()) if with_logs else ()
+        return recording.replay(PollsAndLogs(polls, logs))
+
+
+if __name__ == "__main__":
+    cli.main(command)
