@@ -524,7 +524,6 @@ class Request:
 
 def command(request: Request) -> int | None:
     """Compare replays of recorded clusters with what their servers said of themselves."""
-
     found = [r for r in find_recordings(request.captures) if not request.scenario or r.path.name in request.scenario]
     if not found:
         raise InputError(f"{request.captures}: no recordings (folders with bus.pcap and truth.jsonl)")
@@ -534,7 +533,6 @@ def command(request: Request) -> int | None:
 
 
 def _judged(recording: Recording, request: Request) -> Iterator[Judged]:
-
     polls, logs = request.polls, request.log
     inputs = (
         [(0, False), (polls or 5, False), (0, True), (polls or 5, True)] if request.every_input else [(polls, logs)]
@@ -555,7 +553,6 @@ def _judged(recording: Recording, request: Request) -> Iterator[Judged]:
 
 
 def _replay(recording: Recording, poll_every: int, with_logs: bool) -> Replayed:
-
     with tempfile.TemporaryDirectory(prefix="slotscope-") as folder:
         polls = (recording.polls(poll_every, Path(folder) / "polls.jsonl"),) if poll_every else ()
         logs = tuple(str(path) for path in recording.logs()) if with_logs else ()

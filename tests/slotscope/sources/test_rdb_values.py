@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import re
 
 import pytest
 
@@ -11,7 +10,6 @@ import slotscope
 from tests.conftest import DATA
 
 ZOO = DATA / "redis-7.0" / "dump.rdb"
-LFU = DATA / "redis-7.0" / "dump-lfu.rdb"
 
 pytestmark = pytest.mark.spark
 
@@ -48,24 +46,6 @@ def test_columns_that_are_asked_for_are_made_alone(read, tmp_path):
     assert frame.columns == ["key", "value"]
     assert frame.schema["value"].dataType.fieldNames() == ["list"]
     assert frame.where("value.list is not null").count() == read(ZOO).where("type = 'list'").count()
-
-
-def test_conditions_go_into_the_skim(read):
-    """What SQL asks for is what comes; the plan has no filter left of what was handed over."""
-    everything = {bytes(row.key): row for row in read(LFU).collect()}
-    asked = read(LFU, values="true").where(
-        "type in ('hash', 'set') and freq >= 5 and serialized_bytes < 4000 and elements > 2"
-    )
-    found = {bytes(row.key) for row in asked.collect()}
-    plan = asked._jdf.queryExecution().executedPlan().toString()
-
-    assert found == {
-        key for key, row in everything.items()
-        if row.type in ("hash", "set") and row.freq >= 5 and row.serialized_bytes < 4000 and row.elements > 2
-    }  # fmt: skip
-    assert found
-    assert "BatchScan" in plan
-    assert re.search(r"\bFilter\b", plan) is None
 
 
 def test_a_key_is_found_by_its_name(read):
