@@ -193,9 +193,7 @@ class Common:
         schema = None if self.catalog is None else check_catalog(self.catalog)
         told = [] if self.metrics is None else [metrics_writer(self.metrics)]
         check_writable(self.root)
-        spark = spark_session(
-            app, master=self.master, verbose=self.debug, conf=self.spark_conf(), on_s3=is_s3(self.root)
-        )
+        spark = spark_session(app, master=self.master, verbose=self.debug, conf=self.spark_conf())
         if schema is not None:
             told.append(lambda run: register_tables(spark, run.root, schema, run.rows))
         observe_runs(*told)

@@ -39,8 +39,8 @@ DuckDB with its `delta` extension: `FROM delta_scan('ROOT/gold/node_load')`. Spa
 **Any Delta reader sees whole snapshots.** A job replaces the rows of its snapshot (or plan) in one
 commit a table. `follow` and continued replays add final rows and replace open ones. To pin several
 tables to one run, join them on `run_id`. `silver/runs` is the audit of jobs and is written last. A
-killed run stays `running` there until the next run of that snapshot, or `slotscope tables
-maintain`.
+killed run stays `running` there until the next run of that snapshot, or
+`slotscope tables maintain`.
 
 Tables keep 30 days of history for time travel (`slotscope tables maintain --log-retention-days N`).
 Gold tables have a change data feed (`readChangeFeed`); readers without it set `skipChangeCommits`.

@@ -202,10 +202,10 @@ def _told_age(begun: Mapping[str, int], newest_ms: int, after: str) -> list[Cave
     if not begun or newest_ms - min(begun.values()) < AGE_MS_MIN:
         return []
     oldest = min(begun, key=lambda source: (begun[source], source))
-    text = f"{printable(oldest)} was begun {moment(begun[oldest])}, {age(newest_ms - begun[oldest])} before {after}"
+    text = f"later writes are missing: {printable(oldest)} started {moment(begun[oldest])}, {age(newest_ms - begun[oldest])} before {after}"
     if len(begun) > 1:
-        text += f"; {len(begun)} dumps were begun within {age(max(begun.values()) - min(begun.values()))}"
-    return [Caveat.note(Code.SNAPSHOT_AGE, f"{text}: what was written since is not in it")]
+        text += f"; {len(begun)} dumps started within {age(max(begun.values()) - min(begun.values()))}"
+    return [Caveat.note(Code.SNAPSHOT_AGE, text)]
 
 
 def _is_number(words: str) -> bool:

@@ -22,7 +22,7 @@ def test_an_age_is_counted_from_the_newest_time_that_is_known():
 
     assert find_age([first]) == find_age([dump("c.rdb", None), log]) == []
     assert (
-        "a.rdb was begun 1970-01-01 00:16:40 UTC, 1 min before the newest time known"
+        "later writes are missing: a.rdb started 1970-01-01 00:16:40 UTC, 1 min before the newest time known"
         in find_age([first, second])[0].text
     )
     assert "1 h 6 min before the newest time known" in find_age([first, log])[0].text
@@ -31,6 +31,4 @@ def test_an_age_is_counted_from_the_newest_time_that_is_known():
         replace(empty_report(), sources=sources, warnings=find_age([first, log])), 87_400_000
     ).warnings
     assert (warning.severity, warning.code) == ("note", "snapshot_age")
-    assert (
-        "1 d before this report; 2 dumps were begun within 1 min: what was written since is not in it" in warning.text
-    )
+    assert warning.text.endswith("1 d before this report; 2 dumps started within 1 min")

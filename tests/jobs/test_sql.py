@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+from datetime import UTC, datetime
+from decimal import Decimal
 
 from rich.text import Text
 
 from jobs.main import program
 from schemas.silver import SNAPSHOTS
+from slotscope.reports.answer import cell_words, deliver_answer
 from slotscope.runtime import cli
 from slotscope.sql.reference import contents
 from tests.benches.program import without_progress
@@ -89,3 +92,10 @@ def test_a_wrong_query_is_one_line_and_bad_input(tmp_path, capsys) -> None:
 
     assert (code, out, len(without_progress(err))) == (2, "", 1)
     assert "keyz" in err
+
+
+def test_values_are_shown_as_words() -> None:
+    moment = datetime(2026, 11, 21, 16, 6, 29, tzinfo=UTC)
+    words = [cell_words(value) for value in (None, True, b"\xff", moment, Decimal(5), {"a": 1}, "x\n")]
+
+    assert words == ["—", "true", "\\xff", "2026-11-21 16:06:29+00:00", "5", '{"a": 1}', "x\\x0a"]
