@@ -32,9 +32,10 @@ WHOLE_OPTIONS: dict[str, bool | int | float | str] = {
     "mip_detect_symmetry": False,
     "mip_heuristic_effort": 0.3,
 }
-CHECKS_MAX = 150
+CHECKS_MAX = 80
 """How often the solver may look at its limits in a program with whole numbers: a measure of its work that no clock changes."""
-GROWING = {"simplex_strategy": 4}
+DUAL, PRIMAL = ("simplex_strategy", 1), ("simplex_strategy", 4)
+"""Simplex methods: from a solution whose bounds change, and from one that gets more columns."""
 
 
 class Solution(NamedTuple):
@@ -51,8 +52,8 @@ class LinearProgram:
 
     def __init__(self, *, growing: bool = False) -> None:
         """Begin with nothing; where the program is *growing* by columns most of the time, the primal simplex method is the faster one."""
-        self._highs = SOLVER()
-        for name, value in {**OPTIONS, **(GROWING if growing else {})}.items():
+        self._highs, self._growing = SOLVER(), growing
+        for name, value in OPTIONS.items():
             self._highs.setOptionValue(name, value)
         self.steps = 0
         """Simplex steps so far."""
@@ -66,11 +67,14 @@ class LinearProgram:
 
     def add_columns(self, cost: Floats, upper: Floats, starts: Any, rows: Any, values: Floats) -> None:
         """Append columns; the entries of column k are ``rows`` and ``values`` from ``starts[k]`` on."""
+        if self._growing:
+            self._highs.setOptionValue(*PRIMAL)
         lower = np.zeros(len(cost))
         self._highs.addCols(len(cost), cost, lower, upper, len(rows), _indices(starts), _indices(rows), values)
 
     def bound(self, columns: Indices | Sequence[int], lower: Floats, upper: Floats) -> None:
         """Change the bounds of *columns*."""
+        self._highs.setOptionValue(*DUAL)
         self._highs.changeColsBounds(len(columns), _indices(columns), lower, upper)
 
     def solve(self, steps_max: int) -> Solution:

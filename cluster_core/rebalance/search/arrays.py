@@ -71,6 +71,18 @@ class Arrays:
         other.owner[slots], other.fixed[slots], other.must[slots] = at, True, False
         return other
 
+    def with_limits(self, limits: Floats) -> Arrays:
+        """Return the same problem with other *limits* for programs."""
+        other = copy(self)
+        other.limits = limits
+        return other
+
+    def parts_of_limits(self) -> Floats:
+        """Return by slot which part of the largest limit it fills, in the resource in which it fills most."""
+        most = self.limits[self.takers].max(0)
+        parts: Floats = (self.loads / np.where(most > 0, most, np.inf)).max(1)
+        return parts
+
     def held(self, at: Integers, loads: Floats) -> Floats:
         """Return the sums [master, resource] of *loads* [slot, resource] where slots are on the masters *at*."""
         size = len(self.scaled.masters)

@@ -10,15 +10,19 @@ from cluster_core.kernels.linear_program import INFINITE, LinearProgram
 from cluster_core.rebalance.search.arrays import Arrays, Floats, Integers
 from cluster_core.rebalance.search.relaxation import Relaxation, slack_cost
 
-HEAVY_PART = 0.08
+HEAVY_PART = 0.12
 """Slots of more than this part of a limit are heavy."""
-HEAVY_MAX = 40
+HEAVY_MAX = 25
 """So many are placed whole; with more the program comes to nothing in its time."""
+MEDIUM_PART = 0.01
+"""Slots of more than this part of a limit are whole, too, one after the other: what remains divided hardly breaks limits when it is rounded."""
+ROOM_PART = 0.002
+"""Part of every limit that whole slots leave to light ones: a master that large slots fill to its limit could hold no others."""
 FEW_CHOICES = 400
 """Up to so many slots times masters all slots are whole, and the program is the problem itself."""
 BUNDLES = 32
 """Bundles of light slots a master."""
-ENTRIES_MAX = 1_200
+ENTRIES_MAX = 2_400
 """Bundles of all masters times masters that take slots, at most: the fewer bundles, the more placements of heavy slots are tried in time."""
 NODES_MAX = 60
 GAP = 0.005
@@ -27,11 +31,11 @@ CAPACITY_COST = 100.0
 
 
 class Placed(NamedTuple):
-    """Owners with heavy slots where a program puts them: with all others at home, or where a relaxation puts them, and the cost that it proves."""
+    """Owners with heavy slots where programs put them: with light ones at home, or where a relaxation puts them, and what that moves."""
 
     home: Integers
     rounded: Integers
-    bound: float
+    cost: float
 
 
 def place_heavy(arrays: Arrays, relaxation: Relaxation) -> Placed | None:
@@ -39,6 +43,7 @@ def place_heavy(arrays: Arrays, relaxation: Relaxation) -> Placed | None:
     whole = heavy_slots(arrays)
     if not len(whole):
         return None
+    arrays = arrays.with_limits(arrays.limits * (1 - ROOM_PART))
     takers = arrays.takers
     bundles = _bundles(arrays, relaxation, whole)
     groups = [np.array([s]) for s in whole] + bundles
@@ -68,8 +73,11 @@ def place_heavy(arrays: Arrays, relaxation: Relaxation) -> Placed | None:
     pinned = arrays.pinned(whole, takers[chosen])
     around = Relaxation(pinned)
     around.solve()
+    around.make_whole(MEDIUM_PART)
     moved = float(arrays.cost[pinned.owner != arrays.owner].sum())
-    return Placed(pinned.owner, around.rounded(), around.bound + moved)
+    rounded = around.rounded()
+    home = np.where(arrays.parts_of_limits() > MEDIUM_PART, rounded, pinned.owner)
+    return Placed(home, rounded, around.value + moved)
 
 
 def _add_slack(program: LinearProgram, arrays: Arrays, rows: int, dear: float) -> None:
@@ -95,8 +103,7 @@ def _keep_one(program: LinearProgram, arrays: Arrays, groups: int) -> None:
 def heavy_slots(arrays: Arrays) -> Integers:
     """Return the slots that are placed whole, the heaviest first."""
     free = np.flatnonzero(~arrays.fixed)
-    most = arrays.limits[arrays.takers].max(0)
-    part = (arrays.loads[free] / np.where(most > 0, most, np.inf)).max(1)
+    part = arrays.parts_of_limits()[free]
     order = free[np.argsort(-part, kind="stable")]
     if len(free) * len(arrays.takers) <= FEW_CHOICES:
         return order

@@ -35,6 +35,8 @@ class Relaxation:
         self.prices = self._cover_prices()
         self.staying = self.prices[: len(arrays.limits)].copy()
         self.bound = self._evaluate(self.prices)[0]
+        self.value = 0.0
+        """What the solution moves, in mean slots' cost."""
         self.parts: dict[int, list[tuple[float, int]]] = {}
         """By slot that the solution moves: parts of it, and masters."""
 
@@ -102,8 +104,14 @@ class Relaxation:
         program.add_columns(
             np.full(rows, slack_cost(arrays)), np.full(rows, INFINITE), np.arange(rows), np.arange(rows), -np.ones(rows)
         )
-        columns = _Columns(self, program, rows)
-        columns.add(self._first_moves(held))
+        self._program, self._columns, self._rows = program, _Columns(self, program, rows), rows
+        self._columns.add(self._first_moves(held))
+        self._generate()
+
+    def _generate(self) -> None:
+        """Solve the program, and add moves that make it cheaper, until there are none."""
+        arrays, program, columns, rows = self.arrays, self._program, self._columns, self._rows
+        size = arrays.limits.shape[1]
         for _ in range(ROUNDS_MAX):
             found = program.solve(STEPS_MAX - program.steps)
             raw = np.zeros_like(self.prices)
@@ -122,7 +130,22 @@ class Relaxation:
             if is_near or not fresh or program.steps >= STEPS_MAX:
                 break
             columns.add(fresh)
+        self.value = found.cost
         self.parts = columns.parts(found.values[rows:])
+
+    def make_whole(self, part: float) -> None:
+        """Put slots of more than *part* of a limit that the solution divides on one master each, the heaviest first, and solve again each time."""
+        weights, settled = self.arrays.parts_of_limits(), set[int]()
+        while divided := [s for s in self._divided() if weights[s] > part and s not in settled]:
+            first = [s for s in divided if 2 * weights[s] >= weights[divided].max()]
+            at = self.rounded()
+            self._columns.settle({s: int(at[s]) for s in first})
+            settled.update(first)
+            found = self._program.solve(STEPS_MAX)
+            self.value, self.parts = found.cost, self._columns.parts(found.values[self._rows :])
+
+    def _divided(self) -> list[int]:
+        return [s for s, parts in self.parts.items() if max(parts)[0] < 1 - 1e-6]
 
     def rounded(self) -> Integers:
         """Return the solution, each slot where most of it is."""
@@ -203,6 +226,12 @@ class _Columns:
                 np.array(rows),
                 np.array(values, float),
             )
+
+    def settle(self, at: dict[int, int]) -> None:
+        """Let each slot be as a whole on the master *at* that is given, to which it has a move, or at its owner."""
+        hit = [k for k, (s, _) in enumerate(self._moves) if s in at]
+        whole = np.array([float(at[s] == n) for s, n in (self._moves[k] for k in hit)])
+        self._program.bound(self._rows + np.array(hit), whole, whole)
 
     def cheaper(self, to: Integers, effective: Floats, prices: Floats) -> list[tuple[int, int]]:
         """Return the moves of every slot to master *to* that would make the program cheaper, the best first."""

@@ -1,10 +1,10 @@
 """One search for a placement within limits: few slot ranges where few bytes above the bound may move, and what moves least where that is hard.
 
 1. Prices of a linear program for each master over a limit prove a bound on what moves.
-2. Walks from where slots are look for few ranges within a budget above the bound.  On ordinary loads that is all.
-3. Where they find nothing, or many ranges, a program of all moves gives better prices, another places heavy slots whole, and walks from there look
-   for few ranges within the budget above what must move then.
-4. Where that finds nothing either, walks look for what moves least, and the budget counts from that.
+2. Walks from where slots are look for few ranges within a budget above the bound.  On ordinary loads that is all; with more heavy slots than
+   masters, of more than a few, it comes to nothing.
+3. Where they find nothing, or many ranges, a program of all moves gives better prices, another places heavy slots whole, and lighter ones become
+   whole one after the other.  Walks from there mend what rounding breaks, and look for few ranges within the budget above what moves then.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from cluster_core.rebalance.search.walks import (
     FEW_MASTERS,
     FROM_OWNERS,
     FROM_OWNERS_OF_MANY,
+    FROM_PLACED,
     FROM_ROUNDED,
     MEND,
     SETTLE,
@@ -86,22 +87,21 @@ class Search:
         """Return the best placement found; *known* owners are another place to begin at."""
         of_bound, of_data = self.scaled.budgets
         base = self.bound
-        best = self._within(base * (1 + of_bound), known)
-        many = SHREDDED * len(self._arrays.takers)
-        is_hard = best is None or (count_ranges(best) > many and len(heavy_slots(self._arrays)) > 0)
-        placed = self._place_heavy() if is_hard else None
-        least_then = 0 if placed is None else int(placed.bound * sum(self._cost) / len(self._cost))
-        if placed is not None and (best is None or least_then <= base * (1 + of_bound)):
-            base = max(base, least_then)
-            best = self._within(base * (1 + of_bound), known if best is None else best, placed.home)
-        if best is None:
-            least, near = self._fewest_bytes(known, placed)
+        heavy, takers = len(heavy_slots(self._arrays)), len(self._arrays.takers)
+        is_crowded = FEW_MASTERS < takers <= min(heavy, PROGRAM_MASTERS_MAX)
+        best = None if is_crowded else self._within(base * (1 + of_bound), known)
+        if best is None or (heavy and count_ranges(best) > SHREDDED * takers):
+            placed = self._place_heavy()
+            least, near = self._fewest_bytes(known if best is None else best, placed)
             if least is None:
                 return Result(_tuple(near), self.prices, of_bound)
-            base = self.bound
-            if self.moved(least) > self.bound * (1 + of_bound):  # above the bound already: half of the budget is left
+            then = 0 if placed is None else int(placed.cost * sum(self._cost) / len(self._cost))
+            base = max(self.bound, min(then, self.moved(least)))
+            if self.moved(least) > base * (1 + of_bound):  # above the bound already: half of the budget is left
                 base, of_bound = self.moved(least), of_bound / 2
-            best = self._within(base * (1 + of_bound), least, once=True) or least
+            start = None if placed is None else placed.home
+            joined = self._within(base * (1 + of_bound), least, start, once=True) or least
+            best = joined if best is None else min(best, joined, key=self._rank)
         budget = of_bound
         more = Fraction(int(of_data * sum(self._cost)), base) if base else Fraction(0)
         if more > budget and self._is_shredded(best):
@@ -174,15 +174,16 @@ class Search:
         walks, limit = self._walks, self._in_means(most)
         found: list[Owners] = [] if known is None else [_tuple(known)]
         few = RANGES_A_MASTER * len(self._arrays.takers)
-        begin_at, searches = (self._start(), walks.thorough) if start is None else (start, walks.thorough[1:])
-        for courses in searches:
+        begin_at = self._start() if start is None else start
+        for courses in walks.thorough:
             best, last = walks.find(begin_at, limit, courses, walks.ranges_first, self._fewest)
             found += [] if best is None else [_tuple(best)]
             is_far = best is None and self._arrays.excess(last) > FAR_PART * len(self._cost)
             if is_far or once or walks.is_quick or (best is not None and count_ranges(found[-1]) <= few):
                 break
         if known is not None and min(map(count_ranges, found)) > self._fewest:
-            best, _ = walks.find(np.array(known, np.int64), limit, (WARM, SETTLE), walks.ranges_first, self._fewest)
+            again = walks.thorough[1][-2:]
+            best, _ = walks.find(np.array(known, np.int64), limit, again, walks.ranges_first, self._fewest)
             found += [] if best is None else [_tuple(best)]
         found = [at for at in found if self.moved(at) <= most and self._keeps(at)]
         return min(found, key=self._rank, default=None)
@@ -205,7 +206,7 @@ class Search:
         small = len(arrays.takers) <= PROGRAM_MASTERS_MAX
         starts = [(first, FROM_OWNERS if small else FROM_OWNERS_OF_MANY)]
         if placed is not None:
-            starts.insert(0, (placed.rounded, FROM_ROUNDED))
+            starts.insert(0, (placed.rounded, FROM_PLACED))
         elif self._relaxation.parts:
             starts.append((self._relaxation.rounded(), FROM_ROUNDED))
         if known is not None:
