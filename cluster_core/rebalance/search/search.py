@@ -95,8 +95,7 @@ class Search:
             least, near = self._fewest_bytes(known if best is None else best, placed)
             if least is None:
                 return Result(_tuple(near), self.prices, of_bound)
-            then = 0 if placed is None else int(placed.cost * sum(self._cost) / len(self._cost))
-            base = max(self.bound, min(then, self.moved(least)))
+            base = self.bound
             if self.moved(least) > base * (1 + of_bound):  # above the bound already: half of the budget is left
                 base, of_bound = self.moved(least), of_bound / 2
             start = None if placed is None else placed.home
