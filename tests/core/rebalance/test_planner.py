@@ -79,11 +79,15 @@ def test_a_plan_holds_what_it_says_and_comes_to_rest(seed, masters, empty, skew)
 )
 def test_a_cluster_of_any_size_comes_to_rest(sizes):
     """A plan for skewed slots and a fifth of the masters empty, carried out and planned again, moves nothing."""
-    for masters in sizes:
-        cluster = random_problem(masters, masters, 2048, empty=masters // 5, skew=0.2, tolerance=0.05)
-        found = make_plan(cluster)
+    restless = [masters for masters in sizes if plan_again(masters).moves]
 
-        assert make_plan(applied(cluster, found.owners_after)).moves == (), f"{masters} masters"
+    assert restless == []
+
+
+def plan_again(masters: int) -> Plan:
+    """The plan after a plan."""
+    cluster = random_problem(masters, masters, 2048, empty=masters // 5, skew=0.2, tolerance=0.05)
+    return make_plan(applied(cluster, make_plan(cluster).owners_after))
 
 
 @settings(max_examples=examples(20), deadline=None)
