@@ -98,7 +98,7 @@ COOL = Walk(2_000_000, 0.05, 0.004, 20.0, 1.0, 1.0, is_scaled=False)
 FROM_OWNERS = (Walk(12_000_000, 3.0, 0.02, 1.5, 20.0, 1e2, anew=True, is_scaled=False), COOL)
 FROM_OWNERS_OF_MANY = (FROM_OWNERS[0]._replace(steps=24_000_000), COOL)
 FROM_ROUNDED = (Walk(6_000_000, 0.3, 0.01, 5.0, 20.0, 1e2, anew=True, is_scaled=False), COOL)
-FROM_PLACED = (FROM_ROUNDED[0]._replace(warm=0.05, price=20.0, learn=1e4), COOL)
+FROM_PLACED = (FROM_ROUNDED[0]._replace(warm=0.05, price=20.0, learn=1e4), *FROM_ROUNDED)
 """Walks to few bytes, from where slots are, from the solution of a relaxation, and from one in which all but light slots are whole."""
 
 MEND = Walk(6_000_000, 0.3, 0.01, 20.0, 20.0, 1e4, is_scaled=False)
