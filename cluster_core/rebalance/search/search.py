@@ -35,6 +35,7 @@ from cluster_core.rebalance.search.walks import (
     MEND,
     SETTLE,
     WARM,
+    Walk,
     Walks,
     cut_runs,
     never,
@@ -203,7 +204,7 @@ class Search:
         arrays, walks = self._arrays, self._walks
         first = cut_runs(arrays) if self.targets.heavy else arrays.owner.copy()
         small = len(arrays.takers) <= PROGRAM_MASTERS_MAX
-        starts = [(first, FROM_OWNERS if small else FROM_OWNERS_OF_MANY)]
+        starts: list[tuple[Integers, Sequence[Walk]]] = [(first, FROM_OWNERS if small else FROM_OWNERS_OF_MANY)]
         if placed is not None:
             starts.insert(0, (placed.rounded, FROM_PLACED))
         elif self._relaxation.parts:
