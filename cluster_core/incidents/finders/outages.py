@@ -247,7 +247,7 @@ def _by_replicas(history: History, node: str, low_ns: int, high_ns: int) -> tupl
     """The range of a process's end, as replicas that lost their connection to it narrow it."""
     lost = [
         line.ts_ns
-        for line in history.lines.of_kinds(low_ns, high_ns + LINK_NS, EventKind.MASTER_LINK_LOST)
+        for line in history.lines.of_kinds(low_ns, high_ns, EventKind.MASTER_LINK_LOST)
         if line.observer != node and master_followed(history.lines, line.observer, line.ts_ns) == node
     ]
     return (max(low_ns, lost[-1] - LINK_NS), min(high_ns, lost[-1] + LINE_NS)) if lost else (low_ns, high_ns)
