@@ -148,7 +148,6 @@ class EventKind(StrEnum):
     O_DOWN = "o-down"
     O_DOWN_CLEARED = "o-down-cleared"
     CHOSEN = "chosen"
-    NONE_CHOSEN = "none-chosen"
     PROMOTION_ORDERED = "promotion-ordered"
     RECONFIGURING = "reconfiguring"
     RECONFIGURED = "reconfigured"

@@ -35,7 +35,7 @@ exports the names in its `__all__`; `help(name)` shows arguments, units and erro
 import slotscope
 
 slotscope.key_slot(b"{user:1}.cart")  # 10778
-slotscope.register(spark)  # redis-rdb, redis-aof, cluster-bus, resp-stream as data sources
+slotscope.register(spark)  # redis-rdb, redis-aof, cluster-bus as data sources
 slotscope.register_views(spark, "ROOT")  # tables and views by name
 slotscope.connect("ROOT")  # the same in DuckDB
 ```"""

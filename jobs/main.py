@@ -224,16 +224,9 @@ COMMANDS = {
     "lab sentinel-replay": Command(
         DATA,
         "jobs.sentinel_replay:command",
-        "Explain failovers by Sentinel from captures, logs and polls",
-        "slotscope lab sentinel-replay --pcap 'sentinel/*.pcap' --log 'logs/*'",
-        ("pcap", "log", "polls", "snapshot", "cluster", "log-zone", "html", "mode"),
-    ),
-    "lab replication-replay": Command(
-        DATA,
-        "jobs.replication_replay:command",
-        "Explain resyncs of replicas from captures of client ports",
-        "slotscope lab replication-replay --pcap 'clients/*.pcap'",
-        ("pcap", "backlog-size", "snapshot", "cluster", "html", "mode"),
+        "Explain failovers by Sentinel from logs and polls",
+        "slotscope lab sentinel-replay --log 'logs/*' --polls polls.jsonl",
+        ("log", "polls", "snapshot", "cluster", "log-zone", "html", "mode"),
     ),
     "lab route": Command(
         DATA,

@@ -13,7 +13,6 @@ from schemas import (
     history,
     incidents,
     rebalance,
-    replication,
     runs,
     sentinel,
     silver,
@@ -43,7 +42,6 @@ WRITTEN_BY: Final[dict[str, tuple[Table, ...]]] = {
     "sentinel-replay": (
         sentinel.SENTINEL_VIEWS, sentinel.SENTINEL_EVENTS, sentinel.SENTINEL_VOTES, history.REPLAYS, incidents.INCIDENTS, incidents.INCIDENT_STEPS, incidents.FINDINGS, history.NODE_VIEWS, history.LINKS, bronze.BAD_RECORDS,
     ),
-    "replication-replay": (replication.RESYNCS, replication.REPLICATION_LINKS, replication.REPLICATION_OFFSETS, bronze.BAD_RECORDS),
     "simulate": (simulation.SIMULATED_QUANTILES, simulation.SIMULATED_RUNS, simulation.SIMULATED_SHARDS),
 }  # fmt: skip
 """Tables by job, its own ones before those shared with jobs above it."""

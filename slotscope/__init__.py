@@ -2,7 +2,7 @@
 
 - `key_slot(key)`: slot (0 to 16383) of one key.
 - `key_slots(column)`: slots of an Arrow column, as a uint16 array.
-- `register(spark)`: data sources ``redis-rdb``, ``redis-aof``, ``cluster-bus`` and ``resp-stream``.
+- `register(spark)`: data sources ``redis-rdb``, ``redis-aof`` and ``cluster-bus``.
 - `register_views(spark, root)`: tables and views of a root in Spark SQL.
 - `connect(root)`: the same in DuckDB, without a JVM.
 

@@ -11,15 +11,14 @@ from slotscope.runtime.spark.session import ship_code
 from slotscope.sources.aof.data_source import AofDataSource
 from slotscope.sources.bus.data_source import ClusterBusDataSource
 from slotscope.sources.rdb.data_source import RdbDataSource
-from slotscope.sources.resp.rows import RespStreamDataSource
 
 
 def register(spark: SparkSession) -> None:
-    """Register the sources ``redis-rdb``, ``redis-aof``, ``cluster-bus`` and ``resp-stream``; ship the code to executors.
+    """Register the sources ``redis-rdb``, ``redis-aof`` and ``cluster-bus``; ship the code to executors.
 
     Executors need numpy, numba, pandas and pyarrow.  The first read compiles native code for about a minute.
     """
     sys.stderr.write(compiling_notice())
     ship_code(spark)
-    for source in (RdbDataSource, AofDataSource, ClusterBusDataSource, RespStreamDataSource):
+    for source in (RdbDataSource, AofDataSource, ClusterBusDataSource):
         spark.dataSource.register(source)

@@ -1,4 +1,4 @@
-"""Replication: ids, offsets, PSYNC decisions, handshakes, failover; reconstruction from captures."""
+"""Replication: ids, offsets, PSYNC decisions."""
 
 from cluster_core.door import open_door
 

@@ -1,4 +1,4 @@
-"""What sentinels announce, in messages of their channels and in lines of their logs.
+"""Events in logs of sentinels, and conclusions from the logs of all sentinels.
 
 Most texts are ``TYPE NAME IP PORT``, of replicas and sentinels with `` @ MASTER IP PORT`` behind, and then a rest.
 
@@ -16,13 +16,10 @@ from typing import Final, NamedTuple
 
 from cluster_core.sentinel.instance import Address
 from cluster_core.sentinel.text import leading_number
-from cluster_core.sentinel_history.evidence import LOG, Assumed, Evidence, Opined, Started, Told
+from cluster_core.sentinel_history.evidence import Assumed, Evidence, Opined, Started, Told
 
 TEXT_CHARS_MAX: Final = 2000
 CHANNEL: Final = re.compile(r"[+-][a-z][a-z0-9-]{1,60}")
-PAIRING_NS: Final = 10_000_000_000
-"""An event in the log and the same on the wire are no further apart: a sentinel that saves its file takes its time."""
-MILLISECOND_NS: Final = 1_000_000
 _TITLED: Final = ("master", "primary", "slave", "replica", "sentinel")
 _VOTED: Final = re.compile(r"(\S{1,200}) voted for ([0-9a-f]{40}) (\d{1,20})$")
 _DELAYED: Final = re.compile(r"Next failover delay: I will not start a failover before (.{1,60})$")
@@ -87,39 +84,12 @@ def told_by_log(ts_ns: int, text: str) -> Told | None:
     """
     channel, _, rest = text.partition(" ")
     if CHANNEL.fullmatch(channel):
-        return Told(ts_ns, channel, rest, LOG)
+        return Told(ts_ns, channel, rest)
     voted = _VOTED.match(text)
     if voted is not None:
-        return Told(ts_ns, "voted", f"{voted[1]} {voted[2]} {voted[3]}", LOG)
+        return Told(ts_ns, "voted", f"{voted[1]} {voted[2]} {voted[3]}")
     delayed = _DELAYED.match(text)
-    return Told(ts_ns, "failover-delayed", delayed[1], LOG) if delayed is not None else None
-
-
-def merge_told(pushed: Iterable[Told], logged: Iterable[Told]) -> list[Told]:
-    """One list of the events that a subscriber got and a log tells, in order of time, each once.
-
-    Of an event that both tell the log has the time (the push may wait for a file to be written), within its
-    millisecond; a push that the log lacks (its level was too high) stays.
-    """
-    lines = list(logged)
-    waiting: dict[tuple[str, str], list[int]] = {}
-    for number, told in enumerate(lines):
-        waiting.setdefault((told.channel, told.text), []).append(number)
-    merged = []
-    for push in pushed:
-        queue = waiting.get((push.channel, push.text), [])
-        at = next((at for at, line in enumerate(queue) if abs(lines[line].ts_ns - push.ts_ns) <= PAIRING_NS), None)
-        if at is None:
-            merged.append(push)
-            continue
-        line = queue.pop(at)
-        told = lines[line]
-        lines[line] = told._replace(ts_ns=max(told.ts_ns, min(push.ts_ns, told.ts_ns + MILLISECOND_NS - 1)))
-    latest = 0
-    for told in lines:
-        latest = max(latest, told.ts_ns)
-        merged.append(told._replace(ts_ns=latest))
-    return sorted(merged, key=lambda told: told.ts_ns)
+    return Told(ts_ns, "failover-delayed", delayed[1]) if delayed is not None else None
 
 
 TICK_NS: Final = 76_000_000

@@ -1,94 +1,34 @@
-"""What shows something of one sentinel: packets on its connections, its own words, its log, its answers.
+"""Evidence about one sentinel: lines of its log, conclusions from the logs of all, and answers to polls.
 
-Times are ns since the epoch.  *observer* is not part of it: evidence is kept by sentinel.
+Times are ns since the epoch.  Evidence is kept by sentinel.  A line of a file of polls is an object::
+
+    {"t": 1795254894896657338, "t2": 1795254894912135198, "port": 24010, "kind": "sentinel",
+     "masters": [["name", "mymaster", "ip", "127.0.0.1", …]], "replicas": […], "sentinels": […]}
+
+*t* is when it was asked, *t2* when the answers were there (one *time* will do): nanoseconds, microseconds, milliseconds or
+seconds since the epoch, or ISO 8601.  *node* is the sentinel: its id, ip:port or port; *port* is its port.  Every
+instance is a list of names and values in turn, as in the reply, or an object.  *replicas* and *sentinels* are those of
+*master*, or of the only master; they may be missing.  Lines of another *kind*, and those without *masters*, are of
+something else.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from cluster_core.kinds import Source
+from cluster_core.errors import DecodeError
+from cluster_core.formats.poll_lines import read_object
+from cluster_core.instants import time_ns
 from cluster_core.sentinel.instance import Address
-
-COMMAND, PUBSUB = "cmd", "pubsub"
-"""The two connections of a link, as sentinels name them: ``CLIENT SETNAME sentinel-<id>-cmd``."""
-WHOLE: Final = "whole"
-"""Of a connection that was open before the capture began: its link is taken for whole."""
-CAPTURE, LOG, POLL = Source.CAPTURE, Source.LOG, Source.POLL
-NOTHING: Final = ("", Source.NONE)
-"""What a piece of evidence that changes no belief gives: no cause, no source."""
-
-
-class Linked(NamedTuple):
-    """The sentinel began a connection to *target*."""
-
-    ts_ns: int
-    connection: int
-    target: Address
-    purpose: str
-
-
-class Unlinked(NamedTuple):
-    """A connection of the sentinel ended; *is_own* when the sentinel closed it."""
-
-    ts_ns: int
-    connection: int
-    is_own: bool
-
-
-class Sent(NamedTuple):
-    """The sentinel sent a command on one of its connections."""
-
-    ts_ns: int
-    connection: int
-    target: Address
-    words: tuple[bytes, ...]
-
-
-class Answered(NamedTuple):
-    """What *target* answered to *request*: *kind* as in `cluster_core.wire.resp`."""
-
-    ts_ns: int
-    connection: int
-    target: Address
-    request: tuple[bytes, ...]
-    kind: str
-    words: tuple[bytes, ...]
-
-
-class Heard(NamedTuple):
-    """A hello message reached the sentinel, by a subscription or directly."""
-
-    ts_ns: int
-    text: str
-
-
-class Asked(NamedTuple):
-    """Somebody sent the sentinel a SENTINEL command; *kind* and *words* are what it answered."""
-
-    ts_ns: int
-    request: tuple[bytes, ...]
-    kind: str
-    words: tuple[bytes, ...]
 
 
 class Told(NamedTuple):
-    """The sentinel announced an event on its channel or wrote it to its log."""
+    """The sentinel wrote an event to its log."""
 
     ts_ns: int
     channel: str
     text: str
-    source: Source = CAPTURE
-
-
-class Listened(NamedTuple):
-    """Somebody subscribed to *patterns* of the sentinel's events (or, with *on* False, is gone)."""
-
-    ts_ns: int
-    connection: int
-    patterns: tuple[str, ...]
-    on: bool
 
 
 class Assumed(NamedTuple):
@@ -108,12 +48,6 @@ class Opined(NamedTuple):
     says_down: bool
     leader: str
     leader_epoch: int
-
-
-class Stopped(NamedTuple):
-    """The process of the sentinel ended."""
-
-    ts_ns: int
 
 
 class Started(NamedTuple):
@@ -138,6 +72,79 @@ class Polled:
     sentinels: tuple[dict[str, str], ...] | None
 
 
-Evidence = (
-    Linked | Unlinked | Sent | Answered | Heard | Asked | Told | Listened | Assumed | Opined | Stopped | Started | Polled
-)  # fmt: skip
+Evidence = Told | Assumed | Opined | Started | Polled
+
+KIND: Final = "sentinel"
+INSTANCES_MAX: Final = 10_000
+TEXT_CHARS_MAX: Final = 1_000
+
+
+class PollLine(NamedTuple):
+    """One line: *node* is the sentinel that answered, as the line names it."""
+
+    node: str
+    polled: Polled
+
+
+def read_poll_line(raw: bytes, *, line: int, source: str = "<polls>") -> PollLine | None:
+    """Read one line, None if it is of something else; raises DecodeError whose offset is *line* (from 1)."""
+
+    def wrong(reason: str) -> DecodeError:
+        return DecodeError(reason, offset=line, source=source)
+
+    told = read_object(raw, line=line, source=source)
+    if told.get("kind", KIND) != KIND or "masters" not in told:
+        return None
+    ts_ns = time_ns(told.get("t2", told.get("time", told.get("t"))))
+    asked_ns = time_ns(told.get("t", told.get("asked", ts_ns)))
+    if ts_ns is None or asked_ns is None:
+        raise wrong("no time that is understood")
+    node = told.get("node", told.get("port"))
+    if not isinstance(node, str | int) or isinstance(node, bool) or not str(node):
+        raise wrong("neither node nor port says who answered")
+    masters = _instances(told["masters"])
+    if masters is None:
+        raise wrong("masters is no list of instances")
+    replicas, sentinels = (_instances(told.get(name)) for name in ("replicas", "sentinels"))
+    master = told.get(
+        "master", masters[0].get("name", "") if len(masters) == 1 else _named(replicas, sentinels, masters)
+    )
+    polled = Polled(ts_ns, min(asked_ns, ts_ns), masters, str(master)[:TEXT_CHARS_MAX], replicas, sentinels)
+    return PollLine(str(node)[:TEXT_CHARS_MAX], polled)
+
+
+def _named(
+    replicas: tuple[dict[str, str], ...] | None,
+    sentinels: tuple[dict[str, str], ...] | None,
+    masters: tuple[dict[str, str], ...],
+) -> str:
+    """Of several masters the one that has so many replicas and sentinels, and that the replicas follow, if that tells."""
+    follows = {(one.get("master-host"), one.get("master-port")) for one in replicas or ()}
+
+    def fit(one: dict[str, str]) -> tuple[bool, bool, bool]:
+        return (
+            sentinels is not None and one.get("num-other-sentinels") == str(len(sentinels)),
+            replicas is not None and one.get("num-slaves") == str(len(replicas)),
+            (one.get("ip"), one.get("port")) in follows,
+        )
+
+    return max(masters, key=fit, default={}).get("name", "")
+
+
+def _instances(told: Any) -> tuple[dict[str, str], ...] | None:
+    """Records of instances; None for what is no list of them, such as an error reply."""
+    if not isinstance(told, list) or len(told) > INSTANCES_MAX:
+        return None
+    found = []
+    for one in told:
+        if isinstance(one, dict):
+            found.append({str(name): _text(value) for name, value in one.items()})
+        elif isinstance(one, list) and len(one) % 2 == 0:
+            found.append({_text(name): _text(value) for name, value in zip(one[::2], one[1::2], strict=True)})
+        else:
+            return None
+    return tuple(found)
+
+
+def _text(value: Any) -> str:
+    return str(value)[:TEXT_CHARS_MAX]

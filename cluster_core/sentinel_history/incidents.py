@@ -1,7 +1,7 @@
-"""What happened to the masters that sentinels watch, as incidents of the shape that those of a cluster have.
+"""Failovers and failures of the masters that sentinels watch, as incidents.
 
-A failover is told from the last sign of life of the old master to its adoption by every sentinel, and on to the return
-of the old master; a failure without one is told with what stood in the way."""
+A failover reaches from the first S_DOWN of the old master to its adoption by every sentinel, and on to the return of the
+old master; a failure without one names the obstacle."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cluster_core.sentinel.text import leading_number
 from cluster_core.sentinel_history.announcements import Announcement, read_announcement, read_switch
 from cluster_core.sentinel_history.beliefs import Span
 from cluster_core.sentinel_history.history import SentinelHistory
-from cluster_core.sentinel_history.rows import ChoiceRow, EventRow
+from cluster_core.sentinel_history.rows import EventRow
 
 Names = Mapping[str, str]
 
@@ -49,8 +49,6 @@ def _tell_failover(one: Incident, names: Names) -> str:
         text = f"{one.winner} took over by order from {one.subject}{by}, with epoch {one.epoch}"
         return f"{text}; every sentinel knew it {seconds(one.adoption_ms)} later"
     text = f"{one.winner} was promoted in place of {one.subject}{by}, with epoch {one.epoch}"
-    if one.outage_ms is not None:
-        text += f", {seconds(one.outage_ms)} after its last sign of life"
     if one.votes is not None:
         text += f", with {plural(one.votes, 'vote')}"
     return text
@@ -86,8 +84,7 @@ _SUMMARIES: Final[dict[str, Callable[[Incident, Names], str]]] = {
 }
 
 _STEPS: Final[dict[str, str]] = {
-    EventKind.LAST_SIGN: "{actor} answers a sentinel for the last time",
-    EventKind.S_DOWN: "{actor} holds {subject} for down (S_DOWN){silence}",
+    EventKind.S_DOWN: "{actor} holds {subject} for down (S_DOWN)",
     EventKind.S_DOWN_CLEARED: "{actor} holds {subject} for up again",
     EventKind.AGREES: "{actor} tells {subject} that it holds the master for down, too",
     EventKind.DISAGREES: "{actor} tells {subject} that the master is not down",
@@ -97,8 +94,7 @@ _STEPS: Final[dict[str, str]] = {
     EventKind.VOTE: "{actor} votes for {subject} in epoch {epoch}",
     EventKind.NO_VOTE: "{actor} does not vote for {subject} in epoch {epoch}{had}",
     EventKind.WON: "{actor} leads the failover",
-    EventKind.CHOSEN: "{actor} chooses {subject}: {detail}",
-    EventKind.NONE_CHOSEN: "{actor} finds no replica: {detail}",
+    EventKind.CHOSEN: "{actor} chooses {subject}",
     EventKind.PROMOTION_ORDERED: "{actor} orders {subject} to be a master",
     EventKind.PROMOTED: "{actor} sees that {subject} is a master: the new configuration has epoch {epoch}",
     EventKind.RECONFIGURING: "{actor} sends {subject} to the new master",
@@ -142,7 +138,6 @@ def step_text(step: Step, names: Names) -> str:
         subject=subject,
         epoch="?" if step.epoch is None else step.epoch,
         detail=step.detail,
-        silence="" if step.amount is None else f": it had not answered for {seconds(step.amount)}",
         role=ROLES.get(step.detail, step.detail),
         obstacle=OBSTACLES.get(step.detail, step.detail),
         had=had,
@@ -156,6 +151,7 @@ _KINDS: Final[dict[str, EventKind]] = {
     "-odown": EventKind.O_DOWN_CLEARED,
     "+try-failover": EventKind.ELECTION_STARTED,
     "+elected-leader": EventKind.WON,
+    "+selected-slave": EventKind.CHOSEN,
     "+failover-state-wait-promotion": EventKind.PROMOTION_ORDERED,
     "+promoted-slave": EventKind.PROMOTED,
     "+slave-reconf-sent": EventKind.RECONFIGURING,
@@ -189,41 +185,27 @@ def steps_between(
     addresses: set[str],
     from_ns: int,
     to_ns: int,
-    last_sign_ns: int | None,
-    subject: str,
     *,
     is_failure: bool = False,
 ) -> tuple[Step, ...]:
     """What the sentinels of master *name* did from *from_ns* to *to_ns*, in order of time.
 
-    *addresses* are those whose state is told, *subject* is the server whose last answer was at *last_sign_ns*; with
-    *is_failure* what stood in the way of a failover is told, too.
+    *addresses* are those whose state is told; with *is_failure* what stood in the way of a failover is told, too.
     """
     steps: list[Step] = []
-    if last_sign_ns is not None:
-        steps.append(Step(last_sign_ns, EventKind.LAST_SIGN, subject, ""))
-    signs = {(row.observer, row.ts_ns): row.last_ns for row in history.signs}
     epochs: dict[str, int] = {}
-    forced = {row.observer for row in history.events if row.channel == "+odown"}
     for row in history.events:
         if row.channel == "+new-epoch":
             epochs[row.observer] = leading_number(row.text)
         if from_ns <= row.ts_ns <= to_ns:
-            steps += _of_event(row, name, addresses, epochs, signs, forced)
+            steps += _of_event(row, name, addresses, epochs)
     steps += _others(history, name, from_ns, to_ns)
     if is_failure:
         steps += _obstacles(steps, from_ns, to_ns)
     return tuple(sorted(steps, key=lambda step: step.ts_ns))
 
 
-def _of_event(
-    row: EventRow,
-    name: str,
-    addresses: set[str],
-    epochs: dict[str, int],
-    signs: dict[tuple[str, int], int | None],
-    agreeing: set[str],
-) -> Iterable[Step]:
+def _of_event(row: EventRow, name: str, addresses: set[str], epochs: dict[str, int]) -> Iterable[Step]:
     if row.channel == "+switch-master":
         switch = read_switch(row.text)
         if switch is not None and switch.master == name:
@@ -242,17 +224,12 @@ def _of_event(
         if kind in (EventKind.ELECTION_STARTED, EventKind.WON, EventKind.PROMOTED, EventKind.NOT_ELECTED)
         else None
     )
-    detail, amount = _detail(kind, row, said, signs)
+    detail, amount = _detail(kind, said)
     subject = said.name if said.role == "sentinel" else address
     yield Step(row.ts_ns, kind, row.observer, subject, epoch, amount, detail)
 
 
-def _detail(
-    kind: EventKind, row: EventRow, said: Announcement, signs: dict[tuple[str, int], int | None]
-) -> tuple[str, int | None]:
-    if kind == EventKind.S_DOWN:
-        last_ns = signs.get((row.observer, row.ts_ns))
-        return "", (row.ts_ns - last_ns) // 1_000_000 if last_ns is not None else None
+def _detail(kind: EventKind, said: Announcement) -> tuple[str, int | None]:
     if kind == EventKind.O_DOWN:
         quorum = said.rest.removeprefix("#quorum ")
         return f"{quorum.replace('/', ' of ')} needed", leading_number(quorum)
@@ -262,7 +239,7 @@ def _detail(
 
 
 def _others(history: SentinelHistory, name: str, from_ns: int, to_ns: int) -> Iterable[Step]:
-    """Votes, opinions and choices."""
+    """Votes and opinions."""
     told: set[tuple[str, str, int]] = set()
     for vote in history.votes:
         if vote.master != name or not from_ns <= vote.ts_ns <= to_ns:
@@ -279,15 +256,6 @@ def _others(history: SentinelHistory, name: str, from_ns: int, to_ns: int) -> It
         if opinion.master == name and from_ns <= opinion.ts_ns <= to_ns:
             kind = EventKind.AGREES if opinion.says_down else EventKind.DISAGREES
             yield Step(opinion.ts_ns, kind, opinion.sentinel, opinion.observer)
-    for choice in history.choices:
-        if choice.master == name and from_ns <= choice.ts_ns <= to_ns:
-            yield _choice_step(choice)
-
-
-def _choice_step(choice: ChoiceRow) -> Step:
-    detail = choice.why + (f"; not {'; not '.join(choice.against)}" if choice.against else "")
-    kind = EventKind.CHOSEN if choice.chosen else EventKind.NONE_CHOSEN
-    return Step(choice.ts_ns, kind, choice.observer, choice.chosen, amount=len(choice.against) + 1, detail=detail)
 
 
 def _obstacles(steps: list[Step], from_ns: int, to_ns: int) -> Iterable[Step]:
@@ -461,13 +429,12 @@ def _events(history: SentinelHistory, channel: str, name: str, from_ns: int, to_
 
 def _failover(history: SentinelHistory, switch: Switch, trouble: Trouble | None, following_ns: int) -> Incident:
     """A failover, automatic after a failure that was agreed upon, or by order."""
-    last_sign = _last_sign(history, switch.old, trouble)
     floor_ns = trouble.from_ns if trouble is not None else switch.first_ns - TOGETHER_NS
     won = [row for row in history.events if row.channel == "+promoted-slave" and _is_of(row, switch, floor_ns)]
     leader = won[-1].observer if won else ""
     tries = _tries(history, switch, floor_ns, leader)
     try_ns = tries[-1].ts_ns if tries else None
-    started_ns = last_sign or (trouble.from_ns if trouble is not None else try_ns or switch.first_ns)
+    started_ns = trouble.from_ns if trouble is not None else try_ns or switch.first_ns
     win_ns = won[-1].ts_ns if won else switch.first_ns
     elected = [
         row.ts_ns
@@ -495,15 +462,12 @@ def _failover(history: SentinelHistory, switch: Switch, trouble: Trouble | None,
         ended_ns=switch.last_ns,
         nodes=tuple(sorted(switch.adopted_ns)),
         epoch=switch.epoch,
-        silence_to_pfail_ms=milliseconds(last_sign, trouble.from_ns if trouble else None),
-        silence_to_fail_ms=milliseconds(last_sign, trouble.agreed_ns if trouble else None),
         fail_to_election_ms=milliseconds(trouble.agreed_ns if trouble else None, try_ns),
         election_ms=milliseconds(try_ns, elected[-1] if elected else None),
-        outage_ms=milliseconds(last_sign, win_ns),
         adoption_ms=milliseconds(win_ns, switch.last_ns),
         votes=len(votes) if leader and automatic else None,
         refusals=len(refusals) if leader and automatic else None,
-        steps=steps_between(history, switch.name, {switch.old, switch.new}, started_ns, end_ns, last_sign, switch.old),
+        steps=steps_between(history, switch.name, {switch.old, switch.new}, started_ns, end_ns),
     )
 
 
@@ -518,38 +482,17 @@ def _tries(history: SentinelHistory, switch: Switch, floor_ns: int, leader: str)
     return [row for row in found if row.observer == leader] or found
 
 
-def _last_sign(history: SentinelHistory, address: str, trouble: Trouble | None) -> int | None:
-    """When the failed master answered anybody for the last time."""
-    if trouble is None:
-        return None
-    to_ns = trouble.to_ns if trouble.to_ns is not None else history.last_ns
-    signs = [
-        row.last_ns
-        for row in history.signs
-        if row.address == address and row.last_ns is not None and trouble.from_ns <= row.ts_ns <= to_ns
-    ]
-    known = [ns for ns in signs if ns is not None and ns <= trouble.from_ns]
-    return max(known, default=None)
-
-
 def _failure(history: SentinelHistory, trouble: Trouble) -> Incident:
     """A master that was held for down without being replaced."""
-    last_sign = _last_sign(history, trouble.address, trouble)
-    started_ns = last_sign or trouble.from_ns
     end_ns = trouble.to_ns if trouble.to_ns is not None else history.last_ns
     return Incident(
         kind=IncidentKind.FAILURE,
         variant="agreed" if trouble.agreed_ns is not None else "not agreed",
         subject=trouble.address,
-        started_ns=started_ns,
+        started_ns=trouble.from_ns,
         ended_ns=trouble.to_ns,
         nodes=tuple(sorted(trouble.observers)),
-        silence_to_pfail_ms=milliseconds(last_sign, trouble.from_ns),
-        silence_to_fail_ms=milliseconds(last_sign, trouble.agreed_ns),
-        outage_ms=milliseconds(last_sign, trouble.to_ns),
-        steps=steps_between(
-            history, trouble.name, {trouble.address}, started_ns, end_ns, last_sign, trouble.address, is_failure=True
-        ),
+        steps=steps_between(history, trouble.name, {trouble.address}, trouble.from_ns, end_ns, is_failure=True),
     )
 
 
@@ -574,7 +517,7 @@ def _vain_orders(
             started_ns=tries[-1].ts_ns,
             ended_ns=row.ts_ns,
             nodes=(row.observer,),
-            steps=steps_between(history, name, {address}, tries[-1].ts_ns, row.ts_ns, None, address),
+            steps=steps_between(history, name, {address}, tries[-1].ts_ns, row.ts_ns),
         )
 
 

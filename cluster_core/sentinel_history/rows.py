@@ -9,17 +9,16 @@ from cluster_core.kinds import Source
 
 
 class EventRow(NamedTuple):
-    """An event of a sentinel; *source* is ``capture`` (a subscriber got it), ``log``, or ``rule`` (it follows)."""
+    """An event in the log of a sentinel."""
 
     ts_ns: int
     observer: str
     channel: str
     text: str
-    source: Source
 
 
 class VoteRow(NamedTuple):
-    """A sentinel was asked for its vote: by whom, when, for which epoch; *granted_to* and *granted_epoch* are its vote."""
+    """A sentinel was asked for its vote by *candidate* for *epoch*; *granted_to* and *granted_epoch* are its vote."""
 
     ts_ns: int
     voter: str
@@ -28,8 +27,6 @@ class VoteRow(NamedTuple):
     epoch: int
     granted_to: str
     granted_epoch: int
-    says_down: bool | None
-    source: Source
 
     @property
     def is_granted(self) -> bool:
@@ -45,26 +42,6 @@ class OpinionRow(NamedTuple):
     sentinel: str
     master: str
     says_down: bool
-
-
-class SignRow(NamedTuple):
-    """A sentinel took *address* for down: when it last answered (None where that is not known)."""
-
-    ts_ns: int
-    observer: str
-    address: str
-    last_ns: int | None
-
-
-class ChoiceRow(NamedTuple):
-    """A sentinel chose the replica *chosen* (empty: none could be): *why* in words, and what spoke against the others."""
-
-    ts_ns: int
-    observer: str
-    master: str
-    chosen: str
-    why: str
-    against: tuple[str, ...]
 
 
 Observer = Annotated[str, "id of the sentinel (8 digits of it where no more was seen)"]
@@ -92,8 +69,8 @@ class SentinelViewRow(NamedTuple):
     quorum: Annotated[Small | None, "of a master: sentinels that must agree, where it is known"]
     valid_from_ns: Annotated[Instant, "when this belief began"]
     valid_to_ns: Annotated[Instant | None, "when it ended; null while it holds"]
-    cause: Annotated[str, "what showed it: INFO, hello, opinion, connection, event +sdown, time, ..."]
-    source: Annotated[Source, "capture, log, poll: where that came from"]
+    cause: Annotated[str, "evidence: event +sdown, poll, conclusion, time, ..."]
+    source: Annotated[Source, "log, poll, rule: where that came from"]
 
 
 class SentinelEventRow(NamedTuple):
@@ -106,7 +83,7 @@ class SentinelEventRow(NamedTuple):
     text: Annotated[str, "what it said"]
     master: Annotated[str | None, "name of the master that it names"]
     subject: Annotated[str | None, "ip:port, or id of a sentinel, that it names"]
-    source: Annotated[Source, "capture (a subscriber got it), log, rule (it follows from the traffic)"]
+    source: Annotated[Source, "log"]
 
 
 class SentinelVoteRow(NamedTuple):
@@ -121,5 +98,4 @@ class SentinelVoteRow(NamedTuple):
     voted_for: Annotated[str, "id of the sentinel that has its vote; * if none has"]
     voted_epoch: Annotated[Unsigned, "epoch of that vote"]
     granted: Annotated[bool, "whether who asked has the vote for that epoch"]
-    says_down: Annotated[bool | None, "whether it held the master for down; null where it was not asked"]
-    source: Annotated[Source, "capture or log"]
+    source: Annotated[Source, "log"]

@@ -7,71 +7,44 @@ from typing import Final
 
 from cluster_core.errors import ProtocolError
 
-HEAD_BYTES: Final = 256
-"""First bytes of a dump that are kept: magic, version and replication id stand there."""
 EOF_MARK_BYTES: Final = 40
 """`CONFIG_RUN_ID_SIZE`: what `$EOF:` announces and what ends the dump."""
 _TRAILER_BYTES: Final = 9  # the opcode of the end and a checksum stand before the mark
 _RDB_END: Final = 0xFF
 
 
-class DumpSkimmer:
-    """Feed it bytes; it says how many of them belong to the dump.
+class _Frame:
+    """Counts the bytes of a dump: *announced* of them, or as many as stand before *terminator*."""
 
-    *announced* is its length, or None when *terminator* ends it.  *received* counts its bytes without the terminator;
-    *is_damaged*: some of them are missing, so the terminator may have been missed.
-    """
-
-    __slots__ = ("_tail", "announced", "head", "is_damaged", "is_ended", "received", "terminator")
+    __slots__ = ("_tail", "announced", "is_ended", "received", "terminator")
 
     def __init__(self, announced: int | None, terminator: bytes = b"") -> None:
         self.announced = announced
         self.terminator = terminator
         self.received = 0
-        self.head = b""
-        self.is_damaged = False
         self.is_ended = announced == 0
         self._tail = b""
 
     def feed(self, data: bytes) -> int:
-        """Take what belongs to the dump from the beginning of *data* and return how much that is."""
+        """Return how much of the beginning of *data* belongs to the dump and its end."""
         if self.announced is None:
             return self._feed_to_mark(data)
         count = min(len(data), self.announced - self.received)
-        self._keep_head(data[:count])
         self.received += count
         self.is_ended = self.received == self.announced
         return count
 
-    def skip(self, count: int) -> bool:
-        """*count* bytes are missing; False when they would go beyond the dump."""
-        if self.announced is not None and self.received + count > self.announced:
-            return False
-        self.received += count
-        self._tail, self.is_damaged = b"", True
-        self.is_ended = self.received == self.announced
-        return True
-
     def _feed_to_mark(self, data: bytes) -> int:
         """Look for the mark, which stands right behind the end of a dump; the same text inside the dump is none."""
-        self._keep_head(data[:HEAD_BYTES])
         known = self._tail + data
         at = known.find(self.terminator, max(0, len(self._tail) - EOF_MARK_BYTES + 1))
         while at >= 0 and not (at < _TRAILER_BYTES or known[at - _TRAILER_BYTES] == _RDB_END):
             at = known.find(self.terminator, at + 1)
         if at < 0:
-            self.received += len(data)
             self._tail = known[-(EOF_MARK_BYTES + _TRAILER_BYTES) :]
             return len(data)
-        used = at + EOF_MARK_BYTES - len(self._tail)
-        self.received += used - EOF_MARK_BYTES
-        self.head = self.head[: max(0, self.received)]
         self.is_ended = True
-        return used
-
-    def _keep_head(self, data: bytes) -> None:
-        if len(self.head) < HEAD_BYTES and not self.is_damaged:
-            self.head += data[: HEAD_BYTES - len(self.head)]
+        return at + EOF_MARK_BYTES - len(self._tail)
 
 
 _LENGTH: Final = re.compile(rb"\$([0-9]{1,19})\r\n")
@@ -84,7 +57,7 @@ class DumpReceiver:
 
     def __init__(self) -> None:
         self._line = bytearray()
-        self._dump: DumpSkimmer | None = None
+        self._dump: _Frame | None = None
         self._held = b""
 
     @property
@@ -131,9 +104,9 @@ class DumpReceiver:
         if line.startswith(b"-"):
             raise ProtocolError(line[1:].decode("utf-8", "backslashreplace"))
         if found := _LENGTH.fullmatch(line + end):
-            self._dump = DumpSkimmer(int(found[1]))
+            self._dump = _Frame(int(found[1]))
         elif found := _MARK.fullmatch(line + end):
-            self._dump = DumpSkimmer(None, found[1])
+            self._dump = _Frame(None, found[1])
         else:
             raise ProtocolError("the server does not answer SYNC with a dump")
         self._line.clear()

@@ -1,50 +1,46 @@
-"""From what is known of sentinels to their tables: one task folds, every table is a selection of its rows."""
+"""From logs and polls of sentinels to their tables, without Spark: a few thousand lines tell of weeks."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial as bind
+from dataclasses import dataclass
 from typing import Any
 
-from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+import pyarrow as pa
 
-from cluster_core.kinds import Severity
+from cluster_core.incidents.rows import IncidentRow, StepRow, incident_row, step_rows
+from cluster_core.incidents.story import name_all
+from cluster_core.kinds import Severity, Source
+from cluster_core.sentinel_history.announcements import read_announcement, read_switch
+from cluster_core.sentinel_history.beliefs import Span
+from cluster_core.sentinel_history.history import SentinelHistory, fold_history
+from cluster_core.sentinel_history.incidents import find_sentinel_incidents, step_text, summary_of
+from cluster_core.sentinel_history.rows import EventRow, SentinelEventRow, SentinelViewRow, SentinelVoteRow, VoteRow
 from schemas.bronze import BAD_RECORDS
 from schemas.caveats import Caveat, Code
 from schemas.history import REPLAYS
 from schemas.incidents import INCIDENT_STEPS, INCIDENTS
 from schemas.sentinel import SENTINEL_EVENTS, SENTINEL_VIEWS, SENTINEL_VOTES
+from schemas.table import rows_table
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
-from slotscope.runtime.spark.spark_schema import spark_schema
-from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.runtime.storage.runs import Run, running
-from slotscope.runtime.storage.tables import Change
-from slotscope.sources.bus.files import find_captures, survey
 from slotscope.sources.bus.polls_and_logs import instant
 from slotscope.sources.files import expand
 from slotscope.sources.folder_kinds import POLLS
-from slotscope.sources.sentinel import task
-from slotscope.sources.sentinel.evidence import SentinelFiles
+from slotscope.sources.sentinel import BadRecords, SentinelEvidence, SentinelFiles, read_evidence
 from slotscope.sources.server_logs import find_logs, whole_ids, zone_of
-from slotscope.transforms.history_frames import of_kind, unpacked
 
-DOWN_AFTER_MS_MAX = 86_400_000
-QUORUM_MAX = 1_000
+JOB = "sentinel-replay"
 PROFILE = "sentinel"
 """In silver/replays: the snapshot has sentinels, and no cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a replay came to; *strangers* are files and nodes that belong to no sentinel that is known."""
+    """What a replay came to; *strangers* are files and nodes that belong to no known sentinel."""
 
-    values: int
     lines: int
     answers: int
     sentinels: int
@@ -57,99 +53,105 @@ class Outcome:
     snapshot: str = ""
 
 
-def read_options(
-    *,
-    pcap: Sequence[str] = (),
-    log: Sequence[str] = (),
-    polls: Sequence[str] = (),
-    log_zone: str = "UTC",
-    log_node: Sequence[str] = (),
-    down_after_ms: int | None = None,
-    quorum: int | None = None,
-    permissive: bool = False,
-) -> task.SentinelOptions:
-    """Find the files and check the numbers; raises InputError and DecodeError for what cannot work."""
-    if not (pcap or log or polls):
-        raise InputError("nothing to read: name captures with --pcap, logs with --log, or polls with --polls")
-    if down_after_ms is not None and not 1 <= down_after_ms <= DOWN_AFTER_MS_MAX:
-        raise InputError(f"--down-after-ms is {down_after_ms}; it must be from 1 to {DOWN_AFTER_MS_MAX}")
-    if quorum is not None and not 1 <= quorum <= QUORUM_MAX:
-        raise InputError(f"--quorum is {quorum}; it must be from 1 to {QUORUM_MAX}")
+def find_files(
+    *, log: Sequence[str] = (), polls: Sequence[str] = (), log_zone: str = "UTC", log_node: Sequence[str] = ()
+) -> SentinelFiles:
+    """Find the files; raises InputError and DecodeError for what cannot work."""
+    if not (log or polls):
+        raise InputError("nothing to read: name logs with --log, or polls with --polls")
     zone_of(log_zone)
-    files = SentinelFiles(
-        tuple(survey(find_captures(pcap))) if pcap else (),
-        tuple(file.path for file in find_logs(log, log_node)) if log or log_node else (),
-        tuple(file.path for file in expand(list(polls), POLLS)) if polls else (),
-        log_zone,
-    )
-    told = (*files.logs, *files.polls, *(file.path for file in files.captures))
-    files = replace(files, log_node=whole_ids(log_node, told))
-    return task.SentinelOptions(files, down_after_ms, quorum, permissive)
+    logs = tuple(file.path for file in find_logs(log, log_node)) if log or log_node else ()
+    polled = tuple(file.path for file in expand(list(polls), POLLS)) if polls else ()
+    return SentinelFiles(logs, polled, log_zone, whole_ids(log_node, (*logs, *polled)))
 
 
 def replay_sentinels(
-    spark: SparkSession, options: task.SentinelOptions, *, root: str, snapshot: str | None, cluster: str | None = None
+    files: SentinelFiles, *, root: str, snapshot: str | None, cluster: str | None = None, permissive: bool = False
 ) -> Outcome:
     """Replay into the tables of *snapshot*; raises DecodeError for bad input in strict mode.
 
     Incidents of a cluster that the snapshot has stay; those of sentinels are numbered behind them.
     """
-    with running(root, task.JOB, snapshot, cluster=cluster, inputs=_files_of(options)) as run:
-        return _replay(spark, options, run)
+    sizes = {file.path: file.size for file in expand([*files.logs, *files.polls])}
+    with running(root, JOB, snapshot, cluster=cluster, inputs=sizes) as run:
+        bad = BadRecords(strict=not permissive)
+        with progress("replaying"):
+            evidence = read_evidence(files, bad)
+            history = fold_history(evidence.all())
+        with progress("writing tables"):
+            _write(run, history, bad)
+            outcome = _outcome(run, evidence, history, bad)
+            _write_replay(run, outcome)
+        run.data_at = instant(history.last_ns) if history.last_ns else None
+        run.partial = bool(bad.count)
+    return outcome
 
 
-def _replay(spark: SparkSession, options: task.SentinelOptions, run: Run) -> Outcome:
-    rows = spark.range(0, 1, 1, 1).mapInArrow(bind(task.sentinel_task, options=options), spark_schema(task.SCHEMA))
-    read = rows.persist(StorageLevel.MEMORY_AND_DISK)
-    with progress("replaying"):
-        facts: dict[str, Any] = json.loads(bytes(of_kind(read, task.FACTS).select("blob").collect()[0]["blob"]))
-    with progress("writing tables"):
-        first = _others(run)
-        changes = [
-            Change(unpacked(read, task.BAD, BAD_RECORDS), BAD_RECORDS),
-            Change(unpacked(read, task.VIEWS, SENTINEL_VIEWS), SENTINEL_VIEWS),
-            Change(unpacked(read, task.EVENTS, SENTINEL_EVENTS), SENTINEL_EVENTS),
-            Change(unpacked(read, task.VOTES, SENTINEL_VOTES), SENTINEL_VOTES),
-            Change(_behind(unpacked(read, task.STEPS, INCIDENT_STEPS), first), INCIDENT_STEPS),
-            Change(_behind(unpacked(read, task.STORIES, INCIDENTS), first), INCIDENTS),
-        ]
-        tables.apply_changes(changes, run)
-        _write_replay(run, facts)
-    read.unpersist()
-    run.data_at = instant(facts["last_ns"]) if facts["last_ns"] else None
-    run.partial = bool(facts["bad_records"])
-    return Outcome(**{**facts, "strangers": tuple(facts["strangers"])}, snapshot=run.name)
+def _write(run: Run, history: SentinelHistory, bad: BadRecords) -> None:
+    events = [event_row(at, row) for at, row in enumerate(history.events)]
+    votes = [vote_row(at, row) for at, row in enumerate(history.votes)]
+    stories, steps = _incident_rows(history, _others(run))
+    run.append(BAD_RECORDS, pa.Table.from_pylist([{"job": JOB, **row} for row in bad.listed], BAD_RECORDS.unlabelled))
+    for table, kind, rows in (
+        (SENTINEL_VIEWS, SentinelViewRow, [view_row(span) for span in history.spans]),
+        (SENTINEL_EVENTS, SentinelEventRow, events),
+        (SENTINEL_VOTES, SentinelVoteRow, votes),
+        (INCIDENT_STEPS, StepRow, steps),
+        (INCIDENTS, IncidentRow, stories),
+    ):
+        run.append(table, rows_table(rows, kind, table))
 
 
-def _files_of(options: task.SentinelOptions) -> dict[str, int]:
-    files = options.files
-    told = expand([*files.logs, *files.polls])
-    return {file.path: file.size for file in files.captures} | {file.path: file.size for file in told}
+def _incident_rows(history: SentinelHistory, others: int) -> tuple[list[IncidentRow], list[StepRow]]:
+    """Incidents and their steps, numbered behind the *others* of the snapshot."""
+    names = name_all(history.observers, history.addresses)
+    stories: list[IncidentRow] = []
+    steps: list[StepRow] = []
+    for number, one in enumerate(find_sentinel_incidents(history), others + 1):
+        addresses = {one.subject: history.addresses.get(one.subject, one.subject if ":" in one.subject else None)}
+        addresses[one.winner] = one.winner or None
+        stories.append(incident_row(number, one, summary_of(one, names), addresses, prefix=PROFILE))
+        steps += step_rows(number, one, lambda step: step_text(step, names), names, sees_gaps=False)
+    return stories, steps
 
 
-def _write_replay(run: Run, facts: dict[str, Any]) -> None:
+def _outcome(run: Run, evidence: SentinelEvidence, history: SentinelHistory, bad: BadRecords) -> Outcome:
+    return Outcome(
+        lines=evidence.lines,
+        answers=evidence.answers,
+        sentinels=len(history.observers),
+        events=len(history.events),
+        bad_records=bad.count,
+        down_after_ms=history.down_after_ms,
+        first_ns=history.first_ns,
+        last_ns=history.last_ns,
+        strangers=tuple(sorted(evidence.strangers)[:20]),
+        snapshot=run.name,
+    )
+
+
+def _write_replay(run: Run, outcome: Outcome) -> None:
     """The row of silver/replays without which no report shows the snapshot; that of a cluster's replay stays."""
     if read_rows(run.root, REPLAYS, columns=("cluster",), parts=run.parts(REPLAYS)):
         return
     row = {
-        **_times("first", facts["first_ns"]), **_times("last", facts["last_ns"]),
-        "messages": facts["values"], "observers": facts["sentinels"], "node_timeout_ms": facts["down_after_ms"],
-        "node_timeout_from": "estimated" if facts["down_after_ms"] else "default", "profile": PROFILE,
-        "polls": facts["answers"], "log_events": facts["lines"], "bad_records": facts["bad_records"], "repeated_bytes": 0, "files": list(run.inputs.items()),
-        "warnings": [warning._asdict() for warning in _warnings(facts)],
+        **_times("first", outcome.first_ns), **_times("last", outcome.last_ns),
+        "messages": 0, "observers": outcome.sentinels, "node_timeout_ms": outcome.down_after_ms,
+        "node_timeout_from": "estimated" if outcome.down_after_ms else "default", "profile": PROFILE,
+        "polls": outcome.answers, "log_events": outcome.lines, "bad_records": outcome.bad_records, "repeated_bytes": 0,
+        "files": list(run.inputs.items()), "warnings": [warning._asdict() for warning in _warnings(outcome)],
     }  # fmt: skip
     run.append(REPLAYS, [row])
 
 
-def _warnings(facts: dict[str, Any]) -> list[Caveat]:
+def _warnings(outcome: Outcome) -> list[Caveat]:
     found = [
         Caveat(Severity.WARNING, Code.UNKNOWN_SENTINEL, f"{name} belongs to no sentinel that is known", name)
-        for name in facts["strangers"]
+        for name in outcome.strangers
     ]
-    if facts["bad_records"]:
-        found.append(
-            Caveat(Severity.WARNING, Code.BAD_EVIDENCE, f"{facts['bad_records']} bad records: see bronze/bad_records")
-        )
+    if outcome.bad_records:
+        text = f"{outcome.bad_records} bad records: see bronze/bad_records"
+        found.append(Caveat(Severity.WARNING, Code.BAD_EVIDENCE, text))
     return found
 
 
@@ -163,5 +165,25 @@ def _others(run: Run) -> int:
     return max((row["incident"] for row in others), default=0)
 
 
-def _behind(rows: DataFrame, first: int) -> DataFrame:
-    return rows.withColumn("incident", F.col("incident") + F.lit(first))
+def view_row(span: Span) -> SentinelViewRow:
+    """A row of silver/sentinel_views."""
+    return SentinelViewRow(span.observer, *span.belief, span.from_ns, span.to_ns, span.cause, span.source)
+
+
+def event_row(number: int, row: EventRow) -> SentinelEventRow:
+    """A row of silver/sentinel_events."""
+    said, switch = read_announcement(row.text), read_switch(row.text) if row.channel == "+switch-master" else None
+    master = switch.master if switch is not None else said.master
+    subject = said.name if said.role == "sentinel" else str(said.address) if said.role else ""
+    subject = str(switch.after) if switch is not None else subject
+    return SentinelEventRow(
+        number, row.observer, row.ts_ns, row.channel, row.text, master or None, subject or None, Source.LOG
+    )
+
+
+def vote_row(number: int, row: VoteRow) -> SentinelVoteRow:
+    """A row of silver/sentinel_votes."""
+    return SentinelVoteRow(
+        number, row.ts_ns, row.voter, row.candidate, row.master, row.epoch, row.granted_to, row.granted_epoch,
+        row.is_granted, Source.LOG,
+    )  # fmt: skip

@@ -33,7 +33,6 @@ class Page(StrEnum):
     PLAN = "plan-{}"
     SIMULATION = "simulation-{}"
     HISTORY = "{}-history"
-    REPLICATION = "{}-replication"
     INCIDENT = "{}-incident-{}"
     FLEET = "fleet"
 
@@ -80,12 +79,6 @@ def _history(report: Any, root: str) -> Document:
     )
 
 
-def _replication(report: Any, root: str) -> Document:
-    from slotscope.reports.replication.report import replication_document
-
-    return replication_document(report)
-
-
 def _fleet(report: Any, root: str) -> Document:
     from slotscope.reports.fleet.report import fleet_document
 
@@ -98,7 +91,6 @@ KINDS: dict[str, tuple[Page, Callable[[Any, str], Document]]] = {
     "RebalanceReport": (Page.PLAN, _plan),
     "SimulationReport": (Page.SIMULATION, _simulation),
     "HistoryReport": (Page.HISTORY, _history),
-    "ReplicationReport": (Page.REPLICATION, _replication),
     "FleetReport": (Page.FLEET, _fleet),
 }
 """By the name of the report's class: a command loads the code of its own report only."""

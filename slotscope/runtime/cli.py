@@ -91,7 +91,6 @@ FORMER_COMMANDS = {
     "migrate": "tables migrate",
     "node": "lab node",
     "rebalance-plan": "plan make",
-    "replication-replay": "lab replication-replay",
     "route": "lab route",
     "sentinel": "lab sentinel",
     "sentinel-replay": "lab sentinel-replay",

@@ -1,4 +1,3 @@
 from slotscope.sources.aof.data_source import AofDataSource as AofDataSource
 from slotscope.sources.bus.data_source import ClusterBusDataSource as ClusterBusDataSource
 from slotscope.sources.rdb.data_source import RdbDataSource as RdbDataSource
-from slotscope.sources.resp.rows import RespStreamDataSource as RespStreamDataSource

@@ -53,15 +53,13 @@ RECIPES: Final = (
     ),
     Recipe(
         "lab sentinel-replay",
-        (FileKind.SENTINEL_CAPTURE, FileKind.SENTINEL_LOG, FileKind.SENTINEL_POLLS),
+        (FileKind.SENTINEL_LOG, FileKind.SENTINEL_POLLS),
         {
-            "--pcap": (FileKind.SENTINEL_CAPTURE,),
             "--log": (FileKind.SENTINEL_LOG,),
             "--polls": (FileKind.SENTINEL_POLLS,),
         },
         "sentinels",
     ),
-    Recipe("lab replication-replay", (FileKind.CLIENT_CAPTURE,), {"--pcap": (FileKind.CLIENT_CAPTURE,)}, "clients"),
 )
 """Every command that may fit, in the order in which they run."""
 

@@ -36,8 +36,6 @@ CAPTURES: Final = _kind(
     "captures",
     r"\.(?:pcap|pcapng|cap)\d*",
     FileKind.BUS_CAPTURE,
-    FileKind.SENTINEL_CAPTURE,
-    FileKind.CLIENT_CAPTURE,
     FileKind.OTHER_CAPTURE,
     FileKind.BUS_LINES,
     or_binary=True,

@@ -45,9 +45,7 @@ class FileKind(StrEnum):
     AOF_MANIFEST = "manifest of an append-only log"
     AOF = "append-only log"
     BUS_CAPTURE = "capture of the cluster bus"
-    SENTINEL_CAPTURE = "capture with traffic of sentinels"
-    CLIENT_CAPTURE = "capture of client ports"
-    OTHER_CAPTURE = "capture without Redis traffic in its first 8 MB"
+    OTHER_CAPTURE = "capture without cluster bus traffic in its first 8 MB"
     BUS_LINES = "bus messages as JSON lines (lab bus-dump --json)"
     SERVER_LOG = "log of a server"
     SENTINEL_LOG = "log of a sentinel"
@@ -226,8 +224,6 @@ SIGNS: Final[tuple[tuple[FileKind, Callable[[Beginning], bool]], ...]] = (
     (FileKind.RDB, lambda file: bool(_RDB.match(file.data))),
     (FileKind.KEYS_PARQUET, lambda file: file.data.startswith(b"PAR1")),
     (FileKind.BUS_CAPTURE, _is_capture_with(b"RCmb")),
-    (FileKind.SENTINEL_CAPTURE, _is_capture_with(b"__sentinel__", b"SENTINEL\r\n", b"sentinel\r\n")),
-    (FileKind.CLIENT_CAPTURE, _is_capture_with(b"REPLCONF", b"PSYNC", b"\r\n$", b"+OK\r\n", b"+PONG\r\n")),
     (FileKind.OTHER_CAPTURE, lambda file: file.data.startswith(_MAGIC_CAPTURES)),
     (FileKind.AOF_MANIFEST, _is_manifest),
     (FileKind.AOF, lambda file: bool(_COMMAND.match(file.data))),

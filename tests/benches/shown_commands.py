@@ -78,7 +78,6 @@ def shown(page: str) -> list[Shown]:
 def furnish(folder: Path) -> None:
     """Put the files that the pages name into *folder*."""
     lay_out(folder)
-    (folder / "clients.pcap.gz").symlink_to(DATA / "psync" / "redis-7.0" / "resp.pcap.gz")
     (folder / "tests").symlink_to(ROOT / "tests")
     with tarfile.open(DATA / "aof" / "recorded.tar.xz") as archive:
         archive.extractall(folder / "aof", filter="data")

@@ -237,7 +237,7 @@ def broken_tale() -> Tale:
     tale = failover_tale()
     tale.offsets = [
         OffsetSeen(A, ns(9.55), 121),
-        OffsetSeen("10.0.0.1:7000", ns(9.6), 125),
+        OffsetSeen(A, ns(9.6), 125),
         OffsetSeen(A, ns(20.6), 139, is_last=True),
     ]
     tale.ref = -1

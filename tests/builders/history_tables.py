@@ -35,7 +35,6 @@ from schemas.history import (
     SLOT_BITMAPS,
     VOTES,
 )
-from schemas.replication import REPLICATION_OFFSETS
 from schemas.table import Table
 from slotscope.pipelines.bus.findings import write_gold
 from slotscope.pipelines.bus.headers import Basis, read_headers
@@ -69,8 +68,7 @@ def write_tale(spark: SparkSession, root: str, snapshot_id: str, tale: Tale) -> 
             [_logged(row) for row in tale.rows if isinstance(row, EventRow) and row.kind in LOGGED]
             + [_asked(seen) for seen in tale.offsets if seen.is_last],
         ),
-        (NODE_POLLS, [_polled(seen) for seen in tale.offsets if not seen.is_last and len(seen.node) == 40]),
-        (REPLICATION_OFFSETS, [_sent(seen) for seen in tale.offsets if not seen.is_last and len(seen.node) < 40]),
+        (NODE_POLLS, [_polled(seen) for seen in tale.offsets if not seen.is_last]),
         (VOTES, [_vote(row) for row in tale.rows if isinstance(row, VoteRow)]),
         (EPOCHS, [_epoch(row) for row in tale.rows if isinstance(row, EpochRow)]),
         (FAILURE_REPORTS, [_report(row) for row in tale.rows if isinstance(row, FailureReportRow)]),
@@ -119,11 +117,6 @@ def _asked(seen: OffsetSeen) -> dict[str, Any]:
 def _polled(seen: OffsetSeen) -> dict[str, Any]:
     """A poll with the offset of INFO."""
     return {"observer": seen.node, "ts_ns": seen.ts_ns, "master_offset": seen.offset}
-
-
-def _sent(seen: OffsetSeen) -> dict[str, Any]:
-    """What a client port showed: addresses, not ids."""
-    return {"master": seen.node, "ts_ns": seen.ts_ns, "sent_offset": seen.offset}
 
 
 def _message_id(ref: int) -> int | None:

@@ -31,7 +31,7 @@ def test_every_data_source_is_there(spark):
     """A dump, a log, bus traffic and client traffic are DataFrames."""
     slotscope.register(spark)
 
-    sources = ("redis-rdb", "redis-aof", "cluster-bus", "resp-stream")
+    sources = ("redis-rdb", "redis-aof", "cluster-bus")
     assert all(spark.read.format(name).load(str(DUMP)).columns for name in sources)
     assert spark.read.format("redis-rdb").load(str(DUMP)).count() == 1346
 

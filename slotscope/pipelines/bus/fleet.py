@@ -31,7 +31,6 @@ from schemas.history import (
     REPLAY_STATE,
     SLOT_BITMAPS,
 )
-from schemas.replication import REPLICATION_OFFSETS, RESYNCS
 from schemas.runs import CLUSTERS, RUNS
 from schemas.table import Table
 from slotscope.pipelines.bus.history import HistoryReplay
@@ -51,7 +50,7 @@ SET_ASIDE: Final = "set aside: "
 TASKS_A_CORE: Final = 2
 """Tasks for each that runs at the same time: clusters differ in how much is new."""
 READ_BY_FOLDS: Final = (
-    *(table for table, _ in ROWS), LOG_EVENTS, NODE_POLLS, METRIC_SAMPLES, GAPS, LINKS, SLOT_BITMAPS, REPLICATION_OFFSETS, RESYNCS,
+    *(table for table, _ in ROWS), LOG_EVENTS, NODE_POLLS, METRIC_SAMPLES, GAPS, LINKS, SLOT_BITMAPS,
 )  # fmt: skip
 """Tables with rows of earlier batches that a fold reads, besides states and messages."""
 

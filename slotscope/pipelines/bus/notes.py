@@ -32,7 +32,6 @@ from schemas.history import (
     SLOT_BITMAPS,
     VOTES,
 )
-from schemas.replication import REPLICATION_OFFSETS, RESYNCS
 from schemas.table import Table
 from slotscope.pipelines.bus.headers import LARGEST, Basis, Headers
 from slotscope.runtime.storage import delta_files
@@ -102,12 +101,6 @@ def collect_notes(run: Run, headers: Headers) -> Notes:
                 for row in polled
                 if row["master_offset"] is not None
             ),
-            *(OffsetSeen(*row.values()) for row in read(
-                REPLICATION_OFFSETS, "master", "ts_ns", "sent_offset", where="sent_offset IS NOT NULL"
-            )),
-            *(OffsetSeen(row["replica"], row["ts_ns"], row["asked_offset"] - 1, is_last=True) for row in read(
-                RESYNCS, "replica", "ts_ns", "asked_offset", where="asked_offset > 0"
-            )),
         ],
         open_marks=list(open_marks(read(NODE_POLLS, "observer", "ts_ns", "text", where=HAS_OPEN_SLOTS))),
     )  # fmt: skip

@@ -14,7 +14,6 @@ from cluster_core.replication.psync import (
     Reason,
     Request,
     decide_psync,
-    read_request,
 )
 
 A, B, C = "a" * 40, "b" * 40, "c" * 40
@@ -94,20 +93,3 @@ def test_the_decision_is_that_of_the_servers_source(asked, offset, replid2, end,
     refused_id = asked != A and (asked != replid2 or offset > second)
     lacking = backlog is None or offset < backlog[0] or offset > backlog[0] + backlog[1]
     assert (answer.kind is PARTIAL) == (not refused_id and not lacking)
-
-
-@pytest.mark.parametrize(
-    ("words", "request_"),
-    [
-        ((b"PSYNC", b"?", b"-1"), Request("?", -1)),
-        ((b"psync", A.upper().encode(), b"7"), Request(A, 7)),
-        ((b"PSYNC", A.encode(), b"7", b"FAILOVER"), Request(A, 7, failover=True)),
-        ((b"PSYNC", A.encode(), b"seven"), Request(A, None)),
-        ((b"PSYNC", A.encode(), b"9" * 30), Request(A, None)),
-        ((b"SYNC",), Request("", None, is_sync=True)),
-        ((b"PSYNC",), Request("", None)),
-    ],
-)
-def test_a_request_is_read_off_its_words(words, request_) -> None:
-    """P2."""
-    assert read_request(words) == request_

@@ -1,17 +1,14 @@
-"""Texts of events, and the same event from a log and a subscriber."""
+"""Texts of events."""
 
 from __future__ import annotations
 
 from cluster_core.sentinel.instance import Address
 from cluster_core.sentinel_history.announcements import (
-    merge_told,
     read_announcement,
     read_switch,
     told_by_log,
 )
-from cluster_core.sentinel_history.evidence import CAPTURE, LOG, Told
-
-MS_NS = 1_000_000
+from cluster_core.sentinel_history.evidence import Told
 
 
 def test_an_event_names_its_instance_and_its_master() -> None:
@@ -47,31 +44,9 @@ def test_a_switch_names_both_addresses() -> None:
 
 def test_lines_of_a_log_are_events_votes_and_delays() -> None:
     """Other lines tell nothing."""
-    assert told_by_log(1, "+sdown master m 1.1.1.1 1") == Told(1, "+sdown", "master m 1.1.1.1 1", LOG)
-    assert told_by_log(1, f"{'b' * 40} voted for {'a' * 40} 3") == Told(1, "voted", f"{'b' * 40} {'a' * 40} 3", LOG)
+    assert told_by_log(1, "+sdown master m 1.1.1.1 1") == Told(1, "+sdown", "master m 1.1.1.1 1")
+    assert told_by_log(1, f"{'b' * 40} voted for {'a' * 40} 3") == Told(1, "voted", f"{'b' * 40} {'a' * 40} 3")
     delayed = told_by_log(1, "Next failover delay: I will not start a failover before Sat Nov 21 09:55:23 2026")
     assert delayed is not None
     assert delayed.channel == "failover-delayed"
     assert told_by_log(1, "Sentinel new configuration saved on disk") is None
-
-
-def test_an_event_that_log_and_subscriber_tell_stands_once_with_the_logs_time() -> None:
-    """A push may wait until the configuration is written; the log has whole milliseconds, cut off."""
-    logged = [Told(5 * MS_NS, "+sdown", "x", LOG), Told(5 * MS_NS, "+odown", "x", LOG)]
-    pushed = [Told(17 * MS_NS, "+sdown", "x", CAPTURE), Told(18 * MS_NS, "-role-change", "y", CAPTURE)]
-
-    merged = merge_told(pushed, logged)
-
-    assert [(told.channel, told.source) for told in merged] == [
-        ("+sdown", LOG), ("+odown", LOG), ("-role-change", CAPTURE),
-    ]  # fmt: skip
-    assert merged[0].ts_ns == 6 * MS_NS - 1
-    assert merged[1].ts_ns == 6 * MS_NS - 1  # the log's order stays
-
-
-def test_the_same_event_twice_stays_twice() -> None:
-    """A master goes down, comes back and goes down again."""
-    logged = [Told(at * MS_NS, "+sdown", "x", LOG) for at in (1, 5000)]
-    pushed = [Told(at * MS_NS, "+sdown", "x", CAPTURE) for at in (2, 5001)]
-
-    assert len(merge_told(pushed, logged)) == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from cluster_core.sentinel_history.traffic import read_poll_line
+from cluster_core.sentinel_history.evidence import read_poll_line
 
 
 def read(**line: object):

@@ -24,7 +24,7 @@ def test_pages_of_different_snapshots_never_share_a_file_not_even_where_case_doe
     about = {(Page.KEY_SPACE, name) for name in NAMES} | {
         (Page.COMPARISON, *names) for names in product(NAMES, repeat=2)
     }
-    about |= set(product((Page.PLAN, Page.SIMULATION, Page.HISTORY, Page.REPLICATION), NAMES))
+    about |= set(product((Page.PLAN, Page.SIMULATION, Page.HISTORY), NAMES))
     about |= {(Page.KEY_SPACE, path.rpartition("/")[2].removesuffix(".html")) for path in map(path_of, about)}
     paths = {one: path_of(one) for one in about}
 

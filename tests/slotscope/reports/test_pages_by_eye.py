@@ -22,7 +22,6 @@ from slotscope.reports.simulation.report import FIGURE_WORDS, PARAMETER_WORDS, C
 from tests.benches.browser import Page, open_page
 from tests.builders.history_report import history_report
 from tests.builders.rebalance_report import rebalance_report
-from tests.builders.replication_report import replication_report
 from tests.builders.reports_builder import TAKEN_AT_MS, full_report, keyspace_report
 
 ROOT = Path(__file__).parents[3]
@@ -102,7 +101,6 @@ REPORTS: dict[str, Callable[[], Any]] = {
     "plan": lambda: replace(rebalance_report(), snapshot_id=keyspace_report().snapshot_id),
     "history": history_report,
     "simulate": simulation,
-    "replication": replication_report,
     "fleet": fleet,
 }
 

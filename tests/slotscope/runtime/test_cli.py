@@ -244,7 +244,6 @@ def test_a_former_name_has_the_help_of_the_present_one(capsys, former):
     ("words", "former", "now"),
     [
         (["history"], "--nodes", "--polls"),
-        (["lab", "sentinel-replay"], "--captures", "--pcap"),
         (["lab", "sentinel-replay"], "--logs", "--log"),
     ],
 )

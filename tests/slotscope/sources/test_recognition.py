@@ -25,8 +25,6 @@ RECORDED = [
 EXPECTED = {
     "*.rdb": FileKind.RDB,
     "bus.pcap.gz": FileKind.BUS_CAPTURE,
-    "sentinel/*/resp.pcap.gz": FileKind.SENTINEL_CAPTURE,
-    "psync/*/resp.pcap.gz": FileKind.CLIENT_CAPTURE,
     "bus-versions/*.jsonl.gz": FileKind.BUS_LINES,
     "empty-failover.jsonl.gz": FileKind.BUS_LINES,
     "sentinel/*/logs/*.log.gz": FileKind.SENTINEL_LOG,

@@ -10,8 +10,7 @@ import pytest
 
 from cluster_core.errors import DecodeError
 from cluster_core.sentinel_history.evidence import Started, Told
-from slotscope.sources.resp.rows import BadRecords
-from slotscope.sources.sentinel.evidence import SentinelEvidence, SentinelFiles, read_evidence
+from slotscope.sources.sentinel import BadRecords, SentinelEvidence, SentinelFiles, read_evidence
 from tests.benches.sentinel_recordings import RECORDINGS, evidence_of
 
 ID = "a" * 40
@@ -35,7 +34,7 @@ def read(
     told = tmp_path / "polls.jsonl"
     told.write_text("".join(json.dumps(line) + "\n" for line in polls or []))
     strict = how.pop("strict", True)
-    return read_evidence(SentinelFiles((), tuple(paths), (str(told),), **how), BadRecords(strict=strict))
+    return read_evidence(SentinelFiles(tuple(paths), (str(told),), **how), BadRecords(strict=strict))
 
 
 def test_a_log_says_whose_it_is_and_of_which_version(tmp_path: Path) -> None:
@@ -106,9 +105,9 @@ def test_every_prefix_of_a_small_log_is_read() -> None:
         assert list(read_log([raw[:end]])) is not None
 
 
-def test_a_recording_has_all_three() -> None:
-    """Packets, lines and answers of the same three sentinels."""
+def test_a_recording_has_both() -> None:
+    """Lines and answers of the same three sentinels."""
     found = evidence_of("redis-7.0")
 
-    assert sorted(found.captured) == sorted(found.logged) == sorted(found.polled)
-    assert (len(found.captured), found.strangers) == (3, set())
+    assert sorted(found.logged) == sorted(found.polled) == sorted(found.all())
+    assert (len(found.logged), found.strangers) == (3, set())

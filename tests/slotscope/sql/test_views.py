@@ -94,7 +94,7 @@ def test_the_catalogue_says_which_job_writes_a_table(asked_root: str) -> None:
 def test_a_table_that_no_job_wrote_is_empty_and_named(asked_root: str) -> None:
     connection = slotscope.connect(asked_root)
 
-    assert connection.execute("SELECT count(*) FROM resyncs").fetchall() == [(0,)]
+    assert connection.execute("SELECT count(*) FROM sentinel_votes").fetchall() == [(0,)]
     assert [table.name for table in tables_named("select * from plan_promises")] == [
         "gold/rebalance_plans", "gold/rebalance_load", "gold/plan_audits",
     ]  # fmt: skip

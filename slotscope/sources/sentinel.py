@@ -1,24 +1,21 @@
-"""Captures, logs and polls of sentinels as evidence by sentinel: files in, `cluster_core.sentinel_history` values out."""
+"""Logs and polls of sentinels as evidence by sentinel: files in, `cluster_core.sentinel_history` values out."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.capture.resp_capture import CapturedResp
 from cluster_core.formats.poll_lines import LINE_BYTES_MAX
-from cluster_core.sentinel.events import Hello
 from cluster_core.sentinel_history.announcements import told_by_log
-from cluster_core.sentinel_history.evidence import Evidence, Polled, Started
-from cluster_core.sentinel_history.traffic import PollLine, SentinelTraffic, read_poll_line
-from slotscope.sources.bus.files import CaptureFile
+from cluster_core.sentinel_history.evidence import Evidence, Polled, PollLine, Started, read_poll_line
 from slotscope.sources.files import is_named, read_lines
-from slotscope.sources.resp.rows import BadRecords, resp_rows
 from slotscope.sources.server_logs import log_rows, port_in_name
 
+BAD_ROWS_MAX: Final = 10_000
+"""Bad records that are listed; the others are counted."""
 NO_VERSION: Final[tuple[int, ...]] = ()
 _RUNID: Final = re.compile(r"[0-9a-f]{40}")
 _ID_LINE: Final = re.compile(r"Sentinel ID is ([0-9a-f]{40})")
@@ -30,7 +27,6 @@ _VERSION_LINE: Final = re.compile(r"(Valkey|Redis) version=(\d{1,4})\.(\d{1,4})"
 class SentinelFiles:
     """Which files are read, and how: *zone* of the logs' times, FILE=NODE pairs of *log_node*."""
 
-    captures: tuple[CaptureFile, ...] = ()
     logs: tuple[str, ...] = ()
     polls: tuple[str, ...] = ()
     zone: str = "UTC"
@@ -38,17 +34,32 @@ class SentinelFiles:
 
 
 @dataclass(slots=True)
-class SentinelEvidence:
-    """What was read, by sentinel: packets, and the rest; *values*, *lines* and *answers* are how much it was."""
+class BadRecords:
+    """What could not be read; in strict mode it raises."""
 
-    captured: dict[str, list[Evidence]] = field(default_factory=dict)
+    strict: bool
+    count: int = 0
+    listed: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, source: str, offset: int, reason: str, skipped_bytes: int | None) -> None:
+        """Note one bad record; raises DecodeError in strict mode."""
+        if self.strict:
+            raise DecodeError(reason, offset=offset, source=source)
+        self.count += 1
+        if len(self.listed) < BAD_ROWS_MAX:
+            self.listed.append({"source": source, "offset": offset, "reason": reason, "skipped_bytes": skipped_bytes})
+
+
+@dataclass(slots=True)
+class SentinelEvidence:
+    """What was read, by sentinel; *lines* and *answers* are how much it was."""
+
     logged: dict[str, list[Evidence]] = field(default_factory=dict)
-    polled: dict[str, list[Polled]] = field(default_factory=dict)
-    values: int = 0
+    polled: dict[str, list[Evidence]] = field(default_factory=dict)
     lines: int = 0
     answers: int = 0
     strangers: set[str] = field(default_factory=set)
-    """Whose log lines or answers belong to no sentinel that is known."""
+    """Owners of log lines or answers that belong to no known sentinel."""
     names: dict[str, set[str]] = field(default_factory=dict)
     """Ids of sentinels by id, ip:port and port."""
 
@@ -58,6 +69,13 @@ class SentinelEvidence:
             return node
         found = self.names.get(node) or self.names.get(node.rpartition(":")[2]) or set()
         return next(iter(found)) if len(found) == 1 else ""
+
+    def all(self) -> dict[str, list[Evidence]]:
+        """Logs and polls together."""
+        return {
+            runid: [*self.logged.get(runid, ()), *self.polled.get(runid, ())]
+            for runid in sorted({*self.logged, *self.polled})
+        }
 
 
 @dataclass(slots=True)
@@ -73,20 +91,9 @@ class _SentinelLog:
 def read_evidence(files: SentinelFiles, bad: BadRecords) -> SentinelEvidence:
     """Read all files; raises DecodeError as *bad* says."""
     found = SentinelEvidence()
-    hellos: list[tuple[int, Hello]] = []
-    if files.captures:
-        traffic = SentinelTraffic()
-        for _, row in resp_rows(files.captures, bad):
-            found.values += isinstance(row, CapturedResp)
-            traffic.handle(row)
-        found.captured, hellos = traffic.evidence(), traffic.hellos
-        if traffic.dropped:
-            bad.add(
-                files.captures[-1].path, 0, f"{traffic.dropped} pieces of evidence too many to keep", None, fatal=False
-            )
     logs = [log for path in files.logs for log in _read_logs(path, files, bad)]
     polls = [(line.node, line.polled) for path in files.polls for line in _read_polls(path, bad)]
-    _learn_names(found, hellos, logs, [polled for _, polled in polls])
+    _learn_names(found, logs, [polled for _, polled in polls])
     for log in logs:
         _add_log(found, log)
     for node, polled in polls:
@@ -111,9 +118,7 @@ def _add_log(found: SentinelEvidence, log: _SentinelLog) -> None:
     found.lines += len(log.items)
 
 
-def _learn_names(
-    found: SentinelEvidence, hellos: Sequence[tuple[int, Hello]], logs: Sequence[_SentinelLog], polls: Sequence[Polled]
-) -> None:
+def _learn_names(found: SentinelEvidence, logs: Sequence[_SentinelLog], polls: Sequence[Polled]) -> None:
     """Who is at which address or port, from everything that says it."""
 
     def learn(runid: str, ip: str, port: str) -> None:
@@ -121,8 +126,6 @@ def _learn_names(
             for name in (runid, f"{ip}:{port}", port):
                 found.names.setdefault(name, set()).add(runid)
 
-    for _, hello in hellos:
-        learn(hello.runid, hello.ip, str(hello.port))
     for polled in polls:
         for fields in polled.sentinels or ():
             learn(fields.get("runid", ""), fields.get("ip", ""), fields.get("port", ""))
@@ -139,7 +142,7 @@ def _read_logs(path: str, files: SentinelFiles, bad: BadRecords) -> list[_Sentin
     versions: dict[str, tuple[int, ...]] = {}
 
     def refuse(error: DecodeError, skipped_bytes: int | None) -> None:
-        bad.add(path, error.offset, error.reason, skipped_bytes, fatal=True)
+        bad.add(path, error.offset, error.reason, skipped_bytes)
 
     for row in log_rows(path, files.zone, refuse):
         if row.role != "X":
@@ -177,12 +180,12 @@ def _read_polls(path: str, bad: BadRecords) -> Iterator[PollLine]:
         except StopIteration:
             return
         except DecodeError as error:
-            bad.add(path, error.offset, error.reason, None, fatal=True)
+            bad.add(path, error.offset, error.reason, None)
             return
         try:
             line = read_poll_line(raw, line=number, source=path)
         except DecodeError as error:
-            bad.add(path, error.offset, error.reason, len(raw), fatal=True)
+            bad.add(path, error.offset, error.reason, len(raw))
             continue
         if line is not None:
             yield line

@@ -1,1 +1,0 @@
-"""Captures of client ports: as rows, and as the history of replication."""
