@@ -8,7 +8,7 @@ SLOT_ACTIVITY = snapshot_table(
     "silver/slot_activity",
     "Operations, CPU time, traffic and counts of every slot, combined over several windows.",
     [
-        required("metric", TEXT, "cpu_usec, network_bytes_in or _out (a second), keys, memory_bytes"),
+        required("metric", TEXT, "ops, cpu_usec, network_bytes_in or _out (a second), keys, memory_bytes"),
         required("slot", INTEGER, "0 to 16383"),
         required("value", DOUBLE, "combined over the windows"),
         required("windows", INTEGER, "windows with a measurement"),

@@ -1,4 +1,4 @@
-"""Activity of slots as servers report it: CLUSTER SLOT-STATS, and counts of keys.
+"""Activity of slots as servers report it: CLUSTER SLOT-STATS, MONITOR, and counts of keys.
 
 A poll is one line of JSON, as ``slotscope collect --slot-stats`` writes it::
 
@@ -6,7 +6,8 @@ A poll is one line of JSON, as ``slotscope collect --slot-stats`` writes it::
 
 *time* and *node* as in `cluster_core.formats.poll_lines`; *slot_stats* is the reply as RESP3 (maps) or RESP2 (names and values in
 turn) has it; a line without it is a poll of something else.  A file may instead hold a single reply, in any form of `cluster_core.topology.cli_text`; it has no time.
-Counts are lines ``SLOT COUNT``, parted by blanks, a comma or a tab.
+Counts are lines ``SLOT COUNT``, parted by blanks, a comma or a tab.  A line of MONITOR is
+``1795254729.693956 [0 127.0.0.1:51200] "SET" "user:1" "\\x00"``; *lua* or a unix socket may stand in place of the address.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from cluster_core.errors import DecodeError
+from cluster_core.formats.key_list import unquote
 from cluster_core.formats.poll_lines import read_object
 from cluster_core.instants import time_ns
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -36,6 +38,8 @@ METRICS: Final = {
 COUNTERS: Final = frozenset(("cpu_usec", "network_bytes_in", "network_bytes_out"))
 """These only grow, from 0 on the slot's owner; the others are what holds at the time."""
 
+_MONITOR_LINE = re.compile(rb"\+?(\d{1,12})\.(\d{6}) \[\d{1,10} (?:[^\]]{1,300}|\[[^\]]{1,100}\]:\d+)\] (\".*)")
+_WORD = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _COUNT_LINE = re.compile(rb"\s*(\d{1,5})[\s,;:]+(\d{1,19})\s*")
 
 
@@ -98,3 +102,26 @@ def read_count_line(raw: bytes, *, line: int, source: str = "<counts>") -> SlotS
     if match is None or int(match[1]) >= SLOT_COUNT or int(match[2]) > VALUE_MAX:
         raise DecodeError(f"not a slot and a count: {raw[:40]!r}", offset=line, source=source)
     return SlotSample(None, "", int(match[1]), "keys", int(match[2]))
+
+
+class MonitorLine(NamedTuple):
+    """One command: *ts_ns* since the epoch, and its words."""
+
+    ts_ns: int
+    words: tuple[bytes, ...]
+
+
+def read_monitor_line(raw: bytes, *, offset: int, source: str = "<monitor>") -> MonitorLine | None:
+    """Return the command of a line of MONITOR, None for a blank line and for its first reply, OK; raises DecodeError for any other."""
+    text = raw.rstrip(b"\r\n")
+    if text in (b"", b"OK", b"+OK"):
+        return None
+    match = _MONITOR_LINE.fullmatch(text)
+    if match is None:
+        raise DecodeError(f"not a line of MONITOR: {text[:60]!r}", offset=offset, source=source)
+    words = _WORD.findall(match[3])
+    if b" ".join(words) != match[3]:
+        raise DecodeError("a word without a closing quote", offset=offset, source=source)
+    ts_ns = int(match[1]) * 1_000_000_000 + int(match[2]) * 1_000
+    plain = tuple(w[1:-1] if b"\\" not in w else unquote(w, source=source, offset=offset) for w in words)
+    return MonitorLine(ts_ns, plain)

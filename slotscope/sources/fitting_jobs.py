@@ -64,6 +64,7 @@ RECIPES: Final = (
 """Every command that may fit, in the order in which they run."""
 
 ALONE: Final = {
+    FileKind.MONITOR: "counts commands for a plan: slotscope plan make --monitor",
     FileKind.TOPOLOGY: "says whose the slots are: put dumps or key lists beside it",
     FileKind.INFO: "INFO replies without CLUSTER NODES: no command reads them",
 }

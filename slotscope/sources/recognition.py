@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.manifest import read_manifest
 from cluster_core.formats.poll_lines import INFO_NAMES, TEXT_NAMES, TIME_NAMES
+from cluster_core.formats.slot_stats import read_monitor_line
 from slotscope.sources.files import InputFile, compression_of, expand, is_uri, open_stream
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class FileKind(StrEnum):
     METRICS = "metrics of redis_exporter (answer of Prometheus)"
     INFO = "INFO replies"
     SENTINEL_POLLS = "polls of sentinels"
+    MONITOR = "log of MONITOR"
     KEYS_PARQUET = "list of keys, Parquet"
     KEYS_JSONL = "list of keys, JSON lines"
     KEYS_CSV = "list of keys, CSV"
@@ -186,6 +188,12 @@ def _log_rows(file: Beginning) -> list[LogRow]:
     return rows if LOG_LINES_SHARE * len(rows_and_others) < len(rows) else []
 
 
+def _is_monitor(file: Beginning) -> bool:
+    with suppress(DecodeError):
+        return any(read_monitor_line(line, offset=0) is not None for line in file.lines[:2])
+    return False
+
+
 def _is_topology(file: Beginning) -> bool:
     from cluster_core.topology.replies import read_topology  # as above
 
@@ -236,6 +244,7 @@ SIGNS: Final[tuple[tuple[FileKind, Callable[[Beginning], bool]], ...]] = (
     (FileKind.SENTINEL_LOG, lambda file: any(row.role == "X" for row in _log_rows(file))),
     (FileKind.SERVER_LOG, lambda file: bool(_log_rows(file))),
     (FileKind.TOPOLOGY, _is_topology),
+    (FileKind.MONITOR, _is_monitor),
     (FileKind.KEYS_CSV, _is_csv),
     (FileKind.KEYS_TEXT, _is_key_lines),
 )

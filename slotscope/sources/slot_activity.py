@@ -1,9 +1,11 @@
-"""What slots do, from files: polls of CLUSTER SLOT-STATS and counts of keys, combined into one figure a slot and metric."""
+"""What slots do, from files: CLUSTER SLOT-STATS, MONITOR and counts of keys, combined into one figure a slot and metric."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple
 
 from cluster_core.errors import DecodeError
@@ -12,15 +14,20 @@ from cluster_core.formats.slot_stats import (
     LINE_BYTES_MAX,
     SlotSample,
     read_count_line,
+    read_monitor_line,
     read_slot_stats,
     read_slot_stats_line,
 )
 from cluster_core.load.windows import Reading, combine, counter_deltas, rates
-from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.routing.key_positions import TABLES, CommandTable, key_positions, table_of
+from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
 from slotscope.runtime.errors import InputError
 from slotscope.sources.files import expand, read_lines
 
+OPS = "ops"
 REPLY_BYTES_MAX = 64 << 20
+EDGES_KEPT_BELOW = 3
+"""The first and the last window of MONITOR logs are cut somewhere; with as many windows as this they are left out."""
 BAD_LISTED_MAX = 10_000
 
 
@@ -65,12 +72,16 @@ class Activity:
 def read_activity(
     slot_stats: Sequence[str],
     counts: Sequence[str],
+    monitor: Sequence[str] = (),
     *,
     how: str,
+    window_s: float = 60.0,
     left_out: Collection[str] = (),
     permissive: bool = False,
 ) -> Activity:
     """Return what the files say of every slot; polls of *left_out* nodes (replicas) do not count.
+
+    Commands of MONITOR logs count in windows of *window_s*.
 
     Raises DecodeError for missing files, and for bad input unless *permissive*; InputError for too few polls.
     """
@@ -85,6 +96,7 @@ def read_activity(
                         Reading(ts_ns, sample.node, sample.value)
                     )
     found.figures = [figure for key, held in sorted(readings.items()) if (figure := _combined(key, sorted(held), how))]
+    found.figures += _operations(monitor, window_s, how, found.bad if permissive else None)
     if {metric for metric, _ in readings} & COUNTERS and not set(found.metrics()) & COUNTERS:
         raise InputError("one poll of SLOT-STATS has no rates: give two or more, taken some time apart")
     return found
@@ -123,6 +135,38 @@ def _read_counts(path: str, bad: list[BadRecord] | None) -> Iterator[SlotSample]
             yield read_count_line(raw, line=line, source=path)
         except DecodeError as error:
             _note(error, bad)
+
+
+def _operations(
+    patterns: Sequence[str], window_s: float, how: str, bad: list[BadRecord] | None
+) -> Iterator[SlotFigure]:
+    """Commands a second of each slot: a command counts once for each slot of its keys, a window without one as 0."""
+    counted: Counter[tuple[int, int]] = Counter()
+    windows: set[int] = set()
+    for file in expand(list(patterns)) if patterns else []:
+        for number, raw in read_lines(file.path, LINE_BYTES_MAX):
+            try:
+                line = read_monitor_line(raw, offset=number, source=file.path)
+            except DecodeError as error:
+                _note(error, bad)
+                line = None
+            if line is not None:
+                window = line.ts_ns // round(window_s * 1e9)
+                windows.add(window)
+                counted.update((slot, window) for slot in _slots_of(line.words))
+    whole = sorted(windows)[1:-1] if len(windows) >= EDGES_KEPT_BELOW else sorted(windows)
+    for slot in sorted({slot for slot, _ in counted}):
+        yield SlotFigure(OPS, slot, combine([counted[slot, window] / window_s for window in whole], how), len(whole), 0)
+
+
+def _slots_of(words: Sequence[bytes]) -> set[int]:
+    info = next((info for table in _tables() if (info := table.find(words)) is not None), None)
+    return set() if info is None else {key_slot(words[at]) for at in key_positions(words, info)}
+
+
+@cache
+def _tables() -> list[CommandTable]:
+    return [table_of(name) for name in reversed(TABLES)]
 
 
 def _note(error: DecodeError, bad: list[BadRecord] | None) -> None:

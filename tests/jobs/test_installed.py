@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -94,12 +95,13 @@ def program(packages: Path) -> Path:
 def test_commands_that_read_data_files_run_from_the_wheel(installed, tmp_path):
     """Each of them reads files that are no modules: tables of commands, templates, demonstration data."""
     data = installed / "slotscope" / "demo_data"
+    (tmp_path / "mon.txt").write_text(f'{time.time():.6f} [0 127.0.0.1:50000] "GET" "user:1000"\n')
     (tmp_path / "a.aof").write_bytes(log_of(("SELECT", 0), ("SET", "user:1000", "1"), ("SET", "user:1000", "2")))
     dumps, topology = sorted((data / "valkey-9.1" / "after").glob("*.rdb")), data / "valkey-9.1/topology/nodes.txt"
     lines: list[list[str | Path]] = [
         ["key-slots", "--snapshot", "dumps", "--topology", topology, "--rdb", *dumps],
         ["key-slots", "--snapshot", "logs", "--aof", "a.aof"],
-        ["rebalance-plan", "--snapshot", "dumps"],
+        ["plan", "make", "--snapshot", "dumps", "--monitor", "mon.txt"],
         ["history", "--snapshot", "failover", "--polls", data / "bus-redis-7.0" / "polls.jsonl.gz"],
         ["route", "--snapshot", "failover", "--observer", "7201", "--", "GET", "user:1000"],
         ["sql", "SELECT count(*) AS plans FROM rebalance_plans"],

@@ -31,7 +31,7 @@ def estimated_load(resources: Sequence[str]) -> list[Caveat]:
     """Operations that are estimated, not counted."""
     words = (
         f"{OPS_ESTIMATED}: accesses in 1,000 s, estimated from the LFU counters of the dumps (a lower limit with lfu-decay-time above 1); "
-        "SLOT-STATS polls have exact counts"
+        "MONITOR logs have exact counts"
     )
     return [Caveat(Severity.WARNING, Code.OPS_ESTIMATED, words)] if OPS_ESTIMATED in resources else []
 

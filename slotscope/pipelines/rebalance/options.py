@@ -82,10 +82,14 @@ class PlanningOptions(Common, GoalOptions):
     """Output of CLUSTER NODES, SHARDS or SLOTS, or a nodes.conf. Default: that of the newest poll or snapshot"""
     slot_stats: Paths = ()
     """Polls of CLUSTER SLOT-STATS: JSON lines of collect --slot-stats, or single replies"""
+    monitor: Paths = ()
+    """Logs of MONITOR; their commands are counted by slot"""
     counts: Paths = ()
     """Files of lines SLOT COUNT, as from COUNTKEYSINSLOT"""
     combine: Literal["last", "mean", "p95", "ewma"] = "last"
     """Combination of several windows or snapshots into one load"""
+    window: float = 60.0
+    """Window of MONITOR logs in seconds"""
     allow_partial: Flag = False
     """Plan from a snapshot with unread inputs; marked as partial, exit code 3"""
 

@@ -83,6 +83,7 @@ def test_every_recorded_file_is_recognised(path, tmp_path):
         (b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n", FileKind.AOF, ""),
         (b"#TS:1\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n", FileKind.AOF, ""),
         (b"file a.1.base.rdb seq 1 type b\n", FileKind.AOF_MANIFEST, ""),
+        (b'1795254729.693956 [0 127.0.0.1:51200] "SET" "user:1" "1"\n', FileKind.MONITOR, ""),
         (b"# Server\r\nredis_version:7.0.15\r\n", FileKind.INFO, ""),
         (b"user:1\nuser:2\n", FileKind.KEYS_TEXT, ""),
         (b"A text with words.\nAnd a second line.\n", FileKind.UNKNOWN, "text that begins A text with"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import pytest
 
 from cluster_core.errors import DecodeError
+from cluster_core.slots.key_slot import key_slot
 from slotscope.runtime.errors import InputError
 from slotscope.sources.slot_activity import read_activity
 
@@ -52,6 +54,23 @@ def test_a_file_may_be_one_reply(tmp_path):
     assert read_activity([str(tmp_path / "reply.txt")], [], how="last").loads("keys")[5:7] == [7.0, 0.0]
 
 
+def test_commands_of_a_monitor_log_count_for_the_slots_of_their_keys(tmp_path):
+    """Once a command and slot; windows without a command for a slot are 0 for it, the cut ones at the ends are left out."""
+    a, b = key_slot(b"a"), key_slot(b"b")
+    commands = (
+        (0, '"GET" "b"'),
+        (60, '"MSET" "a" "1" "{a}2" "1"'), (61, '"get" "a"'), (62, '"PING"'), (63, '"NOSUCH" "a"'),
+        (120, '"EVAL" "return 1" "2" "a" "{a}3"'), (130, '"BITOP" "AND" "b" "b"'),
+        (180, '"GET" "b"'),
+    )  # fmt: skip
+    log = "OK\n" + "".join(f"{T + second}.000000 [0 h:1] {words}\n" for second, words in commands)
+    (tmp_path / "m.log.gz").write_bytes(gzip.compress(log.encode()))
+
+    found = read_activity([], [], [str(tmp_path / "m.log.gz")], how="mean")
+
+    assert {f.slot: (f.value, f.windows) for f in found.figures} == {a: (3 / 60 / 2, 2), b: (1 / 60 / 2, 2)}
+
+
 def test_counts_are_what_holds(tmp_path):
     """Files without times follow each other by name."""
     (tmp_path / "1").write_text("5 10\n6,3\n")
@@ -64,7 +83,7 @@ def test_counts_are_what_holds(tmp_path):
 
 @pytest.mark.parametrize(
     ("kind", "text", "offset"),
-    [("slot_stats", '{"time": 1}\n{"time": 2,\n', 2), ("counts", "5 10\n5 ten\n", 2)],
+    [("slot_stats", '{"time": 1}\n{"time": 2,\n', 2), ("counts", "5 10\n5 ten\n", 2), ("monitor", "OK\nrubbish\n", 2)],
 )
 def test_bad_lines_stop_or_are_listed(tmp_path, kind, text, offset):
     """With file, place and reason."""
