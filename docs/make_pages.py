@@ -5,11 +5,12 @@ Generated pages are `tables.md`, `commands.md`, `errors.md`, `api.md`, `rules.md
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from textwrap import fill
@@ -19,6 +20,7 @@ from cluster_core import rules
 from cluster_core.door import read_stub
 from cluster_core.sentinel.instance import TRANSITIONS
 from jobs.main import program
+from schemas.caveats import Code
 from slotscope.runtime import cli, failure
 from slotscope.sql.reference import as_markdown as tables_as_markdown
 from tests.test_layering import ORDER
@@ -49,6 +51,34 @@ Strict mode stops at the first bad record. `--mode permissive` records it in `br
 (`source`, `offset`, `reason`, `skipped_bytes`), marks dependent rows `partial` and continues.
 A failed or killed job leaves the earlier rows of its tables.
 """
+WARNINGS_INTRODUCTION = """## Warnings
+
+Column `warnings` of tables and JSON: `severity` (`error`: figures are wrong, `warning`: they may be
+wrong, `note`), `code`, `text`, `subject`.
+"""
+MESSAGES_INTRODUCTION = """## Messages
+
+Variable parts are in capitals. The exit code is 2 unless stated.
+"""
+MESSAGE_KINDS = {
+    **dict.fromkeys(
+        ("InputError", "PlaceError", "MissingInputError", "DecodeError", "TruncatedError"), failure.BAD_INPUT
+    ),
+    **dict.fromkeys(("PlanError", "ConditionError", "UnrecordedError", "EncodeError", "SplitError"), failure.BAD_INPUT),
+    **dict.fromkeys(("LayoutError", "TrialError", "ScenarioError"), failure.BAD_INPUT),
+    "TryAgainError": failure.TRY_AGAIN,
+}
+"""Exit codes of the errors that end a command, by their class."""
+MESSAGE_SECTIONS = {
+    "Commands and options": ("jobs", "slotscope/plans", "slotscope/reports", "slotscope/sql"),
+    "Roots, tables, Spark": ("slotscope/runtime",),
+    "Live clusters": ("slotscope/servers", "slotscope/live", "slotscope/recording"),
+    "Files": ("slotscope/sources",),
+    "Jobs": ("slotscope/pipelines", "slotscope/transforms"),
+    "Plans": ("cluster_core/rebalance", "cluster_core/load"),
+    "Dumps, logs, captures": ("cluster_core/rdb", "cluster_core/aof", "cluster_core/formats", "cluster_core/wire"),
+    "Key filters and simulations": ("cluster_core/kernels", "cluster_core/sim"),
+}
 DETAILED = "slotscope"
 """The package with full docstrings on the page; of others the page has the first sentence a name."""
 WIDTH = 100
@@ -178,12 +208,64 @@ EXIT_CODES = {
 """Meaning and action by the names of the codes in `slotscope.runtime.failure`."""
 
 
+def messages() -> str:
+    """The one-line errors that the code raises, by package, each with its exit code where that is not 2."""
+    parts = []
+    for title, folders in MESSAGE_SECTIONS.items():
+        files = sorted(file for folder in folders for file in DOCS.parent.glob(f"{folder}/**/*.py"))
+        found = sorted({one for file in files for one in raised_messages(file.read_text(encoding="utf-8"))})
+        codes = {failure.BAD_INPUT: ""}
+        lines = [f"{text.replace('<', '&lt;')}{codes.get(code, f' (exit code {code})')}" for text, code in found]
+        parts += [f"### {title}\n", *map(_wrapped_item, lines), ""]
+    return "\n".join(parts)
+
+
+def raised_messages(source: str) -> Iterator[tuple[str, int]]:
+    """Text and exit code of each error that *source* raises with a text of its own; variable parts are in capitals."""
+    for node in ast.walk(ast.parse(source)):
+        if not (isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and isinstance(node.exc.func, ast.Name)):
+            continue
+        code = MESSAGE_KINDS.get(node.exc.func.id)
+        text = " ".join(_message(node.exc.args[0]).split()) if node.exc.args else ""
+        if code is not None and re.search(r"[a-z]{2,} ", text):
+            yield text, code
+
+
+def _message(node: ast.expr) -> str:
+    """The text of *node*; a variable part is the last name in it."""
+    match node:
+        case ast.Constant():
+            return str(node.value)
+        case ast.JoinedStr():
+            return "".join(map(_message, node.values))
+        case ast.BinOp():
+            return _message(node.left) + _message(node.right)
+        case ast.FormattedValue():
+            node = node.value
+    while isinstance(node, ast.Call) and node.args and ast.unparse(node.func) != "len":
+        node = node.args[0]
+    if isinstance(node, ast.Call):
+        return "N"
+    last = next((part for part in ast.walk(node) if isinstance(part, ast.Name | ast.Attribute)), None)
+    return (last.attr if isinstance(last, ast.Attribute) else last.id if last else "…").strip("_").upper()
+
+
+def warnings() -> str:
+    """The codes of warnings, each with its meaning."""
+    about = re.findall(r'^    [A-Z_]+ = "(.+)"\n    """(.+)"""$', inspect.getsource(Code), re.MULTILINE)
+    assert [code for code, _ in about] == list(Code)
+    return "\n".join(["| code | meaning |", "|---|---|", *(f"| `{code}` | {meaning} |" for code, meaning in about), ""])
+
+
 def errors() -> str:
-    """The exit codes, and the form of messages."""
+    """The exit codes, the messages and the warnings."""
     codes = {name: code for name, code in vars(failure).items() if name in EXIT_CODES and isinstance(code, int)}
     assert codes.keys() == EXIT_CODES.keys()
     rows = [f"| {code} | {' | '.join(EXIT_CODES[name])} |" for name, code in codes.items()]
-    return "\n".join([ERRORS_INTRODUCTION, "| exit code | meaning | action |", "|---:|---|---|", *rows, ""])
+    table = ["| exit code | meaning | action |", "|---:|---|---|", *rows, ""]
+    return "\n".join(
+        [ERRORS_INTRODUCTION, *table, WARNINGS_INTRODUCTION, warnings(), MESSAGES_INTRODUCTION, messages()]
+    )
 
 
 DIAGRAMS: dict[str, Callable[[], str]] = {"layers": layers, "verdict": verdict, "sentinel": sentinel}

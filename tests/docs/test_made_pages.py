@@ -23,6 +23,20 @@ def test_the_diagram_of_sentinel_has_every_transition() -> None:
     assert MADE["sentinel"]().count("-->") == len(MADE["TRANSITIONS"])
 
 
+def test_a_message_is_listed_with_its_exit_code_and_its_variable_parts_in_capitals() -> None:
+    source = """
+def check(path, kinds):
+    if not kinds:
+        raise InputError(f"{path}: no such kind; there are {', '.join(sorted(kinds))}")
+    raise TryAgainError(f"{self.place}: {len(kinds)} writers" " at work; retry later")
+    raise ValueError("a fault of the caller is no message")
+"""
+    assert sorted(MADE["raised_messages"](source)) == [
+        ("PATH: no such kind; there are KINDS", 2),
+        ("PLACE: N writers at work; retry later", 75),
+    ]
+
+
 def test_every_page_is_in_the_contents_and_every_entry_is_a_page() -> None:
     listed = set(re.findall(r"(\S+\.md)\b", (ROOT / "mkdocs.yml").read_text("utf-8").split("\nnav:\n")[1]))
 
