@@ -100,7 +100,7 @@ COMMANDS = {
         "jobs.split_rdb:command",
         "Cut dumps into one file per planned master",
         "slotscope plan split --rdb 'dumps/*.rdb' --out parts --plan latest",
-        ("rdb", "out", "plan", "topology", "mode"),
+        ("rdb", "out", "plan", "topology"),
     ),
     "history": Command(
         HISTORY,
@@ -198,7 +198,6 @@ COMMANDS = {
         "jobs.setup:command",
         "Check Java, download the Delta JARs and compile native code",
         "slotscope setup",
-        ("store",),
     ),
     "lab node": Command(
         DATA,
@@ -219,7 +218,7 @@ COMMANDS = {
         "jobs.bus_dump:command",
         "Print captured messages of the cluster bus",
         "slotscope lab bus-dump bus.pcap --type fail auth-req --since 2026-11-23T02:00:00Z",
-        ("node", "type", "since", "until", "verbose", "relative", "limit", "json"),
+        ("node", "type", "since", "until", "relative", "limit", "json"),
     ),
     "lab sentinel-replay": Command(
         DATA,

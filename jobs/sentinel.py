@@ -12,8 +12,7 @@ from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 
 if TYPE_CHECKING:
-    from cluster_core.sentinel.state import SentinelSettings
-    from slotscope.live.driver import Place
+    from cluster_core.sentinel.state import SentinelSettings, Watched
     from slotscope.live.sentinel_member import SentinelMember
 
 
@@ -39,8 +38,6 @@ class Request(LiveOptions):
     """Port to listen on"""
     profile: Literal["redis-7.0", "valkey-9.1"] = "valkey-9.1"
     """Version for commands and texts"""
-    folder: str | None = None
-    """Folder of sentinel.conf, read at start before the options. Default: not stored"""
     forget: Flag = False
     """SENTINEL RESET of the other sentinels at the end; they lose replicas and failovers for up to 10 s"""
     user: str | None = None
@@ -59,58 +56,51 @@ def command(request: Request = Request()) -> None:
     is over; a second one at once. Other sentinels still count it then, for their majority, until they are reset.
     """
     from cluster_core.sentinel.state import SentinelSettings
-    from slotscope.live.driver import place_at
-    from slotscope.live.sentinel_member import SentinelMember
 
     port, duration = request.port, request.duration
     if not 0 < port < 65536 or (duration is not None and not duration > 0):
         raise InputError(f"--port {port} is 1 to 65535, --duration more than 0 s")
-    place = place_at(request.bind, request.folder)
-    config = "" if SentinelMember.saved_config(place.folder) else _first_config(request)
     settings = SentinelSettings(port=port, dialect=request.profile)
-    asyncio.run(_live(settings, place, config, duration, forget=request.forget))
+    asyncio.run(_live(settings, request.bind, _watched(request), duration, forget=request.forget))
 
 
-def _first_config(request: Request) -> str:
-    """The sentinel.conf that the options mean; what they leave open is asked of a sentinel, if one is named."""
-    from cluster_core.sentinel.config_file import quote_word
+def _watched(request: Request) -> Watched:
+    """The master that the options mean; a sentinel, if one is named, supplies what they leave open."""
+    from cluster_core.sentinel.state import Watched
     from slotscope.live.driver import learn_master, numeric_address
     from slotscope.servers.cluster import parse_address
     from slotscope.servers.node_link import Access
 
     monitor, join, name = request.monitor, request.join, request.name
-    options = {
-        "quorum": request.quorum,
-        "down-after-milliseconds": request.down_after,
-        "failover-timeout": request.failover_timeout,
-        "parallel-syncs": request.parallel_syncs,
-    }
-    user, password = request.user, os.environ.get(request.password_env)
     if (monitor is None) == (join is None):
         raise InputError("give --monitor HOST:PORT of the master, or --join HOST:PORT of a sentinel")
+    given = {
+        "quorum": request.quorum,
+        "down_after_ms": request.down_after,
+        "failover_timeout_ms": request.failover_timeout,
+        "parallel_syncs": request.parallel_syncs,
+    }
     chosen: dict[str, int] = {}
     if monitor is not None:
         master = parse_address(monitor)
     else:
         master, chosen = learn_master(parse_address(join or ""), Access(None, None), name)
-    chosen |= {option: value for option, value in options.items() if value is not None}
-    shown = quote_word(name)
-    lines = [f"monitor {shown} {numeric_address(master.host, master.host)} {master.port} {chosen.pop('quorum', 2)}"]
-    lines += [f"{option} {shown} {value}" for option, value in chosen.items()]
-    lines += [f"auth-user {shown} {quote_word(user)}"] if user and password else []
-    lines += [f"auth-pass {shown} {quote_word(password)}"] if password else []
-    return "".join(f"sentinel {line}\n" for line in lines)
+    chosen |= {option: value for option, value in given.items() if value is not None}
+    password = os.environ.get(request.password_env) or ""
+    user = request.user or "" if password else ""
+    ip = numeric_address(master.host, master.host)
+    return Watched(name, ip, master.port, auth_user=user, auth_pass=password, **chosen)
 
 
 async def _live(
-    settings: SentinelSettings, place: Place, config: str, duration_s: float | None, *, forget: bool
+    settings: SentinelSettings, bind: str, watched: Watched, duration_s: float | None, *, forget: bool
 ) -> None:
     from slotscope.live.driver import any_of, say, told_to_end
     from slotscope.live.sentinel_member import SentinelMember
 
-    member, told = SentinelMember(settings, place, config, say), told_to_end()
+    member, told = SentinelMember(settings, bind, watched, say), told_to_end()
     await member.start()
-    say(f"* sentinel {member.sentinel.my_id} listens on {place.bind}:{settings.port}; there is no authentication")
+    say(f"* sentinel {member.sentinel.my_id} listens on {bind}:{settings.port}; there is no authentication")
     try:
         await any_of(duration_s, told)
         told.clear()

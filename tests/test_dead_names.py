@@ -25,7 +25,6 @@ USED_ELSEWHERE = {
     "forget_command": "jobs.main names it as text",
     "maintain_command": "jobs.main names it as text",
     "migrate_command": "jobs.main names it as text",
-    "announce_hostnames": "sentinel.config_file names it as text",
     "listpack_integer_bytes": "rdb.shapes compiles it by this name",
     "listpack_string_bytes": "rdb.shapes compiles it by this name",
     "ziplist_entry_payload": "rdb.shapes compiles it by this name",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from cluster_core.errors import ProtocolError
-from cluster_core.sentinel.config_file import place_problem
 from cluster_core.sentinel.directory import (
     add_master,
     find_master_at,
-    is_address,
+    is_place,
     propagate_down_after,
     remove_master,
     reset_master,
@@ -20,14 +20,10 @@ from cluster_core.sentinel.down import ask_others
 from cluster_core.sentinel.events import HELLO_CHANNEL, Reply
 from cluster_core.sentinel.failover import choose_replica, start_failover, vote
 from cluster_core.sentinel.instance import Address, Flag, Instance, flag_text
-from cluster_core.sentinel.links import current_address, drop_instances
-from cluster_core.sentinel.state import SentinelState, Session, text_of
-from cluster_core.sentinel.text import matches, whole_number
-from cluster_core.wire.resp import Push, RespError, RespMap
-
-VERSIONS: Final = {"redis-7.0": "redis_version:7.0.15", "valkey-9.1": "redis_version:7.2.4\r\nvalkey_version:9.1.2"}
-SECTIONS: Final = ("server", "sentinel")
-"""What INFO has to tell here; the server's other sections are about its process."""
+from cluster_core.sentinel.links import current_address
+from cluster_core.sentinel.state import SentinelState, text_of
+from cluster_core.sentinel.text import whole_number
+from cluster_core.wire.resp import RespError, RespMap
 
 
 def encoded(text: str) -> bytes:
@@ -99,115 +95,32 @@ def instances_reply(instances: Iterable[Instance], now_ms: int) -> list[Any]:
     return [instance_reply(each, now_ms) for each in instances if each.is_announced or not each.flags & Flag.REPLICA]
 
 
-def info_text(state: SentinelState, wanted: Iterable[str]) -> str:
-    """INFO of the sections *wanted*, all that there are for ``all``, ``default``, ``everything`` or none."""
-    asked = {section.lower() for section in wanted} or {"all"}
-    if asked & {"all", "default", "everything"}:
-        asked = set(SECTIONS)
-    parts = []
-    if "server" in asked:
-        lines = ("# Server", VERSIONS[state.settings.dialect], "redis_mode:sentinel", f"run_id:{state.my_id}")
-        parts.append("\r\n".join((*lines, f"tcp_port:{state.settings.port}", "")))
-    if "sentinel" in asked:
-        parts.append("\r\n".join((*_sentinel_lines(state), "")))
-    return "\r\n".join(parts)
-
-
-def _sentinel_lines(state: SentinelState) -> Iterator[str]:
-    """The section of sentinels (sentinelInfoCommand)."""
-    since_s = (state.now_ms - state.tilt_since_ms) // 1000 if state.tilt else -1
-    yield "# Sentinel"
-    yield f"sentinel_masters:{len(state.masters)}"
-    yield f"sentinel_tilt:{int(state.tilt)}"
-    yield f"sentinel_tilt_since_seconds:{since_s}"
-    if state.settings.dialect.startswith("valkey"):
-        yield f"sentinel_total_tilt:{state.tilts}"
-    yield "sentinel_running_scripts:0"
-    yield "sentinel_scripts_queue_length:0"
-    yield "sentinel_simulate_failure_flags:0"
-    for number, master in enumerate(state.masters.values()):
-        status = "odown" if master.flags & Flag.O_DOWN else "sdown" if master.flags & Flag.S_DOWN else "ok"
-        yield (
-            f"master{number}:name={master.name},status={status},address={master.address.ip}:{master.address.port},"
-            f"slaves={len(master.replicas)},sentinels={len(master.sentinels) + 1}"
-        )
-
-
-class _WrongValueError(Exception):
-    """A value that the option cannot have; *value* is shown."""
-
-    def __init__(self, value: str) -> None:
-        self.value = value
-        super().__init__(value)
-
-
 # -- SENTINEL SET ------------------------------------------------------------------------------------------------------
 
 
 def set_options(state: SentinelState, master: Instance, words: list[str]) -> Any:
     """Set options of *master* one by one; what stands before a mistake has been set (sentinelSetCommand)."""
-    at = changes = 0
-    try:
-        while at < len(words):
-            option = words[at].lower()
-            count, take = _OPTIONS.get(option, (0, None))
-            values = words[at + 1 : at + 1 + count]
-            if take is None or len(values) < count:
-                raise ProtocolError(f"ERR Unknown option or number of arguments for SENTINEL SET '{words[at]}'")
-            try:
-                take(state, master, *values)
-            except _WrongValueError as error:
-                text = f"ERR Invalid argument '{error.value}' for SENTINEL SET '{words[at]}'"
-                raise ProtocolError(text) from None
-            changes += 1
-            shown = ["******"] if option == "auth-pass" else values
-            state.tell_of("#", "+set", master, " ".join((words[at], *shown)))
-            at += 1 + count
-    finally:
-        if changes:
-            state.save()
-    return "OK"
-
-
-def _number(field: str, least: int = 1) -> Callable[[SentinelState, Instance, str], None]:
-    def take(state: SentinelState, master: Instance, value: str) -> None:
-        number = whole_number(value)
-        if number is None or number < least:
-            raise _WrongValueError(value)
+    for at in range(0, len(words), 2):
+        option, values = words[at].lower(), words[at + 1 : at + 2]
+        field = _OPTIONS.get(option)
+        if field is None or not values:
+            raise ProtocolError(f"ERR Unknown option or number of arguments for SENTINEL SET '{words[at]}'")
+        number = whole_number(values[0])
+        if number is None or number < 1:
+            raise ProtocolError(f"ERR Invalid argument '{values[0]}' for SENTINEL SET '{words[at]}'")
         setattr(master, field, number)
         if field == "down_after_ms":
             propagate_down_after(master)
-
-    return take
-
-
-def _login(field: str) -> Callable[[SentinelState, Instance, str], None]:
-    def take(state: SentinelState, master: Instance, value: str) -> None:
-        setattr(master, field, value)
-        drop_instances(state, master)
-
-    return take
+        state.tell_of("#", "+set", master, f"{words[at]} {values[0]}")
+    return "OK"
 
 
-def _rename(state: SentinelState, master: Instance, old: str, new: str) -> None:
-    if not old or not new:
-        raise _WrongValueError(old if new else new)
-    master.renamed.pop(old.lower(), None)
-    if old.lower() != new.lower():
-        master.renamed[old.lower()] = new
-
-
-_OPTIONS: Final[dict[str, tuple[int, Callable[..., None]]]] = {
-    "down-after-milliseconds": (1, _number("down_after_ms")),
-    "failover-timeout": (1, _number("failover_timeout_ms")),
-    "parallel-syncs": (1, _number("parallel_syncs")),
-    "quorum": (1, _number("quorum")),
-    "master-reboot-down-after-period": (1, _number("reboot_down_after_ms", least=0)),
-    "auth-pass": (1, _login("auth_pass")),
-    "auth-user": (1, _login("auth_user")),
-    "rename-command": (2, _rename),
+_OPTIONS: Final = {
+    "down-after-milliseconds": "down_after_ms",
+    "failover-timeout": "failover_timeout_ms",
+    "parallel-syncs": "parallel_syncs",
+    "quorum": "quorum",
 }
-"""Options, how many values they take, and what sets them."""
 
 MASTERS_MAX: Final = 1000
 NAME_CHARS_MAX: Final = 256
@@ -314,17 +227,15 @@ def _monitor(state: SentinelState, words: Words) -> Any:
     quorum, port = _integer(quorum_text, "Invalid quorum"), _integer(port_text, "Invalid port")
     if quorum <= 0:
         raise ProtocolError("ERR Quorum must be 1 or greater.")
-    if not is_address(state, host):
+    if not is_place(host, 0):
         raise ProtocolError("ERR Invalid IP address or hostname specified")
     if name in state.masters:
         raise ProtocolError("ERR Duplicate master name.")
-    problem = place_problem(state, host, port)
-    if problem:
-        raise ProtocolError(f"ERR {problem}")
+    if not is_place(host, port):
+        raise ProtocolError("ERR Invalid port number.")
     if not name or len(name) > NAME_CHARS_MAX or "," in name or len(state.masters) >= MASTERS_MAX:
         raise ProtocolError(f"ERR no more than {MASTERS_MAX} masters, with short names without commas")
     master = add_master(state, name, Address(host, port), quorum)
-    state.save()
     state.tell_of("#", "+monitor", master, f"quorum {quorum}")
     return "OK"
 
@@ -333,12 +244,11 @@ def _remove(state: SentinelState, words: Words) -> Any:
     master = named_master(state, words[0])
     state.tell_of("#", "-monitor", master)
     remove_master(state, master)
-    state.save()
     return "OK"
 
 
 def _reset(state: SentinelState, words: Words) -> Any:
-    chosen = [m for m in state.masters.values() if matches(encoded(words[0]), encoded(m.name))]
+    chosen = [m for m in state.masters.values() if fnmatchcase(m.name, words[0])]
     for master in chosen:
         reset_master(state, master)
         state.tell_of("#", "+reset-master", master)
@@ -379,13 +289,6 @@ _VALKEY_COMMANDS: Final = {
 
 ECHOED_CHARS_MAX: Final = 128
 """Characters of an unknown name that an error repeats."""
-SUBSCRIPTIONS_MAX: Final = 1000
-"""Channels and patterns of one client."""
-LISTENING: Final = frozenset(("subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ping", "quit", "reset"))
-"""What a client of RESP2 may say while it listens."""
-SENT: Final = object()
-"""The reply is among the effects already."""
-
 RawWords = tuple[bytes, ...]
 
 
@@ -393,7 +296,6 @@ def serve_client(state: SentinelState, client: int, words: RawWords) -> None:
     """Answer one command of a client; every reply is an effect."""
     if not words:
         return
-    session = state.clients.setdefault(client, Session())
     name = text_of(words[0]).lower()
     arity, command = _CLIENT_COMMANDS.get(name, (0, None))
     if command is None:
@@ -403,9 +305,6 @@ def serve_client(state: SentinelState, client: int, words: RawWords) -> None:
         )
     elif len(words) != arity if arity > 0 else len(words) < -arity:
         reply = RespError(f"ERR wrong number of arguments for '{name}' command")
-    elif session.count and session.protocol == 2 and name not in LISTENING:
-        allowed = "only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
-        reply = RespError(f"ERR Can't execute '{name}': {allowed}")
     else:
         try:
             reply = command(state, client, words)
@@ -413,8 +312,7 @@ def serve_client(state: SentinelState, client: int, words: RawWords) -> None:
             reply = RespError(str(error))
     if isinstance(reply, RespError):
         reply = RespError(reply.text.replace("\r", " ").replace("\n", " "))
-    if reply is not SENT:
-        state.out.append(Reply(client, reply))
+    state.out.append(Reply(client, reply))
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------
@@ -423,14 +321,7 @@ def serve_client(state: SentinelState, client: int, words: RawWords) -> None:
 def _ping(state: SentinelState, client: int, words: RawWords) -> Any:
     if len(words) > 2:
         raise ProtocolError("ERR wrong number of arguments for 'ping' command")
-    session = state.clients[client]
-    if session.count and session.protocol == 2:
-        return [b"pong", words[1] if len(words) > 1 else b""]
     return words[1] if len(words) > 1 else "PONG"
-
-
-def _info(state: SentinelState, client: int, words: RawWords) -> Any:
-    return encoded(info_text(state, [text_of(word) for word in words[1:]]))
 
 
 def _publish(state: SentinelState, client: int, words: RawWords) -> Any:
@@ -441,76 +332,24 @@ def _publish(state: SentinelState, client: int, words: RawWords) -> Any:
     return 1
 
 
-def _listen(state: SentinelState, client: int, words: RawWords) -> Any:
-    """SUBSCRIBE and PSUBSCRIBE, UNSUBSCRIBE and PUNSUBSCRIBE: of all if none is named."""
-    session, kind = state.clients[client], words[0].lower()
-    wanted = session.patterns if kind.startswith(b"p") else session.channels
-    begins = not kind.lstrip(b"p").startswith(b"un")
-    for name in words[1:] or tuple(wanted) or (None,):
-        if begins and name is not None:
-            if session.count >= SUBSCRIPTIONS_MAX and name not in wanted:
-                raise ProtocolError(f"ERR more than {SUBSCRIPTIONS_MAX} subscriptions of one client")
-            wanted[name] = None
-        elif name is not None:
-            wanted.pop(name, None)
-        state.out.append(Reply(client, Push((kind, name, session.count))))
-    return SENT
-
-
 def _hello(state: SentinelState, client: int, words: RawWords) -> Any:
     """The protocol; the driver encodes replies by `Sentinel.protocol_of`."""
-    session = state.clients[client]
     if len(words) > 1:
         if words[1] not in (b"2", b"3"):
             raise ProtocolError("NOPROTO unsupported protocol version")
-        session.protocol = int(words[1])
+        state.protocols[client] = int(words[1])
     facts: dict[bytes, Any] = {b"server": state.settings.dialect.partition("-")[0].encode()}
-    facts |= {b"version": state.settings.dialect.partition("-")[2].encode(), b"proto": session.protocol}
+    facts |= {b"version": state.settings.dialect.partition("-")[2].encode(), b"proto": state.protocols.get(client, 2)}
     facts |= {b"id": client, b"mode": b"sentinel", b"modules": []}
     return RespMap(tuple(facts.items()))
-
-
-def _client(state: SentinelState, client: int, words: RawWords) -> Any:
-    session, action = state.clients[client], text_of(words[1]).lower()
-    if action == "setname" and len(words) == 3:
-        session.name = words[2][:ECHOED_CHARS_MAX]
-        return "OK"
-    if action == "getname" and len(words) == 2:
-        return session.name or None
-    if action == "id" and len(words) == 2:
-        return client
-    if action in ("setinfo", "no-evict", "no-touch"):
-        return "OK"
-    raise ProtocolError(f"ERR unknown subcommand '{text_of(words[1])[:ECHOED_CHARS_MAX]}'. Try CLIENT HELP.")
-
-
-def _auth(state: SentinelState, client: int, words: RawWords) -> Any:
-    raise ProtocolError(
-        "ERR AUTH <password> called without any password configured for the default user. "
-        "Are you sure your configuration is correct?"
-    )
-
-
-def _reset_client(state: SentinelState, client: int, words: RawWords) -> Any:
-    state.clients[client] = Session()
-    return "RESET"
 
 
 _CLIENT_COMMANDS: Final[dict[str, tuple[int, Callable[[SentinelState, int, RawWords], Any]]]] = {
     "ping": (-1, _ping),
     "sentinel": (-2, lambda state, client, words: sentinel_reply(state, words)),
-    "info": (-1, _info),
-    "role": (1, lambda state, client, words: [b"sentinel", [encoded(name) for name in state.masters]]),
     "publish": (3, _publish),
-    "subscribe": (-2, _listen),
-    "psubscribe": (-2, _listen),
-    "unsubscribe": (-1, _listen),
-    "punsubscribe": (-1, _listen),
     "hello": (-1, _hello),
-    "client": (-2, _client),
-    "auth": (-2, _auth),
-    "command": (-1, lambda state, client, words: []),
-    "reset": (1, _reset_client),
+    "client": (-2, lambda state, client, words: "OK"),
     "quit": (-1, lambda state, client, words: "OK"),
 }
 """Number of words (negative: at least) and what carries the command out."""

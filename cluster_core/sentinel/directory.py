@@ -11,21 +11,14 @@ from cluster_core.sentinel.instance import Address, FailoverState, Flag, Instanc
 from cluster_core.sentinel.links import close_both, release, share_link
 from cluster_core.sentinel.state import EPOCH_MAX, INSTANCES_MAX, SentinelState
 
-_HOSTNAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252})")
 
-
-def is_address(state: SentinelState, host: str) -> bool:
-    """Whether *host* can be connected to: an address, or a name if names are to be resolved (createSentinelAddr)."""
+def is_place(host: str, port: int) -> bool:
+    """Whether there can be an instance at the address *host* and *port*; names are not resolved (createSentinelAddr)."""
     try:
         ip_address(host)
     except ValueError:
-        return state.resolve_hostnames and _HOSTNAME.fullmatch(host) is not None
-    return "%" not in host
-
-
-def is_place(state: SentinelState, host: str, port: int) -> bool:
-    """Whether there can be an instance at *host* and *port*."""
-    return 0 <= port <= 65535 and is_address(state, host)
+        return False
+    return "%" not in host and 0 <= port <= 65535
 
 
 def add_master(state: SentinelState, name: str, address: Address, quorum: int) -> Instance:
@@ -41,7 +34,7 @@ def add_replica(state: SentinelState, master: Instance, host: str, port: int) ->
     """A new replica of *master*; None if it is known, cannot be, or is one too many."""
     address = Address(host, port)
     name = replica_name(address)
-    if not is_place(state, host, port) or name in master.replicas or len(master.replicas) >= INSTANCES_MAX:
+    if not is_place(host, port) or name in master.replicas or len(master.replicas) >= INSTANCES_MAX:
         return None
     replica = master.replicas[name] = new_instance(Flag.REPLICA, name, address, state.now_ms, master=master)
     return replica
@@ -49,7 +42,7 @@ def add_replica(state: SentinelState, master: Instance, host: str, port: int) ->
 
 def add_sentinel(state: SentinelState, master: Instance, host: str, port: int, runid: str) -> Instance | None:
     """A new sentinel of *master*, connected through a link that there is already; None as for `add_replica`."""
-    if not is_place(state, host, port) or runid in master.sentinels or len(master.sentinels) >= INSTANCES_MAX:
+    if not is_place(host, port) or runid in master.sentinels or len(master.sentinels) >= INSTANCES_MAX:
         return None
     address = Address(host, port)
     sentinel = master.sentinels[runid] = new_instance(Flag.SENTINEL, runid, address, state.now_ms, master=master)
@@ -111,7 +104,6 @@ def move_master(state: SentinelState, master: Instance, address: Address) -> Non
         replica = add_replica(state, master, *place)
         if replica is not None:
             state.tell_of("*", "+slave", replica)
-    state.save()
 
 
 def propagate_down_after(master: Instance) -> None:
@@ -146,7 +138,7 @@ def take_hello(state: SentinelState, text: str) -> None:
 
 def _meet(state: SentinelState, master: Instance, hello: Hello) -> Instance | None:
     """A sentinel that we do not know yet, or that has moved; None if it cannot be where it says."""
-    if not is_place(state, hello.ip, hello.port):
+    if not is_place(hello.ip, hello.port):
         return None
     has_moved = remove_sentinel(state, master, hello.runid)
     if has_moved:
@@ -161,7 +153,6 @@ def _meet(state: SentinelState, master: Instance, hello: Hello) -> Instance | No
         _move_elsewhere(state, sentinel)
     else:
         state.tell_of("*", "+sentinel", sentinel)
-    state.save()
     return sentinel
 
 
@@ -192,7 +183,7 @@ def _move_elsewhere(state: SentinelState, sentinel: Instance) -> None:
 def _take_config(state: SentinelState, master: Instance, sender: Instance, hello: Hello) -> None:
     """A newer configuration wins, whoever made it (S4)."""
     address = Address(hello.master_ip, hello.master_port)
-    if not is_place(state, *address):
+    if not is_place(*address):
         return
     master.config_epoch = hello.master_config_epoch
     if address == master.address:

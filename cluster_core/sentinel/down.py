@@ -23,17 +23,14 @@ def silent_ms(instance: Instance, now_ms: int) -> int:
 def is_down(instance: Instance, periods: Periods, now_ms: int) -> bool:
     """Whether *instance* is down in our eyes at *now_ms* (S6).
 
-    It does not answer; or it should be a master and has said for long that it is a replica; or it has rebooted and is not
-    back.
+    It does not answer, or it should be a master and has said for long that it is a replica.
     """
     if silent_ms(instance, now_ms) > instance.down_after_ms:
         return True
     if instance.flags & Flag.MASTER and instance.role_reported == Flag.REPLICA:
         patience_ms = instance.down_after_ms + periods.info_ms * 2
-        if now_ms - instance.role_reported_ms > patience_ms:
-            return True
-    rebooting = instance.flags & Flag.MASTER_REBOOT
-    return bool(rebooting and now_ms - instance.reboot_since_ms > instance.reboot_down_after_ms)
+        return now_ms - instance.role_reported_ms > patience_ms
+    return False
 
 
 def check_subjectively(state: SentinelState, instance: Instance) -> None:

@@ -49,7 +49,7 @@ class ClientCommand:
 
 @dataclass(frozen=True, slots=True)
 class ClientClosed:
-    """A client went away; what it had subscribed to is forgotten."""
+    """A client went away."""
 
     client: int
 
@@ -78,12 +78,8 @@ class SendCommand(NamedTuple):
     words: tuple[bytes, ...]
 
 
-class SaveConfig(NamedTuple):
-    """Write `Sentinel.config_text()`, durably, before the effects that follow (sentinelFlushConfig)."""
-
-
 class Reply(NamedTuple):
-    """Send *client* a value of `cluster_core.wire.resp`; a `Push` is what it has subscribed to."""
+    """Send *client* a value of `cluster_core.wire.resp`."""
 
     client: int
     value: Any
@@ -97,13 +93,13 @@ class LogLine(NamedTuple):
 
 
 class Announced(NamedTuple):
-    """An event of the sentinel's own channel: it has been logged and sent to subscribers already."""
+    """An event of the sentinel's own channel: it has been logged already."""
 
     channel: str
     text: str
 
 
-Effect = OpenLink | CloseLink | SendCommand | SaveConfig | Reply | LogLine | Announced
+Effect = OpenLink | CloseLink | SendCommand | Reply | LogLine | Announced
 
 
 HELLO_CHANNEL: Final = "__sentinel__:hello"

@@ -25,7 +25,6 @@ def vote(state: SentinelState, master: Instance, epoch: int, candidate: str) -> 
         state.raise_epoch(epoch)
     if master.leader_epoch < epoch and state.current_epoch <= epoch:
         master.leader, master.leader_epoch = candidate, state.current_epoch
-        state.save()
         state.tell("#", "+vote-for-leader", f"{candidate} {master.leader_epoch}")
         if candidate.lower() != state.my_id:
             master.failover_start_ms = state.now_ms + state.desync_ms()
@@ -226,7 +225,6 @@ def _send_failover(state: SentinelState, master: Instance, replica: Instance) ->
 def promotion_seen(state: SentinelState, master: Instance) -> None:
     """INFO of the chosen replica says that it is a master: the new configuration has the epoch that we won (S14)."""
     master.config_epoch = master.failover_epoch
-    state.save()
     advance(state, master, Trigger.PROMOTED)
     if master.flags & Flag.COORDINATED_FAILOVER:
         for instance in (master, master.promoted):

@@ -120,7 +120,6 @@ class Flag:
     RECONF_DONE: Final = 1 << 10
     FORCE_FAILOVER: Final = 1 << 11
     SCRIPT_KILL_SENT: Final = 1 << 12
-    MASTER_REBOOT: Final = 1 << 13
     COORDINATED_FAILOVER: Final = 1 << 14
     """The master itself hands over, after an election (Valkey 9)."""
     DISCONNECTED: Final = 1 << 20
@@ -234,10 +233,6 @@ class Instance:
     parallel_syncs: int = DEFAULT_PARALLEL_SYNCS
     auth_pass: str = ""
     auth_user: str = ""
-    renamed: dict[str, str] = field(default_factory=dict)
-    """Commands that have other names on the master and its replicas, in lower case."""
-    reboot_down_after_ms: int = 0
-    reboot_since_ms: int = 0
     failover_epoch: int = 0
     failover_state: FailoverState = FailoverState.NONE
     failover_changed_ms: int = 0

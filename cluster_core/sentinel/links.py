@@ -60,14 +60,14 @@ def current_address(master: Instance) -> Address:
 def send_hello(state: SentinelState, instance: Instance) -> None:
     """Publish a hello message on *instance*, or send it if that is a sentinel (S3, sentinelSendHello)."""
     link = instance.link
-    ip = state.announce_ip or link.local_ip
+    ip = link.local_ip
     if link.disconnected or not ip:
         return
     master = instance.master or instance
     address = current_address(master)
     hello = Hello(
         ip,
-        state.announce_port or state.settings.port,
+        state.settings.port,
         state.my_id,
         state.current_epoch,
         master.name,
@@ -108,7 +108,7 @@ def reconnect(state: SentinelState, instance: Instance) -> None:
         link.pubsub_since_ms = now_ms
         link.pubsub = _open(state, instance, is_pubsub=True)
         _introduce(state, link.pubsub, instance, "pubsub")
-        state.subscribe(link.pubsub, instance, HELLO_CHANNEL)
+        state.subscribe(link.pubsub, HELLO_CHANNEL)
     link.disconnected = False
 
 
@@ -122,15 +122,10 @@ def _open(state: SentinelState, instance: Instance, *, is_pubsub: bool) -> int:
 
 def _introduce(state: SentinelState, number: int, instance: Instance, kind: str) -> None:
     """AUTH and CLIENT SETNAME (sentinelSendAuthIfNeeded, sentinelSetClientName)."""
-    if instance.flags & Flag.SENTINEL:
-        user, password = state.auth_user, state.auth_pass
-        if not password:
-            user, password = "", state.requirepass
-    else:
-        master = instance.master or instance
-        user, password = master.auth_user, master.auth_pass
-    if password:
-        state.send_first(number, instance, *("AUTH", *((user,) if user else ()), password))
+    master = instance.master or instance
+    if master.auth_pass and not instance.flags & Flag.SENTINEL:
+        user = (master.auth_user,) if master.auth_user else ()
+        state.send_first(number, instance, "AUTH", *user, master.auth_pass)
     state.send_first(number, instance, "CLIENT", "SETNAME", f"sentinel-{state.my_id[:CLIENT_NAME_CHARS]}-{kind}")
 
 
@@ -205,9 +200,3 @@ def share_link(state: SentinelState, sentinel: Instance) -> None:
                 sentinel.link = match.link
                 match.link.refcount += 1
                 return
-
-
-def drop_instances(state: SentinelState, master: Instance) -> None:
-    """Close the links to *master* and its replicas: how to log in has changed (dropInstanceConnections)."""
-    for instance in (master, *master.replicas.values()):
-        close_both(state, instance.link)

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 
 from cluster_core.sentinel import events as ev
 from cluster_core.sentinel.commands import serve_client
-from cluster_core.sentinel.config_file import config_text, load_config
-from cluster_core.sentinel.directory import propagate_down_after
+from cluster_core.sentinel.directory import add_master
 from cluster_core.sentinel.down import ask_others, check_objectively, check_subjectively
 from cluster_core.sentinel.events import Effect, Event
 from cluster_core.sentinel.failover import run_failover, start_if_needed, switch_master
-from cluster_core.sentinel.instance import FailoverState, Flag, Instance
+from cluster_core.sentinel.instance import Address, FailoverState, Flag, Instance
 from cluster_core.sentinel.links import link_lost, link_opened, reconnect, send_periodic
 from cluster_core.sentinel.roles import take_answer
-from cluster_core.sentinel.state import TICKS_PER_S, SentinelSettings, SentinelState, random_id
+from cluster_core.sentinel.state import TICKS_PER_S, SentinelSettings, SentinelState, Watched, random_id
 
 if TYPE_CHECKING:
     from random import Random
@@ -26,20 +25,20 @@ if TYPE_CHECKING:
 class Sentinel:
     """One sentinel; see the module.
 
-    *config* is the text of a sentinel.conf; the masters to watch stand in it, or come with SENTINEL MONITOR.  *rng* is the
-    only source of chance: the id unless the file has one, delays of elections, the timer.  Raises DecodeError for a
-    *config* that a server would refuse.  What follows from the start comes with the effects of the first event.
+    It watches the masters *watched*, and those of SENTINEL MONITOR.  *rng* is the only source of chance: the id unless it
+    is given, delays of elections, the timer.  What follows from the start comes with the effects of the first event.
     """
 
-    def __init__(self, settings: SentinelSettings, rng: Random, now_ms: int, *, config: str = "") -> None:
+    def __init__(
+        self, settings: SentinelSettings, rng: Random, now_ms: int, *watched: Watched, my_id: str = ""
+    ) -> None:
         self.state = state = SentinelState(settings, rng, now_ms)
-        load_config(state, config)
-        for master in state.masters.values():
-            propagate_down_after(master)
+        state.my_id = my_id or random_id(rng)
+        for one in watched:
+            master = add_master(state, one.name, Address(one.ip, one.port), one.quorum)
+            for name in ("down_after_ms", "failover_timeout_ms", "parallel_syncs", "auth_user", "auth_pass"):
+                setattr(master, name, getattr(one, name))
         self.tick_ms = 1000 // TICKS_PER_S
-        if not state.my_id:
-            state.my_id = random_id(rng)
-            state.save()
         state.log("#", f"Sentinel ID is {state.my_id}")
         for master in state.masters.values():
             state.tell_of("#", "+monitor", master, f"quorum {master.quorum}")
@@ -47,7 +46,7 @@ class Sentinel:
 
     @property
     def my_id(self) -> str:
-        """Its id, which stands in its configuration."""
+        """Its id."""
         return self.state.my_id
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
@@ -67,17 +66,12 @@ class Sentinel:
             case ev.ClientCommand():
                 serve_client(state, event.client, event.words)
             case ev.ClientClosed():
-                state.clients.pop(event.client, None)
+                state.protocols.pop(event.client, None)
         return state.out
-
-    def config_text(self) -> str:
-        """What sentinel.conf should hold now."""
-        return config_text(self.state)
 
     def protocol_of(self, client: int) -> int:
         """2 or 3: the form of replies that *client* has asked for with HELLO."""
-        session = self.state.clients.get(client)
-        return session.protocol if session is not None else 2
+        return self.state.protocols.get(client, 2)
 
     def _tick(self) -> None:
         """The timer, at a new pace each time, so that no two sentinels keep step (sentinelTimer)."""
@@ -100,7 +94,6 @@ def _check_tilt(state: SentinelState) -> None:
     gap_ms = state.now_ms - state.previous_ms
     if gap_ms < 0 or gap_ms > state.periods.tilt_trigger_ms:
         state.tilt, state.tilt_since_ms = True, state.now_ms
-        state.tilts += 1
         state.tell("#", "+tilt", "#tilt mode entered")
     state.previous_ms = state.now_ms
 

@@ -108,16 +108,12 @@ def _note(state: SentinelState, instance: Instance, report: InfoReport) -> None:
     if report.runid is not None and report.runid != instance.runid:
         if instance.runid:
             state.tell_of("*", "+reboot", instance)
-            if instance.flags & Flag.MASTER and instance.reboot_down_after_ms:
-                instance.flags |= Flag.MASTER_REBOOT
-                instance.reboot_since_ms = now_ms
         instance.runid = report.runid
     if instance.flags & Flag.MASTER:
         for host, port in report.replicas:
             replica = add_replica(state, instance, host, port)
             if replica is not None:
                 state.tell_of("*", "+slave", replica)
-                state.save()
     if report.master_host is not None and report.master_host.lower() != instance.master_host.lower():
         instance.master_host, instance.conf_changed_ms = report.master_host, now_ms
     if report.master_port is not None and report.master_port != instance.master_port:
@@ -249,8 +245,6 @@ def _take_pong(state: SentinelState, instance: Instance, value: Any) -> None:
         if text.startswith(VALID_PONGS):
             link.available_ms = state.now_ms
             link.pending_ping_ms = 0
-            if text.startswith("PONG"):
-                instance.flags &= ~Flag.MASTER_REBOOT
         elif text.startswith("BUSY") and instance.flags & Flag.S_DOWN and not instance.flags & Flag.SCRIPT_KILL_SENT:
             if link.command:
                 state.send(instance, Awaited.DISCARD, "SCRIPT", "KILL")

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from cluster_core.sentinel.events import Announced, Effect, LogLine, Reply, SaveConfig, SendCommand
-from cluster_core.sentinel.instance import DEFAULT_DOWN_AFTER_MS, DEFAULT_FAILOVER_TIMEOUT_MS, Instance, InstanceLink
-from cluster_core.sentinel.text import matches
-from cluster_core.wire.resp import Push
+from cluster_core.sentinel.events import Announced, Effect, LogLine, SendCommand
+from cluster_core.sentinel.instance import (
+    DEFAULT_DOWN_AFTER_MS,
+    DEFAULT_FAILOVER_TIMEOUT_MS,
+    DEFAULT_PARALLEL_SYNCS,
+    Instance,
+    InstanceLink,
+)
 
 if TYPE_CHECKING:
     from random import Random
@@ -54,7 +58,6 @@ class Periods:
     election_timeout_ms: int = 10_000
 
 
-ID_CHARS: Final = 40
 INSTANCES_MAX: Final = 1000
 """So many replicas, and so many other sentinels, of one master are kept: more than that is an attack."""
 EPOCH_MAX: Final = 2**62
@@ -82,19 +85,18 @@ class Connection:
     awaited: deque[tuple[Awaited, Instance]] = field(default_factory=deque)
 
 
-@dataclass(slots=True)
-class Session:
-    """What is remembered of a client: its protocol and name, and what it listens to in the order in which it asked."""
+class Watched(NamedTuple):
+    """A master to watch, and how."""
 
-    protocol: int = 2
-    name: bytes = b""
-    channels: dict[bytes, None] = field(default_factory=dict)
-    patterns: dict[bytes, None] = field(default_factory=dict)
-
-    @property
-    def count(self) -> int:
-        """To how many it listens."""
-        return len(self.channels) + len(self.patterns)
+    name: str
+    ip: str
+    port: int
+    quorum: int = 2
+    down_after_ms: int = DEFAULT_DOWN_AFTER_MS
+    failover_timeout_ms: int = DEFAULT_FAILOVER_TIMEOUT_MS
+    parallel_syncs: int = DEFAULT_PARALLEL_SYNCS
+    auth_user: str = ""
+    auth_pass: str = ""
 
 
 class SentinelState:
@@ -109,14 +111,11 @@ class SentinelState:
         self.current_epoch = 0
         self.masters: dict[str, Instance] = {}
         self.tilt = False
-        self.tilt_since_ms = self.tilts = 0
-        self.announce_ip, self.announce_port = "", 0
-        self.auth_user, self.auth_pass, self.requirepass = "", "", ""
-        self.resolve_hostnames = self.announce_hostnames = False
-        self.other_lines: list[str] = []
+        self.tilt_since_ms = 0
         self.connections: dict[int, Connection] = {}
         self.next_link = 1
-        self.clients: dict[int, Session] = {}
+        self.protocols: dict[int, int] = {}
+        """2 or 3, of each client that asked with HELLO."""
 
     # -- what it says --------------------------------------------------------------------------------------------
 
@@ -125,56 +124,39 @@ class SentinelState:
         self.out.append(LogLine(level, text))
 
     def tell(self, level: str, channel: str, text: str) -> None:
-        """An event: logged, and published to our subscribers unless it is for debugging (sentinelEvent)."""
+        """An event: logged, and announced unless it is for debugging (sentinelEvent)."""
         self.log(level, f"{channel} {text}")
         if level == ".":
             return
         self.out.append(Announced(channel, text))
-        if self.clients:
-            self._publish(channel.encode(), text.encode("utf-8", "surrogateescape"))
 
     def tell_of(self, level: str, channel: str, instance: Instance, more: str = "") -> None:
         """An event that begins with the title of *instance* (``%@`` of sentinelEvent)."""
         self.tell(level, channel, f"{instance.title} {more}" if more else instance.title)
 
-    def _publish(self, channel: bytes, text: bytes) -> None:
-        for client, wanted in self.clients.items():
-            if channel in wanted.channels:
-                self.out.append(Reply(client, Push((b"message", channel, text))))
-            for pattern in wanted.patterns:
-                if matches(pattern, channel):
-                    self.out.append(Reply(client, Push((b"pmessage", pattern, channel, text))))
-
-    def save(self) -> None:
-        """Write the configuration (sentinelFlushConfig)."""
-        self.out.append(SaveConfig())
-        self.log("*", "Sentinel new configuration saved on disk")
-
     # -- what it sends -------------------------------------------------------------------------------------------
 
     def send(self, instance: Instance, awaited: Awaited, *words: str) -> None:
-        """Send a command to *instance*, under the name that it has there (sentinelInstanceMapCommand)."""
+        """Send a command to *instance*."""
         link = instance.link
         connection = self.connections[link.command]
         link.pending_commands += 1
         connection.awaited.append((awaited, instance))
-        self._send(link.command, instance, words)
+        self._send(link.command, words)
 
     def send_first(self, number: int, instance: Instance, *words: str) -> None:
         """Send what opens a connection of either kind; its answer does not matter."""
         connection = self.connections[number]
         connection.link.pending_commands += 1
         connection.awaited.append((Awaited.DISCARD, instance))
-        self._send(number, instance, words)
+        self._send(number, words)
 
-    def subscribe(self, number: int, instance: Instance, channel: str) -> None:
+    def subscribe(self, number: int, channel: str) -> None:
         """Listen to *channel* on a connection; its messages answer nothing that is awaited."""
-        self._send(number, instance, ("SUBSCRIBE", channel))
+        self._send(number, ("SUBSCRIBE", channel))
 
-    def _send(self, number: int, instance: Instance, words: tuple[str, ...]) -> None:
-        renamed = (instance.master or instance).renamed
-        name = renamed.get(words[0].lower(), words[0]) if renamed else words[0]
-        raw = tuple(word.encode("utf-8", "surrogateescape") for word in (name, *words[1:]))
+    def _send(self, number: int, words: tuple[str, ...]) -> None:
+        raw = tuple(word.encode("utf-8", "surrogateescape") for word in words)
         self.out.append(SendCommand(number, raw))
 
     # -- chance and tables ---------------------------------------------------------------------------------------
@@ -186,7 +168,6 @@ class SentinelState:
     def raise_epoch(self, epoch: int) -> None:
         """Take a greater epoch for the current one (S9)."""
         self.current_epoch = epoch
-        self.save()
         self.tell("#", "+new-epoch", str(epoch))
 
 

@@ -260,8 +260,13 @@ async def any_of(seconds: float | None, *events: asyncio.Event) -> None:
         each.cancel()
 
 
-OPTIONS: Final = ("quorum", "down-after-milliseconds", "failover-timeout", "parallel-syncs")
-"""What we take over from a sentinel that watches the master already."""
+OPTIONS: Final = {
+    "quorum": "quorum",
+    "down-after-milliseconds": "down_after_ms",
+    "failover-timeout": "failover_timeout_ms",
+    "parallel-syncs": "parallel_syncs",
+}
+"""What we take over from a sentinel that watches the master already, and the names that it has here."""
 
 
 def learn_master(address: Address, access: Access, name: str) -> tuple[Address, dict[str, int]]:
@@ -270,7 +275,7 @@ def learn_master(address: Address, access: Access, name: str) -> tuple[Address, 
         reply = access.ask(address, "SENTINEL", "MASTER", name)
         pairs = [word.decode("utf-8", "replace") for word in reply]
         told = dict(zip(pairs[::2], pairs[1::2], strict=True))
-        return Address(told["ip"], int(told["port"])), {option: int(told[option]) for option in OPTIONS}
+        return Address(told["ip"], int(told["port"])), {name: int(told[option]) for option, name in OPTIONS.items()}
     except LinkError as error:
         raise InputError(f"--join {address}: {printable(str(error))}") from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:

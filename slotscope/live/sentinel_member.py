@@ -1,4 +1,4 @@
-"""One sentinel of the core, alive: carries out its effects with sockets, a clock and a file, and tells it what happens.
+"""One sentinel of the core, alive: carries out its effects with sockets and a clock, and tells it what happens.
 
 Everything that is decided is decided by `cluster_core.sentinel.machine.Sentinel`; this is its driver (docs/design/sentinel.md).
 """
@@ -9,34 +9,21 @@ from collections.abc import Callable, Mapping
 from random import SystemRandom
 from typing import ClassVar, Final
 
-from cluster_core.errors import DecodeError
 from cluster_core.sentinel import events as ev
 from cluster_core.sentinel.instance import Flag
 from cluster_core.sentinel.machine import Sentinel
-from cluster_core.sentinel.state import SentinelSettings
+from cluster_core.sentinel.state import SentinelSettings, Watched
 from slotscope.live.connections import RespLink
 from slotscope.live.driver import Driver, Place, Serve, Tell
-from slotscope.runtime.errors import InputError
 
 
 class SentinelMember(Driver[RespLink]):
-    """A sentinel and its sockets; `start`, then let the loop run, then `stop`.
+    """A sentinel and its sockets; `start`, then let the loop run, then `stop`."""
 
-    *config* is what a new one begins with; a sentinel.conf in the folder of *place* goes before it.  Raises InputError for a
-    configuration that a sentinel would refuse.
-    """
-
-    config_name = "sentinel.conf"
-    encoding = "utf-8"
-
-    def __init__(self, settings: SentinelSettings, place: Place, config: str, tell: Tell) -> None:
-        super().__init__(place, tell, settings.dialect)
+    def __init__(self, settings: SentinelSettings, bind: str, watched: Watched, tell: Tell) -> None:
+        super().__init__(Place(bind), tell, settings.dialect)
         self.settings = settings
-        text = self.saved_config(place.folder) or config
-        try:
-            self.sentinel = Sentinel(settings, SystemRandom(), self.now_ms(), config=text)
-        except DecodeError as error:
-            raise InputError(f"{self.config_name}: {error.reason} (at byte {error.offset})") from error
+        self.sentinel = Sentinel(settings, SystemRandom(), self.now_ms(), watched)
 
     @property
     def machine(self) -> Sentinel:
@@ -94,15 +81,11 @@ class SentinelMember(Driver[RespLink]):
             client.protocol = self.sentinel.protocol_of(effect.client)
         super()._reply(effect)
 
-    def _save(self, effect: ev.SaveConfig) -> None:
-        self._keep(self.sentinel.config_text())
-
     handlers: ClassVar[Mapping[type, Callable[..., None]]] = {
         ev.OpenLink: _open,
         ev.CloseLink: Driver._close,
         ev.SendCommand: _send,
         ev.Reply: _reply,
-        ev.SaveConfig: _save,
         ev.LogLine: Driver._log,
     }
 

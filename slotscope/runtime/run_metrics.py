@@ -35,7 +35,7 @@ def served_registry(place: str) -> tuple[CollectorRegistry, Callable[[], None]]:
     try:
         from prometheus_client import CollectorRegistry, start_http_server, write_to_textfile
     except ImportError as error:
-        raise InputError("--metrics needs prometheus_client: pip install 'slotscope[metrics]'") from error
+        raise InputError("--metrics needs prometheus_client: pip install '.[metrics]' in the clone") from error
     registry = CollectorRegistry()
     if not place.isdecimal():
         return registry, lambda: write_to_textfile(place, registry)

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from cluster_core.sentinel.state import SentinelSettings
-from slotscope.live.driver import Place
+from cluster_core.sentinel.state import SentinelSettings, Watched
 from slotscope.live.sentinel_member import SentinelMember
-from tests.benches.sentinels import sentinel_conf
 from tests.benches.servers import free_port
+
+WATCHED = Watched("mymaster", "127.0.0.1", 0, 2, down_after_ms=1000, failover_timeout_ms=10_000)
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class LiveSentinel:
 
 @contextmanager
 def living_sentinel(master_port: int, **options: Any) -> Iterator[LiveSentinel]:
-    """A sentinel that lives inside the ``with`` block and watches a master on loopback; options as of `sentinel_conf`."""
+    """A sentinel that lives inside the ``with`` block and watches a master on loopback; *options* are fields of `Watched`."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="sentinel", daemon=True)
     thread.start()
@@ -57,8 +57,8 @@ def living_sentinel(master_port: int, **options: Any) -> Iterator[LiveSentinel]:
     port = free_port()
 
     async def begin() -> SentinelMember:
-        config = sentinel_conf(port, master_port, **options)
-        member = SentinelMember(SentinelSettings(port=port), Place(), config, log.append)
+        watched = WATCHED._replace(port=master_port, **options)
+        member = SentinelMember(SentinelSettings(port=port), "127.0.0.1", watched, log.append)
         await member.start()
         return member
 

@@ -8,17 +8,14 @@ from typing import Any
 from cluster_core.sentinel import events as ev
 from cluster_core.sentinel.instance import Instance
 from cluster_core.sentinel.machine import Sentinel
-from cluster_core.sentinel.state import SentinelSettings
+from cluster_core.sentinel.state import SentinelSettings, Watched
 from cluster_core.wire.resp import RespError
 
 MASTER = ("10.0.0.1", 6379)
 START_MS = 1_700_000_000_000
 MY_ID = "e" * 40
-CONFIG = f"""sentinel myid {MY_ID}
-sentinel monitor main 10.0.0.1 6379 2
-sentinel down-after-milliseconds main 2000
-sentinel failover-timeout main 10000
-"""
+MAIN = Watched("main", "10.0.0.1", 6379, 2, down_after_ms=2000, failover_timeout_ms=10_000)
+MORE = Watched("more", "10.0.0.5", 6379)
 Place = tuple[str, int]
 
 
@@ -47,9 +44,9 @@ def info_of_replica(
 class Bench:
     """*infos* is what each server says of itself; who is in *silent* answers nothing, who is in *refusing* hangs up."""
 
-    def __init__(self, config: str = CONFIG, *, seed: int = 1) -> None:
+    def __init__(self, *watched: Watched, seed: int = 1) -> None:
         self.now_ms = START_MS
-        self.sentinel = Sentinel(SentinelSettings(), Random(seed), self.now_ms, config=config)
+        self.sentinel = Sentinel(SentinelSettings(), Random(seed), self.now_ms, *(watched or (MAIN,)), my_id=MY_ID)
         self.infos: dict[Place, str] = {MASTER: info_of_master()}
         self.silent: set[Place] = set()
         self.refusing: set[Place] = set()
@@ -60,7 +57,6 @@ class Bench:
         self.told: list[tuple[str, str]] = []
         self.log: list[str] = []
         self.replies: list[Any] = []
-        self.saved = 0
 
     @property
     def master(self) -> Instance:
@@ -91,8 +87,6 @@ class Bench:
                     self.log.append(effect.text)
                 case ev.Reply():
                     self.replies.append(effect.value)
-                case ev.SaveConfig():
-                    self.saved += 1
         for each in follows:
             self.handle(each)
 

@@ -13,9 +13,7 @@ import redis
 from tests.benches.servers import Server, free_port, wait_for
 
 
-def sentinel_conf(
-    port: int, master_port: int, *, quorum: int = 2, down_after_ms: int = 1000, name: str = "mymaster"
-) -> str:
+def sentinel_conf(port: int, master_port: int, *, quorum: int, down_after_ms: int, name: str = "mymaster") -> str:
     """A configuration that watches one master on loopback, with short times."""
     return (
         f"port {port}\nbind 127.0.0.1\n"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from cluster_core.sentinel import events as ev
 from cluster_core.sentinel.instance import Address, Flag
-from cluster_core.wire.resp import Push
-from tests.benches.sentinel_bench import MASTER, MY_ID, Bench, info_of_master, info_of_replica
+from cluster_core.sentinel.state import Watched
+from tests.benches.sentinel_bench import MAIN, MASTER, MORE, MY_ID, Bench, info_of_master, info_of_replica
 
 R1, R2 = ("10.0.0.2", 6379), ("10.0.0.3", 6379)
 OTHER = ("10.0.9.1", 26379)
 
 
-def with_replicas(config: str | None = None) -> Bench:
-    bench = Bench(config) if config else Bench()
+def with_replicas(*watched: Watched) -> Bench:
+    bench = Bench(*watched)
     bench.infos |= {
         MASTER: info_of_master(R1, R2),
         R1: info_of_replica(runid="1" * 40),
@@ -46,9 +46,7 @@ def test_a_new_connection_begins_with_its_name_and_a_ping():
 
 def test_a_password_is_said_first():
     """sentinelSendAuthIfNeeded, with and without a user; replicas have the master's."""
-    bench = with_replicas(
-        "sentinel monitor main 10.0.0.1 6379 2\nsentinel auth-pass main x\nsentinel auth-user main me\n"
-    )
+    bench = with_replicas(MAIN._replace(auth_user="me", auth_pass="x"))
 
     assert bench.commands_to(MASTER)[0] == ("AUTH", "me", "x")
     assert bench.commands_to(R1)[0] == ("AUTH", "me", "x")
@@ -86,16 +84,6 @@ def test_nothing_more_is_sent_when_a_hundred_answers_are_missing():
     assert len(bench.commands_to(MASTER, "PING")) <= 100
 
 
-def test_renamed_commands_are_sent_by_their_new_name():
-    """sentinelInstanceMapCommand."""
-    bench = Bench()
-    bench.say("SENTINEL", "SET", "main", "rename-command", "PING", "beep")
-    bench.pass_ms(2000)
-
-    assert bench.commands_to(MASTER, "beep")
-    assert not bench.commands_to(MASTER, "PING")
-
-
 def test_a_hello_says_who_we_are_and_who_is_master():
     """S3: our end of the connection, our port, our id and epoch, the master and its epoch."""
     bench = Bench()
@@ -131,7 +119,7 @@ def test_a_new_sentinel_is_told_and_connected_to():
 
 def test_a_sentinel_that_moves_is_followed_for_every_master():
     """S4: the same id elsewhere."""
-    bench = Bench("sentinel monitor main 10.0.0.1 6379 2\nsentinel monitor more 10.0.0.5 6379 2\n")
+    bench = Bench(MAIN, MORE)
     for name in ("main", "more"):
         bench.hello(f"10.0.9.1,26379,{'5' * 40},0,{name},10.0.0.1,6379,0")
     masters = bench.sentinel.state.masters
@@ -293,7 +281,7 @@ def test_a_failover_that_takes_too_long_ends_with_one_order_to_all_that_are_left
 
 
 def test_clients_are_sent_to_the_new_master_as_soon_as_it_is_one():
-    """sentinelGetCurrentMasterAddress: from RECONF_SLAVES on, in replies, hello messages and the file."""
+    """sentinelGetCurrentMasterAddress: from RECONF_SLAVES on, in replies and hello messages."""
     bench = with_replicas()
     lose_master(bench)
     assert bench.say("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main") == [b"10.0.0.1", b"6379"]
@@ -301,8 +289,6 @@ def test_clients_are_sent_to_the_new_master_as_soon_as_it_is_one():
     bench.pass_ms(1200)
 
     assert bench.say("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main") == [b"10.0.0.2", b"6379"]
-    assert "sentinel monitor main 10.0.0.2 6379 2" in bench.sentinel.config_text().splitlines()
-    assert "sentinel known-replica main 10.0.0.1 6379" in bench.sentinel.config_text().splitlines()
 
 
 def test_a_coordinated_failover_is_the_masters_own_doing():
@@ -388,36 +374,6 @@ def test_nothing_is_put_right_while_the_master_does_not_look_sane():
 
 
 # -- clients -----------------------------------------------------------------------------------------------------------
-
-
-def test_events_go_to_those_who_listen():
-    """SUBSCRIBE and PSUBSCRIBE of the sentinel's own channels, and nothing of debugging."""
-    bench = Bench()
-    bench.say("PSUBSCRIBE", "+s*")
-    bench.say("SUBSCRIBE", "+sentinel")
-    bench.replies.clear()
-    bench.meet(1)
-
-    title = f"sentinel {1:040x} 10.0.9.1 26379 @ main 10.0.0.1 6379".encode()
-    assert bench.replies[:2] == [
-        Push((b"message", b"+sentinel", title)),
-        Push((b"pmessage", b"+s*", b"+sentinel", title)),
-    ]
-
-
-def test_a_listener_of_resp2_may_say_little():
-    """processCommand: only (un)subscribe, PING and QUIT; in RESP3 everything."""
-    bench = Bench()
-    bench.say("SUBSCRIBE", "x")
-    assert bench.say("ROLE").text.startswith("ERR Can't execute 'role'")
-    assert bench.say("PING") == [b"pong", b""]
-    bench.say("HELLO", "3")
-    bench.handle(ev.ClientClosed(7))
-    bench.say("HELLO", "3")
-    bench.say("SUBSCRIBE", "x")
-
-    assert bench.say("ROLE") == [b"sentinel", [b"main"]]
-    assert bench.sentinel.protocol_of(7) == 3
 
 
 def test_a_reset_forgets_everything_but_the_master():

@@ -32,17 +32,6 @@ def test_the_first_who_asks_gets_the_vote_of_an_epoch():
     ]
 
 
-def test_a_vote_is_on_the_disk_before_it_is_told():
-    """S9: a sentinel that starts again must not vote again."""
-    bench = Bench()
-    ask(bench, 3, ONE)
-    again = Bench(bench.sentinel.config_text())
-
-    assert bench.saved == 2
-    assert again.master.leader_epoch == 3
-    assert ask(again, 3, OTHER)[1] != OTHER.encode()
-
-
 def test_who_votes_for_another_waits_before_it_stands_itself():
     """S9: failover_start_time."""
     bench = Bench()
