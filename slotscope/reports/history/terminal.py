@@ -64,14 +64,16 @@ def clock(offset_ms: int) -> str:
 
 
 def print_incidents(report: HistoryReport, console: Console, *, html_path: str | None = None) -> None:
-    """Print the headline, the evidence, what makes the story doubtful and findings that matter, then all incidents, one line each."""
+    """Print the headline, the evidence, warnings, then all incidents, one line each, and notes."""
     ink = Ink(console)
     ink.line(ink.words(text.printable(report.verdict[0], SUMMARY_LENGTH_MAX), "bold"))
     if report.seen_by:
         ink.line(ink.words(f"Evidence: {report.seen_by}. {report.missing_evidence}", "dim"))
     if report.set_up and report.incidents:
         ink.line(ink.words(f"{report.set_up}.", "dim"))
-    _print_doubts(ink, [one for one in report.warnings if one.severity != Severity.NOTE], report.troubles)
+    notes = [one for one in report.troubles if one.severity == Severity.NOTE]
+    graver = [one for one in report.troubles if one.severity != Severity.NOTE]
+    _print_doubts(ink, [one for one in report.warnings if one.severity != Severity.NOTE], graver)
     if report.incidents:
         day = moment(report.incidents[0].started_ns)[:10]
         is_one_day = all(moment(one.started_ns)[:10] == day for one in report.incidents)
@@ -92,6 +94,7 @@ def print_incidents(report: HistoryReport, console: Console, *, html_path: str |
             ],
         )
         ink.note("Step by step: slotscope incidents NUMBER")
+    _print_doubts(ink, [], notes)
     ink.page("All of it, with a timeline of each node", html_path)
 
 

@@ -114,6 +114,13 @@ def test_the_list_says_what_makes_the_story_doubtful() -> None:
     assert "two versions fit" not in stream.getvalue()
 
 
+def test_notes_stand_below_the_incidents() -> None:
+    """Everybody who tries it on one host gets one."""
+    text = printed()
+
+    assert text.index("1 warning") < text.index("Incidents") < text.index("1 note") < text.index("are on the host")
+
+
 def test_a_story_counts_time_from_its_start() -> None:
     """With figures in words, and the message behind each step."""
     stream = io.StringIO()
