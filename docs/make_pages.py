@@ -232,7 +232,7 @@ def raised_messages(source: str) -> Iterator[tuple[str, int]]:
 
 
 def _message(node: ast.expr) -> str:
-    """The text of *node*; a variable part is the last name in it."""
+    """The text of *node*; a variable part is the name behind its last dot."""
     match node:
         case ast.Constant():
             return str(node.value)

@@ -56,7 +56,7 @@ COMMANDS = {
     "export": Command(
         INSPECT,
         "jobs.export:command",
-        "Export keys and values of dumps as JSON, commands or Parquet",
+        "Export keys and values of dumps as JSON or commands",
         "slotscope export --rdb dump.rdb --to json --out - --prefix user:",
         ("rdb", "to", "out", "match", "prefix", "type", "ttl"),
     ),
@@ -196,7 +196,7 @@ COMMANDS = {
     "setup": Command(
         DATA,
         "jobs.setup:command",
-        "Check Java, download the Delta JARs and compile native code",
+        "Check Java, fetch the Delta and S3 jars, compile native code",
         "slotscope setup",
     ),
     "lab node": Command(

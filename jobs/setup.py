@@ -1,4 +1,4 @@
-"""Check Java, download the Delta JARs, compile native code and archive JVM classes, so that commands start without network."""
+"""Check Java, fetch the Delta and S3 jars, compile native code and archive JVM classes, so that commands start without network."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slotscope.runtime import cli
 
 
 def command(request: Plain = Plain()) -> int:
-    """Check Java, download the Delta JARs, compile native code and archive JVM classes.
+    """Check Java, fetch the Delta and S3 jars, compile native code and archive JVM classes.
 
     Without it the first commands do the same when needed.
     """

@@ -154,7 +154,7 @@ def state_changes(
 
 
 def _narrowed(one: StateChange, logged: StateChange) -> StateChange:
-    """One change that two sources show; by what was *logged* where they contradict."""
+    """Narrow a change by a second source; the *logged* one counts where they contradict."""
     low, high = max(one.min_ns, logged.min_ns), min(one.max_ns, logged.max_ns)
     return logged._replace(min_ns=low, max_ns=high) if low <= high else logged
 

@@ -88,7 +88,7 @@ class SentinelFold:
         return self.log.finish()
 
     def note(self, cause: str, source: Source, names: Iterable[str] | None = None) -> None:
-        """Keep what it believes from now on of the masters *names* and their families, or of all."""
+        """Record the beliefs about the masters *names* and their families, or about all, from now on."""
         for name in [*self.state.masters, *self.log.masters] if names is None else names:
             master = self.state.masters.get(name)
             beliefs: Iterable[Belief] = () if master is None else map(belief_of, shown_family(master))

@@ -465,7 +465,7 @@ def write_keys(partial: DataFrame, *, count: int) -> DataFrame:
 
 
 def uncertain_keys(partial: DataFrame) -> DataFrame:
-    """Keys of which the logs do not tell all."""
+    """Keys that commands with unknown effect touched."""
     return partial.where(F.col("kind") == LOG_DOUBT).select(
         "source",
         "db",

@@ -77,7 +77,7 @@ COLUMNS: Final = (*Counted._fields[:-1], "reason")
 def requests_of(request: KeyOptions, parse: Callable[[Sequence[str]], KeyOptions]) -> list[KeyOptions]:
     """What the manifest of *request* asks of each cluster, its own options over those of *request*; *parse* reads options as a command line does.
 
-    Raises InputError for what is no manifest, and for options that one cluster, or all together, cannot have.
+    Raises InputError for a file that is no manifest, and for options that one cluster, or all together, cannot have.
     """
     manifest = request.manifest or ""
     for name in OF_ONE:
@@ -169,7 +169,7 @@ def exit_code(clusters: Sequence[Counted]) -> int:
 def read_manifest(path: str) -> dict[str, Options]:
     """The clusters that *path* names, and the options of each, by their names with underscores.
 
-    Raises InputError for what is no manifest, DecodeError where it cannot be read.
+    Raises InputError for a file that is no manifest, DecodeError where it cannot be read.
     """
     path = stores.plain(path)
     clusters = _read_toml(path) if path.endswith(SUFFIX) else _find_clusters(path.rstrip("/"))

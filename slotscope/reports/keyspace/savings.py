@@ -39,7 +39,7 @@ NAMES: Final = {
 """What a change does, by its kind."""
 ROWS_ON_TERMINAL: Final = 12
 HINTS_FIRST: Final = 4
-"""Of each kind of what is not counted, shown first."""
+"""Hints of each kind that are shown first; the total does not count hints."""
 KEYS: Final = Column("Keys", Format.COUNT, "keys")
 HOW: Final = (
     Column("How", Format.LONG, "how"),

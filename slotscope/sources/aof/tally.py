@@ -165,7 +165,7 @@ class AofStateTally(UnitTally[AofStateUnit]):
         return unit.path
 
     def run(self) -> Iterator[pa.RecordBatch]:
-        """Replay, tally and yield the rows; in permissive mode what stands before an error counts, and the log's load says what is wrong."""
+        """Replay, tally and yield the rows; in permissive mode the commands before an error count, and the log's load names the error."""
         reader, sums, facts = (
             AofStateReader(
                 self.unit,

@@ -56,7 +56,7 @@ class KeyListTally(UnitTally[KeyListTask]):
         yield from self._sums.yield_rows()
 
     def _read(self, reader: KeyListReader) -> UnitFacts:
-        """Take in one list, and say what was found in it."""
+        """Add one list to the sums and return its facts."""
         one, facts = self._sums.begin(reader.unit.path, Knows()), UnitFacts()
         try:
             for rows in reader:
