@@ -79,9 +79,3 @@ def split(packets: Iterable[Packet], place: Callable[[Packet], int]) -> Iterator
 def by_connection(packet: Packet) -> int:
     """Each connection at one of two points."""
     return hash(tuple(sorted(ports_of(packet)))) % 2
-
-
-def by_direction(packet: Packet) -> int:
-    """Each direction of a connection at another point."""
-    source, target = ports_of(packet)
-    return int(source < target)

@@ -204,20 +204,16 @@ Longs = NDArray[np.int64]
 
 
 class Segments(NamedTuple):
-    """One row a TCP segment: when, on which direction (*way*; *back* is the other one), its sequence numbers.
+    """One row a TCP segment: its time and, equal at all points that captured it, its *mark*.
 
-    *mark* is equal for copies of a segment at several points.  *start* and *end* are its first sequence number and the
-    one behind its last; *upward* says which end of the connection sent it, by the order of their addresses.
+    *pair* is equal for both directions of a connection; *upward* says which end sent it, by the order of their addresses.
+    *has_data*: payload, SYN or FIN.
     """
 
     ts_ns: Longs
-    way: Hashes
-    back: Hashes
     mark: Hashes
-    start: Longs
-    end: Longs
-    ack: Longs
-    flags: NDArray[np.uint8]
+    pair: Hashes
+    has_data: NDArray[np.bool_]
     upward: NDArray[np.bool_]
 
 
@@ -236,7 +232,7 @@ SKETCH_MARKS = 1024
 
 def sketch_of(segments: Segments) -> tuple[int, ...]:
     """The least marks of segments that carry something: captures of the same traffic have many in common."""
-    marks = np.unique(segments.mark[segments.end > segments.start])
+    marks = np.unique(segments.mark[segments.has_data])
     return tuple(marks[:SKETCH_MARKS].tolist())
 
 
@@ -279,7 +275,7 @@ class SegmentReader(ContainerReader[None]):
     def _thinned(self, part: Segments) -> Segments:
         if not self._sparse:
             return part
-        kept = ((part.way ^ part.back) & self._sparse) == 0
+        kept = (part.pair & self._sparse) == 0
         columns: list[Any] = [column[kept] for column in part]
         return Segments(*columns)
 
@@ -293,11 +289,8 @@ class SegmentReader(ContainerReader[None]):
         start = np.asarray(segments.seq)
         marks = np.where(flags & SYN, 1, 0) + np.where(flags & FIN, 1, 0)
         end = start + np.asarray(segments.length) + np.asarray(segments.missing) + marks
-        ack = np.asarray(segments.ack)
-        mark = _mixed(way, start, end, ack, flags.astype(np.int64))
-        return Segments(
-            np.array(records.ts_ns), way, back, mark, start.copy(), end, ack.copy(), flags.copy(), ends[0] < ends[1]
-        )
+        mark = _mixed(way, start, end, np.asarray(segments.ack), flags.astype(np.int64))
+        return Segments(np.array(records.ts_ns), mark, way ^ back, end > start, ends[0] < ends[1])
 
 
 def joined_segments(parts: Sequence[Segments]) -> Segments:
@@ -306,7 +299,5 @@ def joined_segments(parts: Sequence[Segments]) -> Segments:
     return Segments(*columns)
 
 
-_KINDS: Final[tuple[Any, ...]] = (
-    np.int64, np.uint64, np.uint64, np.uint64, np.int64, np.int64, np.int64, np.uint8, np.bool_,
-)  # fmt: skip
+_KINDS: Final[tuple[Any, ...]] = (np.int64, np.uint64, np.uint64, np.bool_, np.bool_)
 NO_SEGMENTS: Final = Segments(*[np.zeros(0, dtype=kind) for kind in _KINDS])

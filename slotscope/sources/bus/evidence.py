@@ -189,8 +189,8 @@ class CaptureTask:
             setattr(self, name, kept[name])
         self._known_messages = self._messages
         self._bad.restore(kept["bad"])
-        known, notes, spread_ns = kept["clocks"]
-        self._clocks = PointClocks(known, [Caveat.of(*note) for note in notes], spread_ns)
+        known, notes = kept["clocks"]
+        self._clocks = PointClocks(known, [Caveat.of(*note) for note in notes])
         self._bitmaps, self._release = BitmapNumbers(kept["bitmaps"]), Release(kept["release"])
         self._turns = Turns(*kept["turns"])
         self._point_notes = [Caveat.of(*note) for note in kept["point_notes"]]
@@ -201,7 +201,7 @@ class CaptureTask:
             self._known_links.settle()
         kept = {name: getattr(self, name) for name in self._KEPT}
         notes = [note.columns() for note in self._clocks.notes]
-        kept["clocks"] = (self._clocks.known, notes, self._clocks.spread_ns)
+        kept["clocks"] = (self._clocks.known, notes)
         kept |= {"turns": self._turns.kept(), "point_notes": [note.columns() for note in self._point_notes]}
         kept["unrecorded"] = self._unrecorded.known
         kept |= {"bad": self._bad.kept(), "bitmaps": self._bitmaps.numbers, "release": self._release.count}
@@ -500,7 +500,6 @@ class CaptureTask:
             ],
             "watermark_ns": self._turns.watermark_ns,
             "left_out": [*self._late, *(self._series.late if self._series is not None else ())],
-            "clock_spread_ns": self._clocks.spread_ns,
             "profiles": sorted({signs.profile.name for signs in self._signs.values()}),
             "fitting": sorted({shown(signs.fitting) for signs in self._signs.values() if len(signs.fitting) > 1}),
         }

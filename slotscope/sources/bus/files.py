@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -160,16 +159,7 @@ def clocks_of(bundle: Sequence[CaptureFile], clocks: PointClocks) -> dict[str, O
     """How far the clock of each file of a bundle is ahead."""
     if len(bundle) == 1:
         return {bundle[0].path: clocks.of_alone(bundle[0].path)}
-    return clocks.align(
-        [Point(file.path, file.place, segments_of(file.path), partial(_decoded, file.path)) for file in bundle]
-    )
-
-
-def _decoded(path: str, decoder: BusDecoder) -> Iterator[BusBatch]:
-    try:
-        yield from _batches(path, decoder)
-    except DecodeError:
-        return  # reading it will tell again
+    return clocks.align([Point(file.path, file.place, segments_of(file.path)) for file in bundle])
 
 
 def _line_times(first: memoryview, pieces: Iterator[memoryview]) -> tuple[int, int]:
@@ -190,17 +180,13 @@ def _chain(first: memoryview, pieces: Iterator[memoryview]) -> Iterator[memoryvi
     yield from pieces
 
 
-def _batches(path: str, decoder: BusDecoder, *, is_noted: bool = False) -> Iterator[BusBatch]:
-    """The batches of one file, read where the decoder wants its bytes; raises DecodeError where it is damaged.
-
-    *is_noted* where it is read for the replay, and not for its clock.
-    """
+def _batches(path: str, decoder: BusDecoder) -> Iterator[BusBatch]:
+    """The batches of one file, read where the decoder wants its bytes; raises DecodeError where it is damaged."""
     stream = open_stream(path)
     try:
         while True:
             count, damage = _filled(stream, decoder.room())
-            if is_noted:
-                note_read(path, stream)
+            note_read(path, stream)
             yield from decoder.take(count)
             if damage is not None:
                 raise damage
@@ -254,7 +240,7 @@ def read_bundle(
     if len(bundle) == 1 and not any(offsets[bundle[0].path].ahead_ns):
         path = bundle[0].path
         try:
-            for batch in _batches(path, decoder, is_noted=True):
+            for batch in _batches(path, decoder):
                 yield path, batch
         except DecodeError as error:
             yield path, _told(decoder, CaptureProblem(error.offset, error.reason, None))
