@@ -18,7 +18,7 @@ NEED, BATCH, KEYS, EVENT, END, FAULT, SCRATCH, RECORD, GO = range(9)
 # Events.
 EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_TEMPLATE = range(1, 5)
 
-# Phases: of a key and its value, then of records that are no keys.
+# Phases.
 (
     P_RECORD,
     P_EMIT,
@@ -27,25 +27,9 @@ EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_TEMPLATE = range(1, 5)
     P_BLOB,
     P_BLOB_END,
     P_QUICK,
-    P_ARRAY,
     P_STREAM_NODES,
-    P_STREAM_META,
-    P_STREAM_GROUP,
-    P_STREAM_GROUP_META,
-    P_STREAM_PEL,
-    P_STREAM_CONSUMERS,
-    P_STREAM_CONSUMER,
-    P_STREAM_CONSUMER_META,
-    P_STREAM_CONSUMER_PEL,
-    P_STREAM_HANDED_BACK,
-    P_PRODUCERS,
-    P_MODULE,
-    P_KEY_META,
-    P_FUNCTION_PRE_GA,
-    P_IMPORT,
-    P_IMPORT_RANGES,
-    P_TEMPLATE,
-) = range(25)
+    P_STEPS,
+) = range(9)
 
 # Places in the state array.
 (
@@ -87,8 +71,7 @@ EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_TEMPLATE = range(1, 5)
     GROUPS,
     PEL,
     CONSUMERS,
-    STEP,
-    AUX_MODULE,  # what the module opcodes belong to: a value (0), an aux field (1), metadata of a key (2)
+    STEP,  # row of `steps`
     FAULT_CODE,
     FAULT_AT,
     FAULT_A,
@@ -126,7 +109,7 @@ EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_TEMPLATE = range(1, 5)
     OTHER_SLOT,
     OTHER_KEYS,
     TREE_CHILDREN,  # of the open branch at each depth, 16 places
-) = range(76)
+) = range(75)
 STATE_LENGTH = 96
 
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from cluster_core.kernels.compiled import borrowing
 from cluster_core.memory.model import LONG_ELEMENT_BYTES
-from cluster_core.rdb import faults, grammar
+from cluster_core.rdb import faults, grammar, steps
 from cluster_core.rdb import memory_sizes as sizes
 from cluster_core.rdb import skim_state as state
 from cluster_core.rdb.atoms import (
@@ -45,24 +45,16 @@ from cluster_core.rdb.atoms import (
     signed_integer,
 )
 from cluster_core.rdb.skim_state import Batch, Declared, Tables
+from cluster_core.rdb.steps import begin_steps, take_steps
 from cluster_core.rdb.strings import INT_STRING, LZF_STRING
 from cluster_core.rdb.walk_packed import (
     begin_tree,
     count_entries,
     end_packed,
-    pass_consumer_pending,
     pass_nodes,
-    pass_pending,
-    pass_producers,
-    read_stream,
     resume_entries,
 )
 from cluster_core.rdb.walk_records import (
-    pass_function,
-    pass_key_meta,
-    pass_module,
-    pass_slot_import,
-    pass_template,
     read_attributes,
     read_key,
     read_record,
@@ -87,15 +79,15 @@ def begin_value(st: Any, g: Any) -> None:
         st[state.STREAM_NODE] = 0
         if layout == grammar.L_STREAM:
             begin_tree(st)
+    if layout == grammar.L_STREAM:
+        st[state.STEP] = steps.STREAMS[g[kind, state.GENERATION]]
     st[state.UNITS] = 0
     st[state.ENCODING] = g[kind, state.ENCODED]
     st[state.SKIP] = g[kind, state.LEAD_BYTES]
     st[state.PHASE] = state.P_COUNT
     if layout == grammar.L_MODULE:
-        st[state.PHASE] = state.P_MODULE
-        st[state.STEP] = 0
-        st[state.AUX_MODULE] = 0
         st[state.ELEMENTS] = -1
+        begin_steps(st, steps.MODULE)
     elif layout == grammar.L_PACKED:
         st[state.PHASE] = state.P_BLOB
 
@@ -120,8 +112,7 @@ def begin_elements(data: Any, st: Any, g: Any, templates: Any) -> int:
     st[state.MODE] = grammar.E_ONE
     st[state.PHASE] = state.P_ELEMENTS
     if layout == grammar.L_ARRAY:
-        st[state.PHASE] = state.P_ARRAY
-        st[state.STEP] = 0
+        begin_steps(st, steps.ARRAY)
     elif layout == grammar.L_QUICKLIST:
         st[state.PHASE] = state.P_QUICK
         st[state.NODES] = 0
@@ -292,41 +283,6 @@ def pass_node(data: Any, st: Any, m: Any, g: Any, scratch: Any) -> int:
     return rc
 
 
-@borrowing()
-def pass_array(data: Any, st: Any) -> int:
-    """Pass over an array: whether and where it inserts next, then elements with their index and kind."""
-    at = st[state.POS]
-    if st[state.STEP] == 0:
-        rc, pos, flag, last = read_lengths(data, st, at, 1)
-        if rc == state.GO:
-            if flag < 0 or flag > 1:
-                return note_fault(st, faults.ARRAY, last, flag, 0)
-            st[state.POS] = pos
-            st[state.STEP] = 1 if flag else 2
-        return rc
-    if st[state.STEP] == 1:
-        rc, pos, _, _ = read_lengths(data, st, at, 1)
-        if rc == state.GO:
-            st[state.POS] = pos
-            st[state.STEP] = 2
-        return rc
-    if st[state.LEFT] == 0:
-        st[state.PHASE] = state.P_EMIT
-        return state.GO
-    rc, pos, kind, last = read_lengths(data, st, at, 2)
-    if rc != state.GO:
-        return rc
-    if kind in (grammar.ARRAY_INTEGER, grammar.ARRAY_FLOAT):
-        rc = pass_over(st, pos + 8)
-    elif kind in (grammar.ARRAY_STRING, grammar.ARRAY_SHORT_STRING):
-        rc = pass_string(data, st, at, pos)
-    else:
-        return note_fault(st, faults.ARRAY, last, kind, 0)
-    if rc == state.GO:
-        st[state.LEFT] -= 1
-    return rc
-
-
 STRING_TYPE = 0
 """The value type that is decoded with its key, in one go."""
 
@@ -410,9 +366,7 @@ def _records(data: Any, st: Any, m: Any, g: Any, batch: Batch, declared: Declare
                 st[state.IDLE] = idle
                 st[state.FREQ] = freq
                 st[state.POS] = pos + 1
-                st[state.STEP] = 0
-                st[state.PHASE] = state.P_KEY_META
-                return state.GO
+                return begin_steps(st, steps.KEY_META)
         if begins != grammar.B_TYPE:
             if begins == grammar.B_UNREAD_TYPE:
                 return note_fault(st, faults.UNREAD_TYPE, pos, op, 0)
@@ -492,8 +446,8 @@ def skim(data: Any, st: Any, file_tables: Any, columns_to_fill: Any, counts: Any
             _emit(st, m, g, batch, st[state.POS], _memory(st, m, g))
             st[state.PHASE] = state.P_RECORD
             rc = state.GO
-        elif phase >= state.P_MODULE:
-            rc = _other_phase(data, st, phase)
+        elif phase == state.P_STEPS:
+            rc = take_steps(data, st, m)
         else:
             rc = _value_phase(data, st, m, g, tables.templates, scratch)
         if rc != state.GO:
@@ -517,28 +471,4 @@ def _value_phase(data: Any, st: Any, m: Any, g: Any, templates: Any, scratch: An
         return end_packed(st, m, g)
     if phase == state.P_QUICK:
         return pass_node(data, st, m, g, scratch)
-    if phase == state.P_STREAM_NODES:
-        return pass_nodes(data, st, m)
-    if phase == state.P_STREAM_PEL:
-        return pass_pending(data, st, m)
-    if phase == state.P_STREAM_CONSUMER_PEL:
-        return pass_consumer_pending(data, st, m)
-    if phase == state.P_PRODUCERS:
-        return pass_producers(data, st)
-    if phase == state.P_ARRAY:
-        return pass_array(data, st)
-    return read_stream(data, st, g)
-
-
-@borrowing()
-def _other_phase(data: Any, st: Any, phase: int) -> int:
-    """Go on with a record that is no key, or with what belongs to a module."""
-    if phase == state.P_MODULE:
-        return pass_module(data, st)
-    if phase == state.P_FUNCTION_PRE_GA:
-        return pass_function(data, st)
-    if phase == state.P_TEMPLATE:
-        return pass_template(data, st)
-    if phase == state.P_KEY_META:
-        return pass_key_meta(data, st)
-    return pass_slot_import(data, st)
+    return pass_nodes(data, st, m)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cluster_core.kernels.compiled import borrowing, compiled
-from cluster_core.memory.model import LEAF_BYTES, PENDING_BYTES
+from cluster_core.memory.model import LEAF_BYTES
 from cluster_core.rdb import faults, grammar, packed
 from cluster_core.rdb import memory_sizes as sizes
 from cluster_core.rdb import skim_state as state
@@ -20,13 +20,10 @@ from cluster_core.rdb.atoms import (
     expand,
     expand_head,
     is_whole,
-    is_wild,
     little_endian,
     note_fault,
     pass_over,
     pass_string,
-    read_length,
-    read_lengths,
     read_string,
     signed_integer,
 )
@@ -292,171 +289,5 @@ def pass_nodes(data: Any, st: Any, m: Any) -> int:
         if st[state.STREAM_NODE]:
             st[state.SIZE_BYTES] += sizes.last_stream_node_size(m, st[state.STREAM_NODE])
         st[state.SIZE_BYTES] += m[sizes.STREAM] + end_tree(st, m)
-    st[state.PHASE] = state.P_STREAM_META
+    st[state.PHASE] = state.P_STEPS
     return state.GO
-
-
-@borrowing()
-def _stream_meta(data: Any, st: Any, at: int, generation: int) -> int:
-    """Read a stream's length and ids, and how many groups it has."""
-    rc, _, length, _ = read_lengths(data, st, at, 1)
-    if rc != state.GO:
-        return rc
-    if is_wild(length):
-        return note_fault(st, faults.COUNT, at, length, 0)
-    if length > 0 and st[state.NODES] == 0:
-        return note_fault(st, faults.STREAM_EMPTY, at, length, 0)
-    rc, pos, count, last = read_lengths(data, st, at, 4 if generation == 1 else 9)
-    if rc != state.GO:
-        return rc
-    if is_wild(count):
-        return note_fault(st, faults.COUNT, last, count, 0)
-    st[state.ELEMENTS] = length
-    st[state.GROUPS] = count
-    st[state.POS] = pos
-    st[state.PHASE] = state.P_STREAM_GROUP
-    return state.GO
-
-
-@borrowing()
-def read_stream(data: Any, st: Any, g: Any) -> int:
-    """Read the numbers of a stream after its nodes, or of one of its groups and consumers."""
-    phase = st[state.PHASE]
-    at = st[state.POS]
-    generation = g[st[state.TYPE_BYTE], state.GENERATION]
-    if phase == state.P_STREAM_META:
-        return _stream_meta(data, st, at, generation)
-    if phase == state.P_STREAM_GROUP:
-        if st[state.GROUPS] == 0:
-            st[state.PHASE] = state.P_PRODUCERS if generation >= 4 else state.P_EMIT
-            st[state.STEP] = 0
-            return state.GO
-        rc = pass_string(data, st, at, at)
-        if rc == state.GO:
-            st[state.GROUPS] -= 1
-            st[state.PHASE] = state.P_STREAM_GROUP_META
-        return rc
-    if phase == state.P_STREAM_CONSUMER:
-        if st[state.CONSUMERS] == 0:
-            st[state.PHASE] = state.P_STREAM_HANDED_BACK if generation >= 5 else state.P_STREAM_GROUP
-            return state.GO
-        rc = pass_string(data, st, at, at)
-        if rc == state.GO:
-            st[state.CONSUMERS] -= 1
-            st[state.FIELD] = st[state.TEXT]
-            st[state.SKIP] += 16 if generation >= 3 else 8
-            st[state.PHASE] = state.P_STREAM_CONSUMER_META
-        return rc
-    group_lengths = 3 if generation == 1 else 4
-    rc, pos, count, last = read_lengths(data, st, at, group_lengths if phase == state.P_STREAM_GROUP_META else 1)
-    if rc != state.GO:
-        return rc
-    if is_wild(count):
-        return note_fault(st, faults.COUNT, last, count, 0)
-    st[state.POS] = pos
-    if phase == state.P_STREAM_GROUP_META:
-        st[state.PEL] = count
-        st[state.PHASE] = state.P_STREAM_PEL
-    elif phase == state.P_STREAM_CONSUMERS:
-        st[state.CONSUMERS] = count
-        st[state.PHASE] = state.P_STREAM_CONSUMER
-    elif phase == state.P_STREAM_HANDED_BACK:
-        pass_over(st, pos + 16 * count)
-        st[state.PHASE] = state.P_STREAM_GROUP
-    elif st[state.SIZE_KNOWN]:  # what waits for a consumer
-        st[state.PEL] = count
-        st[state.PHASE] = state.P_STREAM_CONSUMER_PEL
-    else:
-        pass_over(st, pos + 16 * count)
-        st[state.PHASE] = state.P_STREAM_CONSUMER
-    return state.GO
-
-
-@borrowing()
-def pass_pending(data: Any, st: Any, m: Any) -> int:
-    """Pass over a group's pending entries: an id, a time and a delivery count each."""
-    pos = st[state.POS]
-    is_measured = st[state.SIZE_KNOWN] != 0
-    while st[state.PEL] > 0:
-        size, value = read_length(data, pos + 24, st[state.STOP])
-        if size == 0:
-            return ask(st, pos, 33)
-        if size < 0:
-            return note_fault(st, -size, pos + 24, value, 0)
-        if is_measured:
-            add_to_tree(data, pos, st, m)
-        pos += 24 + size
-        st[state.POS] = pos
-        st[state.PEL] -= 1
-    if is_measured:
-        st[state.SIZE_BYTES] += m[sizes.GROUP] + PENDING_BYTES * st[state.TREE_IDS]
-        st[state.SIZE_BYTES] += end_tree(st, m)
-    st[state.PHASE] = state.P_STREAM_CONSUMERS
-    return state.GO
-
-
-@borrowing()
-def pass_consumer_pending(data: Any, st: Any, m: Any) -> int:
-    """Read the ids that are pending for a consumer."""
-    pos = st[state.POS]
-    while st[state.PEL] > 0:
-        if pos + 16 > st[state.STOP]:
-            return ask(st, pos, 16)
-        add_to_tree(data, pos, st, m)
-        pos += 16
-        st[state.POS] = pos
-        st[state.PEL] -= 1
-    st[state.SIZE_BYTES] += m[sizes.CONSUMER] + st[state.FIELD] + end_tree(st, m)
-    st[state.PHASE] = state.P_STREAM_CONSUMER
-    return state.GO
-
-
-@borrowing()
-def pass_producers(data: Any, st: Any) -> int:
-    """Pass over a stream's idempotent producers: two limits; ids that each has used, with the entries they made; two counters."""
-    at = st[state.POS]
-    step = st[state.STEP]
-    if step == 0:  # limits and the number of producers
-        rc, pos, count, last = read_lengths(data, st, at, 3)
-        if rc == state.GO:
-            if is_wild(count):
-                return note_fault(st, faults.COUNT, last, count, 0)
-            st[state.GROUPS] = count
-            st[state.POS] = pos
-            st[state.STEP] = 1
-        return rc
-    if step == 1:  # a producer's name, or the counters
-        if st[state.GROUPS] == 0:
-            rc, pos, _, _ = read_lengths(data, st, at, 2)
-            if rc == state.GO:
-                st[state.POS] = pos
-                st[state.PHASE] = state.P_EMIT
-            return rc
-        rc = pass_string(data, st, at, at)
-        if rc == state.GO:
-            st[state.GROUPS] -= 1
-            st[state.STEP] = 2
-        return rc
-    if step == 2:  # how many ids it has used
-        rc, pos, count, last = read_lengths(data, st, at, 1)
-        if rc == state.GO:
-            if is_wild(count):
-                return note_fault(st, faults.COUNT, last, count, 0)
-            st[state.PEL] = count
-            st[state.POS] = pos
-            st[state.STEP] = 3
-        return rc
-    if step == 3:  # an id
-        if st[state.PEL] == 0:
-            st[state.STEP] = 1
-            return state.GO
-        rc = pass_string(data, st, at, at)
-        if rc == state.GO:
-            st[state.STEP] = 4
-        return rc
-    rc, pos, _, _ = read_lengths(data, st, at, 2)
-    if rc == state.GO:
-        st[state.POS] = pos
-        st[state.PEL] -= 1
-        st[state.STEP] = 3
-    return rc

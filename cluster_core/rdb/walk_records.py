@@ -10,7 +10,7 @@ import numpy as np
 
 from cluster_core.kernels.compiled import borrowing, compiled
 from cluster_core.kernels.key_slots import slot_of, tag_bounds
-from cluster_core.rdb import faults, grammar, head
+from cluster_core.rdb import faults, grammar, head, steps
 from cluster_core.rdb import skim_state as state
 from cluster_core.rdb.atoms import (
     ask,
@@ -30,6 +30,7 @@ from cluster_core.rdb.atoms import (
     signed_integer,
 )
 from cluster_core.rdb.skim_state import Declared
+from cluster_core.rdb.steps import begin_steps
 from cluster_core.rdb.strings import INT_STRING, LZF_STRING, RAW_STRING
 from cluster_core.slots.key_slot import SLOT_COUNT
 
@@ -250,126 +251,6 @@ unknown = compiled(faults, "unknown")["unknown"]
 
 
 @borrowing()
-def pass_template(data: Any, st: Any) -> int:
-    """Pass over the names of a hash template's fields."""
-    if st[state.LEFT] == 0:
-        st[state.PHASE] = state.P_RECORD
-        return state.GO
-    rc = pass_string(data, st, st[state.POS], st[state.POS])
-    if rc == state.GO:
-        st[state.LEFT] -= 1
-    return rc
-
-
-@borrowing()
-def pass_key_meta(data: Any, st: Any) -> int:
-    """Pass over what modules keep beside a key: classes of four bytes, a module's opcodes each."""
-    if st[state.STEP] == 0:
-        rc, pos, classes, last = read_lengths(data, st, st[state.POS], 1)
-        if rc == state.GO:
-            if classes < 0 or classes > grammar.KEY_META_CLASSES_MAX:
-                return note_fault(st, faults.KEY_META, last, classes, 0)
-            st[state.LEFT] = classes
-            st[state.POS] = pos
-            st[state.STEP] = 1
-        return rc
-    if st[state.LEFT] == 0:
-        st[state.PHASE] = state.P_RECORD
-        return state.GO
-    st[state.LEFT] -= 1
-    st[state.AUX_MODULE] = 2
-    st[state.PHASE] = state.P_MODULE
-    return pass_over(st, st[state.POS] + 4)
-
-
-@borrowing()
-def pass_module(data: Any, st: Any) -> int:
-    """Pass over a module's value by its opcodes."""
-    at = st[state.POS]
-    if st[state.STEP] == 0:
-        rc, pos, _, _ = read_lengths(data, st, at, 1)
-        if rc == state.GO:
-            st[state.POS] = pos
-            st[state.STEP] = 1
-        return rc
-    rc, pos, opcode, _last = read_lengths(data, st, at, 1)
-    if rc != state.GO:
-        return rc
-    if opcode == grammar.MODULE_EOF:
-        st[state.POS] = pos
-        if st[state.AUX_MODULE] == 2:
-            st[state.PHASE] = state.P_KEY_META
-        elif st[state.AUX_MODULE]:
-            st[state.MODULE_AUXES] += 1
-            st[state.PHASE] = state.P_RECORD
-        else:
-            st[state.PHASE] = state.P_EMIT
-        return state.GO
-    if opcode in (grammar.MODULE_SINT, grammar.MODULE_UINT):
-        rc, pos, _, _ = read_lengths(data, st, at, 2)
-        if rc == state.GO:
-            st[state.POS] = pos
-        return rc
-    if opcode == grammar.MODULE_FLOAT:
-        return pass_over(st, pos + 4)
-    if opcode == grammar.MODULE_DOUBLE:
-        return pass_over(st, pos + 8)
-    if opcode == grammar.MODULE_STRING:
-        return pass_string(data, st, at, pos)
-    return note_fault(st, faults.MODULE_OPCODE, at, opcode, 0)
-
-
-@borrowing()
-def pass_function(data: Any, st: Any) -> int:
-    """Pass over a function library of a Redis 7.0 release candidate: name, engine, perhaps a description, code."""
-    at = st[state.POS]
-    step = st[state.STEP]
-    if step == 5:  # the code has been passed over to its last byte
-        st[state.FUNCTIONS] += 1
-        st[state.PHASE] = state.P_RECORD
-        return state.GO
-    if step == 2:
-        rc, pos, described, _ = read_lengths(data, st, at, 1)
-        if rc == state.GO:
-            st[state.POS] = pos
-            st[state.STEP] = 3 if described else 4
-        return rc
-    rc = pass_string(data, st, at, at)
-    if rc == state.GO:
-        st[state.STEP] += 1
-    return rc
-
-
-@borrowing()
-def pass_slot_import(data: Any, st: Any) -> int:
-    """Pass over a slot import of Valkey 9: the job's name, then ranges of slots (`clusterRDBLoadSlotImport`)."""
-    at = st[state.POS]
-    if st[state.PHASE] == state.P_IMPORT:
-        if st[state.STEP] == 0:
-            rc = pass_string(data, st, at, at)
-            if rc == state.GO:
-                st[state.STEP] = 1
-            return rc
-        rc, pos, count, last = read_lengths(data, st, at, 1)
-        if rc != state.GO:
-            return rc
-        if is_wild(count):
-            return note_fault(st, faults.COUNT, last, count, 0)
-        st[state.LEFT] = count
-        st[state.POS] = pos
-        st[state.PHASE] = state.P_IMPORT_RANGES
-        return state.GO
-    while st[state.LEFT] > 0:
-        rc, pos, _, _ = read_lengths(data, st, st[state.POS], 2)
-        if rc != state.GO:
-            return rc
-        st[state.POS] = pos
-        st[state.LEFT] -= 1
-    st[state.PHASE] = state.P_RECORD
-    return state.GO
-
-
-@borrowing()
 def _decimal(data: Any, at: int, stop: int) -> tuple[int, int]:
     """Read a decimal number below 10**15 of ``data[at:stop]``: return (position after it, value), or position -1."""
     value = np.int64(0)
@@ -454,9 +335,7 @@ def _module_aux(data: Any, st: Any, at: int) -> int:
     rc, pos, _, _ = read_lengths(data, st, at + 1, 3)
     if rc == state.GO:
         st[state.POS] = pos
-        st[state.PHASE] = state.P_MODULE
-        st[state.STEP] = 1
-        st[state.AUX_MODULE] = 1
+        return begin_steps(st, steps.MODULE_AUX)
     return rc
 
 
@@ -507,7 +386,7 @@ def _announcement(data: Any, st: Any, op: int, at: int) -> int:
             return note_fault(st, faults.COUNT, at, second, 0)
         st[state.EVENT_KIND] = state.EVENT_TEMPLATE
         st[state.LEFT] = second
-        st[state.PHASE] = state.P_TEMPLATE
+        begin_steps(st, steps.TEMPLATE)
     st[state.POS] = pos
     return state.EVENT
 
@@ -525,9 +404,9 @@ def read_record(data: Any, st: Any, g: Any, op: int, at: int, declared: Declared
         return note_fault(st, unknown(op), at, op, st[state.VALKEY])
     if op in (grammar.OP_FUNCTION2, grammar.OP_FUNCTION_PRE_GA, grammar.OP_SLOT_IMPORT):
         st[state.POS] = at + 1
-        st[state.STEP] = 4 if op == grammar.OP_FUNCTION2 else 0
-        st[state.PHASE] = state.P_IMPORT if op == grammar.OP_SLOT_IMPORT else state.P_FUNCTION_PRE_GA
-        return state.GO
+        if op == grammar.OP_SLOT_IMPORT:
+            return begin_steps(st, steps.SLOT_IMPORT)
+        return begin_steps(st, steps.FUNCTION2 if op == grammar.OP_FUNCTION2 else steps.FUNCTION_PRE_GA)
     if op == grammar.OP_MODULE_AUX:
         rc = _module_aux(data, st, at)
     elif op == grammar.OP_SLOT_INFO:
