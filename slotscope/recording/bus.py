@@ -1,4 +1,4 @@
-"""The bus of the nodes of this host: runs tcpdump, cuts what it writes into files, starts it again when it ends."""
+"""Capture the cluster bus of the nodes of this host: run tcpdump, cut its output into files, restart it when it ends."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class BusRecorder:
             self._note_room(time.time_ns())
 
     def _adjust(self) -> None:
-        """Capture what is wanted now: with other ports a new run listens before the old one ends."""
+        """Capture the present ports; after a change of ports a new run listens before the old one ends."""
         wanted = self.ports()
         if not wanted or (self._run is not None and wanted == self._filter) or time.monotonic() < self._next_s:
             return
@@ -105,7 +105,7 @@ class BusRecorder:
         self.gaps.hold(self._failure(""), False, self._begun_ns)
 
     def _take(self, run: Tcpdump, wait_s: float) -> None:
-        """Take what comes within *wait_s*."""
+        """Write the packets that arrive within *wait_s*."""
         found = run.read(wait_s, self._after_ns)
         now_ns = time.time_ns()
         if run.head and self.series.head != run.head:
@@ -125,7 +125,7 @@ class BusRecorder:
         self._note_room(now_ns)
 
     def _drain(self, run: Tcpdump) -> None:
-        """End a run and take what it still has."""
+        """End a run and write its remaining packets."""
         self._ended_ns = time.time_ns()
         settled_s = time.monotonic() + run.settle_s
         while not run.has_ended and time.monotonic() < settled_s:

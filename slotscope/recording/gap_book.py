@@ -1,4 +1,4 @@
-"""What could not be recorded, as lines of ``gaps.jsonl``: each when it begins and when it ends."""
+"""Gaps of a recording as lines of ``gaps.jsonl``: one at the start of a gap, one at its end."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from cluster_core.errors import DecodeError
 from cluster_core.formats.landing import Gap, Kind, Reason, latest, read_gap
 
 FILE_BYTES_MAX: Final = 4 << 20
-"""Of ``gaps.jsonl``; of a larger one the older half is left out."""
+"""Size of ``gaps.jsonl`` above which the older half is removed."""
 WAITING_MAX: Final = 10_000
 """Lines that wait for room on a full disk."""
 
 
 class GapBook:
-    """The gaps of one point; used by all threads.  *tell* gets one line for each that begins."""
+    """The gaps of one point, for all threads.  *tell* is called with a line for each new gap."""
 
     def __init__(self, path: Path, tell: Callable[[str], None]) -> None:
         self.count = 0
@@ -30,13 +30,13 @@ class GapBook:
         self._lock = threading.Lock()
 
     def end_former(self, now_ns: int) -> None:
-        """End what a recorder that was killed has left open."""
+        """Close the open gaps of a killed recorder."""
         for gap in latest(self.read()):
             if gap.to_ns is None:
                 self._write(gap._replace(to_ns=max(now_ns, gap.from_ns)))
 
     def read(self) -> list[Gap]:
-        """All lines that are gaps; none if there is no file."""
+        """All valid gaps; none if there is no file."""
         try:
             lines = self._path.read_bytes().splitlines()
         except FileNotFoundError:
@@ -55,7 +55,7 @@ class GapBook:
             self._write(gap)
 
     def hold(self, gap: Gap, holds: bool, now_ns: int) -> None:
-        """Write that *gap* began, or that it ended at *now_ns*; nothing if that is known."""
+        """Write the start of *gap*, or its end at *now_ns*, unless it is written."""
         key = (gap.kind, gap.reason, gap.subject)
         with self._lock:
             known = self._open.get(key)
@@ -69,7 +69,7 @@ class GapBook:
                 self._write(known._replace(to_ns=max(now_ns, known.from_ns)))
 
     def end_all(self, now_ns: int) -> None:
-        """Write that the recorder ends, and with it what it could not record."""
+        """Close all open gaps at the end of the recorder."""
         with self._lock:
             for gap in self._open.values():
                 self._write(gap._replace(to_ns=max(now_ns, gap.from_ns)))

@@ -1,4 +1,4 @@
-"""The logs of the nodes of this host: finds them, follows each, keeps how far they were read."""
+"""Find the logs of the nodes of this host, follow each, and save its read position."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from slotscope.sources.server_logs import owner_of
 
 TURN_S: Final = 0.25
 FIND_S: Final = 10.0
-"""Logs are looked for so often."""
+"""Time between two searches for logs."""
 NODES_WAIT_S: Final = 5.0
-"""At the start it is waited so long for a node's answer, which says whose logs these are."""
+"""Longest wait at the start for the answer of a node, which tells the owner of its log."""
 HEAD_LINES_BYTES: Final = 1 << 18
-"""Of a log, read to see whose it is."""
+"""Bytes at the start of a log that are searched for its owner."""
 LOGS_MAX: Final = 1000
 
 
@@ -45,11 +45,11 @@ class LogRecorder:
 
     @property
     def lines(self) -> int:
-        """Recorded so far."""
+        """Lines recorded so far."""
         return sum(follower.lines for follower in list(self.followers.values()))
 
     def run(self) -> None:
-        """Record; returns when all is on the disk."""
+        """Record until *stop*; every line is then on the disk."""
         saved = self.point.read_state()
         self._saved = dict(list(saved.items())[-LOGS_MAX:])
         begun_s = time.monotonic()
@@ -68,12 +68,13 @@ class LogRecorder:
         finally:
             for follower in self.followers.values():
                 follower.close(time.time_ns())
-            with suppress(OSError):  # a full disk: what was saved last still holds
+            with suppress(OSError):  # a full disk: the last saved state stays valid
                 self._save()
 
     def _save(self) -> None:
-        told = {path: saved for path, follower in self.followers.items() if (saved := follower.saved()) is not None}
-        self._saved |= told
+        self._saved |= {
+            path: saved for path, follower in self.followers.items() if (saved := follower.saved()) is not None
+        }
         self.point.write_state(self._saved)
 
     def _find(self) -> None:
@@ -90,7 +91,7 @@ class LogRecorder:
                     self._follow(path, self._source(path))
 
     def _ask(self, address: Address) -> None:
-        """Ask a node once where its log is."""
+        """Ask a node for the path of its log, once."""
         if address in self._asked:
             return
         gap = Gap(Kind.LOGS, time.time_ns(), None, Reason.REFUSED, str(address))
@@ -124,7 +125,7 @@ class LogRecorder:
         self.followers[path] = LogFollower(path, series, self.point.gaps, self._save, mark, self.point.alive_ns or 0)
 
     def _source(self, path: str) -> str:
-        """Whose log it is, by its lines, its name, or because there is one node only; else its name."""
+        """The owner of a log by its lines, its name, or as the only node; else the name of the file."""
         here = list(self.nodes())
         port = owner_of(path, first_rows(path)).port
         of_port = [address for address in here if address.port == port] if port else here
@@ -135,7 +136,7 @@ class LogRecorder:
 
 
 def first_rows(path: str) -> list[LogRow]:
-    """What the first lines of a log tell."""
+    """The recognised rows in the first lines of a log."""
     try:
         with open(path, "rb") as file:
             head = file.read(HEAD_LINES_BYTES)

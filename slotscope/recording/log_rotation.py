@@ -1,7 +1,7 @@
-"""Where to go on reading in a log that may have been rotated: renamed and made anew, or copied and truncated.
+"""Find the read position in a log after a rotation: renamed and created again, or copied and truncated.
 
-What was read is known by a mark: the file's inode, its first bytes and how far it was read.  The first bytes tell a copy of a log, and an inode that was
-given to another file.
+A mark is the inode, the first bytes and the offset of the last read.  The first bytes identify a copy of a log, and an inode that
+was reused for another file.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 HEAD_BYTES: Final = 256
-"""First bytes of a log that tell it from another: its lines have times."""
+"""First bytes of a log that identify it; its lines have times."""
 PACKED: Final = (".gz", ".zst", ".xz", ".bz2", ".lz4")
-"""Names of rotated logs that are not read, since they were compressed."""
+"""Endings of compressed rotated logs, which are not read."""
 _ADDED: Final = re.compile(r"[.-]\d[\d.-]*(?:\.[a-z\d]{2,4})?", re.ASCII)
 _INSERTED: Final = re.compile(r"[.-]\d{6,}[\d.-]*", re.ASCII)
 
 
 class Sight(NamedTuple):
-    """A file as it was seen: *head* is its first `HEAD_BYTES`."""
+    """State of a file; *head* is its first `HEAD_BYTES`."""
 
     path: str
     inode: tuple[int, int]
@@ -29,7 +29,7 @@ class Sight(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """How far a log was read; *head* may be shorter than that of the file is now."""
+    """Read position of a log; *head* may be shorter than the present head of the file."""
 
     inode: tuple[int, int]
     offset: int
@@ -37,23 +37,23 @@ class Mark(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Read the file that was *seen* from byte *start* to its end."""
+    """Read the file *seen* from byte *start* to its end."""
 
     seen: Sight
     start: int
 
 
 class Steps(NamedTuple):
-    """What to read, in this order; the last step is the log itself.  *lost* is why something between cannot be read, empty if nothing is."""
+    """Files to read in order; the last step is the log itself.  *lost* is the reason for lost lines between them, empty for none."""
 
     steps: list[Step]
     lost: str
 
 
 def steps_of(mark: Mark, current: Sight, siblings: Sequence[Sight], since_ns: int, *, is_read: bool = False) -> Steps:
-    """Where to go on after *mark* in the log *current*, of which *siblings* are rotated parts.
+    """Return the reads that continue after *mark* in the log *current* with the rotated parts *siblings*.
 
-    *since_ns* is when the mark was made; *is_read* says that the marked file was read to its end and nobody writes to it any more.
+    *since_ns* is the time of the mark; *is_read* says that the marked file was read to its end and has no writer.
     """
     readable = [one for one in siblings if not one.path.endswith(PACKED)]
     newer = [one for one in readable if one.changed_ns > since_ns]
@@ -91,7 +91,7 @@ def is_rotated_name(name: str, log: str) -> bool:
 
 
 def _goes_on(mark: Mark, seen: Sight) -> bool:
-    """Whether *seen* holds what was read, and perhaps more."""
+    """Whether *seen* begins with the bytes that were read."""
     return seen.size >= mark.offset and seen.head.startswith(mark.head)
 
 

@@ -1,7 +1,7 @@
-"""Logs as they grow and are rotated (`log_rotation` says where to go on): each line once, also after a restart.
+"""Follow logs through growth and rotation (`log_rotation`): each line is recorded once, also after a restart.
 
-Where in a log a file begins is written down (`LogFollower.saved`) before anything is in it, and what a half-written file holds is read off the file itself: a
-recorder that is killed records no line twice and leaves none out.
+The offset of the log at which a file begins is saved (`LogFollower.saved`) before the file has data, and the length of an unfinished
+file is counted from the file: a killed recorder repeats no line and loses none.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from slotscope.recording.log_rotation import HEAD_BYTES, Mark, Sight, Step, is_r
 from slotscope.recording.series import Series
 
 READ_BYTES: Final = 1 << 20
-"""Read at once; a line that is longer is recorded in pieces."""
+"""Bytes of one read; a longer line is recorded in pieces."""
 BACKLOG_BYTES_MAX: Final = 16 << 20
-"""Of a log that is seen for the first time so much of its end is recorded."""
+"""Bytes at the end of a new log that are recorded."""
 QUIET_NS: Final = 1_000_000_000
-"""A log that was renamed is left when nothing was added to it for so long."""
+"""Time without growth after which a renamed log is closed."""
 
 
 @dataclass(slots=True)
 class LogFollower:
-    """One log at *path*.  *mark* is how far a recorder before has recorded it, at *looked_ns*; *save* is called when `saved` has changed."""
+    """One log at *path*.  *mark* is the position of the recorder before, at *looked_ns*; *save* is called after changes of `saved`."""
 
     path: str
     series: Series
@@ -42,12 +42,12 @@ class LogFollower:
     _at: int = 0
     """The next byte to read."""
     _begun_at: int | None = None
-    """Where the file that is being written begins, None if none is."""
+    """Offset in the log at which the open file begins; None without one."""
     _grew_ns: int = 0
     _later: list[Step] = field(default_factory=list)
 
     def saved(self) -> dict[str, Any] | None:
-        """What a recorder that goes on must know; None as long as nothing is."""
+        """State for the next recorder; None before the first read."""
         mark = (
             self._mark(self._at if self._begun_at is None else self._begun_at) if self._file is not None else self.mark
         )
@@ -61,7 +61,7 @@ class LogFollower:
         }
 
     def turn(self, now_ns: int) -> None:
-        """Record what is new."""
+        """Record new lines."""
         current = see(self.path)
         self.gaps.hold(Gap(Kind.LOGS, now_ns, None, Reason.LOG_MISSING, self.path), current is None, now_ns)
         if self._file is None and current is not None:
@@ -72,7 +72,7 @@ class LogFollower:
         self._settle()
 
     def close(self, now_ns: int) -> None:
-        """Finish the file that is written and leave the log."""
+        """Finish the open file and close the log."""
         self.series.end(now_ns)
         self._settle()
         if self._file is not None:
@@ -84,7 +84,7 @@ class LogFollower:
         return Mark(self._inode, offset, self._head)
 
     def _go_on(self, current: Sight, now_ns: int, *, is_read: bool = False) -> None:
-        """Go on after `mark`, or with the end of a log that was never seen."""
+        """Continue after `mark`, or at the end of a new log."""
         if self.mark is None:
             self._later = [Step(current, line_start(self.path, current.size - BACKLOG_BYTES_MAX))]
         else:
@@ -95,7 +95,7 @@ class LogFollower:
         self._next(now_ns)
 
     def _next(self, now_ns: int) -> None:
-        """Begin with the next step whose file is still there, whatever its name is now."""
+        """Open the next step with a file that still exists, under any name."""
         while self._later:
             step = self._later.pop(0)
             file = self._opened(step)
@@ -123,7 +123,7 @@ class LogFollower:
         return None
 
     def _copy(self, file: int, now_ns: int, *, to_the_end: bool = False) -> None:
-        """Record whole lines; *to_the_end* also one that is cut short."""
+        """Record whole lines; *to_the_end*, an unfinished last line, too."""
         while data := os.pread(file, READ_BYTES, self._at):
             whole = data if to_the_end or (len(data) == READ_BYTES and b"\n" not in data) else whole_lines(data)
             if not whole or not self._begin(now_ns):
@@ -135,7 +135,7 @@ class LogFollower:
             self._settle()
 
     def _begin(self, now_ns: int) -> bool:
-        """Whether a file is there to write to; where it begins is saved first."""
+        """Whether a file is open for writing; its start is saved first."""
         if self._begun_at is not None:
             return True
         self.series.begin(now_ns)
@@ -146,21 +146,21 @@ class LogFollower:
             self._head = os.pread(self._file, HEAD_BYTES, 0)
         try:
             self.save()
-        except OSError:  # no room for it: nothing may be recorded that would be recorded again
+        except OSError:  # a full disk: lines recorded now would be recorded again
             self.series.end(now_ns)
             self._settle()
             return False
         return True
 
     def _settle(self) -> None:
-        """When a file was finished, all of it is on the disk; what is not, for want of room, is read again."""
+        """After the end of a file, go back to the first byte that is not on the disk."""
         if self._begun_at is not None and not self.series.partial:
             self._at, self._begun_at = self._begun_at + self.series.stored, None
             with suppress(OSError):
                 self.save()
 
     def _read_on(self, file: int, current: Sight | None, now_ns: int) -> bool:
-        """Record what is new in the file that is read; True if it was left for another one."""
+        """Record new lines of the open file; True if another file was opened."""
         is_whole = self._is_whole(file)
         if is_whole:
             self._copy(file, now_ns)
@@ -172,11 +172,11 @@ class LogFollower:
         return self._leave(file, current, now_ns, is_whole=is_whole)
 
     def _is_whole(self, file: int) -> bool:
-        """Whether what was read of it is still there: it was not truncated, nor has it grown again since."""
+        """Whether the bytes that were read are still there, not truncated or replaced."""
         return os.fstat(file).st_size >= self._at and os.pread(file, HEAD_BYTES, 0).startswith(self._head)
 
     def _leave(self, file: int, current: Sight, now_ns: int, *, is_whole: bool) -> bool:
-        """Whether it went on with the next file; not before a renamed one was quiet, nor without room."""
+        """Whether the next file was opened: not before a renamed file is quiet, nor on a full disk."""
         if is_whole:
             if not self._later and now_ns - self._grew_ns < QUIET_NS:
                 return False
@@ -193,12 +193,12 @@ class LogFollower:
         return True
 
 
-def mark_of(told: Any, plain_bytes: Callable[[str], int]) -> Mark | None:
-    """The mark that `LogFollower.saved` has left; *plain_bytes* of the file of a name, however far it came.  None for what is none."""
+def mark_of(saved: Any, plain_bytes: Callable[[str], int]) -> Mark | None:
+    """The mark in the state *saved* by `LogFollower.saved`, None if there is none; *plain_bytes* counts those of an unfinished file by name."""
     try:
-        offset = int(told["offset"]) + (plain_bytes(str(told["partial"])) if told["partial"] else 0)
-        device, inode = map(int, told["inode"])
-        return Mark((device, inode), offset, bytes.fromhex(told["head"])) if offset >= 0 else None
+        offset = int(saved["offset"]) + (plain_bytes(str(saved["partial"])) if saved["partial"] else 0)
+        device, inode = map(int, saved["inode"])
+        return Mark((device, inode), offset, bytes.fromhex(saved["head"])) if offset >= 0 else None
     except (KeyError, TypeError, ValueError):
         return None
 
@@ -209,7 +209,7 @@ def inode_of(status: os.stat_result) -> tuple[int, int]:
 
 
 def see(path: str) -> Sight | None:
-    """A log as it is now; None if it is no file that can be read."""
+    """The present state of a log; None if it is no readable file."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
@@ -234,7 +234,7 @@ def siblings(path: str) -> list[Sight]:
 
 
 def line_start(path: str, least: int) -> int:
-    """Where the first line begins at or after byte *least* of a file."""
+    """Offset of the first line at or after byte *least* of a file."""
     if least <= 0:
         return 0
     try:

@@ -1,4 +1,4 @@
-"""One capture point: its folder in a landing, which one recorder at a time writes to."""
+"""One capture point: its folder in a landing, written by one recorder at a time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FOLDER_MODE: Final = 0o750
 class Point:
     """The folder of a point.
 
-    `open` takes it, finishes what a killed recorder has left and says so; raises InputError if another one holds it.
+    `open` locks it, finishes the files of a killed recorder and reports them; raises InputError if another recorder has the lock.
     """
 
     folder: Path
@@ -42,11 +42,11 @@ class Point:
     is_spool: bool = False
     """Whether finished files wait here for a store."""
     bringing: str = ""
-    """The file that is on its way there."""
+    """The file that is being uploaded."""
     files: int = 0
     """Finished since it was opened."""
     alive_ns: int | None = None
-    """When the recorder before was last alive; None if there was none."""
+    """Last sign of life of the recorder before; None without one."""
     _lock: int = -1
     _log_bytes: dict[RecordedFile, int] = field(default_factory=dict)
 
@@ -54,7 +54,7 @@ class Point:
         self.gaps = GapBook(self.folder / GAPS_FILE, self.tell)
 
     def open(self, now_ns: int) -> None:
-        """Take the point at *now_ns*."""
+        """Lock the point at *now_ns*."""
         path = self.folder / LOCK_FILE
         self.folder.mkdir(parents=True, exist_ok=True, mode=FOLDER_MODE)
         was_there = path.exists()
@@ -68,7 +68,7 @@ class Point:
                 f"{self.folder}: another recorder writes to this point ({holder or 'unknown'}): give this one another --point"
             ) from error
         self.alive_ns = os.fstat(self._lock).st_mtime_ns if was_there else None
-        with suppress(OSError):  # a full disk: the lock holds all the same
+        with suppress(OSError):  # a full disk: the lock is valid all the same
             os.ftruncate(self._lock, 0)
             os.pwrite(self._lock, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
         if self.alive_ns is not None:
@@ -90,8 +90,8 @@ class Point:
 
     def _count_log_bytes(self) -> dict[RecordedFile, int]:
         """Of the files that the recorder before was writing into when it was killed, as `read_state` names them."""
-        told = [saved.get("partial") for saved in self.read_state().values() if isinstance(saved, dict)]
-        begun = {read_name(name) for name in told if isinstance(name, str)}
+        partials = [saved.get("partial") for saved in self.read_state().values() if isinstance(saved, dict)]
+        begun = {read_name(name) for name in partials if isinstance(name, str)}
         files = [(read_name(Path(file.path).name), file.path) for file in self.stored()]
         return {
             unended: whole_members(Path(path))[1]
@@ -149,15 +149,15 @@ class Point:
         """How far the logs were read, as `write_state` left it; empty if that is not known."""
         path = self.folder / STATE_FILE
         try:
-            told = json.loads(path.read_bytes()) if path.stat().st_size <= STATE_BYTES_MAX else None
+            state = json.loads(path.read_bytes()) if path.stat().st_size <= STATE_BYTES_MAX else None
         except (OSError, ValueError, RecursionError):
             return {}
-        return told if isinstance(told, dict) else {}
+        return state if isinstance(state, dict) else {}
 
-    def write_state(self, told: dict[str, Any]) -> None:
-        """Keep *told* for the next recorder, whole or not at all; raises OSError for a full disk."""
+    def write_state(self, state: dict[str, Any]) -> None:
+        """Write *state* for the next recorder atomically; raises OSError for a full disk."""
         partial = self.folder / f"{STATE_FILE}.partial"
-        partial.write_text(json.dumps(told), "utf-8")
+        partial.write_text(json.dumps(state), "utf-8")
         os.replace(partial, self.folder / STATE_FILE)
 
     def close(self, now_ns: int) -> None:

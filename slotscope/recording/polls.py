@@ -34,9 +34,9 @@ def is_of_this_host(ip: str) -> bool:
 
 @dataclass(slots=True)
 class PollRecorder:
-    """Asks the nodes of this host (those *given*, and all that they list with an address of it) until the collection is told to stop.
+    """Polls the nodes of this host until the collection stops: the *given* ones, and those that they list with an address of this host.
 
-    Without *polls* nothing is written: nodes are asked all the same, to know which they are.
+    Without *polls* no answer is written; the nodes are polled to learn their bus ports.
     """
 
     collection: Collection
@@ -52,17 +52,17 @@ class PollRecorder:
     answered_ns: dict[Address, int] = field(default_factory=dict)
     _begun_ns: int = field(default_factory=time.time_ns)
     _written: dict[Address, tuple[str, tuple[str, str]]] = field(default_factory=dict)
-    """File and content of the last answer of each node: one that says the same, in the same file, is written in short."""
+    """File and content of the last answer of each node; an equal answer in the same file is written in short form."""
 
     def ports(self) -> frozenset[int]:
-        """The bus ports of the nodes of this host; where no node answers, those that the given ones have by default; none until one was asked."""
+        """The bus ports of the nodes of this host: none before the first poll, the default ports of the given nodes if no node answers."""
         known = self.collection.bus_ports.copy()
         if known or not self.has_failed:
             return frozenset(known.values())
         return frozenset(address.port + BUS_PORT_STEP for address in self.given if address.port + BUS_PORT_STEP < 65536)
 
     def run(self) -> None:
-        """Record; returns when all is on the disk."""
+        """Record until the collection stops; every answer is then on the disk."""
         self._hold_not_running(self.since_ns is not None)
         try:
             wait_s = self.collection.schedule.interval_s
@@ -79,7 +79,7 @@ class PollRecorder:
             self._note_room()
 
     def _start(self) -> bool:
-        """Begin with the first of the given nodes that answers; raises InputError if it is of a cluster of other hosts."""
+        """Start from the first given node that answers; raises InputError if none of its cluster is on this host."""
         for address in self.given:
             try:
                 self.collection.start(address)
@@ -95,14 +95,14 @@ class PollRecorder:
         return False
 
     def take(self, batch: Sequence[Answer | Refused]) -> None:
-        """Write answers, and which nodes do not answer."""
+        """Write answers, and gaps for nodes that do not answer."""
         now_ns = time.time_ns()
-        for told in batch:
-            if isinstance(told, Refused):
-                since_ns = self.answered_ns.get(told.address, self._begun_ns)
-                self._hold_unreachable(told.address, True, since_ns, told.reason)
+        for answer in batch:
+            if isinstance(answer, Refused):
+                since_ns = self.answered_ns.get(answer.address, self._begun_ns)
+                self._hold_unreachable(answer.address, True, since_ns, answer.reason)
                 continue
-            self._write(told, now_ns)
+            self._write(answer, now_ns)
         self._turn()
 
     def _write(self, answer: Answer, now_ns: int) -> None:
@@ -138,7 +138,7 @@ class PollRecorder:
                 self.gaps.hold(gap, series.is_full, time.time_ns())
 
     def _hold_unreachable(self, address: Address, holds: bool, at_ns: int, detail: str = "") -> None:
-        """*at_ns* is since when, or until when."""
+        """Open or close a gap of the node at *address*; *at_ns* is its start or its end."""
         self.gaps.hold(Gap(Kind.POLLS, at_ns, None, Reason.UNREACHABLE, str(address), detail), holds, at_ns)
 
     def _hold_not_running(self, holds: bool) -> None:

@@ -77,7 +77,7 @@ class Recorder:
     _workers: list[Future[None]] = field(default_factory=list)
 
     def run(self, until_s: float) -> Status:
-        """Record until *stop*, or until the monotonic clock shows *until_s*; what goes wrong in a thread is raised here."""
+        """Record until *stop*, or until the monotonic clock shows *until_s*; errors of its threads are raised here."""
         runs = self._parts()
         every_ns = self.point.rotation.every_ns
         with ThreadPoolExecutor(len(runs), thread_name_prefix="record") as pool:
@@ -104,7 +104,7 @@ class Recorder:
         return self.status()
 
     def status(self) -> Status:
-        """How far it is."""
+        """The counts so far."""
         return Status(
             self._bus.packets if self._bus else 0,
             self._polls.answers if self._polls else 0,
@@ -115,7 +115,7 @@ class Recorder:
         )
 
     def _parts(self) -> list[Callable[[], None]]:
-        """What each thread runs."""
+        """The function of each thread."""
         point, wanted = self.point, self.wanted
         given = set(wanted.nodes)
         collection = Collection(
@@ -144,7 +144,7 @@ class Recorder:
         return runs
 
     def _since_ns(self, kind: Kind) -> int | None:
-        """Since when nothing of a kind was recorded; None if there was no recorder before."""
+        """Start of the gap before this recorder for *kind*; None without an earlier recorder."""
         if self.point.alive_ns is None:
             return None
         if kind is Kind.BUS:
@@ -161,7 +161,7 @@ class Recorder:
 
 
 def last_packet_ns(path: Path) -> int:
-    """When the last packet of a recorded capture came, up to where the file is whole; 0 for none."""
+    """Time of the last packet in the whole part of a recorded capture; 0 for none."""
     reader, found = PcapReader(), 0
     if read_name(path.name) is not None:
         with gzip.open(path, "rb") as file, suppress(OSError, EOFError, zlib.error):

@@ -1,4 +1,4 @@
-"""Which recorded files have to go so that a point stays within its bounds."""
+"""Choose the recorded files to delete so that a point keeps its bounds."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class Stored(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """How much is kept: bytes in all, and for how long (None: for as long as there is room)."""
+    """Bounds of a point: total bytes, and age (None: unbounded)."""
 
     bytes_max: int
     age_ns_max: int | None = None
 
 
 def files_to_delete(files: Sequence[Stored], bounds: Bounds, now_ns: int) -> list[Stored]:
-    """The oldest finished files, as few as will do; never one that is being written."""
+    """The fewest oldest finished files to delete; never an open file."""
     finished = sorted((file.to_ns, file.path, file) for file in files if file.to_ns is not None)
     total = sum(file.size for file in files)
     found = []

@@ -18,23 +18,23 @@ from cluster_core.formats.landing import SUFFIXES, Kind, RecordedFile, read_name
 FLUSH_NS: Final = 1_000_000_000
 FLUSH_BYTES: Final = 1 << 20
 RETRY_NS: Final = 1_000_000_000
-"""A full disk is tried again so often."""
+"""Time between two attempts to write to a full disk."""
 LEVEL: Final = 3
-"""Of gzip: a host's databases need its processors more than its disk."""
+"""Level of gzip; higher levels cost the databases of the host CPU."""
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _GZIP_WINDOW: Final = 31
 _READ_BYTES: Final = 1 << 14
-"""Read at once of a half-written file: a thousand times as much when inflated, at most."""
+"""Bytes of one read of an unfinished file; they inflate to at most a thousand times as many."""
 
 
 class Rotation(NamedTuple):
-    """When a file is finished and the next one begun: every so often, counted from the epoch, or at so many compressed bytes."""
+    """When the next file begins: at multiples of *every_ns* since the epoch, or at *bytes_max* compressed bytes."""
 
     every_ns: int
     bytes_max: int
 
     def due_ns(self, from_ns: int) -> int:
-        """When a file that was begun at *from_ns* ends."""
+        """End of a file that began at *from_ns*."""
         return (from_ns // self.every_ns + 1) * self.every_ns
 
 
@@ -48,8 +48,8 @@ class Written(NamedTuple):
 class Series:
     """The files of one kind and source in *folder*; used by one thread.
 
-    *head* (a capture's header) begins every file, and with it a file is there even if nothing comes.  *ended* is called with each finished file.
-    While the disk is full (`is_full`) what comes is dropped; *stored* and *covered_ns* say what is on the disk.
+    *head* (the header of a capture) begins every file; a series with a head has a file even without data.  *ended* is called with each
+    finished file.  While the disk is full (`is_full`) new data is dropped; *stored* and *covered_ns* count the data on the disk.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Series:
 
     @property
     def source(self) -> str:
-        """Whose files these are, as their names say."""
+        """The node in the names of the files."""
         return self._source
 
     @property
@@ -84,7 +84,7 @@ class Series:
         return self._begun.name if self._begun is not None else ""
 
     def begin(self, now_ns: int) -> None:
-        """Begin a file, if none is being written; raises no OSError for a full disk."""
+        """Open a file unless one is open; a full disk raises no OSError."""
         if self._begun is not None or (self.is_full and now_ns < self._retry_ns):
             return
         from_ns = max(now_ns // 1000 * 1000, self._last_ns + 1000)
@@ -101,7 +101,7 @@ class Series:
             self.flush(now_ns)
 
     def add(self, data: bytes, now_ns: int, upto_ns: int) -> None:
-        """Add whole packets or lines, the last of which is of *upto_ns*; it is on the disk after a `flush`."""
+        """Append whole packets or lines up to the time *upto_ns*; `flush` writes them to the disk."""
         self.begin(now_ns)
         if self._begun is not None:
             self._add(data, now_ns, upto_ns)
@@ -115,7 +115,7 @@ class Series:
         self._upto_ns = max(self._upto_ns, upto_ns)
 
     def turn(self, now_ns: int) -> bool:
-        """Flush and finish what is due; True if a file was finished."""
+        """Flush and rotate when due; True if a file was finished."""
         if self._buffer and now_ns - self._buffered_ns >= FLUSH_NS:
             self.flush(now_ns)
         if self.head:
@@ -130,7 +130,7 @@ class Series:
         return True
 
     def flush(self, now_ns: int) -> None:
-        """Write what is there as one gzip member; if there is no room it is dropped, and the file finished."""
+        """Write the buffer as one gzip member; a full disk drops it and finishes the file."""
         if self._file is None or not self._buffer:
             return
         packer = zlib.compressobj(LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
@@ -167,7 +167,7 @@ class Series:
             return
         try:
             finished = finish(path, begun, max(now_ns, begun.from_ns + 1000), file)
-        except OSError as error:  # it stays as it is, and is finished by the next recorder
+        except OSError as error:  # the next recorder finishes it
             self._no_room(error, now_ns)
             return
         self._last_ns = max(self._last_ns, now_ns // 1000 * 1000 - 1000)
@@ -183,7 +183,7 @@ class Series:
 
 
 def finish(path: Path, begun: RecordedFile, to_ns: int, file: int) -> Path:
-    """Close *file*, whose content is complete, when the disk has it, and give it the name of a finished one."""
+    """Sync and close the complete *file*, and rename it as finished."""
     try:
         os.fsync(file)
     except OSError as error:
@@ -197,7 +197,7 @@ def finish(path: Path, begun: RecordedFile, to_ns: int, file: int) -> Path:
 
 
 class Recovered(NamedTuple):
-    """A half-written file that was finished (*path* is None if nothing in it could be read): its plain bytes, and whether its end was lost."""
+    """An unfinished file that was finished: its plain bytes, and whether its end was lost; *path* is None if nothing was readable."""
 
     path: Path | None
     name: str
@@ -207,7 +207,7 @@ class Recovered(NamedTuple):
 
 
 def recover(partial: Path) -> Recovered | None:
-    """Finish a file that a killed recorder has left, up to its last whole gzip member; None for what no recorder has written."""
+    """Finish the file of a killed recorder at its last whole gzip member; None for a file that no recorder wrote."""
     begun = read_name(partial.name)
     if begun is None or begun.to_ns is not None or partial.is_symlink() or not partial.is_file():
         return None
@@ -227,7 +227,7 @@ def recover(partial: Path) -> Recovered | None:
 
 
 def whole_members(path: Path) -> tuple[int, int]:
-    """Where the last whole gzip member of a file ends, and how many plain bytes stand before it."""
+    """Offset of the end of the last whole gzip member, and the number of plain bytes before it."""
     kept = plain = read = counted = 0
     packer = zlib.decompressobj(_GZIP_WINDOW)
     with open(path, "rb") as file:

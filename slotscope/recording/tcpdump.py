@@ -1,6 +1,6 @@
-"""One run of tcpdump, or of dumpcap: whole packets out of its pipe, and what it says of itself.
+"""One run of tcpdump or dumpcap: its packets and its counts of dropped packets.
 
-It is a process of its own, started without a shell; it needs CAP_NET_RAW, the recorder does not.
+The process is started without a shell.  It needs CAP_NET_RAW; the recorder does not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cluster_core.formats.capture.packet import CaptureProblem, Packet
 from cluster_core.formats.capture.pcap import FILE_HEADER_BYTES, PcapReader
 
 BUFFER_KIB: Final = 16 << 10
-"""Of the kernel: packets wait there while the recorder is busy."""
+"""Size of the kernel's buffer for packets that the recorder has not read."""
 PIPE_BYTES: Final = 1 << 20
 READ_BYTES: Final = 1 << 20
 SAID_CHARS_MAX: Final = 300
@@ -33,7 +33,7 @@ _LISTENING: Final = re.compile(r"listening on |File: -")
 _COUNT: Final = re.compile(r"\d+ packets? |Packets (?:captured|received)|Capturing on ", re.IGNORECASE)
 DUMPCAP: Final = "dumpcap"
 DUMPCAP_SETTLE_S: Final = 1.0
-"""The kernel hands packets to dumpcap a quarter of a second late; those that it has not yet got are lost when it ends."""
+"""The kernel delivers packets to dumpcap a quarter of a second late; an earlier end loses them."""
 
 
 def command_of(program: str, interface: str, snaplen: int, ports: Iterable[int]) -> list[str]:
@@ -64,7 +64,7 @@ def _is_dumpcap(program: str) -> bool:
 
 
 class Packets(NamedTuple):
-    """Whole packets as they stand in a capture, the time of the last one, and how many there are."""
+    """Whole packets in the format of the capture, the time of the last packet, and their number."""
 
     data: bytes = b""
     last_ns: int = 0
@@ -79,16 +79,16 @@ class Tcpdump:
 
     def __init__(self, command: list[str]) -> None:
         self.head = b""
-        """The header of the capture, once it came."""
+        """The header of the capture; empty until it is read."""
         self.is_listening = False
         self.has_ended = False
         self.dropped = 0
-        """Packets that the kernel dropped, as far as tcpdump has said."""
+        """Packets that the kernel dropped, by the last count of tcpdump."""
         self.said = ""
-        """Its last word that is no count."""
+        """The last line of its standard error that is no count."""
         self._tells_counts = not _is_dumpcap(command[0])
         self.settle_s = 0.0 if self._tells_counts else DUMPCAP_SETTLE_S
-        """How long it is heard before it may be ended."""
+        """Time between its start and the first end that loses no packet."""
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0,
             env={**os.environ, "LC_ALL": "C"},
@@ -98,7 +98,7 @@ class Tcpdump:
         self._out, self._err = self._process.stdout.fileno(), self._process.stderr.fileno()
         for pipe in (self._out, self._err):
             os.set_blocking(pipe, False)
-        with suppress(OSError):  # beyond what this user may have
+        with suppress(OSError):  # above the limit of this user
             fcntl(self._out, F_SETPIPE_SZ, PIPE_BYTES)
         self._reader = PcapReader()
         self._rest = bytearray()
@@ -125,7 +125,7 @@ class Tcpdump:
         return self.is_listening or self.has_ended
 
     def _hear(self, wait_s: float, *pipes: int) -> list[int]:
-        """Take what it says within *wait_s*; return which pipes have something."""
+        """Read its standard error for up to *wait_s*; return the pipes that have data."""
         ready: list[int] = select.select([*pipes, *([self._err] if self._err >= 0 else [])], [], [], wait_s)[0]
         if self._err in ready:
             self._listen()
@@ -173,19 +173,19 @@ class Tcpdump:
                 self.said = words[:SAID_CHARS_MAX]
 
     def ask_counts(self) -> None:
-        """Let it say how many packets were dropped; the answer is taken by a later `read`.  dumpcap only says that at its end."""
+        """Request the count of dropped packets; a later `read` stores it.  dumpcap prints it only at its end."""
         if not self._tells_counts:
             return
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGUSR1)
 
     def end(self) -> None:
-        """Tell it to end; what it still has comes by `read` until `has_ended`."""
+        """Terminate it; `read` returns the remaining packets until `has_ended`."""
         with suppress(ProcessLookupError):
             self._process.terminate()
 
     def close(self) -> None:
-        """Wait for its end, not for long, and hear its last words."""
+        """Wait up to `STOP_S` for its end, and read the rest of its standard error."""
         try:
             self._process.wait(STOP_S)
         except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""Finished files of a point brought to an object store; until they are there they wait in the point's folder, the spool."""
+"""Upload the finished files of a point to an object store; until then they wait in the folder of the point, the spool."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from slotscope.runtime.text import plural
 
 TURN_S: Final = 1.0
 RETRY_S: Final = (1.0, 60.0)
-"""A store that does not take a file is tried again after so long, doubled each time up to so much."""
+"""First and longest wait before a retry; the wait doubles each time."""
 FINISH_S: Final = 60.0
-"""At the end files are brought for so long; what waits then is brought by the next recorder of this spool."""
+"""Longest upload at the end; the next recorder of this spool uploads the rest."""
 
 
 class Uploader:
-    """Brings what *point* has finished to the folder *target* of a store, in a thread of its own, until `close`.
+    """Uploads the finished files of *point* to the folder *target* of a store, in its own thread, until `close`.
 
-    A file is deleted from the spool when the store has all of it.  A store that is away is told once, and once that it is back.
+    A file is deleted from the spool when the store has all of it.  An unreachable store is reported once, and its return once.
     """
 
     def __init__(self, point: Point, target: str) -> None:
         self.files = 0
-        """Brought so far."""
+        """Uploaded so far."""
         self._point, self._target = point, target.rstrip("/")
         self._stop = threading.Event()
         self._failed = 0
@@ -36,11 +36,11 @@ class Uploader:
         self._thread = threading.Thread(target=self._run, name="upload", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def close(self) -> None:
-        """Bring what is left, for a while; what stays is said."""
+        """Upload the rest for up to `FINISH_S`; report the files that remain."""
         self._stop.set()
         self._thread.join()
         end_s = time.monotonic() + FINISH_S
@@ -58,11 +58,11 @@ class Uploader:
             self._stop.wait(wait_s)
 
     def _bring_all(self) -> bool:
-        """Bring every finished file, the oldest first, then what is said of gaps; whether the store took all of it."""
+        """Upload every finished file, the oldest first, then the file of gaps; whether the store accepted all."""
         try:
             for path in self._finished():
                 self._point.bringing = str(path)
-                with suppress(FileNotFoundError):  # gone for want of room
+                with suppress(FileNotFoundError):  # deleted to keep the bounds of the spool
                     self._bring(path.read_bytes(), f"{path.parent.name}/{path.name}")
                     path.unlink()
                     self.files += 1
@@ -93,7 +93,7 @@ class Uploader:
                 self._gaps_ns = changed_ns
 
     def _bring(self, data: bytes, name: str) -> None:
-        """An object is there as a whole, or not at all; raises OSError where the store has not all of it afterwards."""
+        """Write one object atomically; raises OSError if the store then has another size."""
         stores.write_object(f"{self._target}/{name}", data)
         system, inside = stores.file_system(f"{self._target}/{name}")
         size = system.get_file_info(inside).size
