@@ -1,4 +1,4 @@
-"""Poll a live cluster: find its nodes from one address and ask each again and again what it believes.
+"""Poll a live cluster: find its nodes from one address, and poll the view of each at an interval.
 
 Nothing but the read-only commands in `ASKED`, `SLOT_STATS` and `PERSISTENCE` (and AUTH, where a password is given) is ever sent.
 Each node has a thread; answers come in one queue.
@@ -27,22 +27,22 @@ from slotscope.runtime.errors import InputError
 from slotscope.servers.node_link import TIMEOUT_S, Access, Address, LinkError, NodeLink
 
 ASKED: Final = (("CLUSTER", "NODES"), ("CLUSTER", "INFO"))
-"""Everything that is asked, in one pipeline."""
+"""Commands of a poll, in one pipeline."""
 SLOT_STATS: Final = ("CLUSTER", "SLOT-STATS", "SLOTSRANGE", "0", "16383")
-"""Asked too where the user wants it: Valkey 8 and Redis 8.2 answer."""
+"""Optional command of a poll, for Valkey 8 and Redis 8.2."""
 PERSISTENCE: Final = (("INFO",), ("CONFIG", "GET", "save"))
-"""Asked too where the user wants it: when was it saved, what has changed since, when will it be saved."""
+"""Optional commands of a poll: time of the last save, changes since, save points."""
 BACKOFF_S_MAX: Final = 30.0
 JITTER: Final = 0.1
-"""Share by which each wait is shortened or lengthened, so that nodes are not asked in step."""
+"""Jitter of each wait, so that nodes are not polled at the same time."""
 NODES_MAX: Final = 2000
 _NEVER: Final = ("NOPERM", "ERR")
-"""How errors begin that stay: not permitted, not known; others (LOADING, BUSY) pass."""
+"""First words of permanent errors; others (LOADING, BUSY) are transient."""
 _UNREACHABLE = NodeFlags.NOADDR | NodeFlags.HANDSHAKE
 
 
 class Answer(NamedTuple):
-    """What a node answered: times in nanoseconds since the epoch, texts as they came."""
+    """The answers of a node to a poll; times in nanoseconds since the epoch."""
 
     address: Address
     asked_ns: int
@@ -53,29 +53,29 @@ class Answer(NamedTuple):
     persistence: str | None = None
     save: str | None = None
     refused: str = ""
-    """Questions that it does not answer, and why; they are not asked again."""
+    """Commands that the node refused for good, with the reason."""
 
     def line(self, *, is_same: bool = False) -> str:
-        """One line of JSON (`cluster_core.formats.poll_lines`), with CLUSTER INFO and what else was asked as further members.
+        """One line of JSON (`cluster_core.formats.poll_lines`), with the further answers as members.
 
-        With *is_same* CLUSTER NODES and CLUSTER INFO are left out: the answer before, in the same file, said the same.
+        With *is_same*, CLUSTER NODES and CLUSTER INFO are left out: they equal those of the line before in the file.
         """
-        told: dict[str, Any] = {"time": self.ts_ns, "asked": self.asked_ns, "node": str(self.address)}
-        told |= {"same": True} if is_same else {"text": self.nodes, "info": self.info}
+        members: dict[str, Any] = {"time": self.ts_ns, "asked": self.asked_ns, "node": str(self.address)}
+        members |= {"same": True} if is_same else {"text": self.nodes, "info": self.info}
         if self.slot_stats is not None:
-            told["slot_stats"] = self.slot_stats
+            members["slot_stats"] = self.slot_stats
         if self.persistence is not None:
-            told |= {"persistence": self.persistence, "save": self.save}
-        return json.dumps(told, separators=(",", ":")) + "\n"
+            members |= {"persistence": self.persistence, "save": self.save}
+        return json.dumps(members, separators=(",", ":")) + "\n"
 
     def belief(self) -> tuple[str, str]:
-        """What the answer says, without times and counters, which change with every answer."""
+        """The answer without times and counters, which change each time."""
         state = next((line for line in self.info.splitlines() if line.startswith("cluster_state:")), "")
         return without_times(self.nodes), state
 
 
 class Refused(NamedTuple):
-    """A node that did not answer, and why."""
+    """A node that did not answer, with the reason."""
 
     address: Address
     reason: str
@@ -98,7 +98,7 @@ def neighbours(answer: Answer) -> list[Address]:
 
 
 def listed(topology: Topology, asked: Address) -> list[Address]:
-    """The nodes of what *asked* answered that have an address; its own line may lack one."""
+    """The nodes with an address in the answer of *asked*; its own line may lack one."""
     return list(bus_ports(topology, asked))
 
 
@@ -112,7 +112,7 @@ def bus_ports(topology: Topology, asked: Address) -> dict[Address, int]:
 
 
 class Schedule(NamedTuple):
-    """Seconds between two questions to a node; of what is asked beside, None for never, 0 for each time."""
+    """Seconds between two polls of a node; for optional commands None means never, 0 each poll."""
 
     interval_s: float
     slot_stats_s: float | None = None
@@ -120,7 +120,7 @@ class Schedule(NamedTuple):
 
 
 class NodePoll:
-    """One node: keeps its connection, asks, and says when to ask again."""
+    """The connection to one node, its polls and the wait between them."""
 
     def __init__(self, address: Address, access: Access, schedule: Schedule) -> None:
         self.address = address
@@ -136,7 +136,7 @@ class NodePoll:
         self._link: NodeLink | None = None
 
     def ask(self) -> Answer | Refused:
-        """Ask once; a failure closes the connection."""
+        """Poll once; a failure closes the connection."""
         now_s = time.monotonic()
         due = [commands for commands in self._also if self._due_s[commands] <= now_s]
         also = [command for commands in due for command in commands if command not in self._refused]
@@ -167,25 +167,25 @@ class NodePoll:
         return Answer(self.address, asked_ns, ts_ns, nodes, info, stats, saved, save, words)
 
     def failed(self, reason: str) -> Refused:
-        """Close the connection and return the failure; the next question waits longer."""
+        """Close the connection and return the failure; the wait before the next poll doubles."""
         self.close()
         self.failures += 1
         return Refused(self.address, reason)
 
     def wait_s(self, chance: float) -> float:
-        """How long to wait before asking again: the interval, doubled with each failure; *chance* is from 0 to 1."""
+        """Seconds until the next poll: the interval, doubled with each failure; *chance* is from 0 to 1."""
         backoff = min(self._interval_s * 2.0 ** min(self.failures, 16), max(BACKOFF_S_MAX, self._interval_s))
         return backoff * (1 + JITTER * (2 * chance - 1))
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         link, self._link = self._link, None
         if link is not None:
             link.close()
 
 
 def _unless_refused(reply: Any) -> Any:
-    """None where a user may not ask for what can be done without."""
+    """The reply; None for an optional command without permission."""
     return None if isinstance(reply, RespError) else reply
 
 
@@ -214,25 +214,25 @@ def slot_metrics(reply: Any) -> list[Any]:
 
 
 UNFORESEEN: Final = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
-"""What a server might make of us that nobody has thought of."""
+"""Unforeseen errors of one poll."""
 
 
 @dataclass(slots=True)
 class Collection:
-    """Asks every node of a cluster until told to stop: one thread a node, answers in one queue."""
+    """Polls every node of a cluster until `stop` is set: one thread a node, answers in one queue."""
 
     access: Access
     schedule: Schedule
     wanted: Callable[[Address], bool] = lambda address: True
-    """Which of the nodes that are found are asked."""
+    """Whether a found node is polled."""
     stop: threading.Event = field(default_factory=threading.Event)
-    told: queue.Queue[Answer | Refused] = field(default_factory=queue.Queue)
+    answers: queue.Queue[Answer | Refused] = field(default_factory=queue.Queue)
     nodes: dict[Address, threading.Thread] = field(default_factory=dict)
     bus_ports: dict[Address, int] = field(default_factory=dict)
-    """Of the nodes that are asked."""
+    """Bus port of each polled node."""
 
     def start(self, first: Address) -> None:
-        """Ask *first* once and begin to ask every node that it lists; raises InputError if it cannot be asked."""
+        """Poll *first* once and start to poll every node that it lists; raises InputError if *first* does not answer."""
         poll = self._node_poll(first)
         answer = poll.ask()
         poll.close()
@@ -244,7 +244,7 @@ class Collection:
             raise InputError(f"{first}: CLUSTER NODES: {error.reason}") from error
 
     def follow(self, answer: Answer) -> list[Address]:
-        """Begin to ask the nodes of *answer* that are new; return them."""
+        """Start to poll the new nodes of *answer*; return them."""
         topology = read_nodes(answer.nodes.encode("utf-8", "surrogateescape"), source=str(answer.address))
         ports = {address: port for address, port in bus_ports(topology, answer.address).items() if self.wanted(address)}
         added = [address for address in ports if address not in self.nodes][: NODES_MAX - len(self.nodes)]
@@ -256,7 +256,7 @@ class Collection:
         return added
 
     def finish(self) -> None:
-        """Tell all threads to end and wait for them, not longer than a connection may hang."""
+        """Stop all threads and wait for them, up to the timeout of a connection."""
         self.stop.set()
         end = time.monotonic() + TIMEOUT_S
         for thread in self.nodes.values():
@@ -270,17 +270,17 @@ class Collection:
         try:
             while not self.stop.is_set():
                 try:
-                    told = poll.ask()
+                    answer: Answer | Refused = poll.ask()
                 except UNFORESEEN as error:  # a node must not leave the collection unsaid
-                    told = poll.failed(f"{type(error).__name__}: {error}")
-                self.told.put(told)
+                    answer = poll.failed(f"{type(error).__name__}: {error}")
+                self.answers.put(answer)
                 self.stop.wait(poll.wait_s(random.random()))
         finally:
             poll.close()
 
 
 class LineFile:
-    """A file that lines are added to: every line is on the disk when `sync` returns, none is joined to a torn one."""
+    """A file of appended lines: after `sync` they are on the disk; a torn last line is never continued."""
 
     def __init__(self, path: str) -> None:
         self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
@@ -288,23 +288,23 @@ class LineFile:
             self._file.write(b"\n")
 
     def write(self, line: str) -> None:
-        """Add one line in one write."""
+        """Append one line in one write."""
         self._file.write(line.encode("ascii"))
 
     def take(self, batch: Sequence[Answer | Refused]) -> None:
-        """Add a line for each answer and wait until the disk has them."""
-        for told in batch:
-            if isinstance(told, Answer):
-                self.write(told.line())
+        """Append a line for each answer, and sync."""
+        for answer in batch:
+            if isinstance(answer, Answer):
+                self.write(answer.line())
         if batch:
             self.sync()
 
     def sync(self) -> None:
-        """Wait until the disk has it."""
+        """Write all lines to the disk."""
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """End."""
+        """Close the file."""
         self.sync()
         self._file.close()
 
@@ -319,35 +319,35 @@ Tell = Callable[[str], None]
 
 
 class Sink(Protocol):
-    """Where answers go."""
+    """A receiver of answers."""
 
     def take(self, batch: Sequence[Answer | Refused], /) -> None:
-        """Take what has come, which may be nothing."""
+        """Receive a batch of answers, which may be empty."""
 
 
 def collect(collection: Collection, sink: Sink, *, until_s: float, tell: Tell) -> tuple[int, int]:
-    """Hand answers on until the monotonic clock shows *until_s* or the collection is stopped; return answers and failures.
+    """Pass on answers until *until_s* (monotonic clock) or the stop of the collection; return the counts of answers and failures.
 
     *tell* gets one line for each node that is new, lost or back, or does not answer all that is asked.
     """
     answers = failures = 0
     lost: set[Address] = set()
     while not collection.stop.is_set() and (left_s := until_s - time.monotonic()) > 0:
-        batch = _next_batch(collection.told, min(left_s, 0.5))
-        for told in batch:
-            if isinstance(told, Refused):
+        batch = _next_batch(collection.answers, min(left_s, 0.5))
+        for answer in batch:
+            if isinstance(answer, Refused):
                 failures += 1
-                if told.address not in lost:
-                    tell(f"{told.address}: {told.reason}; will be asked again")
-                lost.add(told.address)
+                if answer.address not in lost:
+                    tell(f"{answer.address}: {answer.reason}; will be asked again")
+                lost.add(answer.address)
                 continue
             answers += 1
-            if told.refused:
-                tell(f"{told.address}: {told.refused}; will not be asked again")
-            if told.address in lost:
-                lost.discard(told.address)
-                tell(f"{told.address}: answers again")
-            _follow(collection, told, tell)
+            if answer.refused:
+                tell(f"{answer.address}: {answer.refused}; will not be asked again")
+            if answer.address in lost:
+                lost.discard(answer.address)
+                tell(f"{answer.address}: answers again")
+            _follow(collection, answer, tell)
         sink.take(batch)
     return answers, failures
 
@@ -360,12 +360,12 @@ def _follow(collection: Collection, answer: Answer, tell: Tell) -> None:
         tell(f"{answer.address}: CLUSTER NODES: {error.reason}")
 
 
-def _next_batch(told: queue.Queue[Answer | Refused], wait_s: float) -> list[Answer | Refused]:
-    """What is there, waiting *wait_s* at most for the first."""
+def _next_batch(answers: queue.Queue[Answer | Refused], wait_s: float) -> list[Answer | Refused]:
+    """The answers in the queue; waits up to *wait_s* for the first."""
     batch: list[Answer | Refused] = []
     try:
-        batch.append(told.get(timeout=wait_s))
+        batch.append(answers.get(timeout=wait_s))
         while True:
-            batch.append(told.get_nowait())
+            batch.append(answers.get_nowait())
     except queue.Empty:
         return batch

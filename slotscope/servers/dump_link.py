@@ -1,4 +1,4 @@
-"""The dump that a live server makes for a replica, read from a connection of its own: never faster than was allowed, and never kept.
+"""Read the dump that a live server sends to a replica, at a bounded rate, without storing it.
 
 What is sent: INFO, REPLCONF, SYNC, and AUTH.  The server is not written to; it forks once and forgets us when the connection closes, which
 it is as soon as the dump is there.
@@ -25,7 +25,7 @@ CAPABILITIES: Final = (("REPLCONF", "capa", "eof"), ("REPLCONF", "rdb-only", "1"
 Valkey 9 is told its own version, too: to a replica that names none it sends what Redis 7.2 reads.
 """
 BYTES_PER_SECOND_MIN: Final = 1000
-"""A server gives up a replica that takes too long."""
+"""Timeout of a server for a slow replica."""
 SILENCE_S_MAX: Final = 60.0
 """A server that makes a dump sends a newline each second (``repl-timeout`` of replicas)."""
 _CHUNK_BYTES: Final = 256 << 10
@@ -33,7 +33,7 @@ _CHUNK_BYTES: Final = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class DumpOptions:
-    """How dumps of live servers are read; *from_master* allows those of masters."""
+    """Options for dumps of live servers; *from_master* allows dumps of masters."""
 
     access: Access = field(default_factory=Access)
     bytes_per_second: float = 50e6
@@ -41,7 +41,7 @@ class DumpOptions:
 
 
 def check_lives(paths: Iterable[str], options: DumpOptions) -> None:
-    """Ask the servers among *paths*, whose dumps are wanted, before any of them makes one.  Raises InputError as `check_live`."""
+    """Check the servers among *paths* before the first dump.  Raises InputError as `check_live`."""
     if not options.bytes_per_second >= BYTES_PER_SECOND_MIN:
         raise InputError(f"--bytes-per-second {options.bytes_per_second:g}: {BYTES_PER_SECOND_MIN:,} or more")
     for path in filter(is_live, paths):
@@ -49,7 +49,7 @@ def check_lives(paths: Iterable[str], options: DumpOptions) -> None:
 
 
 def check_live(path: str, options: DumpOptions) -> None:
-    """Refuse before anything is read: a server that cannot be asked, a master, a replica that has lost its master.  Raises InputError."""
+    """Raise InputError for an unreachable server, a master, or a replica without its master."""
     try:
         link = _connect(path, options)
         try:
@@ -93,7 +93,7 @@ def _fields(words: str | None) -> dict[str, str]:
 
 
 class LiveDump:
-    """The dump of the server that *path* names, as a stream of bytes; it is asked for when the first of them is wanted.
+    """The dump of the server *path* as a stream of bytes; the first read requests it.
 
     Raises DecodeError where the server refuses or the connection breaks, TruncatedError where it ends before the dump does.
     """
@@ -108,7 +108,7 @@ class LiveDump:
         self.received = 0
 
     def readinto(self, buffer: memoryview) -> int:
-        """Fill *buffer* with what has come; 0 at the end of the dump."""
+        """Read into *buffer*; 0 at the end of the dump."""
         try:
             while not self._waiting and not self._receiver.is_ended:
                 self._receive()
@@ -128,7 +128,7 @@ class LiveDump:
         return count
 
     def skip(self, count: int) -> int:
-        """Read and drop: a connection cannot be passed over."""
+        """Skip bytes by reading them."""
         left = count
         room = memoryview(bytearray(min(count, _CHUNK_BYTES)))
         while left and (read := self.readinto(room[: min(left, len(room))])):
@@ -136,7 +136,7 @@ class LiveDump:
         return count - left
 
     def close(self) -> None:
-        """Hang up, which ends what the server does for us."""
+        """Close the connection; the server then stops its dump."""
         if self._link is not None:
             self._link.close()
             self._link = None

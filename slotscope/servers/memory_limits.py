@@ -1,4 +1,4 @@
-"""What the data of each master may grow to before its server is at its maxmemory."""
+"""Capacity of each master: the bytes of its data at which its server reaches maxmemory."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from cluster_core.incidents.symptoms import Checkup
 from cluster_core.rebalance.execution.refusals import HEADROOM
 
 FULL: Final = 0.95
-"""Share of maxmemory from which on a server that may evict keys is taken to stay within it by that."""
+"""Share of maxmemory above which a server with an eviction policy counts as evicting."""
 NO_EVICTION: Final = "noeviction"
 ASKED: Final = ("maxmemory", "used_memory", "maxmemory_policy")
-"""The fields of INFO that this is known by."""
+"""The fields of INFO that are read."""
 
 
 class MemoryLimits(NamedTuple):
@@ -37,8 +37,8 @@ def memory_limits(infos: Mapping[str, Mapping[str, str]], held: Mapping[str, flo
     evicting: dict[str, str] = {}
     sums = [0, 0]
     for node, info in infos.items():
-        told = Checkup(node, info=info)
-        limit, used = told.number("maxmemory"), told.number("used_memory")
+        checkup = Checkup(node, info=info)
+        limit, used = checkup.number("maxmemory"), checkup.number("used_memory")
         if not limit:
             continue
         policy = info.get("maxmemory_policy", NO_EVICTION)

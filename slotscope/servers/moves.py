@@ -1,7 +1,7 @@
-"""Slots of a live cluster on the move: connections to the masters that a plan names, and to nobody else.
+"""Move slots of a live cluster: connections to the masters of a plan, and to no other node.
 
-One node is asked for CLUSTER NODES to learn where those masters are.  A connection is used only after the node behind it has said by
-CLUSTER MYID that it is the one that is meant.  Meanwhile PING on other connections measures the latency of clients.
+CLUSTER NODES of one node gives the addresses of the masters.  A connection is used only after CLUSTER MYID has confirmed the id of the
+node.  Meanwhile PING on other connections measures the latency of clients.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _NODE_TIMEOUT: Final = ("CONFIG", "GET", "cluster-node-timeout")
 
 @dataclass(slots=True)
 class LiveNodes:
-    """The masters of a plan, by id, and how to reach them.  Safe to use from one thread; inside, every node has its own."""
+    """The masters of a plan by id, and their connections.  For one thread; each node has its own inside."""
 
     access: Access
     ids: tuple[str, ...]
     addresses: dict[str, Address] = field(default_factory=dict)
-    """Of all nodes of the cluster."""
+    """Addresses of all nodes of the cluster, by id."""
     _owners: tuple[str, ...] = ()
     _links: dict[str, NodeLink] = field(default_factory=dict)
     _timeouts_ms: dict[str, int] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class LiveNodes:
         return {node: self.addresses[node] for node in (*self.ids, *self._owners) if node in self.addresses}
 
     def look(self, nodes: Sequence[str], within_s: float = ANSWER_S) -> ClusterSight:
-        """Ask *nodes* what they believe, side by side; each has *within_s* to say all of it."""
+        """Read the views of *nodes* in parallel; each must answer within *within_s*."""
         seen: dict[str, NodeSight] = {}
         lost: dict[str, str] = {}
         for node, sight in zip(nodes, self._side_by_side(lambda node: self._see(node, within_s), nodes), strict=True):
@@ -78,7 +78,7 @@ class LiveNodes:
         return ClusterSight(seen, lost)
 
     def ask(self, effect: Ask) -> list[Reply]:
-        """Send the commands of *effect*, those to one node in their order, nodes side by side; a failure is a reply, too."""
+        """Send the commands of *effect*, in order for each node, nodes in parallel; a failure counts as a reply."""
         lanes: dict[str, list[int]] = {}
         for index, command in enumerate(effect.commands):
             lanes.setdefault(command.node if isinstance(command, Send) else command.source, []).append(index)
@@ -92,7 +92,7 @@ class LiveNodes:
         return replies
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connections."""
         for node in list(self._links):
             self._drop(node)
         if self._pool is not None:
@@ -106,7 +106,7 @@ class LiveNodes:
         return self._pool.map(function, nodes)
 
     def _learn(self, sight: NodeSight) -> None:
-        """A node that came back under another address, or joined, is found where the others see it."""
+        """Update the addresses from the views of other nodes, for a node that moved or joined."""
         for node, address in sight.addresses.items():
             host, _, port = address.rpartition(":")
             if node != sight.id and port.isdigit() and int(port) and host and node not in self._links:
@@ -123,11 +123,11 @@ class LiveNodes:
             link = replace(self.access, timeout_s=within_s).connect(self.addresses[node])
             with self._lock:
                 self._links[node] = link
-            (told,) = link.ask([("CLUSTER", "MYID")])
-            if told != node.encode():
+            (reply,) = link.ask([("CLUSTER", "MYID")])
+            if reply != node.encode():
                 self._drop(node)
-                refused = isinstance(told, RespError)
-                raise LinkError(f"CLUSTER MYID: {told.text}" if refused else f"{self.addresses[node]} is another node")
+                refused = isinstance(reply, RespError)
+                raise LinkError(f"CLUSTER MYID: {reply.text}" if refused else f"{self.addresses[node]} is another node")
         return link
 
     def _drop(self, node: str) -> None:
@@ -137,7 +137,7 @@ class LiveNodes:
             link.close()
 
     def _see(self, node: str, within_s: float) -> NodeSight | str:
-        """What *node* says, or why it says nothing."""
+        """The view of *node*, or the reason why there is none."""
         until_s = time.monotonic() + within_s
         try:
             link = self._link(node, until_s)
@@ -194,9 +194,9 @@ class LiveNodes:
             link = self._link(node, until_s)
             link.send([self._words(effect.commands[index], effect.migrate_ms) for index in indices], until_s)
             for index in indices:
-                told = link.read(until_s)
+                reply = link.read(until_s)
                 replies.append(
-                    (index, Refused(self.access.safe(told.text)) if isinstance(told, RespError) else Answered(told))
+                    (index, Refused(self.access.safe(reply.text)) if isinstance(reply, RespError) else Answered(reply))
                 )
         except LinkError as error:
             self._drop(node)
@@ -234,7 +234,7 @@ def _list(reply: Any) -> Any:
 
 
 def _milliseconds(reply: Any) -> int:
-    """The value of a CONFIG GET, 0 where it was refused or is no such number."""
+    """The number in the reply to CONFIG GET; 0 for an error or another value."""
     match reply:
         case [bytes(), bytes() as value] if value.isdigit() and len(value) < 10:
             return int(value)
@@ -242,14 +242,14 @@ def _milliseconds(reply: Any) -> int:
 
 
 def open_nodes(access: Access, ids: Sequence[str], first: str) -> LiveNodes:
-    """Return the masters *ids* of the cluster of which *first* (``HOST:PORT``) is a node; raises InputError."""
+    """Return the masters *ids* of the cluster of *first* (``HOST:PORT``); raises InputError."""
     nodes = LiveNodes(access, tuple(ids))
     nodes.discover(parse_address(first))
     return nodes
 
 
 INTERVAL_S: Final = 0.02
-"""Between two questions to a node, with `NODES_USUAL` nodes; with more of them it grows, so that we do no more."""
+"""Time between two PINGs to a node with `NODES_USUAL` nodes; with more nodes it grows, so that the total rate is constant."""
 NODES_USUAL: Final = 10
 LATELY_S: Final = 3.0
 SHARE: Final = 0.99
@@ -258,7 +258,7 @@ MISSED_MAX: Final = 1000
 
 
 class LatencyProbe:
-    """Measures the latency of each of *addresses* with PING until it is closed; a node that cannot be asked has none."""
+    """Measures the latency of each of *addresses* with PING until it is closed; an unreachable node has none."""
 
     def __init__(self, access: Access, addresses: Mapping[str, Address]) -> None:
         self._access = access
@@ -273,7 +273,7 @@ class LatencyProbe:
             thread.start()
 
     def p99_ms(self) -> float | None:
-        """Milliseconds within which 99 of 100 questions of the last seconds were answered, at the slowest node; None if too few were asked."""
+        """The p99 latency of the last seconds at the slowest node, in ms; None after too few PINGs."""
         since_s = time.monotonic() - LATELY_S
         found = []
         for samples in self._samples.values():
@@ -303,7 +303,7 @@ class LatencyProbe:
             self._stop.wait(1.0)
 
     def _note(self, samples: deque[tuple[float, float]], begun_s: float) -> None:
-        """A question that waited long stands for those that could not be asked meanwhile: a client would have asked them."""
+        """Count a slow PING also for the PINGs that it delayed: clients would have waited, too."""
         now_s = time.monotonic()
         waits = [now_s - begun_s]
         while waits[-1] > self._interval_s and len(waits) < MISSED_MAX:

@@ -29,7 +29,7 @@ Word = str | bytes | int
 
 
 class LinkError(OSError):
-    """A server that cannot be reached, does not answer in time, or answers what is no reply; the link is of no use any more."""
+    """The server is unreachable, does not answer in time, or sends no valid reply; the link is then closed."""
 
 
 def _reason(error: BaseException) -> str:
@@ -55,7 +55,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to connect: user and password, TLS files; *insecure* does not check the certificate."""
+    """Credentials and TLS files of a connection; *insecure* does not check the certificate."""
 
     user: str | None = None
     password: str | None = None
@@ -142,7 +142,7 @@ class _TlsConnection(Connection):
 
 
 class NodeLink:
-    """One connection; errors that the server answers are values (`RespError`), everything else that goes wrong is a LinkError."""
+    """One connection; error replies are values (`RespError`), all other errors are a LinkError."""
 
     def __init__(self, connection: Connection, timeout_s: float = TIMEOUT_S) -> None:
         self.timeout_s = timeout_s
@@ -169,7 +169,7 @@ class NodeLink:
         return replies
 
     def _read_at_hand(self, most: int) -> list[Any]:
-        """Return up to *most* replies that are here already."""
+        """Return up to *most* replies that have arrived."""
         replies = []
         with suppress(LinkError):  # raised again by the next `read`
             for _ in range(most):
@@ -228,7 +228,7 @@ class NodeLink:
         return data
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._connection.disconnect()
 
     def _left_s(self, until_s: float | None) -> float:

@@ -1,4 +1,4 @@
-"""The journal of executions (silver/plan_steps), and the right to write it: one execution a root at a time.
+"""The journal of executions (silver/plan_steps), and its lock: one execution at a time on a root.
 
 Rows are safe before the command that they announce is sent.  On a local root the right is a file lock, which the kernel releases when
 a process dies, so that a killed run can be repeated at once.  On an object store it is a lease: every commit of the journal carries its
@@ -173,7 +173,7 @@ class Lease:
 
 
 def holder() -> str:
-    """Who executes, for a person."""
+    """The holder of the lease, for messages."""
     return f"process {os.getpid()} on {socket.gethostname()}"
 
 

@@ -1,4 +1,4 @@
-"""What a master tells of its slots: how many keys they hold, and what they cost."""
+"""Counts of a master by slot: keys, memory, CPU time."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def count_every_slot(master: Visit) -> Conversation[dict[int, SlotCount]]:
 
 
 def slot_stats(master: Visit) -> Conversation[dict[int, SlotCount]]:
-    """What SLOT-STATS tells of the slots of *master*; nothing where it is not known or refused.  Raises LinkError."""
+    """The counts of SLOT-STATS for *master*; empty where the command is unknown or refused.  Raises LinkError."""
     metrics = yield from slot_metrics_of(master)
     return {
-        slot: SlotCount(told.get("key-count", 0), told.get("memory-bytes"), told.get("cpu-usec"))
-        for slot, told in metrics.items()
+        slot: SlotCount(counts.get("key-count", 0), counts.get("memory-bytes"), counts.get("cpu-usec"))
+        for slot, counts in metrics.items()
     }
 
 
@@ -88,7 +88,7 @@ def used_between(before: Mapping[int, SlotCount], now: Mapping[int, SlotCount]) 
 
 
 def _key_counts(master: Visit, slots: Sequence[int], until_s: float) -> Conversation[dict[int, SlotCount]]:
-    """Ask for slot after slot, as many at once as the link allows at that moment; slots with an error as reply are left out."""
+    """Count slot by slot, in batches of the size that the link allows; slots with an error as reply are left out."""
     counts: dict[int, SlotCount] = {}
     start = 0
     while start < len(slots) and time.monotonic() < until_s:

@@ -1,4 +1,4 @@
-"""What every slot of a live cluster weighs, from one address, without writing and without haste.
+"""Measure the load of every slot of a live cluster from one address, with paced read-only commands.
 
 Keys are counted slot by slot; memory is what CLUSTER SLOT-STATS tells (Redis 8.4 started with
 ``cluster-slot-stats-enabled``), else that of the keys, measured as `slotscope look` measures them, at replicas where there are any.  Only
@@ -28,7 +28,7 @@ from slotscope.servers.visits import Conversation, Visit, hold_all, topology_of,
 
 @dataclass(frozen=True, slots=True)
 class SlotWeights:
-    """Loads of all slots by resource, and the cluster that they are of.
+    """Loads of all slots by resource, and the topology of the cluster.
 
     *memory* is how that of masters was estimated, nothing of those that told it, *fitted* if to what they say of their data; *limits* is
     what their servers have room for.
@@ -40,17 +40,17 @@ class SlotWeights:
     fitted: bool
     limits: MemoryLimits
     moves_by_jobs: bool
-    """Whether all servers move slots by jobs of their own; else they go key by key."""
+    """Whether all servers migrate whole slots by themselves; else keys are migrated one by one."""
     counted_masters: int = 0
-    """Masters that told the memory of their slots."""
+    """Masters that report the memory of their slots."""
     parts: Sequence[Part] = ()
-    """Keys that were measured."""
+    """Number of measured keys."""
     all_keys_s: float | None = None
-    """About how many seconds it takes to measure all keys, where only some were."""
+    """Estimated seconds for measuring all keys, after a sample."""
 
     @property
     def memory_error(self) -> float | None:
-        """By which share the memory of a master may be off in 95 of 100 cases; None where servers counted it, or nobody measured it."""
+        """The 95 % error of a master's memory as a share; None where servers report it, or without a measurement."""
         errors = [0.0 if one.measured >= one.keys else one.error for one in self.memory]
         return None if self.counted_masters else max(errors, default=None)
 
@@ -110,7 +110,7 @@ def weigh_slots(
 
 
 def _with_zones(topology: Topology, visits: Sequence[Visit]) -> Topology:
-    """*topology* with the zones that nodes name in INFO (Valkey): CLUSTER NODES, as clients see it, has none."""
+    """*topology* with the zones in INFO (Valkey); CLUSTER NODES has none for clients."""
     zones = {
         visit.me.id: zone for visit in visits if visit.me and (zone := visit.checkup.info.get("availability_zone"))
     }
@@ -130,7 +130,7 @@ def _moves_by_jobs(visits: Sequence[Visit]) -> bool:
 
 
 def _agreed(visits: Sequence[Visit], first: Address) -> tuple[Topology, list[Visit]]:
-    """What the first node believes, and the masters with slots, each of which must agree on its own."""
+    """The view of the first node and the masters with slots; raises InputError if a master's own view differs."""
     topology = topology_of(visits[0])
     by_id = {visit.me.id: visit for visit in visits if visit.me is not None}
     masters = []
@@ -159,7 +159,7 @@ def _agreed(visits: Sequence[Visit], first: Address) -> tuple[Topology, list[Vis
 def _cpu_usec(
     masters: Sequence[Visit], counts: Sequence[Mapping[int, SlotCount]], window_s: float
 ) -> list[dict[int, int]]:
-    """Processor time that commands of each slot took in *window_s*; nothing of masters that do not count it."""
+    """CPU time of the commands of each slot in *window_s*; nothing for masters that do not count it."""
     known = [
         (master, held)
         for master, held in zip(masters, counts, strict=True)
@@ -171,7 +171,7 @@ def _cpu_usec(
 
 
 def _sampled(master: Visit, visits: Sequence[Visit]) -> Visit:
-    """Who is asked for keys of *master*."""
+    """The node that is read for the keys of *master*."""
     sampled = sampled_of(master, visits)
     if sampled is None:
         raise InputError(f"{master.address}: it is loading its data: try again when it has")

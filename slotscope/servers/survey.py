@@ -1,4 +1,4 @@
-"""Where the load of a live cluster is and whether it is healthy, from one address, without writing and without haste.
+"""Measure load and health of a live cluster from one address, with paced read-only commands.
 
 Every node is asked what it believes and how it is, twice: what grew between is the rate.  The keys of each master are measured
 (`measuring`), at one of its replicas where one has its data.  Only what `visits.ASKED`, `measuring.SENT`, `measuring.ELEMENTS`, `measuring.VALUES_SENT` and
@@ -24,18 +24,18 @@ from slotscope.servers.slot_counts import SlotCount, count_slots, used_between
 from slotscope.servers.visits import Visit, hold_all, side_by_side, visited
 
 COUNTING_SHARE: Final = 0.5
-"""Of the time, for counting keys slot by slot where the server has no CLUSTER SLOT-STATS."""
+"""Share of the time for counting keys slot by slot, on servers without CLUSTER SLOT-STATS."""
 CPU_WINDOW_SHARE: Final = 0.2
-"""Part of the time for the processor time of slots: nothing is measured meanwhile, since that would count, too."""
+"""Share of the time for the CPU time of slots; no keys are measured then, since that would count, too."""
 CPU_WINDOW_S_MAX: Final = 2.0
 LOADING: Final = "it is loading"
 WINDOW_S_MIN: Final = 1.0
-"""Rates are not measured over less."""
+"""Shortest window for rates."""
 _CALLS: Final = re.compile(r"calls=(\d{1,18}),")
 
 
 class Activity(NamedTuple):
-    """What a node did a second, without what it was asked by us: commands, and calls of each by name."""
+    """Commands a second of a node, in all and by name, without those of the survey."""
 
     commands_per_s: float
     by_name: Mapping[str, float]
@@ -61,7 +61,7 @@ class Master:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What was found in *seconds*; rates are over *window_s*, *sent* is how many commands each node was asked."""
+    """The results of *seconds*; rates are over *window_s*, *sent* counts the commands to each node."""
 
     checkups: Sequence[Checkup]
     masters: Sequence[Master]
@@ -74,12 +74,12 @@ class Survey:
 
     @property
     def parts(self) -> list[Part]:
-        """All keys that were drawn."""
+        """All sampled keys."""
         return [part for master in self.masters for part in master.parts]
 
 
 def survey(first: Address, access: Access, *, seconds: float, rate: float | None) -> Survey:
-    """Look at the cluster of *first*, or at that server alone, for some *seconds*, with at most *rate* commands a second to a node.
+    """Survey the cluster of *first*, or that server alone, for *seconds*, with at most *rate* commands a second to a node.
 
     Raises InputError if *first* cannot be asked.
     """

@@ -1,8 +1,8 @@
-"""Visit every node of a live cluster once: what it believes and how it is, on a connection that is kept and paced.
+"""Visit every node of a live cluster once, and keep a paced connection to it.  A visit reads the view and the state of the node.
 
-Commands go out in small batches.  A batch takes the server about `BATCH_S`, which is the longest that another client waits because of us.
-After it the server is left alone, so that we use `SHARE` of its time: a slow or busy server is asked less.  The time for a command is the
-shortest of the last `REMEMBERED` batches, without the round trip: delays that a busy machine or network adds to one of them do not count.
+Commands are sent in small batches.  A batch takes the server about `BATCH_S`: no client waits longer because of it.  A pause after each
+batch keeps the load at `SHARE` of the server's time; a slow server gets fewer commands.  The time per command is the shortest of the last
+`REMEMBERED` batches, without the round trip, so delays of a busy machine or network do not count.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from slotscope.servers.cluster import NODES_MAX, listed
 from slotscope.servers.node_link import Access, Address, LinkError, NodeLink, Word
 
 BATCH_S: Final = 0.001
-"""Time for one batch, ours for its replies included; ten times more would show in the 99th percentile of other clients."""
+"""Time of one batch, including the parsing of its replies; ten times more raises the p99 latency of other clients."""
 SHARE: Final = 0.5
-"""Part of the time in which a server has a batch of ours; about half of that is our reading of its replies."""
+"""Share of the time in which a batch is at the server; about half of it is the parsing of replies."""
 TOGETHER_MIN: Final = 20
 TOGETHER_MAX: Final = 400
-"""Commands sent at once; fewer only where the rate asks for it."""
+"""Bounds of the commands in a batch; a low rate allows fewer."""
 REMEMBERED: Final = 16
 BURSTS_A_SECOND: Final = 10
 REST_S_MAX: Final = 1.0
 
 
 class PacedLink:
-    """A connection that takes `SHARE` of its server's time and sends *rate* commands a second at most; *sent* counts them by name, as INFO commandstats does."""
+    """A connection that takes `SHARE` of its server's time and sends at most *rate* commands a second; *sent* counts them by their names in INFO commandstats."""
 
     def __init__(self, link: NodeLink, rate: float = math.inf) -> None:
         self.sent: Counter[str] = Counter()
@@ -52,10 +52,10 @@ class PacedLink:
         self._quickest_s = math.inf
         self._each_s: deque[float] = deque(maxlen=REMEMBERED)
         self.due_s = 0.0
-        """When more may be sent, by the monotonic clock."""
+        """Earliest time of the next batch, by the monotonic clock."""
 
     def ask(self, commands: Sequence[Sequence[Word]]) -> list[Any]:
-        """A reply to each of *commands*; errors of the server are values, what goes wrong otherwise is a LinkError."""
+        """Return a reply to each of *commands*; errors of the server are values; raises LinkError for all others."""
         replies: list[Any] = []
         while len(replies) < len(commands):
             some = commands[len(replies) : len(replies) + self._together]
@@ -82,11 +82,11 @@ class PacedLink:
 
     @property
     def together(self) -> int:
-        """How many commands go out at once."""
+        """Commands in the next batch."""
         return self._together
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._link.close()
 
     def _wait(self) -> None:
@@ -95,7 +95,7 @@ class PacedLink:
             time.sleep(left_s)
 
     def _adapt(self, count: int, begun_s: float, took_s: float) -> None:
-        """Size of the next batch, and when it may go out; the quickest batch so far tells what the way to the server takes."""
+        """Set the size and time of the next batch; the fastest batch so far gives the round trip."""
         self._quickest_s = min(self._quickest_s, took_s)
         self._each_s.append((took_s - self._quickest_s) / count)
         each_s = min(self._each_s)
@@ -107,9 +107,9 @@ class PacedLink:
 
 _GROUPS: Final = frozenset(("CLIENT", "CLUSTER", "MEMORY", "OBJECT"))
 ASKED: Final = (("INFO", "all"), ("CLUSTER", "NODES"), ("CLUSTER", "INFO"))
-"""What every node is asked."""
+"""Commands of a visit."""
 AT_ONCE_MAX: Final = 64
-"""Nodes that are asked side by side."""
+"""Nodes visited in parallel."""
 _DATABASE: Final = re.compile(r"db(\d{1,9})")
 _KEYS: Final = re.compile(r"keys=(\d{1,18})(?:,|$)")
 
@@ -119,7 +119,7 @@ B = TypeVar("B")
 
 @dataclass(slots=True)
 class Visit:
-    """A node, what it answered at *asked_s* (monotonic clock), when *sent* commands had been sent to it."""
+    """A node and its answers at *asked_s* (monotonic clock), after *sent* commands."""
 
     address: Address
     checkup: Checkup
@@ -134,7 +134,7 @@ class Visit:
 
     @property
     def databases(self) -> dict[int, int]:
-        """How many keys it has in each database that has any."""
+        """Keys by database, without empty ones."""
         found = {}
         for name, value in self.checkup.info.items():
             if (number := _DATABASE.fullmatch(name)) and (keys := _KEYS.match(value)):
@@ -142,7 +142,7 @@ class Visit:
         return found
 
     def ask(self, commands: Sequence[Sequence[Word]]) -> list[Any]:
-        """A reply to each; raises LinkError, after which the node is asked nothing more."""
+        """Return a reply to each of *commands*; after a LinkError the connection is closed."""
         if self.link is None:
             raise LinkError(self.checkup.lost or "the connection was closed")
         try:
@@ -153,7 +153,7 @@ class Visit:
 
     @property
     def due_s(self) -> float:
-        """When it may be asked more, by the monotonic clock."""
+        """Earliest time of the next batch, by the monotonic clock."""
         return self.link.due_s if self.link is not None else 0.0
 
     @property
@@ -162,17 +162,17 @@ class Visit:
         return self.link is not None and self.link.is_local
 
     def rest_until(self, at_s: float) -> None:
-        """Let it be asked nothing more before that time of the monotonic clock."""
+        """Send no batch before that time of the monotonic clock."""
         if self.link is not None:
             self.link.due_s = max(self.link.due_s, at_s)
 
     @property
     def together(self) -> int:
-        """How many commands it is asked at once."""
+        """Commands in the next batch."""
         return self.link.together if self.link is not None else 1
 
     def info(self) -> tuple[float, Counter[str], dict[str, str]]:
-        """Ask INFO again: when, after which commands of ours, and what it answers (nothing where it does not)."""
+        """Return the time of a new INFO, the commands sent before it, and its fields (empty without an answer)."""
         sent = Counter(self.link.sent) if self.link is not None else Counter[str]()
         at_s = time.monotonic()
         try:
@@ -182,14 +182,14 @@ class Visit:
         return at_s, sent, read_info(reply) if isinstance(reply, bytes) else {}
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self.link is not None:
             self.link.close()
             self.link = None
 
 
 def side_by_side(function: Callable[[A], B], arguments: Iterable[A]) -> list[B]:
-    """What *function* returns for each of *arguments*, in their order."""
+    """The results of *function* for *arguments*, in their order."""
     every = list(arguments)
     with ThreadPoolExecutor(max(1, min(len(every), AT_ONCE_MAX))) as pool:
         return list(pool.map(function, every))
@@ -203,26 +203,26 @@ class Question(NamedTuple):
 
 
 Conversation = Generator[Question, list[Any], A]
-"""Asks nodes, is sent their replies (or thrown the LinkError), and returns what it found."""
+"""A generator that yields commands, receives their replies (or the LinkError), and returns a result."""
 
 
 def hold_all(conversations: Iterable[tuple[Visit, Conversation[A]]]) -> list[A]:
-    """What each of *conversations* returns, given with the node that it asks most.
+    """Return the result of each of *conversations*; each comes with the node that gets most of its commands.
 
     Those with nodes of this machine take turns in one thread: a thread each, and their servers, would take its processors from clients.
     """
     every = list(conversations)
     here = {number: each for number, (visit, each) in enumerate(every) if visit.is_here}
     others = [{number: each} for number, (_, each) in enumerate(every) if number not in here]
-    told: dict[int, A] = {}
+    results: dict[int, A] = {}
     for some in side_by_side(_in_turns, [here, *others]):
-        told |= some
-    return [told[number] for number in range(len(every))]
+        results |= some
+    return [results[number] for number in range(len(every))]
 
 
 def _in_turns(conversations: Mapping[int, Conversation[A]]) -> dict[int, A]:
-    """What each returns by its number; asked next is what is due first."""
-    told: dict[int, A] = {}
+    """The results by number; the conversation with the earliest batch is next."""
+    results: dict[int, A] = {}
     asked: dict[int, Question] = {}
 
     def go_on(number: int, step: Callable[[], Question]) -> None:
@@ -230,7 +230,7 @@ def _in_turns(conversations: Mapping[int, Conversation[A]]) -> dict[int, A]:
             asked[number] = step()
         except StopIteration as end:
             asked.pop(number, None)
-            told[number] = end.value
+            results[number] = end.value
 
     for number, conversation in conversations.items():
         go_on(number, partial(next, conversation))
@@ -243,7 +243,7 @@ def _in_turns(conversations: Mapping[int, Conversation[A]]) -> dict[int, A]:
             go_on(number, partial(conversation.throw, error))
         else:
             go_on(number, partial(conversation.send, replies))
-    return told
+    return results
 
 
 @contextmanager
@@ -260,7 +260,7 @@ def visited(first: Address, access: Access, rate: float | None) -> Iterator[list
 
 
 def topology_of(visit: Visit) -> Topology:
-    """What a node believes; InputError for a server in no cluster and a user that may not ask."""
+    """The view of a node; raises InputError for a server outside a cluster and for a user without permission."""
     if visit.checkup.topology is None:
         (reply,) = visit.ask([("CLUSTER", "NODES")])
         reason = reply.text if isinstance(reply, RespError) else "no answer"
@@ -306,5 +306,5 @@ def _fields(reply: Any) -> dict[str, str]:
 
 
 def _topology(reply: Any) -> Topology | None:
-    """None of a server that is in no cluster, or that may not be asked."""
+    """The view of a node; None for a server outside a cluster or without permission."""
     return read_nodes(reply) if isinstance(reply, bytes) else None
