@@ -30,9 +30,6 @@ class Request(Plain):
             raise InputError(f"{self.root}: the demonstration needs a local folder")
 
 
-PLAN_OPTIONS = ("--compare-tolerances", "none")
-"""Plans for other tolerances take as long as the plan itself; the demonstration leaves them out."""
-
 ABOUT = """Two recorded clusters.
 Load: dumps of three Valkey masters before and after their data grew, recorded
   one second apart. Slotscope compares the two states and shows no growth rate.
@@ -72,7 +69,7 @@ def steps(root: str) -> Iterator[Step]:
         dumps = ["--rdb", f"{there}/{folder}/*.rdb", "--topology", f"{there}/nodes.txt"]
         yield f"Find the load {name} the growth", ["key-slots", *here, "--snapshot", name, *dumps]
     yield "Compare both snapshots", ["compare", *here, "--from", "before", "--to", "after"]
-    yield "Plan moves", ["plan", "make", *here, "--snapshot", "after", *PLAN_OPTIONS]
+    yield "Plan moves", ["plan", "make", *here, "--snapshot", "after"]
     yield "Check the plan without the planner", ["plan", "check", *here]
     capture = ["--pcap", f"{there}/bus.pcap.gz", "--log", f"{there}/logs/*", "--polls", f"{there}/polls.jsonl.gz"]
     yield "Reconstruct the history of a cluster", ["history", *here, "--snapshot", "failover", *capture]

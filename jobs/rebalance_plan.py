@@ -1,7 +1,7 @@
 """Plan the moves of slots that balance a snapshot.
 
 Reads a snapshot of key-slots and files with activity per slot; writes gold/rebalance_plans, rebalance_moves, rebalance_load,
-rebalance_slots, rebalance_tolerances, rebalance_curve, rebalance_heavy and silver/slot_activity; prints a summary and writes an HTML report.
+rebalance_slots, rebalance_curve, rebalance_heavy and silver/slot_activity; prints a summary and writes an HTML report.
 """
 
 from __future__ import annotations

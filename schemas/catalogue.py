@@ -27,7 +27,7 @@ WRITTEN_BY: Final[dict[str, tuple[Table, ...]]] = {
     ),
     "advise": (advice.SAVINGS, advice.SAVING_CURVES, advice.MEMORY_CONDITIONS),
     "rebalance-plan": (
-        rebalance.REBALANCE_PLANS, rebalance.REBALANCE_LOAD, rebalance.REBALANCE_MOVES, rebalance.REBALANCE_SLOTS, rebalance.REBALANCE_HEAVY, rebalance.REBALANCE_TOLERANCES,
+        rebalance.REBALANCE_PLANS, rebalance.REBALANCE_LOAD, rebalance.REBALANCE_MOVES, rebalance.REBALANCE_SLOTS, rebalance.REBALANCE_HEAVY,
         rebalance.REBALANCE_CURVE, activity.SLOT_ACTIVITY, bronze.BAD_RECORDS,
     ),
     "execute-plan": (rebalance.PLAN_STEPS,),

@@ -14,7 +14,6 @@ from cluster_core.rebalance.table_rows import (
     PlanAuditRow,
     PlanStepRow,
     SlotRow,
-    ToleranceRow,
 )
 from schemas.caveats import caveats
 from schemas.table import (
@@ -123,13 +122,6 @@ REBALANCE_SLOTS = _plan_table(
     "Inputs of the plan by slot; with the document, everything that a check needs.",
     fields_of(SlotRow),
     ("slot",),
-)
-
-REBALANCE_TOLERANCES = _plan_table(
-    "gold/rebalance_tolerances",
-    "Cost of other tolerances in bytes, slots, ranges and time.",
-    fields_of(ToleranceRow),
-    ("tolerance",),
 )
 
 REBALANCE_CURVE = _plan_table(

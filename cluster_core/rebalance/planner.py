@@ -29,7 +29,7 @@ from cluster_core.rebalance.conflict import (
     plain_conflicts,
 )
 from cluster_core.rebalance.goal.limits import above_capacity, excess, keeps, must_drain, overload
-from cluster_core.rebalance.goal.problem import Number, Problem, Scaled, exact, validate, with_tolerance, without_goals
+from cluster_core.rebalance.goal.problem import Number, Problem, Scaled, exact, validate, without_goals
 from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.outcome import Outcome, conclude, ratios
 from cluster_core.rebalance.plan import Plan, PlanVerdict, count_ranges
@@ -85,14 +85,14 @@ def _as_asked(problem: Problem, found: Plan) -> Plan:
     return replace(found, reach=reach)
 
 
-def _find(scaled: Scaled, stop: Callable[[], bool], effort: float = 1.0, known: Sequence[int] | None = None) -> Outcome:
-    """Return the best owners found for *scaled*, with limits that are proven impossible raised; *known* are owners to begin at, too."""
+def _find(scaled: Scaled, stop: Callable[[], bool]) -> Outcome:
+    """Return the best owners found for *scaled*, with limits that are proven impossible raised."""
     conflicts = find_conflicts(scaled)
     now, first, forgone = scaled, None, False
     for number in range(ROUNDS_MAX):
         if not _is_over(now, conflicts):
             break
-        found = _round(now, conflicts, stop, effort * LATER_EFFORT if number else effort, known)
+        found = _round(now, conflicts, stop, LATER_EFFORT if number else 1.0)
         gain = _gain(now, found)
         if not gain:
             forgone = gain is False
@@ -153,12 +153,11 @@ def _is_over(scaled: Scaled, conflicts: Sequence[Conflict]) -> bool:
     return bool(over) or must_drain(asked, asked.owner)
 
 
-def _round(
-    scaled: Scaled, conflicts: tuple[Conflict, ...], stop: Callable[[], bool], effort: float, known: Sequence[int] | None
-) -> Outcome:  # fmt: skip
+def _round(scaled: Scaled, conflicts: tuple[Conflict, ...], stop: Callable[[], bool], effort: float) -> Outcome:
     """Return what one search an aim finds, as far as limits are kept."""
     tried: list[tuple[Badness, int, Outcome]] = []
     asked = find_targets(scaled)
+    known: Sequence[int] | None = None
     for aim in _aims(scaled, conflicts):
         result = Search(aim, stop, effort).run(known, curve=effort == 1)
         owner = _turned_back(aim, result.owner)
@@ -223,41 +222,6 @@ def defragment(problem: Problem, stop: Callable[[], bool] = never) -> Plan:
     if joined is None or count_ranges(joined) >= count_ranges(scaled.owner):
         return make_plan(problem, stop)
     return conclude(found._replace(owner=joined, prices=search.prices, curve=()))
-
-
-def tolerance_table(
-    problem: Problem, tolerances: Sequence[Number], *, effort: Number = 1, known: Plan | None = None,
-    stop: Callable[[], bool] = never,
-) -> list[tuple[Fraction, Plan]]:  # fmt: skip
-    """Return one plan a tolerance, as given: what a looser balance saves in bytes, slots and ranges.
-
-    *effort* is the part of the usual search that each gets; each begins with the owners of the one next to it, the first with those of the
-    *known* plan, that for the problem's own tolerance.  No tolerance costs more than a tighter one: its plan would do as well.
-    """
-    wanted = sorted({exact(t, "tolerance") for t in tolerances})
-    scaled = validate(problem)
-    asked = max(scaled.tolerance) if known is not None else Fraction(0)
-    first = scaled.places(known.owners_after) if known is not None else None
-    found: dict[Fraction, Outcome] = {}
-    for some in ([t for t in wanted if t >= asked], [t for t in wanted[::-1] if t < asked]):
-        start: Sequence[int] | None = first
-        for tolerance in some:
-            each = validate(with_tolerance(problem, tolerance))
-            found[tolerance] = _find(each, stop, float(exact(effort, "effort")), start)
-            start = found[tolerance].owner
-    tight = [first] if first is not None else []
-    for tolerance in wanted:
-        now = found[tolerance]
-        targets = find_targets(now.scaled)
-        within = [at for at in tight if not excess(now.scaled, targets, at)]
-        least = min([now.owner, *map(tuple, within)], key=lambda at: _moved(now.scaled, at))
-        found[tolerance] = now._replace(owner=least)
-        tight.append(least)
-    return [(exact(t, "tolerance"), conclude(found[exact(t, "tolerance")])) for t in tolerances]
-
-
-def _moved(scaled: Scaled, at: Sequence[int]) -> int:
-    return sum(load for load, n, owner in zip(scaled.loads[scaled.cost], at, scaled.owner, strict=True) if n != owner)
 
 
 def pieces_of_tag(load: Number, target: Number) -> int:

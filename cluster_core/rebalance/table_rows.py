@@ -53,19 +53,6 @@ class SlotRow(NamedTuple):
     loads: Annotated[dict[str, float], "load of the slot, by resource"]
 
 
-class ToleranceRow(NamedTuple):
-    """What another tolerance would cost."""
-
-    tolerance: Annotated[float, "above the fair share, of every resource"]
-    moved_bytes: Annotated[int, "what would move, in the resource of cost"]
-    lower_bound_bytes: Annotated[int, "what would have to move at least"]
-    moved_slots: Annotated[Small, "slots that would move"]
-    ranges: Annotated[Small, "slot ranges afterwards"]
-    estimated_s: Annotated[float, "seconds it should take"]
-    max_over_mean: Annotated[float, "heaviest master over its fair share afterwards, worst resource"]
-    verdict: Annotated[str | None, "what became of its limits, in the words of gold/rebalance_plans"]
-
-
 class CurveRow(NamedTuple):
     """What another budget of bytes would give."""
 

@@ -120,7 +120,6 @@ def store_balance(
         nodes,
         snapshot_id="live",
         created_at_ms=time.time_ns() // 10**6 - round(ago_s * 1000),
-        tolerances=(),
     )
     write_plan(str(root), made, bad_records=0, parts={}, memory_error=0.0)
     return made.stored
@@ -153,7 +152,7 @@ def store_moves(
         cost="memory_bytes",
         tolerance=1,
     )
-    made = make_plan(problem, nodes, snapshot_id="live", created_at_ms=0, tolerances=())
+    made = make_plan(problem, nodes, snapshot_id="live", created_at_ms=0)
     rows = tuple(Move(s, ids[a], ids[b], (weights.bytes[s], weights.keys[s])) for s, a, b in sorted(moves))
     plan = replace(
         made.stored.plan, verdict="move", moves=rows, owners_after=tuple(after), moved=sum(m.loads[0] for m in rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cluster_core.rebalance.plan import PlanVerdict
-from cluster_core.rebalance.table_rows import CurveRow, ToleranceRow
+from cluster_core.rebalance.table_rows import CurveRow
 from schemas.caveats import Caveat
 from slotscope.reports.rebalance.report import (
     EarlierPlan,
@@ -85,12 +85,6 @@ def rebalance_report(masters: int = 6, *, hostile: bool = False) -> RebalanceRep
             CurveRow(1, 0.0, "fewest bytes", bound, 0.0, masters + 90, 140),
             CurveRow(2, 0.05, "recommended", moved, (moved - bound) / bound if bound else None, masters + 4 * len(transfers), 12),
             CurveRow(3, None, "fewest ranges", 3 * moved, 3 * moved / bound - 1 if bound else None, masters + 1, 900),
-        ],
-        tolerances=[
-            ToleranceRow(tolerance, int(moved * part), int(bound * part), slots, masters + 2 * slots, 20 * part, 1 + tolerance, PlanVerdict.MOVE)
-            for tolerance, part, slots in (
-                (0.005, 1.05, 190), (0.01, 1.02, 160), (0.02, 1.0, 141), (0.05, 0.93, 120), (0.1, 0.81, 96), (0.2, 0.6, 70),
-            )
         ],
         heavy=[
             HeavyLine(

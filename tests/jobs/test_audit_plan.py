@@ -50,7 +50,7 @@ def hot_slots(first: int, last: int, count: int) -> dict[int, bytes]:
 def stored_for(problem: Problem, root: str, addresses: dict[str, str]) -> StoredPlan:
     """Plan and write it."""
     nodes = [PlannedNode(master.id, addresses[master.id], "", 1) for master in problem.masters]
-    made = make_plan(problem, nodes, snapshot_id="", created_at_ms=MADE_MS, tolerances=())
+    made = make_plan(problem, nodes, snapshot_id="", created_at_ms=MADE_MS)
     write_plan(root, made, bad_records=0, parts={})
     return made.stored
 
@@ -240,7 +240,7 @@ PROBLEM = Problem(
 def made_by_hand() -> MadePlan:
     """The plan for `PROBLEM`, made once."""
     nodes = [PlannedNode(master.id, ADDRESSES[master.id], "", 1) for master in PROBLEM.masters]
-    return make_plan(PROBLEM, nodes, snapshot_id="", created_at_ms=MADE_MS, tolerances=())
+    return make_plan(PROBLEM, nodes, snapshot_id="", created_at_ms=MADE_MS)
 
 
 def stored_by_hand(root: str) -> StoredPlan:

@@ -17,7 +17,6 @@ THIRDS = [slot * 3 // 16384 for slot in range(16384)]
 HOT = dict.fromkeys(range(60), 60000)
 CUT = FileUnread("dumps/node-7002.rdb", "rdb", 55_000, 0, 1607, 874, is_cut=True)
 SHARE = "dumps/node-7002.rdb: at least 54 % of its keys (874 of 1,607) were not read"
-QUICK = ("--compare-tolerances", "none")
 
 
 @pytest.mark.long
@@ -26,7 +25,7 @@ def test_a_partial_snapshot_is_refused_with_the_share_that_is_missing(tmp_path, 
     write_snapshot(tmp_path, THIRDS, HOT, unread=CUT)
 
     for mode in ("strict", "permissive"):
-        assert slotscope("rebalance-plan", "--root", tmp_path, "--mode", mode, *QUICK) == BAD_INPUT
+        assert slotscope("rebalance-plan", "--root", tmp_path, "--mode", mode) == BAD_INPUT
         said = capsys.readouterr().err
         assert SHARE in said
         assert "--allow-partial" in said
@@ -39,7 +38,7 @@ def test_a_plan_from_a_partial_snapshot_says_so_to_everybody(tmp_path, capsys):
     write_snapshot(tmp_path, THIRDS, HOT, unread=CUT)
     page = tmp_path / "page.html"
 
-    code = slotscope("rebalance-plan", "--root", tmp_path, "--allow-partial", "--html", page, *QUICK)
+    code = slotscope("rebalance-plan", "--root", tmp_path, "--allow-partial", "--html", page)
 
     said = " ".join(capsys.readouterr().out.split())
     assert code == PARTIAL
@@ -68,7 +67,7 @@ def test_memory_that_is_known_is_balanced_without_being_asked_for(tmp_path):
     """And dump sizes, which only stand for it, are told."""
     write_snapshot(tmp_path, THIRDS, {}, memory_by_slot=LOPSIDED)
 
-    made = run(Request(root=str(tmp_path), snapshot=("current",), compare_tolerances=())).made
+    made = run(Request(root=str(tmp_path), snapshot=("current",))).made
 
     head = read_rows(str(tmp_path), REBALANCE_PLANS)[0]
     assert list(made.stored.problem.loads) == ["memory_bytes", "keys"]
@@ -83,7 +82,7 @@ def test_a_known_load_that_is_left_out_and_ends_above_its_tolerance_is_a_warning
     write_snapshot(tmp_path, THIRDS, HOT, memory_by_slot=LOPSIDED)
     page = tmp_path / "page.html"
 
-    assert slotscope("rebalance-plan", "--root", tmp_path, "--resources", resources, "--html", page, *QUICK) == OK
+    assert slotscope("rebalance-plan", "--root", tmp_path, "--resources", resources, "--html", page) == OK
 
     said = " ".join(capsys.readouterr().out.split())
     head = read_rows(str(tmp_path), REBALANCE_PLANS)[0]
@@ -105,6 +104,6 @@ def test_a_capacity_is_kept_where_its_load_is_known_and_said_to_be_unchecked_whe
     write_snapshot(tmp_path, THIRDS, HOT)
     (tmp_path / "placement.toml").write_text('[defaults]\nmaxmemory = "8gb"\n')
 
-    slotscope("rebalance-plan", "--root", tmp_path, "--placement", tmp_path / "placement.toml", *QUICK)
+    slotscope("rebalance-plan", "--root", tmp_path, "--placement", tmp_path / "placement.toml")
 
     assert "the capacity of memory_bytes is not kept: its load is unknown" in " ".join(capsys.readouterr().out.split())

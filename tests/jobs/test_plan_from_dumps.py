@@ -22,8 +22,6 @@ def test_a_recorded_cluster_is_planned_from_its_dumps(recorded_root, tmp_path, c
             root,
             "--snapshot",
             "before",
-            "--compare-tolerances",
-            "none",
         )
         == OK
     )

@@ -18,7 +18,6 @@ from schemas.rebalance import (
     REBALANCE_MOVES,
     REBALANCE_PLANS,
     REBALANCE_SLOTS,
-    REBALANCE_TOLERANCES,
 )
 from slotscope.pipelines.rebalance.inputs import _memory_limits
 from slotscope.plans.stored_plans import read_stored_plan
@@ -33,17 +32,12 @@ HOT = dict.fromkeys(range(60), 60000)
 """Sixty heavy slots on the first master."""
 
 
-def request(**words):
-    """A request with a short search, which compares with one other tolerance."""
-    return Request(**{"compare_tolerances": ("0.05",), **words})
-
-
 @pytest.fixture(scope="module")
 def planned(tmp_path_factory):
     """A root with a plan for three masters of which one is hot."""
     root = tmp_path_factory.mktemp("planned")
     write_snapshot(root, THIRDS, HOT)
-    return root, run(request(root=str(root), snapshot=("current",)), now_ms=1_795_000_000_000)
+    return root, run(Request(root=str(root), snapshot=("current",)), now_ms=1_795_000_000_000)
 
 
 @pytest.mark.long
@@ -86,15 +80,13 @@ def test_the_tables_agree_with_one_another(planned):
         head["max_over_mean_after"]["serialized_bytes"]
     )
     assert len(read_rows(str(root), REBALANCE_SLOTS, plan_id=plan_id)) == 16384
-    costs = [(r["tolerance"], r["moved_bytes"]) for r in read_rows(str(root), REBALANCE_TOLERANCES, plan_id=plan_id)]
-    assert sorted(costs) == sorted(costs, key=lambda cost: (-cost[1], cost[0]))
 
 
 @pytest.mark.long
 def test_a_plan_that_was_carried_out_leaves_nothing_to_do(planned, tmp_path, capsys):
     """--if-needed ends with 10 while there is a plan, with 0 once it is in place."""
     root, outcome = planned
-    assert slotscope("rebalance-plan", "--root", root, "--if-needed", "--compare-tolerances", "none") == NEW_PLAN
+    assert slotscope("rebalance-plan", "--root", root, "--if-needed") == NEW_PLAN
     names = [node_id(number) for number in range(3)]
     after = [names.index(owner) for owner in outcome.made.stored.plan.owners_after]
     write_snapshot(tmp_path, after, HOT)
@@ -117,7 +109,7 @@ def test_a_slot_that_cannot_be_divided_is_named_with_its_hash_tag(tmp_path):
         tmp_path, THIRDS, {7: 30_000_000}, tags={b"cart:42": (7, 900, 29_000_000)}, keys={b"{x}big": (7, 600_000)}
     )
 
-    outcome = run(request(root=str(tmp_path), snapshot=("current",), resources=("bytes",), compare_tolerances=()))
+    outcome = run(Request(root=str(tmp_path), snapshot=("current",), resources=("bytes",)))
 
     rows = sorted(read_rows(str(tmp_path), REBALANCE_HEAVY), key=lambda row: row["rank"])
     fair = whole / 3
@@ -135,9 +127,7 @@ def test_a_drained_master_ends_empty_and_gets_nothing(tmp_path):
     write_snapshot(tmp_path, THIRDS, {})
     (tmp_path / "p.toml").write_text('[[nodes]]\nnode = "10.0.0.2:7000"\ndrain = true\n')
 
-    outcome = run(
-        request(root=str(tmp_path), snapshot=("current",), placement=str(tmp_path / "p.toml"), compare_tolerances=())
-    )
+    outcome = run(Request(root=str(tmp_path), snapshot=("current",), placement=str(tmp_path / "p.toml")))
 
     plan = outcome.made.stored.plan
     assert node_id(1) not in plan.owners_after
@@ -246,9 +236,7 @@ def test_zones_that_make_it_impossible_say_the_smallest_share_that_works(tmp_pat
     )
     (tmp_path / "p.toml").write_text(text)
 
-    plan = run(
-        request(root=str(tmp_path), snapshot=("current",), placement=str(tmp_path / "p.toml"), compare_tolerances=())
-    ).made.stored.plan
+    plan = run(Request(root=str(tmp_path), snapshot=("current",), placement=str(tmp_path / "p.toml"))).made.stored.plan
 
     assert plan.zone_relaxed
     assert plan.zone_share is not None
@@ -266,7 +254,6 @@ def test_weights_can_come_from_counts_alone(spark, tmp_path):
             root=str(tmp_path),
             counts=(str(tmp_path / "counts"),),
             topology=str(tmp_path / "nodes"),
-            compare_tolerances=(),
         ),
         spark,
     )
@@ -283,7 +270,7 @@ def test_weights_can_come_from_counts_alone(spark, tmp_path):
 def test_limits_that_cannot_be_met_together_are_a_verdict_with_an_exit_code_of_its_own(tmp_path, capsys):
     """A master that stays keeps a slot, and no slot is as small as its share."""
     write_snapshot(tmp_path, THIRDS, {})
-    code = slotscope("rebalance-plan", "--root", tmp_path, "--weight", "10.0.0.2:7000=0.000001", "--compare-tolerances")
+    code = slotscope("rebalance-plan", "--root", tmp_path, "--weight", "10.0.0.2:7000=0.000001")
     shown = " ".join(capsys.readouterr().out.split())
     rows = {row["node_id"]: row for row in read_rows(str(tmp_path), REBALANCE_LOAD)}
 
@@ -303,7 +290,7 @@ def test_a_master_above_its_capacity_is_emptied_first_and_the_report_says_so(tmp
     placement.write_text(f'[[nodes]]\nnode = "{node_id(1)}"\ncapacity = {{ keys = {total // 6} }}\n')
 
     code = slotscope(
-        "rebalance-plan", "--root", tmp_path, "--resources", "keys", "--placement", placement, "--compare-tolerances", "none"
+        "rebalance-plan", "--root", tmp_path, "--resources", "keys", "--placement", placement
     )  # fmt: skip
     shown = " ".join(capsys.readouterr().out.split())
     rows = {row["node_id"]: row for row in read_rows(str(tmp_path), REBALANCE_LOAD) if row["resource"] == "keys"}
@@ -322,9 +309,7 @@ def test_polls_of_collect_need_no_topology_and_no_snapshot(tmp_path):
     """Every poll holds CLUSTER NODES: the newest says who the masters are; a line that was cut short is not the newest."""
     polls = [poll(THIRDS, 1), poll([*THIRDS[1:], 1], 2), poll(THIRDS, 3)]
     (tmp_path / "polls.jsonl").write_text("\n".join([*polls, polls[0][:100]]))
-    asked = request(
-        root=str(tmp_path), slot_stats=(str(tmp_path / "polls.jsonl"),), mode="permissive", compare_tolerances=()
-    )
+    asked = Request(root=str(tmp_path), slot_stats=(str(tmp_path / "polls.jsonl"),), mode="permissive")
 
     stored = run(asked).made.stored
 
@@ -345,7 +330,7 @@ def test_the_maxmemory_that_polls_hold_is_the_capacity_of_memory(tmp_path):
         ]
         polls.append(json.dumps({"time": 10**18, "text": "\n".join(lines), "persistence": told % (limit, policy)}))
     (tmp_path / "polls.jsonl").write_text("\n".join(polls))
-    asked = request(root=str(tmp_path), slot_stats=(str(tmp_path / "polls.jsonl"),))
+    asked = Request(root=str(tmp_path), slot_stats=(str(tmp_path / "polls.jsonl"),))
     of = read_topology(topology(THIRDS, 3).encode())
     loads = {"memory_bytes": [1.0] * 16384}
     held = THIRDS.count(0)

@@ -74,7 +74,7 @@ def planned(tmp_path_factory):
     root = tmp_path_factory.mktemp("planned")
     write_snapshot(root, THIRDS, dict.fromkeys(range(60), 60000))
     made = make_plan(
-        PlanRequest(root=str(root), snapshot=("current",), compare_tolerances=()),
+        PlanRequest(root=str(root), snapshot=("current",)),
         now_ms=1_795_000_000_000,
     )
     rows = read_rows(str(root), REBALANCE_SLOTS, plan_id=made.made.stored.plan_id)

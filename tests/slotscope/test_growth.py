@@ -33,7 +33,7 @@ def write_live_plan(root: Any, ago: timedelta, memory: int = 1000, error: float 
     problem = Problem(loads, owners, masters, cost="memory_bytes", tolerance=9)
     listed = [PlannedNode(master.id, f"10.0.0.{n}:7000", "", n) for n, master in enumerate(masters)]
     at_ms = round((NOW - ago).timestamp() * 1000)
-    made = make_plan(problem, listed, snapshot_id=LIVE, created_at_ms=at_ms, tolerances=())
+    made = make_plan(problem, listed, snapshot_id=LIVE, created_at_ms=at_ms)
     write_plan(str(root), made, parts={}, memory_error=error)
 
 

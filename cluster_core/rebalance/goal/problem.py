@@ -133,13 +133,6 @@ class Scaled:
         return [list(row) for row in zip(*columns, strict=True)]
 
 
-def with_tolerance(problem: Problem, tolerance: Number) -> Problem:
-    """Return *problem* with another tolerance of its hard goals; that of its soft ones is no tighter than it was."""
-    own, soft = problem.tolerance, set(problem.soft)
-    given = own if isinstance(own, Mapping) else dict.fromkeys(problem.loads, own)
-    return replace(problem, tolerance={n: max(given[n], tolerance) if n in soft else tolerance for n in problem.loads})
-
-
 def without_goals(problem: Problem, names: Collection[str]) -> Problem:
     """Return *problem* with the soft goals *names* given up: no load of these resources is too much for a master."""
     own = problem.tolerance

@@ -29,7 +29,7 @@ from slotscope.pipelines.rebalance.input_caveats import (
     memory_limit_caveats,
     unchecked_capacity,
 )
-from slotscope.pipelines.rebalance.plan import BYTES, TOLERANCES
+from slotscope.pipelines.rebalance.plan import BYTES
 from slotscope.plans.growth import MODEL_ERROR, Weighed, growth_since
 from slotscope.reports.unread import unread_lines
 from slotscope.runtime.errors import InputError
@@ -79,7 +79,6 @@ class Found:
     problem: Problem
     nodes: list[PlannedNode]
     jobs_max: int
-    tolerances: Sequence[float]
     snapshot_id: str
     activity: Activity | None
     combined: str
@@ -129,7 +128,6 @@ class Inputs:
 
 def find_inputs(request: PlanningOptions) -> Found:
     """Read everything that *request* names; raises DecodeError, PlanError and InputError in one line each."""
-    read_shares(request.compare_tolerances)
     snapshots = _snapshots(request)
     weights = read_weights(request.root, snapshots, how=request.combine)
     topology = _topology(request, weights, snapshots)
@@ -176,7 +174,6 @@ def _growth(root: str, weights: Weights, topology: Topology) -> tuple[Growth | N
 
 def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
     """Return the problem that *goal* poses for the cluster of *inputs*; raises DecodeError, PlanError and InputError in one line each."""
-    compared = read_shares(goal.compare_tolerances)
     placement = NOTHING if goal.placement is None else read_placement(_text(goal.placement), goal.placement)
     placement = replace(placement, options=_node_options(goal))
     loads = inputs.loads
@@ -205,7 +202,7 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
     ]  # fmt: skip
     return Found(
         problem, nodes, goal.jobs,
-        TOLERANCES if compared is None else compared, inputs.snapshot_id, inputs.activity, inputs.combined, inputs.unread,
+        inputs.snapshot_id, inputs.activity, inputs.combined, inputs.unread,
         others, {name: tolerance[name] for name in others}, warnings,
         None if goal.time_limit is None else _positive(goal.time_limit, "--time-limit"), inputs.growth,
         inputs.memory_error, replica_zones(inputs.topology), inputs.parts,
@@ -359,14 +356,6 @@ def _node_options(goal: GoalOptions) -> tuple[NodeOption, ...]:
 
 def _budget(word: str | None, option: str) -> float | None:
     return None if word is None else _share(word, option)
-
-
-def read_shares(words: Sequence[str] | None) -> list[float] | None:
-    """Return shares like ``0.05`` or ``5%``; None for None, an empty list for no words and for ``none``."""
-    if words is None:
-        return None
-    parts = [part for entry in words for part in entry.split(",") if part]
-    return [] if parts == ["none"] else sorted({_share(part, "--compare-tolerances") for part in parts})
 
 
 def _share(word: str, option: str) -> float:

@@ -59,8 +59,6 @@ class GoalOptions:
     """Fewest slot ranges at equal balance, regardless of moved bytes"""
     time_limit: float | None = None
     """Search time in seconds; the best plan so far is taken. Default: none, a number of steps"""
-    compare_tolerances: Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, show_default=False)] = None
-    """Tolerances to compare in the report; none: no comparison. Default: 0.01 0.02 0.05 0.1 0.2"""
     jobs: int = 1
     """Concurrent moves per source and per target"""
     html: Html = None
@@ -155,8 +153,6 @@ class RebalanceOptions(TableOptions, GoalOptions, MoveOptions):
     rate: Rate = None
     window: float = 0.0
     """Window for processor time per slot (CLUSTER SLOT-STATS) in seconds, balanced too; 0: not measured"""
-    compare_tolerances: Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, show_default=False)] = ()
-    """Tolerances to compare in the report"""
     access: AccessOptions = NO_OPTIONS
 
 

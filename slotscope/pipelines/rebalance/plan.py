@@ -17,8 +17,8 @@ from cluster_core.rebalance.goal.problem import Problem, Scaled, exact, validate
 from cluster_core.rebalance.goal.targets import Targets, find_targets, rehost
 from cluster_core.rebalance.goal.watched import Watched, watch
 from cluster_core.rebalance.ordering import Batch, Room, order_moves
-from cluster_core.rebalance.plan import Plan, PlanVerdict
-from cluster_core.rebalance.planner import defragment, hold_back, tolerance_table
+from cluster_core.rebalance.plan import Plan
+from cluster_core.rebalance.planner import defragment, hold_back
 from cluster_core.rebalance.search.walks import never
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
 from cluster_core.rebalance.table_rows import SlotRow
@@ -27,31 +27,17 @@ from slotscope.runtime.progress import progress
 BYTES = ("serialized_bytes", "memory_bytes")
 """Resources that determine the time of a move; the first known one counts."""
 NO_LOADS: Mapping[str, Any] = {}
-TOLERANCES = (0.01, 0.02, 0.05, 0.1, 0.2)
-"""Tolerances that a plan is compared with."""
-TOLERANCE_EFFORT = 0.2
-"""Part of the usual search for each of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Alternative:
-    """The plan for another tolerance."""
-
-    tolerance: float
-    plan: Plan
-    estimated_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class MadePlan:
-    """A plan with its problem in whole units, its slots, the limits, the alternatives, and its effect on other loads."""
+    """A plan with its problem in whole units, its slots, the limits, and its effect on other loads."""
 
     stored: StoredPlan
     scaled: Scaled
     document: str
     slots: list[SlotRow]
     targets: Targets
-    alternatives: list[Alternative]
     watched: Watched | None = None
 
     def created_first(self, at_ms: int | None) -> MadePlan:
@@ -72,13 +58,12 @@ def make_plan(
     jobs_max: int = 1,
     created_at_ms: int,
     join_ranges: bool = False,
-    tolerances: Sequence[float] = TOLERANCES,
     unread: Unread = WHOLE,
     others: Mapping[str, Sequence[float]] = NO_LOADS,
     other_tolerance: Mapping[str, float] = NO_LOADS,
     stop: Callable[[], bool] = never,
 ) -> MadePlan:
-    """Return the plan for *problem* with its batches and alternatives; PlanError for bad or impossible input.
+    """Return the plan for *problem* with its batches; PlanError for bad or impossible input.
 
     *unread* are the inputs that could not be read in full; *others* are known loads that are not balanced; *stop* ends the search early.
     """
@@ -98,19 +83,7 @@ def make_plan(
         plan_id, snapshot_id, problem, found, tuple(batches), tuple(nodes), state, created_at_ms, unread
     )
     watched = watch(problem, others, other_tolerance, found.owners_after)
-    asked = max(scaled.tolerance)
-    looked_at = [t for t in tolerances if found.verdict != PlanVerdict.MOVE or exact(t, "tolerance") != asked]
-    with progress("planning for other tolerances"):
-        table = dict(
-            tolerance_table(problem, looked_at, effort=TOLERANCE_EFFORT, known=found, stop=stop) if found.moves else []
-        )
-    alternatives = []
-    for tolerance in (exact(t, "tolerance") for t in tolerances if found.moves):
-        chosen = table.get(tolerance, found)
-        if found.verdict == PlanVerdict.MOVE and tolerance >= asked and found.moved <= chosen.moved:
-            chosen = found
-        alternatives.append(Alternative(float(tolerance), chosen, _rough_seconds(stored, chosen)))
-    return MadePlan(stored, scaled, document, slots, targets, alternatives, watched)
+    return MadePlan(stored, scaled, document, slots, targets, watched)
 
 
 def _ordered(problem: Problem, found: Plan, rooms: Mapping[str, Room], jobs_max: int) -> tuple[Plan, list[Batch]]:
@@ -137,10 +110,3 @@ def _rooms(scaled: Scaled, targets: Targets) -> dict[str, Room]:
         held = tuple(load / unit for load, unit in zip(row, scaled.units, strict=True))
         rooms[master.id] = Room(held, limits, counts[n], not master.drained, max(0.0, urgent))
     return rooms
-
-
-def _rough_seconds(stored: StoredPlan, other: Plan) -> float:
-    """Return the estimated seconds of another plan if targets had room for everything."""
-    problem = stored.problem
-    rooms = {m.id: Room((0.0,) * len(problem.loads), {}, len(problem.owners), stays=False) for m in problem.masters}
-    return sum(seconds_of(stored, order_moves(other.moves, rooms).batches, Path.VALKEY_JOBS))

@@ -12,10 +12,10 @@ from cluster_core.load.sampling import Part, parts_of_slots
 from cluster_core.rebalance.goal.outlook import Growth, look_ahead
 from cluster_core.rebalance.goal.problem import Scaled, exact
 from cluster_core.rebalance.goal.targets import Targets, rehost
-from cluster_core.rebalance.plan import Plan, count_ranges, slot_ranges
+from cluster_core.rebalance.plan import Plan, slot_ranges
 from cluster_core.rebalance.planner import pieces_of_tag
 from cluster_core.rebalance.search.walks import never
-from cluster_core.rebalance.table_rows import CurveRow, HeavyRow, LoadRow, MoveRow, ToleranceRow
+from cluster_core.rebalance.table_rows import CurveRow, HeavyRow, LoadRow, MoveRow
 from schemas import rebalance
 from schemas.caveats import Caveat
 from schemas.gold import BIG_KEYS, HASH_TAGS
@@ -55,7 +55,7 @@ def store_plan(root: str, found: Found, *, join_ranges: bool, now_ms: int | None
     made = make_plan(
         found.problem, found.nodes, snapshot_id=found.snapshot_id, jobs_max=found.jobs_max,
         created_at_ms=round(time.time() * 1000) if now_ms is None else now_ms, join_ranges=join_ranges,
-        tolerances=found.tolerances, unread=found.unread, others=found.others, other_tolerance=found.other_tolerance,
+        unread=found.unread, others=found.others, other_tolerance=found.other_tolerance,
         stop=_until(found.time_limit_s),
     )  # fmt: skip
     made = made.created_first(_created_at_ms(root, made.stored.plan_id))
@@ -109,7 +109,6 @@ def write_plan(
         (rebalance.REBALANCE_SLOTS, [row._asdict() for row in made.slots]),
         (rebalance.REBALANCE_MOVES, [row._asdict() for row in _move_rows(made)]),
         (rebalance.REBALANCE_LOAD, [row._asdict() for row in _load_rows(made)]),
-        (rebalance.REBALANCE_TOLERANCES, [row._asdict() for row in _tolerance_rows(made)]),
         (rebalance.REBALANCE_CURVE, [row._asdict() for row in _curve_rows(made.stored.plan)]),
         (rebalance.REBALANCE_HEAVY, _heavy_rows(made, parts)),
         (rebalance.REBALANCE_PLANS, [head]),
@@ -253,22 +252,6 @@ def _curve_rows(plan: Plan) -> list[CurveRow]:
         )
         for number, point in enumerate(plan.curve, 1)
     ]  # fmt: skip
-
-
-def _tolerance_rows(made: MadePlan) -> list[ToleranceRow]:
-    def row(tolerance: float, plan: Plan, estimated_s: float) -> ToleranceRow:
-        return ToleranceRow(
-            tolerance=tolerance,
-            moved_bytes=plan.moved // plan.unit,
-            lower_bound_bytes=-(-plan.bound // plan.unit),
-            moved_slots=len(plan.moves),
-            ranges=count_ranges(plan.owners_after),
-            estimated_s=estimated_s,
-            max_over_mean=max(float(reach.after) for reach in plan.reach),
-            verdict=plan.verdict,
-        )
-
-    return [row(other.tolerance, other.plan, other.estimated_s) for other in made.alternatives]
 
 
 def heavy_parts(root: str, snapshot_id: str, slots: Collection[int]) -> dict[int, list[Row]]:

@@ -50,7 +50,6 @@ def plan_document(report: RebalanceReport) -> Document:
         _parts(report),
         _heavy(report),
         _alternatives(report),
-        _tolerances(report),
         _history(report),
     ]
     document = Document(
@@ -336,27 +335,6 @@ def _moved(report: RebalanceReport, moved: int) -> Cell:
     return Cell(moved, say.amount(report.cost, moved))
 
 
-def _tolerances(report: RebalanceReport) -> Section:
-    columns = [
-        Column("Tolerance", Format.SHARE, lambda one: Cell(one.tolerance, say.share_text(one.tolerance)), "ascending"),
-        Column("Moves", Format.COUNT, lambda one: _moved(report, one.moved_bytes)),
-        Column("Minimum", Format.COUNT, lambda one: _moved(report, one.lower_bound_bytes)),
-        Column("Slots", Format.COUNT, "moved_slots"),
-        Column("Ranges after", Format.COUNT, "ranges"),
-        Column("Time", Format.DURATION, "estimated_s"),
-        Column("Heaviest after", Format.RATIO, "max_over_mean"),
-        Column(
-            "Limits",
-            Format.TEXT,
-            lambda one: Cell(say.missed_words(one) or "met", style="alarm" if say.missed_words(one) else ""),
-        ),
-    ]
-    caption = "One plan for each tolerance, by the same search"
-    table = Table("tolerance-table", caption, columns, report.tolerances, "gold/rebalance_tolerances")
-    title = "Cost of a tighter tolerance"
-    return Section("tolerances", title, [table], short="Tolerances", on=Place.PAGE, is_folded=True)
-
-
 def _history(report: RebalanceReport) -> Section:
     audited = [one for one in report.history if one.kept is not None]
     promise = "its promise" if len(audited) == 1 else "their promises"
@@ -407,7 +385,7 @@ def _reading(report: RebalanceReport) -> Section:
         "A slot cannot be divided. If the heaviest slots alone exceed the tolerance, the limit is raised to the lowest load that is possible.",
         "The plan is valid for one set of slot owners and config epochs only (digest"
         f" {text.printable(report.state_hash[:16], 20)}). It is refused for any other.",
-        "Tables: gold/rebalance_plans, rebalance_load, rebalance_moves, rebalance_tolerances, rebalance_curve, rebalance_heavy; after"
+        "Tables: gold/rebalance_plans, rebalance_load, rebalance_moves, rebalance_curve, rebalance_heavy; after"
         " slotscope plan audit also gold/plan_audits.",
     )
     return how_to_read(*sentences)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cluster_core.rebalance.plan import slot_ranges
-from cluster_core.rebalance.table_rows import CurveRow, ToleranceRow
+from cluster_core.rebalance.table_rows import CurveRow
 from schemas.caveats import Caveat
 from slotscope.reports.keyspace.figures import short_names
 
@@ -176,7 +176,6 @@ class RebalanceReport:
     ranges_bound: int | None = None
     bytes_budget: float | None = None
     curve: Sequence[CurveRow] = ()
-    tolerances: Sequence[ToleranceRow] = ()
     heavy: Sequence[HeavyLine] = ()
     capacity_due_s: Mapping[str, float] | None = None
     balance_due_s: Mapping[str, float] | None = None

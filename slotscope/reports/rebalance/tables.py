@@ -9,7 +9,7 @@ from typing import Any
 from cluster_core.rebalance.execution.journal import StepKind
 from cluster_core.rebalance.execution.remaining import Path, seconds_of
 from cluster_core.rebalance.stored_plan import StoredPlan
-from cluster_core.rebalance.table_rows import CurveRow, ToleranceRow
+from cluster_core.rebalance.table_rows import CurveRow
 from schemas import rebalance
 from schemas.caveats import Caveat
 from schemas.gold import BIG_KEYS, HASH_TAGS
@@ -58,12 +58,6 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport
         nodes=_nodes(_rows(root, rebalance.REBALANCE_LOAD, own_id)),
         transfers=_transfers(_rows(root, rebalance.REBALANCE_MOVES, own_id)),
         curve=_curve(_rows(root, rebalance.REBALANCE_CURVE, own_id)),
-        tolerances=[
-            record(ToleranceRow, row, verdict=row.get("verdict"))
-            for row in sorted(
-                _rows(root, rebalance.REBALANCE_TOLERANCES, own_id), key=lambda row: float(row["tolerance"])
-            )
-        ],
         heavy=_heavy(_rows(root, rebalance.REBALANCE_HEAVY, own_id)),
         history=_history(root, own_id, row["created_at"]),
         parts=_moving_parts(root, stored),

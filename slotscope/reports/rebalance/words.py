@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 from cluster_core.rebalance.plan import PlanVerdict
-from cluster_core.rebalance.table_rows import ToleranceRow
 from slotscope.reports.rebalance.report import HeavyLine, RebalanceReport, WorstLoad
 from slotscope.runtime import text
 from slotscope.runtime.program import program_name, shell_word
@@ -234,15 +233,6 @@ RANGES_A_MASTER_MAX = 10
 """A plan with more slot ranges a master states the reason."""
 
 
-def missed_words(line: ToleranceRow) -> str:
-    """What a plan for another tolerance misses; empty where it keeps all limits."""
-    if line.verdict in (PlanVerdict.MOVE, PlanVerdict.BALANCED):
-        return ""
-    if not line.verdict:
-        return "unknown"
-    return "cannot be met" if line.verdict == PlanVerdict.IMPOSSIBLE else "limits missed"
-
-
 def range_words(report: RebalanceReport) -> list[str]:
     """The least number of slot ranges that is possible, and why there are many: a sentence each."""
     if not report.acts or not report.ranges_bound:
@@ -269,8 +259,6 @@ def why_many_ranges(report: RebalanceReport) -> list[str]:
         for line in report.curve
         if line.ranges < report.ranges_after and line.over_bound is not None
     ]
-    looser = [line for line in report.tolerances if line.ranges < report.ranges_after and not missed_words(line)]
-    ways += [f"--tolerance {line.tolerance:g} gives {text.count(line.ranges)}" for line in looser[-1:]]
     return [why, f"Fewer: {'; '.join(ways)}." if ways else "No larger budget that was tried gives fewer."]
 
 

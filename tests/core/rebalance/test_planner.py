@@ -15,7 +15,7 @@ from cluster_core.errors import PlanError
 from cluster_core.rebalance.check import check_plan
 from cluster_core.rebalance.goal.problem import Master, Problem, validate
 from cluster_core.rebalance.plan import Plan, PlanVerdict
-from cluster_core.rebalance.planner import make_plan, pieces_of_tag, tolerance_table
+from cluster_core.rebalance.planner import make_plan, pieces_of_tag
 from cluster_core.rebalance.prices import Prices
 from tests.builders.rebalance_problems import applied, problem, random_problem
 from tests.examples import examples
@@ -168,31 +168,6 @@ def test_capacity_and_weight_are_kept():
     assert found.verdict == PlanVerdict.MOVE
     assert held("b") <= 13
     assert max(held("a"), held("c")) <= 10  # 1.2 of the 8.5 that b leaves them
-
-
-@pytest.mark.long
-def test_a_looser_balance_never_costs_more_however_little_is_searched():
-    """A plan for a tight balance is one for a looser one, too."""
-    cluster = random_problem(4, 6, 600, skew=0.9)
-    tolerances = [0.3, 0.02, 0.05, 0.1, 0.15, 0.2]
-    table = dict(zip(tolerances, tolerance_table(cluster, tolerances, effort=0.002), strict=True))
-    moved = [table[tolerance][1].moved for tolerance in sorted(tolerances)]
-
-    assert moved == sorted(moved, reverse=True)
-    for tolerance, (_, found) in table.items():
-        assert check_plan(replace(cluster, tolerance=tolerance), found) == []
-
-
-@pytest.mark.long
-def test_another_tolerance_begins_with_the_plan_that_is_known():
-    """However little is searched, a looser balance moves no more than the plan for a tight one, which is not made again."""
-    cluster = random_problem(4, 6, 600, skew=0.9)
-    known = make_plan(replace(cluster))
-    ((_, found),) = tolerance_table(cluster, [0.05], effort=0.0001, known=known)
-
-    assert known.verdict is PlanVerdict.MOVE
-    assert 0 < found.moved <= known.moved
-    assert check_plan(replace(cluster, tolerance=0.05), found) == []
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 
 from cluster_core.kinds import Severity
 from cluster_core.rebalance.goal.problem import Master, Problem
-from cluster_core.rebalance.plan import CurvePoint, PlanVerdict
+from cluster_core.rebalance.plan import CurvePoint
 from cluster_core.rebalance.stored_plan import PlannedNode
 from schemas.caveats import Caveat, Code
 from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS, REBALANCE_CURVE, REBALANCE_PLANS
@@ -21,7 +21,7 @@ from slotscope.pipelines.rebalance.plan import MadePlan, make_plan
 from slotscope.pipelines.rebalance.rows import write_plan
 from slotscope.reports.delivery import deliver
 from slotscope.reports.rebalance.tables import _curve, _kept, load_rebalance_report
-from slotscope.reports.rebalance.words import amount, headline, missed_words
+from slotscope.reports.rebalance.words import amount, headline
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import append_rows, read_rows
 from tests.benches.reports import page_of, terminal_of
@@ -38,7 +38,7 @@ def made_plan(seed: int = 3, made_ms: int = MADE_MS, **more: Any) -> MadePlan:
     ops[17] = sum(ops) // 2
     request = replace(request, loads={**request.loads, "ops": ops})
     nodes = [PlannedNode(m.id, f"10.0.0.{at}:6379", "ab"[at % 2], at + 1) for at, m in enumerate(request.masters)]
-    return make_plan(request, nodes, snapshot_id="s1", created_at_ms=made_ms, tolerances=(0.02, 0.1))
+    return make_plan(request, nodes, snapshot_id="s1", created_at_ms=made_ms)
 
 
 @pytest.fixture(scope="module")
@@ -89,23 +89,7 @@ def test_every_figure_of_the_plan_is_in_the_report(root: str, made: MadePlan) ->
         move.slot: (move.source, move.target) for move in plan.moves
     }
     assert sum(one.moved_bytes or 0 for one in report.transfers) == plan.moved
-    assert [line.tolerance for line in report.tolerances] == [0.02, 0.1]
     assert report.created_at_ms == MADE_MS
-
-
-@pytest.mark.long
-def test_a_tolerance_whose_plan_misses_its_limits_is_marked(tmp_path: Path, made: MadePlan) -> None:
-    """Its row says so: what such a plan moves is not the price of the tolerance."""
-    first, second = made.alternatives
-    missing = replace(first, plan=replace(first.plan, verdict=PlanVerdict.CLOSER))
-    kept = replace(second, plan=replace(second.plan, verdict=PlanVerdict.MOVE))
-    write_plan(str(tmp_path), replace(made, alternatives=[missing, kept]), bad_records=0, parts={})
-
-    report = load_rebalance_report(str(tmp_path))
-    page = page_of(report)
-
-    assert [missed_words(line) for line in report.tolerances] == ["limits missed", ""]
-    assert page.count(">limits missed<") == 1
 
 
 def test_shares_of_the_masters_add_up(root: str, made: MadePlan) -> None:
@@ -150,7 +134,7 @@ def test_parts_of_a_heavy_slot_count_in_the_resource_that_is_too_much(tmp_path: 
     loads[5] = 3_000
     problem = Problem({"memory_bytes": loads}, ["a"] * 12, [Master("a"), Master("b")], cost="memory_bytes")
     nodes = [PlannedNode(name, f"10.0.0.{name}:6379", "", 1) for name in "ab"]
-    made = make_plan(problem, nodes, snapshot_id="s", created_at_ms=1, tolerances=())
+    made = make_plan(problem, nodes, snapshot_id="s", created_at_ms=1)
     parts = [
         {"hash_tag": b"light", "key": None, "keys": 9, "serialized_bytes": 900, "memory_bytes": 1},
         {"hash_tag": b"acme", "key": None, "keys": 60, "serialized_bytes": 250, "memory_bytes": 2_999},
@@ -180,7 +164,6 @@ def test_no_minimum_is_above_what_moves_though_a_slot_cannot_be_divided(tmp_path
     said = re.findall(r"(?:at least|minimum) ([\d.]+ k?B)", f"{terminal_of(report)} {page_of(report)}")
 
     assert 0 < report.bound <= report.moved
-    assert all(row.lower_bound_bytes <= row.moved_bytes for row in report.tolerances)
     assert set(said) == {amount("memory_bytes", report.bound)}
 
 
@@ -249,7 +232,7 @@ def test_drained_masters_are_shown_as_such(tmp_path: Path) -> None:
     masters = [Master(master.id, drained=at == 3) for at, master in enumerate(base.masters)]
     request = replace(base, masters=masters, loads={"serialized_bytes": base.loads["serialized_bytes"]}, tolerance=0.3)
     nodes = [PlannedNode(m.id, "h:1", "", 1) for m in masters]
-    made = make_plan(request, nodes, snapshot_id="", created_at_ms=MADE_MS, tolerances=())
+    made = make_plan(request, nodes, snapshot_id="", created_at_ms=MADE_MS)
     write_plan(str(tmp_path), made, bad_records=0, parts={})
 
     report = load_rebalance_report(str(tmp_path))

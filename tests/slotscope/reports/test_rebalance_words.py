@@ -110,13 +110,13 @@ def test_more_than_ten_ranges_a_master_come_with_a_reason_and_what_would_give_fe
     report = rebalance_report()
     line = CurveRow(4, 0.1, None, 2 * report.moved, 0.1, 40, 500)
 
-    _, why, ways = range_words(replace(report, ranges_after=100, curve=[*report.curve, line], tolerances=[]))
+    _, why, ways = range_words(replace(report, ranges_after=100, curve=[*report.curve, line]))
 
     assert "more than 10 a master" in why
     assert "serialized bytes and keys and ops" in why
     assert ways.startswith("Fewer: --bytes-budget 0% gives 96; --bytes-budget 4% gives 14; ")
     assert "--bytes-budget 10% gives 40" in ways
-    dearer = replace(report, ranges_after=100, curve=[line._replace(ranges=120)], tolerances=[])
+    dearer = replace(report, ranges_after=100, curve=[line._replace(ranges=120)])
     assert range_words(dearer)[-1] == "No larger budget that was tried gives fewer."
 
 
