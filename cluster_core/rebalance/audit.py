@@ -1,8 +1,4 @@
-"""Did a plan keep its promise?  Measurements after its moves against the figures of the plan; no IO.
-
-SLOT-STATS counters restart at 0 when a slot moves, so a rate over a time with the move says least about the slots that moved: such
-measurements are flagged (*kept* None) and not compared.
-"""
+"""Did a plan keep its promise?  Measurements after its moves against the figures of the plan; no IO."""
 
 from __future__ import annotations
 
@@ -14,6 +10,7 @@ from cluster_core.rebalance.goal.problem import validate
 from cluster_core.rebalance.goal.targets import fair_parts
 from cluster_core.rebalance.plan import slot_ranges
 from cluster_core.rebalance.stored_plan import StoredPlan
+from cluster_core.topology.node import Topology
 
 OWNERS = "owners"
 OPEN_SLOTS = "open slots"
@@ -58,6 +55,13 @@ class NodeView:
     owners: Sequence[str] = ()
     open_slots: Sequence[int] = ()
     lost: str = ""
+
+    @staticmethod
+    def of(address: str, topology: Topology) -> NodeView:
+        """Return the view in *topology*, which is CLUSTER NODES of that node."""
+        me = topology.by_id.get(topology.my_id or "")
+        open_slots = sorted({*me.migrating, *me.importing}) if me else []
+        return NodeView(address, [owner or "" for owner in topology.slot_map().owners()], open_slots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,38 +162,6 @@ def heaviest_share(stored: StoredPlan, measured: Measured) -> tuple[float | None
 
     worst = max(part, key=lambda node: (over_fair(measured.loads, node), node), default="")
     return (over_fair(measured.loads, worst), worst, over_fair(measured.errors, worst)) if worst else (None, "", 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class CounterWindow:
-    """One counter of SLOT-STATS at the start and the end of a window: slot to (owner, value)."""
-
-    resource: str
-    start_ms: int
-    end_ms: int
-    first: Mapping[int, tuple[str, int]]
-    last: Mapping[int, tuple[str, int]]
-
-
-def measure_window(window: CounterWindow, moved_ms: int | None) -> Measured:
-    """Return rates a second by master; flagged where a slot moved, or a counter began again at 0, within the window."""
-    seconds = (window.end_ms - window.start_ms) / 1000
-    loads: dict[str, float] = {}
-    restarted = []
-    for slot, (owner, value) in sorted(window.last.items()):
-        before = window.first.get(slot)
-        if before is None or before[0] != owner or value < before[1]:
-            restarted.append(slot)
-            continue
-        loads[owner] = loads.get(owner, 0.0) + (value - before[1]) / seconds if seconds > 0 else 0.0
-    doubt = ""
-    if seconds <= 0:
-        doubt = "the window has no length"
-    elif moved_ms is not None and moved_ms >= window.start_ms:
-        doubt = "slots moved within the window, and their counters began again at 0"
-    elif restarted:
-        doubt = f"the counters of slots {_ranges(restarted)} began again at 0 within the window"
-    return Measured(window.resource, loads, f"SLOT-STATS over {seconds:.0f} s", doubt=doubt)
 
 
 def is_kept(findings: Iterable[Finding]) -> bool:

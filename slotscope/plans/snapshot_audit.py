@@ -9,13 +9,11 @@ from typing import Any
 from cluster_core.errors import DecodeError
 from cluster_core.rebalance.audit import Measured, NodeView
 from cluster_core.slots.key_slot import SLOT_COUNT
-from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.topology.nodes_text import read_nodes
 from schemas.activity import SLOT_ACTIVITY
 from schemas.silver import SLOT_LOAD, SNAPSHOTS
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import exists, read_rows
-from slotscope.servers.audit import owners_of
 from slotscope.sources.slot_weights import is_partial
 
 COLUMNS = ("keys", "serialized_bytes", "memory_bytes", "ops")
@@ -98,13 +96,9 @@ def _view(name: str, topology: str | None, loads: Sequence[Mapping[str, Any]]) -
     where = f"snapshot {name}"
     if topology:
         try:
-            read = read_nodes(topology.encode("utf-8", "surrogateescape"), source=where)
+            return NodeView.of(where, read_nodes(topology.encode("utf-8", "surrogateescape"), source=where))
         except DecodeError as error:
             raise InputError(str(error)) from error
-        open_slots = {
-            slot for node in read.nodes for slot in (*node.migrating, *node.importing) if NodeFlags.MYSELF in node.flags
-        }
-        return NodeView(where, owners_of(read), sorted(open_slots))
     owners = [""] * SLOT_COUNT
     for row in loads:
         owners[row["slot"]] = row["owner_id"] or ""

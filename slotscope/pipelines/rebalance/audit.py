@@ -4,41 +4,42 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cluster_core.rebalance.audit import (
     STANDARD_ERRORS,
     Finding,
     Measured,
+    NodeView,
     audit_left_behind,
     audit_load,
     audit_owners,
-    measure_window,
 )
+from cluster_core.rebalance.execution.cluster_now import ClusterSight, sight_of
 from cluster_core.rebalance.execution.journal import Journal, StepKind, read_journal
 from cluster_core.rebalance.execution.succession import at_present
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.rebalance.table_rows import PlanAuditRow
+from cluster_core.slots.slot_set import SlotSet
 from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS
 from slotscope.plans.snapshot_audit import read_snapshot
 from slotscope.plans.stored_plans import read_unchanged_plan
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import all_equal, commit_rows, exists, read_rows
 from slotscope.runtime.storage.snapshot_names import KEY_JOBS, find_name
-from slotscope.servers import audit as live_audit
 from slotscope.servers.cluster import parse_address
 from slotscope.servers.node_link import Access, Address
 from slotscope.servers.plan_journal import PlanJournal
-from slotscope.servers.slot_weights import weigh_slots
+from slotscope.servers.slot_weights import SlotWeights, weigh_slots
+from slotscope.servers.visits import Visit, topology_of, visited
 
 if TYPE_CHECKING:
     from slotscope.pipelines.rebalance.options import AuditOptions
 
-SAMPLE_MAX = 10_000
-
+MEMORY, DUMPED = "memory_bytes", "serialized_bytes"
 NEWS_S, NEWS_PAUSE_S = 10.0, 0.5
 """How long after the last move gossip may take to tell replicas the owners, and the pause between two looks."""
 
@@ -47,28 +48,23 @@ def audit_plan(request: AuditOptions) -> tuple[StoredPlan, list[Finding]]:
     """Audit a plan and write the findings; raises InputError for a missing plan or snapshot."""
     if (request.cluster is None) == (request.snapshot is None):
         raise InputError("give either --cluster HOST:PORT or --snapshot NAME")
-    if (
-        not 0 <= request.sample <= SAMPLE_MAX
-        or not 0 <= request.window < math.inf
-        or not 0 <= request.seconds < math.inf
-    ):
-        raise InputError(f"--sample must be 0 to {SAMPLE_MAX}, --window and --seconds 0 or more")
+    if not 0 <= request.window < math.inf or not 0 <= request.seconds < math.inf:
+        raise InputError("--window and --seconds must be 0 or more")
     stored = read_unchanged_plan(request.root, request.plan)
     if request.cluster is None:
         name = find_name(request.root, str(request.snapshot), KEY_JOBS)
         findings = _audit_snapshot(stored, _moved_until_ms(request.root, stored.plan_id), request.root, name)
         return stored, _written(request.root, stored, f"snapshot {name}", findings)
     access = request.access.with_password(request.access.password())
-    how = Measuring(request.seconds, request.rate, request.sample, request.window)
+    how = Measuring(request.seconds, request.rate, request.window)
     return stored, audit_cluster(request.root, stored, request.cluster, access, how)
 
 
 class Measuring(NamedTuple):
-    """Limits of measuring a live cluster: *seconds* and *rate* for memory, *sample* keys a slot for dumps, *window* for counters."""
+    """Limits of measuring a live cluster: *seconds* and *rate* for memory, the *window* for processor time."""
 
     seconds: float
     rate: float | None = None
-    sample: int = 0
     window: float = 0.0
 
 
@@ -79,7 +75,7 @@ def audit_cluster(root: str, stored: StoredPlan, cluster: str, access: Access, h
     until_s = min((moved_ms or 0) / 1000, time.time()) + NEWS_S
     while time.time() < until_s and not _is_known(stored, journal, cluster, access):
         time.sleep(NEWS_PAUSE_S)
-    return _written(root, stored, f"cluster {cluster}", _audit_cluster(stored, journal, moved_ms, cluster, access, how))
+    return _written(root, stored, f"cluster {cluster}", _audit_cluster(stored, journal, cluster, access, how))
 
 
 def _written(root: str, stored: StoredPlan, source: str, findings: list[Finding]) -> list[Finding]:
@@ -102,65 +98,82 @@ def _moved_until_ms(root: str, plan_id: str) -> int | None:
 
 def _is_known(stored: StoredPlan, journal: Journal, cluster: str, access: Access) -> bool:
     """Return whether every node knows the planned owners."""
-    with live_audit.connected(parse_address(cluster), access) as live:
-        return all(one.kept for one in audit_owners(at_present(stored, live.sight(), journal), live.views))
+    with visited(parse_address(cluster), access, None) as visits:
+        return all(one.kept for one in audit_owners(at_present(stored, _sight(visits), journal), _views(visits)))
 
 
-def _audit_cluster(
-    stored: StoredPlan, journal: Journal, moved_ms: int | None, cluster: str, access: Access, how: Measuring
-) -> list[Finding]:
-    with live_audit.connected(parse_address(cluster), access) as live:
-        stored = at_present(stored, live.sight(), journal)
-        findings = audit_owners(stored, live.views)
-        left = live.left_behind({move.slot: move.source for move in stored.plan.moves})
-        findings.append(audit_left_behind(stored, left))
-        memory = NOT_MEASURED
-        if "memory_bytes" in stored.problem.loads and how.seconds:
-            memory = _measure_memory(parse_address(cluster), access, how)
-        measured = _measure_live(stored, moved_ms, live, live.masters(), how, memory)
-    return findings + [audit_load(stored, one) for one in measured]
+def _views(visits: Sequence[Visit]) -> list[NodeView]:
+    return [
+        NodeView(str(visit.address), lost=visit.checkup.lost or "it does not name itself")
+        if visit.checkup.topology is None or visit.me is None
+        else NodeView.of(str(visit.address), visit.checkup.topology)
+        for visit in visits
+    ]
 
 
-NOT_MEASURED = Measured("memory_bytes", {}, "not measured", doubt="memory was not measured")
+def _sight(visits: Sequence[Visit]) -> ClusterSight:
+    topology_of(visits[0])  # refuses a server in no cluster
+    return ClusterSight({me.id: sight_of(topology_of(visit)) for visit in visits if (me := visit.me)})
 
 
-def _measure_memory(first: Address, access: Access, how: Measuring) -> Measured:
-    """Return the memory of each master, measured as for a plan."""
+def _audit_cluster(stored: StoredPlan, journal: Journal, cluster: str, access: Access, how: Measuring) -> list[Finding]:
+    with visited(parse_address(cluster), access, None) as visits:
+        stored = at_present(stored, _sight(visits), journal)
+        left = _left_behind(visits, {move.slot: move.source for move in stored.plan.moves})
+        findings = [*audit_owners(stored, _views(visits)), audit_left_behind(stored, left)]
+    return findings + [audit_load(stored, one) for one in _measured(stored, parse_address(cluster), access, how)]
+
+
+def _left_behind(visits: Sequence[Visit], moved: Mapping[int, str]) -> dict[tuple[str, int], int]:
+    """Count the keys of *moved* slots (slot to former owner) that the former owners still hold."""
+    left = {}
+    for source, visit in {me.id: visit for visit in visits if (me := visit.me)}.items():
+        slots = [slot for slot, owner in moved.items() if owner == source]
+        replies = visit.ask([("CLUSTER", "COUNTKEYSINSLOT", slot) for slot in slots])
+        left.update(
+            {(source, slot): reply for slot, reply in zip(slots, replies, strict=True) if isinstance(reply, int)}
+        )
+    return left
+
+
+def _measured(stored: StoredPlan, first: Address, access: Access, how: Measuring) -> list[Measured]:
+    """Measure the resources of the plan, in its order, as for a new plan; those that live servers do not report have no loads."""
+    wanted = list(stored.problem.loads)
+    window_s = how.window if "cpu_usec" in wanted else 0.0
+    memory = how.seconds > 0 and not {MEMORY, DUMPED}.isdisjoint(wanted)
     try:
-        weights = weigh_slots(first, access, seconds=how.seconds, rate=how.rate)
+        weights = weigh_slots(first, access, seconds=how.seconds, rate=how.rate, window_s=window_s, memory=memory)
     except InputError as error:
-        return replace(NOT_MEASURED, doubt=str(error))
-    sizes = weights.loads["memory_bytes"]
-    loads: dict[str, float] = {}
-    errors: dict[str, float] = {}
-    for node in weights.topology.masters():
-        if node.slots:
-            loads[node.id] = float(sum(sizes[slot] for slot in node.slots))
-            off = next((one.error for one in weights.memory if next(iter(node.slots)) in one.bytes_by_slot), 0.0)
-            errors[node.id] = off * loads[node.id] / STANDARD_ERRORS
+        return [Measured(name, {}, "not measured", doubt=str(error)) for name in wanted]
+    owners = {node.id: node.slots for node in weights.topology.masters() if node.slots}
+    loads = {
+        name: {node: float(sum(row[slot] for slot in slots)) for node, slots in owners.items()}
+        for name, row in weights.loads.items()
+    }
+    keys = Measured("keys", loads["keys"], "keys of every slot")
+    found = {"keys": keys, MEMORY: Measured(MEMORY, {}, "not measured", doubt="--seconds is 0")}
+    if memory:
+        found[MEMORY] = _memory(weights, owners, loads[MEMORY])
+    doubt = "live servers do not report it; audit a snapshot of new dumps with --snapshot"
+    found[DUMPED] = replace(found[MEMORY], resource=DUMPED, doubt=f"memory was measured; {doubt}")
+    doubt = "--window measures it" if not window_s else "the servers do not report it"
+    found["cpu_usec"] = Measured("cpu_usec", {}, "not measured", doubt=doubt)
+    if "cpu_usec" in loads:
+        found["cpu_usec"] = Measured("cpu_usec", loads["cpu_usec"], f"SLOT-STATS over {window_s:g} s")
+    unknown = Measured("", {}, "not measured", doubt="it is not measured at live servers")
+    return [found.get(name) or replace(unknown, resource=name) for name in wanted]
+
+
+def _memory(weights: SlotWeights, owners: Mapping[str, SlotSet], loads: Mapping[str, float]) -> Measured:
+    """Return the memory of each master with its standard error."""
+    errors = {}
+    for node, slots in owners.items():
+        off = next((one.error for one in weights.memory if next(iter(slots)) in one.bytes_by_slot), 0.0)
+        if off:
+            errors[node] = off * loads[node] / STANDARD_ERRORS
     measured, keys = sum(one.measured for one in weights.memory), sum(one.keys for one in weights.memory)
     basis = f"MEMORY USAGE of {measured:,} of {keys:,} keys" if weights.memory else "memory-bytes of SLOT-STATS"
-    return Measured("memory_bytes", loads, basis, {node: error for node, error in errors.items() if error})
-
-
-def _measure_live(
-    stored: StoredPlan, moved_ms: int | None, live: Any, masters: Sequence[Any], how: Measuring, memory: Measured
-) -> list[Measured]:
-    """Measure every resource of the plan, in its order."""
-    wanted = list(stored.problem.loads)
-    found = {"keys": live_audit.measure_keys(masters)}
-    if memory is not NOT_MEASURED:
-        found["memory_bytes"] = memory
-    if "serialized_bytes" in wanted and how.sample:
-        found["serialized_bytes"] = live_audit.measure_dumps(masters, how.sample)
-    for name in ("serialized_bytes", "memory_bytes"):
-        if name in wanted and name not in found:
-            found[name] = live_audit.measure_dataset(name, masters)
-    if how.window:
-        windows = live_audit.watch_counters(masters, how.window)
-        found |= {one.resource: measure_window(one, moved_ms) for one in windows}
-    reason = "SLOT-STATS needs a window: give --window" if not how.window else "the servers do not report it"
-    return [found.get(name) or Measured(name, {}, "not measured", doubt=reason) for name in wanted]
+    return Measured(MEMORY, loads, basis, errors)
 
 
 def _audit_snapshot(stored: StoredPlan, moved_ms: int | None, root: str, name: str) -> list[Finding]:

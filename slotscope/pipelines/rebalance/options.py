@@ -165,10 +165,8 @@ class AuditOptions(PlanOptions):
     snapshot: str | None = None
     """Snapshot of key-slots from dumps after the moves, in place of the live cluster"""
     seconds: float = 60.0
-    """Time limit for measuring memory in seconds; a sample beyond it; 0: memory from INFO"""
+    """Time limit for measuring memory in seconds; a sample beyond it; 0: not measured"""
     rate: Rate = None
-    sample: int = 20
-    """Keys per slot measured by DUMP, for plans of serialized bytes; 0: none"""
     window: float = 0.0
-    """Window of the SLOT-STATS counters in seconds; 0: not measured"""
+    """Window for processor time per slot (CLUSTER SLOT-STATS) in seconds; 0: not measured"""
     access: AccessOptions = NO_OPTIONS

@@ -41,11 +41,12 @@ def _verdict(findings: Sequence[Finding]) -> str:
     if broken:
         return f"{text.plural(broken, 'promise')} of the plan {'is' if broken == 1 else 'are'} broken."
     unknown = [f"{_name(one)} {_measured(one)} (allowed: {factor(one.allowed)})" for one in findings if one.is_unknown]
-    return (
-        f"Unknown whether the plan kept its promise: {', '.join(unknown)}."
-        if unknown
-        else "The plan kept what it promised."
-    )
+    if unknown:
+        return f"Unknown whether the plan kept its promise: {', '.join(unknown)}."
+    skipped = [_name(one) for one in findings if one.kept is None]
+    if skipped:
+        return f"The plan kept its promises as far as they were compared; not compared: {', '.join(skipped)}."
+    return "The plan kept what it promised."
 
 
 def _name(finding: Finding) -> str:

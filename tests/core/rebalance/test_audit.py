@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from cluster_core.rebalance.audit import (
     LOAD,
     SLACK,
-    CounterWindow,
     Finding,
     Measured,
     NodeView,
@@ -22,7 +20,6 @@ from cluster_core.rebalance.audit import (
     audit_owners,
     heaviest_share,
     is_kept,
-    measure_window,
 )
 from cluster_core.rebalance.goal.problem import Master, Problem
 from cluster_core.rebalance.ordering import Room, order_moves
@@ -177,39 +174,6 @@ def test_the_heaviest_is_never_below_an_even_spread(loads: dict[str, float]) -> 
     found, _, _ = heaviest_share(stored(), load(**loads))
 
     assert found is None or 1 - 1e-9 <= found <= 2 + 1e-9
-
-
-# -- counters ----------------------------------------------------------------------------------------------------------
-
-
-def window(**more: Any) -> CounterWindow:
-    """Ten seconds, two slots."""
-    given: dict[str, Any] = {"first": {0: ("a", 100), 1: ("b", 500)}, "last": {0: ("a", 300), 1: ("b", 600)}} | more
-    return CounterWindow("cpu_usec", 1_000, 11_000, **given)
-
-
-def test_counters_become_rates_of_their_owner() -> None:
-    """Growth over the seconds of the window."""
-    found = measure_window(window(), None)
-
-    assert (found.loads, found.doubt) == ({"a": 20.0, "b": 10.0}, "")
-
-
-@pytest.mark.parametrize(
-    "last",
-    [{0: ("b", 300), 1: ("b", 600)}, {0: ("a", 99), 1: ("b", 600)}, {0: ("a", 300), 1: ("b", 600), 2: ("b", 7)}],
-    ids=["another owner", "less than before", "not there before"],
-)
-def test_a_counter_that_began_again_flags_the_window(last: dict[int, tuple[str, int]]) -> None:
-    """A slot that moved starts at 0 on its new owner: its rate is not known."""
-    assert "began again at 0" in measure_window(window(last=last), None).doubt
-
-
-def test_a_window_that_contains_the_move_is_flagged() -> None:
-    """Even where no counter shows it; one that begins after the move is not."""
-    assert "moved within" in measure_window(window(), 5_000).doubt
-    assert "moved within" in measure_window(window(), 1_000).doubt
-    assert measure_window(window(), 999).doubt == ""
 
 
 def test_a_plan_is_kept_unless_something_is_broken() -> None:
