@@ -7,11 +7,10 @@ What is pinned, masters too small for any slot, slots above every capacity, and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
-from typing import NamedTuple
 
 from cluster_core.rebalance.goal.problem import Scaled, exact
 from cluster_core.rebalance.goal.targets import Targets, find_targets, fits, pinned_loads
@@ -23,8 +22,6 @@ TOLERANCE_MAX = 16384
 """At this tolerance one master may hold everything."""
 DIGITS = 10_000
 """Tolerances are tried in steps of one part of this."""
-TRIALS_MAX = 12
-"""So many limits are tried to do without."""
 PLACES_MAX = 4
 """Large slots are counted of which a master holds up to so many."""
 
@@ -39,22 +36,6 @@ class ConflictKind(StrEnum):
     ZONES = "zones"
     CAPACITY = "capacities with what is pinned, drained and in zones"
     TOGETHER = "limits together"
-
-
-class LimitKind(StrEnum):
-    """What no tolerance changes."""
-
-    PINS = "pinned slots"
-    ZONES = "zones' share"
-    DRAIN = "drained master"
-    CAPACITY = "capacity"
-
-
-class Limit(NamedTuple):
-    """One limit that no tolerance changes; *name* is the resource of capacities, the id of a drained master."""
-
-    kind: LimitKind
-    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,49 +53,6 @@ class Conflict:
     least: Fraction | None = None
     share: Fraction | None = None
     prices: Prices | None = None
-    limits: tuple[Limit, ...] = ()
-
-
-def limits_of(scaled: Scaled) -> tuple[Limit, ...]:
-    """Return all limits that no tolerance changes."""
-    problem = scaled.problem
-    capped = {name for master in scaled.masters for name in master.capacity}
-    return (
-        *([Limit(LimitKind.PINS)] if problem.pinned else []),
-        *([] if problem.zone_share_max is None else [Limit(LimitKind.ZONES)]),
-        *(Limit(LimitKind.DRAIN, master.id) for master in scaled.masters if master.drained),
-        *(Limit(LimitKind.CAPACITY, name) for name in scaled.resources if name in capped),
-    )
-
-
-def only_limits(scaled: Scaled, limits: Collection[Limit]) -> Scaled:
-    """Return the problem with no limits but these, and tolerances; a master that need not be drained may hold slots like others."""
-    problem, kept = scaled.problem, set(limits)
-    masters = tuple(
-        replace(
-            master,
-            drained=master.drained and Limit(LimitKind.DRAIN, master.id) in kept,
-            capacity={name: most for name, most in master.capacity.items() if Limit(LimitKind.CAPACITY, name) in kept},
-        )
-        for master in scaled.masters
-    )
-    pinned = problem.pinned if Limit(LimitKind.PINS) in kept else ()
-    share = problem.zone_share_max if Limit(LimitKind.ZONES) in kept else None
-    fixed = {s for s in scaled.fixed if pinned or masters[scaled.owner[s]].excluded}
-    changed = replace(problem, masters=masters, pinned=pinned, zone_share_max=share)
-    return replace(scaled, problem=changed, fixed=frozenset(fixed))
-
-
-def least_limits(scaled: Scaled, impossible: Callable[[Scaled], bool]) -> tuple[Limit, ...]:
-    """Return limits of which *impossible* holds, as it does of all of them, and no longer without any of those that were tried."""
-    kept = limits_of(scaled)
-    drains = {one for one in kept if one.kind is LimitKind.DRAIN}
-    single = [{one} for one in kept if len(drains) <= TRIALS_MAX // 2 or one not in drains]
-    for some in [drains, *single][:TRIALS_MAX]:
-        fewer = tuple(one for one in kept if one not in some)
-        if 0 < len(fewer) < len(kept) and impossible(only_limits(scaled, fewer)):
-            kept = fewer
-    return kept
 
 
 def at_tolerance(scaled: Scaled, tolerance: Fraction) -> Scaled:
@@ -142,28 +80,17 @@ def limits_at(scaled: Scaled, tolerance: Fraction | None) -> Targets:
 
 def plain_conflicts(scaled: Scaled, targets: Targets) -> tuple[Conflict, ...]:
     """Return the conflicts that are mere sums."""
-    found = [*_pinned(scaled, targets), *_small(scaled, targets)]
-    for sums in (_too_large, _too_many):
-        found += _with_least(scaled, targets, sums)
+    found = [
+        *_pinned(scaled, targets),
+        *_small(scaled, targets),
+        *_too_large(scaled, targets),
+        *_too_many(scaled, targets),
+    ]
     if targets.zone_relaxed:
         zones = {m.zone for m in scaled.masters if not m.drained and not m.excluded}
         least = least_tolerance(lambda t: find_targets(at_tolerance(scaled, t)).zone_relaxed, scaled)
-        limits = least_limits(scaled, _zones_never_do) if least is None else ()
-        found.append(
-            Conflict(ConflictKind.ZONES, (), tuple(sorted(zones)), (), least, targets.zone_share, limits=limits)
-        )
+        found.append(Conflict(ConflictKind.ZONES, (), tuple(sorted(zones)), (), least, targets.zone_share))
     return tuple(found)
-
-
-def _with_least(
-    scaled: Scaled, targets: Targets, sums: Callable[[Scaled, Targets], list[Conflict]]
-) -> Iterator[Conflict]:
-    for one in sums(scaled, targets):
-        yield replace(one, limits=least_limits(scaled, lambda few: bool(sums(few, find_targets(few)))))
-
-
-def _zones_never_do(scaled: Scaled) -> bool:
-    return find_targets(at_tolerance(scaled, Fraction(TOLERANCE_MAX))).zone_relaxed
 
 
 def _pinned(scaled: Scaled, targets: Targets) -> list[Conflict]:

@@ -25,7 +25,6 @@ from cluster_core.rebalance.conflict import (
     at_tolerance,
     least_tolerance,
     limits_at,
-    limits_of,
     plain_conflicts,
 )
 from cluster_core.rebalance.goal.limits import above_capacity, excess, keeps, must_drain, overload
@@ -116,7 +115,7 @@ def find_conflicts(scaled: Scaled) -> tuple[Conflict, ...]:
     hard = find_contradiction(scaled, limits_at(scaled, None))
     if hard is not None:
         capped = tuple(m.id for m in scaled.masters if m.capacity)
-        return (Conflict(ConflictKind.CAPACITY, scaled.resources, capped, prices=hard, limits=limits_of(scaled)),)
+        return (Conflict(ConflictKind.CAPACITY, scaled.resources, capped, prices=hard),)
     least = least_tolerance(
         lambda t: find_contradiction(scaled, find_targets(at_tolerance(scaled, t))) is not None, scaled
     )

@@ -1,29 +1,6 @@
 """The placement file: weights, capacities, zones, drains and pins that operators give to nodes.
 
-A small TOML file::
-
-    zone_share_max = 0.5             # no zone holds more than this share of any resource
-    pinned_slots = ["0-99", 866]     # stay where they are
-
-    [goals.keys]                     # a resource to balance
-    tolerance = 0.2                  # above the fair share
-    soft = true                      # given up where no plan keeps all limits; a hard goal never is
-    priority = 2                     # of soft goals, the one with the largest number is given up first
-
-    [defaults]                       # of every node
-    zone = "a"
-
-    [[nodes]]
-    node = "10.0.0.1:6379"           # id, the first 8 or more letters of one, or host:port
-    weight = 2                       # its share relative to the others; default 1
-    zone = "b"                       # zone or rack
-    maxmemory = "4gb"                # capacity in memory_bytes
-    capacity = { keys = 10_000_000, serialized_bytes = "2gb" }
-    drain = true                     # is to end empty; or
-    exclude = true                   # is left alone; or
-    add = true                       # will join the cluster: need not be in it yet
-
-Unknown names are errors; `PlanError` names file, line and reason.
+A small TOML file; `docs/rebalancing.md` has an example.  Unknown names are errors; `PlanError` names file, line and reason.
 """
 
 from __future__ import annotations

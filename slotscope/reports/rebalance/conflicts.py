@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from cluster_core.rebalance.conflict import Conflict, ConflictKind, LimitKind, limits_of
+from cluster_core.rebalance.conflict import Conflict, ConflictKind
 from cluster_core.rebalance.goal.limits import keeps
 from cluster_core.rebalance.goal.problem import validate
 from cluster_core.rebalance.goal.targets import find_targets
@@ -55,21 +55,23 @@ def conflict_words(stored: StoredPlan, one: Conflict) -> str:
         )
     if one.kind is ConflictKind.SLOT:
         verb = "is" if len(one.slots) == 1 else "are each"
-        return f"These limits cannot be met together, proven: slot {slots} {verb} larger than the capacity in {what} of any master{_besides(stored, one)}, and cannot be divided."
+        return f"These limits cannot be met together, proven: slot {slots} {verb} larger than the capacity in {what} of any master{_besides(stored)}, and cannot be divided."
     if one.kind is ConflictKind.PLACES:
-        return f"These limits cannot be met together, proven: slots {slots} are {len(one.slots)} that only {names} can hold, and these have not room for so many of that size in {what}{_besides(stored, one)}."
+        return f"These limits cannot be met together, proven: slots {slots} are {len(one.slots)} that only {names} can hold, and these have not room for so many of that size in {what}{_besides(stored)}."
     if one.kind is ConflictKind.CAPACITY:
-        return f"These limits cannot be met together, proven: {_hard_limits(stored, one, names, slots)}. No tolerance helps. The plan comes as close as the search did."
+        parts = _hard_limits(stored, names)
+        if stored.problem.zone_share_max is not None:
+            parts.append(f"no zone above {_zone_share(stored)}")
+        return f"These limits cannot be met together, proven: {_listed(parts)}. No tolerance helps. The plan comes as close as the search did."
     if one.kind is ConflictKind.ZONES:
-        asked = share_text(float(stored.problem.zone_share_max or 0), digits=1)
         helps = (
             "no tolerance helps"
             if one.least is None
             else f"what was asked would take a tolerance of more than {_percent(one.least)}"
         )
-        given = _given(stored, one, but=LimitKind.ZONES) if one.least is None else ["these tolerances"]
+        given = _hard_limits(stored) if one.least is None else ["these tolerances"]
         return (
-            f"These limits cannot be met together, proven: {_listed([f'no zone above {asked}', *given])}. The least share that may work is"
+            f"These limits cannot be met together, proven: {_listed([f'no zone above {_zone_share(stored)}', *given])}. The least share that may work is"
             f" {share_text(float(one.share or 0), digits=1)}, which the plan goes by; {helps}."
         )
     limits = [f"the capacity of {names}"] if one.nodes else []
@@ -86,30 +88,28 @@ def conflict_words(stored: StoredPlan, one: Conflict) -> str:
     return f"{words} The plan was made for {_percent(used)} and comes close; whether that can be met is unknown."
 
 
-def _hard_limits(stored: StoredPlan, one: Conflict, names: str, slots: str) -> str:
-    """Return the contradicting limits that no tolerance changes."""
-    parts = [f"the size of slot {slots}"] if slots else []
-    return _listed([*_given(stored, one, names), *parts])
+def _zone_share(stored: StoredPlan) -> str:
+    return share_text(float(stored.problem.zone_share_max or 0), digits=1)
 
 
-def _besides(stored: StoredPlan, one: Conflict) -> str:
-    """Return the drained masters that would help."""
-    drains = [limit for limit in one.limits if limit.kind is LimitKind.DRAIN]
-    return f", with {_listed(_given(stored, replace(one, limits=tuple(drains))))}" if drains else ""
+def _besides(stored: StoredPlan) -> str:
+    """Return the drained masters, which could hold it."""
+    drained = _drained(stored)
+    return f", with {drained}" if drained else ""
 
 
-def _given(stored: StoredPlan, one: Conflict, names: str = "", *, but: LimitKind | None = None) -> list[str]:
-    """Return the limits of a conflict in words, without those of one kind; *names* are the masters of capacities."""
-    limits = [limit for limit in one.limits or limits_of(validate(stored.problem)) if limit.kind != but]
-    drained = [_name(stored, limit.name) for limit in limits if limit.kind is LimitKind.DRAIN]
-    capped = [resource_words(limit.name) for limit in limits if limit.kind is LimitKind.CAPACITY]
-    kinds = {limit.kind for limit in limits}
+def _drained(stored: StoredPlan) -> str:
+    names = [_name(stored, master.id) for master in stored.problem.masters if master.drained]
+    return f"the drain of {_listed(names[:LISTED], len(names) - LISTED)}" if names else ""
+
+
+def _hard_limits(stored: StoredPlan, names: str = "") -> list[str]:
+    """Return the limits of masters that no tolerance changes; *names* are the masters with a capacity."""
+    problem = stored.problem
+    capped = [resource_words(name) for name in problem.loads if any(name in m.capacity for m in problem.masters)]
     parts = [f"the capacity of {names or 'masters'} in {_listed(capped)}"] if capped else []
-    parts += [f"the drain of {_listed(drained[:LISTED], len(drained) - LISTED)}"] if drained else []
-    parts += ["what is pinned"] if LimitKind.PINS in kinds else []
-    if LimitKind.ZONES in kinds:
-        parts.append(f"no zone above {share_text(float(stored.problem.zone_share_max or 0), digits=1)}")
-    return parts
+    parts += [drained] if (drained := _drained(stored)) else []
+    return parts + (["what is pinned"] if problem.pinned else [])
 
 
 def _keeps(stored: StoredPlan) -> bool:
