@@ -23,12 +23,7 @@ from benchmarks.rebalance_cases import (
     problem,
 )
 from cluster_core.rebalance import Plan, Problem, check_plan, make_plan
-from cluster_core.rebalance.goal.problem import validate
-from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.plan import PlanVerdict
-from cluster_core.rebalance.search.arrays import Arrays
-from cluster_core.rebalance.search.heavy import place_heavy
-from cluster_core.rebalance.search.relaxation import Relaxation
 from tests.builders.rebalance_problems import random_problem
 
 TABLE = json.loads((Path(__file__).with_name("bars.json")).read_text())
@@ -85,35 +80,6 @@ def test_plans_for_large_slots_move_a_little_more_at_most_or_say_that_limits_are
     assert check_plan(asked, found) == []
     assert (found.verdict is PlanVerdict.MOVE) == keeps_limits(asked, found)
     assert found.moved <= BYTES[case] * TABLE[case][str(seed)][0]
-
-
-@pytest.mark.slow
-def test_heavy_slots_go_where_little_more_moves_than_the_bound() -> None:
-    """Bundles of light slots are of like mass: a slot of 5 % of a limit is not tied to hundreds of small ones."""
-    scaled = validate(ORDINARY["Zipf 1.0, 6 masters"](23))
-    arrays = Arrays(scaled, find_targets(scaled))
-    relaxation = Relaxation(arrays)
-    relaxation.solve()
-    placed = place_heavy(arrays, relaxation)
-
-    assert placed is not None
-    assert relaxation.bound <= placed.cost <= 1.05 * relaxation.bound
-
-
-def test_slots_of_more_than_a_hundredth_of_a_limit_are_made_whole_before_the_rest_is_rounded() -> None:
-    """What then remains divided is light: rounding it breaks limits by little."""
-    scaled = validate(random_problem(7, 8, 2000, skew=0.8, tolerance=0.02))
-    arrays = Arrays(scaled, find_targets(scaled))
-    relaxation = Relaxation(arrays)
-    relaxation.solve()
-    weights = arrays.parts_of_limits()
-    divided_before = [s for s, parts in relaxation.parts.items() if max(parts)[0] < 0.99]
-    relaxation.make_whole(0.01)
-    divided = [s for s, parts in relaxation.parts.items() if max(parts)[0] < 0.99]
-
-    assert max(weights[divided_before]) > 0.01
-    assert max(weights[divided], default=0) <= 0.01
-    assert arrays.excess(relaxation.rounded()) <= 0.01 * len(arrays.owner)
 
 
 @pytest.mark.slow

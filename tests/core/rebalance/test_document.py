@@ -14,7 +14,6 @@ from cluster_core.rebalance.check import check_plan
 from cluster_core.rebalance.document import identify, read_document, slot_rows, write_document
 from cluster_core.rebalance.ordering import Batch, Job, Room, order_moves
 from cluster_core.rebalance.planner import make_plan
-from cluster_core.rebalance.prices import Prices
 from cluster_core.rebalance.stored_plan import PlannedNode
 from tests.builders.rebalance_problems import random_problem
 
@@ -55,14 +54,6 @@ def test_a_plan_comes_back_as_it_was():
     assert check_plan(back.problem, back.plan) == []
     assert write_document(back.problem, back.plan, back.batches, back.nodes) == document
     assert identify(document, slot_rows(back.problem, back.plan)) == back.plan_id
-
-
-def test_prices_come_back_as_they_were():
-    """Their numbers are larger than a float holds."""
-    prices = Prices(90, {"n0000": (1 << 61, 0, 7)}, {"a": (3, 5, 1 << 90)})
-    back, _, _ = stored(PROBLEM, replace(planned(), prices=prices), [])
-
-    assert back.plan.prices == prices
 
 
 @pytest.mark.long

@@ -90,15 +90,7 @@ def test_a_plan_is_carried_out_while_clients_write(path):
     assert cluster.spoken_to == {A, B, C, D}
     assert [step.step for step in cluster.journal if step.step in ("started", "finished")] == ["started", "finished"]
 
-
-@pytest.mark.parametrize("path", PATHS)
-def test_a_finished_plan_is_already_in_place(path):
-    """Nothing is sent and nothing written the second time."""
-    cluster = cluster_of(path)
-    stored = plan_for(cluster)
-    again(cluster, stored)
     rows = len(cluster.journal)
-
     assert again(cluster, stored) == Outcome(Verdict.IN_PLACE, ("already in place",))
     assert len(cluster.journal) == rows
 
@@ -289,27 +281,6 @@ def test_a_job_that_fails_is_begun_again_and_then_it_pauses(path):
     assert cluster.owners() == list(stored.problem.owners)
 
 
-def test_where_the_source_has_lost_the_target_the_reason_is_what_the_target_says():
-    """Valkey's source knows of a target out of memory that the connection was lost, the target why."""
-    cluster = cluster_of(Path.VALKEY_JOBS)
-    cluster.fail_jobs, seen = 99, cluster.look
-
-    def look(names):
-        nodes = seen(names).nodes
-        return ClusterSight({name: replace(node, jobs=tuple(map(told, node.jobs))) for name, node in nodes.items()})
-
-    def told(job):
-        lost = "Connection lost to target. Check CLUSTER GETSLOTMIGRATIONS on the target node for more information."
-        reason = lost if job.outgoing else "Ran out of memory (OOM) during slot import"
-        return replace(job, message=reason) if job.state == "failed" else job
-
-    cluster.look = look
-    (sentence, *_) = again(cluster, plan_for(cluster)).sentences
-
-    assert "Ran out of memory (OOM) during slot import" in sentence
-    assert "Connection lost" not in sentence
-
-
 @pytest.mark.long
 def test_a_drained_master_that_became_a_replica_is_reset_by_hand_before_a_rollback():
     """redis 4592, 9223: without slots it follows the receiver; the plan is still in place."""
@@ -344,20 +315,6 @@ def test_with_many_masters_only_source_and_target_hear_of_a_slot(monkeypatch):
     assert again(cluster, stored).verdict is Verdict.FINISHED
     assert sum("NODE" in words for words in commands) == 2 * len(stored.plan.moves)
     assert_all_right(cluster, stored.plan.owners_after)
-
-
-@pytest.mark.long
-def test_the_intent_is_written_before_anything_is_sent():
-    """Whatever is open or has moved is named by an earlier row."""
-    for path in PATHS:
-        cluster = cluster_of(path)
-        stored = plan_for(cluster)
-        named: list[int] = []
-        cluster.on_command = lambda command, named=named, journal=cluster.journal: named.append(
-            sum(step.step == "intent" for step in journal)
-        )
-        assert again(cluster, stored).verdict is Verdict.FINISHED
-        assert min(named) >= 1
 
 
 def taken(cluster: SimulatedCluster, slots, owner: str) -> None:

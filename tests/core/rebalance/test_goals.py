@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cluster_core.errors import PlanError
 from cluster_core.rebalance import Master, Problem, check_plan, make_plan
@@ -15,6 +19,7 @@ from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.goal.watched import watch
 from cluster_core.rebalance.plan import PlanVerdict
 from tests.builders.rebalance_problems import problem
+from tests.examples import examples
 
 
 def test_a_master_short_of_memory_gets_a_smaller_share_of_keys_too() -> None:
@@ -119,3 +124,127 @@ def test_loads_that_are_only_watched_have_no_soft_goals() -> None:
 
     assert watched is not None
     assert [(reach.resource, reach.after) for reach in watched.reach] == [("ops", 2)]
+
+
+def test_even_slots_that_do_not_divide_evenly_relax_the_limit_for_all():
+    """16384 even slots on 1000 masters: one holds 17, that is 1.0376 fair shares."""
+    names = [f"n{n}" for n in range(1000)]
+    targets = find_targets(
+        validate(problem([1] * 16384, [names[s * 1000 // 16384] for s in range(16384)], [Master(n) for n in names]))
+    )
+
+    assert targets.relaxed == (Fraction(17000, 16384),)
+    assert {cap for (cap,) in targets.caps} == {17}
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=7), st.lists(st.integers(1, 3), min_size=1, max_size=3))
+def test_no_placement_is_below_the_floor(loads, weights):
+    """The floor against every placement there is."""
+    masters = [Master(str(n), weight=w) for n, w in enumerate(weights)]
+    targets = find_targets(validate(problem(loads, ["0"] * len(loads), masters)))
+    total = sum(loads)
+    best = min(
+        max(
+            Fraction(sum(v for v, n in zip(loads, placed, strict=True) if n == m) * sum(weights), w * total)
+            for m, w in enumerate(weights)
+        )
+        for placed in product(range(len(weights)), repeat=len(loads))
+    ) if total else Fraction(1)  # fmt: skip
+
+    assert targets.floors[0].ratio <= max(best, 1)
+
+
+def test_what_excluded_masters_hold_counts_for_their_zone():
+    """Half of the data stays in zone x: no plan brings it below a half."""
+    masters = [
+        Master("a", zone="x", excluded=True),
+        Master("b", zone="x"),
+        Master("c", zone="y"),
+        Master("d", zone="y"),
+    ]
+    targets = find_targets(validate(problem([1] * 8, "aaaabbcd", masters, zone_share_max=Fraction(2, 5), tolerance=1)))
+
+    assert (targets.zone_share, targets.zone_relaxed) == (Fraction(1, 2), True)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    st.lists(st.integers(1, 9), min_size=2, max_size=6),
+    st.lists(st.sampled_from("xyz"), min_size=2, max_size=3),
+    st.sampled_from([Fraction(1, 10), Fraction(2, 5), Fraction(3, 5)]),
+)
+def test_no_placement_keeps_a_zone_share_below_the_relaxed_one(loads, zones, asked):
+    """Every placement within the limits: the largest zone holds at least what a relaxed share says."""
+    masters = [Master(str(n), zone=zone) for n, zone in enumerate(zones)]
+    cluster = problem(loads, ["0"] * len(loads), masters, zone_share_max=asked, tolerance=1)
+    targets = find_targets(validate(cluster))
+    shares = []
+    for placed in product(range(len(zones)), repeat=len(loads)):
+        held = [sum(v for v, n in zip(loads, placed, strict=True) if n == m) for m in range(len(zones))]
+        if all(load <= cap for load, (cap,) in zip(held, targets.caps, strict=True)):
+            shares.append(max(sum(h for h, z in zip(held, zones, strict=True) if z == zone) for zone in set(zones)))
+
+    assert targets.zone_share >= asked
+    if targets.zone_relaxed and shares and not targets.heavy:
+        assert targets.zone_share <= Fraction(min(shares), sum(loads))
+
+
+def test_limits_are_what_whole_slots_can_add_up_to():
+    """Twelve slots of 1000 on three masters, 30 % above the share: five slots, not 5200."""
+    targets = find_targets(validate(problem([1000] * 12, "a" * 12, "abc", tolerance=Fraction(3, 10))))
+
+    assert targets.caps == ((5000,),) * 3
+
+
+@pytest.mark.parametrize(
+    ("loads", "said"),
+    [
+        ([1, -2, 3], "slot 1 is negative: -2"),
+        ([1, 2, math.nan], "slot 2 is nan"),
+        ([math.inf, 2, 3], "slot 0 is inf"),
+        ([1, None, 3], "slot 1 is missing"),
+        ([1, 2], "2 loads for 3 slots"),
+    ],
+)
+def test_a_load_that_cannot_be_is_named_with_its_slot(loads, said):
+    """Missing, negative, NaN and infinite loads are refused, never planned with."""
+    with pytest.raises(PlanError, match=said):
+        validate(problem(loads, "aab", "ab"))
+
+
+def test_an_owner_that_is_no_master_is_named():
+    """A node of the plan that is not in the topology, or a slot without owner."""
+    with pytest.raises(PlanError, match="slot 2 belongs to c: no such master"):
+        validate(problem([1, 1, 1], "aac", "ab"))
+    with pytest.raises(PlanError, match="slot 1 has no owner"):
+        validate(problem([1, 1], ["a", ""], "ab"))
+
+
+def test_capacity_below_the_data_is_impossible():
+    """Sums of capacity and data are compared before anything is searched."""
+    small = [Master("a", capacity={"serialized_bytes": 3}), Master("b", capacity={"serialized_bytes": 4})]
+
+    with pytest.raises(PlanError, match="impossible: the data is 8 serialized_bytes, all capacity is 7"):
+        validate(problem([4, 4], "ab", small))
+
+
+def test_a_slot_pinned_to_a_drained_master_is_refused():
+    """The two wishes contradict each other."""
+    with pytest.raises(PlanError, match="slot 0 is pinned to a, which is drained"):
+        validate(problem([4, 4], "ab", [Master("a", drained=True), Master("b")], pinned=[0]))
+
+
+def test_a_weight_of_nothing_needs_the_word_drained():
+    """redis-cli gives slots to masters of weight 0; here the request must say what it means."""
+    with pytest.raises(PlanError, match="weight of a is 0"):
+        validate(problem([4, 4], "ab", [Master("a", weight=0), Master("b")]))
+
+
+def test_floats_are_counted_in_a_common_unit():
+    """Halves and quarters become whole numbers, so that sums are exact."""
+    scaled = validate(problem([0.5, 0.25, 3], "aab", "ab", tolerance=0.02))
+
+    assert scaled.units == (4,)
+    assert scaled.loads == ((2, 1, 12),)
+    assert scaled.tolerance == (Fraction(1, 50),)

@@ -66,12 +66,6 @@ def test_shares_go_by_weight_and_drained_masters_have_none():
     assert outlook([200, 100, 0], [200, 130, 0], "abc", masters).balance == {"serialized_bytes": Due(0.0, "b")}
 
 
-def test_a_master_at_its_capacity_raises_the_fair_shares_of_the_others():
-    masters = [Master("a"), Master("b"), Master("c", capacity={"serialized_bytes": 40})]
-
-    assert outlook([100, 100, 40], [100, 100, 40], "abc", masters).balance == {}
-
-
 def test_what_was_not_measured_twice_is_not_told():
     """Of operations there is one measurement only."""
     cluster = problem({"serialized_bytes": [1, 1], "ops": [5, 1]}, "ab", "ab")

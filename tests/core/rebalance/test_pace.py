@@ -12,15 +12,10 @@ from cluster_core.rebalance.execution.machine import Execution, Verdict
 from cluster_core.rebalance.execution.remaining import Path, seconds_of
 from cluster_core.rebalance.execution.run_state import (
     CALM_S,
-    REST_S_MAX,
-    SHARE_MIN,
-    Pace,
     Settings,
     Work,
-    cut,
     migrate_ms,
 )
-from cluster_core.rebalance.ordering import Job
 from tests.benches.simulated_cluster import SimulatedCluster
 from tests.builders.cluster_sights import SeenCluster, stored_plan, thirds
 
@@ -94,37 +89,6 @@ def test_where_clients_wait_too_long_while_nothing_moves_nothing_does_and_that_i
     assert later.verdict is Verdict.FINISHED
     assert cluster.now_s > calm_s
     assert any("nothing moves until client latency is within 5 ms" in line for line in cluster.told)
-
-
-def test_pieces_halve_and_rests_double_until_clients_are_well_again():
-    pace = Pace(latency_ms_max=5)
-
-    for _ in range(20):
-        pace.adapt(6)
-    worst = replace(pace)
-    for _ in range(20):
-        pace.adapt(4)
-
-    assert (worst.share, worst.rest_s, worst.count(16)) == (SHARE_MIN, REST_S_MAX, 1)
-    assert (pace.share, pace.rest_s, pace.count(16)) == (1, 0, 16)
-
-
-def test_time_in_which_nothing_moved_is_not_made_up_for():
-    """After an hour of waiting the next second moves no more than any other."""
-    pace = Pace(bytes_per_s_max=100)
-
-    assert pace.pause_s(200, begun_s=10, now_s=10.5) == 1.5
-    assert pace.pause_s(200, begun_s=3610, now_s=3610.5) == 1.5
-
-
-def test_a_piece_takes_a_slot_of_each_job_at_least():
-    jobs = [Job(A, B, (1, 2, 3), ()), Job(A, C, (4,), ())]
-    sizes = [0, 5, 5, 5, 1000]
-
-    assert cut(jobs, None, sizes) == (jobs, [])
-    now, later = cut(jobs, 20, sizes)
-    assert [job.slots for job in now] == [(1, 2), (4,)]
-    assert [job.slots for job in later] == [(3,)]
 
 
 @pytest.mark.parametrize(

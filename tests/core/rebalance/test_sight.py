@@ -11,7 +11,6 @@ from cluster_core.rebalance.execution.cluster_now import (
     ClusterSight,
     JobSight,
     NodeSight,
-    job_question,
     read_jobs,
     read_node,
 )
@@ -78,13 +77,6 @@ def test_another_shape_of_jobs_is_a_decode_error(reply):
     """Never a traceback."""
     with pytest.raises(DecodeError):
         read_jobs(reply)
-
-
-def test_only_servers_that_know_them_are_asked_for_jobs():
-    """An unknown subcommand would be an error."""
-    assert job_question("valkey", (9, 0, 0)) == ("CLUSTER", "GETSLOTMIGRATIONS")
-    assert job_question("redis", (8, 4)) == ("CLUSTER", "MIGRATION", "STATUS", "ALL")
-    assert job_question("valkey", (8, 1, 3)) == job_question("redis", (8, 2, 1)) == ()
 
 
 def test_the_owner_of_a_slot_is_who_claims_it_last():
