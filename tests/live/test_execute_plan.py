@@ -98,28 +98,6 @@ def commands_of(node: Server) -> set[str]:
     return {line.split(":")[0].removeprefix("cmdstat_") for line in stats.split() if line.startswith("cmdstat_")}
 
 
-def test_two_hundred_slots_key_by_key_on_redis_seven(redis7, tmp_path, capsys):
-    """The oldest way, with clients that write; then back."""
-    keys, before = count_keys(redis7), owners_of(redis7.masters[0])
-    first = redis7.slots_of(0)[0]
-    moves = [(first + n, 0, 1 + n % 2) for n in range(200)]
-    stored = store_moves(tmp_path, redis7, moves)
-
-    with Writers(redis7.masters[0]) as writers:
-        time.sleep(0.2)
-        assert slotscope(tmp_path, redis7, "--apply") == OK
-        assert_owned(redis7, stored.plan.owners_after)
-        assert slotscope(tmp_path, redis7, "--apply", "--rollback") == OK
-        time.sleep(0.2)
-
-    assert "all 200 slots of the plan are in place on every master" in capsys.readouterr().err
-    assert_in_place(redis7, before, keys)
-    assert len(writers.acknowledged) > 100
-    assert writers.lost(redis7) == []
-    rows = read_rows(str(tmp_path), PLAN_STEPS)
-    assert sum(row["keys"] for row in rows if row["step"] == "done") > 0
-
-
 def assert_owned(cluster: Cluster, owners) -> None:
     for node in cluster.nodes:
         assert owners_of(node) == list(owners)
@@ -149,25 +127,6 @@ def test_a_signal_pauses_it_and_it_goes_on_from_there(redis7, tmp_path, number):
     assert_owned(redis7, stored.plan.owners_after)
     assert slotscope(tmp_path, redis7, "--apply", "--rollback") == OK
     assert_owned(redis7, before)
-
-
-def test_batches_are_paused_after_and_stopped_plans_roll_back(valkey, tmp_path, capsys):
-    """--pause-after 1, then --rollback."""
-    keys, before = count_keys(valkey), owners_of(valkey.masters[0])
-    moves = [(n, 0, 1) for n in range(40)] + [(n, 0, 2) for n in range(40, 80)]
-    stored = store_moves(tmp_path, valkey, moves)
-
-    assert slotscope(tmp_path, valkey, "--apply", "--pause-after", 1) == PAUSED
-    assert (
-        "paused after batch 1 of 2; 40 of 80 slots are in place; run again to go on, --rollback to undo"
-        in capsys.readouterr().err
-    )
-    assert sum(a != b for a, b in zip(before, owners_of(valkey.masters[0]), strict=True)) == 40
-    assert slotscope(tmp_path, valkey, "--apply", "--rollback") == OK
-    assert_in_place(valkey, before, keys)
-    assert slotscope(tmp_path, valkey, "--apply", "--rollback") == OK
-    assert "nothing to roll back" in capsys.readouterr().err
-    assert stored.plan.owners_after != before
 
 
 def test_what_changed_since_the_plan_was_made_is_refused(valkey, tmp_path, capsys):

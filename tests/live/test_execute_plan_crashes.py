@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +22,6 @@ from tests.benches.moving_cluster import (
     assert_in_place,
     count_keys,
     load_hot_tags,
-    measure,
     owners_of,
     slowly,
     store_balance,
@@ -112,62 +110,6 @@ def test_a_master_that_crashes_in_the_middle_is_waited_for(server, path, end, tm
         assert process.returncode == OK, told
         assert_in_place(cluster, stored.plan.owners_after, keys)
         assert writers.lost(cluster) == []
-
-
-@pytest.mark.slow
-def test_from_real_dumps_to_an_audit_on_six_masters(spark, tmp_path, capsys):
-    """300,000 keys, hot tags on two of six masters: dumps, key-slots, rebalance-plan, dry run, apply, audit-plan."""
-    with hot_cluster("valkey", 6, 300_000) as cluster:
-        keys, before = count_keys(cluster), owners_of(cluster.masters[0])
-        ids = [node.call("CLUSTER", "MYID").decode() for node in cluster.masters]
-        assert float(measure(cluster).max_over_mean(before, ids)["bytes"]) > 1.9
-        assert "No rebalancing needed" in redis_cli_says(cluster)
-        for node in cluster.masters:
-            node.call("SAVE")
-        (tmp_path / "nodes.txt").write_bytes(cluster.masters[0].call("CLUSTER", "NODES"))
-        dumps = [str(node.directory / "dump.rdb") for node in cluster.masters]
-        told = ("--root", tmp_path / "tables")
-        topology = ("--topology", tmp_path / "nodes.txt")
-
-        assert run("key-slots", *told, "--rdb", *dumps, *topology) == OK
-        wanted = ("--resources", "serialized_bytes", "keys", "--tolerance", "0.015")
-        assert run("rebalance-plan", *told, *wanted) == OK
-        assert slotscope(tmp_path / "tables", cluster) == OK
-        with Writers(cluster.masters[0]) as writers:
-            assert slotscope(tmp_path / "tables", cluster, "--apply") == OK
-        assert run("audit-plan", *told, "--cluster", f"127.0.0.1:{cluster.masters[0].port}") == OK
-
-        after = owners_of(cluster.masters[0])
-        assert after != before
-        assert_in_place(cluster, after, keys)
-        assert writers.lost(cluster) == []
-        reached = measure(cluster).max_over_mean(after, ids)
-        assert float(max(reached.values())) <= 1.02, reached
-        capsys.readouterr()
-
-
-def run(job: str, *words: object) -> int:
-    """Another job of the program, in this process."""
-    from jobs import main as program
-    from slotscope.runtime import cli
-
-    return cli.run(program.program(), [job, *(str(word) for word in words)])
-
-
-def redis_cli_says(cluster: Cluster) -> str:
-    """What redis-cli would do: it counts slots."""
-    import shutil
-
-    if shutil.which("redis-cli") is None:
-        return "No rebalancing needed (redis-cli is not installed)"
-    address = f"127.0.0.1:{cluster.masters[0].port}"
-    done = subprocess.run(
-        ["redis-cli", "--cluster", "rebalance", address, "--cluster-simulate"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stdout
 
 
 @pytest.mark.slow

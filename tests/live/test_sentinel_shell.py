@@ -14,7 +14,6 @@ from contextlib import contextmanager
 import pytest
 import redis
 
-from slotscope.live import connections
 from slotscope.live.connections import ANSWER_BYTES_MAX, RespLink
 from slotscope.runtime.failure import BAD_INPUT
 from tests.benches.live_sentinel import living_sentinel
@@ -146,20 +145,3 @@ def test_clients_that_send_garbage_are_cut_off_and_others_served():
             assert link.recv(100).startswith(b"-ERR Protocol error")
         with redis.Redis(port=ours.port, protocol=3) as client:
             assert client.execute_command("SENTINEL", "MYID") == ours.id.encode()
-
-
-def test_a_client_that_reads_no_answers_is_cut_off(monkeypatch):
-    """What waits for a client is bounded."""
-    monkeypatch.setattr(connections, "REPLY_BYTES_MAX", 1 << 16)
-    command = b"*2\r\n$8\r\nSENTINEL\r\n$7\r\nMASTERS\r\n"
-
-    def is_cut_off() -> bool:
-        try:
-            link.sendall(command * 1_000)
-        except ConnectionError:
-            return True
-        return False
-
-    with living_sentinel(1) as ours, socket.create_connection(("127.0.0.1", ours.port), 5) as link:
-        wait_for(is_cut_off, "the client to be cut off")
-        assert ours.order("SENTINEL", "MYID") == ours.id.encode()
