@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from cluster_core.kinds import Severity
 from cluster_core.rebalance.goal.problem import Problem
-from cluster_core.rebalance.goal.watched import Watched
+from cluster_core.rebalance.outcome import Watched
 from cluster_core.rebalance.plan import Plan, WorstLoad
 from cluster_core.slots.node_flags import GONE
 from cluster_core.topology.node import Topology

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, replace
+from dataclasses import astuple, dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cluster_core.errors import DecodeError
 from cluster_core.rebalance.audit import (
     STANDARD_ERRORS,
     Finding,
@@ -23,9 +24,12 @@ from cluster_core.rebalance.execution.journal import Journal, StepKind, read_jou
 from cluster_core.rebalance.execution.succession import at_present
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.rebalance.table_rows import PlanAuditRow
+from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
+from cluster_core.topology.nodes_text import read_nodes
+from schemas.activity import SLOT_ACTIVITY
 from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS
-from slotscope.plans.snapshot_audit import read_snapshot
+from schemas.silver import SLOT_LOAD, SNAPSHOTS
 from slotscope.plans.stored_plans import read_unchanged_plan
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import all_equal, commit_rows, exists, read_rows
@@ -35,11 +39,14 @@ from slotscope.servers.node_link import Access, Address
 from slotscope.servers.plan_journal import PlanJournal
 from slotscope.servers.slot_weights import SlotWeights, weigh_slots
 from slotscope.servers.visits import Visit, topology_of, visited
+from slotscope.sources.slot_weights import is_partial
 
 if TYPE_CHECKING:
     from slotscope.pipelines.rebalance.options import AuditOptions
 
 MEMORY, DUMPED = "memory_bytes", "serialized_bytes"
+COLUMNS = ("keys", "serialized_bytes", "memory_bytes", "ops")
+"""Resources that silver/slot_load may hold."""
 NEWS_S, NEWS_PAUSE_S = 10.0, 0.5
 """How long after the last move gossip may take to tell replicas the owners, and the pause between two looks."""
 
@@ -184,3 +191,90 @@ def _audit_snapshot(stored: StoredPlan, moved_ms: int | None, root: str, name: s
         left = replace(left, kept=None, detail=f"{left.detail}; not proven, because the snapshot is partial")
     loads = [audit_load(stored, evidence.measure(one, moved, moved_ms)) for one in stored.problem.loads]
     return [*audit_owners(stored, [evidence.view]), left, *loads]
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotEvidence:
+    """Rows of one snapshot: *taken_ms* is the newest time of its dumps, None if not known."""
+
+    name: str
+    taken_ms: int | None
+    view: NodeView
+    loads: Sequence[Mapping[str, Any]]
+    activity: Sequence[Mapping[str, Any]]
+    is_partial: bool = False
+
+    def left_behind(self, moved: Mapping[int, str]) -> dict[tuple[str, int], int]:
+        """Keys of *moved* slots (slot to former owner) on the former owners."""
+        left = {(source, slot): 0 for slot, source in moved.items()}
+        for row in self.loads:
+            if (row["node_id"], row["slot"]) in left:
+                left[row["node_id"], row["slot"]] += row["keys"]
+        return left
+
+    def measure(self, resource: str, moved: Mapping[int, str], moved_ms: int | None) -> Measured:
+        """Load of each master in *resource*; flagged where counters may be from before the moves."""
+        if resource in COLUMNS and any(row[resource] is not None for row in self.loads):
+            loads: dict[str, float] = {}
+            for row in self.loads:
+                node = row["node_id"] or row["owner_id"] or ""
+                loads[node] = loads.get(node, 0.0) + (row[resource] or 0)
+            doubt = self._doubt(moved_ms)
+            if resource == "ops" and moved and not doubt:
+                doubt = "the operations may have been counted before the slots moved"
+            return Measured(resource, loads, f"silver/slot_load of {self.name}", doubt=doubt)
+        return self._measure_activity(resource, moved, moved_ms)
+
+    def _measure_activity(self, resource: str, moved: Mapping[int, str], moved_ms: int | None) -> Measured:
+        rows = [row for row in self.activity if row["metric"] == resource]
+        basis = f"silver/slot_activity of {self.name}"
+        if not rows:
+            return Measured(resource, {}, basis, doubt=f"snapshot {self.name} does not hold it")
+        loads: dict[str, float] = {}
+        for row in rows:
+            owner = self.view.owners[row["slot"]]
+            loads[owner] = loads.get(owner, 0.0) + row["value"]
+        restarted = sum(row["restarted"] > 0 for row in rows if row["slot"] in moved)
+        doubt = self._doubt(moved_ms)
+        if restarted and not doubt:
+            doubt = f"the counters of {restarted} moved slots began again at 0 within its windows"
+        return Measured(resource, loads, basis, doubt=doubt)
+
+    def _doubt(self, moved_ms: int | None) -> str:
+        if self.is_partial:
+            return f"snapshot {self.name} is partial: some of its inputs could not be read"
+        if moved_ms is not None and self.taken_ms is not None and self.taken_ms < moved_ms:
+            return f"snapshot {self.name} was taken before the last slot moved"
+        return ""
+
+
+def read_snapshot(root: str, name: str) -> SnapshotEvidence:
+    """Return the rows of snapshot *name*; InputError if it is not there or has no owners."""
+    found = read_rows(root, SNAPSHOTS, snapshot_id=name) if exists(root, SNAPSHOTS) else []
+    if not found:
+        raise InputError(f"{root}: no finished snapshot {name}; slotscope key-slots makes one")
+    taken = found[0]["taken_at"]
+    loads = read_rows(root, SLOT_LOAD, snapshot_id=name)
+    return SnapshotEvidence(
+        name,
+        None if taken is None else round(taken.timestamp() * 1000),
+        _view(name, found[0]["topology"], loads),
+        loads,
+        read_rows(root, SLOT_ACTIVITY, snapshot_id=name) if exists(root, SLOT_ACTIVITY) else [],
+        is_partial(found[0]),
+    )
+
+
+def _view(name: str, topology: str | None, loads: Sequence[Mapping[str, Any]]) -> NodeView:
+    where = f"snapshot {name}"
+    if topology:
+        try:
+            return NodeView.of(where, read_nodes(topology.encode("utf-8", "surrogateescape"), source=where))
+        except DecodeError as error:
+            raise InputError(str(error)) from error
+    owners = [""] * SLOT_COUNT
+    for row in loads:
+        owners[row["slot"]] = row["owner_id"] or ""
+    if not any(owners):
+        raise InputError(f"{where} was made without --topology: who owns its slots is not known")
+    return NodeView(where, owners)

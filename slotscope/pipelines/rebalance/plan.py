@@ -15,8 +15,8 @@ from cluster_core.rebalance.document import hash_state, identify, slot_rows, wri
 from cluster_core.rebalance.execution.remaining import Path, seconds_of
 from cluster_core.rebalance.goal.problem import Problem, Scaled, exact, validate
 from cluster_core.rebalance.goal.targets import Targets, find_targets, rehost
-from cluster_core.rebalance.goal.watched import Watched, watch
 from cluster_core.rebalance.ordering import Batch, Room, order_moves
+from cluster_core.rebalance.outcome import Watched, watch
 from cluster_core.rebalance.plan import Plan
 from cluster_core.rebalance.planner import defragment, hold_back
 from cluster_core.rebalance.search.walks import never

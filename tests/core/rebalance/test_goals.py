@@ -16,7 +16,7 @@ from cluster_core.errors import PlanError
 from cluster_core.rebalance import Master, Problem, check_plan, make_plan
 from cluster_core.rebalance.goal.problem import validate
 from cluster_core.rebalance.goal.targets import find_targets
-from cluster_core.rebalance.goal.watched import watch
+from cluster_core.rebalance.outcome import watch
 from cluster_core.rebalance.plan import PlanVerdict
 from tests.builders.rebalance_problems import problem
 from tests.examples import examples
