@@ -86,7 +86,7 @@ def kept_by(cluster, targets, scaled, placed):
 @settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
 @given(clusters())
 def test_what_is_said_of_a_small_cluster_is_true_of_every_placement_there_is(cluster):
-    """Bound, verdict and capacities against all placements; the check agrees."""
+    """Bound, verdict and capacities against all placements; the check agrees, and no placement within the limits moves less than the bound."""
     try:
         found = make_plan(cluster)
     except PlanError:
@@ -102,6 +102,13 @@ def test_what_is_said_of_a_small_cluster_is_true_of_every_placement_there_is(clu
     assert 0 <= found.bound <= found.moved <= sum(scaled.loads[scaled.cost])
     assert check_plan(cluster, found) == []
     assert not (found.conflicts and any(keeps for keeps, _ in told))
+    if not found.heavy and not found.conflicts:
+        cost = scaled.loads[scaled.cost]
+        costs = [
+            sum(v for v, n, o in zip(cost, placed, scaled.owner, strict=True) if n != o) for placed in product(*ways)
+        ]
+        within = [moved for moved, (keeps, _) in zip(costs, told, strict=True) if keeps]
+        assert found.bound <= min(within, default=found.moved)
     assert found.verdict not in (PlanVerdict.MOVE, PlanVerdict.BALANCED) or kept_by(cluster, targets, scaled, after)[0]
     assert not any(move.target == cluster.masters[n].id for move in found.moves for n in over)
     if any(hard for _, hard in told):

@@ -11,7 +11,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cluster_core.node.events import SlotsArrived
-from cluster_core.rebalance.execution import setslot
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
 from cluster_core.rebalance.execution.effects import Ask, Migrate, Refused
 from cluster_core.rebalance.execution.machine import Execution, Outcome, Verdict
@@ -302,19 +301,6 @@ def test_a_drained_master_that_became_a_replica_is_reset_by_hand_before_a_rollba
             cluster.settle()
         assert again(cluster, stored, rollback=True).verdict is Verdict.ROLLED_BACK
         assert_all_right(cluster, owners)
-
-
-def test_with_many_masters_only_source_and_target_hear_of_a_slot(monkeypatch):
-    """Gossip tells the others, and the run waits for that."""
-    monkeypatch.setattr(setslot, "TOLD_MASTERS_MAX", 3)
-    cluster = cluster_of(Path.LEGACY)
-    stored = plan_for(cluster)
-    commands = []
-    cluster.on_command = lambda command: commands.append(getattr(command, "words", ()))
-
-    assert again(cluster, stored).verdict is Verdict.FINISHED
-    assert sum("NODE" in words for words in commands) == 2 * len(stored.plan.moves)
-    assert_all_right(cluster, stored.plan.owners_after)
 
 
 def taken(cluster: SimulatedCluster, slots, owner: str) -> None:

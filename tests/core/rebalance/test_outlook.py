@@ -51,13 +51,6 @@ def test_equal_growth_and_no_growth_hold(earlier):
     assert (found.balance, found.capacity) == ({}, {})
 
 
-def test_a_limit_that_is_reached_is_due_now():
-    """Above a capacity, shrinking or not."""
-    masters = [Master("a", capacity={"serialized_bytes": 90}), Master("b")]
-
-    assert outlook([110, 100], [100, 100], "ab", masters).capacity == {"serialized_bytes": Due(0.0, "a")}
-
-
 def test_shares_go_by_weight_and_drained_masters_have_none():
     """Twice the weight may hold twice as much."""
     masters = [Master("a", weight=2), Master("b"), Master("c", drained=True)]
