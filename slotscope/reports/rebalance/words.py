@@ -259,7 +259,7 @@ def why_many_ranges(report: RebalanceReport) -> list[str]:
         for line in report.curve
         if line.ranges < report.ranges_after and line.over_bound is not None
     ]
-    return [why, f"Fewer: {'; '.join(ways)}." if ways else "No larger budget that was tried gives fewer."]
+    return [why, f"Fewer: {'; '.join(ways)}." if ways else "A larger --tolerance may give fewer."]
 
 
 def next_commands(report: RebalanceReport) -> list[tuple[str, str]]:
