@@ -38,6 +38,8 @@ BYTES = {
 """So many times the bytes may move where some dozens of slots are large."""
 BOUNDS = {"Zipf 1.0, 6 masters": 0.94}
 """Where a master must give away parts of large slots, prices prove less than the cases of the former planner: they divide slots."""
+RANGES = {"Zipf 1.0, 6 masters": 1.45}
+"""There the budget of 5 % above a lower bound is fewer bytes, which take more ranges."""
 
 
 def keeps_limits(asked: Problem, found: Plan) -> bool:
@@ -66,7 +68,7 @@ def test_plans_for_ordinary_loads_lose_nothing(case: str, seed: int) -> None:
     assert keeps_limits(asked, found)
     assert found.moved <= (1.05 if case == "Zipf 1.0, 6 masters" else 1.03) * moved
     assert found.bound >= BOUNDS.get(case, 0.985) * bound
-    assert found.ranges_after <= 1.15 * ranges + 2
+    assert found.ranges_after <= RANGES.get(case, 1.15) * ranges + 2
 
 
 @pytest.mark.slow
