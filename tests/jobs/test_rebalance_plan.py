@@ -244,7 +244,7 @@ def test_zones_that_make_it_impossible_say_the_smallest_share_that_works(tmp_pat
 
 
 @pytest.mark.slow
-def test_weights_can_come_from_counts_alone(spark, tmp_path):
+def test_weights_can_come_from_counts_alone(tmp_path):
     """COUNTKEYSINSLOT and a topology: keys are what moves least."""
     (tmp_path / "counts").write_text("".join(f"{slot} {50 if slot < 4000 else 1}\n" for slot in range(16384)))
     (tmp_path / "nodes").write_text(topology(THIRDS, 3))
@@ -254,8 +254,7 @@ def test_weights_can_come_from_counts_alone(spark, tmp_path):
             root=str(tmp_path),
             counts=(str(tmp_path / "counts"),),
             topology=str(tmp_path / "nodes"),
-        ),
-        spark,
+        )
     )
 
     plan = outcome.made.stored.plan
