@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def run(spark: SparkSession, request: Request, settings: Settings, *, now_ms: int | None = None) -> KeyspaceReport:
-    """Measure the snapshot of *request*, making it where dumps are named, and return what its tables now say."""
+    """Measure the snapshot of *request*, taking it first if dumps are given, and return the report of its tables."""
     from slotscope.pipelines.keys.advice import advise
     from slotscope.reports.keyspace.tables import load_report
     from slotscope.transforms.snapshot_warnings import with_age

@@ -52,7 +52,7 @@ _WORDS: Final = {
     NodeFlags.LIGHT_HEADER_MODULE: "",
     NodeFlags.MY_PRIMARY_FAIL: "my-primary-fail",
 }
-"""Words of flags that say something about a node; the others tell what its server can do."""
+"""Flags of the state of a node; the others are capabilities of its server."""
 
 
 @options
@@ -85,7 +85,7 @@ def command(*pcap: str, request: Request = Request()) -> int | None:
     """Show the messages of captures of the cluster bus, one line each.
 
     A line is: time, from > to (addresses), sender > receiver (ids), type, current/config epoch of the sender, its role and
-    flags, slots, gossip entries (those that it holds for failing are named), extensions.  Bytes that are no message,
+    flags, slots, gossip entries (those marked PFAIL or FAIL are named), extensions.  Bytes that are no message,
     gaps and damage have lines too; with any of those the exit code is 3.
 
     Parameters
@@ -257,10 +257,10 @@ class BusText:
         match message.body:
             case wire.Gossip(entries, extensions):
                 doubted = [entry for entry in entries if entry.flags & (NodeFlags.PFAIL | NodeFlags.FAIL)]
-                said = ", ".join(f"{entry.node[:ID_CHARS]} {flag_words(entry.flags)}" for entry in doubted[:5])
+                marks = ", ".join(f"{entry.node[:ID_CHARS]} {flag_words(entry.flags)}" for entry in doubted[:5])
                 names = ", ".join(dict.fromkeys(extension.name for extension in extensions))
-                told = [f"gossip {len(entries)}" + (f" ({said})" if said else "")]
-                return told + ([f"ext {names}"] if names else [])
+                gossip = [f"gossip {len(entries)}" + (f" ({marks})" if marks else "")]
+                return gossip + ([f"ext {names}"] if names else [])
             case wire.Fail(node):
                 return [f"about {node[:ID_CHARS]}"]
             case wire.Update() as update:
@@ -270,7 +270,7 @@ class BusText:
                 return [f"channel {name}  {len(payload)} bytes"]
             case wire.Module(module_id, kind, payload):
                 return [f"module {module_id.hex()} type {kind}  {len(payload)} bytes"]
-            case wire.Unknown(b"", _):  # it is told as cut off
+            case wire.Unknown(b"", _):  # reported as cut off
                 return []
             case wire.Unknown(raw, reason):
                 return [f"{len(raw)} bytes not understood: {reason}"]

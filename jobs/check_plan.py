@@ -9,9 +9,9 @@ from slotscope.runtime import cli
 
 
 def command(request: Request = Request()) -> int | None:
-    """Verify a plan without the program that made it: its bound, its limits and all its sums, in whole numbers and fractions.
+    """Verify bound, limits and sums of a stored plan in exact arithmetic, without the planner.
 
-    Ends with 0 if everything holds, with 1 and a line for each thing that does not.
+    Exit code 0 if all hold, else 1 and a line for each violation.
     """
     from cluster_core.rebalance.check import check_plan
     from slotscope.plans.stored_plans import compare_tables, read_stored_plan
@@ -27,7 +27,7 @@ def command(request: Request = Request()) -> int | None:
     found = stored.plan
     moved, least = found.moved // found.unit, -(-found.bound // found.unit)
     priced = len({*found.prices.masters, *found.prices.staying})
-    told = {
+    result = {
         "plan_id": stored.plan_id,
         "holds": not wrong,
         "wrong": wrong,
@@ -51,7 +51,7 @@ def command(request: Request = Request()) -> int | None:
             + (f" and {plural(len(found.prices.zones), 'zone')}" if found.prices.zones else ""),
         ]
 
-    print_records(told, lines, as_json=request.json, stream=sys.stdout)
+    print_records(result, lines, as_json=request.json, stream=sys.stdout)
     return cli.UNEXPECTED if wrong else None
 
 

@@ -66,10 +66,10 @@ FILE_BYTES = 64 << 20
 
 
 def command(request: Request) -> None:
-    """Ask every node of a live cluster what it believes, again and again, and keep the answers.
+    """Poll every node of a live cluster and keep the answers.
 
-    Sends CLUSTER NODES, CLUSTER INFO, INFO and CONFIG GET save and, when asked, CLUSTER SLOT-STATS, never a command that writes.
-    Ctrl-C ends it; all answers until then are kept.
+    Sends only CLUSTER NODES, CLUSTER INFO, INFO, CONFIG GET save and, with --slot-stats, CLUSTER SLOT-STATS.  Ctrl-C ends it and keeps
+    all answers.
     """
     from slotscope.servers.cluster import parse_address
 

@@ -28,7 +28,7 @@ class Request(TableOptions):
 
 
 def run(*, root: str, before: str, after: str) -> ComparisonReport:
-    """Return what changed from snapshot *before* to snapshot *after*; raises InputError if one is not there."""
+    """Return the changes from snapshot *before* to snapshot *after*; raises InputError if one is missing."""
     from slotscope.reports.keyspace.comparison import compare_reports
     from slotscope.reports.keyspace.tables import load_report
 
@@ -36,9 +36,9 @@ def run(*, root: str, before: str, after: str) -> ComparisonReport:
 
 
 def command(request: Request = Request()) -> int | None:
-    """Show what grew between two snapshots, the last two unless they are named: per node, slot, prefix and hash tag.
+    """Show growth between two snapshots per node, slot, prefix and hash tag; the default is the last two.
 
-    Ends with 3 if one of them is partial.
+    Exit code 3 if one of them is partial.
     """
     from slotscope.reports.delivery import deliver
     from slotscope.runtime.storage.snapshot_names import KEY_JOBS, find_name, name_before

@@ -24,7 +24,7 @@ class Request(Plain):
     """Local folder of the tables and pages"""
 
     def __post_init__(self) -> None:
-        """Refuse what is no local folder: recordings are copied there."""
+        """Raise InputError unless the root is a local folder; recordings are copied there."""
         object.__setattr__(self, "root", folder_of(self.root))
         if is_store(self.root):
             raise InputError(f"{self.root}: the demonstration needs a local folder")

@@ -7,11 +7,11 @@ from slotscope.runtime import cli
 
 
 def command(request: Request) -> int:
-    """Carry a stored plan out on the live cluster that it was made for.
+    """Apply a stored plan to its live cluster.
 
-    Without --apply nothing is changed: checks, batches, exact commands and the estimated time are printed.  With it, every step is
-    written into silver/plan_steps before it is done.  Ctrl-C pauses when what runs is done, a second one breaks it off; run again to go
-    on.  Exit codes: 0 in place, 2 refused, 12 paused.
+    Without --apply a dry run prints checks, batches, commands and the estimated time.  With it, each step is written to
+    silver/plan_steps before it runs.  Ctrl-C pauses after the present step, a second one stops at once; the same command resumes.
+    Exit codes: 0 in place, 2 refused, 12 paused.
     """
     from slotscope.pipelines.rebalance.execution import execute_plan
 

@@ -12,8 +12,8 @@ from slotscope.runtime.text import count, plural, printable, size
 def command(request: Request) -> int | None:
     """Write keys of dumps with their values: JSON lines, or the commands that make them.
 
-    Keys that no condition asks for cost no more than a glance.  Strings that are no text are written as base64: and their Base64 in
-    JSON.  What is written is under its name when it is whole.
+    Excluded keys are skipped without decoding.  In JSON, binary strings are written as base64: and their Base64.  The output gets its
+    name when it is complete.
 
     slotscope export --rdb dump.rdb --to resp --out - --match 'user:*' | redis-cli --pipe
     """
@@ -28,7 +28,7 @@ def command(request: Request) -> int | None:
 
 
 def export_lines(manifest: dict[str, Any]) -> list[str]:
-    """Return what was written, and what the format or the target could not take."""
+    """Return the counts of written records, and of those that the format or target cannot represent."""
     where = "" if manifest["out"] == "-" else f" in {manifest['out']}"
     lines = [
         f"{plural(manifest['keys'], 'key')} of {count(manifest['seen'])}, "

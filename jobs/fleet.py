@@ -17,7 +17,7 @@ class Request(TableOptions):
 
 
 def command(request: Request = Request()) -> None:
-    """List the clusters of the tables, the worst first: open incidents, failed runs, partial dumps, skew, age; and write the page of the fleet."""
+    """List the clusters of the tables, worst first: open incidents, failed runs, partial dumps, skew, age; write the fleet page."""
     from slotscope.reports.delivery import deliver
     from slotscope.reports.fleet.tables import load_fleet
 

@@ -14,9 +14,9 @@ from slotscope.runtime.text import printable
 
 
 def command(request: Request) -> None:
-    """Follow the recordings of record: new files become the tables of history as they come, a snapshot a cluster, named as it is.
+    """Write new recordings of record to the tables of history, one snapshot a cluster, named after it.
 
-    Killed at any moment and started again with the same words, it goes on where it was: nothing is lost and nothing comes twice.
+    The same command resumes a killed follower without loss or repetition.
     """
     from slotscope.pipelines.bus.following import Followed, Follower
     from slotscope.pipelines.bus.incident_news import Hooks

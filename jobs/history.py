@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def run(spark: SparkSession, request: Request, inputs: Inputs | None = None) -> Outcome:
-    """Replay what *request* names into the tables of its snapshot; *inputs* are its files where they have been found already."""
+    """Replay the evidence of *request* into the tables of its snapshot; *inputs* are its files if already listed."""
     from slotscope.pipelines.bus.history import HistoryReplay
     from slotscope.pipelines.bus.inputs import find_inputs
 
@@ -32,7 +32,7 @@ def run(spark: SparkSession, request: Request, inputs: Inputs | None = None) -> 
 def command(request: Request = Request()) -> int | None:
     """Reconstruct the history of a cluster: roles, slots, failovers, outages, restarts.
 
-    Takes any mix of server logs, polls, metrics and captures of the cluster bus; `look FILES` finds out which is which. When new files
+    Takes any mix of server logs, polls, metrics and captures of the cluster bus; `look FILES` detects their kinds. When new files
     of a series arrive, name them all, or use the same glob: known files are not read again.
     """
     from slotscope.pipelines.bus.inputs import check_request
@@ -42,8 +42,8 @@ def command(request: Request = Request()) -> int | None:
 
     inputs = check_request(request)
     outcome = run(request.session("history"), request, inputs)
-    told = with_runs(outcome, request.root, outcome.snapshot) if request.json else outcome
-    print_records(told, lambda: map(printable, outcome.lines()), as_json=request.json, stream=sys.stdout)
+    result = with_runs(outcome, request.root, outcome.snapshot) if request.json else outcome
+    print_records(result, lambda: map(printable, outcome.lines()), as_json=request.json, stream=sys.stdout)
     return cli.PARTIAL if outcome.bad_records and request.permissive else None
 
 

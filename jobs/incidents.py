@@ -19,7 +19,7 @@ class Request(Recorded):
 
 
 def command(number: int | Literal["longest"] | None = None, request: Request = Request()) -> None:
-    """List the incidents of a cluster and write the report with timelines, or tell one incident step by step.
+    """List the incidents of a cluster and write the report with timelines, or explain one incident step by step.
 
     Parameters
     ----------

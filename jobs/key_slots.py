@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def run(spark: SparkSession, request: Request, settings: Settings, *, now_ms: int | None = None) -> KeyspaceReport:
-    """Read the inputs of *request*, replace its snapshot in all tables, and return what they now say.
+    """Read the inputs of *request*, replace its snapshot in all tables, and return the report.
 
     With *now_ms* the report says how old the dumps are.
     """
@@ -50,7 +50,7 @@ def command(request: Request = Request()) -> int | None:
 
 
 def count_fleet(request: Request) -> int:
-    """Take a snapshot of each cluster of a manifest, with a page each, and say what became of them, one line a cluster."""
+    """Take a snapshot of each cluster of a manifest, with a page each, and report the outcome, one line a cluster."""
     from slotscope.pipelines.keys.fleet_snapshots import COLUMNS, Counted, count_clusters, exit_code, requests_of
     from slotscope.reports.answer import deliver_answer
     from slotscope.reports.delivery import deliver

@@ -57,10 +57,10 @@ COMMAND_CHARS_MAX = 1 << 20
 
 
 def command(*targets: str, request: Request = Request()) -> int | None:
-    """Look at a live cluster (HOST:PORT), or at files.
+    """Check load and health of a live cluster (HOST:PORT), or analyse files.
 
-    Live: sends read-only commands within --rate, and measures keys at replicas where there are any; --psync reads a full dump of a replica.
-    Files: detects the type of each, runs the commands that read them, and names their pages.
+    Live: sends read-only commands within --rate, to replicas where possible; --psync reads a full dump of a replica.
+    Files: detects the type of each, runs the matching commands, and names their pages.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def _look_at_cluster(address: str, request: Request) -> int:
 
 
 def _look_at_dumps(address: str, request: Request) -> int:
-    """Read what all masters hold, by `key-slots`; the topology is kept beside its tables."""
+    """Read the data of all masters with `key-slots`; the topology is stored beside its tables."""
     from cluster_core.topology.nodes_text import write_nodes
     from slotscope.runtime.stores import LIVE
     from slotscope.servers.cluster import parse_address

@@ -48,12 +48,12 @@ class Given(NamedTuple):
 def command(request: Request = Request()) -> None:
     """Join a live cluster as a test node: answer pings, detect failures, vote, and serve assigned slots.
 
-    Follows the rules of the cluster's servers and their node timeout: it asks the nodes (INFO, CONFIG GET) and looks at what they
-    send. What is given by hand stays, and a difference is said.
+    Follows the server version and the node timeout of the cluster, from INFO, CONFIG GET and bus messages. Options override
+    them; a difference is reported.
 
-    Keeps data in memory only and never replicates. The cluster bus has no authentication: whoever reaches the bus port can
-    change what nodes believe, so it binds to loopback unless told otherwise. Ctrl-C leaves the cluster: every node is told to
-    forget this one. While it owns slots it stays and says so; a second Ctrl-C ends it all the same, as if it had died.
+    Keeps data in memory only and never replicates. The cluster bus has no authentication: anyone who reaches the bus port can
+    change the cluster state, so the default address is loopback. Ctrl-C leaves the cluster by CLUSTER FORGET on every node. A
+    node that owns slots stays and reports it; a second Ctrl-C ends it like a crash.
     """
     join, port, bus_port, profile = request.join, request.port, request.bus_port, request.profile
     node_timeout, duration = request.node_timeout, request.duration
@@ -87,10 +87,10 @@ def command(request: Request = Request()) -> None:
 async def _live(
     settings: NodeSettings, given: Given, place: Place, first: Address | None, access: Access, duration_s: float | None
 ) -> None:
-    from slotscope.live.driver import any_of, numeric_address, say, told_to_end
+    from slotscope.live.driver import any_of, numeric_address, say, stop_event
     from slotscope.live.member import Member, Step
 
-    member, told = Member(settings, place, say), told_to_end()
+    member, stop = Member(settings, place, say), stop_event()
     await member.start()
     me = member.node.view.myself.id
     say(f"* node {me} listens on {place.bind}:{settings.port}, bus {settings.bus_port}; the bus has no authentication")
@@ -98,33 +98,33 @@ async def _live(
         step = Step(member, access, say, given.profile, given.node_timeout_ms)
         if first is not None:
             await step.ask(first)
-            said = member.order(
+            reply = member.order(
                 "CLUSTER",
                 "MEET",
                 await asyncio.to_thread(numeric_address, first.host, f"--join {first.host}"),
                 str(first.port),
             )
-            if said != "OK":
-                raise InputError(f"--join {first}: {said}")
+            if reply != "OK":
+                raise InputError(f"--join {first}: {reply}")
         stepping = asyncio.create_task(step.run())
-        await any_of(duration_s, told)
+        await any_of(duration_s, stop)
         stepping.cancel()
-        told.clear()
-        await _leave(member, told, access)
+        stop.clear()
+        await _leave(member, stop, access)
     finally:
         await member.stop()
         say("* gone")
 
 
-async def _leave(member: Member, told: asyncio.Event, access: Access) -> None:
-    """Have every node forget this one; first wait until it owns no slots, or until we are told once more."""
+async def _leave(member: Member, stop: asyncio.Event, access: Access) -> None:
+    """Send CLUSTER FORGET to every node, once this one owns no slots or *stop* is set again."""
     from slotscope.live.driver import any_of, ask_to_forget, say
 
     slots = member.owned_slots()
     if slots:
         say(f"# this node owns {slots} slots: move them away, then it leaves; a second Ctrl-C ends it at once")
-        while member.owned_slots() and not told.is_set():
-            await any_of(0.5, told)
+        while member.owned_slots() and not stop.is_set():
+            await any_of(0.5, stop)
     if not member.owned_slots():
         order = ("CLUSTER", "FORGET", member.node.view.myself.id)  # they gossip about us for a minute, unheard (R61)
         for line in await asyncio.to_thread(ask_to_forget, member.known_addresses(), "nodes", access, order):

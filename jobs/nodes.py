@@ -22,12 +22,12 @@ class Request(Recorded):
 
     @property
     def is_headed(self) -> bool:
-        """Whether to say before each answer whose it is."""
+        """Whether each answer has a heading with its node."""
         return self.observer in (None, "all") or self.diff is not None or self.versus is not None
 
 
 def command(request: Request = Request()) -> None:
-    """Print CLUSTER NODES as a node would have answered it at some time.
+    """Print CLUSTER NODES as a node answered at a time.
 
     Ping and pong times are 0: the tables do not hold them.
     """

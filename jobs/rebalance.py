@@ -35,9 +35,9 @@ def command(cluster: str, /, *, request: Request = Request()) -> int:
     from slotscope.reports.terminal import print_document
 
     stored, is_new = choose_plan(cluster, request)
-    said = None if request.json or not is_new else sys.stdout
+    stream = None if request.json or not is_new else sys.stdout
     report = replace(load_rebalance_report(request.root, stored.plan_id), asked=(cluster, *request.access.words()))
-    page = deliver(report, root=request.root, html=request.html, stream=said)
+    page = deliver(report, root=request.root, html=request.html, stream=stream)
     only_asked = request.if_needed and not request.apply
     executed = None
     findings: list[Finding] = []

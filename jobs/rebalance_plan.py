@@ -25,10 +25,10 @@ def run(request: Request, *, now_ms: int | None = None) -> Outcome:
 
 
 def command(request: Request = Request()) -> int | None:
-    """Plan which slots should move so that no master has too much, with the fewest bytes moved, and prove how near that is to the least.
+    """Plan slot moves that keep every master within its limits with few bytes moved, and prove a lower bound of the bytes.
 
-    Nothing is changed in any cluster: slotscope plan execute carries a plan out.  Ends with 13 where it is proven that the limits cannot
-    be met together; the plan is then the best that was found under the least that has to give way.
+    Changes no cluster: slotscope plan execute applies a plan.  Exit code 13 if the limits provably contradict each other; the plan then
+    keeps the smallest relaxed limits.
     """
     from slotscope.reports.delivery import deliver
     from slotscope.reports.rebalance.tables import load_rebalance_report

@@ -97,9 +97,8 @@ SNAPLEN_MIN = 96
 def command(request: Request) -> None:
     """Record bus traffic, polls and logs of the nodes on this host into LANDING/CLUSTER/POINT, until Ctrl-C or SIGTERM.
 
-    Files are compressed, named by their times in UTC, and complete when they have their name; gaps.jsonl says what could not be recorded.
-    A recorder that was ended or killed is started again with the same words and goes on.  Sends CLUSTER NODES, CLUSTER INFO, CLUSTER SLOT-STATS, INFO and
-    CONFIG GET, never a command that writes.  tcpdump needs CAP_NET_RAW, nothing else does.
+    Finished files are compressed and named by their times in UTC; gaps.jsonl lists the gaps.  The same command resumes a stopped or
+    killed recorder.  Sends only CLUSTER NODES, CLUSTER INFO, CLUSTER SLOT-STATS, INFO and CONFIG GET.  Only tcpdump needs CAP_NET_RAW.
     """
     _check(request)
     if Kind.BUS in request.kinds and shutil.which(request.capture_with) is None:

@@ -25,9 +25,9 @@ class Request(Recorded):
 
 
 def command(*words: str, request: Request) -> None:
-    """Print what a node would have answered to a command at some time: a redirection, an error, or that it serves it.
+    """Print the answer of a node to a command at a time: a redirection, an error, or that it serves the command.
 
-    The tables do not hold which slots were open and which keys were where, so ASK and TRYAGAIN are never answered.
+    The tables have no open slots or key locations, so the answer is never ASK or TRYAGAIN.
 
     Parameters
     ----------

@@ -51,9 +51,9 @@ LEAVE_S_MAX: Final = 60.0
 def command(request: Request = Request()) -> None:
     """Run a test sentinel beside real ones: watch a master and its replicas, vote, and fail over.
 
-    It promotes replicas and sends servers to other masters, as any sentinel does. There is no authentication: whoever reaches
-    its port can order a failover, so it binds to loopback unless told otherwise. Ctrl-C ends it when a failover that it leads
-    is over; a second one at once. Other sentinels still count it then, for their majority, until they are reset.
+    It promotes replicas and reconfigures servers like any sentinel. There is no authentication: anyone who reaches its port can
+    order a failover, so the default address is loopback. Ctrl-C ends it after a failover that it leads; a second one ends it at
+    once. Other sentinels count it for their majority until SENTINEL RESET.
     """
     from cluster_core.sentinel.state import SentinelSettings
 
@@ -65,7 +65,7 @@ def command(request: Request = Request()) -> None:
 
 
 def _watched(request: Request) -> Watched:
-    """The master that the options mean; a sentinel, if one is named, supplies what they leave open."""
+    """The master of the options; a sentinel, if named, supplies missing values."""
     from cluster_core.sentinel.state import Watched
     from slotscope.live.driver import learn_master, numeric_address
     from slotscope.servers.cluster import parse_address
@@ -95,31 +95,31 @@ def _watched(request: Request) -> Watched:
 async def _live(
     settings: SentinelSettings, bind: str, watched: Watched, duration_s: float | None, *, forget: bool
 ) -> None:
-    from slotscope.live.driver import any_of, say, told_to_end
+    from slotscope.live.driver import any_of, say, stop_event
     from slotscope.live.sentinel_member import SentinelMember
 
-    member, told = SentinelMember(settings, bind, watched, say), told_to_end()
+    member, stop = SentinelMember(settings, bind, watched, say), stop_event()
     await member.start()
     say(f"* sentinel {member.sentinel.my_id} listens on {bind}:{settings.port}; there is no authentication")
     try:
-        await any_of(duration_s, told)
-        told.clear()
-        await _leave(member, told, forget=forget)
+        await any_of(duration_s, stop)
+        stop.clear()
+        await _leave(member, stop, forget=forget)
     finally:
         await member.stop()
         say("* gone")
 
 
-async def _leave(member: SentinelMember, told: asyncio.Event, *, forget: bool) -> None:
-    """Finish what we lead, unless we are told once more; then say goodbye if that is wanted."""
+async def _leave(member: SentinelMember, stop: asyncio.Event, *, forget: bool) -> None:
+    """Finish a led failover unless *stop* is set again; then leave if *forget* is set."""
     from slotscope.live.driver import any_of, ask_to_forget, say
     from slotscope.servers.node_link import Access, Address
 
     if member.leads():
         say("# this sentinel leads a failover: it ends when that is over; a second Ctrl-C ends it at once")
     until = time.monotonic() + LEAVE_S_MAX
-    while member.leads() and not told.is_set() and time.monotonic() < until:
-        await any_of(0.2, told)
+    while member.leads() and not stop.is_set() and time.monotonic() < until:
+        await any_of(0.2, stop)
     masters = member.sentinel.state.masters
     others = {Address(*each.address) for master in masters.values() for each in master.sentinels.values()}
     if others and forget:

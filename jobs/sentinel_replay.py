@@ -40,7 +40,7 @@ class Request(TableOptions):
 
 
 def command(request: Request = Request()) -> int | None:
-    """Replay what sentinels logged and answered: beliefs, votes, failovers with their causes."""
+    """Reconstruct views, votes and failovers with their causes from logs and polls of sentinels."""
     from slotscope.pipelines.sentinel_replay import find_files, replay_sentinels
     from slotscope.reports.delivery import deliver
     from slotscope.reports.history.tables import load_history
@@ -62,7 +62,7 @@ def command(request: Request = Request()) -> int | None:
     incidents, views = load_sentinels(root, snapshot)
     path = deliver(load_history(root, snapshot), root=root, html=request.html, stream=None)
     runs = summaries(root, [snapshot]) if request.json else []
-    told = {"page": path, "runs": runs, "replay": outcome, "incidents": incidents, "views": views}
+    result = {"page": path, "runs": runs, "replay": outcome, "incidents": incidents, "views": views}
     lines = [
         *sentinel_lines(incidents, views, outcome.first_ns, _summary(outcome)),
         *(
@@ -72,7 +72,7 @@ def command(request: Request = Request()) -> int | None:
         f"report: {path}",
         *([f"{outcome.bad_records} bad records: see bronze/bad_records"] if outcome.bad_records else []),
     ]
-    print_records(told, lambda: lines, as_json=request.json, stream=sys.stdout)
+    print_records(result, lambda: lines, as_json=request.json, stream=sys.stdout)
     return cli.PARTIAL if outcome.bad_records and permissive else None
 
 

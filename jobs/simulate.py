@@ -58,7 +58,7 @@ BROKEN = 12
 
 
 def run(spark: SparkSession, grid: Grid, *, root: str, snapshot: str = "simulation") -> SimulationReport:
-    """Run *grid*, write the tables of *snapshot*, and return what they say; raises InputError for what cannot be."""
+    """Run *grid*, write the tables of *snapshot*, and return their report; raises InputError for impossible cases."""
     from cluster_core.sim.experiment.runs import TrialError, check_grid
     from cluster_core.sim.layouts import LayoutError
     from slotscope.pipelines.simulation import run_grid, write_runs
@@ -97,10 +97,10 @@ def grid_of(request: Request) -> Grid:
 
 
 def command(request: Request = Request()) -> int:
-    """Simulate failures of a cluster, as many as it takes to see how long they last.
+    """Simulate failures of a cluster and measure how long failovers take.
 
-    Every combination of the options with several values is a case; each runs with every seed, one Spark task a run. The
-    nodes are whole state machines of the server version asked for. Exit code 12 if a run broke an invariant.
+    Every combination of option values is a case and runs with every seed, one Spark task a run. The nodes are
+    complete state machines of the chosen server version. Exit code 12 if a run broke an invariant.
     """
     from slotscope.reports.delivery import deliver
 

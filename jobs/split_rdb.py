@@ -16,10 +16,10 @@ SLOTS_SHOWN = 60
 
 
 def command(request: Request) -> None:
-    """Cut dumps by slots into the dumps that the planned masters would load.
+    """Cut dumps by slots into one dump for each planned master.
 
-    Writes OUT/NODE.rdb for each master, byte for byte what the dumps hold of its slots, with all function libraries; then
-    OUT/split.json, which lists them.  A dump that is damaged is not cut at all.
+    Writes OUT/NODE.rdb for each master: the records of its slots, byte for byte, and all function libraries; then OUT/split.json,
+    the list of files.  A damaged dump is refused.
     """
     from slotscope.pipelines.keys.split import split_dumps
     from slotscope.reports.records import print_records
@@ -31,7 +31,7 @@ def command(request: Request) -> None:
 
 
 def split_lines(manifest: dict[str, Any], folder: str) -> list[str]:
-    """Return the report of a split: what was read, one line a part, what is in no part."""
+    """Return the report of a split: the input, one line a part, the records in no part."""
     sources, files = manifest["sources"], manifest["files"]
     keys = sum(source["keys"] for source in sources)
     after = f"plan {manifest['plan']}" if manifest["plan"] else "the topology"

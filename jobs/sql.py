@@ -10,7 +10,7 @@ from slotscope.runtime import cli
 
 
 def command(query: Text = "", *, request: Request = Request()) -> None:
-    """Ask the tables and views in SQL, with DuckDB and no JVM; without a query, list what can be asked.
+    """Query tables and views in SQL with DuckDB, without a JVM; without a query, list them.
 
     Parameters
     ----------

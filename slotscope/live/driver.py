@@ -244,12 +244,12 @@ def numeric_address(host: str, named: str) -> str:
         raise InputError(f"{named}: {error.strerror or error}") from error
 
 
-def told_to_end() -> asyncio.Event:
+def stop_event() -> asyncio.Event:
     """An event that SIGINT and SIGTERM set."""
-    told = asyncio.Event()
+    stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, told.set)
-    return told
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
 
 
 async def any_of(seconds: float | None, *events: asyncio.Event) -> None:
@@ -274,8 +274,10 @@ def learn_master(address: Address, access: Access, name: str) -> tuple[Address, 
     try:
         reply = access.ask(address, "SENTINEL", "MASTER", name)
         pairs = [word.decode("utf-8", "replace") for word in reply]
-        told = dict(zip(pairs[::2], pairs[1::2], strict=True))
-        return Address(told["ip"], int(told["port"])), {name: int(told[option]) for option, name in OPTIONS.items()}
+        fields = dict(zip(pairs[::2], pairs[1::2], strict=True))
+        return Address(fields["ip"], int(fields["port"])), {
+            name: int(fields[option]) for option, name in OPTIONS.items()
+        }
     except LinkError as error:
         raise InputError(f"--join {address}: {printable(str(error))}") from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:
