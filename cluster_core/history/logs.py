@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from cluster_core.gossip.causes import Cause, Refusal, ReportEnd
@@ -62,14 +62,17 @@ def with_logs(rows: Iterable[ReplayRow], lines: Lines) -> list[ReplayRow]:
         return given
     given = _without_logged_states(given, lines)
     first_ns: dict[str, int] = {}
+    own_ns: dict[str, int] = {}
     for row in given:
         if isinstance(row, NodeViewRow):
-            first_ns[row.observer] = min(row.valid_from_ns, first_ns.get(row.observer, row.valid_from_ns))
+            own_ns[row.observer] = min(row.valid_from_ns, own_ns.get(row.observer, row.valid_from_ns))
+            if row.evidence is not Source.METRICS:  # metrics show what a node is, not what it believes of others
+                first_ns[row.observer] = min(row.valid_from_ns, first_ns.get(row.observer, row.valid_from_ns))
     known = _Known(given)
     fresh = list(known.fresh(_events(lines)))
     named = {_key(row) for row in fresh if isinstance(row, EventRow | VoteRow)}
     kept = [row for row in given if not (_is_nameless(row) and _key(row) in named)]
-    return [*kept, *fresh, *_reports(lines, known), *_beliefs(lines, first_ns)]
+    return [*kept, *fresh, *_reports(lines, known), *_beliefs(lines, own_ns, first_ns)]
 
 
 # -- events -----------------------------------------------------------------------------------------------------------
@@ -174,14 +177,14 @@ def _reports(lines: Lines, known: _Known) -> Iterator[FailureReportRow]:
 # -- beliefs ----------------------------------------------------------------------------------------------------------
 
 
-def _beliefs(lines: Lines, first_ns: dict[str, int]) -> Iterator[NodeViewRow]:
-    """What nodes believed by their own logs, up to the time at which packets or polls begin to show it (*first_ns*)."""
+def _beliefs(lines: Lines, own_ns: Mapping[str, int], first_ns: Mapping[str, int]) -> Iterator[NodeViewRow]:
+    """What nodes believed of themselves and of others by their logs, until other evidence shows it: from *own_ns* and *first_ns* on."""
     at = {line.observer: (line.ip, line.port) for line in lines.all if line.port}
     begin_ns = lines.all[0].ts_ns - BEFORE_NS
     for node in lines.of_node:
         ip, port = at.get(node, ("", 0))
         for row in _own_rows(lines, node, ip, port, begin_ns):
-            yield from _until(row, first_ns.get(node))
+            yield from _until(row, own_ns.get(node))
     for observer, subject, flags, from_ns, to_ns in _spells(lines, begin_ns):
         ip, port = at.get(subject, ("", 0))
         row = NodeViewRow(

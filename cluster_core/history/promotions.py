@@ -136,13 +136,14 @@ def _merged(group: list[Sighting]) -> Promoted:
 def seen_in_views(views: Views, polled_ns: Mapping[str, Sequence[int]]) -> Iterator[Sighting]:
     """Rows of one observer about one node that a poll, or a scrape, turns from replica to master with the slots of its master.
 
-    What messages alone show of others is not counted: headers of the winner itself tell it better.
+    Messages show it better by headers of the winner itself; of other nodes only the last answer before counts then.
     *polled_ns* are the times at which each observer was asked.
     """
     for (observer, node), rows in views.items():
         for at in range(1, len(rows)):
             before, after = rows[at - 1], rows[at]
-            if after.evidence not in (Source.POLL, Source.METRICS) or (
+            is_polled = after.evidence in (Source.POLL, Source.METRICS)
+            if not (is_polled or (observer in polled_ns and observer != node)) or (
                 before.valid_to_ns != after.valid_from_ns
                 or not is_role(before, "slave")
                 or not is_role(after, "master")
@@ -158,7 +159,7 @@ def seen_in_views(views: Views, polled_ns: Mapping[str, Sequence[int]]) -> Itera
                 settled.slots,
                 _earliest_ns(views, before, after, polled_ns.get(observer, ())),
                 after.valid_from_ns,
-                after.evidence,
+                after.evidence if is_polled else Source.POLL,
                 observer == node,
                 after.ref,
             )

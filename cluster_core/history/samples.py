@@ -14,11 +14,14 @@ from typing import Final, NamedTuple
 from cluster_core.formats.prometheus_answer import HOLE, MetricSample
 from cluster_core.history.processes import Restart
 from cluster_core.history.service import Interval, Lack
+from cluster_core.history.statements import TICK_NS
 from cluster_core.kinds import Source
 
 S: Final = 1_000_000_000
 SLOW_NS: Final = S // 4
 """An answer that takes so much longer than usual shows that the server stood still, if others answered in time."""
+MISSED_POLLS: Final = 3
+"""A node that leaves so many polls in a row without an answer did not answer the first of them; one may get lost."""
 REPLY_NS: Final = 100_000_000
 """A server that goes on after it stood still answers within this time."""
 CLOCK_NS: Final = 2 * S
@@ -123,7 +126,7 @@ def state_changes(
     )
     found: list[StateChange] = []
     is_up: bool | None = None
-    since_ns = first_ns
+    since_ns = after_ns = first_ns
     for at, (one, rank) in enumerate(ordered):
         if rank == 1:
             after, kind = next(((other, kind) for other, kind in ordered[at + 1 :] if kind != 1), (None, 0))
@@ -131,26 +134,33 @@ def state_changes(
                 continue
         elif rank == 2:
             if one.is_up == is_up or (is_up is None and one.is_up):
-                is_up, since_ns = one.is_up, max(since_ns, one.min_ns)
+                is_up, since_ns, after_ns = one.is_up, max(since_ns, one.min_ns), max(after_ns, one.min_ns)
                 continue
             if one.min_ns < since_ns and is_up is not None and one.max_ns - since_ns < CLOCK_NS:
                 if found and found[-1].min_ns < one.min_ns <= found[-1].max_ns:
                     found[-1] = found[-1]._replace(min_ns=one.min_ns)
                 continue  # it was asked before the last change
-            one = one._replace(min_ns=since_ns)
+            one = one._replace(min_ns=after_ns)
         elif (
             found
             and found[-1].is_up == one.is_up == is_up
             and found[-1].min_ns - CLOCK_NS <= one.min_ns <= found[-1].max_ns + CLOCK_NS
         ):
-            found[-1] = _narrowed(found[-1], one)
-            since_ns = max(since_ns, found[-1].max_ns)
+            found[-1] = one = _narrowed(found[-1], one)
+            since_ns = max(since_ns, one.max_ns)
+            after_ns = _earliest_after(one, since_ns)
             continue
-        elif one.min_ns < since_ns < one.max_ns:
-            one = one._replace(min_ns=since_ns)
+        elif one.min_ns < after_ns < one.max_ns:
+            one = one._replace(min_ns=after_ns)
         found.append(one)
         is_up, since_ns = one.is_up, max(since_ns, one.min_ns if rank else one.max_ns)
+        after_ns = _earliest_after(one, since_ns)
     return found
+
+
+def _earliest_after(one: StateChange, since_ns: int) -> int:
+    """The earliest time of the change after *one*: a header may have been built a tick before it was sent."""
+    return since_ns if one.min_ns == one.max_ns else max(one.min_ns, since_ns - TICK_NS)
 
 
 def _narrowed(one: StateChange, logged: StateChange) -> StateChange:
@@ -173,8 +183,11 @@ def emptied(samples: Samples, node: str, from_ns: int, to_ns: int) -> tuple[int,
 # -- silence ----------------------------------------------------------------------------------------------------------
 
 
-def silences(samples: Samples, node: str) -> Iterator[Interval]:
-    """When *node* did not answer polls, or answered late, while another node answered every poll in time; when scrapes failed."""
+def silences(samples: Samples, node: str, alive_ns: Sequence[int] = ()) -> Iterator[Interval]:
+    """When *node* did not answer polls, or answered late, while another node answered every poll in time; when scrapes failed.
+
+    *alive_ns* are the times, in order, at which its log or its headers show that it did not stand still.
+    """
     yield from _failed_scrapes(node, samples.get((node, Source.METRICS), ()))
     answers = samples.get((node, Source.POLL), ())
     others = [mine for (other, source), mine in samples.items() if source is Source.POLL and other != node]
@@ -182,14 +195,17 @@ def silences(samples: Samples, node: str) -> Iterator[Interval]:
     for before, after in pairwise(answers):
         due_ns = before.ts_ns + int(HOLE * pause_ns)
         is_late = after.ts_ns - after.ts_min_ns > slow_ns
-        if not pause_ns or (after.ts_min_ns <= due_ns and not is_late):
+        is_same = _is_same_process(before, after)
+        missed_ns = before.ts_ns + MISSED_POLLS * pause_ns if is_same else due_ns
+        if not pause_ns or (after.ts_min_ns <= missed_ns and not is_late):
             continue
         if any(_answered_all(other, before.ts_ns, after.ts_ns) for other in others):
             high_ns = min(due_ns, after.ts_min_ns)
-            low_end_ns = high_ns if _is_same_process(before, after) else before.ts_ns
+            low_ns, low_end_ns = before.ts_min_ns, high_ns if is_same else before.ts_ns
             if is_late:
-                low_end_ns = max(high_ns, after.ts_ns - REPLY_NS)
-            yield Interval(node, Lack.UNREACHED, before.ts_min_ns, high_ns, low_end_ns, after.ts_ns)
+                signs_ns = alive_ns[: bisect_right(alive_ns, high_ns)]
+                low_ns, low_end_ns = max(low_ns, *signs_ns[-1:], low_ns), max(high_ns, after.ts_ns - REPLY_NS)
+            yield Interval(node, Lack.UNREACHED, low_ns, high_ns, low_end_ns, after.ts_ns)
     last_ns = max((other[-1].ts_ns for other in others if other), default=0)
     due_ns = answers[-1].ts_ns + int(HOLE * pause_ns) if pause_ns else last_ns
     if last_ns > due_ns + pause_ns and any(_answered_all(other, answers[-1].ts_ns, last_ns) for other in others):

@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 from cluster_core.kinds import EventKind
 from cluster_core.replay.rows import NodeViewRow
 
+TICK_NS: Final = 105_000_000
+"""A cron with its usual lateness (R28)."""
 LINE_NS: Final = 1_000_000
 """Logs have whole milliseconds, cut off: a line was written within the millisecond that it names."""
 

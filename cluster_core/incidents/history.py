@@ -12,10 +12,10 @@ from cluster_core.gossip.causes import Cause, Mechanism
 from cluster_core.history.open_slots import OpenMark, OpenSlot, open_slots
 from cluster_core.history.processes import Restart, Resync, restarts_of, resyncs_of
 from cluster_core.history.samples import Samples, StateChange, sampled_restarts, state_changes
-from cluster_core.history.statements import Lines
+from cluster_core.history.statements import TICK_NS, Lines
 from cluster_core.incidents.gaps import GapSeen
 from cluster_core.incidents.speech import Speech, without_flips
-from cluster_core.incidents.thresholds import TICK_NS, Thresholds
+from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.kinds import EventKind, Source
 from cluster_core.replay.rows import (
     EpochRow,
@@ -274,6 +274,12 @@ class History:
         spans = self.claims.get(node, [])
         at = bisect_right(spans, ts_ns, key=lambda span: span.from_ns) - 1
         return spans[at] if at >= 0 else None
+
+    def alive_ns(self, node: str) -> list[int]:
+        """Times at which lines of the log of *node*, and headers that it may have built a tick before, show that it did not stand still."""
+        lines = [line.ts_ns for line in self.lines.of_node.get(node, ())]
+        spans = self.speech.get(node, ())
+        return sorted([*lines, *(ts_ns - TICK_NS for span in spans for ts_ns in (span.from_ns, span.to_ns))])
 
     def slots_owned(self, node: str, ts_ns: int) -> int:
         """The slots that *node* had as a master then, by its headers, else by its own beliefs, else by those of another; 0 if none are known."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from cluster_core.history.statements import TICK_NS
+
 MS: Final = 1_000_000
-TICK_NS: Final = 105 * MS
-"""A cron with its usual lateness (R28)."""
 RANDOM_PING_NS: Final = 1_000 * MS
 """Every tenth cron sends a ping to somebody (R31)."""
 ORDER_NS: Final = 50 * MS

@@ -31,6 +31,7 @@ class Evidence(NamedTuple):
     logs: int | None = 0
     polls: int | None = 0
     every_s: float = 1.0
+    metrics: bool = False
 
     @property
     def name(self) -> str:
@@ -38,7 +39,8 @@ class Evidence(NamedTuple):
         parts = ["packets"] if self.packets else []
         parts += [] if self.logs == 0 else ["logs" if self.logs is None else f"{self.logs} logs"]
         nodes = "" if self.polls is None else f" of {self.polls}"
-        return " ".join(parts + ([] if self.polls == 0 else [f"polls{nodes}/{self.every_s:g}s"]))
+        parts += [] if self.polls == 0 else [f"polls{nodes}/{self.every_s:g}s"]
+        return " ".join([*parts, "metrics"] if self.metrics else parts)
 
 
 class TruePromotion(NamedTuple):
@@ -122,7 +124,8 @@ class Recorded:
                 target.write_text("".join(json.dumps(one) + "\n" for one in answers))
                 polls = [str(target)]
             captures = sorted(self.folder.glob("bus*.pcap*")) if evidence.packets else []
-            return tell(*captures, statements=PollsAndLogs(tuple(polls), tuple(logs)))
+            metrics = tuple(map(str, self.folder.glob("metrics.jsonl*"))) if evidence.metrics else ()
+            return tell(*captures, statements=PollsAndLogs(tuple(polls), tuple(logs), metrics=metrics))
 
 
 def _shows(answers: Sequence[dict[str, Any]], one: TruePromotion) -> bool:

@@ -25,6 +25,7 @@ from slotscope.pipelines.bus.notes import (
     open_marks,
     polled_samples,
     polled_times,
+    with_metrics,
 )
 from tests.builders.bus_folding import Fold, fold
 
@@ -71,7 +72,7 @@ def tell(*captures: Path, **options: Any) -> Told:
         offsets=[],
         open_marks=list(open_marks(row for row in found.polls if row["observer"])),
     )
-    history = history_of(notes, basis_of(facts))
+    history = history_of(with_metrics(notes, found.metrics), basis_of(facts))
     return Told(rows, history, find_incidents(history), [Caveat.of(*note) for note in facts["notes"]], facts)
 
 

@@ -40,6 +40,7 @@ class Fold:
     unrecorded: list[dict[str, Any]] = field(default_factory=list)
     polls: list[dict[str, Any]] = field(default_factory=list)
     logs: list[dict[str, Any]] = field(default_factory=list)
+    metrics: list[dict[str, Any]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
     def comparable(self) -> dict[str, Any]:
@@ -129,7 +130,11 @@ def _take(after: Fold, blobs: dict[str, list[Piece]], row: dict[str, Any]) -> No
         rows = unpacked_table(blob).to_pylist()
         lists = {captured.BITMAPS: after.bitmaps, captured.BAD: after.bad, captured.LINK_ROWS: after.links}
         lists |= {captured.MESSAGE: after.messages, captured.POLLS: after.polls, captured.LOGS: after.logs}
-        lists |= {captured.GAP_ROWS: after.gaps, captured.UNRECORDED_ROWS: after.unrecorded}
+        lists |= {
+            captured.GAP_ROWS: after.gaps,
+            captured.UNRECORDED_ROWS: after.unrecorded,
+            captured.METRICS: after.metrics,
+        }
         lists[kind].extend(rows)
 
 

@@ -6,19 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from cluster_core.gossip.causes import Refusal
-from cluster_core.history.promotions import (
-    Promoted,
-    Sighting,
-    merge_sightings,
-    seen_in_logs,
-    seen_in_views,
-)
+from cluster_core.history.promotions import Promoted, Sighting, merge_sightings, seen_in_logs, seen_in_views
+from cluster_core.history.statements import TICK_NS
 from cluster_core.incidents.finders.failures import Episode, failure_steps, in_story_order, state_steps
 from cluster_core.incidents.finders.lost_writes import loss_of
 from cluster_core.incidents.finders.successors import missing_voters
 from cluster_core.incidents.history import PROMOTIONS, History, slot_bits, slots_text
 from cluster_core.incidents.incident import Incident, Step, milliseconds
-from cluster_core.incidents.thresholds import MANUAL_FAILOVER_NS, TICK_NS
+from cluster_core.incidents.thresholds import MANUAL_FAILOVER_NS
 from cluster_core.kinds import EventKind, IncidentKind, Source
 from cluster_core.replay.rows import EpochRow, EventRow, NodeViewRow
 from cluster_core.slots.node_flags import NodeFlags

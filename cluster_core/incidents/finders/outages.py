@@ -7,22 +7,23 @@ its next master serves from its promotion on, unless it refuses itself; an old m
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from cluster_core.formats.prometheus_answer import MetricSample
 from cluster_core.gossip.cluster_state import REJOIN_DELAY_MS_MAX
+from cluster_core.gossip.failure_detection import quorum_of
 from cluster_core.history.processes import Restart
 from cluster_core.history.promotions import HOLE, master_followed
-from cluster_core.history.samples import StateChange, silences
+from cluster_core.history.samples import MISSED_POLLS, StateChange, silences
 from cluster_core.history.service import NEVER, Interval, Lack, common, contiguous, joined, narrowed, union
-from cluster_core.history.statements import LINE_NS, is_role
+from cluster_core.history.statements import LINE_NS, TICK_NS, is_role
 from cluster_core.incidents.finders.failovers import Promotion
 from cluster_core.incidents.finders.failures import Episode, in_story_order
+from cluster_core.incidents.grouping import runs
 from cluster_core.incidents.history import Doubt, History, slot_bits, slots_text
 from cluster_core.incidents.incident import Incident, Step
-from cluster_core.incidents.thresholds import TICK_NS
 from cluster_core.kinds import EventKind, IncidentKind, Source
 from cluster_core.slots.key_slot import SLOT_COUNT
 
@@ -30,8 +31,10 @@ JOIN_NS: Final = 1_000_000_000
 """Outages of several shards that are closer are one incident."""
 LINK_NS: Final = 150_000_000
 """A replica notices within this time that the process of its master has ended."""
-MISSED_POLLS: Final = 3
-"""A node that leaves so many polls in a row without an answer did not answer the first of them."""
+LEAVES: Final = (EventKind.ELECTION_WON, EventKind.TAKEOVER, EventKind.BECAME_REPLICA)
+"""A replica that is promoted, or follows another master, closes the link to its master itself."""
+UP_NS: Final = 150_000_000
+"""A new master holds the cluster for up within this time, if all other slots are served."""
 DOUBT_TIMEOUTS: Final = 3
 """A node that died is marked FAIL within so many node timeouts, and a second."""
 REJOIN_NS: Final = (REJOIN_DELAY_MS_MAX + 1_000) * 1_000_000
@@ -83,9 +86,9 @@ class _Tenure(NamedTuple):
 def find_service(history: History, episodes: Sequence[Episode], promotions: Sequence[Promotion]) -> Service:
     """Every outage of every shard, in order of time."""
     found: list[Outage] = []
-    shards = _shards(history, promotions)
+    shards, lost = _shards(history, promotions), _lost_majorities(history, episodes)
     for number, tenures in enumerate(shards):
-        parts = [part for tenure in tenures for part in _of_tenure(history, tenure, episodes)]
+        parts = [part for tenure in tenures for part in _of_tenure(history, tenure, episodes, lost)]
         for group in contiguous(interval for interval, _ in parts):
             begins = {one[:4] for one in group}
             known = [bits for one, bits in parts if bits is not None and one[:4] in begins]
@@ -93,7 +96,7 @@ def find_service(history: History, episodes: Sequence[Episode], promotions: Sequ
     whole: list[Interval] = []
     for group in joined(one.interval for one in found):
         ts_ns = max(one.from_max_ns for one in group)
-        serving = [at for at, tenures in enumerate(shards) if _serves(history, tenures, ts_ns)]
+        serving = [at for at, tenures in enumerate(shards) if _serves(history, tenures, ts_ns, lost)]
         whole += common(
             [[one.interval for one in found if one.shard == at and one.interval in group] for at in serving]
         )
@@ -129,18 +132,20 @@ def _was_master(history: History, node: str) -> bool:
     return any(is_role(row, "master") for row in views)
 
 
-def _serves(history: History, tenures: Sequence[_Tenure], ts_ns: int) -> bool:
+def _serves(history: History, tenures: Sequence[_Tenure], ts_ns: int, lost: Mapping[str, list[Interval]]) -> bool:
     """Whether a shard has slots then, as far as that is known."""
     tenure = next((one for one in tenures if one.end is None or ts_ns <= one.end.ts_ns), tenures[-1])
     bits = _slots(history, tenure, ts_ns)
-    is_owner = tenure.begin is not None or tenure.end is not None or tenure.node in history.known_owners
-    return is_owner if bits is None else bool(bits)
+    is_owner = tenure.begin or tenure.end or tenure.node in history.known_owners or tenure.node in lost
+    return bool(is_owner if bits is None else bits)
 
 
-def _of_tenure(history: History, tenure: _Tenure, episodes: Sequence[Episode]) -> Iterator[tuple[Interval, int | None]]:
+def _of_tenure(
+    history: History, tenure: _Tenure, episodes: Sequence[Episode], lost: Mapping[str, list[Interval]]
+) -> Iterator[tuple[Interval, int | None]]:
     """The outages of a master, and its slots then (None: unknown)."""
     begin, end = tenure.begin, tenure.end
-    for one in _lacks(history, tenure.node, episodes):
+    for one in _lacks(history, tenure.node, episodes, lost):
         if begin is not None:
             if one.to_max_ns is not None and one.to_max_ns <= begin.min_ns:
                 continue
@@ -150,14 +155,20 @@ def _of_tenure(history: History, tenure: _Tenure, episodes: Sequence[Episode]) -
             if one.from_min_ns >= end.ts_ns or (is_ordered and one.from_max_ns > end.min_ns):
                 continue
             if one.to_max_ns is None or one.to_max_ns > end.ts_ns:
-                one = one._replace(to_min_ns=end.min_ns, to_max_ns=end.ts_ns)
+                one = one._replace(to_min_ns=end.min_ns, to_max_ns=end.ts_ns + _unseen_ns(history, end.winner))
             one = one._replace(from_max_ns=min(one.from_max_ns, end.ts_ns))
         one = one._replace(
             to_min_ns=max(one.to_min_ns, one.from_min_ns), from_max_ns=max(one.from_max_ns, one.from_min_ns)
         )
         bits = _slots(history, tenure, one.from_max_ns)
-        if bits != 0 and (one.longest_ns is None or one.longest_ns > LINE_NS):
+        least_ns = LINE_NS if one.shortest_ns else TICK_NS
+        if bits != 0 and (one.longest_ns is None or one.longest_ns > least_ns):
             yield one, bits
+
+
+def _unseen_ns(history: History, winner: str) -> int:
+    """For how long a new master may refuse where neither its log nor a header shows when it holds the cluster for up."""
+    return 0 if history.lines.of_node.get(winner) or history.speech.get(winner) else UP_NS
 
 
 def _slots(history: History, tenure: _Tenure, ts_ns: int) -> int | None:
@@ -181,7 +192,9 @@ def _slots(history: History, tenure: _Tenure, ts_ns: int) -> int | None:
 # -- one master --------------------------------------------------------------------------------------------------------
 
 
-def _lacks(history: History, node: str, episodes: Sequence[Episode]) -> list[Interval]:
+def _lacks(
+    history: History, node: str, episodes: Sequence[Episode], lost: Mapping[str, list[Interval]]
+) -> list[Interval]:
     """When *node* did not serve whatever slots it had."""
     restarts = [one for one in history.restarts if one.node == node]
     found = [_down(history, one) for one in restarts]
@@ -192,9 +205,11 @@ def _lacks(history: History, node: str, episodes: Sequence[Episode]) -> list[Int
             and (episode.agreed or (episode.by_most and episode.back_ns is not None))
         ):
             _add(found, _silence(history, episode))
-    for one in silences(history.samples, node):
+    for one in silences(history.samples, node, history.alive_ns(node)):
         if not any(restart.is_within(one.from_min_ns, one.to_max_ns) for restart in restarts):
             _add(found, one)
+    for one in lost.get(node, ()):
+        _add(found, one)
     served = [
         sample
         for source in Source
@@ -204,6 +219,52 @@ def _lacks(history: History, node: str, episodes: Sequence[Episode]) -> list[Int
     if not (served or history.lines.of_node.get(node) or history.speech.get(node)):
         found = [one if one.to_max_ns is None else one._replace(to_max_ns=one.to_max_ns + REJOIN_NS) for one in found]
     return [*(_limited(one, served) for one in found), *_refusals(history, node)]
+
+
+def _lost_majorities(history: History, episodes: Sequence[Episode]) -> dict[str, list[Interval]]:
+    """By node: when a master was out of reach because others lost the majority, and no node is marked FAIL (R107).
+
+    Masters that do not hold the cluster for down themselves are the missing ones, if all of them are needed for that.
+    """
+    downs = [
+        (node, down, up)
+        for node, changes in history.states.items()
+        for down, up in pairwise([*changes, None])
+        if down is not None and not down.is_up and not down.is_start
+    ]
+    found: dict[str, list[Interval]] = {}
+    downs.sort(key=lambda one: one[1].max_ns)
+    for group in runs(downs, history.thresholds.together_ns, lambda one: one[1].max_ns):
+        begin_ns = group[0][1].max_ns
+        ups = {node: up for node, _, up in group if up is not None}
+        end_ns = min((up.max_ns for up in ups.values()), default=history.last_ns)
+        failing = [
+            one for one in episodes if one.agreed and one.started_ns <= end_ns and (one.to_ns or end_ns) >= begin_ns
+        ]
+        voters = [node for node in history.nodes if _is_voter(history, node, begin_ns)]
+        replicas_ns = (up.min_ns - TICK_NS for node, up in ups.items() if node not in voters)
+        back_ns = max(begin_ns, min(replicas_ns, default=0))  # masters wait before they hold the cluster for up again
+        holding = {node for node, down, up in downs if down.min_ns <= back_ns and (up is None or up.max_ns >= begin_ns)}
+        signs = {node: _signs_of_life(history, node) for node in voters if node not in holding}
+        if failing or not signs or len(voters) - len(signs) != quorum_of(len(voters)) - 1:
+            continue
+        for node, signs_ns in signs.items():
+            at = bisect_right(signs_ns, begin_ns)
+            low_ns = max([history.first_ns, *signs_ns[:at][-1:]])
+            to_ns = next(iter(signs_ns[at:]), None)
+            if to_ns is None or to_ns >= back_ns:
+                found.setdefault(node, []).append(Interval(node, Lack.UNREACHED, low_ns, begin_ns, back_ns, to_ns))
+    return found
+
+
+def _signs_of_life(history: History, node: str) -> list[int]:
+    return sorted([*history.alive_ns(node), *history.answered_ns.get(node, ())])
+
+
+def _is_voter(history: History, node: str, ts_ns: int) -> bool:
+    """Whether a node was a master then, with slots as far as that is known."""
+    own = history.view_at(node, node, ts_ns)
+    return own is not None and is_role(own, "master") and (own.evidence is Source.LOG or bool(own.slots))
 
 
 def _add(found: list[Interval], silence: Interval) -> None:
@@ -247,10 +308,15 @@ def _by_replicas(history: History, node: str, low_ns: int, high_ns: int) -> tupl
     """The range of a process's end, as replicas that lost their connection to it narrow it."""
     lost = [
         line.ts_ns
-        for line in history.lines.of_kinds(low_ns, high_ns, EventKind.MASTER_LINK_LOST)
-        if line.observer != node and master_followed(history.lines, line.observer, line.ts_ns) == node
+        for line in history.lines.of_kinds(low_ns, high_ns + LINK_NS, EventKind.MASTER_LINK_LOST)
+        if line.observer != node
+        and master_followed(history.lines, line.observer, line.ts_ns) == node
+        and not history.lines.between(line.observer, line.ts_ns - LINK_NS, line.ts_ns + LINK_NS, *LEAVES)
     ]
-    return (max(low_ns, lost[-1] - LINK_NS), min(high_ns, lost[-1] + LINE_NS)) if lost else (low_ns, high_ns)
+    if not lost:
+        return low_ns, high_ns
+    first = next(ts_ns for ts_ns in lost if ts_ns >= lost[-1] - LINK_NS)
+    return max(low_ns, lost[-1] - LINK_NS), min(high_ns, first + LINE_NS)
 
 
 def _silence(history: History, episode: Episode) -> Interval:
@@ -261,7 +327,8 @@ def _silence(history: History, episode: Episode) -> Interval:
         for event in history.events_of(EventKind.PROCESS_ENDED, EventKind.PROCESS_IDLE)
         if event.observer == node and episode.covers(event.ts_ns)
     ]
-    high = min([episode.from_ns - timeout_ns] + [one.ts_ns for one in ended if one.kind == EventKind.PROCESS_ENDED])
+    high = min(spell.from_ns + (TICK_NS if _is_by_rule(history, spell) else 0) for spell in episode.spells) - timeout_ns
+    high = min([high] + [one.ts_ns for one in ended if one.kind == EventKind.PROCESS_ENDED])
     low = episode.silent_from_ns
     if low is None:
         own = [line.ts_ns for line in history.lines.of_node.get(node, ()) if line.ts_ns <= high]
@@ -289,6 +356,13 @@ def _marked_ns(history: History, spell: Doubt) -> int:
     if view is None or view.evidence is not Source.POLL or view.valid_from_min_ns is None:
         return spell.from_ns
     return view.valid_from_min_ns
+
+
+def _is_by_rule(history: History, spell: Doubt) -> bool:
+    """Whether nothing but a rule tells when an observer marked a node: its timer may run a tick later."""
+    view = history.view_at(spell.observer, spell.subject, spell.from_ns)
+    marked = history.lines.between(spell.observer, spell.from_ns - TICK_NS, spell.from_ns + TICK_NS, EventKind.PFAIL)
+    return view is not None and view.evidence is Source.RULE and all(one.subject != spell.subject for one in marked)
 
 
 def _missed_poll_ns(history: History, node: str, last_ns: int) -> int | None:

@@ -28,7 +28,6 @@ from schemas.history import BUS_MESSAGES
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from schemas.table import rows_table
 from slotscope.pipelines.bus.headers import Basis, Headers
-from slotscope.pipelines.bus.metric_notes import with_metrics
 from slotscope.pipelines.bus.notes import collect_notes, history_of
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import query_rows
@@ -46,7 +45,7 @@ class Gold(NamedTuple):
 
 def write_gold(run: Run, basis: Basis, headers: Headers) -> Gold:
     """Write gold/incidents, gold/incident_steps and gold/findings from what *run* has written and kept of its snapshot."""
-    notes = with_metrics(collect_notes(run, headers), run)
+    notes = collect_notes(run, headers)
     history = history_of(notes, basis)
     set_up, incidents = find_story(history)
     findings = find_findings(history, notes.breaches, notes.costs)

@@ -16,6 +16,7 @@ from cluster_core.incidents.history import History, OffsetSeen
 from cluster_core.incidents.speech import Speech
 from cluster_core.incidents.traffic import Cost
 from cluster_core.kinds import EventKind, Source
+from cluster_core.replay.metrics import metric_rows
 from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, NodeViewRow, ReplayRow, VoteRow
 from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.slots.slot_set import SlotSet
@@ -27,6 +28,7 @@ from schemas.history import (
     GAPS,
     LINKS,
     LOG_EVENTS,
+    METRIC_SAMPLES,
     NODE_POLLS,
     NODE_VIEWS,
     SLOT_BITMAPS,
@@ -83,7 +85,8 @@ def collect_notes(run: Run, headers: Headers) -> Notes:
         for row in _replay_rows(kind, read(table, *_names(kind), where="source <> 'log'" if table is EVENTS else None))
     ]
     gaps = read(GAPS, "source_id", "target_id", "valid_from_ns", "valid_to_ns")
-    return Notes(
+    metrics = read(METRIC_SAMPLES, "line", *MetricSample._fields)
+    notes = Notes(
         rows=rows,
         lines=lines,
         polled_ns=polled_times(polled),
@@ -104,6 +107,27 @@ def collect_notes(run: Run, headers: Headers) -> Notes:
         ],
         open_marks=list(open_marks(read(NODE_POLLS, "observer", "ts_ns", "text", where=HAS_OPEN_SLOTS))),
     )  # fmt: skip
+    return with_metrics(notes, metrics)
+
+
+_TEXTS = ("role", "master", "version", "server_run_id")
+
+
+def with_metrics(notes: Notes, scraped: Iterable[Mapping[str, Any]]) -> Notes:
+    """*notes* and rows of bronze/metric_samples; they show beliefs only of nodes without beliefs in packets, polls or logs."""
+    samples = [
+        MetricSample._make(row[name] or "" if name in _TEXTS else row[name] for name in MetricSample._fields)
+        for row in sorted(scraped, key=lambda row: (row["address"], row["ts_ns"]))
+    ]
+    views = [row for row in notes.rows if isinstance(row, NodeViewRow)]
+    ids = {f"{line.ip}:{line.port}": line.observer for line in notes.lines if line.ip and line.port}
+    ids |= {f"{row.ip}:{row.port}": row.node_id for row in views if row.port}
+    observers = {row.observer for row in views}
+    rows = [row for row in metric_rows(samples, ids) if row.observer not in observers]
+    sampled: dict[tuple[str, Source], list[MetricSample]] = {}
+    for sample in samples:
+        sampled.setdefault((ids.get(sample.address, sample.address), Source.METRICS), []).append(sample)
+    return notes._replace(rows=[*notes.rows, *rows], samples=notes.samples | sampled)
 
 
 LINE_COLUMNS = ("observer", "address", "kind", "subject", "text", "ts_ns", "epoch", "peer", "detail", "pid", "role")

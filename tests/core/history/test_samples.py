@@ -96,6 +96,15 @@ def test_a_line_of_the_log_gives_the_moment_that_polls_give_roughly() -> None:
     assert states((1.5, False), (3.2, True), polls=polls) == [(1.5, 1.5, False), (3.2, 3.2, True)]
 
 
+def test_a_header_shows_a_change_that_may_have_been_before_the_header_of_the_change_before_it() -> None:
+    """A header may have been built a tick before it was sent: its bounds reach back before the last header that said otherwise."""
+    changes = [StateChange(0, 896_000_000, False), StateChange(809_000_000, 1_028_000_000, True)]
+
+    found = state_changes(changes, [sample(0.2, 0.057, cluster_ok=False)], (), 0)
+
+    assert [(one.min_ns, one.max_ns) for one in found] == [(0, 257_000_000), (809_000_000, 1_028_000_000)]
+
+
 # -- silence -----------------------------------------------------------------------------------------------------------
 
 
@@ -142,6 +151,26 @@ def test_an_answer_that_comes_late_is_a_silence_from_the_question_on() -> None:
     (found,) = silences(samples, MASTER)
 
     assert [round(ns / S, 1) for ns in found[2:] if ns is not None] == [3, 4, 5.3, 5.4]
+
+
+def test_one_poll_that_got_lost_is_no_silence() -> None:
+    samples = {
+        (MASTER, Source.POLL): polled(1, 2, 3, 5, 6, 7),
+        (OTHER, Source.POLL): polled(*(at + 0.5 for at in range(8))),
+    }
+
+    assert list(silences(samples, MASTER)) == []
+
+
+def test_a_late_answer_is_a_silence_from_the_last_line_of_the_log_before_it_was_due() -> None:
+    samples = {
+        (MASTER, Source.POLL): [*polled(1, 2, 3), sample(4, 1.4, server_run_id="x"), *polled(6.4, 7.4)],
+        (OTHER, Source.POLL): polled(*(at + 0.5 for at in range(8))),
+    }
+
+    (found,) = silences(samples, MASTER, [2 * S, round(3.8 * S), round(5.2 * S)])
+
+    assert (found.from_min_ns, found.from_max_ns) == (round(3.8 * S), 4 * S)
 
 
 # -- incidents ---------------------------------------------------------------------------------------------------------

@@ -18,8 +18,8 @@ from cluster_core.kinds import EventKind, Source
 from cluster_core.replay.rows import NodeViewRow
 
 S = 1_000_000_000
-OLD, NEW, OTHER = ("a" * 40, "b" * 40, "c" * 40)
-PORTS = {OLD: 7000, NEW: 7001, OTHER: 7002}
+OLD, NEW, OTHER, THIRD = ("a" * 40, "b" * 40, "c" * 40, "d" * 40)
+PORTS = {OLD: 7000, NEW: 7001, OTHER: 7002, THIRD: 7003}
 LACKS = ("unserved", "unreached", "refused", "cluster-unserved")
 
 
@@ -166,6 +166,33 @@ def test_two_sources_narrow_an_interval_and_never_widen_it() -> None:
     found = narrowed(interval((0, 10), (20, None)), interval((5, 12), (18, 30)))
 
     assert found[2:] == (5, 10, 20, 30)
+
+
+def test_logs_alone_show_masters_out_of_reach_while_others_lack_the_majority() -> None:
+    """Two of three masters stop for 8 s; no FAIL can be agreed. Their replicas, which wait for nothing, are up first."""
+    lines = [
+        *followed(), line(THIRD, 1, "ready", role="M"), line(NEW, 20, "state-fail", role="S"),
+        line(OTHER, 20.1, "state-fail", role="M"), line(NEW, 25, "state-ok", role="S"),
+        line(OTHER, 27, "state-ok", role="M"), line(OLD, 40, "stopping", role="M"),
+    ]  # fmt: skip
+
+    outage = of_kind(find_incidents(history(lines)), "outage")
+
+    assert lacks(outage) == [
+        ("unreached", OLD, 1.0, 20.0, 24.895, 40.0), ("unreached", THIRD, 1.0, 20.0, 24.895, None),
+        ("refused", OTHER, 20.1, 20.1, 27.0, 27.0), ("cluster-unserved", OLD, 20.1, 20.1, 24.895, 27.0),
+    ]  # fmt: skip
+    assert summary_of(outage, {}).startswith("The whole cluster was down for 4.79 s to 6.90 s; ")
+
+
+def test_a_replica_that_is_promoted_ends_the_link_to_its_master_itself() -> None:
+    """That does not show when the master's process ended."""
+    lines = [one for one in killed() if one.kind != "master-link-lost"]
+    lines.append(line(NEW, 13, "master-link-lost", role="M"))
+
+    failover = of_kind(find_incidents(history(lines)), "failover")
+
+    assert lacks(failover) == [("unreached", OLD, 1.0, 12.0, 13.05, 13.05)]
 
 
 def test_an_epoch_that_no_evidence_names_is_unknown_and_not_zero() -> None:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from cluster_core.formats.prometheus_answer import MetricSample
+from cluster_core.gossip.causes import Cause
+from cluster_core.history.statements import Lines, LoggedLine
 from cluster_core.incidents.catalogue import find_incidents
+from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Incident
+from cluster_core.kinds import EventKind, Source
 from cluster_core.replay.rows import NodeViewRow
 from tests.builders.history_builder import NODES, SLOTS, A, B, C, R, Tale, ns, quiet_tale
 
@@ -199,6 +204,45 @@ def test_slots_that_were_deleted_and_added_elsewhere_are_not_moved() -> None:
         ("slots-assigned", "given up", B, ""),
         ("slots-assigned", "taken", C, ""),
     ]
+
+
+def test_answers_alone_tell_slots_that_were_deleted_and_added_elsewhere_from_slots_that_moved() -> None:
+    """They show no state in headers, but the answer to CLUSTER INFO does: the old owner held the cluster for down."""
+
+    def told_of(cluster_ok: bool) -> list[tuple[str, str]]:
+        rows = [polled_row(B, "100-199", 0, 10), polled_row(B, "100-179", 10), polled_row(C, "200-299", 0, 18)]
+        rows.append(polled_row(C, "180-299", 18))
+        samples = [MetricSample(ns(at), ns(at), B, cluster_ok=cluster_ok or not 10 <= at < 18) for at in range(30)]
+        history = History(
+            rows, [], {}, node_timeout_ms=5000, first_ns=ns(0), last_ns=ns(30), samples={(B, Source.POLL): samples},
+            polled_ns={B: [ns(at) for at in range(30)]},
+        )  # fmt: skip
+        return [(one.kind, one.variant) for one in find_incidents(history) if one.kind != "outage"]
+
+    assert told_of(cluster_ok=False) == [("slots-assigned", "given up"), ("slots-assigned", "taken")]
+    assert told_of(cluster_ok=True) == [("resharding", "moved")]
+
+
+def polled_row(node: str, slots: str, from_s: float, to_s: float | None = None) -> NodeViewRow:
+    """What *node* answered of itself for a while."""
+    until_ns = None if to_s is None else ns(to_s)
+    return NodeViewRow(
+        node, node, "10.0.0.1", 7000, 17000, "", "myself,master", "", 1, slots, True, ns(from_s), until_ns, Cause.POLL, -1,
+        ns(from_s), Source.POLL,
+    )  # fmt: skip
+
+
+def test_lines_of_the_log_show_slots_that_moved_each_once() -> None:
+    """Masters of Valkey 8.1 and later log them, all of them each move."""
+    lines = [
+        LoggedLine(node, "10.0.0.1", 7000, ns(at_s), EventKind.SLOTS_MOVED, C, peer=B, detail=slots, role="M")
+        for node, at_s, slots in ((B, 10, "180, 181"), (C, 10.1, "180, 181"), (C, 11, "182"))
+    ]
+    history = History([], [], {}, node_timeout_ms=5000, first_ns=ns(0), last_ns=ns(30), lines=Lines(lines))
+
+    (one,) = [one for one in find_incidents(history) if one.kind == "resharding"]
+
+    assert (one.variant, one.subject, one.winner, one.slots) == ("moved", B, C, "180-182")
 
 
 def test_a_master_whose_last_slot_goes_follows_the_new_owner_within_the_resharding() -> None:
