@@ -245,7 +245,8 @@ def _lost_majorities(history: History, episodes: Sequence[Episode]) -> dict[str,
         replicas_ns = (up.min_ns - TICK_NS for node, up in ups.items() if node not in voters)
         back_ns = max(begin_ns, min(replicas_ns, default=0))  # masters wait before they hold the cluster for up again
         holding = {node for node, down, up in downs if down.min_ns <= back_ns and (up is None or up.max_ns >= begin_ns)}
-        signs = {node: _signs_of_life(history, node) for node in voters if node not in holding}
+        heard = {node for node in voters if _is_heard(history, node, begin_ns + TICK_NS, back_ns)}
+        signs = {node: _signs_of_life(history, node) for node in voters if node not in holding | heard}
         if failing or not signs or len(voters) - len(signs) != quorum_of(len(voters)) - 1:
             continue
         for node, signs_ns in signs.items():
@@ -255,6 +256,10 @@ def _lost_majorities(history: History, episodes: Sequence[Episode]) -> dict[str,
             if to_ns is None or to_ns >= back_ns:
                 found.setdefault(node, []).append(Interval(node, Lack.UNREACHED, low_ns, begin_ns, back_ns, to_ns))
     return found
+
+
+def _is_heard(history: History, node: str, from_ns: int, to_ns: int) -> bool:
+    return any(span.from_ns <= to_ns and span.to_ns > from_ns for span in history.speech.get(node, ()))
 
 
 def _signs_of_life(history: History, node: str) -> list[int]:

@@ -9,9 +9,12 @@ from cluster_core.gossip.causes import Cause
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Incident, SetUp
 from cluster_core.kinds import EventKind, IncidentKind
+from cluster_core.replay.rows import NodeViewRow
 
 NEW_PROCESS: Final = "No cluster configuration found"
 """How the log of a process begins that belongs to no cluster yet."""
+HANDSHAKES: Final = (Cause.MEET, Cause.HANDSHAKE_ANSWERED)
+"""How a node that belongs to no cluster learns of the first other one."""
 SETTLE_NS: Final = 10_000_000_000
 """Replicas are attached, and first epochs drawn, within this time after the cluster is complete."""
 PARTS: Final = {
@@ -55,6 +58,13 @@ def _fresh_nodes(history: History) -> dict[str, int]:
         own = history.views.get((node, node), [])
         if own and own[0].cause == Cause.ASSUMED_NEW:
             found.setdefault(node, own[0].valid_from_ns)
+    first: dict[str, NodeViewRow] = {}
+    for (observer, other), rows in history.views.items():
+        if other != observer and (observer not in first or rows[0].valid_from_ns < first[observer].valid_from_ns):
+            first[observer] = rows[0]
+    for node, row in first.items():
+        if row.cause in HANDSHAKES:  # it had known nobody, though its first header is missing
+            found.setdefault(node, row.valid_from_ns)
     return found
 
 
