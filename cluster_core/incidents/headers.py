@@ -25,17 +25,15 @@ class NodeHeaders:
             self._ended.append(ended)
         self._checks.feed(way, said)
 
-    def feed_alike(
-        self, ends: Sequence[tuple[int, Said]], last: Said, ts_ns: Sequence[int], offsets: Sequence[int]
-    ) -> bool:
-        """Take headers that say the same, clocks aside, and what the one before them said; False, and none is taken, where that is not so.
+    def feed_alike(self, ends: Sequence[tuple[int, Said]], last: Said, count: int, offset_max: int) -> bool:
+        """Take *count* headers that say the same as the one before them, clocks aside; False, and none is taken, if they do not.
 
-        *ts_ns*, which do not go back and have no silence between them, and *offsets* are those of all, *last* is the last one, *ends* are the first ones
-        on their ways and then the last ones, with their ways; on none of them an offset goes back.
+        *last* is the last one, *ends* are the first ones on their ways and then the last ones, with their ways. Times and, on each way, offsets
+        do not go back, and there is no silence between them.
         """
         if not self._folder.repeats(last) or header_breaches(last):
             return False
-        self._folder.feed_alike(last, ts_ns, offsets)
+        self._folder.feed_alike(last, count, offset_max)
         for way, said in ends:
             self._checks.feed(way, said)
         return True

@@ -13,7 +13,7 @@ INCIDENT_ORDER: Final = tuple(IncidentKind)
 SEVERITY_ORDER: Final = tuple(Severity)
 FIGURES: Final = (
     "silence_to_pfail_ms", "silence_to_fail_ms", "fail_to_election_ms", "election_ms", "outage_min_ms", "outage_ms", "adoption_ms",
-    "offset_gap_bytes", "unheard_ms", "unheard_bytes", "votes", "refusals",
+    "offset_gap_bytes", "unheard_ms", "votes", "refusals",
 )  # fmt: skip
 """The figures of an incident, as its attributes and the columns of the tables are called."""
 
@@ -54,13 +54,11 @@ class Step(NamedTuple):
 class Loss(NamedTuple):
     """*seen_bytes* were written and not taken over; None if the old master was not heard.
 
-    Then it could write for *unheard_ms* more (0: all of it was seen; None: nobody knows how long), in which it would
-    have written *unheard_bytes* at the rate before (None: not known).
+    Then it could write for *unheard_ms* more (0: all of it was seen; None: unknown).
     """
 
     seen_bytes: int | None = None
     unheard_ms: int | None = None
-    unheard_bytes: int | None = None
 
 
 NOTHING_KNOWN: Final = Loss()
@@ -113,11 +111,6 @@ class Incident:
     def unheard_ms(self) -> int | None:
         """For how long the old master could write unheard."""
         return self.loss.unheard_ms
-
-    @property
-    def unheard_bytes(self) -> int | None:
-        """What it would have written then."""
-        return self.loss.unheard_bytes
 
     @property
     def incident_id(self) -> str:

@@ -46,7 +46,6 @@ class IncidentRow(NamedTuple):
     unheard_ms: Annotated[
         int | None, "for how long the old master could write after that; 0: no more was lost; null: unknown"
     ]
-    unheard_bytes: Annotated[int | None, "what it would have written then at the rate before; no bound"]
     votes: Annotated[Small | None, "votes that the winner was given"]
     refusals: Annotated[Small | None, "voting masters that refused it"]
     steps: Annotated[Small, "rows in gold/incident_steps"]

@@ -6,8 +6,7 @@ the headers of one node in the order of their messages; it keeps one span.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from cluster_core.incidents.thresholds import ORDER_NS, Thresholds
@@ -15,8 +14,6 @@ from cluster_core.slots.node_flags import NodeFlags
 
 CLAIMED_FLAGS: Final = int(NodeFlags.MASTER | NodeFlags.REPLICA | NodeFlags.LIGHT_HEADER_MODULE | NodeFlags.NOFAILOVER)
 """The flag bits that are kept: role, version, whether it may be elected."""
-RATE_NS: Final = 5_000_000_000
-"""The rate of writes is that of the last one or two times as long."""
 
 
 class Said(NamedTuple):
@@ -36,8 +33,7 @@ class Said(NamedTuple):
 
 class Speech(NamedTuple):
     """From *from_ns* to *to_ns* the node sent *messages* headers with these claims; *silent_after* if it then fell
-    silent.  Offsets are those of the first header and the greatest, and *mark_offset* that of a header *mark_ns*, so long
-    before the end that it tells the rate of writes.
+    silent.  Offsets are those of the first header and the greatest.
     """
 
     node: str
@@ -54,8 +50,6 @@ class Speech(NamedTuple):
     state: int
     first_offset: int
     last_offset: int
-    mark_ns: int
-    mark_offset: int
     shard: str
     silent_after: bool = False
 
@@ -77,7 +71,6 @@ class SpeechFolder:
         self.node = node
         self._silence_ns = thresholds.silence_ns
         self._open: Speech | None = None
-        self._mark = (0, 0)
 
     def feed(self, said: Said) -> Speech | None:
         """Take one header; return the span that it ends."""
@@ -90,13 +83,10 @@ class SpeechFolder:
         flags = said.flags & CLAIMED_FLAGS
         same = (flags, said.replicaof, said.config_epoch, said.slots, said.state) == span.claim
         if not silent and (same or stale):
-            mark = span.mark_ns, span.mark_offset
-            if not stale and said.ts_ns - self._mark[0] >= RATE_NS:
-                mark, self._mark = self._mark, (said.ts_ns, said.offset)
             self._open = Speech(
                 span.node, span.from_ns, max(span.to_ns, said.ts_ns), span.first_ref, said.ref, span.messages + 1,
                 span.flags, span.replicaof, max(span.current_epoch, said.current_epoch), span.config_epoch, span.slots,
-                span.state, span.first_offset, span.last_offset if stale else max(span.last_offset, said.offset), *mark,
+                span.state, span.first_offset, span.last_offset if stale else max(span.last_offset, said.offset),
                 said.shard or span.shard,
             )  # fmt: skip
             return None
@@ -109,20 +99,15 @@ class SpeechFolder:
         told = (flags, said.replicaof, said.config_epoch, said.slots, said.state)
         return span is not None and told == span.claim and said.current_epoch == span.current_epoch
 
-    def feed_alike(self, last: Said, ts_ns: Sequence[int], offsets: Sequence[int]) -> None:
-        """Take headers that repeat the open span, none of them after a silence: their times, which do not go back, and offsets, and the last one."""
+    def feed_alike(self, last: Said, count: int, offset_max: int) -> None:
+        """Take *count* headers that repeat the open span, none of them after a silence; times do not go back."""
         span = self._open
         assert span is not None
-        mark, at = (span.mark_ns, span.mark_offset), 0
-        while (at := bisect_left(ts_ns, self._mark[0] + RATE_NS, at)) < len(ts_ns):
-            mark, self._mark = self._mark, (ts_ns[at], offsets[at])
         self._open = span._replace(
-            to_ns=max(span.to_ns, ts_ns[-1]),
+            to_ns=max(span.to_ns, last.ts_ns),
             last_ref=last.ref,
-            messages=span.messages + len(ts_ns),
-            last_offset=max(span.last_offset, *offsets),
-            mark_ns=mark[0],
-            mark_offset=mark[1],
+            messages=span.messages + count,
+            last_offset=max(span.last_offset, offset_max),
             shard=last.shard or span.shard,
         )
 
@@ -132,7 +117,6 @@ class SpeechFolder:
         return None if span is None else span._replace(silent_after=last_ns - span.to_ns > self._silence_ns)
 
     def _begin(self, said: Said) -> Speech:
-        self._mark = said.ts_ns, said.offset
         return Speech(
             self.node,
             said.ts_ns,
@@ -148,7 +132,6 @@ class SpeechFolder:
             said.state,
             said.offset,
             said.offset,
-            *self._mark,
             said.shard,
         )
 

@@ -261,9 +261,9 @@ def _when(one: Incident) -> list[str]:
 def loss_text(loss: Loss) -> str:
     """What was lost, as far as it is known.
 
-    >>> loss_text(Loss(0, 0, 0)), loss_text(Loss())
+    >>> loss_text(Loss(0, 0)), loss_text(Loss())
     ('no write was lost', 'lost writes: unknown')
-    >>> loss_text(Loss(3000, 2300, 900))
+    >>> loss_text(Loss(3000, 2300))
     'at least 3000 bytes of writes lost; more: unknown, it could take writes for 2.30 s after its last message'
     """
     if loss.seen_bytes is None:

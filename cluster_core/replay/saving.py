@@ -29,7 +29,7 @@ from cluster_core.kernels.saved_arrays import SavedArray, restored_array, saved_
 from cluster_core.replay.evidence import readable_part
 from cluster_core.wire.bus import Message, decode_message, decode_partial, encode_message
 
-STATE_VERSION: Final = 11
+STATE_VERSION: Final = 12
 """Of the form; a state of another version is not read, and the replay begins anew."""
 STATE_SOURCE: Final = "silver/replay_state"
 """Where states are kept, and what an error names that comes from one."""

@@ -100,9 +100,6 @@ def history_report(*, hostile: bool = False, quiet: bool = False) -> HistoryRepo
             )
             for node in nodes
         ],
-        silences={
-            (one, other): 10_500 if other == A else 700 for one in NODES for other in NODES if one != other
-        },
     )  # fmt: skip
     return _hostile(report) if hostile else report
 

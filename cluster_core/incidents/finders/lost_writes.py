@@ -14,8 +14,6 @@ from cluster_core.incidents.speech import Speech
 from cluster_core.incidents.thresholds import MANUAL_FAILOVER_NS
 from cluster_core.kinds import EventKind
 
-RATE_NS_MIN: Final = 1_000_000_000
-"""A shorter time tells no rate."""
 RESYNC_NS: Final = 60_000_000_000
 """A master that was deposed asks its successor for a resync within this time, if it lives."""
 
@@ -56,16 +54,14 @@ def loss_of(history: History, old: str, won_ns: int, epoch: int, offset: int) ->
     for seen in history.offsets.get(old, []):
         if seen.is_last:
             if not ended_ns and 0 <= seen.ts_ns - won_ns <= RESYNC_NS and seen.offset >= best:
-                return Loss(without_pings(max(0, seen.offset - offset), seen.ts_ns - won_ns), 0, 0)
+                return Loss(without_pings(max(0, seen.offset - offset), seen.ts_ns - won_ns), 0)
         elif spans[0].from_ns <= seen.ts_ns <= (until_ns or history.last_ns) and seen.offset >= best:
             heard_ns, best = max(heard_ns, seen.ts_ns), seen.offset
     if _was_paused(history, old, won_ns) and offset >= best:
-        return Loss(0, 0, 0)
-    rate = _rate(spans)
+        return Loss(0, 0)
     unheard_ns = None if until_ns is None else max(0, until_ns - heard_ns)
-    by_rate = None if rate is None or unheard_ns is None else round(rate * unheard_ns)
     behind = without_pings(max(0, best - offset), heard_ns - won_ns)
-    return Loss(behind, None if unheard_ns is None else -(-unheard_ns // 1_000_000), by_rate)
+    return Loss(behind, None if unheard_ns is None else -(-unheard_ns // 1_000_000))
 
 
 def _as_master(history: History, old: str, won_ns: int, epoch: int) -> list[Speech]:
@@ -93,11 +89,3 @@ def _was_paused(history: History, old: str, won_ns: int) -> bool:
         event.observer == old and 0 <= won_ns - event.ts_ns <= MANUAL_FAILOVER_NS
         for event in history.events_of("paused")
     )
-
-
-def _rate(spans: list[Speech]) -> float | None:
-    """Bytes a ns at the end of the last span that is long enough; None if there is none."""
-    for span in reversed(spans):
-        if span.to_ns - span.mark_ns >= RATE_NS_MIN:
-            return max(0, span.last_offset - span.mark_offset) / (span.to_ns - span.mark_ns)
-    return None

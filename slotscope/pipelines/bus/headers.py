@@ -238,7 +238,7 @@ class _Columns:
         edges = [*np.flatnonzero(is_first).tolist(), count]
         return pairwise(edges)
 
-    def alike(self, start: int, end: int) -> tuple[list[tuple[int, Said]], Said, list[int], list[int]]:
+    def alike(self, start: int, end: int) -> tuple[list[tuple[int, Said]], Said, int, int]:
         """What `NodeHeaders.feed_alike` asks of these rows."""
         ways, ts_ns, refs, offsets = (
             numbers[start:end].tolist() for numbers in (self._way, self._ts_ns, self._ref, self._offset)
@@ -251,7 +251,7 @@ class _Columns:
             for one in (firsts, lasts)
             for at in sorted(one.values())
         ]
-        return ends, last, ts_ns, offsets
+        return ends, last, end - start, max(offsets)
 
 
 def _coded(column: pa.Array) -> tuple[list[str] | None, NDArray[np.int64]]:
@@ -289,8 +289,8 @@ def _speech(words: list[str], numbers: list[int]) -> Speech:
     """The opposite of what `_closing` makes of one span."""
     node, replicaof, shard = words
     from_ns, to_ns, first_ref, last_ref, messages, flags, *claims, silent_after = numbers
-    current, config, slots, state, first_offset, last_offset, mark_ns, mark_offset = claims
+    current, config, slots, state, first_offset, last_offset = claims
     return Speech(
         node, from_ns, to_ns, first_ref, last_ref, messages, flags, replicaof, current, config, slots, state,
-        first_offset, last_offset, mark_ns, mark_offset, shard, bool(silent_after),
+        first_offset, last_offset, shard, bool(silent_after),
     )  # fmt: skip

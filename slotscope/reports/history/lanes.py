@@ -26,7 +26,7 @@ MARK_KINDS = {
 
 
 class Room(NamedTuple):
-    """How much of each list a page shows; a matrix of more nodes is not read by anybody."""
+    """How much of each list a page shows."""
 
     findings: int = 300
     incidents: int = 1000
@@ -36,7 +36,6 @@ class Room(NamedTuple):
     lane_spans: int = 200
     lane_changes: int = 60
     lane_marks: int = 100
-    matrix_nodes: int = 60
     costs: int = 1000
 
     def half(self) -> Room:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from cluster_core.incidents.story import seconds
 from cluster_core.kinds import FindingCode, IncidentKind
@@ -168,7 +168,7 @@ def gravest_of(incidents: Sequence[IncidentLine]) -> IncidentLine | None:
 
 @dataclass(frozen=True, slots=True)
 class HistoryReport:
-    """One replay.  *silences* maps (observer, node) to the longest time in ms in which it heard nothing of it."""
+    """One replay."""
 
     snapshot_id: str
     first_ns: int
@@ -188,7 +188,6 @@ class HistoryReport:
     incidents: Sequence[IncidentLine] = ()
     findings: Sequence[FindingLine] = ()
     lanes: Sequence[Lane] = ()
-    silences: dict[tuple[str, str], int] = field(default_factory=dict)
 
     @property
     def troubles(self) -> list[FindingLine]:

@@ -8,7 +8,7 @@ from typing import Any
 from cluster_core.incidents.incident import FIGURES
 from cluster_core.incidents.story import name_all
 from schemas.caveats import Caveat
-from schemas.history import LINKS, NODE_POLLS, NODE_VIEWS, REPLAYS
+from schemas.history import NODE_POLLS, NODE_VIEWS, REPLAYS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from slotscope.reports.history import report as said
 from slotscope.reports.records import record
@@ -19,7 +19,6 @@ STEPS_SHOWN = 20_000
 """Steps of all stories; those of the first incidents go first."""
 FINDINGS_SHOWN = 5_000
 BELIEFS_SHOWN = 200_000
-SILENCES_SHOWN = 40_000
 
 
 def load_incidents(root: str, snapshot_id: str, number: int | None = None) -> list[said.IncidentLine]:
@@ -54,7 +53,6 @@ def load_history(root: str, snapshot_id: str) -> said.HistoryReport:
         incidents=[_incident(row, steps.get(row["incident"], [])) for row in incidents],
         findings=[record(said.FindingLine, row, number=row["finding"]) for row in findings],
         lanes=_lanes(root, snapshot_id, nodes, first_ns, last_ns),
-        silences=_silences(root, snapshot_id),
         **_polled(root, snapshot_id),
     )
 
@@ -77,15 +75,6 @@ def _steps(root: str, snapshot_id: str, where: str | None = None) -> dict[int, l
         parts = [said.PartLine(**part) for part in row["parts"] or ()]
         found.setdefault(row["incident"], []).append(record(said.StepLine, row, parts=parts))
     return found
-
-
-def _silences(root: str, snapshot_id: str) -> dict[tuple[str, str], int]:
-    """The longest silence of each link, by who was silent and towards whom: the longest ones."""
-    rows = read_rows(
-        root, LINKS, columns=("source_id", "target_id", "longest_silence_ms"), snapshot_id=snapshot_id,
-        order_by="longest_silence_ms DESC NULLS LAST, source_id, target_id", limit=SILENCES_SHOWN,
-    )  # fmt: skip
-    return {(row["target_id"], row["source_id"]): row["longest_silence_ms"] for row in rows}
 
 
 def _polled(root: str, snapshot_id: str) -> dict[str, Any]:

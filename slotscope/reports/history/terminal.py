@@ -35,7 +35,6 @@ FIGURE_WORDS = {
     "adoption_ms": "win until all adopted it",
     "offset_gap_bytes": "writes lost at least",
     "unheard_ms": "old master not heard while it could write",
-    "unheard_bytes": "written in that time at the rate before",
     "votes": "votes",
     "refusals": "refusals",
 }

@@ -38,9 +38,8 @@ def test_a_page_stays_small_whatever_the_size_of_the_cluster(incidents: int, sto
     )
     nodes = [HistoryNode(f"{number:040x}", f"{number:08x}", f"10.0.0.1:{number}") for number in range(1000)]
     lanes = [replace(report.lanes[number % len(report.lanes)], node=node) for number, node in enumerate(nodes)]
-    silences = {(one.node_id, other.node_id): 1500 for one in nodes[:200] for other in nodes[:200] if one != other}
 
-    large = replace(report, nodes=nodes, lanes=lanes, incidents=[story] * incidents, silences=silences)
+    large = replace(report, nodes=nodes, lanes=lanes, incidents=[story] * incidents)
     page = render_history(large)
 
     assert len(page.encode()) <= PAGE_BYTES_MAX

@@ -27,13 +27,11 @@ def header(sender, ref, at_s, **said):
     }  # fmt: skip
 
 
-def speech(node, from_s, to_s, refs, messages, flags=MASTER, replicaof="", epochs=(3, 1), offsets=(0, 0, 0), **said):
+def speech(node, from_s, to_s, refs, messages, flags=MASTER, replicaof="", epochs=(3, 1), offsets=(0, 0), **said):
     """The note of one span: claims that stayed the same from the first of *refs* to the last."""
-    first, last, mark = offsets
-    mark_ns = T0_NS + int(said.get("mark_s", from_s) * SECOND)
     numbers = [
         T0_NS + int(from_s * SECOND), T0_NS + int(to_s * SECOND), *refs, messages, flags, *epochs, said.get("slots", 5),
-        0, first, last, mark_ns, mark, int(said.get("silent", False)),
+        0, *offsets, int(said.get("silent", False)),
     ]  # fmt: skip
     return ("speech", [node, replicaof, said.get("shard", "")], numbers, None)
 
@@ -57,9 +55,9 @@ def test_a_span_is_what_a_node_says_until_it_says_something_else(spark):
 
     assert_rows(
         found, NOTE,
-        speech(A, 0.0, 0.5, (1, 4), 2, offsets=(4, 9, 4)),
-        speech(A, 1.0, 1.2, (7, 8), 2, flags=REPLICA, replicaof=B, shard="s", mark_s=1.0),
-        speech(B, 0.2, 1.1, (3, 9), 2, offsets=(20, 30, 20)),
+        speech(A, 0.0, 0.5, (1, 4), 2, offsets=(4, 9)),
+        speech(A, 1.0, 1.2, (7, 8), 2, flags=REPLICA, replicaof=B, shard="s"),
+        speech(B, 0.2, 1.1, (3, 9), 2, offsets=(20, 30)),
     )  # fmt: skip
 
 
