@@ -103,7 +103,7 @@ def test_numbers_of_64_bits_without_sign_and_numbers_that_are_not_known_are_coun
 
     assert_rows(
         found, NOTE,
-        speech(A, 1, 1, (1, 1), 1, epochs=(LARGEST, LARGEST), offsets=(LARGEST, LARGEST, LARGEST)),
+        speech(A, 1, 1, (1, 1), 1, epochs=(LARGEST, LARGEST), offsets=(LARGEST, LARGEST)),
         speech(B, 1, 1, (2, 2), 1, epochs=(0, 0)),
     )  # fmt: skip
 
