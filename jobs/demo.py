@@ -73,7 +73,6 @@ def steps(root: str) -> Iterator[Step]:
     yield "Check the plan without the planner", ["plan", "check", *here]
     capture = ["--pcap", f"{there}/bus.pcap.gz", "--log", f"{there}/logs/*", "--polls", f"{there}/polls.jsonl.gz"]
     yield "Reconstruct the history of a cluster", ["history", *here, "--snapshot", "failover", *capture]
-    yield "List its incidents", ["incidents", *here, "--snapshot", "failover"]
     yield "Explain its longest outage", ["incidents", "longest", *here, "--snapshot", "failover"]
 
 

@@ -1,9 +1,8 @@
 """Reconstruct cluster history from server logs, polls, metrics and captures of the cluster bus, together or alone.
 
-Writes bronze/bus_messages,
-bronze/slot_bitmaps, bronze/bad_records, when given bronze/node_polls and bronze/log_events, when asked
-bronze/gossip_entries, and silver/node_views, disagreements, failure_reports, votes, epochs, events, slot_owners, links,
-memberships, ignored_inputs, replay_state and replays.
+Prints the incidents and writes their page.  Writes bronze/bus_messages, slot_bitmaps and bad_records; with polls, logs or metrics
+bronze/node_polls, log_events or metric_samples; with --gossip bronze/gossip_entries; and silver/node_views, disagreements,
+failure_reports, votes, epochs, events, slot_owners, links, memberships, ignored_inputs, replay_state and replays.
 """
 
 from __future__ import annotations
@@ -36,14 +35,20 @@ def command(request: Request = Request()) -> int | None:
     of a series arrive, name them all, or use the same glob: known files are not read again.
     """
     from slotscope.pipelines.bus.inputs import check_request
-    from slotscope.reports.records import print_records
+    from slotscope.reports.delivery import deliver
+    from slotscope.reports.history.tables import load_history
+    from slotscope.reports.records import write_json
     from slotscope.reports.run_summary import with_runs
     from slotscope.runtime.text import printable
 
     inputs = check_request(request)
     outcome = run(request.session("history"), request, inputs)
-    result = with_runs(outcome, request.root, outcome.snapshot) if request.json else outcome
-    print_records(result, lambda: map(printable, outcome.lines()), as_json=request.json, stream=sys.stdout)
+    if request.json:
+        write_json(with_runs(outcome, request.root, outcome.snapshot), sys.stdout)
+    else:
+        sys.stdout.writelines(f"{printable(line)}\n" for line in outcome.lines())
+        report = load_history(request.root, outcome.snapshot)
+        deliver(report, root=request.root, html=None, stream=sys.stdout)
     return cli.PARTIAL if outcome.bad_records and request.permissive else None
 
 

@@ -167,6 +167,23 @@ def test_folded_files_make_the_tables_of_a_replay_from_the_start(spark, root, tm
         assert rows(table, target) == rows(table, root), table.name
 
 
+def test_known_polls_and_logs_stay_when_the_job_runs_again_with_more_files(spark, tmp_path) -> None:
+    logs = sorted(str(path) for path in (RECORDED / "logs").iterdir())
+    polls = [str(RECORDED / "polls.jsonl.gz")]
+    tables = (history.LOG_EVENTS, history.NODE_POLLS, INCIDENTS, INCIDENT_STEPS)
+    target, fresh = tmp_path / "tables", tmp_path / "fresh"
+    run(spark, fresh, log=logs, polls=polls)
+    whole = {table: told(table, fresh) for table in tables}
+
+    run(spark, target, log=logs[:3], polls=polls)
+    more = run(spark, target, log=logs, polls=polls)
+    again = run(spark, target, log=logs, polls=polls)
+
+    assert [(one.known_files, one.new_files) for one in (more, again)] == [(4, 3), (7, 0)]
+    assert all(whole.values())
+    assert {table: told(table, target) for table in tables} == whole
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("changed", [{"version": 1}, {"state": b"\x80\x05no state"}])
 def test_a_state_that_cannot_be_read_is_said_and_all_is_replayed_again(spark, tmp_path, changed) -> None:

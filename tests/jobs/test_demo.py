@@ -12,7 +12,7 @@ from jobs.main import program
 from slotscope.runtime.failure import OK
 from slotscope.runtime.spark import code_zip
 
-SHOWN = ["key-slots", "key-slots", "compare", "plan", "plan", "history", "incidents", "incidents"]
+SHOWN = ["key-slots", "key-slots", "compare", "plan", "plan", "history", "incidents"]
 FILES = ("--rdb", "--topology", "--pcap", "--log", "--polls")
 
 
@@ -28,8 +28,8 @@ def test_the_demonstration_shows_commands_that_can_be_typed_and_ends_with_pages(
     assert typed == [words for _, words in steps(root)]
     assert told.rstrip().splitlines()[-1].startswith(f"{tmp_path}/shown/reports/")
     assert "failover" in told
-    assert [line for line in told.splitlines() if line.startswith("== 3 of 8: ")] == [
-        "== 3 of 8: Compare both snapshots"
+    assert [line for line in told.splitlines() if line.startswith("== 3 of 7: ")] == [
+        "== 3 of 7: Compare both snapshots"
     ]
 
 

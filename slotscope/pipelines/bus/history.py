@@ -218,7 +218,7 @@ class HistoryReplay:
             tuple(file.path for file in self._inputs.logs if file.path not in known),
             request.log_zone,
             self._inputs.log_node,
-            tuple(file.path for file in self._inputs.metrics if file.path not in known),
+            tuple(file.path for file in self._inputs.metrics),
         )
         recorded = tuple(file for file in self._inputs.recorded if file.path not in known)
         if recorded:
@@ -314,7 +314,7 @@ class HistoryReplay:
 
     def _write_captured(self, read: _Read, facts: dict[str, Any], state: State | None) -> None:
         """The tables of the captures, which no machine is asked for."""
-        changes = [*self._seen(read, facts, state), *self._told(read.seen)]
+        changes = [*self._seen(read, facts, state), *self._beside_packets(read.seen, state)]
         if facts["left_out"] or state is None:
             late = late_rows(facts)
             changes.append(
@@ -417,19 +417,19 @@ class HistoryReplay:
             rows = rows.withColumn("source", F.lit("bus"))
         return with_times(rows, table)
 
-    def _told(self, seen: pa.Table) -> Iterator[Change]:
-        """Polls, log events and samples of new files; those of older files stay."""
+    def _beside_packets(self, seen: pa.Table, state: State | None) -> Iterator[Change]:
+        """Polls and log events of new files, and samples of all metrics; rows of known files stay."""
+        known = state.options["files"] if state is not None else {}
         recorded = [file.path for file in self._inputs.recorded]
-        paths = [*recorded, *(file.path for file in (*self._inputs.polls, *self._inputs.logs))]
         for files, kind, table in (
             (self._inputs.polls, captured.POLLS, history.NODE_POLLS),
             (self._inputs.logs, captured.LOGS, history.LOG_EVENTS),
-            (self._inputs.metrics, captured.METRICS, history.METRIC_SAMPLES),
         ):
-            if files or self._inputs.recorded:
-                rows = unpacked(seen, kind, table)
-                tail = any_of("source", paths) if "source" in table.columns else "TRUE"
-                yield Change(rows, table, tail)
+            new = [path for path in (*recorded, *(file.path for file in files)) if path not in known]
+            if new:
+                yield Change(unpacked(seen, kind, table), table, any_of("source", new))
+        if self._inputs.metrics:
+            yield Change(unpacked(seen, captured.METRICS, history.METRIC_SAMPLES), history.METRIC_SAMPLES)
 
 
 def _new_messages(state: State | None) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a replay came to."""
+    """The result of a replay."""
 
     messages: int
     observers: int
@@ -35,17 +35,17 @@ class Outcome:
     log_events: int = 0
 
     def lines(self) -> list[str]:
-        """What is said at the end."""
+        """The counts of the evidence, and of bad records."""
         files = plural(self.new_files, "new file") + (f", {self.known_files} known" if self.known_files else "")
         counts = ((self.messages, "messages"), (self.polls, "polls"), (self.log_events, "log lines"))
-        read = ", ".join(f"{count} {what}" for count, what in counts if count) or "0 messages"
+        read = ", ".join(f"{count:,} {what}" for count, what in counts if count) or "0 messages"
         timeout = f"{self.node_timeout_ms} ms"
         if any(one.code == Code.NODE_TIMEOUT for one in self.warnings):
             timeout = f"{timeout}, assumed" if self.messages else "unknown"
         lines = [f"{read}, {self.observers} processes, node timeout {timeout} ({files})"]
         if self.bad_records:
             lines.append(f"{self.bad_records} bad records: see bronze/bad_records")
-        return [*lines, *(f"{warning.severity}: {warning.text}" for warning in self.warnings)]
+        return lines
 
 
 def outcome_of(
