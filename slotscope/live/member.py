@@ -19,7 +19,6 @@ from cluster_core.gossip.profile_signs import profile_of_version
 from cluster_core.node import events as ev
 from cluster_core.node.machine import Node
 from cluster_core.node.state import NodeSettings
-from cluster_core.replay.company import Company
 from cluster_core.routing.key_positions import table_of
 from cluster_core.slots.key_slot import key_slot
 from cluster_core.wire.bus import Message
@@ -115,12 +114,10 @@ _COMMANDS: Final[dict[bytes, Callable[[SmallData, Sequence[bytes]], Any]]] = {
 }
 
 
-LOOK_S: Final = 2.0
-"""How often the traffic is looked at."""
+LOOK_S: Final = 10.0
+"""How often nodes are asked until one has answered."""
 ASK_AGAIN_S: Final = 60.0
 """How often a node that answered is asked again: somebody may have changed its configuration."""
-DIFFERS: Final = 0.2
-"""An estimate of the node timeout that is so much off is another node timeout."""
 TIMEOUT_MS_MAX: Final = 86_400_000
 COMPLAINTS_MAX: Final = 100
 
@@ -175,11 +172,9 @@ class Step:
     tell: Tell
     profile: Profile | None = None
     node_timeout_ms: int | None = None
-    asked_s: float = -ASK_AGAIN_S
     turn: int = 0
-    told_profile: bool = False
-    told_timeout: bool = False
-    told_nothing: bool = False
+    is_told: bool = False
+    """Whether a node has told the node timeout."""
     complaints: set[str] = field(default_factory=set)
 
     def take(self, ways: Ways, source: str) -> None:
@@ -214,32 +209,19 @@ class Step:
 
     async def ask(self, node: Address) -> None:
         """Ask *node* and take over what it says."""
-        self.asked_s = time.monotonic()
         ways = await asyncio.to_thread(ask_ways, node, self.access)
         self.take(ways, str(node))
-        self.told_profile = self.told_profile or ways.profile is not None
-        self.told_timeout = self.told_timeout or ways.node_timeout_ms is not None
-        if ways.refused and not self.told_nothing:
-            self.told_nothing = True
-            self.tell(f"# not told how the cluster is configured, so its traffic must do: {printable(ways.refused)}")
-
-    def look(self) -> None:
-        """Take over what the traffic tells and nobody has told."""
-        company, settings = self.member.company, self.member.settings
-        profile = None if self.told_profile else company.profile(settings.profile)
-        timeout_ms = None if self.told_timeout else company.node_timeout_ms()
-        if timeout_ms is not None and abs(timeout_ms - settings.node_timeout_ms) <= DIFFERS * settings.node_timeout_ms:
-            timeout_ms = None
-        self.take(Ways(profile, timeout_ms), "by the messages of the others")
+        self.is_told = self.is_told or ways.node_timeout_ms is not None
+        if ways.refused:
+            self._complain(
+                f"# the cluster does not report its configuration: {printable(ways.refused)}; give --node-timeout and --profile"
+            )
 
     async def run(self) -> None:
-        """Look now and then, and ask again, until cancelled."""
+        """Ask one node after the other now and then, until cancelled."""
         while True:
-            await asyncio.sleep(LOOK_S)
-            self.look()
-            known = self.member.known_addresses()
-            wait_s = ASK_AGAIN_S if self.told_timeout else 5 * LOOK_S
-            if known and time.monotonic() - self.asked_s >= wait_s:
+            await asyncio.sleep(ASK_AGAIN_S if self.is_told else LOOK_S)
+            if known := self.member.known_addresses():
                 self.turn += 1
                 await self.ask(known[self.turn % len(known)])
 
@@ -261,7 +243,6 @@ class Member(Driver[BusLink]):
         super().__init__(place, tell, settings.profile.routing_table)
         self.settings = settings
         self.data = SmallData()
-        self.company = Company()
         config = self.saved_config(place.folder)
         self.node = Node(settings, SystemRandom(), self.now_ms(), config=config, keyspace=self.data)
         self._accepted: dict[int, BusLink] = {}
@@ -348,7 +329,6 @@ class Member(Driver[BusLink]):
         return link
 
     def _hear(self, number: int, message: Message, ip: str) -> None:
-        self.company.note(message, self.now_ms())
         self.tell(belief.MessageReceived(number, message, ip))
 
     def follow(self, profile: Profile, node_timeout_ms: int) -> None:

@@ -90,25 +90,6 @@ def test_joined_with_the_defaults_it_costs_no_failover(server, profile, tmp_path
         assert took_s < 4 * T_MS / 1000 + 2
 
 
-@pytest.mark.slow
-def test_a_cluster_that_may_not_be_asked_is_known_by_its_traffic(tmp_path):
-    """Neither INFO nor CONFIG GET: the headers tell the version, the pings the node timeout."""
-    with cluster_of("redis") as cluster:
-        for server in cluster.nodes:
-            server.call("ACL", "SETUSER", "default", "-config", "-info")
-        node = Joined(cluster, tmp_path / "log")
-        try:
-            node.take_slot(cluster, 0)
-            wait_for(lambda: node.said("by the messages of the others: node timeout 1"), "the node timeout", 60)
-            took_s = promotion_s(cluster)
-        finally:
-            node.end()
-
-        assert node.said("not told how the cluster is configured")
-        assert node.said("by the messages of the others: rules of redis-7.0")
-        assert took_s < 4 * T_MS / 1000 + 2
-
-
 def test_what_was_given_by_hand_stays_and_the_difference_is_said(tmp_path):
     """Loudly: it would hold failovers up."""
     with cluster_of("redis") as cluster:

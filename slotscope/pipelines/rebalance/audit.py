@@ -27,7 +27,6 @@ from cluster_core.rebalance.table_rows import PlanAuditRow
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.nodes_text import read_nodes
-from schemas.activity import SLOT_ACTIVITY
 from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS
 from slotscope.plans.stored_plans import read_unchanged_plan
@@ -201,7 +200,6 @@ class SnapshotEvidence:
     taken_ms: int | None
     view: NodeView
     loads: Sequence[Mapping[str, Any]]
-    activity: Sequence[Mapping[str, Any]]
     is_partial: bool = False
 
     def left_behind(self, moved: Mapping[int, str]) -> dict[tuple[str, int], int]:
@@ -223,22 +221,7 @@ class SnapshotEvidence:
             if resource == "ops" and moved and not doubt:
                 doubt = "the operations may have been counted before the slots moved"
             return Measured(resource, loads, f"silver/slot_load of {self.name}", doubt=doubt)
-        return self._measure_activity(resource, moved, moved_ms)
-
-    def _measure_activity(self, resource: str, moved: Mapping[int, str], moved_ms: int | None) -> Measured:
-        rows = [row for row in self.activity if row["metric"] == resource]
-        basis = f"silver/slot_activity of {self.name}"
-        if not rows:
-            return Measured(resource, {}, basis, doubt=f"snapshot {self.name} does not hold it")
-        loads: dict[str, float] = {}
-        for row in rows:
-            owner = self.view.owners[row["slot"]]
-            loads[owner] = loads.get(owner, 0.0) + row["value"]
-        restarted = sum(row["restarted"] > 0 for row in rows if row["slot"] in moved)
-        doubt = self._doubt(moved_ms)
-        if restarted and not doubt:
-            doubt = f"the counters of {restarted} moved slots began again at 0 within its windows"
-        return Measured(resource, loads, basis, doubt=doubt)
+        return Measured(resource, {}, f"snapshot {self.name}", doubt=f"snapshot {self.name} does not hold it")
 
     def _doubt(self, moved_ms: int | None) -> str:
         if self.is_partial:
@@ -260,7 +243,6 @@ def read_snapshot(root: str, name: str) -> SnapshotEvidence:
         None if taken is None else round(taken.timestamp() * 1000),
         _view(name, found[0]["topology"], loads),
         loads,
-        read_rows(root, SLOT_ACTIVITY, snapshot_id=name) if exists(root, SLOT_ACTIVITY) else [],
         is_partial(found[0]),
     )
 
