@@ -72,6 +72,13 @@ def test_the_time_of_a_promotion_is_known_within_one_interval_of_the_polls(name:
     assert high_ns - low_ns <= longest_ns + 150_000_000
 
 
+@pytest.mark.parametrize("name", RECORDED)
+def test_logs_alone_leave_the_slots_and_the_adoption_of_a_failover_unknown(name: str) -> None:
+    found = failover(name, LOGS)
+
+    assert (found.slots, found.slot_count, found.adoption_ms) == ("", None, None)
+
+
 def _own_row(text: str) -> str:
     return next(line for line in text.splitlines() if "myself" in line)
 
