@@ -17,6 +17,7 @@ from schemas.bronze import BAD_RECORDS
 from schemas.gold import BIG_KEYS
 from schemas.silver import SLOT_LOAD, SOURCES
 from slotscope.pipelines.keys.inputs import check_request
+from slotscope.runtime.errors import InputError
 from slotscope.runtime.settings import read_settings
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import read_rows
@@ -217,6 +218,14 @@ def test_a_log_that_is_cut_into_ranges_gives_the_same_tables(spark, tmp_path, mo
 def test_what_is_not_there_is_said_before_spark_starts(tmp_path):
     with pytest.raises(DecodeError, match="no such file"):
         check_request(Request(root=str(tmp_path), aof=[str(tmp_path / "nowhere")]))
+
+
+def test_keys_of_logs_alone_are_not_kept(tmp_path) -> None:
+    log = tmp_path / "appendonly.aof"
+    log.write_bytes(b"*1\r\n$4\r\nPING\r\n")
+
+    with pytest.raises(InputError, match="--keep-keys needs --rdb"):
+        check_request(Request(root=str(tmp_path), aof=[str(log)], keep_keys=True))
 
 
 def test_writes_are_weights_for_the_planner(snapshot):

@@ -32,6 +32,8 @@ def check_request(request: KeyOptions) -> None:
     for name in ("lfu_log_factor", "lfu_decay_time"):
         if not 0 <= getattr(request, name) <= LFU_SETTING_MAX:
             raise InputError(f"--{name.replace('_', '-')} {getattr(request, name)}: 0 to {LFU_SETTING_MAX}")
+    if request.keep_keys and not request.rdb:
+        raise InputError("--keep-keys needs --rdb: it keeps the keys of dumps")
     if request.keep_keys and any(map(is_live, request.rdb)):
         raise InputError("--keep-keys reads dumps twice: save the dumps of live servers to files first")
     check_lives(request.rdb, _dump_options(request))
