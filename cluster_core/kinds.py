@@ -234,7 +234,6 @@ class FindingCode(StrEnum):
     QUORUM_IMPOSSIBLE = "quorum-impossible", "R93"
     ONE_HOST = "one-host", "R107"
     SHARD_ON_ONE_HOST = "shard-on-one-host", "R84"
-    GOSSIP_COST = "gossip-cost", "R172"
     REPLICA_CHAIN = "replica-chain", "R66"
     REPLICA_LOOP = "replica-loop", "R66"
     ROLE_FLAGS = "role-flags", "R167"

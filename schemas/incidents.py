@@ -24,7 +24,7 @@ INCIDENT_STEPS = snapshot_table(
 
 FINDINGS = snapshot_table(
     "gold/findings",
-    "Broken invariants, contradictions, layout risks and costs.",
+    "Broken invariants, contradictions and layout risks.",
     fields_of(FindingRow),
     key=("finding",),
 )

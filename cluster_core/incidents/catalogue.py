@@ -30,7 +30,6 @@ from cluster_core.incidents.gaps import marked
 from cluster_core.incidents.grouping import grouped_findings
 from cluster_core.incidents.history import History, slots_text
 from cluster_core.incidents.incident import Finding, Incident, SetUp, Step, findings_in_order, in_order
-from cluster_core.incidents.traffic import Cost, cost_findings
 from cluster_core.kinds import EventKind
 
 
@@ -128,12 +127,11 @@ def _behind(promotion: Promotion, episodes: list[Episode]) -> Episode | None:
     )
 
 
-def find_findings(history: History, breaches: Iterable[Breach], costs: Iterable[Cost]) -> list[Finding]:
-    """Every finding, the gravest first; *breaches* and *costs* were counted message by message."""
+def find_findings(history: History, breaches: Iterable[Breach]) -> list[Finding]:
+    """Every finding, the gravest first; *breaches* were counted message by message."""
     findings = [finding_of(breach) for breach in breaches]
     findings += check_ballots(history)
     findings += check_claims(history)
     findings += check_beliefs(history)
     findings += check_layout(history)
-    findings += cost_findings(costs, history.first_ns, history.last_ns)
     return findings_in_order(grouped_findings(findings))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from cluster_core.incidents.incident import Finding, Part, Step, short
-from cluster_core.kinds import EventKind, FindingCode
+from cluster_core.kinds import EventKind
 
 T = TypeVar("T")
 Key = tuple[object, ...]
@@ -42,8 +42,6 @@ REPEATED: Final = (
 """What logs of one node tell again and again."""
 PARTS_MAX: Final = 1000
 """As many nodes as a cluster is advised to have."""
-SEPARATE: Final = (FindingCode.GOSSIP_COST,)
-"""Findings that are a table of their own."""
 NAMED_MAX: Final = 5
 REFS_MAX: Final = 100
 
@@ -123,9 +121,9 @@ def grouped_findings(findings: Iterable[Finding]) -> list[Finding]:
     for one in findings:
         groups.setdefault((one.severity, one.code), []).append(one)
     told: list[Finding] = []
-    for (_, code), group in groups.items():
+    for group in groups.values():
         nodes = list(dict.fromkeys(one.node for one in group))
-        told += [_finding(group, nodes)] if code not in SEPARATE and len(nodes) >= MANY else group
+        told += [_finding(group, nodes)] if len(nodes) >= MANY else group
     return told
 
 

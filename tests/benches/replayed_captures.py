@@ -64,7 +64,6 @@ def tell(*captures: Path, **options: Any) -> Told:
         samples=polled_samples(row for row in found.polls if row["observer"]),
         speech=list(_speech(found)),
         breaches=[],
-        costs=[],
         slots_of={row["bitmap_id"]: _bits(row["slots"]) for row in found.bitmaps},
         gaps=[
             GapSeen(row["source_id"], row["target_id"], row["valid_from_ns"], row["valid_to_ns"]) for row in found.gaps

@@ -7,7 +7,6 @@ from dataclasses import replace
 from cluster_core.incidents.catalogue import find_findings, find_incidents
 from cluster_core.incidents.incident import FIGURES
 from cluster_core.incidents.story import name_all, part_text, step_text, summary_of
-from cluster_core.incidents.traffic import Cost
 from schemas.caveats import Caveat
 from slotscope.reports.history.report import (
     FindingLine,
@@ -21,7 +20,7 @@ from slotscope.reports.history.report import (
     health_spans,
     role_spans,
 )
-from tests.builders.history_builder import NODES, T0, TIMEOUT_MS, A, R, failover_tale, ns, quiet_tale
+from tests.builders.history_builder import NODES, T0, TIMEOUT_MS, R, failover_tale, ns, quiet_tale
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -41,8 +40,7 @@ def history_report(*, hostile: bool = False, quiet: bool = False) -> HistoryRepo
     history = tale.history()
     names = name_all(history.nodes, history.addresses)
     breaches = [breach for checks in tale.checks().values() for breach in checks.finish()]
-    costs = [] if quiet else [Cost(A, "ping", 30, 75_000), Cost(R, "ping", 31, 77_500)]
-    found = [one for one in find_findings(history, breaches, costs) if not quiet or one.code != "one-host"]
+    found = [one for one in find_findings(history, breaches) if not quiet or one.code != "one-host"]
     incidents = [
         IncidentLine(
             number, one.kind, one.variant, one.subject or None, one.winner or None, one.nodes, one.epoch,

@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 
 from cluster_core.incidents.catalogue import find_findings, find_incidents
 from cluster_core.incidents.history import OffsetSeen
-from cluster_core.incidents.traffic import Cost
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from schemas.table import Table
 from slotscope.pipelines.bus.headers import Basis, read_headers
@@ -46,8 +45,6 @@ def test_the_tables_hold_what_the_core_finds(spark: SparkSession, root: str) -> 
     tale = broken_tale()
     incidents = find_incidents(tale.history())
     breaches = [breach for checks in tale.checks().values() for breach in checks.finish()]
-    costs = [Cost(node, kind, 30 if kind == "ping" else 6, 75_000 if kind == "ping" else 15_000)
-             for node in NODES for kind in ("fail", "ping")]  # fmt: skip
 
     found = rows(spark, root, INCIDENTS)
     steps = rows(spark, root, INCIDENT_STEPS)
@@ -62,7 +59,7 @@ def test_the_tables_hold_what_the_core_finds(spark: SparkSession, root: str) -> 
         for step in one.steps
     ]
     assert [(row["code"], row["node_id"], row["times"], row["amount"]) for row in findings] == [
-        (one.code, one.node or None, one.times, one.amount) for one in find_findings(tale.history(), breaches, costs)
+        (one.code, one.node or None, one.times, one.amount) for one in find_findings(tale.history(), breaches)
     ]
     assert "epoch-decreased" in {row["code"] for row in findings}
 
@@ -96,12 +93,12 @@ def nodes(root: str, **options: str) -> list[str]:
 
 
 def test_the_report_has_the_numbers_of_the_tables(spark: SparkSession, root: str) -> None:
-    """Incidents, steps, findings, costs and timelines."""
+    """Incidents, steps, findings and timelines."""
     report = load_history(root, "one")
 
     assert [one.summary for one in report.incidents] == [row["summary"] for row in rows(spark, root, INCIDENTS)]
     assert sum(len(one.steps) for one in report.incidents) == len(rows(spark, root, INCIDENT_STEPS))
-    assert len(report.troubles) + len(report.costs) == len(rows(spark, root, FINDINGS))
+    assert len(report.findings) == len(rows(spark, root, FINDINGS))
     lane = next(lane for lane in report.lanes if lane.node.node_id == R)
     assert [(span.role, span.epoch, span.slot_count) for span in lane.roles] == [("replica", 1, 0), ("master", 4, 100)]
     master = next(lane for lane in report.lanes if lane.node.node_id == A)

@@ -48,7 +48,7 @@ def write_gold(run: Run, basis: Basis, headers: Headers) -> Gold:
     notes = collect_notes(run, headers)
     history = history_of(notes, basis)
     set_up, incidents = find_story(history)
-    findings = find_findings(history, notes.breaches, notes.costs)
+    findings = find_findings(history, notes.breaches)
     _write(run, history, incidents, findings)
     said = [] if set_up is None else [Caveat.note(Code.SET_UP, set_up_text(set_up))]
     return Gold(sum(len(one.steps) for one in incidents), headers.states, clusters_in(notes.rows), said)

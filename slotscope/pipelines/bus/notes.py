@@ -14,7 +14,6 @@ from cluster_core.incidents.checks.connections import Breach
 from cluster_core.incidents.gaps import GapSeen
 from cluster_core.incidents.history import History, OffsetSeen
 from cluster_core.incidents.speech import Speech
-from cluster_core.incidents.traffic import Cost
 from cluster_core.kinds import EventKind, Source
 from cluster_core.replay.metrics import metric_rows
 from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, NodeViewRow, ReplayRow, VoteRow
@@ -26,7 +25,6 @@ from schemas.history import (
     EVENTS,
     FAILURE_REPORTS,
     GAPS,
-    LINKS,
     LOG_EVENTS,
     METRIC_SAMPLES,
     NODE_POLLS,
@@ -62,7 +60,6 @@ class Notes(NamedTuple):
     samples: dict[tuple[str, Source], list[MetricSample]]
     speech: list[Speech]
     breaches: list[Breach]
-    costs: list[Cost]
     slots_of: dict[int, int]
     gaps: list[GapSeen]
     offsets: list[OffsetSeen]
@@ -94,7 +91,6 @@ def collect_notes(run: Run, headers: Headers) -> Notes:
         samples=polled_samples(polled),
         speech=headers.spans,
         breaches=sorted(headers.breaches),
-        costs=_costs(read(LINKS, "source_id", "messages_by_type", "bytes_by_type")),
         slots_of={row["bitmap_id"]: _slot_bits(row["slots"]) for row in read(SLOT_BITMAPS, "bitmap_id", "slots")},
         gaps=[GapSeen(*row.values()) for row in gaps],
         offsets=[
@@ -226,16 +222,6 @@ def _asked_in_logs(lines: Iterable[LoggedLine]) -> Iterator[OffsetSeen]:
     for line in lines:
         if line.kind == EventKind.RESYNC_ASKED and line.observer and line.detail.isdigit():
             yield OffsetSeen(line.observer, line.ts_ns, int(line.detail) - 1, is_last=True)
-
-
-def _costs(links: list[dict[str, Any]]) -> list[Cost]:
-    """Messages and bytes by sender and type (R172)."""
-    sums: dict[tuple[str, str], tuple[int, int]] = {}
-    for link in links:
-        for kind, size in (link["bytes_by_type"] or {}).items():
-            messages, total = sums.get((link["source_id"], kind), (0, 0))
-            sums[link["source_id"], kind] = messages + link["messages_by_type"].get(kind, 0), total + size
-    return sorted(Cost(node, kind, *both) for (node, kind), both in sums.items())
 
 
 def history_of(notes: Notes, basis: Basis) -> History:

@@ -1,4 +1,4 @@
-"""The history of a cluster as one HTML file: findings, timelines, stories, costs."""
+"""The history of a cluster as one HTML file: findings, timelines, stories."""
 
 from __future__ import annotations
 
@@ -25,14 +25,11 @@ def render_history(report: HistoryReport) -> str:
 
 def _render(report: HistoryReport, room: Room) -> str:
     names = {node.node_id: node.name for node in report.nodes}
-    troubles = report.troubles
     context = {
         "report": report,
         "incidents": report.incidents[: room.incidents],
-        "costs": report.costs[: room.costs],
-        "troubles": troubles[: room.findings],
-        "trouble_count": len(troubles),
-        "severities": count_by_severity(troubles),
+        "findings": report.findings[: room.findings],
+        "severities": count_by_severity(report.findings),
         "names": names,
         "lanes": draw_lanes(report, names, room),
         "bars": [incident_bar(one, report) for one in report.incidents[: room.incidents]],

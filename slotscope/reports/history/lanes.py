@@ -36,7 +36,6 @@ class Room(NamedTuple):
     lane_spans: int = 200
     lane_changes: int = 60
     lane_marks: int = 100
-    costs: int = 1000
 
     def half(self) -> Room:
         """Half of everything."""

@@ -7,13 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cluster_core.incidents.story import seconds
-from cluster_core.kinds import FindingCode, IncidentKind
+from cluster_core.kinds import IncidentKind
 from cluster_core.rules import sentence
 from schemas.caveats import Caveat, Code
 from slotscope.runtime import text
 
-COST = FindingCode.GOSSIP_COST
-"""The findings that are a table of their own."""
 KIND_WORDS: dict[str, tuple[str, str]] = {
     IncidentKind.MEMBERSHIP: ("change of membership", "changes of membership"),
     IncidentKind.SLOTS_ASSIGNED: ("assignment of slots", "assignments of slots"),
@@ -190,16 +188,6 @@ class HistoryReport:
     lanes: Sequence[Lane] = ()
 
     @property
-    def troubles(self) -> list[FindingLine]:
-        """The findings without the costs."""
-        return [one for one in self.findings if one.code != COST]
-
-    @property
-    def costs(self) -> list[FindingLine]:
-        """What gossip costs, by node and type."""
-        return [one for one in self.findings if one.code == COST]
-
-    @property
     def kinds(self) -> list[str]:
         """The number of incidents of each kind, the gravest kind first."""
         order = [str(kind) for kind in GRAVITY]
@@ -227,6 +215,8 @@ class HistoryReport:
             missing.append("Server logs would add causes, elections, resynchronisations and exact times.")
         if not self.polls:
             missing.append("Polls (slotscope collect) would add slots, keys and the state of each node at each poll.")
+            if not self.messages:
+                missing.append("Nodes that met or were forgotten are unknown without them.")
         if not self.messages:
             missing.append("A capture of the cluster bus would add failure reports, votes and links.")
         return " ".join(missing)

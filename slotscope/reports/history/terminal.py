@@ -70,8 +70,8 @@ def print_incidents(report: HistoryReport, console: Console, *, html_path: str |
         ink.line(ink.words(f"Evidence: {report.seen_by}. {report.missing_evidence}", "dim"))
     if report.set_up and report.incidents:
         ink.line(ink.words(f"{report.set_up}.", "dim"))
-    notes = [one for one in report.troubles if one.severity == Severity.NOTE]
-    graver = [one for one in report.troubles if one.severity != Severity.NOTE]
+    notes = [one for one in report.findings if one.severity == Severity.NOTE]
+    graver = [one for one in report.findings if one.severity != Severity.NOTE]
     _print_doubts(ink, [one for one in report.warnings if one.severity != Severity.NOTE], graver)
     if report.incidents:
         day = moment(report.incidents[0].started_ns)[:10]

@@ -8,7 +8,6 @@ from cluster_core.incidents.catalogue import find_findings
 from cluster_core.incidents.checks.layout import Placed, layout_findings
 from cluster_core.incidents.grouping import grouped_findings
 from cluster_core.incidents.incident import Finding
-from cluster_core.incidents.traffic import Cost, cost_findings
 from cluster_core.kinds import FindingCode, Source
 from tests.builders.history_builder import MYSELF, T0, A, B, C, R, Tale, failover_tale, ns, quiet_tale
 
@@ -19,7 +18,7 @@ ALWAYS = {"one-host"}
 def findings(tale: Tale) -> list[Finding]:
     """All findings of a tale but those of its layout."""
     breaches = [breach for checks in tale.checks().values() for breach in checks.finish()]
-    return [one for one in find_findings(tale.history(), breaches, []) if one.code not in ALWAYS]
+    return [one for one in find_findings(tale.history(), breaches) if one.code not in ALWAYS]
 
 
 def codes(tale: Tale) -> list[tuple[str, str, str]]:
@@ -277,29 +276,16 @@ def test_nothing_is_found_where_nothing_was_read() -> None:
     assert findings(Tale()) == []
 
 
-def test_cost_is_told_by_node_and_type() -> None:
-    """Messages and bytes as they were counted."""
-    found = cost_findings([Cost(B, "ping", 10, 26_000), Cost(A, "pong", 5, 13_000)], T0, ns(10))
-
-    assert [(one.node, one.other, one.times, one.amount) for one in found] == [
-        (A, "pong", 5, 13_000),
-        (B, "ping", 10, 26_000),
-    ]
-    assert "1.0 messages/s, 2600 bytes/s" in found[1].text
-
-
 def test_findings_about_many_nodes_are_one_sentence() -> None:
-    """With the worst of them, their number and the first names; costs stay apart, they are a table."""
+    """With the worst of them, their number and the first names."""
     nodes = [f"{number:040x}" for number in range(1, 31)]
     alike = [
         Finding("note", FindingCode.SUSPECTED, node, "", T0 + i, ns(1), 1, i, f"{i} ms", (i,))
         for i, node in enumerate(nodes)
     ]
-    costs = [Finding("note", FindingCode.GOSSIP_COST, node, "ping", T0, ns(1), 1, 1, "cost") for node in nodes]
 
-    one, *rest = grouped_findings([*alike, *costs])
+    (one,) = grouped_findings(alike)
 
-    assert rest == costs
     assert (one.times, one.amount, one.node, one.first_ns, one.refs) == (30, 29, "", T0, tuple(range(30)))
     assert one.text == "29 ms; the same of 29 more nodes, less or as much: " + ", ".join(["00000000"] * 5) + " …"
     assert grouped_findings(alike[:7]) == alike[:7]

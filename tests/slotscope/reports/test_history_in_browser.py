@@ -29,7 +29,7 @@ def test_a_page_begins_with_its_verdict_then_figures_then_notes(page: Page) -> N
     """One sentence, the time axis with the stories, the table, and what is to be known beside it."""
     order = page.run("return [...document.querySelectorAll('main > section[id]')].map((one) => one.id)")
 
-    assert order == ["verdict", "timelines", "incidents", "findings", "costs", "reading"]
+    assert order == ["verdict", "timelines", "incidents", "findings", "reading"]
     assert page.text("#verdict h2").startswith("1 failover and 1 outage in 30.00 s: ")
 
 
