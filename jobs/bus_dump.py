@@ -1,4 +1,4 @@
-"""Print captured messages of the cluster bus: a line each, as tshark, or JSON lines for ``history``; needs no Spark."""
+"""Print captured messages of the cluster bus: a line each, as tshark, or JSON lines; needs no Spark."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.text import printable, shown
 from slotscope.sources.bus.capture_points import PointClocks
-from slotscope.sources.bus.files import CaptureFile, bundles, find_captures, read_lines, read_packets, survey
+from slotscope.sources.bus.files import CaptureFile, bundles, find_captures, read_packets, survey
 
 OTHER_TYPES = ("connection", "unknown", "gap")
 ID_CHARS: Final = 8
@@ -76,7 +76,7 @@ class Request(Plain):
     relative: Flag = False
     """Times in seconds since the first line"""
     json: Flag = False
-    """Output as JSON lines for history, connections included"""
+    """Output as JSON lines, connections included"""
     limit: int | None = None
     """Maximum number of rows"""
 
@@ -91,7 +91,7 @@ def command(*pcap: str, request: Request = Request()) -> int | None:
     Parameters
     ----------
     pcap
-        Captures (pcap, pcapng) or JSON lines: files, globs, folders, URIs, gzip, zstd
+        Captures (pcap, pcapng): files, globs, folders, URIs, gzip, zstd
     """
     if not pcap:
         raise InputError("nothing to read: name captures")
@@ -168,7 +168,7 @@ def _time(words: str | None) -> int | None:
 
 
 def read_rows(patterns: Sequence[str], clocks: PointClocks) -> Iterator[tuple[str, Row]]:
-    """The rows of a series of captures and files of JSON lines with the file that each ended in.
+    """The rows of a series of captures with the file that each ended in.
 
     What is found of the clocks of several points is noted in *clocks*.  Raises DecodeError for files that are not there;
     damage in a file is a row (`CaptureProblem`).
@@ -177,15 +177,10 @@ def read_rows(patterns: Sequence[str], clocks: PointClocks) -> Iterator[tuple[st
     name = ""
     for bundle in bundles(survey(find_captures(patterns))):
         name = " + ".join(file.path for file in bundle)
-        for row in _lines(bundle[0]) if bundle[0].is_json else _packets(bundle, capture, clocks):
+        for row in _packets(bundle, capture, clocks):
             yield name, row
     for row in capture.finish():
         yield name, row
-
-
-def _lines(file: CaptureFile) -> Iterator[Row]:
-    for row in read_lines(file):
-        yield CaptureProblem(row.offset, row.reason) if isinstance(row, DecodeError) else row
 
 
 def _packets(bundle: Sequence[CaptureFile], capture: BusCapture, clocks: PointClocks) -> Iterator[Row]:

@@ -1,7 +1,7 @@
 """``python -m cluster_core.sim SCENARIO.txt [--seed N] [--messages FILE]``, or ``--random N``: plays one run.
 
-It prints the trace and what went wrong; exit code 1 if anything did.  *messages* takes what went over the bus, as
-``slotscope history`` reads it.
+It prints the trace and what went wrong; exit code 1 if anything did.  *messages* is a pcap of
+what went over the bus, for ``slotscope history --pcap``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument("--random", type=int, metavar="N", help="random scenario, from this seed")
     parser.add_argument("--profile", choices=list(PROFILES), help="server version of a random scenario")
     parser.add_argument("--text", action="store_true", help="print the scenario before it is played")
-    parser.add_argument("--messages", metavar="FILE", help="write what went over the bus, as JSON lines")
+    parser.add_argument("--messages", metavar="FILE", help="write what went over the bus, as a pcap file")
     options = parser.parse_args()
     if (options.scenario is None) == (options.random is None):
         parser.error("name a scenario, or give --random")
@@ -60,8 +60,8 @@ def _played(scenario: Scenario, seed: int | None, messages: str | None) -> Playe
 
     played = play(scenario, random.Random, seed=seed, prepare=record if messages else None)
     if messages:
-        with Path(messages).open("w", encoding="utf-8") as file:
-            file.writelines(f"{line}\n" for line in recorders[0].lines())
+        with Path(messages).open("wb") as file:
+            file.writelines(recorders[0].pcap())
     return played
 
 

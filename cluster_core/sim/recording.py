@@ -1,25 +1,27 @@
-"""Captures of simulated nodes.
+"""Captures of simulated nodes, as somebody would make them who listens at every host.
 
-It is the capture of somebody who listens at every host: a message has the time at which it arrived, one that never
-arrived is not in it.  Rows become lines through `cluster_core.formats.capture.bus_lines`.
+A message has the time at which it arrived; a message that never arrived is not in the capture.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import Final
 
-from cluster_core.formats.capture import bus_capture as seen
-from cluster_core.formats.capture.bus_lines import row_to_line
 from cluster_core.sim.clock import START_US
 from cluster_core.sim.host import Host, Stream
 from cluster_core.sim.network import Driver
-from cluster_core.wire.bus import Header, Message, encode_message
+from cluster_core.wire.bus import Message, encode_message
 from cluster_core.wire.tcp_stream import ACK, FIN, SYN
 
 FIRST_PORT: Final = 32_768
 PORTS: Final = 28_000
 """Ports that a system gives to those who connect (Linux's ip_local_port_range)."""
+SEGMENT_BYTES_MAX: Final = 60_000
+_FILE_HEADER: Final = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 101)
+"""pcap with microseconds; link type 101 is raw IP."""
+_RECORD, _IP, _TCP = struct.Struct("<IIII"), struct.Struct(">BBHHHBBH4s4s"), struct.Struct(">HHIIBBHHH")
 
 
 class Recorder:
@@ -41,46 +43,44 @@ class Recorder:
         """The end of *stream* arrived."""
         self.kept.append((self.world.now_us, stream, "closed"))
 
-    def rows(self) -> Iterator[seen.Row]:
-        """The rows, in order of time."""
-        speakers: dict[tuple[int, bool], str] = {}
-        for number, (at_us, stream, what) in enumerate(self.kept, 1):
+    def pcap(self) -> Iterator[bytes]:
+        """The capture as pieces of a pcap file."""
+        yield _FILE_HEADER
+        positions: dict[tuple[int, bool], int] = {}
+        for at_us, stream, what in self.kept:
             if isinstance(what, Message):
-                header = what.header
-                side = (stream.connection, stream.is_ours)
-                if isinstance(header, Header):
-                    speakers[side] = header.sender
                 raw = encode_message(what)
-                listener = speakers.get((stream.connection, not stream.is_ours), "")
-                origin = _origin(number, at_us, stream)
-                yield seen.CapturedMessage(origin, raw, len(raw), speakers.get(side, ""), listener)
+                parts = [
+                    (stream.is_ours, ACK, raw[at : at + SEGMENT_BYTES_MAX])
+                    for at in range(0, len(raw), SEGMENT_BYTES_MAX)
+                ]
             elif what == "open":
-                yield seen.ConnectionEvent(_origin(number, at_us, stream), SYN)
-                if stream.reverse is not None:
-                    yield seen.ConnectionEvent(_origin(number, at_us, stream.reverse), SYN | ACK)
+                parts = [(True, SYN, b""), (False, SYN | ACK, b"")]
             else:
-                yield seen.ConnectionEvent(_origin(number, at_us, stream), FIN | ACK)
+                parts = [(stream.is_ours, FIN | ACK, b"")]
+            for by_opener, flags, payload in parts:
+                sequence, acknowledged = (
+                    positions.setdefault((stream.connection, side), stream.connection << 16)
+                    for side in (by_opener, not by_opener)
+                )
+                positions[stream.connection, by_opener] = sequence + len(payload) + bool(flags & (SYN | FIN))
+                packet = _packet(stream, by_opener, sequence, acknowledged if flags & ACK else 0, flags, payload)
+                seconds, rest_us = divmod(START_US + at_us, 1_000_000)
+                yield _RECORD.pack(seconds, rest_us, len(packet), len(packet)) + packet
 
-    def lines(self) -> Iterator[str]:
-        """The rows as lines of JSON."""
-        return (row_to_line(row) for row in self.rows())
 
-
-def _origin(number: int, at_us: int, stream: Stream) -> seen.Origin:
+def _packet(stream: Stream, by_opener: bool, sequence: int, acknowledged: int, flags: int, payload: bytes) -> bytes:
     opener, acceptor = (stream.source, stream.target) if stream.is_ours else (stream.target, stream.source)
-    ends = _opening_end(opener, stream.connection), seen.Endpoint(acceptor.ip, acceptor.settings.bus_port)
-    source, target = ends if stream.is_ours else ends[::-1]
-    return seen.Origin(
-        ts_ns=(START_US + at_us) * 1000,
-        packet=number,
-        offset=0,
-        stream=2 * stream.connection + (0 if stream.is_ours else 1),
-        connection=stream.connection,
-        direction=seen.INITIATOR if stream.is_ours else seen.ACCEPTOR,
-        source=source,
-        target=target,
-    )
+    ends = [
+        (_address(opener), FIRST_PORT + stream.connection % PORTS),
+        (_address(acceptor), acceptor.settings.bus_port),
+    ]
+    (source, source_port), (target, target_port) = ends if by_opener else ends[::-1]
+    mask = (1 << 32) - 1
+    tcp = _TCP.pack(source_port, target_port, sequence & mask, acknowledged & mask, 5 << 4, flags, 65_535, 0, 0)
+    size = _IP.size + len(tcp) + len(payload)
+    return _IP.pack(0x45, 0, size, 0, 0x4000, 64, 6, 0, source, target) + tcp + payload
 
 
-def _opening_end(host: Host, connection: int) -> seen.Endpoint:
-    return seen.Endpoint(host.ip, FIRST_PORT + connection % PORTS)
+def _address(host: Host) -> bytes:
+    return bytes(map(int, host.ip.split(".")))

@@ -42,9 +42,9 @@ RECIPES: Final = (
     ),
     Recipe(
         "history",
-        (FileKind.BUS_CAPTURE, FileKind.BUS_LINES, FileKind.SERVER_LOG, FileKind.NODE_POLLS, FileKind.METRICS),
+        (FileKind.BUS_CAPTURE, FileKind.SERVER_LOG, FileKind.NODE_POLLS, FileKind.METRICS),
         {
-            "--pcap": (FileKind.BUS_CAPTURE, FileKind.BUS_LINES),
+            "--pcap": (FileKind.BUS_CAPTURE,),
             "--log": (FileKind.SERVER_LOG,),
             "--polls": (FileKind.NODE_POLLS,),
             "--prometheus": (FileKind.METRICS,),

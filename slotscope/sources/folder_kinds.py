@@ -37,7 +37,6 @@ CAPTURES: Final = _kind(
     r"\.(?:pcap|pcapng|cap)\d*",
     FileKind.BUS_CAPTURE,
     FileKind.OTHER_CAPTURE,
-    FileKind.BUS_LINES,
     or_binary=True,
 )
 LOGS: Final = _kind("logs of servers", r"\.log(?:[.-]\d+)*", FileKind.SERVER_LOG, FileKind.SENTINEL_LOG)

@@ -47,7 +47,6 @@ class FileKind(StrEnum):
     AOF = "append-only log"
     BUS_CAPTURE = "capture of the cluster bus"
     OTHER_CAPTURE = "capture without cluster bus traffic in its first 8 MB"
-    BUS_LINES = "bus messages as JSON lines (lab bus-dump --json)"
     SERVER_LOG = "log of a server"
     SENTINEL_LOG = "log of a sentinel"
     TOPOLOGY = "topology of a cluster"
@@ -150,7 +149,6 @@ def _is_metrics(file: Beginning) -> bool:
 
 
 JSON_SIGNS: Final[Mapping[FileKind, Callable[[dict[str, Any]], bool]]] = {
-    FileKind.BUS_LINES: lambda members: members.get("row") in ("message", "connection", "gap", "unknown"),
     FileKind.NODE_POLLS: _is_poll,
     FileKind.SENTINEL_POLLS: lambda members: members.get("kind") == "sentinel" and "masters" in members,
     FileKind.INFO: lambda members: any(isinstance(members.get(name), str) for name in INFO_NAMES),
@@ -235,7 +233,6 @@ SIGNS: Final[tuple[tuple[FileKind, Callable[[Beginning], bool]], ...]] = (
     (FileKind.OTHER_CAPTURE, lambda file: file.data.startswith(_MAGIC_CAPTURES)),
     (FileKind.AOF_MANIFEST, _is_manifest),
     (FileKind.AOF, lambda file: bool(_COMMAND.match(file.data))),
-    (FileKind.BUS_LINES, _are_lines_of(FileKind.BUS_LINES)),
     (FileKind.METRICS, _is_metrics),
     (FileKind.NODE_POLLS, _are_lines_of(FileKind.NODE_POLLS)),
     (FileKind.SENTINEL_POLLS, _are_lines_of(FileKind.SENTINEL_POLLS)),

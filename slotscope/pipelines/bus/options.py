@@ -25,7 +25,7 @@ class HistoryOptions(LogOptions):
     """Options of `history`."""
 
     pcap: Paths = ()
-    """Captures of the bus ports: pcap, pcapng, or JSON lines of lab bus-dump; files, globs, folders, URIs, gzip, zstd. Rotated files are joined; simultaneous captures are merged"""
+    """Captures of the bus ports: pcap or pcapng; files, globs, folders, URIs, gzip, zstd. Rotated files are joined; simultaneous captures are merged"""
     polls: Annotated[Paths, Parameter(alias="--nodes")] = ()
     """Answers to CLUSTER NODES as JSON lines, from collect and record"""
     log: Paths = ()

@@ -5,8 +5,8 @@
     gossip = spark.read.format("cluster-bus").option("rows", "gossip").load("bus.pcap*")     # one row a gossip entry
     lost = spark.read.format("cluster-bus").option("rows", "bad").load("bus.pcap*")          # what was not understood
 
-Files of a path are one series: rotated ones follow each other, captures of one time are merged.  pcap, pcapng and JSON
-lines, plain, gzip or zstd.  Options: ``rows`` (``messages``, ``gossip``, ``bad``); ``mode`` (``strict``: damage fails the
+Files of a path are one series: rotated ones follow each other, captures of one time are merged.  pcap and pcapng,
+plain, gzip or zstd.  Options: ``rows`` (``messages``, ``gossip``, ``bad``); ``mode`` (``strict``: damage fails the
 query; ``permissive``: what can be read is returned, ``rows=bad`` tells the rest); ``split`` (default ``true``: a large
 series of pcap files, plain or zstd, on this machine, is read by several tasks, each for its part of the connections);
 ``parallelism`` (those tasks, default 2).  All rows, numbers and times are those of one task; ``message_id`` gives their

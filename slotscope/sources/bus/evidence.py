@@ -84,7 +84,7 @@ from slotscope.sources.bus.point_series import (
 )
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs, Told, Unrecorded, read_polls_and_logs, times
 from slotscope.sources.bus.reading import metered
-from slotscope.sources.bus.series import BatchTexts, BitmapNumbers, Release, series_batches
+from slotscope.sources.bus.series import BatchTexts, BitmapNumbers, series_batches
 from slotscope.sources.bus.series_clocks import measure_clocks, unknown_clock
 from slotscope.sources.bus.side_threads import SideWork, ahead
 from slotscope.sources.files import exists
@@ -151,7 +151,6 @@ class CaptureTask:
         self._gaps: list[tuple[Endpoint | None, Endpoint | None, int, int, int]] = []
         self._bad = BadRows(strict=not options.permissive)
         self._messages = self._known_messages = 0
-        self._release = Release()
         self._timeout_ms = options.node_timeout_ms or 0
         self._times = self._statements = (0, 0)
         self._signs: dict[str, ProfileSigns] = {}
@@ -191,7 +190,7 @@ class CaptureTask:
         self._bad.restore(kept["bad"])
         known, notes = kept["clocks"]
         self._clocks = PointClocks(known, [Caveat.of(*note) for note in notes])
-        self._bitmaps, self._release = BitmapNumbers(kept["bitmaps"]), Release(kept["release"])
+        self._bitmaps = BitmapNumbers(kept["bitmaps"])
         self._turns = Turns(*kept["turns"])
         self._point_notes = [Caveat.of(*note) for note in kept["point_notes"]]
         self._unrecorded = Unrecorded(kept["unrecorded"])
@@ -204,7 +203,7 @@ class CaptureTask:
         kept["clocks"] = (self._clocks.known, notes)
         kept |= {"turns": self._turns.kept(), "point_notes": [note.columns() for note in self._point_notes]}
         kept["unrecorded"] = self._unrecorded.known
-        kept |= {"bad": self._bad.kept(), "bitmaps": self._bitmaps.numbers, "release": self._release.count}
+        kept |= {"bad": self._bad.kept(), "bitmaps": self._bitmaps.numbers}
         return save(kept)
 
     @property
@@ -288,8 +287,7 @@ class CaptureTask:
             for batch in ahead(self._series.settled(self._decoder), prepare=step_back):
                 yield self._series.place, batch
             return
-        files, clocks = self._options.files, self._clocks
-        for path, batch in series_batches(files, self._decoder, self._release, self._bad, clocks):
+        for path, batch in series_batches(self._options.files, self._decoder, self._clocks):
             yield in_file(path), batch
 
     def _told(self) -> Told:

@@ -2,8 +2,8 @@
 
 Files are ordered by their first packet.  Files that overlap in time, or hold the same segments, were made in
 different places: their clocks are brought together (`capture_points`), their packets put in one order of time, and
-reassembly drops what both have captured (it has the same sequence numbers).  Files are
-pcap, pcapng or JSON lines (`cluster_core.formats.capture.bus_lines`), plain or compressed.
+reassembly drops what both have captured (it has the same sequence numbers).  Files are pcap or pcapng, plain or
+compressed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import Final
 import numpy as np
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.capture.bus_capture import CapturedMessage, ConnectionEvent, Row, merge_packets
-from cluster_core.formats.capture.bus_lines import row_from_line
+from cluster_core.formats.capture.bus_capture import merge_packets
 from cluster_core.formats.capture.packet import CaptureProblem, Packet
 from cluster_core.formats.capture.pcap import MAGICS, CaptureReader
 from cluster_core.kernels.bus.batch import BusBatch
@@ -31,8 +30,6 @@ from slotscope.sources.files import InputFile, compression_of, expand, is_uri, o
 from slotscope.sources.folder_kinds import CAPTURES
 
 WINDOW_BYTES: Final = 8 << 20
-KIND_BYTES: Final = 64
-"""The first bytes, which tell a capture from JSON lines."""
 OVERLAP_NS: Final = 1_000_000_000
 """Rotated files overlap by less: packets of several processors are out of order by microseconds."""
 SHARED: Final = 0.1
@@ -40,8 +37,6 @@ SHARED: Final = 0.1
 MAGIC_BYTES: Final = 4
 SPLIT_BYTES_MIN: Final = 16 << 20
 """What one task reads in a few hundredths of a second is not worth another one."""
-LINE_BYTES_MAX: Final = 64 << 20
-"""A message of JSON is far below this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +48,6 @@ class CaptureFile:
 
     path: str
     size: int
-    is_json: bool = False
     first_ns: int = 0
     last_ns: int = 0
     place: int = 0
@@ -72,12 +66,11 @@ def survey(files: Sequence[InputFile], *, alone: bool = True) -> list[CaptureFil
 
 
 def bundles(files: Sequence[CaptureFile]) -> list[list[CaptureFile]]:
-    """Files that overlap in time or in what they hold together, in order; JSON lines are never merged."""
+    """Files that overlap in time or in what they hold together, in order."""
     found: list[list[CaptureFile]] = []
     end_ns = 0
     for file in files:
-        mergeable = found and not file.is_json and not found[-1][0].is_json
-        if mergeable and file.first_ns < end_ns - OVERLAP_NS:
+        if found and file.first_ns < end_ns - OVERLAP_NS:
             found[-1].append(file)
         else:
             found.append([file])
@@ -100,7 +93,7 @@ def is_splittable(files: Sequence[CaptureFile]) -> bool:
     return (
         sum(file.size for file in files) >= SPLIT_BYTES_MIN
         and len(bundles(files)) == len(files)
-        and not any(file.is_json or is_uri(file.path) for file in files)
+        and not any(is_uri(file.path) for file in files)
         and all(_is_soon_read(file.path) for file in files)
     )
 
@@ -123,19 +116,11 @@ def _is_shared(one: Sequence[CaptureFile], other: Sequence[CaptureFile]) -> bool
 
 
 def _surveyed(file: InputFile, place: int, *, alone: bool) -> CaptureFile:
-    pieces = _pieces(file.path, KIND_BYTES if alone else WINDOW_BYTES)
-    try:
-        first = next(pieces, memoryview(b""))
-        is_json = bytes(first[:KIND_BYTES]).lstrip()[:1] == b"{"
-        if alone:
-            return CaptureFile(file.path, file.size, is_json)
-        if is_json:
-            return CaptureFile(file.path, file.size, is_json, *_line_times(first, pieces), place)
-        segments = _segments(_chain(first, pieces))
-    except DecodeError:
-        return CaptureFile(file.path, file.size, place=place)  # reading it will tell again, with what stands before it
+    if alone:
+        return CaptureFile(file.path, file.size)
+    segments = segments_of(file.path)
     low, high = (int(segments.ts_ns.min()), int(segments.ts_ns.max())) if len(segments.ts_ns) else (0, 0)
-    return CaptureFile(file.path, file.size, False, low, high, place, sketch_of(segments))
+    return CaptureFile(file.path, file.size, low, high, place, sketch_of(segments))
 
 
 def _segments(pieces: Iterator[memoryview]) -> Segments:
@@ -160,24 +145,6 @@ def clocks_of(bundle: Sequence[CaptureFile], clocks: PointClocks) -> dict[str, O
     if len(bundle) == 1:
         return {bundle[0].path: clocks.of_alone(bundle[0].path)}
     return clocks.align([Point(file.path, file.place, segments_of(file.path)) for file in bundle])
-
-
-def _line_times(first: memoryview, pieces: Iterator[memoryview]) -> tuple[int, int]:
-    low = high = 0
-    for _, line in _lines(_chain(first, pieces), "<json>"):
-        try:
-            row = row_from_line(line)
-        except DecodeError:
-            continue
-        if isinstance(row, CapturedMessage | ConnectionEvent):
-            low = min(low or row.origin.ts_ns, row.origin.ts_ns)
-            high = max(high, row.origin.ts_ns)
-    return low, high
-
-
-def _chain(first: memoryview, pieces: Iterator[memoryview]) -> Iterator[memoryview]:
-    yield first
-    yield from pieces
 
 
 def _batches(path: str, decoder: BusDecoder) -> Iterator[BusBatch]:
@@ -299,31 +266,3 @@ def _packets(path: str, problems: list[tuple[str, CaptureProblem]], offset: Offs
         problems.extend((path, problem) for problem in reader.finish())
     except DecodeError as error:
         problems.append((path, CaptureProblem(error.offset, error.reason, None)))
-
-
-def read_lines(file: CaptureFile) -> Iterator[Row | DecodeError]:
-    """The rows of a file of JSON lines; what is none is an error whose offset is its line."""
-    try:
-        for line, raw in _lines(_pieces(file.path, is_noted=True), file.path):
-            if not raw.strip():
-                continue
-            try:
-                yield row_from_line(raw, line=line, source=file.path)
-            except DecodeError as error:
-                yield error
-    except DecodeError as error:
-        yield error
-
-
-def _lines(pieces: Iterator[memoryview], source: str) -> Iterator[tuple[int, bytes]]:
-    """Number and bytes of every line."""
-    number, rest = 0, b""
-    for piece in pieces:
-        *whole, rest = (rest + bytes(piece)).split(b"\n")
-        for raw in whole:
-            number += 1
-            yield number, raw
-        if len(rest) > LINE_BYTES_MAX:
-            raise DecodeError(f"a line longer than {LINE_BYTES_MAX} bytes", offset=number + 1, source=source)
-    if rest:
-        yield number + 1, rest

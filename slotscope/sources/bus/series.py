@@ -9,46 +9,22 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cluster_core.errors import DecodeError
 from cluster_core.kernels.bus.batch import BusBatch
-from cluster_core.kernels.bus.columns import TextTable, address_of, batch_of_rows, gossip_columns, message_columns
+from cluster_core.kernels.bus.columns import TextTable, address_of, gossip_columns, message_columns
 from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.kernels.bus.follower import Share
 from slotscope.sources.bus.capture_points import PointClocks
 from slotscope.sources.bus.clues import BadRows, in_file
-from slotscope.sources.bus.files import CaptureFile, bundles, read_bundle, read_lines
+from slotscope.sources.bus.files import CaptureFile, bundles, read_bundle
 from slotscope.sources.bus.side_threads import ahead
-
-ROWS_PER_BATCH = 5_000
-
-
-class Release:
-    """How many rows of JSON lines have had their turn."""
-
-    def __init__(self, count: int = 0) -> None:
-        self.count = count
 
 
 def series_batches(
-    files: Sequence[CaptureFile], decoder: BusDecoder, release: Release, bad: BadRows, clocks: PointClocks
+    files: Sequence[CaptureFile], decoder: BusDecoder, clocks: PointClocks
 ) -> Iterator[tuple[str, BusBatch]]:
     """All batches of *files* in order, each with its file; the decoder is not finished, more files may follow."""
     for bundle in bundles(files):
-        if not bundle[0].is_json:
-            yield from ahead(read_bundle(bundle, decoder, clocks))
-            continue
-        path, rows = bundle[0].path, []
-        for row in read_lines(bundle[0]):
-            if isinstance(row, DecodeError):
-                bad.add(path, row.offset, row.reason, None)
-                continue
-            rows.append(row)
-            if len(rows) == ROWS_PER_BATCH:
-                batch, release.count = batch_of_rows(rows, release.count)
-                yield path, batch
-                rows = []
-        batch, release.count = batch_of_rows(rows, release.count)
-        yield path, batch
+        yield from ahead(read_bundle(bundle, decoder, clocks))
 
 
 class BitmapNumbers:
@@ -114,7 +90,7 @@ def read_series(
     files: Sequence[CaptureFile], rows: str, *, permissive: bool, share: Share | None = None
 ) -> Iterator[dict[str, pa.Array]]:
     """Columns of ``messages``, ``gossip`` or ``bad`` *rows* of a whole series, or of a *share* of its connections; raises DecodeError in strict mode."""
-    decoder, release, bad = BusDecoder(share=share), Release(), BadRows(strict=not permissive)
+    decoder, bad = BusDecoder(share=share), BadRows(strict=not permissive)
     tables = BatchTexts()
     first_id = 0
     path = ""
@@ -131,7 +107,7 @@ def read_series(
             batch, first_id=first_id, bitmap_ids=ids, file=path, nodes=nodes, texts=texts, addresses=addresses
         )
 
-    for name, batch in series_batches(files, decoder, release, bad, PointClocks()):
+    for name, batch in series_batches(files, decoder, PointClocks()):
         path = name
         columns = columns_of(batch)
         if columns is not None:

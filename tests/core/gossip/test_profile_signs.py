@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
+import json
 from pathlib import Path
 
 import pytest
 
-from cluster_core.formats.capture.bus_capture import CapturedMessage
-from cluster_core.formats.capture.bus_lines import row_from_line
 from cluster_core.gossip.profile import PROFILES
 from cluster_core.gossip.profile_signs import ProfileSigns, profile_of_version
 from cluster_core.wire.bus import Empty, Gossip, Message, MessageType, decode_message
@@ -176,12 +176,11 @@ def test_messages_of_real_servers_tell_their_version(recording: str, version: st
     signs: dict[str, ProfileSigns] = {}
     with gzip.open(FOLDER / f"{recording}.jsonl.gz", "rt") as file:
         for line in file:
-            row = row_from_line(line)
-            assert isinstance(row, CapturedMessage)
-            found = signs.setdefault(row.sender, ProfileSigns())
+            row = json.loads(line)
+            found = signs.setdefault(row["sender"], ProfileSigns())
             if version and found.fitting == ProfileSigns().fitting:
                 found.note_version(version)
-            found.note(decode_message(row.raw), row.receiver)
+            found.note(decode_message(base64.b64decode(row["raw"])), row["receiver"])
 
     assert len(signs) >= 3
     assert {" ".join(profile.name for profile in found.fitting) for found in signs.values()} == {fitting}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from cluster_core.formats.capture.bus_capture import ACCEPTOR, INITIATOR, CapturedMessage, Endpoint, Origin
 from cluster_core.gossip.flags import FAIL, MASTER
 from cluster_core.kernels.bus.batch import text_of
-from cluster_core.kernels.bus.columns import batch_of_rows
+from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.kernels.bus.pong_ages import PongAges
 from cluster_core.replay.node_timeout import SETTLED_AGES, SETTLED_NS, due_age_ms, timeout_of
 from cluster_core.wire.bus import Message, MessageType, encode_message
+from tests.builders.bus_builder import Sent, conversation, pcap
 from tests.builders.gossip_builder import ME, B, entry, ping
 
 START_MS = 1_700_000_000_000
@@ -19,21 +21,32 @@ Said = tuple[int, int, bool, Message]
 """When (ms), on which connection, whether by who opened it, and what."""
 
 
+def _ends(connection: int, start_ns: int) -> dict[str, Any]:
+    return {"client": ("127.0.0.1", 50_000 + connection), "server": ("127.0.0.1", 17_000), "start_ns": start_ns}
+
+
+def _note(found: PongAges, decoder: BusDecoder, sent: list[Sent]) -> None:
+    for batch in [*decoder.feed(pcap(sent, nanoseconds=True)), decoder.end_source()]:
+        nodes = [text_of(node) for node in batch.nodes]
+        found.note(batch, batch.messages.sender, np.arange(len(batch)), nodes)
+
+
 def ages_of(said: list[Said], *, batches: int = 3) -> PongAges:
     """The ages of pongs by messages, which come in some batches."""
     found = PongAges(SETTLED_AGES, SETTLED_NS)
+    decoder, numbers = BusDecoder(), dict[tuple[int, bool], int]()
+    at_ns = said[0][0] * 1_000_000
+    opened = [sent for number in sorted({one[1] for one in said}) for sent in conversation([], **_ends(number, at_ns))]
+    _note(found, decoder, opened)
     for part in np.array_split(np.arange(len(said)), batches):
-        rows = []
-        for number in part.tolist():
-            at_ms, connection, opens, message = said[number]
-            ends = [Endpoint("127.0.0.1", 50_000 + connection), Endpoint("127.0.0.1", 17_000)]
-            stream, direction = 2 * connection + (not opens), INITIATOR if opens else ACCEPTOR
-            origin = Origin(at_ms * 1_000_000, number, 0, stream, connection, direction, *ends[:: 1 if opens else -1])
+        sent = []
+        for at_ms, connection, opens, message in (said[number] for number in part.tolist()):
+            seq = numbers.setdefault((connection, opens), 1001 if opens else 6001)
             raw = encode_message(message)
-            rows.append(CapturedMessage(origin, raw, len(raw), message.header.sender, ""))
-        batch, _ = batch_of_rows(rows, 0)
-        nodes = [text_of(node) for node in batch.nodes]
-        found.note(batch, batch.messages.sender, np.arange(len(rows)), nodes)
+            numbers[connection, opens] = seq + len(raw)
+            ends = list(_ends(connection, at_ms).values())[:2]
+            sent.append(Sent(*ends[:: 1 if opens else -1], seq, payload=raw, ts_ns=at_ms * 1_000_000))
+        _note(found, decoder, sent)
     return found
 
 

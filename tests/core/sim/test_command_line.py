@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster_core.formats.capture.bus_lines import row_from_line
+from cluster_core.formats.capture.bus_capture import CapturedMessage, read_bus
 from cluster_core.sim.__main__ import main
 
 FOLDER = Path(__file__).parents[2] / "scenarios"
@@ -24,13 +24,14 @@ def call(monkeypatch):
 
 def test_a_scenario_is_played_and_its_trace_printed(call, capsys, tmp_path):
     """Exit code 0; the messages go to a file if one is named."""
-    messages = tmp_path / "bus.jsonl"
+    messages = tmp_path / "bus.pcap"
 
     code = call(str(FOLDER / "bump-epoch.txt"), "--messages", str(messages))
 
     assert code == 0
     assert "takes epoch 4 without consensus" in capsys.readouterr().out
-    assert len([row_from_line(line) for line in messages.read_text().splitlines()]) > 20
+    rows = [row for _, row in read_bus([("bus.pcap", [messages.read_bytes()])])]
+    assert sum(isinstance(row, CapturedMessage) for row in rows) > 20
 
 
 def test_what_was_not_as_expected_is_said(call, capsys, tmp_path):

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from benchmarks.fidelity import replay
+from cluster_core.formats.capture.bus_capture import CapturedMessage, ConnectionEvent, read_bus
 from cluster_core.incidents.past_views import view_at, view_differences
 from cluster_core.node.commands.descriptions import topology_of
 from cluster_core.replay.rows import EventRow
@@ -37,8 +38,8 @@ def test_a_replay_of_the_messages_gives_the_same_beliefs(name, tmp_path):
         stage.world.recorder = recorders[0]
 
     played = play(scenario, Random, prepare=record)
-    file = tmp_path / "bus.jsonl"
-    file.write_text("".join(f"{line}\n" for line in recorders[0].lines()))
+    file = tmp_path / "bus.pcap"
+    file.write_bytes(b"".join(recorders[0].pcap()))
 
     timeout_ms = scenario.settings.node_timeout_ms
     files = tuple(survey(find_captures([str(file)])))
@@ -67,11 +68,13 @@ def test_every_message_that_arrives_is_recorded(tmp_path):
         stage.world.recorder = recorders[0]
 
     world = play(scenario, Random, prepare=record).stage.world
-    rows = [row for row in recorders[0].rows() if hasattr(row, "raw")]
+    found = [row for _, row in read_bus([("bus.pcap", recorders[0].pcap())])]
+    rows = [row for row in found if isinstance(row, CapturedMessage)]
 
     assert len(rows) == pytest.approx(world.network.messages, abs=12)
     assert {row.totlen for row in rows} <= {2256 + entries * 104 for entries in range(4)}
-    assert all(len(row.raw) == row.totlen for row in rows)
+    assert all(row.is_whole for row in rows)
+    assert all(isinstance(row, CapturedMessage | ConnectionEvent) for row in found)
 
 
 @pytest.mark.parametrize(

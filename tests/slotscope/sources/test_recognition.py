@@ -25,8 +25,6 @@ RECORDED = [
 EXPECTED = {
     "*.rdb": FileKind.RDB,
     "bus.pcap.gz": FileKind.BUS_CAPTURE,
-    "bus-versions/*.jsonl.gz": FileKind.BUS_LINES,
-    "empty-failover.jsonl.gz": FileKind.BUS_LINES,
     "sentinel/*/logs/*.log.gz": FileKind.SENTINEL_LOG,
     "bus-*/logs/*.log.gz": FileKind.SERVER_LOG,
     "polled-restart/logs/*.log.gz": FileKind.SERVER_LOG,
