@@ -6,10 +6,9 @@ import pytest
 
 from cluster_core.gossip.cluster_state import down_reason, rejoin_delay_ms
 from cluster_core.gossip.epochs import bumped_epoch
-from cluster_core.gossip.events import ManualFailoverMarked, StateChanged, Tick, VoteAsked
+from cluster_core.gossip.events import ManualFailoverMarked, StateChanged, Tick
 from cluster_core.gossip.failure_detection import ping_is_due, quorum_of
 from cluster_core.gossip.flags import FAIL, PFAIL
-from cluster_core.gossip.profile import REDIS_7_0, VALKEY_8_1, Profile
 from cluster_core.gossip.view import Coverage, coverage_of
 from cluster_core.wire.bus import Message, MessageType
 from tests.builders.gossip_builder import ME, A, B, Bench, C, header, ping
@@ -76,86 +75,6 @@ def test_a_ping_is_due_when_the_pong_is_older_than_the_interval() -> None:
     assert ping_is_due(0, 0, 1001, 1000)
     assert not ping_is_due(0, 0, 1000, 1000)
     assert not ping_is_due(5, 0, 9999, 1000)
-
-
-def request(bench: Bench, *, epoch: int = 6, slots: str = LAYOUT[A], mflags: bytes = bytes(3)) -> VoteAsked:
-    """C, a replica of A, asks for a vote; the answer of the machine."""
-    message = Message(
-        header(
-            C,
-            MessageType.AUTH_REQUEST,
-            slots=slots,
-            replicaof=A,
-            current_epoch=epoch,
-            config_epoch=5,
-            mflags=mflags,
-        )
-    )
-    (asked,) = [effect for effect in bench.hear(message) if isinstance(effect, VoteAsked)]
-    return asked
-
-
-def voting_bench(profile: Profile = REDIS_7_0) -> Bench:
-    """A voter that knows C as a replica of A, which failed."""
-    bench = Bench(profile=profile, slots=LAYOUT, epochs={A: 5})
-    bench.hear(ping(C, slots=LAYOUT[A], replicaof=A, config_epoch=5, current_epoch=5))
-    bench.peer(A).flags |= FAIL
-    return bench
-
-
-def test_a_candidate_whose_master_failed_gets_the_vote() -> None:
-    """R90."""
-    assert request(voting_bench()).refusal == ""
-
-
-def test_no_vote_without_slots() -> None:
-    """R90 (1)."""
-    bench = voting_bench()
-    bench.view.myself.slots = 0
-
-    assert request(bench).refusal == "not a voting master"
-
-
-def test_no_vote_for_an_epoch_of_the_past() -> None:
-    """R90 (2)."""
-    bench = voting_bench()
-    bench.view.current_epoch = 9
-
-    assert request(bench).refusal == "request epoch is older than ours"
-
-
-def test_no_second_vote_in_an_epoch() -> None:
-    """R90 (3)."""
-    bench = voting_bench()
-    bench.view.last_vote_epoch = 6
-
-    assert request(bench).refusal == "already voted in this epoch"
-
-
-def test_no_vote_while_the_master_is_up_unless_forced() -> None:
-    """R90 (4)."""
-    bench = voting_bench()
-    bench.peer(A).flags &= ~FAIL
-
-    assert request(bench).refusal == "candidate's master is up"
-    assert request(bench, mflags=b"\x02\0\0").refusal == ""
-
-
-@pytest.mark.parametrize(("profile", "refused"), [(REDIS_7_0, True), (VALKEY_8_1, False)])
-def test_votes_for_one_master_are_spaced_before_valkey_8_1(profile: Profile, refused: bool) -> None:
-    """R90 (5), R132."""
-    bench = voting_bench(profile)
-    bench.peer(A).voted_time_ms = bench.now_ms - 1
-
-    assert bool(request(bench).refusal) == refused
-
-
-def test_no_vote_against_a_slot_of_a_greater_epoch() -> None:
-    """R90 (6)."""
-    bench = voting_bench()
-    bench.peer(B).config_epoch = 6
-
-    assert request(bench, slots="100-200").refusal == "a claimed slot has a greater epoch"
 
 
 def test_mfstart_of_our_replica_is_marked() -> None:

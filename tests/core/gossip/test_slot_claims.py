@@ -22,7 +22,7 @@ from cluster_core.gossip.profile import (
 )
 from cluster_core.wire.bus import Gossip, Message
 from cluster_core.wire.bus_message import shard_id_extension
-from tests.builders.gossip_builder import ME, A, B, Bench, C, D, bits, ping, update
+from tests.builders.gossip_builder import ME, A, B, Bench, C, bits, ping, update
 
 EVERY_PROFILE = pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
 
@@ -186,17 +186,6 @@ def test_a_replica_shows_the_epoch_of_its_master() -> None:
     bench.hear(ping(B, slots="0-99", replicaof=A, config_epoch=2))
 
     assert bench.view.epoch_shown(bench.peer(B)) == 5
-
-
-def test_the_replica_of_a_replica_goes_to_the_top() -> None:
-    """R66."""
-    bench = Bench((A, B, C, D), profile=VALKEY_8_0, slots={C: "0-99"})
-    bench.view.set_role(bench.view.myself, REPLICA)
-    bench.view.myself.replicaof = A
-
-    effects = bench.hear(ping(A, slots="0-99", replicaof=C))
-
-    assert BecameReplica(C, "R66") in effects
 
 
 def shard_of_an_empty_master(profile: Profile) -> Bench:

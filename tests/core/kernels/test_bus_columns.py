@@ -109,20 +109,6 @@ def test_reading_into_the_decoders_room_equals_feeding_it(step: int, monkeypatch
     assert [row for batch in found for row in batch.rows] == [row for batch in whole for row in batch.rows]
 
 
-def test_the_messages_of_many_pieces_come_in_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch costs the same whatever is in it; a piece that does not fill the room, as the last one, brings what was put off."""
-    monkeypatch.setattr(containers, "CHUNK_BYTES", 8000)
-    decoder, left = BusDecoder(), MIXED[0]
-    sizes: list[int] = []
-    while left:
-        room = decoder.room()
-        count = min(len(room), len(left))
-        room[:count], left = left[:count], left[count:]
-        sizes += map(len, decoder.take(count))
-
-    assert sizes == [sum(map(len, decode(MIXED[0])))]
-
-
 def origin(batch: BusBatch, row: int) -> tuple[object, ...]:
     """Where a message comes from, what it is and who sent it."""
     at = batch.messages[row]

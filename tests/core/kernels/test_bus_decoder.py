@@ -58,23 +58,6 @@ def test_every_kind_of_message_has_the_same_columns() -> None:
     assert not rows
 
 
-@pytest.mark.parametrize("size", [1, 15, 16, 17, 100, 1460, 2256, 2257, 9000])
-def test_segments_of_any_size_give_the_same_messages(size: int) -> None:
-    """R1: a segment is not a message."""
-    told, _ = check_equal([pcap(conversation(pieces_of(EVERY, [size] * 40), [EVERY]))])
-
-    assert len(told) == 28
-
-
-def test_a_file_may_be_fed_in_pieces_of_any_size() -> None:
-    """A packet that ends in the next piece is kept."""
-    file = pcap(conversation(pieces_of(EVERY, [700] * 50)))
-
-    told, _ = check_equal([file[at : at + 997] for at in range(0, len(file), 997)])
-
-    assert len(told) == 14
-
-
 def test_a_message_may_begin_in_one_file_of_a_series_and_end_in_the_next() -> None:
     """Rotation does not know of messages."""
     sent = conversation(pieces_of(EVERY, [1000] * 50))

@@ -171,24 +171,6 @@ def test_without_a_majority_nobody_wins_and_the_next_try_takes_four_timeouts() -
     assert not cluster.hosts[3].node.view.ok
 
 
-@pytest.mark.long
-def test_split_votes_cost_four_timeouts_in_redis_and_nothing_since_valkey_8_1() -> None:
-    """R83, R89b, R94, R96: redis issue 3770, a gap of 60 seconds at the default timeout, when two masters fail at once."""
-    taken_ms: dict[str, list[int]] = {}
-    for profile in (REDIS_7_0, VALKEY_8_1):
-        for seed in range(8):
-            cluster = Cluster(10, profile=profile, node_timeout_ms=T, seed=seed, delay_ms=150)
-            cluster.form(5, 5)
-            cluster.crash(0)
-            cluster.crash(1)
-            died_ms = cluster.now_ms
-            assert cluster.run_until(lambda c=cluster: all("won" in steps(c, i) for i in (5, 6)), 10 * T)
-            taken_ms.setdefault(profile.name, []).append(cluster.now_ms - died_ms)
-
-    assert max(taken_ms["redis-7.0"]) > 2 * T + 4 * T
-    assert max(taken_ms["valkey-8.1"]) < 4 * T
-
-
 def test_a_lone_replica_of_valkey_9_1_asks_at_once_and_with_force() -> None:
     """R134: all of its siblings agree, as it has none."""
     cluster = formed(VALKEY_9_1)

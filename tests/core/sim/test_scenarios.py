@@ -49,14 +49,6 @@ def test_a_scenario_goes_as_it_should(path, request):
     assert result.trace == read_scenario(text).trace, command(path)
 
 
-def test_there_are_as_many_scenarios_as_promised():
-    """At least 25, each with a title, rules, expectations and a trace."""
-    scenarios = [read_scenario(path.read_text(), path.name) for path in FILES]
-
-    assert len(scenarios) >= 25
-    assert [path.stem for path, s in zip(FILES, scenarios, strict=True) if not (s.title and s.rules and s.trace)] == []
-
-
 @pytest.mark.long
 def test_the_same_seed_gives_the_same_run():
     """R174: nothing but the seed decides."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from cluster_core.replay.known_links import KnownLinks
 from cluster_core.replay.saving import load
 from slotscope.sources.bus import captured, outbox
-from slotscope.sources.bus.blobs import EvidenceColumns, joined, unpacked_table
+from slotscope.sources.bus.blobs import unpacked_table
 from slotscope.sources.bus.evidence import CaptureOptions, CaptureTask
 from slotscope.sources.bus.files import find_captures, survey
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
@@ -84,17 +83,3 @@ def test_processes_beyond_the_bound_get_nothing(monkeypatch) -> None:
     parts = {at[2] for at in found if at[0] == captured.EVIDENCE}
     assert len(parts) == 2
     assert found == told("bus-redis-7.0", 1000)[0]
-
-
-def test_bytes_that_runs_of_one_batch_share_are_joined_once():
-    def run(data: np.ndarray, *spans: tuple[int, int]) -> EvidenceColumns:
-        starts, stops = (np.array(ends, np.int64) for ends in zip(*spans, strict=True))
-        return EvidenceColumns(*[starts] * 9, starts, stops, data)
-
-    batch, single = np.frombuffer(b"onetwothree", np.uint8), np.frombuffer(b"alone", np.uint8)
-
-    whole = joined([run(batch, (0, 3)), run(single, (0, 5)), run(batch, (3, 6), (6, 11))])
-
-    assert len(whole.data) == len(batch) + len(single)
-    said = [whole.data[start:stop].tobytes() for start, stop in zip(whole.start, whole.stop, strict=True)]
-    assert said == [b"one", b"alone", b"two", b"three"]
