@@ -1,7 +1,7 @@
 """Reconstruct cluster history from server logs, polls, metrics and captures of the cluster bus, together or alone.
 
 Prints the incidents and writes their page.  Writes bronze/bus_messages, slot_bitmaps and bad_records; with polls, logs or metrics
-bronze/node_polls, log_events or metric_samples; with --gossip bronze/gossip_entries; and silver/node_views, disagreements,
+bronze/node_polls, log_events or metric_samples; and silver/node_views, disagreements,
 failure_reports, votes, epochs, events, slot_owners, links, memberships, ignored_inputs, replay_state and replays.
 """
 

@@ -125,14 +125,6 @@ GOSSIP_FIELDS: list[pa.Field] = [
     required("node_flags", INTEGER, "flags of the node, bits of CLUSTER_NODE_*"),
 ]
 
-GOSSIP_ENTRIES = snapshot_table(
-    "bronze/gossip_entries",
-    "Gossip entries of every message. Only with --gossip.",
-    GOSSIP_FIELDS,
-    key=("message_id", "entry"),
-    is_large=True,
-)
-
 LOG_EVENTS = snapshot_table(
     "bronze/log_events",
     "Server log lines about the cluster.",

@@ -213,22 +213,11 @@ def test_polls_and_logs_are_kept(tutorial) -> None:
     assert "election-won" in {row["kind"] for row in read_rows(root, history.LOG_EVENTS)}
 
 
-@pytest.mark.slow
-def test_what_spark_keeps_makes_the_same_tables_as_what_comes_here(spark, root, tmp_path) -> None:
-    """With gossip entries, which are many, Spark keeps what was read and found; without, of a small capture, the driver."""
-    run(spark, tmp_path, pcap=[str(CAPTURE)], node_timeout_ms=1000, gossip=True)
-
-    assert {table.name: rows(table, tmp_path) for table in TABLES} == {
-        table.name: rows(table, root) for table in TABLES
-    }
-
-
-def test_gossip_is_kept_when_asked_and_a_wrong_time_zone_is_seen(spark, tmp_path) -> None:
+def test_a_wrong_time_zone_is_noticed(spark, tmp_path) -> None:
     logs = sorted(str(path) for path in (RECORDED / "logs").iterdir())
     given = {"pcap": [str(CAPTURE)], "polls": [str(RECORDED / "polls.jsonl.gz")], "log": logs}
-    outcome = run(spark, tmp_path, **given, gossip=True, log_zone="+02:00", node_timeout_ms=1000)
+    outcome = run(spark, tmp_path, **given, log_zone="+02:00", node_timeout_ms=1000)
 
-    assert read(spark, history.GOSSIP_ENTRIES, tmp_path).count() > 1000
     assert outcome.bad_records == 0
     assert any("time zone -02:00 relative to the one given" in warning.text for warning in outcome.warnings)
 

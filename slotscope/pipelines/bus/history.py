@@ -227,7 +227,6 @@ class HistoryReplay:
             () if self._inputs.recorded else tuple(self._states.new_captures(state)),
             statements,
             request.node_timeout_ms,
-            request.gossip,
             request.permissive,
             state.capture if state is not None else None,
             recorded,
@@ -244,7 +243,7 @@ class HistoryReplay:
             machines = bind(replay_beside, profile=request.profile, states=states, machines_max=MACHINES_MAX)
             rows = rows.mapInArrow(machines, spark_schema(CAPTURED))
         is_small = bool(self._inputs.captures) and sum(self._inputs.sizes().values()) <= BYTES_HERE_MAX
-        if is_small and not request.gossip:
+        if is_small:
             seen: Any = rows.toArrow()
             read = _Read(seen, seen, states is not None)
         else:
@@ -381,9 +380,6 @@ class HistoryReplay:
         yield Change(unpacked(seen, captured.GAP_ROWS, history.GAPS), history.GAPS)
         if self._inputs.recorded:
             yield Change(unpacked(seen, captured.UNRECORDED_ROWS, history.UNRECORDED), history.UNRECORDED)
-        if self._request.gossip:
-            gossip = unpacked(rows, captured.GOSSIP, history.GOSSIP_ENTRIES)
-            yield Change(gossip, history.GOSSIP_ENTRIES, lasting, large=True)
 
     def _believed(self, found: Rows, facts: dict[str, Any], state: State | None) -> Iterator[Change]:
         """The tables of the machines; rows that *state* has not settled are replaced."""

@@ -42,8 +42,6 @@ class HistoryOptions(LogOptions):
     """End of the Prometheus query, at most 7 days later"""
     node_timeout_ms: NodeTimeout = None
     profile: ServerVersion = None
-    gossip: Flag = False
-    """Every gossip entry, written to bronze/gossip_entries"""
     snapshot: str | None = None
     """Name of the snapshot; continued with new files, overwritten with others. Default: the latest one if its files are given again, else time and cluster"""
     cluster: NewCluster = None

@@ -188,7 +188,6 @@ class States:
         return {
             "node_timeout_ms": request.node_timeout_ms,
             "profile": request.profile,
-            "gossip": request.gossip,
             "zone": request.log_zone,
             "log_node": list(request.log_node),
             "permissive": request.permissive,

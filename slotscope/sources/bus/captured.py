@@ -23,11 +23,11 @@ from slotscope.sources.bus.side_threads import SideWork
 from slotscope.sources.keys.text import key_texts
 
 (
-    MESSAGE, EVIDENCE, BITMAPS, BAD, LINK_ROWS, POLLS, LOGS, GOSSIP, META, STATE, GAP_ROWS, UNRECORDED_ROWS, BEGIN,
+    MESSAGE, EVIDENCE, BITMAPS, BAD, LINK_ROWS, POLLS, LOGS, META, STATE, GAP_ROWS, UNRECORDED_ROWS, BEGIN,
     STORED, BELIEFS, NOTES, METRICS,
-) = range(17)  # fmt: skip
+) = range(16)  # fmt: skip
 """Kinds of rows of `CAPTURED`; `BELIEFS` are those of machines (`slotscope.sources.bus.observers`), `NOTES` what was found in rows that the task has `STORED`."""
-BULK = (MESSAGE, EVIDENCE, GOSSIP, BELIEFS)
+BULK = (MESSAGE, EVIDENCE, BELIEFS)
 """Those that grow with the captures."""
 CAPTURED = pa.schema(
     [

@@ -9,7 +9,7 @@ whose owner has not spoken) is *provisional*: the state is saved before it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial as bind
 from typing import Any, Final
@@ -21,7 +21,7 @@ from cluster_core.formats.landing import Kind
 from cluster_core.gossip.profile_signs import ProfileSigns, shown
 from cluster_core.gossip.view import NODES_MAX
 from cluster_core.kernels.bus.batch import BusBatch
-from cluster_core.kernels.bus.columns import gossip_columns, message_columns
+from cluster_core.kernels.bus.columns import message_columns
 from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.kernels.bus.known_links import Passing, SeenMessages
 from cluster_core.kernels.bus.pong_ages import PongAges
@@ -34,7 +34,7 @@ from cluster_core.replay.saving import STATE_SOURCE, load, save
 from cluster_core.slots.slot_set import SlotSet
 from schemas.bronze import BAD_RECORDS
 from schemas.caveats import Caveat
-from schemas.history import GAPS, GOSSIP_FIELDS, LINKS, LOG_EVENTS, METRIC_SAMPLES, NODE_POLLS, SLOT_BITMAPS, UNRECORDED
+from schemas.history import GAPS, LINKS, LOG_EVENTS, METRIC_SAMPLES, NODE_POLLS, SLOT_BITMAPS, UNRECORDED
 from schemas.table import Table
 from slotscope.runtime.priority import step_back
 from slotscope.sources.bus.blobs import packed_table
@@ -45,7 +45,6 @@ from slotscope.sources.bus.captured import (
     BITMAPS,
     EVIDENCE,
     GAP_ROWS,
-    GOSSIP,
     LINK_ROWS,
     LOGS,
     META,
@@ -111,7 +110,6 @@ class CaptureOptions:
     files: tuple[CaptureFile, ...]
     statements: PollsAndLogs
     node_timeout_ms: int | None = None
-    gossip: bool = False
     permissive: bool = False
     state: bytes | None = None
     recorded: tuple[RecordedInput, ...] = ()
@@ -365,11 +363,6 @@ class CaptureTask:
                 addresses=addresses,
             )
             self._rows.add(columns, len(batch))
-        if self._options.gossip and len(batch.gossip):
-            found = gossip_columns(batch, first_id=first_id, nodes=nodes, texts=texts)
-            names = [field.name for field in GOSSIP_FIELDS]
-            rows = bind(pa.record_batch, [found[name] for name in names], names)
-            self._side.give(bind(_packed_gossip, rows))
         asked = columns_of(batch, ids)
         if self._links is not None:
             self._follow(batch, first_id, asked, nodes, addresses)
@@ -519,10 +512,6 @@ def _needed(batch: BusBatch) -> BusBatch:
     )
     rest |= {name: getattr(batch, name)[:0].copy() for name in ("gossip", "extensions")}
     return replace(batch, rows=[], odd={}, **rest)
-
-
-def _packed_gossip(rows: Callable[[], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield blob_row(GOSSIP, SETTLED, packed_table(rows()))
 
 
 def _packed_evidence(phase: int, found: Iterator[tuple[str, int, bytes]]) -> Iterator[pa.RecordBatch]:
