@@ -17,7 +17,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import merge
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from cluster_core.formats.capture.link_layers import OK, SKIP_REASONS, TcpView, address_text, view_tcp
 from cluster_core.formats.capture.packet import CaptureProblem, Packet
@@ -152,22 +152,6 @@ Row = CapturedMessage | CapturedUnknown | CapturedGap | ConnectionEvent | Skippe
 _Flow = tuple[bytes, int, bytes, int]
 
 
-class Framer(Protocol):
-    """What cuts the bytes of a direction; what it returns has a *mark*."""
-
-    def feed(self, data: bytes, mark: Mark, /) -> Iterable[Any]:
-        """Take the next bytes."""
-
-    def skip(self, count: int, mark: Mark, /) -> Iterable[Any]:
-        """Learn that *count* bytes are missing."""
-
-    def lose(self, mark: Mark, /) -> Iterable[Any]:
-        """Learn that bytes are missing, nobody knows how many."""
-
-    def finish(self, mark: Mark, /) -> Iterable[Any]:
-        """Give up what is pending."""
-
-
 @dataclass(slots=True, eq=False, repr=False)
 class Stream:
     """One direction under way: numbers, reassembly, framing, and the node that sends in it."""
@@ -175,7 +159,7 @@ class Stream:
     number: int
     flow: _Flow
     tcp: TcpStream
-    framer: Framer
+    framer: BusFramer
     last: Mark
     connection: int = -1
     direction: int = UNSEEN
@@ -275,15 +259,11 @@ class BusCapture:
         if len(self._streams) >= self._streams_max:
             self._evict(rows)
         tcp = TcpStream(segment)
-        stream = Stream(self._stream_count, flow, tcp, self._framer(synced=tcp.saw_syn), segment.mark)
+        stream = Stream(self._stream_count, flow, tcp, BusFramer(synced=tcp.saw_syn), segment.mark)
         self._stream_count += 1
         self._connect(stream, view, rows)
         self._streams[flow] = stream
         return stream
-
-    def _framer(self, *, synced: bool) -> Framer:
-        """What cuts a new direction; *synced* says whether it is seen from its beginning."""
-        return BusFramer(synced=synced)
 
     def _connect(self, stream: Stream, view: TcpView, rows: list[Row]) -> None:
         """Find the other direction; a SYN without ACK begins a connection unless its own SYN+ACK was captured

@@ -21,25 +21,26 @@ from typing import ClassVar
 import pyarrow as pa
 
 from cluster_core.kernels.bus.follower import Share
+from schemas.bronze import BAD_RECORDS
 from schemas.history import GOSSIP_FIELDS, MESSAGE_FIELDS
-from slotscope.sources.bus.capture_reader import BAD, CaptureReader
-from slotscope.sources.bus.files import CaptureFile, is_splittable
+from slotscope.sources.bus.files import CaptureFile, find_captures, is_splittable, survey
 from slotscope.sources.bus.series import read_series
-from slotscope.sources.data_source import UnitSource
+from slotscope.sources.data_source import UnitReader, UnitSource
 
+_BAD = pa.schema([field for field in BAD_RECORDS.schema if field.name not in (*BAD_RECORDS.labels, "job")])
 _Unit = tuple[tuple[CaptureFile, ...], Share | None]
 
 
-class ClusterBusReader(CaptureReader):
+class ClusterBusReader(UnitReader):
     """Decodes a series of captures of the bus."""
 
-    schemas: ClassVar = {"messages": pa.schema(MESSAGE_FIELDS), "gossip": pa.schema(GOSSIP_FIELDS), "bad": BAD}
+    schemas: ClassVar = {"messages": pa.schema(MESSAGE_FIELDS), "gossip": pa.schema(GOSSIP_FIELDS), "bad": _BAD}
 
     known = frozenset({"split", "parallelism"})
 
     def units(self) -> Iterable[_Unit]:
         """The series, in shares of its connections where that pays; raises DecodeError for a path that names nothing."""
-        files = self.series()
+        files = tuple(survey(find_captures([self.path])))
         of = self.parallelism if self.split and self.rows != "bad" and is_splittable(files) else 1
         return [(files, Share(at, of) if of > 1 else None) for at in range(of)]
 
