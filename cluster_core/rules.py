@@ -191,7 +191,6 @@ P8 | A backlog that is made anew, or freed, gives a new id. | freeReplicationBac
 P9 | Offsets count the bytes of the replication stream, its pings included. | replicationFeedReplicas |
 P10 | Replicas acknowledge their offset each second; silence of repl-timeout ends the link. | replicationCron |
 P11 | The offset in a replica's bus header is what it has processed. | replicationGetReplicaOffset |
-P12 | FAILOVER pauses writes, waits for the target's offset and promotes it. | failoverCommand |
 """
 
 _SENTINEL: Final = """

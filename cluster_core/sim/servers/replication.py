@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from cluster_core.node import events as ev
-from cluster_core.replication.psync import FORCED_ID, AnswerKind, MasterView, Request, decide_psync
+from cluster_core.replication.psync import may_continue
 from cluster_core.sim.clock import US_PER_S
 from cluster_core.sim.host import Host, retry_after_us
 from cluster_core.sim.network import Driver, Network
@@ -112,33 +112,29 @@ class Replication:
         if not self._is_current(feed) or feed.is_up or not feed.replica.alive:
             return
         now_us = self.world.now_us
-        answer = self._answer(feed) if self._reaches(feed) and not feed.replica.is_stopped else AnswerKind.REFUSED
         round_us = 4 * self.network.path(feed.replica, feed.master).delay_us
-        if answer is AnswerKind.REFUSED:
+        if not self._reaches(feed) or feed.replica.is_stopped or not self._is_served(feed):
             self.world.call_at(now_us + CRON_US, self._connect, feed)
-        elif answer is AnswerKind.PARTIAL:
+        elif self._may_continue(feed):
             self.world.call_at(now_us + round_us, self._continue, feed)
         else:
             keys = sum(len(keys) for keys in feed.master.store.held.values())
             wait_us = round_us + FULL_SYNC_US + keys * KEY_SYNC_US
             self.world.call_at(now_us + wait_us, self._copy, feed)
 
-    def _answer(self, feed: Feed) -> AnswerKind:
-        """What the master answers to the PSYNC of its replica, by the rules that resyncs of captures are judged by."""
-        replica, master = feed.replica.store, feed.master.store
+    def _is_served(self, feed: Feed) -> bool:
+        """Whether the master answers PSYNC: a replica without a link to its own master refuses."""
         upstream = self.feeds.get(feed.master.index)
-        request = Request(FORCED_ID if feed.is_full else replica.replid, replica.offset + 1)
-        view = MasterView(
-            master.lineage,
-            master.window,
-            is_replica=upstream is not None,
-            is_link_up=upstream is None or upstream.is_up,
-        )
-        return decide_psync(request, view).kind
+        return upstream is None or upstream.is_up
+
+    def _may_continue(self, feed: Feed) -> bool:
+        replica, master = feed.replica.store, feed.master.store
+        return not feed.is_full and may_continue(master.lineage, master.window, replica.replid, replica.offset + 1)
 
     def _continue(self, feed: Feed, _: Any = None) -> None:
         """A partial sync: what we lack comes from the backlog (P3)."""
-        if not self._is_current(feed) or not self._reaches(feed) or self._answer(feed) is not AnswerKind.PARTIAL:
+        is_possible = self._is_current(feed) and self._reaches(feed) and self._is_served(feed)
+        if not is_possible or not self._may_continue(feed):
             self._connect(feed)
             return
         replica, master = feed.replica.store, feed.master.store
