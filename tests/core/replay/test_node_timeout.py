@@ -12,7 +12,7 @@ from cluster_core.kernels.bus.batch import text_of
 from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.kernels.bus.pong_ages import PongAges
 from cluster_core.replay.node_timeout import SETTLED_AGES, SETTLED_NS, due_age_ms, timeout_of
-from cluster_core.wire.bus import Message, MessageType, encode_message
+from cluster_core.wire.bus import Message, MessageType, encode_message, sized
 from tests.builders.bus_builder import Sent, conversation, pcap
 from tests.builders.gossip_builder import ME, B, entry, ping
 
@@ -26,7 +26,7 @@ def _ends(connection: int, start_ns: int) -> dict[str, Any]:
 
 
 def _note(found: PongAges, decoder: BusDecoder, sent: list[Sent]) -> None:
-    for batch in [*decoder.feed(pcap(sent, nanoseconds=True)), decoder.end_source()]:
+    for batch in filter(len, [*decoder.feed(pcap(sent, nanoseconds=True)), decoder.end_source()]):
         nodes = [text_of(node) for node in batch.nodes]
         found.note(batch, batch.messages.sender, np.arange(len(batch)), nodes)
 
@@ -42,7 +42,7 @@ def ages_of(said: list[Said], *, batches: int = 3) -> PongAges:
         sent = []
         for at_ms, connection, opens, message in (said[number] for number in part.tolist()):
             seq = numbers.setdefault((connection, opens), 1001 if opens else 6001)
-            raw = encode_message(message)
+            raw = encode_message(sized(message))
             numbers[connection, opens] = seq + len(raw)
             ends = list(_ends(connection, at_ms).values())[:2]
             sent.append(Sent(*ends[:: 1 if opens else -1], seq, payload=raw, ts_ns=at_ms * 1_000_000))
