@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from cluster_core.gossip import events as ev
 from cluster_core.gossip.flags import FAILURES, MASTER, MYSELF
-from cluster_core.gossip.gossip_section import FLAGS, NODE, PONG_RECEIVED
 from cluster_core.gossip.node import ClusterNode
 from cluster_core.gossip.prefilter import Prefilter
 from cluster_core.gossip.profile import REDIS_7_0, VALKEY_9_1, Profile
@@ -96,13 +95,6 @@ def test_the_pre_filter_changes_nothing(
             assert prefilter.handle(event, now_ms) == full.node.handle(event, now_ms)
             assert state_of(filtered.node) == state_of(full.node)
     assert now_ms > filtered.now_ms
-
-
-def test_the_short_way_finds_the_fields_of_an_entry() -> None:
-    """R9: it asks by place, not by name."""
-    places = {"node": NODE, "pong_received_s": PONG_RECEIVED, "flags": FLAGS}
-
-    assert {name: GossipEntry._fields.index(name) for name in places} == places
 
 
 def test_a_repeated_ping_takes_the_short_way() -> None:

@@ -7,7 +7,7 @@ import pytest
 from cluster_core.formats.server_log import event_of
 from cluster_core.gossip.flags import FAIL, MASTER, MY_PRIMARY_FAIL
 from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_8_0, VALKEY_8_1, VALKEY_9_1, Profile
-from cluster_core.node.events import ElectionStep, PromoteMyself, StartReplication, VoteCast
+from cluster_core.node.events import ElectionStep, PromoteMyself, StartReplication
 from cluster_core.wire.bus import MessageFlag, MessageType
 from tests.benches.node_cluster import Cluster, failed
 
@@ -89,50 +89,6 @@ def test_what_is_logged_can_be_read_back(profile: Profile) -> None:
     ]
 
 
-def test_each_master_votes_once_in_an_epoch_and_the_winner_has_a_majority() -> None:
-    """R90, R92, R93."""
-    cluster = formed(VALKEY_8_1)
-    cluster.crash(0)
-    cluster.run(4 * T)
-    votes = [(host.index, vote) for host in cluster.hosts for vote in host.said(VoteCast) if not vote.refusal]
-
-    assert [index for index, _ in votes] == [1, 2]
-    assert {vote.candidate for _, vote in votes} == {cluster.hosts[3].id}
-    assert {index for index in range(3, 6) if "won" in steps(cluster, index)} == {3}
-
-
-def test_the_replica_with_more_data_goes_first() -> None:
-    """R87: the other one waits a second longer and then has a new master."""
-    cluster = formed(REDIS_7_0, masters=3, replicas=6)
-    cluster.write(0)
-    cluster.run(3000)
-    cluster.cut((0, 3))
-    for _ in range(3):
-        cluster.write(0)
-    cluster.run(1200)
-    cluster.heal()
-    cluster.crash(0)
-    cluster.run(4 * T)
-
-    assert steps(cluster, 6).count("won") == 1
-    assert "won" not in steps(cluster, 3)
-    assert cluster.hosts[3].node.view.myself.replicaof == cluster.hosts[6].id
-
-
-def test_data_that_is_too_old_makes_no_master() -> None:
-    """R85: the replica says why, and its shard stays down."""
-    cluster = formed(REDIS_7_0, validity_factor=1, repl_ping_period_s=1)
-    cluster.hosts[3].node.state.repl_up = False
-    cluster.hosts[3].node.state.repl_down_ms = cluster.now_ms - 60_000
-    cluster.detach(3)
-    cluster.crash(0)
-    cluster.run(6 * T)
-
-    assert cluster.hosts[3].logged("Currently unable to failover: Disconnected from master for longer than allowed.")
-    assert "won" not in steps(cluster, 3)
-    assert not cluster.agree()
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(("profile", "least", "most"), [(VALKEY_8_0, 5, 7), (VALKEY_8_1, 1, 1)])
 def test_valkey_8_1_says_ten_times_less_often_that_data_is_too_old(profile: Profile, least: int, most: int) -> None:
@@ -148,29 +104,6 @@ def test_valkey_8_1_says_ten_times_less_often_that_data_is_too_old(profile: Prof
     assert least <= len(told) <= most
 
 
-def test_a_replica_that_must_not_stand_does_not() -> None:
-    """R84: cluster-replica-no-failover."""
-    cluster = formed(VALKEY_9_1, no_failover=True)
-    cluster.crash(0)
-    cluster.run(6 * T)
-
-    assert steps(cluster, 3) == []
-
-
-def test_without_a_majority_nobody_wins_and_the_next_try_takes_four_timeouts() -> None:
-    """R83, R89, R96: two of three masters are gone; the request finds one voter, and expires."""
-    cluster = formed(REDIS_7_0, masters=3, replicas=3)
-    cluster.crash(1)
-    cluster.crash(4)
-    cluster.crash(2)
-    cluster.crash(5)
-    cluster.crash(0)
-    cluster.run(14 * T)
-
-    assert "won" not in steps(cluster, 3)
-    assert not cluster.hosts[3].node.view.ok
-
-
 def test_a_lone_replica_of_valkey_9_1_asks_at_once_and_with_force() -> None:
     """R134: all of its siblings agree, as it has none."""
     cluster = formed(VALKEY_9_1)
@@ -184,22 +117,6 @@ def test_a_lone_replica_of_valkey_9_1_asks_at_once_and_with_force() -> None:
     assert all(m.header.flags & MY_PRIMARY_FAIL for m in requests)
 
 
-def test_siblings_of_valkey_9_1_wait_for_one_another() -> None:
-    """R134: the best replica starts when the other has said that it sees the failure, too."""
-    cluster = formed(VALKEY_9_1, masters=3, replicas=6)
-    died_ms = cluster.now_ms
-    cluster.crash(0)
-    assert cluster.run_until(lambda: any("won" in steps(cluster, i) for i in (3, 6)), 4 * T)
-    winner = next(i for i in (3, 6) if "won" in steps(cluster, i))
-    failed_ms = min(
-        at for h in cluster.hosts for at, e in h.effects if at > died_ms and getattr(e, "what", "") == "fail"
-    )
-    won_ms = next(at for at, e in cluster.hosts[winner].effects if isinstance(e, ElectionStep) and e.step == "won")
-
-    assert won_ms - failed_ms <= 200
-    assert cluster.hosts[winner].logged("This is the best ranked replica")
-
-
 def test_the_doubt_of_valkey_9_1_outlives_the_promotion() -> None:
     """R135: a defect of that server, which this profile has on purpose."""
     cluster = formed(VALKEY_9_1)
@@ -207,19 +124,6 @@ def test_the_doubt_of_valkey_9_1_outlives_the_promotion() -> None:
     cluster.run(4 * T)
 
     assert cluster.hosts[3].node.view.myself.flags & (MASTER | MY_PRIMARY_FAIL) == MASTER | MY_PRIMARY_FAIL
-
-
-def test_masters_take_turns_when_several_fail_at_once() -> None:
-    """R89b: replicas of the greater shard wait for those of the smaller."""
-    cluster = formed(VALKEY_8_1, masters=5, replicas=5)
-    cluster.crash(0)
-    cluster.crash(1)
-
-    assert cluster.run_until(lambda: "won" in steps(cluster, 5) and "won" in steps(cluster, 6), 6 * T)
-    ranks = {cluster.hosts[i].node.state.election.failed_rank for i in (5, 6)}
-    assert ranks <= {0, 1}
-    won = [int(s.epoch) for i in (5, 6) for s in cluster.hosts[i].said(ElectionStep) if s.step == "won"]
-    assert len(set(won)) == 2
 
 
 @every_profile

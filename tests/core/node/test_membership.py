@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cluster_core.gossip.flags import HANDSHAKE
-from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_8_1, VALKEY_9_1, Profile, ShardIds
-from cluster_core.node.events import FlushKeys, SaveConfig
+from cluster_core.gossip.profile import PROFILES, REDIS_7_0, Profile, ShardIds
+from cluster_core.node.events import SaveConfig
 from cluster_core.wire.bus import MessageType
 from tests.benches.node_cluster import FIRST_PORT, Cluster
 
@@ -49,20 +48,6 @@ def test_three_masters_with_equal_epochs_end_with_different_ones(profile: Profil
     assert cluster.run_until(cluster.agree, 10_000)
 
 
-def test_a_handshake_without_an_answer_ends() -> None:
-    """R59: after the node timeout, and MEET is repeated until then."""
-    cluster = Cluster(2, profile=REDIS_7_0)
-    cluster.crash(1)
-    cluster.command(0, "CLUSTER", "MEET", "127.0.0.1", FIRST_PORT + 1)
-    cluster.run(1000)
-    nodes = cluster.hosts[0].node.view.nodes
-    assert [peer.flags & HANDSHAKE for peer in nodes.values()] == [0, HANDSHAKE]
-
-    cluster.run(1500)
-    assert len(nodes) == 1
-    assert len(cluster.hosts[0].node.view.links) == 0
-
-
 @every_profile
 def test_a_forgotten_node_stays_away_for_a_minute(profile: Profile) -> None:
     """R61: since Redis 7.2 the others hear of it, in Redis 7.0 each has to be told."""
@@ -78,24 +63,6 @@ def test_a_forgotten_node_stays_away_for_a_minute(profile: Profile) -> None:
     assert all(gone not in host.node.view.nodes for host in cluster.hosts[:3])
     if profile.forgets_spread:
         assert cluster.command(0, "CLUSTER", "FORGET", gone) == "OK"
-
-
-def test_a_reset_node_is_alone_and_can_be_met_again() -> None:
-    """R82: HARD takes a new name."""
-    cluster = Cluster(4, profile=VALKEY_9_1)
-    cluster.form(3, 1)
-    host = cluster.hosts[3]
-    old = host.id
-
-    assert cluster.command(3, "CLUSTER", "RESET", "HARD") == "OK"
-    assert host.id != old
-    assert list(host.node.view.nodes) == [host.id]
-    assert host.said(FlushKeys) == [FlushKeys()]
-    cluster.run(2000)
-    assert not host.node.view.nodes.keys() & {h.id for h in cluster.hosts[:3]}
-    cluster.command(0, "CLUSTER", "FORGET", old)
-    cluster.command(0, "CLUSTER", "MEET", "127.0.0.1", FIRST_PORT + 3)
-    assert cluster.run_until(lambda: host.id in cluster.hosts[2].node.view.nodes, 10_000)
 
 
 @every_profile
@@ -134,24 +101,3 @@ def test_what_must_be_durable_is_saved_before_it_leaves() -> None:
     cluster.run(8000)
 
     assert [effects[0] for effects in seen] == [SaveConfig(fsync=True)]
-
-
-def test_a_one_sided_membership_is_repaired() -> None:
-    """R60: who has a link to a node that has none back sends it a MEET."""
-    cluster = Cluster(3, profile=VALKEY_8_1)
-    cluster.form(3, 0)
-    forgetful = cluster.hosts[2].node
-    other = cluster.hosts[0].id
-    for peer_id in [other]:
-        forgetful.view.blacklist.clear()
-        peer = forgetful.view.nodes.pop(peer_id)
-        for link in (peer.inbound, peer.outbound):
-            if link is not None:
-                forgetful.view.links.pop(link, None)
-                cluster.world.network.close(cluster.hosts[2].process, link)
-        forgetful.view.version += 1
-    cluster.cut((1, 2))
-    cluster.run(200)
-
-    assert cluster.run_until(lambda: other in forgetful.view.nodes, 20_000)
-    assert any("Sending MEET packet" in line for line in cluster.hosts[0].logged("Sending MEET"))

@@ -112,17 +112,6 @@ def test_a_connection_that_cannot_even_begin_counts_as_silence() -> None:
     assert peer.outbound is None
 
 
-def test_a_silent_link_is_opened_anew() -> None:
-    """R35: half a timeout after the PING, on a link that is older than the timeout."""
-    cluster = formed(REDIS_7_0)
-    cluster.run(3000)
-    cluster.cut((0, 1))
-    peer = cluster.hosts[0].node.view.nodes[cluster.hosts[1].id]
-    before = peer.outbound
-
-    assert cluster.run_until(lambda: peer.outbound != before, 20_000)  # gossip of the others may put the PING off (R44)
-
-
 @every_profile
 def test_every_doubted_node_is_in_every_ping(profile: Profile) -> None:
     """R40."""

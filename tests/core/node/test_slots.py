@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cluster_core.gossip.flags import MASTER
-from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_9_1, Profile
+from cluster_core.gossip.profile import PROFILES, Profile
 from cluster_core.node.events import DropKeys, StartReplication
 from cluster_core.node.state import named
 from cluster_core.slots.key_slot import key_slot
@@ -109,23 +109,3 @@ def test_a_spare_replica_moves_to_an_orphaned_master(profile: Profile) -> None:
     assert adopted() in ([3], [6])
     cluster.run(10_000)
     assert len(adopted()) == 1
-
-
-@pytest.mark.parametrize("setting", [{"migration_barrier": 2}, {"allow_replica_migration": False}], ids=str)
-def test_no_replica_moves_where_it_must_not(setting: dict[str, object]) -> None:
-    """R103, R104: the barrier counts those that stay."""
-    cluster = formed(VALKEY_9_1, 3, 4, **setting)
-    cluster.crash(4)
-    cluster.run(20_000)
-
-    assert not [h for h in cluster.hosts if h.alive and h.node.view.myself.replicaof == cluster.hosts[1].id]
-
-
-def test_full_coverage_is_a_choice() -> None:
-    """R107: without it the other slots are served on."""
-    for required in (True, False):
-        cluster = formed(REDIS_7_0, 3, 0, require_full_coverage=required)
-        cluster.crash(0)
-        cluster.run(8000)
-
-        assert cluster.hosts[1].node.view.ok is not required
