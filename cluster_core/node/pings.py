@@ -176,7 +176,7 @@ def entries_wanted(nodes: int, percent: int = 10) -> int:
 
 
 def build_ping(state: NodeState, kind: int, receiver: Peer | None) -> Message:
-    """A PING, PONG or MEET to *receiver*, None if it is not known who that is (R16, R38 to R41)."""
+    """A PING, PONG or MEET to *receiver*, None if it is not known who that is (R16, R38 to R41, R172)."""
     entries = choose_entries(state, receiver)
     if state.doubts:
         entries += doubted_entries(state)
