@@ -78,23 +78,17 @@ def with_logs(rows: Iterable[ReplayRow], lines: Lines) -> list[ReplayRow]:
 # -- events -----------------------------------------------------------------------------------------------------------
 
 
-def _without_logged_states(rows: Sequence[ReplayRow], lines: Lines) -> list[ReplayRow]:
-    """The *rows* without changes of the cluster's state that a line shows, too, each line for one of them."""
-    logged: dict[tuple[str, str], list[int]] = {}
-    for line in lines.of_kinds(0, 1 << 62, *STATES):
-        logged.setdefault((line.observer, line.kind), []).append(line.ts_ns)
-    kept: list[ReplayRow] = []
-    for row in sorted(rows, key=lambda row: row.ts_ns if isinstance(row, EventRow) else 0):
-        times = logged.get((row.observer, row.kind), []) if isinstance(row, EventRow) else []
-        at = next(
-            (at for at, ts_ns in enumerate(times) if isinstance(row, EventRow) and abs(ts_ns - row.ts_ns) <= SAME_NS),
-            None,
-        )
-        if at is None:
-            kept.append(row)
-        else:
-            del times[: at + 1]
-    return kept
+def _without_logged_states(rows: Iterable[ReplayRow], lines: Lines) -> list[ReplayRow]:
+    """The *rows* without changes of the cluster's state while a log covers its node: it names each, headers show them late and out of order."""
+    covered = {node: (mine[0].ts_ns, mine[-1].ts_ns + SAME_NS) for node, mine in lines.of_node.items()}
+
+    def is_logged(row: ReplayRow) -> bool:
+        if not isinstance(row, EventRow) or row.kind not in STATES or row.observer not in covered:
+            return False
+        first_ns, last_ns = covered[row.observer]
+        return first_ns <= row.ts_ns <= last_ns
+
+    return [row for row in rows if not is_logged(row)]
 
 
 class _Known:

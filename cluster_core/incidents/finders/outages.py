@@ -247,8 +247,15 @@ def _lost_majorities(history: History, episodes: Sequence[Episode]) -> dict[str,
         holding = {node for node, down, up in downs if down.min_ns <= back_ns and (up is None or up.max_ns >= begin_ns)}
         heard = {node for node in voters if _is_heard(history, node, begin_ns + TICK_NS, back_ns)}
         signs = {node: _signs_of_life(history, node) for node in voters if node not in holding | heard}
-        if failing or not signs or len(voters) - len(signs) != quorum_of(len(voters)) - 1:
-            continue
+        others = history.states.keys() - signs.keys()
+        if (
+            failing
+            or not signs
+            or len(holding) < 2
+            or others - holding
+            or len(voters) - len(signs) != quorum_of(len(voters)) - 1
+        ):
+            continue  # one node alone may lack slots, and only it know of it
         for node, signs_ns in signs.items():
             at = bisect_right(signs_ns, begin_ns)
             low_ns = max([history.first_ns, *signs_ns[:at][-1:]])

@@ -15,7 +15,7 @@ from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Incident, Step
 from cluster_core.incidents.story import step_text, summary_of
 from cluster_core.kinds import EventKind, Source
-from cluster_core.replay.rows import NodeViewRow
+from cluster_core.replay.rows import EventRow, NodeViewRow
 
 S = 1_000_000_000
 OLD, NEW, OTHER, THIRD = ("a" * 40, "b" * 40, "c" * 40, "d" * 40)
@@ -183,6 +183,26 @@ def test_logs_alone_show_masters_out_of_reach_while_others_lack_the_majority() -
         ("refused", OTHER, 20.1, 20.1, 27.0, 27.0), ("cluster-unserved", OLD, 20.1, 20.1, 24.895, 27.0),
     ]  # fmt: skip
     assert summary_of(outage, {}).startswith("The whole cluster was down for 4.79 s to 6.90 s; ")
+
+
+def test_one_node_that_holds_the_cluster_for_down_shows_no_lost_majority() -> None:
+    """It may have given up slots, of which no other node knows yet."""
+    lines = [
+        *followed(), line(THIRD, 1, "ready", role="M"), line(OTHER, 20, "state-fail", role="M"),
+        line(OTHER, 26, "state-ok", role="M"), line(OLD, 40, "stopping", role="M"),
+    ]  # fmt: skip
+
+    assert lacks(of_kind(find_incidents(history(lines)), "outage")) == [("refused", OTHER, 20.0, 20.0, 26.0, 26.0)]
+
+
+def test_a_late_header_changes_no_state_that_the_log_of_its_node_covers() -> None:
+    """Headers may leave in another order than they were built; the log names each change."""
+    late = [
+        EventRow(OTHER, round(at * S), EventKind(kind), "", 0, "", 5)
+        for at, kind in ((12.1, "state-ok"), (12.9, "state-fail"))
+    ]
+
+    assert not set(late) & set(with_logs(late, Lines(killed())))
 
 
 def test_a_replica_that_is_promoted_ends_the_link_to_its_master_itself() -> None:
