@@ -41,7 +41,7 @@ class Outcome:
         read = ", ".join(f"{count:,} {what}" for count, what in counts if count) or "0 messages"
         timeout = f"{self.node_timeout_ms} ms"
         if any(one.code == Code.NODE_TIMEOUT for one in self.warnings):
-            timeout = f"{timeout}, assumed" if self.messages else "unknown"
+            timeout = f"{timeout}, assumed" if self.messages else "unknown, give --node-timeout-ms"
         lines = [f"{read}, {self.observers} processes, node timeout {timeout} ({files})"]
         if self.bad_records:
             lines.append(f"{self.bad_records} bad records: see bronze/bad_records")
