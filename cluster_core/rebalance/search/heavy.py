@@ -1,4 +1,7 @@
-"""Where heavy slots go: a mixed integer program in which they are whole, and all others in bundles of like slots can be divided."""
+"""Where heavy slots go: a program in which they are whole, and light slots in bundles of like slots can be divided.
+
+For few masters it is an integer program; for more a linear one, in which slots that are divided become whole one after the other.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cluster_core.kernels.linear_program import INFINITE, LinearProgram
+from cluster_core.kernels.linear_program import INFINITE, LinearProgram, Solution
 from cluster_core.rebalance.search.arrays import Arrays, Floats, Integers
 from cluster_core.rebalance.search.relaxation import Relaxation, slack_cost
 
 HEAVY_PART = 0.12
 """Slots of more than this part of a limit are heavy."""
 HEAVY_MAX = 25
-"""So many are placed whole; with more the program comes to nothing in its time."""
+"""So many are placed whole by an integer program; with more it comes to nothing in its time."""
+HEAVY_MASTERS_MAX = 9
+"""With more masters a linear program finds as much in a fraction of the time."""
 MEDIUM_PART = 0.01
 """Slots of more than this part of a limit are whole, too, one after the other: what remains divided hardly breaks limits when it is rounded."""
 ROOM_PART = 0.002
@@ -26,16 +31,36 @@ ENTRIES_MAX = 2_400
 """Bundles of all masters times masters that take slots, at most: the fewer bundles, the more placements of heavy slots are tried in time."""
 NODES_MAX = 60
 GAP = 0.005
+TOGETHER = (0.3, 0.5, 0.8, 1.0)
+"""Slots of at least this part of the heaviest divided one become whole at once; of these ways, the one that costs least is taken."""
+LINEAR_BUNDLES = 8
+LINEAR_ENTRIES_MAX = 8_000
+"""In linear programs: whole slots times masters that take slots, and bundles times these, at most."""
+STEPS_MAX = 200_000
+"""Simplex steps of one solution."""
 CAPACITY_COST = 100.0
 """Times the price of load above a limit, that of load above a capacity."""
 
 
 class Placed(NamedTuple):
-    """Owners with heavy slots where programs put them: with light ones at home, or where a relaxation puts them, and what that moves."""
+    """Owners with heavy slots where programs put them: with light ones at home, or where a program puts them, too."""
 
     home: Integers
     rounded: Integers
-    cost: float
+
+
+def heavy_slots(arrays: Arrays) -> Integers:
+    """Return the heavy slots, the heaviest first."""
+    if int((~arrays.fixed).sum()) * len(arrays.takers) <= FEW_CHOICES:
+        return _above(arrays, -1.0)
+    return _above(arrays, HEAVY_PART)
+
+
+def _above(arrays: Arrays, part: float) -> Integers:
+    """Return the slots of more than *part* of a limit that may move, the heaviest first."""
+    weights = np.where(arrays.fixed, -np.inf, arrays.parts_of_limits())
+    order = np.argsort(-weights, kind="stable")
+    return order[: int((weights > part).sum())]
 
 
 def place_heavy(arrays: Arrays, relaxation: Relaxation) -> Placed | None:
@@ -43,10 +68,80 @@ def place_heavy(arrays: Arrays, relaxation: Relaxation) -> Placed | None:
     whole = heavy_slots(arrays)
     if not len(whole):
         return None
-    arrays = arrays.with_limits(arrays.limits * (1 - ROOM_PART))
+    tight = arrays.with_limits(arrays.limits * (1 - ROOM_PART))
+    if len(arrays.takers) <= HEAVY_MASTERS_MAX:
+        few = int((~arrays.fixed).sum()) * len(arrays.takers) <= FEW_CHOICES
+        return _place_few(tight, relaxation, whole if few else whole[:HEAVY_MAX])
+    return _place_many(tight, relaxation)
+
+
+def _place_few(arrays: Arrays, relaxation: Relaxation, whole: Integers) -> Placed | None:
+    """Place *whole* slots by an integer program, and medium ones by a relaxation of all moves, solved again for one after the other."""
     takers = arrays.takers
-    bundles = _bundles(arrays, relaxation, whole)
-    groups = [np.array([s]) for s in whole] + bundles
+    program = _program(
+        arrays, [np.array([s]) for s in whole] + _bundles(arrays, relaxation, whole, BUNDLES, ENTRIES_MAX)
+    )
+    found = program.solve_whole(np.arange(len(whole) * len(takers)), NODES_MAX, GAP)
+    if not found.known:
+        return None
+    chosen = found.values[: len(whole) * len(takers)].reshape(len(whole), len(takers)).argmax(1)
+    pinned = arrays.pinned(whole, takers[chosen])
+    around = Relaxation(pinned)
+    around.solve()
+    around.make_whole(MEDIUM_PART)
+    rounded = around.rounded()
+    return Placed(np.where(arrays.parts_of_limits() > MEDIUM_PART, rounded, pinned.owner), rounded)
+
+
+def _place_many(arrays: Arrays, relaxation: Relaxation) -> Placed | None:
+    """Place heavy and medium slots by a linear program: those that its solution divides become whole, the heaviest first."""
+    takers = arrays.takers
+    whole = _above(arrays, MEDIUM_PART)[: LINEAR_ENTRIES_MAX // len(takers)]
+    bundles = _bundles(arrays, relaxation, whole, LINEAR_BUNDLES, LINEAR_ENTRIES_MAX)
+    program = _program(arrays, [np.array([s]) for s in whole] + bundles)
+    weights = arrays.parts_of_limits()[whole]
+    found = [_settle(program, weights, len(takers), part) for part in TOGETHER]
+    known = [one for one in found if one.known]
+    if not known:
+        return None
+    parts = min(known, key=lambda one: one.cost).values[: (len(whole) + len(bundles)) * len(takers)]
+    parts = parts.reshape(-1, len(takers))
+    home = arrays.owner.copy()
+    home[whole] = takers[parts[: len(whole)].argmax(1)]
+    rounded = home.copy()
+    for bundle, row in zip(map(np.sort, bundles), parts[len(whole) :], strict=True):
+        rounded[bundle] = _spread(arrays, bundle, row)
+    return Placed(home, rounded)
+
+
+def _settle(program: LinearProgram, weights: Floats, masters: int, together: float) -> Solution:
+    """Return a solution of *program* in which slots of *weights*, the first of its groups, are whole: on the master that had most of them."""
+    columns, settled = np.arange(len(weights) * masters), np.zeros(len(weights), bool)
+    program.bound(columns, np.zeros(len(columns)), np.ones(len(columns)))
+    while True:
+        found = program.solve(STEPS_MAX)
+        parts = found.values[: len(columns)].reshape(-1, masters)
+        divided = ~settled & (parts.max(1) < 1 - 1e-6)
+        if not (found.known and divided.any()):
+            return found
+        first = np.flatnonzero(divided & (weights >= together * weights[divided].max()))
+        settled[first] = True
+        at = np.zeros((len(first), masters))
+        at[np.arange(len(first)), parts[first].argmax(1)] = 1.0
+        program.bound(columns.reshape(-1, masters)[first].ravel(), at.ravel(), at.ravel())
+
+
+def _spread(arrays: Arrays, bundle: Integers, row: Floats) -> Integers:
+    """Return the masters of the slots of *bundle*, of which the parts *row* go to each taker: neighbours go to the same one."""
+    hit = np.flatnonzero(row > 1e-9)
+    mass = np.cumsum(arrays.loads[bundle].max(1))
+    ends = np.cumsum(row[hit]) * mass[-1]
+    return arrays.takers[hit[np.minimum(np.searchsorted(ends, mass - 1e-9), len(hit) - 1)]]
+
+
+def _program(arrays: Arrays, groups: list[Integers]) -> LinearProgram:
+    """Return the program that puts *groups* of slots on masters, group by group a column a taker, at least cost."""
+    takers = arrays.takers
     owners = np.array([arrays.owner[group[0]] for group in groups])
     loads = np.stack([arrays.loads[group].sum(0) for group in groups])
     cost = np.array([arrays.cost[group].sum() for group in groups])
@@ -66,18 +161,7 @@ def place_heavy(arrays: Arrays, relaxation: Relaxation) -> Placed | None:
     program.add_columns(costs, np.ones(len(costs)), starts, places, values)
     _keep_one(program, arrays, len(groups))
     _add_slack(program, arrays, rows, slack_cost(arrays))
-    found = program.solve_whole(np.arange(len(whole) * len(takers)), NODES_MAX, GAP)
-    if not found.known:
-        return None
-    chosen = found.values[: len(whole) * len(takers)].reshape(len(whole), len(takers)).argmax(1)
-    pinned = arrays.pinned(whole, takers[chosen])
-    around = Relaxation(pinned)
-    around.solve()
-    around.make_whole(MEDIUM_PART)
-    moved = float(arrays.cost[pinned.owner != arrays.owner].sum())
-    rounded = around.rounded()
-    home = np.where(arrays.parts_of_limits() > MEDIUM_PART, rounded, pinned.owner)
-    return Placed(home, rounded, around.value + moved)
+    return program
 
 
 def _add_slack(program: LinearProgram, arrays: Arrays, rows: int, dear: float) -> None:
@@ -100,22 +184,12 @@ def _keep_one(program: LinearProgram, arrays: Arrays, groups: int) -> None:
     program.add_rows(np.ones(len(stay)), np.full(len(stay), INFINITE), starts, columns, np.ones(len(columns)))
 
 
-def heavy_slots(arrays: Arrays) -> Integers:
-    """Return the slots that are placed whole, the heaviest first."""
-    free = np.flatnonzero(~arrays.fixed)
-    part = arrays.parts_of_limits()[free]
-    order = free[np.argsort(-part, kind="stable")]
-    if len(free) * len(arrays.takers) <= FEW_CHOICES:
-        return order
-    return order[: min(HEAVY_MAX, int((part > HEAVY_PART).sum()))]
-
-
-def _bundles(arrays: Arrays, relaxation: Relaxation, whole: Integers) -> list[Integers]:
-    """Return the light slots of each master in groups of like worth at the prices of the relaxation."""
+def _bundles(arrays: Arrays, relaxation: Relaxation, whole: Integers, most: int, entries: int) -> list[Integers]:
+    """Return the light slots of each master in at most *most* groups of like worth at the prices of the relaxation."""
     light = ~arrays.fixed
     light[whole] = False
     masters = len(arrays.limits)
-    count = max(2, min(BUNDLES, ENTRIES_MAX // (masters * len(arrays.takers))))
+    count = max(2, min(most, entries // (masters * len(arrays.takers))))
     worth = (arrays.loads * relaxation.prices[:masters][arrays.owner]).sum(1) - arrays.cost
     mix = arrays.loads[:, -1] / np.maximum(arrays.loads[:, 0], 1e-9)
     groups: list[Integers] = []

@@ -3,8 +3,8 @@
 1. Prices of a linear program for each master over a limit prove a bound on what moves.
 2. Walks from where slots are look for few ranges within a budget above the bound.  On ordinary loads that is all; with more heavy slots than
    masters, of more than a few, it comes to nothing.
-3. Where they find nothing, or many ranges, a program of all moves gives better prices, another places heavy slots whole, and lighter ones become
-   whole one after the other.  Walks from there mend what rounding breaks, and look for few ranges within the budget above what moves then.
+3. Where they find nothing, or many ranges, a program of all moves gives better prices, and another one places slots that are not light.  Walks
+   from there mend what rounding breaks, and look for few ranges within the budget above what moves then.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ from cluster_core.rebalance.search.walks import (
 )
 
 PROGRAM_MASTERS_MAX = 20
-"""With more masters that take slots, the program of all moves and that of heavy slots take too long for what they bring."""
+"""With more masters that take slots, the program of all moves takes too long for what it brings."""
+PLACED_MASTERS_MAX = 40
+"""With more, heavy slots are not placed first."""
 FAR_PART = 0.01
 """Part of all load above limits at the end of walks from where a second search is not worth its time."""
 SHREDDED = 10
@@ -89,7 +91,7 @@ class Search:
         of_bound, of_data = self.scaled.budgets
         base = self.bound
         heavy, takers = len(heavy_slots(self._arrays)), len(self._arrays.takers)
-        is_crowded = FEW_MASTERS < takers <= min(heavy, PROGRAM_MASTERS_MAX)
+        is_crowded = FEW_MASTERS < takers <= min(heavy, PLACED_MASTERS_MAX)
         best = None if is_crowded else self._within(base * (1 + of_bound), known)
         if best is None or (heavy and count_ranges(best) > SHREDDED * takers):
             placed = self._place_heavy()
@@ -194,9 +196,11 @@ class Search:
 
     def _place_heavy(self) -> Placed | None:
         """Return where a program puts heavy slots; None where that takes too long, or none are heavy."""
-        if len(self._arrays.takers) > PROGRAM_MASTERS_MAX:
+        takers = len(self._arrays.takers)
+        if takers > PLACED_MASTERS_MAX:
             return None
-        self._relax()
+        if takers <= PROGRAM_MASTERS_MAX:
+            self._relax()
         return place_heavy(self._arrays, self._relaxation)
 
     def _fewest_bytes(self, known: Sequence[int] | None, placed: Placed | None) -> tuple[Owners | None, Owners]:
