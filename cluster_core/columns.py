@@ -17,19 +17,19 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 
 
 class Kind(Enum):
-    """What a type alone does not say of a column."""
+    """Column kinds that a Python type does not express."""
 
     PLAIN = "plain"
     SMALL = "small"
-    """A number of 32 bits."""
+    """A 32-bit number."""
     UNSIGNED = "unsigned"
-    """A number of 64 bits without sign, as epochs and offsets are on the wire."""
+    """An unsigned 64-bit number, such as epochs and offsets."""
     INSTANT = "instant"
-    """A time in ns since the epoch in a field ``NAME_ns``; tables have it as timestamp ``NAME``, too."""
+    """Nanoseconds since the epoch in a field ``NAME_ns``; tables add a timestamp ``NAME``."""
     INSTANT_AT = "instant-at"
-    """The same where the timestamp is called ``NAME_at``."""
+    """The same with a timestamp ``NAME_at``."""
     MESSAGE = "message"
-    """The number of the message that shows the fact; -1 where none does, which is null in tables."""
+    """Number of the message that shows the fact; -1 if none, null in tables."""
 
 
 Small = Annotated[int, Kind.SMALL]
@@ -39,11 +39,11 @@ InstantAt = Annotated[int, Kind.INSTANT_AT]
 MessageRef = Annotated[int, Kind.MESSAGE]
 
 MESSAGE_COLUMN = "message_id"
-"""What tables call a `Kind.MESSAGE`, whatever its field is called."""
+"""Column name of `Kind.MESSAGE` in tables."""
 
 
 class Column(NamedTuple):
-    """A column of a row: *type* without None, which *optional* stands for."""
+    """A column of a row: *type* without None, and *optional*."""
 
     name: str
     type: Any
@@ -53,14 +53,14 @@ class Column(NamedTuple):
 
     @property
     def timestamp(self) -> str:
-        """The column that has the same time as timestamp; empty for what is no time."""
+        """Return the timestamp column of the same time; empty for other columns."""
         stem = self.name.removesuffix("_ns")
         return {Kind.INSTANT: stem, Kind.INSTANT_AT: f"{stem}_at"}.get(self.kind, "")
 
 
 @cache
 def columns_of(row: type) -> tuple[Column, ...]:
-    """The columns that the NamedTuple *row* declares, in its order; KeyError for a field without its sentence."""
+    """Return the columns that the NamedTuple *row* declares, in order; KeyError for a field without a comment."""
     return tuple(_column(name, hint, row) for name, hint in get_type_hints(row, include_extras=True).items())
 
 

@@ -1,8 +1,8 @@
-"""The public names of a package, found where they are defined when they are first asked for (PEP 562).
+"""Lazy public names of a package (PEP 562): each is imported from its module on first use.
 
-A package that has a door says ``__all__, __getattr__, __dir__ = open_door(__name__)``; its stub ``__init__.pyi`` imports each public name
-from its module, and is what both this function and type checkers read.  Importing a package so loads nothing else, makes no circle, and
-works before its dependencies are installed.
+A package uses ``__all__, __getattr__, __dir__ = open_door(__name__)``. Its stub ``__init__.pyi`` imports each public
+name from its module; this function and type checkers read it. Importing a package then loads nothing else, causes no
+cycle, and works before dependencies are installed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def open_door(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[
 
 
 def read_stub(text: bytes) -> dict[str, str]:
-    """The module of each name that a stub imports.
+    """Return the module of each name that a stub imports.
 
     >>> read_stub(b"from cluster_core.errors import DecodeError as DecodeError, PlanError as PlanError")
     {'DecodeError': 'cluster_core.errors', 'PlanError': 'cluster_core.errors'}

@@ -1,7 +1,6 @@
-"""Every error that the core raises, one tree under `ClusterCoreError`.
+"""Errors of `cluster_core`, all under `ClusterCoreError`.
 
-The message of an error holds everything a reader needs (source, offset, reason): only text travels from a Spark executor
-to the driver.
+Messages include source, offset and reason, because only text travels from a Spark executor to the driver.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ class ClusterCoreError(Exception):
 
 
 class DecodeError(ClusterCoreError):
-    """Bytes from outside that do not follow their format.
+    """Input bytes do not follow their format.
 
-    *reason* says what is wrong, *offset* is the byte position in *source* (a file name, stream name or ``<bytes>``).
+    *reason*: the fault; *offset*: byte position in *source* (a file name, stream name or ``<bytes>``).
     """
 
     def __init__(self, reason: str, *, offset: int, source: str = "<bytes>") -> None:
@@ -28,11 +27,11 @@ class DecodeError(ClusterCoreError):
 
 
 class TruncatedError(DecodeError):
-    """Bytes that end before the value that they announce."""
+    """Input ends before an announced value does."""
 
 
 class MissingInputError(DecodeError):
-    """A file that is not there, or cannot be opened: there is no place in it to name."""
+    """A file is missing or cannot be opened."""
 
     def __init__(self, reason: str, *, offset: int = 0, source: str) -> None:
         super().__init__(reason, offset=offset, source=source)
@@ -40,11 +39,11 @@ class MissingInputError(DecodeError):
 
 
 class EncodeError(ClusterCoreError):
-    """A value that the chosen format, or the chosen version of it, cannot hold."""
+    """A value does not fit the chosen format or version."""
 
 
 class ConditionError(ClusterCoreError):
-    """A condition on keys that cannot be read: *reason*, and *at* which place of its text (counted from 0)."""
+    """A condition on keys cannot be parsed: *reason*, and the position *at* in its text (from 0)."""
 
     def __init__(self, reason: str, at: int, text: str = "", option: str = "") -> None:
         line = text.count("\n", 0, at) + 1
@@ -54,16 +53,16 @@ class ConditionError(ClusterCoreError):
         self.at = at
 
     def within(self, option: str, text: str) -> ConditionError:
-        """Return the same, told of *text*, the value of *option*."""
+        """Return the same error for *text*, the value of *option*."""
         return ConditionError(self.reason, self.at, text, f"{option} {text!r}: ")
 
 
 class UnrecordedError(ClusterCoreError):
-    """A condition on keys that nothing in a dump answers."""
+    """A condition on keys needs data that no dump records."""
 
 
 class ProtocolError(ClusterCoreError):
-    """A peer, or a caller, that did what the protocol forbids in this state."""
+    """A peer or caller did what the protocol forbids in this state."""
 
 
 class PlanError(ClusterCoreError):
@@ -71,7 +70,7 @@ class PlanError(ClusterCoreError):
 
 
 class NoRoomError(PlanError):
-    """All data of *resource* is more than the capacity of all masters that may hold it."""
+    """All data of *resource* exceeds the capacity of the masters that may hold it."""
 
     def __init__(self, reason: str, *, resource: str) -> None:
         super().__init__(reason)

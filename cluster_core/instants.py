@@ -1,4 +1,4 @@
-"""Times as people and programs write them: ISO 8601, or a number since the epoch in s, ms, µs or ns."""
+"""Times in text: ISO 8601, or a number since the epoch in s, ms, µs or ns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 TIME_NS_MAX: Final = 2**63 - 1
 _LENGTH_MAX: Final = 64
 _UNITS: Final = ((10**17, 1), (10**14, 1_000), (10**11, 1_000_000), (0, 1_000_000_000))
-"""A time from this number on, in its own unit, times this is nanoseconds: the years 1973 to 5138 are told apart."""
+"""Smallest number in each unit, and its ns per unit: covers the years 1973 to 5138."""
 _NUMBER: Final = re.compile(r"\d{1,19}(?:\.\d{1,9})?")
 _FRACTION: Final = re.compile(r"(?<=:\d\d)[.,](\d{1,9})")
 _SPACE: Final = re.compile(r"\s+(?=[+-])|\s*(?:Z|UTC)$", re.IGNORECASE)
@@ -18,7 +18,9 @@ _START: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def time_ns(told: Any) -> int | None:
-    """A time in ns since the epoch; None for what is none.  A number is read by its size; ISO 8601 without an offset is UTC.
+    """Parse a time to ns since the epoch; None if invalid.
+
+    The size of a number gives its unit; ISO 8601 without offset is UTC.
 
     >>> time_ns(1795254729), time_ns("1795254729693"), time_ns("2026-11-21T10:00:00.5+01:00")
     (1795254729000000000, 1795254729693000000, 1795251600500000000)
@@ -47,7 +49,7 @@ def _iso_ns(words: str) -> int | None:
 
 
 def write_instant(ts_ns: int) -> str:
-    """Return a time in UTC to the microsecond, as `time_ns` reads it.
+    """Format a time in UTC to the microsecond, as `time_ns` parses it.
 
     >>> write_instant(1700000000123456789)
     '2023-11-14T22:13:20.123456Z'

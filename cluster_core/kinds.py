@@ -1,4 +1,4 @@
-"""What happened, in one word each: kinds of events and steps, of incidents, and how grave a finding is.  The values are what the tables say."""
+"""Kinds of events, steps, incidents and findings, and severities. The values appear in tables."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Self
 
 
 class EventKind(StrEnum):
-    """What happened to a node, or what a node did."""
+    """Kind of an event or step."""
 
     NOTHING = ""
-    """A line of a log that tells nothing of the cluster."""
+    """A log line without an event."""
 
-    # Lines of server logs (`bronze/log_events`); some are events and steps, too.
+    # Lines of server logs (`bronze/log_events`); some are also events and steps.
     PFAIL = "pfail"
     REPORT_ADDED = "report-added"
     REPORT_REMOVED = "report-removed"
@@ -98,7 +98,7 @@ class EventKind(StrEnum):
     FOLLOW_ORDERED = "follow-ordered"
     REPLID_CHANGED = "replid-changed"
 
-    # Events (`silver/events`) that no log line tells.
+    # Events (`silver/events`) that never appear in logs.
     FAIL_MISMATCH = "fail-mismatch"
     PROMOTED = "promoted"
     PAUSED = "paused"
@@ -140,7 +140,7 @@ class EventKind(StrEnum):
     REFUSED = "refused"
     DOUBTED = "doubted"
 
-    # Steps of incidents that sentinels saw.
+    # Steps of Sentinel incidents.
     S_DOWN = "s-down"
     S_DOWN_CLEARED = "s-down-cleared"
     AGREES = "agrees"
@@ -173,7 +173,7 @@ class EventKind(StrEnum):
 
 
 class IncidentKind(StrEnum):
-    """Kinds of incidents; of two that start together the one that stands first comes first."""
+    """Kinds of incidents; incidents with the same start are listed in this order."""
 
     MEMBERSHIP = "membership"
     SLOTS_ASSIGNED = "slots-assigned"
@@ -191,7 +191,7 @@ class IncidentKind(StrEnum):
 
 
 class Severity(StrEnum):
-    """How grave a finding or a caveat is, the gravest first."""
+    """Severity of a finding or caveat, most severe first."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -199,20 +199,20 @@ class Severity(StrEnum):
 
 
 class Source(StrEnum):
-    """The kind of evidence behind a row."""
+    """Kind of evidence behind a row."""
 
     NONE = ""
     CAPTURE = "capture"
     LOG = "log"
     POLL = "poll"
     METRICS = "metrics"
-    """Samples of Prometheus."""
+    """Prometheus samples."""
     RULE = "rule"
-    """A rule of the protocol, applied to other evidence."""
+    """Derived by a protocol rule from other evidence."""
 
 
 class FindingCode(StrEnum):
-    """What should not be in a cluster, or is worth knowing, and the rule of the protocol that says so."""
+    """Findings about a cluster, with the protocol rule behind them."""
 
     rule: str
 

@@ -1,8 +1,8 @@
 """Rules of the protocol: id, one sentence, deciding server function, first version.
 
-R are the cluster bus, P replication, S Sentinel.  Function names are those of Valkey's and Redis's sources (`cluster_legacy.c`,
-`replication.c`, `sentinel.c`); T is cluster-node-timeout.  `docs/rules.md` is this table, made by `as_markdown`; a test holds
-that every rule the code cites is here and that every rule is cited or marked `CONTEXT`.
+R: cluster bus, P: replication, S: Sentinel. Functions are those of Valkey's and Redis's sources (`cluster_legacy.c`,
+`replication.c`, `sentinel.c`); T is cluster-node-timeout. `as_markdown` generates `docs/rules.md`. A test checks that
+each cited rule exists and each rule is cited or in `CONTEXT`.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ S17 | One vote a master and epoch, one leader an epoch, and config epochs only g
 """
 
 CONTEXT: Final = frozenset({"R19", "R43", "R55c", "R75", "R101", "R136", "R171", "R173"})
-"""Rules that no code cites: they say what follows from the others."""
+"""Rules that no code cites; they follow from others."""
 
 
 def _read(table: str) -> dict[str, Rule]:
@@ -229,13 +229,13 @@ _CITED: Final = re.compile(r"\b[RSP][0-9]{1,3}[a-z]?\b")
 
 
 def sentence(rule: str) -> str:
-    """What the rule of this id says; empty for a cause that is no rule (`poll`, `own header`)."""
+    """Return the sentence of a rule; empty for other causes (`poll`, `own header`)."""
     known = RULES.get(rule)
     return known.text if known else ""
 
 
 def cited(text: str) -> list[str]:
-    """The ids of rules that a text cites, in its order, each once."""
+    """Return the rule ids that a text cites, in order, without duplicates."""
     return list(dict.fromkeys(_CITED.findall(text)))
 
 

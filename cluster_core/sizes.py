@@ -1,4 +1,4 @@
-"""Sizes as the servers' configuration writes them: ``64kb``, ``1mb``, ``1048576`` (`memtoull`)."""
+"""Sizes in the servers' configuration syntax: ``64kb``, ``1mb``, ``1048576`` (`memtoull`)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 UNITS: Final = {
     "": 1, "b": 1, "k": 1000, "kb": 1 << 10, "m": 10**6, "mb": 1 << 20, "g": 10**9, "gb": 1 << 30, "t": 10**12, "tb": 1 << 40,
 }  # fmt: skip
-"""Bytes of a unit; servers themselves know none beyond gb."""
+"""Bytes per unit; servers support none beyond gb."""
 _SIZE = re.compile(r"([0-9]{1,18})(b|kb?|mb?|gb?)?")
 
 
 def read_bytes(text: str) -> int | None:
-    """Bytes of a size such as ``64kb``; None for what is none.
+    """Parse a size such as ``64kb``; None if invalid.
 
     >>> read_bytes("64kb")
     65536
@@ -23,7 +23,7 @@ def read_bytes(text: str) -> int | None:
 
 
 def write_bytes(count: int) -> str:
-    """A size in words: 64 KiB, 1 MiB, 300 bytes."""
+    """Format a size: 64 KiB, 1 MiB, 300 bytes."""
     for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if count >= unit and count % unit == 0:
             return f"{count // unit:,} {name}"

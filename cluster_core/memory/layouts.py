@@ -1,6 +1,6 @@
-"""How the versions of the servers lay keys out in memory: what differs between them, as numbers.
+"""Memory layouts of the server versions: the numbers that differ between them.
 
-Read from ``object.c`` (`objectComputeSize`), ``server.h``, ``quicklist.h``, ``stream.h`` and ``dict.c`` of each version.
+Sources: ``object.c`` (`objectComputeSize`), ``server.h``, ``quicklist.h``, ``stream.h`` and ``dict.c`` of each version.
 """
 
 from __future__ import annotations
@@ -11,28 +11,29 @@ from typing import NamedTuple
 from cluster_core.rdb.grammar import measured_types
 
 KEY_APART, KEY_IN_ENTRY, KEY_IN_OBJECT = range(3)
-"""Where a key's name is: in a string of its own, in the entry of the key space, in the object of its value."""
+"""Where a key's name is stored: its own string, the entry of the key space, or the object of its value."""
 
 EMBSTR_LENGTH, EMBSTR_ALLOCATED, EMBSTR_AFTER_POINTER, EMBSTR_FOR_POINTER = range(4)
-"""What a string embedded in its object counts: its length, the allocation, that with the key, that without the pointer's place."""
+"""What an embedded string counts: its length, its allocation, the allocation with the key, or that minus the pointer.
+"""
 
 FIELD_APART, FIELD_MSTR, FIELD_ENTRY = range(3)
-"""How a hash table holds a field: two strings, an ``mstr`` and a string, an entry that embeds what fits."""
+"""How a hash table stores a field: two strings, an ``mstr`` and a string, or an entry with embedded strings."""
 
 DICT, BUCKETS = range(2)
-"""Kinds of hash tables: ``dict`` with an entry an element, ``hashtable`` with buckets."""
+"""Kinds of hash tables: ``dict`` with one entry per element, ``hashtable`` with buckets."""
 
 
 class Layout(NamedTuple):
-    """Sizes in bytes of one server version on 64-bit machines; *types* are the RDB value types whose memory is known for it."""
+    """Sizes in bytes of one server version on 64-bit machines; *types* are the supported RDB value types."""
 
     name: str
     types: frozenset[str]
     key_place: int
-    slot_link: int  # what an entry of the key space has more in cluster mode
+    slot_link: int  # extra bytes of a key space entry in cluster mode
     embstr: int
-    embeds_max: int  # bytes of an object with its key and value inside, where that is the rule
-    packed_exact: bool  # whether packed values count their own length, not their allocation
+    embeds_max: int  # maximum bytes of an object with embedded key and value, if this limit applies
+    packed_exact: bool  # packed values count their length, not their allocation
     list_node: int
     set_entry: int
     hash_entry: int
@@ -40,16 +41,16 @@ class Layout(NamedTuple):
     field_form: int
     table_kind: int
     table: int
-    hash_extra: int  # what a hash's table has more
-    hash_steps: int  # buckets that an insertion moves while the table grows
-    set_presized: tuple[int, int]  # counts, from and to, at which a table is taken for presized
-    integers_presized: tuple[int, int]  # of a set of integers
-    hash_presized: tuple[int, int]  # of a hash without long fields and values
+    hash_extra: int  # extra bytes of a hash's table
+    hash_steps: int  # buckets moved per insertion while the table grows
+    set_presized: tuple[int, int]  # range of counts at which the table is presized
+    integers_presized: tuple[int, int]  # same for a set of integers
+    hash_presized: tuple[int, int]  # same for a hash without long fields and values
     zset_presized: tuple[int, int]
-    zset_embeds: bool  # whether a node of a sorted set embeds its member
+    zset_embeds: bool  # nodes of a sorted set embed the member
     zset: int
     stream: int
-    tree_is_exact: bool  # whether radix trees count their allocations, not a guess by nodes
+    tree_is_exact: bool  # radix trees count allocations instead of an estimate per node
     group: int
     consumer: int
 
@@ -103,10 +104,10 @@ _BY_VERSION = {
 }
 _BY_NAME = {layout.name.replace(" ", "-"): layout for family in _BY_VERSION.values() for layout in family.values()}
 LAYOUT_NAMES = tuple(_BY_NAME)
-"""What a user may name a layout: ``redis-8.0``."""
+"""Layout names that users can choose, such as ``redis-8.0``."""
 
 _UNRELEASED = 255
-"""Major version of a build from the branch that releases are cut from."""
+"""Major version of unreleased builds."""
 _BY_RDB_VERSION = {
     ("redis", 9): (6, 2), ("redis", 10): (7, 0), ("redis", 11): (7, 2), ("valkey", 10): (7, 2), ("valkey", 11): (8, 0),
 }  # fmt: skip
@@ -114,20 +115,20 @@ _VERSION = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})")
 
 
 def layout_of(server: str) -> Layout | None:
-    """Return the layout of the writer that a dump names, ``redis 7.0.15`` or ``valkey 9.1.2``; None for one that is not known."""
+    """Return the layout of the writer named in a dump, ``redis 7.0.15`` or ``valkey 9.1.2``; None if unknown."""
     family, number = _family_and_number(server)
     return _BY_VERSION.get(family, {}).get(number)
 
 
 def layout_named(name: str) -> Layout:
-    """Return the layout that a user names; KeyError if it is not in `LAYOUT_NAMES`."""
+    """Return the layout that a user chose; KeyError if it is not in `LAYOUT_NAMES`."""
     return _BY_NAME[name]
 
 
 def nearest_layout(server: str, rdb_version: int) -> Layout | None:
-    """Return the layout of the known version next before the writer's, else of the first one; None if it names no version.
+    """Return the layout of the closest earlier version, else of the first one; None without a version.
 
-    A build that was not released says 255.255.255: its RDB version tells how old it is.
+    Unreleased builds report 255.255.255; their RDB version gives the age.
     """
     family, number = _family_and_number(server)
     known = _BY_VERSION.get(family)

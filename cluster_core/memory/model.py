@@ -1,4 +1,4 @@
-"""The memory model: a layout and an allocator, and what the structures of a key cost under them."""
+"""The memory model: a layout, an allocator, and the resulting sizes of a key's structures."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from cluster_core.rdb.head import RdbHead
 
 
 class Exactness(StrEnum):
-    """How exact the figures are."""
+    """Accuracy of memory figures."""
 
     MODEL = "model"
-    """Every key is measured by the model of the server that wrote it."""
+    """Every key is measured by the model of its server version."""
     NAMED = "named"
-    """By the model that the user named."""
+    """The user chose the model."""
     NEAREST = "nearest"
-    """Some server has no model: its keys are measured by that of the nearest version, and the error is not known."""
+    """Some servers have no model: the nearest version's is used, with unknown error."""
     PARTIAL = "partial"
-    """Some keys are in no figure."""
+    """Some keys are not measured."""
 
 
 class MemoryBasis(NamedTuple):
-    """The models' names (``redis 7.0, jemalloc-16``), how exact the figures are, and keys that are in none of them."""
+    """Names of the models (``redis 7.0, jemalloc-16``), their accuracy, and the number of unmeasured keys."""
 
     model: str
     exactness: Exactness
@@ -45,7 +45,7 @@ class MemoryBasis(NamedTuple):
 
     @property
     def caveat(self) -> str:
-        """What must stand behind a figure of memory; empty where the writers' own models gave it."""
+        """Return the caveat of a memory figure; empty if the writers' own models gave it."""
         if self.exactness == Exactness.PARTIAL:
             return f"without {self.unmeasured_keys:,} key{'' if self.unmeasured_keys == 1 else 's'} that no model knows"
         if self.exactness == Exactness.NEAREST:
@@ -54,13 +54,13 @@ class MemoryBasis(NamedTuple):
 
 
 MODEL, NEAREST, NAMED = range(3)
-"""Whose model a key's size is: that of the server that wrote it, of the nearest version that is known, of the one that the user named."""
+"""Model of a key's size: its server version's, the nearest version's or the user's choice."""
 
 ESTIMATES = ("model", "nearest", "named")
 """Names of the codes."""
 
 UNMEASURED = -1
-"""Size of a key whose layout no model knows."""
+"""Size of a key without a model."""
 
 OBJECT_BYTES = 16
 ENTRY_BYTES = 24
@@ -69,28 +69,28 @@ LZF_BYTES = 8
 PENDING_BYTES = 24
 LISTPACKEX_BYTES = 32
 STREAM_NODE_BYTES = 4096
-"""What the last node of a stream is given in advance (``STREAM_LISTPACK_MAX_PRE_ALLOCATE``)."""
+"""Preallocated bytes of a stream's last node (``STREAM_LISTPACK_MAX_PRE_ALLOCATE``)."""
 
 SKIPLIST_HEADER_BYTES = 24 + 32 * 16
 EMBEDDED_NODE_BYTES = 16 + 1
 ENTRY_EMBEDS_BYTES_MAX = 128
 EXPIRY_RESERVED_KEY_BYTES = 128
 LONG_ELEMENT_BYTES = 65
-"""From this length on an element turns a packed value into a table, by default (``hash-max-listpack-value`` 64)."""
+"""Element length that converts a packed value to a table by default (``hash-max-listpack-value`` 64)."""
 
 GUESSED_NODE_BYTES = 4 + 30 * 8
 ID_BYTES = 16
 TREE_BYTES = 32
 LEAF_BYTES = 16
-"""Parts of a radix tree (``rax``): an id in it, its head, a node that ends an id."""
+"""Bytes of the parts of a radix tree (``rax``): an id, the head, a node that ends an id."""
 
 
 class MemorySettings(NamedTuple):
-    """What a dump does not say.
+    """Server settings that a dump does not record.
 
-    *allocator* is ``auto`` or one of `ALLOCATORS`; *cluster* whether the server ran in cluster mode; *compress_depth* its
-    ``list-compress-depth``; *loaded* whether its keys are as it loaded them from a file, not as commands made them; *server*
-    names the layout (`LAYOUT_NAMES`) whatever the dump says, empty for the writer's.
+    *allocator* is ``auto`` or one of `ALLOCATORS`; *cluster*: cluster mode; *compress_depth*: ``list-compress-depth``;
+    *loaded*: keys are as loaded from a file, not as built by commands; *server*: the layout (`LAYOUT_NAMES`), empty for
+    the writer's.
     """
 
     allocator: str = "auto"
@@ -101,7 +101,7 @@ class MemorySettings(NamedTuple):
 
 
 class MemoryModel(NamedTuple):
-    """Sizes of keys and of their parts in bytes, or in units of 2**-14 byte where heights or chains are drawn by chance."""
+    """Sizes of keys and their parts in bytes, or in units of 2**-14 byte where they are expected values."""
 
     layout: Layout
     allocator: int
@@ -111,25 +111,28 @@ class MemoryModel(NamedTuple):
     estimate: int = MODEL
 
     def allocated(self, size: int) -> int:
-        """Return what an allocation of *size* bytes takes."""
+        """Return the bytes allocated for *size*."""
         if size < SMALL_ALLOCATION_BYTES:
             return small_allocations(self.allocator)[size]
         return allocated_bytes(self.allocator, size)
 
     def scored_member_units(self, length: int) -> int:
-        """Return the expected size, in units, of a member of a sorted set that is a skip list."""
+        """Return the expected units of a skip list member of a sorted set."""
         if self.layout.zset_embeds:
             return node_units(self.allocator, EMBEDDED_NODE_BYTES + embedded_sds_bytes(length))
         member = self.layout.zset_entry + self.allocated(sds_bytes(length))
         return (member << UNIT_BITS) + node_units(self.allocator, 24)
 
     def zset_bytes(self) -> int:
-        """Return what a sorted set has besides its object, table and members."""
+        """Return the bytes of a sorted set besides its object, table and members."""
         header = 0 if self.layout.zset_embeds else self.allocated(SKIPLIST_HEADER_BYTES)
         return self.layout.zset + header
 
     def keyspace_bytes(self, keys: int, expires: int) -> int:
-        """Return what the tables of *keys* and of *expires* keys among them take besides what MEMORY USAGE tells of the keys."""
+        """Return the bytes of the key space tables:
+
+        *keys* entries, *expires* of them with expiry. MEMORY USAGE omits these.
+        """
         if self.layout.table_kind == DICT:
             slots = dict_slots(keys, 1, True) + dict_slots(expires, 1, True)
             entry = self.allocated(ENTRY_BYTES)
@@ -138,7 +141,7 @@ class MemoryModel(NamedTuple):
 
 
 def model_of(head: RdbHead, settings: MemorySettings) -> MemoryModel | None:
-    """Return the model of the server that wrote a dump with this *head*, or the nearest; None for a 32-bit or an unknown kind of server."""
+    """Return the model of the dump's server version, or the nearest; None for 32-bit or unknown servers."""
     layout, estimate = layout_of(head.server), MODEL
     if settings.server:
         named = layout_named(settings.server)
@@ -152,12 +155,12 @@ def model_of(head: RdbHead, settings: MemorySettings) -> MemoryModel | None:
 
 
 def model_name(model: MemoryModel | None) -> str:
-    """Return a model in words, ``redis 7.0, jemalloc-16`` or ``none``."""
+    """Return the model's name, ``redis 7.0, jemalloc-16`` or ``none``."""
     return f"{model.layout.name}, {ALLOCATORS[model.allocator]}" if model else "none"
 
 
 def model_named(name: str, settings: MemorySettings) -> MemoryModel:
-    """Return the model whose `model_name` is *name*, with all else as *settings* say; KeyError or ValueError where there is none."""
+    """Return the model with this `model_name`, other settings from *settings*; KeyError or ValueError if unknown."""
     layout, _, allocator = name.partition(", ")
     return MemoryModel(
         layout_named(layout.replace(" ", "-")),
@@ -169,7 +172,7 @@ def model_named(name: str, settings: MemorySettings) -> MemoryModel:
 
 
 def allocator_of(layout: Layout, name: str) -> int:
-    """Return the allocator's code for its *name*; for ``auto`` that of the builds that the model was measured on."""
+    """Return the allocator's code; ``auto`` is the allocator of the measured builds."""
     if name in ALLOCATORS:
         return ALLOCATORS.index(name)
     return LIBC if layout.name.startswith("valkey") else JEMALLOC_16

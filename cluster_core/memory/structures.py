@@ -1,8 +1,8 @@
-"""What the structures of a server take in memory: allocations, strings, tables, skip lists, packed entries.
+"""Memory of a server's structures: allocations, strings, tables, skip lists, packed entries.
 
-A dump does not hold table sizes.  These are the sizes right after the last insertion; whoever reads afterwards moves an unfinished
-rehash on, and a server that has loaded the dump has made its tables in one go (see docs/design/memory-model.md).  A table is *presized* where
-the server knew how many elements would come: it converts a packed value, or is told all members by one command.
+A dump does not record table sizes. These are the sizes right after the last insertion; later reads continue a rehash,
+and a server that loaded the dump has sized its tables at once (docs/design/memory-model.md). A table is *presized* if
+the server knew the number of elements: when it converts a packed value, or adds all members in one command.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from functools import cache
 from math import exp
 
 JEMALLOC, JEMALLOC_16, LIBC = range(3)
-"""Codes of allocators: jemalloc as the servers build it (quantum 8), as distributions package it (quantum 16), glibc."""
+"""Allocators: jemalloc as the servers build it (quantum 8), as distributions package it (quantum 16), glibc."""
 
 ALLOCATORS = ("jemalloc", "jemalloc-16", "libc")
-"""Names of the codes, as ``--allocator`` takes them."""
+"""Allocator names of ``--allocator``, by code."""
 
 SMALL_ALLOCATION_BYTES = 1024
-"""Allocations below are looked up."""
+"""Smaller allocations are looked up in a table."""
 
 _PAGE_BYTES = 4096
 _MMAP_BYTES = 128 * 1024
@@ -26,8 +26,8 @@ _MMAP_BYTES = 128 * 1024
 def allocated_bytes(allocator: int, size: int) -> int:
     """Return the usable bytes of an allocation of *size* bytes (`zmalloc_size`).
 
-    jemalloc has four classes a doubling, small ones no closer than its quantum (``lg_quantum``), and one of 8 bytes.  glibc adds
-    eight bytes, rounds to 16, and takes whole pages from 128 KiB on (``M_MMAP_THRESHOLD``, before it adapts).
+    jemalloc has four size classes per doubling, spaced by its quantum or more (``lg_quantum``), and one of 8 bytes.
+    glibc adds eight bytes, rounds to 16, and uses whole pages from 128 KiB on (initial ``M_MMAP_THRESHOLD``).
     """
     if allocator == LIBC:
         chunk = max((size + 8 + 15) & ~15, 32)
@@ -48,9 +48,9 @@ def small_allocations(allocator: int) -> tuple[int, ...]:
 
 
 def sds_bytes(length: int) -> int:
-    """Return the bytes of a string of *length* as `sdsnewlen` allocates it: header, text, terminator.
+    """Return the bytes of a string of *length* allocated by `sdsnewlen`: header, text, terminator.
 
-    The header has 1, 3, 5, 9 or 17 bytes by length; an empty string gets the second, since it is thought to grow.
+    The header has 1, 3, 5, 9 or 17 bytes by length; an empty string gets 3, as it is expected to grow.
     """
     return embedded_sds_bytes(length) if length else 4
 
@@ -67,39 +67,38 @@ def embedded_sds_bytes(length: int) -> int:
 
 
 def field_sds_bytes(length: int) -> int:
-    """Return the bytes of a string inside another allocation that keeps flags in its header (at least ``sdshdr8``)."""
+    """Return the bytes of an embedded string with flags in its header (at least ``sdshdr8``)."""
     return embedded_sds_bytes(length) if length >= 32 else length + 4
 
 
 def mstr_bytes(length: int, expires: bool) -> int:
-    """Return the bytes of a hash field of Redis 7.4 (`mstrNew`, `mstrNewWithMeta`): with expiry, 16 bytes and flags before it."""
+    """Return the bytes of a Redis 7.4 hash field (`mstrNew`, `mstrNewWithMeta`): an expiry adds 16 bytes and flags."""
     header = 1 if length < 32 else 3 if length < 65_536 else 9
     return header + length + 1 + (18 if expires else 0)
 
 
 UNIT_BITS = 14
-"""Expectations are whole numbers of 1 / 2**14 byte, so that sums do not depend on their order."""
+"""Expected values are integers in units of 1 / 2**14 byte, so that sums do not depend on order."""
 
 BUCKET_BYTES = 64
 BUCKET_ENTRIES = 7
 _CHILD_ENTRIES = BUCKET_ENTRIES - 1
 _LOAD_MAX = 32
-_CHANCE_MIN = 1e-7  # of a bucket's load: a rarer one adds nothing
+_CHANCE_MIN = 1e-7  # lowest probability of a bucket load that is counted
 _CHILDREN = tuple(max(0, -(-(load - BUCKET_ENTRIES) // _CHILD_ENTRIES)) for load in range(_LOAD_MAX + 1))
-"""How many further buckets a chain has by its elements (`bucketConvertToChained`)."""
+"""Further buckets of a chain, by its number of elements (`bucketConvertToChained`)."""
 
 SMALL_MAX = 512
-"""Up to here the chains of a bucket table are counted exactly, beyond as if elements fell independently."""
+"""Largest table with exact chain lengths; larger ones treat elements as independent."""
 
 LOADS = 32
-"""Steps of the average bucket load, one element, at which chains are tabulated."""
+"""Steps, of one element, of the average bucket load in the table of chains."""
 
 
 def dict_slots(count: int, steps: int, presized: bool) -> int:
-    """Return the slots of the table or, while it grows, of both tables of a ``dict`` of *count* elements (`dictSlots`).
+    """Return the slots of a ``dict`` of *count* elements; of both tables while it grows (`dictSlots`).
 
-    A table doubles when it is full (`_dictExpandIfNeeded`), and every insertion moves *steps* of the buckets that are not empty,
-    which are 1 - 1/e of them.
+    A full table doubles (`_dictExpandIfNeeded`). Every insertion moves *steps* non-empty buckets, a share of 1 - 1/e.
     """
     if count <= 4:
         return 4
@@ -110,11 +109,11 @@ def dict_slots(count: int, steps: int, presized: bool) -> int:
 
 
 def bucket_table_units(count: int, steps: int, presized: bool) -> int:
-    """Return the expected size of the buckets of a ``hashtable`` of *count* elements, in units (`hashtableMemUsage`).
+    """Return the expected units of the buckets of a ``hashtable`` of *count* elements (`hashtableMemUsage`).
 
-    Buckets of 64 bytes hold 7 elements, chained ones 6; the table doubles when it has 7 elements a bucket
-    (``MAX_FILL_PERCENT_SOFT``), and every insertion moves *steps* buckets.  A *presized* one has at most 6.4 elements a bucket
-    (`nextBucketExp`).
+    Buckets of 64 bytes hold 7 elements, chained ones 6. The table doubles at 7 elements per bucket
+    (``MAX_FILL_PERCENT_SOFT``), and every insertion moves *steps* buckets. A *presized* table has at most 6.4 elements
+    per bucket (`nextBucketExp`).
     """
     if count <= SMALL_MAX:
         return small_tables(0 if presized else steps)[count]
@@ -133,7 +132,7 @@ def bucket_table_units(count: int, steps: int, presized: bool) -> int:
 
 @cache
 def small_tables(steps: int) -> tuple[int, ...]:
-    """Return `bucket_table_units` of 0 to `SMALL_MAX` elements; 0 *steps* are those of a presized table."""
+    """Return `bucket_table_units` of 0 to `SMALL_MAX` elements; *steps* 0 means presized."""
     return tuple(_small_table(count, steps) for count in range(SMALL_MAX + 1))
 
 
@@ -154,7 +153,7 @@ def _small_table(count: int, steps: int) -> int:
 
 @cache
 def _chained_bytes(count: int, buckets: int) -> float:
-    """Return the expected bytes of further buckets behind one of *buckets* that *count* elements fall into."""
+    """Return the expected bytes of chained buckets behind one bucket, with *count* elements in *buckets*."""
     if buckets == 1:
         return _CHILDREN[count] * BUCKET_BYTES
     odds = 1 / (buckets - 1)
@@ -170,7 +169,7 @@ def _chained_bytes(count: int, buckets: int) -> float:
 
 @cache
 def chained_units() -> tuple[int, ...]:
-    """Return the expected units of further buckets behind one, by its average load in steps of 1 / `LOADS`."""
+    """Return the expected units of chained buckets behind one, by average load in steps of 1 / `LOADS`."""
     found = []
     for step in range(BUCKET_ENTRIES * LOADS + 1):
         mean = step / LOADS
@@ -184,11 +183,11 @@ def chained_units() -> tuple[int, ...]:
 
 LEVEL_BYTES = 16
 LEVEL_WEIGHTS = (12_288, 3072, 768, 192, 48, 12, 3, 1)
-"""Chances of the heights 1, 2, 3, … in units (``ZSKIPLIST_P`` = 1/4); the last stands for all above."""
+"""Probabilities of heights 1, 2, 3, … in units (``ZSKIPLIST_P`` = 1/4); the last covers all greater heights."""
 
 
 def node_units(allocator: int, fixed_bytes: int) -> int:
-    """Return the expected allocation of a node of *fixed_bytes* and 16 bytes a level, in units of `tables.UNIT_BITS`."""
+    """Return the expected allocation, in units, of a node of *fixed_bytes* and 16 bytes per level."""
     units = 0
     for level, weight in enumerate(LEVEL_WEIGHTS, 1):
         units += weight * allocated_bytes(allocator, fixed_bytes + level * LEVEL_BYTES)
@@ -196,7 +195,7 @@ def node_units(allocator: int, fixed_bytes: int) -> int:
 
 
 def listpack_integer_bytes(number: int) -> int:
-    """Return the bytes of an integer in a listpack (`lpEncodeIntegerGetType`), its back length included."""
+    """Return the bytes of an integer in a listpack, back length included (`lpEncodeIntegerGetType`)."""
     if 0 <= number <= 127:
         return 2
     if -4096 <= number <= 4095:
@@ -209,7 +208,7 @@ def listpack_integer_bytes(number: int) -> int:
 
 
 def listpack_string_bytes(length: int) -> int:
-    """Return the bytes of a string of *length* in a listpack (`lpEncodeString`), its back length included."""
+    """Return the bytes of a string of *length* in a listpack, back length included (`lpEncodeString`)."""
     size = length + (1 if length < 64 else 2 if length < 4096 else 5)
     if size <= 127:
         return size + 1
@@ -217,7 +216,7 @@ def listpack_string_bytes(length: int) -> int:
 
 
 def ziplist_entry_payload(length: int, number: int, is_number: bool) -> int:
-    """Return the bytes of an entry of a ziplist (`zipEncoding`) behind the length of the one before it."""
+    """Return the bytes of a ziplist entry after the previous entry's length (`zipEncoding`)."""
     if not is_number:
         return length + (1 if length < 64 else 2 if length < 16_384 else 5)
     if 0 <= number <= 12:
@@ -232,7 +231,7 @@ def ziplist_entry_payload(length: int, number: int, is_number: bool) -> int:
 
 
 def intset_width(number: int) -> int:
-    """Return the bytes of an integer of an intset (`_intsetValueEncoding`)."""
+    """Return the bytes per element of an intset with *number* (`_intsetValueEncoding`)."""
     if -32768 <= number <= 32767:
         return 2
     return 4 if -2147483648 <= number <= 2147483647 else 8

@@ -1,9 +1,7 @@
-"""Commands and where their keys are.
+"""Commands and the positions of their keys (`getKeysFromCommand`).
 
-The tables lie beside this module, ``commands/SERVER-VERSION.json``, recorded from COMMAND of real servers by
-``python -m tests.data.record_commands``.
-
-they do not know (`getKeysFromCommand`).
+The tables are ``commands/SERVER-VERSION.json``, recorded from COMMAND of real servers by ``python -m
+tests.data.record_commands``.
 """
 
 from __future__ import annotations
@@ -17,14 +15,14 @@ from importlib.resources import files
 from typing import Final, NamedTuple
 
 TABLES: Final = ("redis-7.0", "valkey-9.1")
-"""Tables that there are."""
+"""Names of the tables."""
 
 
 class KeySpec(NamedTuple):
-    """One key specification (``redisCommand.key_specs``): where the keys begin and how they are found from there.
+    """A key specification (``redisCommand.key_specs``): where to begin and how to find keys from there.
 
-    *begin* is ``("index", position)``, ``("keyword", word, start)`` or ``("unknown",)``; *find* is ``("range", last, step,
-    limit)``, ``("keynum", number position, first, step)`` or ``("unknown",)``.
+    *begin* is ``("index", position)``, ``("keyword", word, start)`` or ``("unknown",)``; *find* is ``("range", last,
+    step, limit)``, ``("keynum", number position, first, step)`` or ``("unknown",)``.
     """
 
     flags: frozenset[str]
@@ -33,7 +31,7 @@ class KeySpec(NamedTuple):
 
 
 class CommandInfo(NamedTuple):
-    """What a server says of one command; a subcommand has the name ``command|subcommand``."""
+    """Entry of COMMAND; a subcommand is named ``command|subcommand``."""
 
     name: str
     arity: int
@@ -41,7 +39,7 @@ class CommandInfo(NamedTuple):
     key_specs: tuple[KeySpec, ...]
 
     def takes(self, words: int) -> bool:
-        """Whether the command may have so many *words*, its name included."""
+        """Return whether the arity allows *words* words, the name included."""
         return words == self.arity if self.arity >= 0 else words >= -self.arity
 
 
@@ -54,7 +52,7 @@ class CommandTable:
     commands: Mapping[str, CommandInfo]
 
     def find(self, command: Sequence[bytes]) -> CommandInfo | None:
-        """What is known of *command* or, if there is one, of its subcommand; None for an unknown command.
+        """Return the entry of *command* or of its subcommand; None if unknown.
 
         >>> table_of("redis-7.0").find([b"OBJECT", b"freq", b"k"]).name
         'object|freq'
@@ -72,7 +70,7 @@ class CommandTable:
 
 @cache
 def table_of(name: str) -> CommandTable:
-    """The table of one of `TABLES`; raises ValueError for another name."""
+    """Return one of `TABLES`; raises ValueError for another name."""
     if name not in TABLES:
         raise ValueError(f"no table of commands {name!r}; there are {', '.join(TABLES)}")
     told = json.loads(files("cluster_core.routing").joinpath("commands", f"{name}.json").read_text("ascii"))
@@ -89,17 +87,16 @@ def table_of(name: str) -> CommandTable:
 
 
 NOT_KEY: Final = "not_key"
-"""Flag of a specification that finds shard channels: routed like keys, but no keys."""
+"""Flag of specifications that find shard channels: routed like keys."""
 _UNSURE: Final = frozenset(("incomplete", "variable_flags"))
 _KEYS_MAX: Final = 1 << 20
 _LEADING_NUMBER: Final = re.compile(rb"[ \t-\r]*([+-]?\d+)")
 
 
 def key_positions(command: Sequence[bytes], info: CommandInfo) -> tuple[int, ...]:
-    """Positions of the keys, and of shard channels, in *command* (its name is word 0), in the server's order.
+    """Return positions of keys and shard channels in *command* (word 0 is the name), in the server's order.
 
-    Empty for a command that has none, and for one whose words contradict its specifications: a server then answers an
-    error of its own, and redirects nothing.
+    Empty if the command has no keys or contradicts its specifications; a server then replies with another error.
     """
     by_hand = _BY_HAND.get(info.name)
     if by_hand is not None and any(_is_unsure(spec) for spec in info.key_specs):
@@ -118,7 +115,7 @@ def _is_unsure(spec: KeySpec) -> bool:
 
 
 def _positions(command: Sequence[bytes], spec: KeySpec) -> range | None:
-    """Positions by one specification: empty if its keyword is not there, None if the words contradict it."""
+    """Return positions by one specification: empty if its keyword is missing, None if the words contradict it."""
     first = _begin(command, spec.begin)
     if first == 0:
         return range(0)
@@ -133,7 +130,9 @@ def _positions(command: Sequence[bytes], spec: KeySpec) -> range | None:
     elif kind == "keynum":
         at, skip, step = (int(number) for number in numbers)
         count = _number(command[first + at]) if first + at < words else None
-        if count is None or count < 1 or (step > 1 and command[first + at] != b"%d" % count):  # no `atoi` for MSETEX
+        if (
+            count is None or count < 1 or (step > 1 and command[first + at] != b"%d" % count)
+        ):  # MSETEX does not use `atoi`
             return None
         first += skip
         end = first + (count - 1) * step
@@ -143,19 +142,19 @@ def _positions(command: Sequence[bytes], spec: KeySpec) -> range | None:
 
 
 def _begin(command: Sequence[bytes], begin: tuple[str | int, ...]) -> int:
-    """Where keys begin; 0 if the keyword is not there, -1 if nobody knows."""
+    """Return the start position; 0 if the keyword is missing, -1 if unknown."""
     if begin[0] == "index":
         return int(begin[1])
     if begin[0] != "keyword":
         return -1
     word, start = str(begin[1]).lower().encode(), int(begin[2])
-    last = len(command) - 1  # a keyword at the end has nothing behind it, and is not looked at
+    last = len(command) - 1  # a keyword in the last position is ignored
     places = range(start, last) if start > 0 else range(len(command) + start, 0, -1)
     return next((place + 1 for place in places if command[place].lower() == word), 0)
 
 
 def _number(word: bytes) -> int | None:
-    """A number of keys as the server's fallback, `atoi`, reads it: the digits at the beginning; None beyond all words."""
+    """Parse a key count like `atoi`: leading digits; None if greater than the number of words."""
     match = _LEADING_NUMBER.match(word)
     if match is None:
         return 0
@@ -163,7 +162,7 @@ def _number(word: bytes) -> int | None:
 
 
 def _sort(command: Sequence[bytes]) -> tuple[int, ...]:
-    """SORT key … [STORE destination]: of several destinations the last counts (`sortGetKeys`)."""
+    """SORT key … [STORE destination]: the last destination counts (`sortGetKeys`)."""
     skipped = {b"limit": 2, b"get": 1, b"by": 1}
     store = 0
     at = 2
@@ -194,7 +193,7 @@ def _migrate(command: Sequence[bytes]) -> tuple[int, ...]:
 
 
 def _georadius(command: Sequence[bytes]) -> tuple[int, ...]:
-    """GEORADIUS key … [STORE key] [STOREDIST key]: of several the last counts (`georadiusGetKeys`)."""
+    """GEORADIUS key … [STORE key] [STOREDIST key]: the last one counts (`georadiusGetKeys`)."""
     store = 0
     at = 5
     while at < len(command):
@@ -212,4 +211,4 @@ _BY_HAND: Final[dict[str, Callable[[Sequence[bytes]], tuple[int, ...]]]] = {
     "georadius": _georadius,
     "georadiusbymember": _georadius,
 }
-"""Commands whose specifications are unknown, incomplete or depend on other words."""
+"""Commands with unknown, incomplete or argument-dependent specifications."""

@@ -1,7 +1,7 @@
-"""What a cluster node answers before it carries out a command: serve, MOVED, ASK, TRYAGAIN, CROSSSLOT, CLUSTERDOWN
-(R112 to R122, `getNodeByQuery`).
+"""Redirections of a cluster node (R112 to R122, `getNodeByQuery`).
 
-``str()`` of a decision is the text of the error reply, without its leading ``-``; of `Serve` it is empty.
+The decisions are serve, MOVED, ASK, TRYAGAIN, CROSSSLOT and CLUSTERDOWN. ``str()`` of a decision is the error reply
+without the leading ``-``; of `Serve` it is empty.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cluster_core.topology.node import Topology
 
 
 class Endpoint(NamedTuple):
-    """What a redirection may name of a node: see `cluster-preferred-endpoint-type`."""
+    """Addresses that a redirection can show; see `cluster-preferred-endpoint-type`."""
 
     ip: str
     port: int
@@ -35,12 +35,11 @@ class EndpointType(Enum):
 
 
 class Dialect(NamedTuple):
-    """Where servers route differently (R115, R116, R119).
+    """Version-dependent routing rules (R115, R116, R119).
 
-    *cross_slot_first*: CROSSSLOT is found before anything else is asked.  *marks_of_masters*: open slots count only on
-    a master or for a READONLY client, and a replica has its master's marks.  *pubsub_inside_exec*: a shard channel
-    inside a transaction counts as one.  *keys_at_exec*: whether keys of an open slot are here is asked at EXEC only, not
-    when a command is queued.
+    *cross_slot_first*: CROSSSLOT is checked before all else. *marks_of_masters*: open slots count only on a master or
+    for a READONLY client, and a replica uses its master's marks. *pubsub_inside_exec*: shard channels inside a
+    transaction count. *keys_at_exec*: keys of an open slot are looked up at EXEC, not when a command is queued.
     """
 
     name: str
@@ -61,7 +60,7 @@ DIALECTS: Final = {dialect.name: dialect for dialect in (REDIS_7_0, VALKEY_9_1)}
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of the node that change its answers; the values are the servers' defaults."""
+    """Node settings that change routing; the values are the servers' defaults."""
 
     allow_reads_when_down: bool = False
     allow_pubsubshard_when_down: bool = True
@@ -70,10 +69,10 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class RoutingView:
-    """One node's view: it is *myself*, a replica of *master_id* or, when that is empty, a master.
+    """Routing state of one node: *myself*, a replica of *master_id* or, if that is empty, a master.
 
-    *owners* maps slots to node ids and lacks those that nobody owns; *migrating* and *importing* map open slots to the
-    other node.
+    *owners* maps slots to node ids, without unassigned slots; *migrating* and *importing* map open slots to the other
+    node.
     """
 
     myself: str
@@ -88,11 +87,14 @@ class RoutingView:
 
     @property
     def serving(self) -> str:
-        """The node whose slots are served here: myself, or my master."""
+        """Return the node id that serves the slots here: this node or its master."""
         return self.master_id or self.myself
 
     def address(self, node_id: str) -> str:
-        """How a redirection names a node (`getPreferredEndpoint`): ``ip:port``, ``host:port``, ``?:port`` or ``:port``."""
+        """Return a node's address in redirections (`getPreferredEndpoint`):
+
+        ``ip:port``, ``host:port``, ``?:port``, ``:port``.
+        """
         node = self.nodes.get(node_id, Endpoint("", 0))
         if self.settings.endpoint_type is EndpointType.IP:
             return f"{node.ip}:{node.port}"
@@ -108,9 +110,9 @@ def view_of(
     dialect: Dialect = VALKEY_9_1,
     settings: Settings = Settings(),
 ) -> RoutingView:
-    """The view of the node that answered CLUSTER NODES with *topology* (R128); raises ValueError if none is ``myself``.
+    """Return the view of the ``myself`` node of *topology* (R128); raises ValueError without one.
 
-    CLUSTER NODES does not say whether the cluster is ok, CLUSTER INFO does.
+    CLUSTER NODES does not show the cluster state; CLUSTER INFO does.
     """
     me = topology.by_id.get(topology.my_id or "")
     if me is None:
@@ -133,9 +135,9 @@ def view_of(
 
 
 def is_cluster_ok(topology: Topology, *, require_full_coverage: bool = True) -> bool:
-    """Whether the node of *topology* serves requests, as far as CLUSTER NODES shows it (R107, R108).
+    """Return whether the node serves requests, as far as CLUSTER NODES shows it (R107, R108).
 
-    A master also waits a while before it serves again (R106, R109), which only CLUSTER INFO shows.
+    A master also delays serving after a failure (R106, R109); only CLUSTER INFO shows that.
     """
     voting = [node for node in topology.nodes if node.is_master and node.slots]
     reachable = sum(not node.flags & (NodeFlags.PFAIL | NodeFlags.FAIL) for node in voting)
@@ -147,7 +149,7 @@ def is_cluster_ok(topology: Topology, *, require_full_coverage: bool = True) -> 
 
 @dataclass(frozen=True, slots=True)
 class Serve:
-    """The node carries the command out itself, if only to answer an error of another kind."""
+    """The node executes the command, or replies with an unrelated error."""
 
     def __str__(self) -> str:
         return ""
@@ -166,7 +168,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """The slot is being migrated and no key of the command is here any more: ask the target, once."""
+    """The slot is migrating and holds none of the command's keys: ask the target once."""
 
     slot: int
     address: str
@@ -177,7 +179,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class TryAgain:
-    """The slot is being migrated and some keys of the command are here, some are not."""
+    """The slot is migrating and holds only some of the command's keys."""
 
     def __str__(self) -> str:
         return "TRYAGAIN Multiple keys request during rehashing of slot"
@@ -185,7 +187,7 @@ class TryAgain:
 
 @dataclass(frozen=True, slots=True)
 class CrossSlot:
-    """The keys of the command belong to different slots."""
+    """The command's keys hash to different slots."""
 
     def __str__(self) -> str:
         return "CROSSSLOT Keys in request don't hash to the same slot"
@@ -193,7 +195,7 @@ class CrossSlot:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDown:
-    """The slot is not served, or the cluster is down; *reason* is the text behind the error code."""
+    """The slot is not served or the cluster is down; *reason* follows the error code."""
 
     reason: str
 
@@ -210,24 +212,24 @@ DOWN_READ_ONLY: Final = ClusterDown("The cluster is down and only accepts read c
 
 Command = Sequence[bytes]
 KeyCheck = Callable[[bytes], bool]
-"""Whether the node holds a key."""
+"""Returns whether the node holds a key."""
 
 _SHEBANG: Final = re.compile(rb"#!(\S+)([^\n]*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """What the connection is in: READONLY, ASKING just sent, and inside MULTI the commands queued so far."""
+    """Connection state: READONLY, ASKING just sent, and commands queued since MULTI."""
 
     readonly: bool = False
     asking: bool = False
     queued: tuple[tuple[bytes, ...], ...] | None = None
 
     def after(self, command: Command, decision: Decision) -> Client:
-        """The state when *command* was answered with *decision* (R120, R121).
+        """Return the state after *command* was answered with *decision* (R120, R121).
 
-        ASKING lasts for one command, and from MULTI to its end.  A command that is redirected inside MULTI makes EXEC
-        fail; that is not kept here.
+        ASKING lasts for one command, or from MULTI to EXEC. A redirection inside MULTI makes EXEC fail, which is not
+        modelled.
         """
         name = command[0].lower() if command else b""
         inside = self.queued is not None
@@ -254,12 +256,11 @@ def route(
     table: CommandTable | None = None,
     script_writes: bool | None = None,
 ) -> Decision:
-    """Return what the node of *view* answers to *command* (its words, the name first).
+    """Return the decision of the node of *view* for *command* (words, the name first).
 
-    *keys_here* says which keys the node holds; only keys of open slots are asked for.  *table* is that of the view's
-    dialect unless given.  *script_writes* says whether EVALSHA or FCALL may write, which only the node's script cache
-    knows; None takes it from the text of EVAL, and else from COMMAND.  A command that the server does not know, or whose
-    words are too few, is `Serve`: the node answers that error itself, before it looks for a slot.
+    *keys_here* tests whether the node holds a key; only keys of open slots are tested. *table* defaults to the
+    dialect's. *script_writes*: whether EVALSHA or FCALL may write; None reads the script of EVAL, else COMMAND. Unknown
+    commands and arity errors are `Serve`: the node reports them before it computes the slot.
     """
     table = table or table_of(view.dialect.name)
     info = table.find(command)
@@ -279,7 +280,7 @@ def route(
 
 
 class _Asked(NamedTuple):
-    """What a command, or a transaction, asks for: its keys in order, and what kind of command it is."""
+    """Keys of a command or transaction, in order, and its properties."""
 
     keys: list[bytes]
     writes: bool
@@ -296,7 +297,7 @@ def _asked(
     client: Client,
     script_writes: bool | None,
 ) -> _Asked | None:
-    """Gather what is asked for; None without a key."""
+    """Collect keys and properties; None without a key."""
     keys = [words[position] for words, info in batch for position in key_positions(words, info)]
     if not keys:
         return None
@@ -312,7 +313,7 @@ def _asked(
 
 
 def _writes(words: tuple[bytes, ...], info: CommandInfo, script_writes: bool | None) -> bool:
-    """Whether a command may write; a script with a shebang line says so itself (`getCommandFlags`)."""
+    """Return whether a command may write; a script's shebang line decides if present (`getCommandFlags`)."""
     if "write" in info.flags:
         return True
     if info.name in ("evalsha", "fcall"):
@@ -327,7 +328,7 @@ def _writes(words: tuple[bytes, ...], info: CommandInfo, script_writes: bool | N
 
 
 def _decide(view: RoutingView, asked: _Asked, client: Client, is_here: KeyCheck) -> Decision:
-    """The decision for at least one key, in the order of `getNodeByQuery`."""
+    """Decide for at least one key, in the order of `getNodeByQuery`."""
     slot = key_slot(asked.keys[0])
     owner = view.owners.get(slot)
     crosses = any(key_slot(key) != slot for key in asked.keys[1:])
@@ -351,7 +352,7 @@ def _decide(view: RoutingView, asked: _Asked, client: Client, is_here: KeyCheck)
 
 
 def _when_down(view: RoutingView, asked: _Asked) -> ClusterDown | None:
-    """What a node answers while it holds the cluster for down (R118); None lets the command pass."""
+    """Return the error while the cluster is down (R118); None if the command is still allowed."""
     if asked.is_channel:
         return None if view.settings.allow_pubsubshard_when_down else DOWN
     if not view.settings.allow_reads_when_down:
@@ -362,7 +363,7 @@ def _when_down(view: RoutingView, asked: _Asked) -> ClusterDown | None:
 def _in_open_slot(
     view: RoutingView, slot: int, owner: str, asked: _Asked, client: Client, is_here: KeyCheck
 ) -> Decision | None:
-    """Decide where the slot is being migrated or imported (R116, R117, R119); None where that does not matter."""
+    """Decide for a migrating or importing slot (R116, R117, R119); None if its state does not matter."""
     by_mark = view.dialect.marks_of_masters
     if by_mark and view.master_id and not client.readonly:
         return None
@@ -383,9 +384,9 @@ def _in_open_slot(
 
 
 def route_blocked(view: RoutingView, key: bytes, *, client: Client = Client(), writes: bool = True) -> Decision:
-    """Return what a client that is blocked on *key* is told when the cluster changes (R122): `Serve` lets it wait.
+    """Return the decision for a client blocked on *key* after a cluster change (R122); `Serve` keeps it blocked.
 
-    *writes* is whether the command that blocks may write (BLPOP may, XREAD may not).
+    *writes*: whether the blocking command may write (BLPOP may, XREAD may not).
     """
     if not view.cluster_ok:
         return DOWN

@@ -1,4 +1,4 @@
-"""What a client hears of a sentinel: its commands, SENTINEL among them, with the server's texts (sentinelcmds, sentinelCommand)."""
+"""Commands that a sentinel serves to clients, SENTINEL included, with the server's reply texts (sentinelcmds)."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from cluster_core.wire.resp import RespError, RespMap
 
 
 def encoded(text: str) -> bytes:
-    """*text* as it came from a peer."""
+    """Encode text that came from a peer, restoring the peer's bytes."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def instance_reply(instance: Instance, now_ms: int) -> RespMap:
-    """Names and values of one record; numbers are texts, as in the server."""
+    """Return one record as field names and values; numbers are texts, as in the server."""
     fields = [*_common(instance, now_ms)]
     for kind, describe in ((Flag.MASTER, _of_master), (Flag.REPLICA, _of_replica), (Flag.SENTINEL, _of_sentinel)):
         if instance.flags & kind:
@@ -91,7 +91,7 @@ def _of_sentinel(sentinel: Instance, now_ms: int) -> Iterator[tuple[str, object]
 
 
 def instances_reply(instances: Iterable[Instance], now_ms: int) -> list[Any]:
-    """Several records; replicas that want to be unknown are left out (addReplyDictOfRedisInstances)."""
+    """Return several records without replicas that set ``replica-announced no`` (addReplyDictOfRedisInstances)."""
     return [instance_reply(each, now_ms) for each in instances if each.is_announced or not each.flags & Flag.REPLICA]
 
 
@@ -99,7 +99,7 @@ def instances_reply(instances: Iterable[Instance], now_ms: int) -> list[Any]:
 
 
 def set_options(state: SentinelState, master: Instance, words: list[str]) -> Any:
-    """Set options of *master* one by one; what stands before a mistake has been set (sentinelSetCommand)."""
+    """Set options of *master* in order; options before an invalid one stay set (sentinelSetCommand)."""
     for at in range(0, len(words), 2):
         option, values = words[at].lower(), words[at + 1 : at + 2]
         field = _OPTIONS.get(option)
@@ -125,13 +125,13 @@ _OPTIONS: Final = {
 MASTERS_MAX: Final = 1000
 NAME_CHARS_MAX: Final = 256
 FAILOVER_STATE: Final = "master_failover_state:"
-"""A line of INFO of servers that know FAILOVER."""
+"""INFO line of servers that support FAILOVER."""
 
 Words = list[str]
 
 
 def sentinel_reply(state: SentinelState, words: tuple[bytes, ...]) -> Any:
-    """The reply to SENTINEL …; what the command changes is done when this returns.  Raises ProtocolError."""
+    """Execute a SENTINEL subcommand and return its reply; raises ProtocolError."""
     name = text_of(words[1]).lower()
     valkey = state.settings.dialect.startswith("valkey")
     found = (_VALKEY_COMMANDS if valkey else _COMMANDS).get(name)
@@ -144,7 +144,7 @@ def sentinel_reply(state: SentinelState, words: tuple[bytes, ...]) -> Any:
 
 
 def named_master(state: SentinelState, name: str) -> Instance:
-    """The master with a name; raises ProtocolError if there is none."""
+    """Return the master called *name*; raises ProtocolError if there is none."""
     master = state.masters.get(name)
     if master is None:
         raise ProtocolError("ERR No such master with that name")
@@ -171,7 +171,7 @@ def _address(state: SentinelState, words: Words) -> Any:
 
 
 def _is_down(state: SentinelState, words: Words) -> Any:
-    """Whether we hold a master for down, and our vote if one is asked for; in TILT nothing is down (S8, S9, S16)."""
+    """Return SDOWN of a master, and this sentinel's vote if one is requested; never down in TILT (S8, S9, S16)."""
     host, port_text, epoch_text, runid = words
     port, epoch = _integer(port_text), _integer(epoch_text)
     master = find_master_at(state, host, port)
@@ -183,7 +183,7 @@ def _is_down(state: SentinelState, words: Words) -> Any:
 
 
 def _check_quorum(state: SentinelState, words: Words) -> Any:
-    """Whether enough sentinels are up for the quorum, and for a majority (S17, sentinelIsQuorumReachable)."""
+    """Check that enough sentinels are up for quorum and majority (S17, sentinelIsQuorumReachable)."""
     master = named_master(state, words[0])
     others = master.sentinels.values()
     usable = 1 + sum(not s.flags & (Flag.S_DOWN | Flag.O_DOWN) for s in others)
@@ -198,9 +198,9 @@ def _check_quorum(state: SentinelState, words: Words) -> Any:
 
 
 def _failover(state: SentinelState, words: Words) -> Any:
-    """A failover that somebody wants: without agreement and without election (S12).
+    """Start a failover on request, without quorum and election (S12).
 
-    COORDINATED of Valkey 9: by election, and the master itself hands over.
+    COORDINATED (Valkey 9): with an election; the old master hands over with FAILOVER.
     """
     if len(words) > 1 and words[1].lower() != "coordinated":
         raise ProtocolError("ERR Unknown failover option specified")
@@ -217,7 +217,7 @@ def _failover(state: SentinelState, words: Words) -> Any:
     start_failover(state, master)
     master.flags |= Flag.COORDINATED_FAILOVER if is_coordinated else Flag.FORCE_FAILOVER
     if is_coordinated:
-        master.flags |= Flag.S_DOWN  # only those who hold it for down ask for votes; the next timer sees that it is up
+        master.flags |= Flag.S_DOWN  # only a sentinel in SDOWN asks for votes; the next timer clears the flag
         ask_others(state, master, forced=True)
     return "OK"
 
@@ -275,7 +275,7 @@ _COMMANDS: Final[dict[str, tuple[int, Callable[[SentinelState, Words], Any]]]] =
     "reset": (3, _reset),
     "myid": (2, lambda state, words: state.my_id.encode()),
 }
-"""Number of words (negative: at least), the name and SENTINEL included, and what carries the command out."""
+"""Arity (negative: minimum), counting SENTINEL and the subcommand, and the handler."""
 _VALKEY_COMMANDS: Final = {
     **_COMMANDS,
     "failover": (-3, _failover),
@@ -284,16 +284,16 @@ _VALKEY_COMMANDS: Final = {
     "get-primary-addr-by-name": _COMMANDS["get-master-addr-by-name"],
     "is-primary-down-by-addr": _COMMANDS["is-master-down-by-addr"],
 }
-"""Valkey has new names for old commands beside the old ones."""
+"""Valkey's new command names; the old ones still work."""
 
 
 ECHOED_CHARS_MAX: Final = 128
-"""Characters of an unknown name that an error repeats."""
+"""Characters of an unknown command name that an error repeats."""
 RawWords = tuple[bytes, ...]
 
 
 def serve_client(state: SentinelState, client: int, words: RawWords) -> None:
-    """Answer one command of a client; every reply is an effect."""
+    """Answer one client command; the reply is added to the effects."""
     if not words:
         return
     name = text_of(words[0]).lower()
@@ -325,7 +325,7 @@ def _ping(state: SentinelState, client: int, words: RawWords) -> Any:
 
 
 def _publish(state: SentinelState, client: int, words: RawWords) -> Any:
-    """Only hello messages, which other sentinels send here (sentinelPublishCommand)."""
+    """Accept hello messages of other sentinels; refuse other channels (sentinelPublishCommand)."""
     if words[1] != HELLO_CHANNEL.encode():
         raise ProtocolError("ERR Only HELLO messages are accepted by Sentinel instances.")
     take_hello(state, text_of(words[2]))
@@ -333,7 +333,7 @@ def _publish(state: SentinelState, client: int, words: RawWords) -> Any:
 
 
 def _hello(state: SentinelState, client: int, words: RawWords) -> Any:
-    """The protocol; the driver encodes replies by `Sentinel.protocol_of`."""
+    """Set the client's RESP version; the driver encodes replies by `Sentinel.protocol_of`."""
     if len(words) > 1:
         if words[1] not in (b"2", b"3"):
             raise ProtocolError("NOPROTO unsupported protocol version")
@@ -352,4 +352,4 @@ _CLIENT_COMMANDS: Final[dict[str, tuple[int, Callable[[SentinelState, int, RawWo
     "client": (-2, lambda state, client, words: "OK"),
     "quit": (-1, lambda state, client, words: "OK"),
 }
-"""Number of words (negative: at least) and what carries the command out."""
+"""Arity (negative: minimum) and the handler."""

@@ -1,4 +1,4 @@
-"""Tables of instances: who is added, found, reset, moved to another address (createSentinelRedisInstance and others)."""
+"""Tables of masters, replicas and sentinels: add, find, reset, change address (createSentinelRedisInstance)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cluster_core.sentinel.state import EPOCH_MAX, INSTANCES_MAX, SentinelState
 
 
 def is_place(host: str, port: int) -> bool:
-    """Whether there can be an instance at the address *host* and *port*; names are not resolved (createSentinelAddr)."""
+    """Return whether *host* and *port* form a valid address; names are not resolved (createSentinelAddr)."""
     try:
         ip_address(host)
     except ValueError:
@@ -22,7 +22,7 @@ def is_place(host: str, port: int) -> bool:
 
 
 def add_master(state: SentinelState, name: str, address: Address, quorum: int) -> Instance:
-    """Begin to monitor *address* as *name*, which is free."""
+    """Start to monitor *address* under the unused name *name*."""
     master = state.masters[name] = new_instance(Flag.MASTER, name, address, state.now_ms)
     master.quorum = quorum
     master.down_after_ms = state.periods.default_down_after_ms
@@ -31,7 +31,7 @@ def add_master(state: SentinelState, name: str, address: Address, quorum: int) -
 
 
 def add_replica(state: SentinelState, master: Instance, host: str, port: int) -> Instance | None:
-    """A new replica of *master*; None if it is known, cannot be, or is one too many."""
+    """Add a replica of *master*; return None if it exists, its address is invalid or the table is full."""
     address = Address(host, port)
     name = replica_name(address)
     if not is_place(host, port) or name in master.replicas or len(master.replicas) >= INSTANCES_MAX:
@@ -41,7 +41,7 @@ def add_replica(state: SentinelState, master: Instance, host: str, port: int) ->
 
 
 def add_sentinel(state: SentinelState, master: Instance, host: str, port: int, runid: str) -> Instance | None:
-    """A new sentinel of *master*, connected through a link that there is already; None as for `add_replica`."""
+    """Add a sentinel of *master*, sharing an existing link; return None as in `add_replica`."""
     if not is_place(host, port) or runid in master.sentinels or len(master.sentinels) >= INSTANCES_MAX:
         return None
     address = Address(host, port)
@@ -52,13 +52,13 @@ def add_sentinel(state: SentinelState, master: Instance, host: str, port: int, r
 
 
 def find_master_at(state: SentinelState, host: str, port: int) -> Instance | None:
-    """The master at an address, whatever its name (getSentinelRedisInstanceByAddrAndRunID)."""
+    """Return the master at an address (getSentinelRedisInstanceByAddrAndRunID)."""
     wanted = Address(host, port)
     return next((master for master in state.masters.values() if master.address == wanted), None)
 
 
 def remove_sentinel(state: SentinelState, master: Instance, runid: str) -> bool:
-    """Forget the sentinel with an id (removeMatchingSentinelFromMaster)."""
+    """Remove the sentinel with this run id (removeMatchingSentinelFromMaster)."""
     sentinel = master.sentinels.pop(runid, None)
     if sentinel is not None:
         release(state, sentinel)
@@ -66,13 +66,13 @@ def remove_sentinel(state: SentinelState, master: Instance, runid: str) -> bool:
 
 
 def remove_master(state: SentinelState, master: Instance) -> None:
-    """Monitor *master* no longer."""
+    """Stop monitoring *master*."""
     del state.masters[master.name]
     release(state, master)
 
 
 def reset_master(state: SentinelState, master: Instance, *, keeps_sentinels: bool = False) -> None:
-    """Forget replicas, sentinels, flags, votes and the failover of *master* (sentinelResetMaster)."""
+    """Reset replicas, sentinels, flags, votes and failover state of *master* (sentinelResetMaster)."""
     replicas, master.replicas = master.replicas, {}
     sentinels: dict[str, Instance] = {}
     if not keeps_sentinels:
@@ -93,7 +93,7 @@ def reset_master(state: SentinelState, master: Instance, *, keeps_sentinels: boo
 
 
 def move_master(state: SentinelState, master: Instance, address: Address) -> None:
-    """Have *master* be at *address* from now on, its old address one of its replicas (sentinelResetMasterAndChangeAddress)."""
+    """Change the address of *master*; the old address becomes a replica (sentinelResetMasterAndChangeAddress)."""
     replicas = [replica.address for replica in master.replicas.values() if replica.address != address]
     if master.address != address:
         replicas.append(master.address)
@@ -107,17 +107,17 @@ def move_master(state: SentinelState, master: Instance, address: Address) -> Non
 
 
 def propagate_down_after(master: Instance) -> None:
-    """All that belongs to *master* is down after the same time (sentinelPropagateDownAfterPeriod)."""
+    """Copy ``down-after`` of *master* to its replicas and sentinels (sentinelPropagateDownAfterPeriod)."""
     for instance in (*master.replicas.values(), *master.sentinels.values()):
         instance.down_after_ms = master.down_after_ms
 
 
 _ID: Final = re.compile(r"[0-9A-Za-z_.-]{1,64}")
-"""An id that can stand in a configuration file; those of servers are 40 hexadecimal digits."""
+"""Ids that a configuration file can hold; servers use 40 hexadecimal digits."""
 
 
 def take_hello(state: SentinelState, text: str) -> None:
-    """Act on a hello message of anybody; one of an unknown master is dropped (sentinelProcessHelloMessage)."""
+    """Apply a hello message; messages on unmonitored masters are ignored (sentinelProcessHelloMessage)."""
     hello = parse_hello(text)
     master = state.masters.get(hello.master_name) if hello is not None else None
     if hello is None or master is None or hello.runid == state.my_id or not _ID.fullmatch(hello.runid):
@@ -137,7 +137,7 @@ def take_hello(state: SentinelState, text: str) -> None:
 
 
 def _meet(state: SentinelState, master: Instance, hello: Hello) -> Instance | None:
-    """A sentinel that we do not know yet, or that has moved; None if it cannot be where it says."""
+    """Add a new sentinel, or one with a new address; return None if its address is invalid."""
     if not is_place(hello.ip, hello.port):
         return None
     has_moved = remove_sentinel(state, master, hello.runid)
@@ -157,7 +157,7 @@ def _meet(state: SentinelState, master: Instance, hello: Hello) -> Instance | No
 
 
 def _clear_address(state: SentinelState, master: Instance, address: Address) -> None:
-    """Who was at that address under another id is gone, with every master."""
+    """Remove sentinels with another run id at *address*, for every master."""
     other = next((s for s in master.sentinels.values() if s.address == address), None)
     if other is not None:
         state.tell_of("*", "+sentinel-invalid-addr", other)
@@ -166,7 +166,7 @@ def _clear_address(state: SentinelState, master: Instance, address: Address) -> 
 
 
 def _move_elsewhere(state: SentinelState, sentinel: Instance) -> None:
-    """The same sentinel has moved for every master (sentinelUpdateSentinelAddressInAllMasters)."""
+    """Update the sentinel's address for every master (sentinelUpdateSentinelAddressInAllMasters)."""
     moved = 0
     for master in state.masters.values():
         match = master.sentinels.get(sentinel.runid)
@@ -181,7 +181,7 @@ def _move_elsewhere(state: SentinelState, sentinel: Instance) -> None:
 
 
 def _take_config(state: SentinelState, master: Instance, sender: Instance, hello: Hello) -> None:
-    """A newer configuration wins, whoever made it (S4)."""
+    """Adopt the configuration with the higher epoch, from any sentinel (S4)."""
     address = Address(hello.master_ip, hello.master_port)
     if not is_place(*address):
         return

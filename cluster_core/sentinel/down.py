@@ -1,4 +1,4 @@
-"""Who is down: in our own eyes (S6), and by agreement (S7, S8)."""
+"""Subjective down (S6) and objective down by quorum (S7, S8)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from cluster_core.sentinel.links import close_command, close_pubsub
 from cluster_core.sentinel.state import Awaited, Periods, SentinelState
 
 ANSWER_PERIODS: Final = 5
-"""After so many ask periods what another sentinel said of the master is forgotten (S8)."""
+"""Ask periods after which another sentinel's opinion expires (S8)."""
 
 
 def silent_ms(instance: Instance, now_ms: int) -> int:
-    """For how long *instance* has not answered: since the oldest open PING, or since it was there when disconnected."""
+    """Return ms without an answer: since the oldest pending PING or, if disconnected, since the last contact."""
     link = instance.link
     if link.pending_ping_ms:
         return now_ms - link.pending_ping_ms
@@ -21,9 +21,9 @@ def silent_ms(instance: Instance, now_ms: int) -> int:
 
 
 def is_down(instance: Instance, periods: Periods, now_ms: int) -> bool:
-    """Whether *instance* is down in our eyes at *now_ms* (S6).
+    """Return whether this sentinel considers *instance* down at *now_ms* (S6).
 
-    It does not answer, or it should be a master and has said for long that it is a replica.
+    It does not answer, or it is monitored as a master and has reported the replica role for too long.
     """
     if silent_ms(instance, now_ms) > instance.down_after_ms:
         return True
@@ -34,7 +34,7 @@ def is_down(instance: Instance, periods: Periods, now_ms: int) -> bool:
 
 
 def check_subjectively(state: SentinelState, instance: Instance) -> None:
-    """Close connections that are stuck, set or clear `S_DOWN` (sentinelCheckSubjectivelyDown)."""
+    """Close stalled connections, then set or clear `S_DOWN` (sentinelCheckSubjectivelyDown)."""
     _close_stuck(state, instance)
     if is_down(instance, state.periods, state.now_ms):
         if not instance.flags & Flag.S_DOWN:
@@ -66,7 +66,7 @@ def _close_stuck(state: SentinelState, instance: Instance) -> None:
 
 
 def is_agreed_down(master: Instance) -> tuple[bool, int]:
-    """Whether enough sentinels hold *master* for down, and how many do, ourselves included (S7)."""
+    """Return whether the quorum considers *master* down, and the number of such sentinels, this one included (S7)."""
     if not master.flags & Flag.S_DOWN:
         return False, 0
     agreeing = 1 + sum(bool(s.flags & Flag.MASTER_DOWN) for s in master.sentinels.values())
@@ -86,9 +86,9 @@ def check_objectively(state: SentinelState, master: Instance) -> None:
 
 
 def ask_others(state: SentinelState, master: Instance, *, forced: bool) -> None:
-    """Ask every sentinel whether *master* is down, and for its vote if a failover runs here (S8).
+    """Ask every sentinel whether *master* is down, requesting votes during a failover (S8).
 
-    Not asked again within an ask period unless *forced* (sentinelAskMasterStateToOtherSentinels).
+    At most once per ask period unless *forced* (sentinelAskMasterStateToOtherSentinels).
     """
     periods, now_ms = state.periods, state.now_ms
     asks_vote = master.failover_state > FailoverState.NONE

@@ -1,6 +1,7 @@
-"""What a driver tells a sentinel, and what a sentinel wants of its driver; docs/design/sentinel.md is the contract.
+"""Events that a driver passes to a sentinel, and effects that it carries out (contract: docs/design/sentinel.md).
 
-Eight fields with commas, published on `HELLO_CHANNEL` of every master and replica and sent to every other sentinel.
+Hello messages have eight fields separated by commas. They are published on `HELLO_CHANNEL` of every master and replica,
+and sent to every other sentinel.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from cluster_core.sentinel.text import leading_number
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """The timer (sentinelTimer); the next one comes `Sentinel.tick_ms` after this one was handled."""
+    """The timer fired (sentinelTimer); schedule the next one `Sentinel.tick_ms` later."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkOpened:
-    """The connection of an `OpenLink` is up; *local_ip* is our end of it, which hello messages name (S3)."""
+    """The connection of an `OpenLink` is established; *local_ip* is the local address, sent in hello messages (S3)."""
 
     link: int
     local_ip: str
@@ -26,14 +27,14 @@ class LinkOpened:
 
 @dataclass(frozen=True, slots=True)
 class LinkClosed:
-    """A connection ended, or could not be made; never for those that the sentinel closed."""
+    """A connection ended or failed; not sent for connections that the sentinel closed."""
 
     link: int
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A whole value of `cluster_core.wire.resp` came in on *link*."""
+    """A complete RESP value arrived on *link*."""
 
     link: int
     value: Any
@@ -41,7 +42,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class ClientCommand:
-    """A client of ours sent a command: its words, the name first."""
+    """A client sent a command; *words* starts with its name."""
 
     client: int
     words: tuple[bytes, ...]
@@ -49,7 +50,7 @@ class ClientCommand:
 
 @dataclass(frozen=True, slots=True)
 class ClientClosed:
-    """A client went away."""
+    """A client disconnected."""
 
     client: int
 
@@ -58,7 +59,7 @@ Event = Tick | LinkOpened | LinkClosed | Answered | ClientCommand | ClientClosed
 
 
 class OpenLink(NamedTuple):
-    """Connect to a server's or a sentinel's port; commands may follow before it is up."""
+    """Connect to a server or sentinel; commands may be queued before the connection is established."""
 
     link: int
     ip: str
@@ -66,34 +67,34 @@ class OpenLink(NamedTuple):
 
 
 class CloseLink(NamedTuple):
-    """Close a connection; no report."""
+    """Close a connection; no `LinkClosed` follows."""
 
     link: int
 
 
 class SendCommand(NamedTuple):
-    """Send a command, behind what waits there; the answers are expected in the same order."""
+    """Queue a command on a connection; replies arrive in the same order."""
 
     link: int
     words: tuple[bytes, ...]
 
 
 class Reply(NamedTuple):
-    """Send *client* a value of `cluster_core.wire.resp`."""
+    """Send a RESP value to *client*."""
 
     client: int
     value: Any
 
 
 class LogLine(NamedTuple):
-    """A line for the log in the server's words; *level* is one of ``.-*#``."""
+    """A log line in the server's format; *level* is one of ``.-*#``."""
 
     level: str
     text: str
 
 
 class Announced(NamedTuple):
-    """An event of the sentinel's own channel: it has been logged already."""
+    """An event for the sentinel's own Pub/Sub channel; already logged."""
 
     channel: str
     text: str
@@ -104,12 +105,12 @@ Effect = OpenLink | CloseLink | SendCommand | Reply | LogLine | Announced
 
 HELLO_CHANNEL: Final = "__sentinel__:hello"
 HELLO_CHARS_MAX: Final = 4096
-"""A longer message is none: names and addresses of real ones take a few hundred characters."""
+"""Longer messages are ignored; real ones take a few hundred characters."""
 FIELDS: Final = 8
 
 
 class Hello(NamedTuple):
-    """Who speaks (address, id, epoch), and which master it holds for current, by which configuration epoch."""
+    """A hello message: the sender's address, id and epoch, and the master's address and configuration epoch."""
 
     ip: str
     port: int
@@ -122,9 +123,9 @@ class Hello(NamedTuple):
 
 
 def parse_hello(text: str) -> Hello | None:
-    """Return the message, or None for a text that has not eight fields (S3, sentinelProcessHelloMessage).
+    """Parse a hello message; None unless it has eight fields (S3, sentinelProcessHelloMessage).
 
-    Numbers are read as the server reads them: what does not begin with digits is 0.
+    Numbers follow atoi: text without leading digits is 0.
     """
     tokens = text.split(",") if len(text) <= HELLO_CHARS_MAX else ()
     if len(tokens) != FIELDS:

@@ -1,5 +1,6 @@
-"""Carries a failover from state to state (S10 to S14): votes, one an epoch, and what a leader needs (S9, S11); the replica that is promoted
-(S13, `sentinelSelectSlave`).  The table of states is in `instance`.
+"""Failover state machine (S10 to S14): votes (S9), leader election (S11), choice of the replica (S13).
+
+`instance` holds the table of states.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from cluster_core.sentinel.state import EPOCH_MAX, Awaited, Periods, SentinelSta
 
 
 def vote(state: SentinelState, master: Instance, epoch: int, candidate: str) -> tuple[str, int]:
-    """Vote for *candidate* in *epoch* unless we have voted, and return our vote and its epoch (sentinelVoteLeader).
+    """Vote for *candidate* in *epoch* unless already voted; return the vote and its epoch (sentinelVoteLeader).
 
-    A greater epoch is taken for the current one; who votes for another waits before it stands itself.
+    A greater epoch becomes the current one. After voting for another sentinel this one delays its own failover.
     """
     if epoch > EPOCH_MAX:
         return master.leader, master.leader_epoch
@@ -32,7 +33,7 @@ def vote(state: SentinelState, master: Instance, epoch: int, candidate: str) -> 
 
 
 def count_votes(votes: Iterable[str]) -> dict[str, int]:
-    """How many each has; the first one named stands first."""
+    """Return votes per candidate, in order of first mention."""
     counts: dict[str, int] = {}
     for leader in votes:
         counts[leader] = counts.get(leader, 0) + 1
@@ -40,7 +41,7 @@ def count_votes(votes: Iterable[str]) -> dict[str, int]:
 
 
 def votes_needed(voters: int, quorum: int) -> int:
-    """How many votes make a leader: more than half of all known sentinels, and *quorum* at least.
+    """Return the votes needed to lead: a majority of all known sentinels, and at least *quorum*.
 
     >>> votes_needed(5, 2), votes_needed(5, 4)
     (3, 4)
@@ -49,9 +50,10 @@ def votes_needed(voters: int, quorum: int) -> int:
 
 
 def find_leader(state: SentinelState, master: Instance, epoch: int) -> str:
-    """Return who leads the failover of *master* in *epoch*, or nothing while nobody does (sentinelGetLeader).
+    """Return the elected leader for *master* in *epoch*, or an empty text (sentinelGetLeader).
 
-    Counts what the others have told, and our own vote: cast now if it has not been, for whom most are, or for us.
+    Counts votes reported by other sentinels and this sentinel's own. If it has not voted, it votes for the front runner
+    or, without one, for itself.
     """
     others = master.sentinels.values()
     counts = count_votes(s.leader for s in others if s.leader and s.leader_epoch == state.current_epoch)
@@ -66,14 +68,14 @@ def find_leader(state: SentinelState, master: Instance, epoch: int) -> str:
 
 
 LINK_DOWN_FACTOR: Final = 10
-"""A replica may have lost its master for so many times `down-after-milliseconds` before the master was down."""
+"""Maximum time without its master, before the master went down, in units of `down-after-milliseconds`."""
 
 
 def why_not(replica: Instance, master: Instance, periods: Periods, now_ms: int) -> str:
-    """Return why *replica* cannot be promoted at *now_ms*, or nothing if it can.
+    """Return why *replica* cannot be promoted at *now_ms*, or an empty text.
 
-    ``down``, ``disconnected``, ``no ping`` (for five ping periods), ``priority 0``, ``old info`` (five ping periods while
-    the master is down, else three info periods), ``link down too long``.
+    ``down``, ``disconnected``, ``no ping`` (for five ping periods), ``priority 0``, ``old info`` (five ping periods
+    while the master is down, else three info periods), ``link down too long``.
     """
     is_master_down = bool(master.flags & Flag.S_DOWN)
     if replica.flags & (Flag.S_DOWN | Flag.O_DOWN):
@@ -93,7 +95,7 @@ def why_not(replica: Instance, master: Instance, periods: Periods, now_ms: int) 
 
 
 def choice_key(replica: Instance) -> tuple[int, int, bool, str]:
-    """Sorts the better replica first: lower priority, greater offset, smaller run id, one without any last.
+    """Sort key, best replica first: lower priority, greater offset, smaller run id, no run id last.
 
     Source: `compareSlavesForPromotion`.
     """
@@ -101,17 +103,17 @@ def choice_key(replica: Instance) -> tuple[int, int, bool, str]:
 
 
 def choose_replica(master: Instance, periods: Periods, now_ms: int) -> Instance | None:
-    """Return the replica of *master* to promote at *now_ms*, or None if none can be."""
+    """Return the replica of *master* to promote at *now_ms*, or None."""
     fit = [replica for replica in master.replicas.values() if not why_not(replica, master, periods, now_ms)]
     return min(fit, key=choice_key, default=None)
 
 
 HANDOVER_MS_MIN: Final = 1000
-"""A master that should hand over by itself gets so much time at least, or is not asked."""
+"""Minimum ms left for a coordinated handover; with less time FAILOVER is not sent."""
 
 
 def advance(state: SentinelState, master: Instance, trigger: Trigger) -> None:
-    """Take the step that `TRANSITIONS` has for *trigger*, and announce it."""
+    """Apply the transition in `TRANSITIONS` for *trigger* and announce it."""
     transition = TRANSITIONS[master.failover_state, trigger]
     master.failover_state = transition.after
     master.failover_changed_ms = state.now_ms
@@ -120,7 +122,7 @@ def advance(state: SentinelState, master: Instance, trigger: Trigger) -> None:
         state.tell_of(event.level, event.channel, subject)
 
 
-# -- beginning ---------------------------------------------------------------------------------------------------------
+# -- start -------------------------------------------------------------------------------------------------------------
 
 
 def start_failover(state: SentinelState, master: Instance) -> None:
@@ -134,7 +136,7 @@ def start_failover(state: SentinelState, master: Instance) -> None:
 
 
 def start_if_needed(state: SentinelState, master: Instance) -> bool:
-    """Begin one if all agree that *master* is down and none was tried for two failover timeouts (S10)."""
+    """Start a failover if *master* is in ODOWN and none was tried for two failover timeouts (S10)."""
     if not master.flags & Flag.O_DOWN or master.flags & Flag.FAILOVER_IN_PROGRESS:
         return False
     due_ms = master.failover_start_ms + master.failover_timeout_ms * 2
@@ -148,7 +150,7 @@ def start_if_needed(state: SentinelState, master: Instance) -> bool:
 
 
 def _clock(at_ms: int) -> str:
-    """A time as ctime writes it, in UTC."""
+    """Format a time like ctime, in UTC."""
     return datetime.fromtimestamp(at_ms // 1000, UTC).ctime()
 
 
@@ -156,7 +158,7 @@ def _clock(at_ms: int) -> str:
 
 
 def run_failover(state: SentinelState, master: Instance) -> None:
-    """Do what the state of the failover asks for (sentinelFailoverStateMachine)."""
+    """Run the handler of the current state (sentinelFailoverStateMachine)."""
     if not master.flags & Flag.FAILOVER_IN_PROGRESS:
         return
     match master.failover_state:
@@ -167,7 +169,7 @@ def run_failover(state: SentinelState, master: Instance) -> None:
         case FailoverState.SEND_SLAVEOF_NOONE:
             _send_noone(state, master)
         case FailoverState.WAIT_PROMOTION if _waited_ms(state, master) > master.failover_timeout_ms:
-            _abort(state, master, Trigger.TIMED_OUT)  # `promotion_seen` goes on
+            _abort(state, master, Trigger.TIMED_OUT)  # `promotion_seen` continues
         case FailoverState.RECONF_SLAVES:
             _reconf_replicas(state, master)
 
@@ -177,7 +179,7 @@ def _waited_ms(state: SentinelState, master: Instance) -> int:
 
 
 def _wait_start(state: SentinelState, master: Instance) -> None:
-    """Be elected, or give up (S12)."""
+    """Continue as the elected leader, or abort after the election timeout (S12)."""
     leader = find_leader(state, master, master.failover_epoch)
     if leader.lower() == state.my_id or master.flags & Flag.FORCE_FAILOVER:
         advance(state, master, Trigger.ELECTED)
@@ -198,7 +200,7 @@ def _select_replica(state: SentinelState, master: Instance) -> None:
 
 
 def _send_noone(state: SentinelState, master: Instance) -> None:
-    """REPLICAOF NO ONE, as soon as the replica can be reached."""
+    """Send REPLICAOF NO ONE once the replica is reachable."""
     replica = master.promoted
     if master.flags & Flag.COORDINATED_FAILOVER and replica is not None:
         _send_failover(state, master, replica)
@@ -211,7 +213,7 @@ def _send_noone(state: SentinelState, master: Instance) -> None:
 
 
 def _send_failover(state: SentinelState, master: Instance, replica: Instance) -> None:
-    """Have the master hand over to *replica* in what is left of the time (sentinelFailoverSendFailover of Valkey 9)."""
+    """Send FAILOVER to the master with the remaining time (sentinelFailoverSendFailover of Valkey 9)."""
     left_ms = master.failover_timeout_ms - _waited_ms(state, master)
     if left_ms < HANDOVER_MS_MIN:
         _abort(state, master, Trigger.MASTER_TIMED_OUT)
@@ -223,7 +225,7 @@ def _send_failover(state: SentinelState, master: Instance, replica: Instance) ->
 
 
 def promotion_seen(state: SentinelState, master: Instance) -> None:
-    """INFO of the chosen replica says that it is a master: the new configuration has the epoch that we won (S14)."""
+    """Handle the promoted replica's INFO with role master; the configuration gets the election's epoch (S14)."""
     master.config_epoch = master.failover_epoch
     advance(state, master, Trigger.PROMOTED)
     if master.flags & Flag.COORDINATED_FAILOVER:
@@ -234,7 +236,7 @@ def promotion_seen(state: SentinelState, master: Instance) -> None:
 
 
 def _reconf_replicas(state: SentinelState, master: Instance) -> None:
-    """Send replicas to the new master, `parallel-syncs` at a time (sentinelFailoverReconfNextSlave)."""
+    """Point replicas to the new master, `parallel-syncs` at a time (sentinelFailoverReconfNextSlave)."""
     replicas, periods, promoted = master.replicas.values(), state.periods, master.promoted
     busy = sum(bool(replica.flags & (Flag.RECONF_SENT | Flag.RECONF_INPROG)) for replica in replicas)
     for replica in replicas:
@@ -257,12 +259,12 @@ def _reconf_replicas(state: SentinelState, master: Instance) -> None:
 
 
 def is_reachable(replica: Instance) -> bool:
-    """Whether a command can be sent to it."""
+    """Return whether a command can be sent to *replica*."""
     return bool(replica.link.command) and not replica.link.disconnected
 
 
 def _detect_end(state: SentinelState, master: Instance) -> None:
-    """All replicas that can be reached follow the new master, or the time is over (sentinelFailoverDetectEnd)."""
+    """Finish once all reachable replicas follow the new master, or on timeout (sentinelFailoverDetectEnd)."""
     promoted = master.promoted
     if promoted is None or promoted.flags & Flag.S_DOWN:
         return
@@ -281,7 +283,7 @@ def _detect_end(state: SentinelState, master: Instance) -> None:
 
 
 def switch_master(state: SentinelState, master: Instance) -> None:
-    """The promoted replica is the master from now on (sentinelFailoverSwitchToPromotedSlave)."""
+    """Replace the master by the promoted replica (sentinelFailoverSwitchToPromotedSlave)."""
     new = (master.promoted or master).address
     old = master.address
     state.tell("#", "+switch-master", f"{master.name} {old.ip} {old.port} {new.ip} {new.port}")
@@ -290,7 +292,7 @@ def switch_master(state: SentinelState, master: Instance) -> None:
 
 
 def _abort(state: SentinelState, master: Instance, trigger: Trigger) -> None:
-    """Give up before the replica was promoted (sentinelAbortFailover)."""
+    """Abort before the promotion (sentinelAbortFailover)."""
     advance(state, master, trigger)
     master.flags &= ~(Flag.FAILOVER_IN_PROGRESS | Flag.FORCE_FAILOVER | Flag.COORDINATED_FAILOVER)
     if master.promoted is not None:
@@ -299,7 +301,7 @@ def _abort(state: SentinelState, master: Instance, trigger: Trigger) -> None:
 
 
 def send_replicaof(state: SentinelState, instance: Instance, address: Address | None) -> None:
-    """REPLICAOF in a transaction that also rewrites the configuration and drops clients (sentinelSendSlaveOf)."""
+    """Send REPLICAOF, CONFIG REWRITE and CLIENT KILL in one transaction (sentinelSendSlaveOf)."""
     host, port = (address.ip, str(address.port)) if address is not None else ("NO", "ONE")
     for words in (("MULTI",), ("SLAVEOF", host, port), ("CONFIG", "REWRITE")):
         state.send(instance, Awaited.DISCARD, *words)
@@ -308,6 +310,6 @@ def send_replicaof(state: SentinelState, instance: Instance, address: Address | 
 
 
 def _kill_clients(state: SentinelState, instance: Instance) -> None:
-    """Clients that connect again ask who the master is."""
+    """Disconnect clients, which then ask for the master's address again."""
     for kind in ("normal", "pubsub"):
         state.send(instance, Awaited.DISCARD, "CLIENT", "KILL", "TYPE", kind)

@@ -1,8 +1,7 @@
-"""What a sentinel knows of one master, replica or other sentinel (S1; sentinelRedisInstance, instanceLink).
+"""One monitored master, replica or sentinel (S1; sentinelRedisInstance, instanceLink), and the failover states.
 
-Times are milliseconds of the wall clock of the sentinel that keeps the record; 0 means never, as in the server.
-
-`TRANSITIONS` is all of it; `cluster_core.sentinel.failover` only decides which trigger holds.
+Times are ms of this sentinel's wall clock; 0 means never. `TRANSITIONS` lists every failover step;
+`cluster_core.sentinel.failover` chooses the trigger.
 """
 
 from __future__ import annotations
@@ -15,22 +14,22 @@ from typing import Final, NamedTuple
 
 
 class FailoverState(IntEnum):
-    """The states in their order (SENTINEL_FAILOVER_STATE_*); `word` is the name in replies."""
+    """Failover states in order (SENTINEL_FAILOVER_STATE_*)."""
 
     NONE = 0
     WAIT_START = 1
-    """Asks for votes until it is the leader."""
+    """Asks for votes until elected leader."""
     SELECT_SLAVE = 2
     SEND_SLAVEOF_NOONE = 3
     WAIT_PROMOTION = 4
-    """Waits until the chosen replica says that it is a master."""
+    """Waits until INFO of the chosen replica reports the master role."""
     RECONF_SLAVES = 5
-    """Sends the other replicas to the new master, `parallel-syncs` at a time."""
+    """Points the other replicas to the new master, `parallel-syncs` at a time."""
     UPDATE_CONFIG = 6
 
     @property
     def word(self) -> str:
-        """The name in replies (sentinelFailoverStateStr)."""
+        """Return the state's name in replies (sentinelFailoverStateStr)."""
         return self.name.lower()
 
 
@@ -38,7 +37,7 @@ STATE_BY_WORD: Final[Mapping[str, FailoverState]] = MappingProxyType({state.word
 
 
 class Trigger(Enum):
-    """What may happen to a failover."""
+    """Causes of a failover transition."""
 
     STARTED = "started"
     ELECTED = "elected"
@@ -49,12 +48,12 @@ class Trigger(Enum):
     ALL_RECONFIGURED = "all reconfigured"
     TIMED_OUT = "timed out"
     MASTER_TIMED_OUT = "master timed out"
-    """A master that should hand over by itself could not be told (Valkey 9)."""
+    """FAILOVER could not be sent to the master in time (Valkey 9)."""
     SWITCHED = "switched"
 
 
 class Told(NamedTuple):
-    """An event that a transition announces: its channel, whether of the master or of the chosen replica, its log level."""
+    """An event of a transition: its channel, its subject (master or chosen replica) and its log level."""
 
     channel: str
     of_replica: bool = False
@@ -62,7 +61,7 @@ class Told(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """Where a trigger leads, and what is told, in order."""
+    """Next state, and events to announce in order."""
 
     after: FailoverState
     told: tuple[Told, ...]
@@ -100,11 +99,11 @@ TRANSITIONS: Final[Mapping[tuple[FailoverState, Trigger], Transition]] = Mapping
         (_S.UPDATE_CONFIG, _T.SWITCHED): Transition(_S.NONE, ()),
     }
 )
-"""Every step that a failover may take.  A step from UPDATE_CONFIG tells ``+switch-master``, with both addresses."""
+"""Every failover transition. Leaving UPDATE_CONFIG announces ``+switch-master`` with both addresses."""
 
 
 class Flag:
-    """What a record says of its instance, as bits (SRI_*)."""
+    """Flags of an instance (SRI_*)."""
 
     MASTER: Final = 1 << 0
     REPLICA: Final = 1 << 1
@@ -112,7 +111,7 @@ class Flag:
     S_DOWN: Final = 1 << 3
     O_DOWN: Final = 1 << 4
     MASTER_DOWN: Final = 1 << 5
-    """Of a sentinel: it thinks that the master is down."""
+    """Of a sentinel: it reports the master as down."""
     FAILOVER_IN_PROGRESS: Final = 1 << 6
     PROMOTED: Final = 1 << 7
     RECONF_SENT: Final = 1 << 8
@@ -121,9 +120,9 @@ class Flag:
     FORCE_FAILOVER: Final = 1 << 11
     SCRIPT_KILL_SENT: Final = 1 << 12
     COORDINATED_FAILOVER: Final = 1 << 14
-    """The master itself hands over, after an election (Valkey 9)."""
+    """Coordinated failover: the master hands over after an election (Valkey 9)."""
     DISCONNECTED: Final = 1 << 20
-    """No flag of the record in the server: a reply shows it when the record's link is not whole."""
+    """Not stored by the server: replies show it while the link is disconnected."""
 
 
 FLAG_NAMES: Final[tuple[tuple[int, str], ...]] = (
@@ -143,7 +142,7 @@ FLAG_NAMES: Final[tuple[tuple[int, str], ...]] = (
     (Flag.SCRIPT_KILL_SENT, "script_kill_sent"),
     (Flag.COORDINATED_FAILOVER, "coordinated_failover"),
 )
-"""Flags and their words, in the order in which replies name them (addReplySentinelRedisInstance)."""
+"""Flags and names, in the order of replies (addReplySentinelRedisInstance)."""
 _BITS: Final = {name: bit for bit, name in FLAG_NAMES}
 
 DEFAULT_PRIORITY: Final = 100
@@ -154,31 +153,31 @@ TYPES: Final = {Flag.MASTER: "master", Flag.REPLICA: "slave", Flag.SENTINEL: "se
 
 
 def flag_text(flags: int) -> str:
-    """Return the words of *flags* as a reply shows them: ``s_down,master,disconnected``."""
+    """Return the names of *flags* as in replies: ``s_down,master,disconnected``."""
     return ",".join(name for bit, name in FLAG_NAMES if flags & bit)
 
 
 def parse_flags(text: str) -> int:
-    """Return the flags that a reply names; words that are unknown here are left out."""
+    """Parse the flags of a reply; unknown names are ignored."""
     return sum({bit: None for word in text.split(",") if (bit := _BITS.get(word, 0))})
 
 
 class Address(NamedTuple):
-    """Where an instance is."""
+    """Address of an instance."""
 
     ip: str
     port: int
 
     def __str__(self) -> str:
-        """``127.0.0.1:6379``, ``[::1]:6379`` (announceSentinelAddrAndPort)."""
+        """Return ``127.0.0.1:6379`` or ``[::1]:6379`` (announceSentinelAddrAndPort)."""
         return f"[{self.ip}]:{self.port}" if ":" in self.ip else f"{self.ip}:{self.port}"
 
 
 @dataclass(slots=True, eq=False)
 class InstanceLink:
-    """Both connections to an instance, shared by all records of the same sentinel (S1).
+    """The two connections to an instance, shared by all records of one sentinel (S1).
 
-    *command* and *pubsub* are numbers of connections, 0 while there is none.
+    *command* and *pubsub* are connection numbers, 0 if not connected.
     """
 
     refcount: int = 1
@@ -187,14 +186,14 @@ class InstanceLink:
     command: int = 0
     pubsub: int = 0
     local_ip: str = ""
-    """Our end of the command connection, which hello messages name."""
+    """Local address of the command connection, sent in hello messages."""
     command_since_ms: int = 0
     pubsub_since_ms: int = 0
     pubsub_active_ms: int = 0
     available_ms: int = 0
-    """When the last PING was answered well (S5)."""
+    """Time of the last valid PING reply (S5)."""
     pending_ping_ms: int = 0
-    """When the oldest PING that waits for an answer was sent; 0 when none waits."""
+    """Time of the oldest unanswered PING; 0 if none."""
     last_ping_ms: int = 0
     last_pong_ms: int = 0
     reconnected_ms: int = 0
@@ -202,7 +201,7 @@ class InstanceLink:
 
 @dataclass(slots=True, eq=False)
 class Instance:
-    """One record; fields of one kind of instance only are grouped and named so."""
+    """Record of one master, replica or sentinel; fields of a single kind are grouped."""
 
     flags: int
     name: str
@@ -211,7 +210,7 @@ class Instance:
     runid: str = ""
     config_epoch: int = 0
     is_gone: bool = False
-    """It is in no table any more: what is answered for it is ignored."""
+    """Removed from all tables; late replies are ignored."""
     published_ms: int = 0
     hello_ms: int = 0
     s_down_since_ms: int = 0
@@ -222,7 +221,7 @@ class Instance:
     role_reported: int = 0
     role_reported_ms: int = 0
     master: Instance | None = None
-    """Of a replica or a sentinel: the master that it belongs to."""
+    """Of a replica or sentinel: its master."""
 
     # masters
     sentinels: dict[str, Instance] = field(default_factory=dict)
@@ -252,14 +251,14 @@ class Instance:
     offset: int = 0
     conf_changed_ms: int = 0
 
-    # sentinels; *leader* also of masters: our own vote
+    # sentinels; *leader* also of masters: this sentinel's vote
     master_down_reply_ms: int = 0
     leader: str = ""
     leader_epoch: int = 0
 
     @property
     def shown_flags(self) -> int:
-        """The flags as replies show them."""
+        """Return the flags shown in replies."""
         return self.flags | (Flag.DISCONNECTED if self.link.disconnected else 0)
 
     @property
@@ -269,19 +268,19 @@ class Instance:
 
     @property
     def title(self) -> str:
-        """How events name it: ``slave NAME IP PORT @ MASTER IP PORT`` (sentinelEvent)."""
+        """Return the name in events: ``slave NAME IP PORT @ MASTER IP PORT`` (sentinelEvent)."""
         own = f"{self.type_name} {self.name} {self.address.ip} {self.address.port}"
         master = self.master
         return own if master is None else f"{own} @ {master.name} {master.address.ip} {master.address.port}"
 
 
 def replica_name(address: Address) -> str:
-    """The name of a replica's record (createSentinelRedisInstance)."""
+    """Return the name of a replica's record (createSentinelRedisInstance)."""
     return str(address)
 
 
 def new_instance(flags: int, name: str, address: Address, now_ms: int, *, master: Instance | None = None) -> Instance:
-    """A record as it begins: nothing heard yet, and a PING pending since now (createSentinelRedisInstance)."""
+    """Create a record without any contact and with a PING pending since *now_ms* (createSentinelRedisInstance)."""
     link = InstanceLink(pending_ping_ms=now_ms, available_ms=now_ms, last_pong_ms=now_ms)
     return Instance(
         flags,

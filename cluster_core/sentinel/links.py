@@ -1,4 +1,4 @@
-"""Connections to instances: made, lost, closed, and shared between records of the same sentinel (S1)."""
+"""Connections to instances: open, close, share between records of one sentinel, and periodic commands (S1, S2)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FAST_INFO_MS: Final = 1000
 
 
 def send_ping(state: SentinelState, instance: Instance) -> None:
-    """PING, and remember since when the oldest unanswered one waits (sentinelSendPing)."""
+    """Send PING and record the time of the oldest unanswered one (sentinelSendPing)."""
     state.send(instance, Awaited.PING, "PING")
     link = instance.link
     link.last_ping_ms = state.now_ms
@@ -21,7 +21,7 @@ def send_ping(state: SentinelState, instance: Instance) -> None:
 
 
 def info_period_ms(instance: Instance, usual_ms: int) -> int:
-    """How often *instance* is asked for INFO: every second while its master fails, or while it has lost it (S2)."""
+    """Return the INFO period of *instance*: 1 s during a failover or while its master link is down (S2)."""
     master = instance.master
     if instance.flags & Flag.REPLICA and master is not None:
         fails = master.flags & (Flag.O_DOWN | Flag.FAILOVER_IN_PROGRESS)
@@ -31,7 +31,7 @@ def info_period_ms(instance: Instance, usual_ms: int) -> int:
 
 
 def send_periodic(state: SentinelState, instance: Instance) -> None:
-    """What is due to *instance* now (sentinelSendPeriodicCommands)."""
+    """Send the commands that are due to *instance* (sentinelSendPeriodicCommands)."""
     link, now_ms, periods = instance.link, state.now_ms, state.periods
     if link.disconnected or link.pending_commands >= PENDING_COMMANDS_MAX * link.refcount:
         return
@@ -47,7 +47,7 @@ def send_periodic(state: SentinelState, instance: Instance) -> None:
 
 
 def current_address(master: Instance) -> Address:
-    """Where clients find the master: the promoted replica as soon as it is one (sentinelGetCurrentMasterAddress)."""
+    """Return the master's address for clients: after the promotion the replica's (sentinelGetCurrentMasterAddress)."""
     if (
         master.flags & Flag.FAILOVER_IN_PROGRESS
         and master.promoted is not None
@@ -58,7 +58,7 @@ def current_address(master: Instance) -> Address:
 
 
 def send_hello(state: SentinelState, instance: Instance) -> None:
-    """Publish a hello message on *instance*, or send it if that is a sentinel (S3, sentinelSendHello)."""
+    """Publish a hello message on *instance*, or send it if *instance* is a sentinel (S3, sentinelSendHello)."""
     link = instance.link
     ip = link.local_ip
     if link.disconnected or not ip:
@@ -79,18 +79,18 @@ def send_hello(state: SentinelState, instance: Instance) -> None:
 
 
 def force_hello(state: SentinelState, master: Instance) -> None:
-    """Have hello messages sent to all that belongs to *master* with the next timer (sentinelForceHelloUpdateForMaster)."""
+    """Make hello messages on *master* due at the next timer (sentinelForceHelloUpdateForMaster)."""
     past_ms = state.periods.publish_ms + 1
     for instance in (master, *master.sentinels.values(), *master.replicas.values()):
         instance.published_ms = max(instance.published_ms - past_ms, 0)
 
 
 CLIENT_NAME_CHARS: Final = 8
-"""So much of our id stands in the names of our connections."""
+"""Characters of the sentinel's id in CLIENT SETNAME."""
 
 
 def reconnect(state: SentinelState, instance: Instance) -> None:
-    """Make the connections that are missing, once in a ping period at most (sentinelReconnectInstance)."""
+    """Open missing connections, at most once per ping period (sentinelReconnectInstance)."""
     link, now_ms = instance.link, state.now_ms
     if not link.disconnected or instance.address.port == 0:
         return
@@ -121,7 +121,7 @@ def _open(state: SentinelState, instance: Instance, *, is_pubsub: bool) -> int:
 
 
 def _introduce(state: SentinelState, number: int, instance: Instance, kind: str) -> None:
-    """AUTH and CLIENT SETNAME (sentinelSendAuthIfNeeded, sentinelSetClientName)."""
+    """Send AUTH and CLIENT SETNAME (sentinelSendAuthIfNeeded, sentinelSetClientName)."""
     master = instance.master or instance
     if master.auth_pass and not instance.flags & Flag.SENTINEL:
         user = (master.auth_user,) if master.auth_user else ()
@@ -130,14 +130,14 @@ def _introduce(state: SentinelState, number: int, instance: Instance, kind: str)
 
 
 def link_opened(state: SentinelState, number: int, local_ip: str) -> None:
-    """A connection is up; hello messages name our end of it."""
+    """Mark a connection as established and keep its local address for hello messages."""
     connection = state.connections.get(number)
     if connection is not None and not connection.is_pubsub:
         connection.link.local_ip = local_ip
 
 
 def link_lost(state: SentinelState, number: int) -> None:
-    """A connection ended without our doing (instanceLinkConnectionError)."""
+    """Handle a connection closed by the peer or the network (instanceLinkConnectionError)."""
     connection = state.connections.pop(number, None)
     if connection is None:
         return
@@ -149,7 +149,7 @@ def link_lost(state: SentinelState, number: int) -> None:
 
 
 def close_command(state: SentinelState, link: InstanceLink) -> None:
-    """Close the connection for commands, if there is one (instanceLinkCloseConnection)."""
+    """Close the command connection, if open (instanceLinkCloseConnection)."""
     if link.command:
         _close(state, link.command)
         link.command = link.pending_commands = 0
@@ -157,7 +157,7 @@ def close_command(state: SentinelState, link: InstanceLink) -> None:
 
 
 def close_pubsub(state: SentinelState, link: InstanceLink) -> None:
-    """Close the connection that listens, if there is one."""
+    """Close the Pub/Sub connection, if open."""
     if link.pubsub:
         _close(state, link.pubsub)
         link.pubsub = 0
@@ -165,7 +165,7 @@ def close_pubsub(state: SentinelState, link: InstanceLink) -> None:
 
 
 def close_both(state: SentinelState, link: InstanceLink) -> None:
-    """Close what there is."""
+    """Close both connections."""
     close_command(state, link)
     close_pubsub(state, link)
 
@@ -176,7 +176,7 @@ def _close(state: SentinelState, number: int) -> None:
 
 
 def release(state: SentinelState, instance: Instance) -> None:
-    """*instance* is in no table any more; its link goes with the last record that shares it (releaseInstanceLink)."""
+    """Drop *instance*; close its link with the last record that shares it (releaseInstanceLink)."""
     instance.is_gone = True
     instance.link.refcount -= 1
     if not instance.link.refcount:
@@ -188,7 +188,7 @@ def release(state: SentinelState, instance: Instance) -> None:
 
 
 def share_link(state: SentinelState, sentinel: Instance) -> None:
-    """Use the link of another record of the same sentinel, with another master (sentinelTryConnectionSharing)."""
+    """Share the link that another master's record of this sentinel uses (sentinelTryConnectionSharing)."""
     if not sentinel.runid or sentinel.link.refcount > 1:
         return
     for master in state.masters.values():

@@ -1,6 +1,6 @@
-"""The whole sentinel: events in, effects out, nothing else (docs/design/sentinel.md is the contract with its driver).
+"""The sentinel state machine: events in, effects out (contract with its driver: docs/design/sentinel.md).
 
-It owns no clock, no socket, no file and no chance of its own.
+It has no clock, sockets, files or own randomness.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class Sentinel:
-    """One sentinel; see the module.
+    """One sentinel that monitors *watched* and masters added by SENTINEL MONITOR.
 
-    It watches the masters *watched*, and those of SENTINEL MONITOR.  *rng* is the only source of chance: the id unless it
-    is given, delays of elections, the timer.  What follows from the start comes with the effects of the first event.
+    *rng* draws the id (unless given), election delays and timer periods. Effects of the start are returned with those
+    of the first event.
     """
 
     def __init__(
@@ -46,11 +46,11 @@ class Sentinel:
 
     @property
     def my_id(self) -> str:
-        """Its id."""
+        """Return the sentinel's id."""
         return self.state.my_id
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
-        """Apply *event* at *now_ms* (milliseconds of the wall clock) and return the effects, to be carried out in order."""
+        """Apply *event* at *now_ms* (wall clock, ms) and return the effects in execution order."""
         state = self.state
         state.now_ms = now_ms
         state.out, self._begun = self._begun, []
@@ -70,11 +70,11 @@ class Sentinel:
         return state.out
 
     def protocol_of(self, client: int) -> int:
-        """2 or 3: the form of replies that *client* has asked for with HELLO."""
+        """Return the RESP version (2 or 3) that *client* requested with HELLO."""
         return self.state.protocols.get(client, 2)
 
     def _tick(self) -> None:
-        """The timer, at a new pace each time, so that no two sentinels keep step (sentinelTimer)."""
+        """Run the timer and draw the next period, so that sentinels desynchronize (sentinelTimer)."""
         state = self.state
         _check_tilt(state)
         finished = None
@@ -90,7 +90,7 @@ class Sentinel:
 
 
 def _check_tilt(state: SentinelState) -> None:
-    """A clock that went back, or a timer that comes far too late: do not act for a while (S16)."""
+    """Enter TILT after a backward clock step or a late timer, and leave it after the TILT period (S16)."""
     gap_ms = state.now_ms - state.previous_ms
     if gap_ms < 0 or gap_ms > state.periods.tilt_trigger_ms:
         state.tilt, state.tilt_since_ms = True, state.now_ms
@@ -99,7 +99,7 @@ def _check_tilt(state: SentinelState) -> None:
 
 
 def _look_after(state: SentinelState, instance: Instance) -> None:
-    """What the timer does for one instance: watch always, act unless in TILT (sentinelHandleRedisInstance)."""
+    """Run the periodic checks of one instance; TILT skips all actions (sentinelHandleRedisInstance)."""
     if instance.is_gone:
         return
     reconnect(state, instance)

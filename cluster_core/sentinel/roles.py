@@ -1,4 +1,4 @@
-"""What INFO of an instance says, and what a sentinel does about its role."""
+"""Replies of instances: INFO, PING, hello messages and SENTINEL IS-MASTER-DOWN-BY-ADDR, and role corrections (S15)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ RUNID_CHARS: Final = 40
 
 
 class InfoReport(NamedTuple):
-    """What the reply said; None for what it did not say.  *role* is `MASTER`, `REPLICA` or 0."""
+    """Fields of an INFO reply; None if missing. *role* is `MASTER`, `REPLICA` or 0."""
 
     role: int = 0
     runid: str | None = None
     replicas: tuple[tuple[str, int], ...] = ()
-    """Address and port of each replica that a master names."""
+    """Addresses of a master's replicas."""
     link_down_ms: int = 0
     master_host: str | None = None
     master_port: int | None = None
@@ -32,9 +32,9 @@ class InfoReport(NamedTuple):
 
 
 def read_info(text: str) -> InfoReport:
-    """Return what *text* says; lines that make no sense are passed over, as the server does.
+    """Parse an INFO reply; malformed lines are skipped, as in the server.
 
-    What concerns a replica counts only below the line that says that it is one.
+    Replica fields count only after the line ``role:slave``.
     """
     found: dict[str, object] = {}
     replicas: list[tuple[str, int]] = []
@@ -58,7 +58,7 @@ def read_info(text: str) -> InfoReport:
 
 
 def _replica(value: str) -> list[tuple[str, int]]:
-    """``ip=1.2.3.4,port=6379,…``, or ``1.2.3.4,6379,online`` of old servers."""
+    """Parse ``ip=1.2.3.4,port=6379,…`` or, of old servers, ``1.2.3.4,6379,online``."""
     words = value.split(",")
     if "ip=" in value:
         fields = dict(word.partition("=")[::2] for word in words)
@@ -67,7 +67,7 @@ def _replica(value: str) -> list[tuple[str, int]]:
 
 
 def _bounded(value: str) -> int:
-    """Seconds that a lying peer cannot make endless; -1 (never connected) stays."""
+    """Parse seconds with an upper bound; -1 (never connected) is kept."""
     return max(-1, min(leading_number(value), 10**9))
 
 
@@ -82,11 +82,11 @@ _OF_REPLICAS: Final[dict[str, tuple[str, Callable[[str], object]]]] = {
 
 
 CONVERT_PERIODS: Final = 4
-"""So many hello periods a replica may say that it is a master before it is made one again (S15)."""
+"""Hello periods before a replica that reports the master role is reconfigured (S15)."""
 
 
 def take_info(state: SentinelState, instance: Instance, text: str) -> None:
-    """Note what an instance says of itself, and act on it unless in TILT (sentinelRefreshInstanceInfo)."""
+    """Store an INFO reply, and act on it outside TILT (sentinelRefreshInstanceInfo)."""
     instance.info = text
     report = read_info(text)
     _note(state, instance, report)
@@ -102,7 +102,7 @@ def take_info(state: SentinelState, instance: Instance, text: str) -> None:
 
 
 def _note(state: SentinelState, instance: Instance, report: InfoReport) -> None:
-    """What the reply says, without a judgement."""
+    """Store the fields of the reply without acting on them."""
     now_ms = state.now_ms
     instance.master_link_down_ms = report.link_down_ms
     if report.runid is not None and report.runid != instance.runid:
@@ -125,7 +125,7 @@ def _note(state: SentinelState, instance: Instance, report: InfoReport) -> None:
 
 
 def _note_role(state: SentinelState, instance: Instance, role: int) -> None:
-    """The role has changed since we last heard: with ``+`` if it is the one that it should have."""
+    """Record a role change: ``+role-change`` if the new role is the expected one, else ``-role-change``."""
     instance.role_reported_ms, instance.role_reported = state.now_ms, role
     if role == Flag.REPLICA:
         instance.conf_changed_ms = state.now_ms
@@ -134,7 +134,7 @@ def _note_role(state: SentinelState, instance: Instance, role: int) -> None:
 
 
 def looks_sane(state: SentinelState, master: Instance) -> bool:
-    """Whether *master* is one, says so, is up, and was heard lately (sentinelMasterLooksSane)."""
+    """Return whether *master* reports the master role, is up and sent INFO recently (sentinelMasterLooksSane)."""
     return (
         master.role_reported == Flag.MASTER
         and not master.flags & (Flag.S_DOWN | Flag.O_DOWN)
@@ -143,13 +143,13 @@ def looks_sane(state: SentinelState, master: Instance) -> bool:
 
 
 def was_up_for(instance: Instance, now_ms: int, wanted_ms: int) -> bool:
-    """Whether *instance* became down *wanted_ms* ago or longer, or never (sentinelRedisInstanceNoDownFor)."""
+    """Return whether *instance* has not gone down within *wanted_ms* (sentinelRedisInstanceNoDownFor)."""
     last_ms = max(instance.s_down_since_ms, instance.o_down_since_ms)
     return not last_ms or now_ms - last_ms > wanted_ms
 
 
 def _replica_is_master(state: SentinelState, replica: Instance) -> None:
-    """Our promoted replica has arrived; any other, such as an old master that is back, is made a replica again."""
+    """Complete the promotion of the chosen replica; turn any other replica with the master role back into a replica."""
     master = replica.master
     assert master is not None
     if (
@@ -164,7 +164,7 @@ def _replica_is_master(state: SentinelState, replica: Instance) -> None:
 
 
 def _fix_master(state: SentinelState, replica: Instance) -> None:
-    """A replica of somebody else is sent to our master, after a time in which a newer configuration would have come."""
+    """Repoint a replica of another master, after the time in which a newer configuration would arrive."""
     master = replica.master
     assert master is not None
     if Address(replica.master_host, replica.master_port) != master.address:
@@ -172,7 +172,7 @@ def _fix_master(state: SentinelState, replica: Instance) -> None:
 
 
 def _put_right(state: SentinelState, replica: Instance, since_ms: int, wait_ms: int, channel: str) -> None:
-    """Send a replica that has been wrong *since_ms* to its master, if both have been well for long enough (S15)."""
+    """Repoint a replica that has been wrong since *since_ms*, if it and its master were up long enough (S15)."""
     master = replica.master
     if (
         master is not None
@@ -186,7 +186,7 @@ def _put_right(state: SentinelState, replica: Instance, since_ms: int, wait_ms: 
 
 
 def _follow_reconfiguration(state: SentinelState, replica: Instance) -> None:
-    """`RECONF_SENT`, `RECONF_INPROG` as soon as it names the new master, `RECONF_DONE` when it is in sync."""
+    """Move on to `RECONF_INPROG` when it reports the new master, to `RECONF_DONE` when in sync."""
     promoted = replica.master.promoted if replica.master is not None else None
     follows = promoted is not None and Address(replica.master_host, replica.master_port) == promoted.address
     if replica.flags & Flag.RECONF_SENT and follows:
@@ -198,12 +198,12 @@ def _follow_reconfiguration(state: SentinelState, replica: Instance) -> None:
 
 
 VALID_PONGS: Final = ("PONG", "LOADING", "MASTERDOWN")
-"""How an answer to PING begins that shows life (S5)."""
+"""Prefixes of PING replies that count as alive (S5)."""
 LEADER_CHARS_MAX: Final = 64
 
 
 def take_answer(state: SentinelState, number: int, value: Any) -> None:
-    """A value came in on a connection; one that nothing waits for, or of a closed one, is dropped."""
+    """Handle a value from a connection; unexpected ones and those of closed connections are dropped."""
     connection = state.connections.get(number)
     if connection is None:
         return
@@ -228,7 +228,7 @@ def take_answer(state: SentinelState, number: int, value: Any) -> None:
 
 
 def _take_message(state: SentinelState, connection: Connection, value: list[Any]) -> None:
-    """Something came over the hello channel: the connection lives; hello messages of others count."""
+    """Handle a Pub/Sub message: the connection is alive; apply hello messages of other sentinels."""
     connection.link.pubsub_active_ms = state.now_ms
     if len(value) != 3 or not all(isinstance(item, bytes) for item in value) or value[0] != b"message":
         return
@@ -238,7 +238,7 @@ def _take_message(state: SentinelState, connection: Connection, value: list[Any]
 
 
 def _take_pong(state: SentinelState, instance: Instance, value: Any) -> None:
-    """S5: what shows life ends the wait; a server that is busy with a script is freed of it once."""
+    """Handle a PING reply: a valid one ends the wait; a BUSY server in SDOWN gets SCRIPT KILL once (S5)."""
     link = instance.link
     if isinstance(value, str | RespError):
         text = value if isinstance(value, str) else value.text
@@ -253,7 +253,7 @@ def _take_pong(state: SentinelState, instance: Instance, value: Any) -> None:
 
 
 def _take_opinion(state: SentinelState, sentinel: Instance, value: Any) -> None:
-    """Another sentinel says whether it holds the master for down, and for whom it has voted (S8)."""
+    """Store another sentinel's opinion on the master, and its vote (S8)."""
     if not isinstance(value, list) or len(value) != 3:
         return
     down, leader, epoch = value

@@ -1,4 +1,4 @@
-"""Everything that one sentinel knows, and how its parts say what they want (struct sentinelState)."""
+"""State of one sentinel (struct sentinelState), and methods that append its effects."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ if TYPE_CHECKING:
 
 
 DESYNC_MS: Final = 1000
-"""Elections are put off by a random time below this (SENTINEL_MAX_DESYNC)."""
+"""Upper bound of the random election delay in ms (SENTINEL_MAX_DESYNC)."""
 PENDING_COMMANDS_MAX: Final = 100
-"""More unanswered commands on a link, and none that is not critical is sent (SENTINEL_MAX_PENDING_COMMANDS)."""
+"""Pending commands per link above which only critical ones are sent (SENTINEL_MAX_PENDING_COMMANDS)."""
 TICKS_PER_S: Final = 10
-"""The timer runs 10 to 19 times a second, at random, so that sentinels do not keep step (CONFIG_DEFAULT_HZ)."""
+"""Timer rate; it varies from 10 to 19 per second to desynchronize sentinels (CONFIG_DEFAULT_HZ)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentinelSettings:
-    """Of one process; *dialect* says whose commands and texts a client finds."""
+    """Settings of one process; *dialect* selects command names and texts."""
 
     port: int = 26379
     dialect: Literal["redis-7.0", "valkey-9.1"] = "valkey-9.1"
 
     @property
     def keeps_opinions(self) -> bool:
-        """Whether what others said of a master is forgotten only while we hold it for down ourselves, as in Valkey 9."""
+        """Return whether other sentinels' opinions are kept while this one sees the master up (Valkey 9)."""
         return self.dialect == "valkey-9.1"
 
 
 @dataclass(slots=True)
 class Periods:
-    """Times of the protocol in milliseconds, with the server's defaults (S2)."""
+    """Protocol periods in ms; the server's defaults (S2)."""
 
     info_ms: int = 10_000
     ping_ms: int = 1000
@@ -59,16 +59,16 @@ class Periods:
 
 
 INSTANCES_MAX: Final = 1000
-"""So many replicas, and so many other sentinels, of one master are kept: more than that is an attack."""
+"""Maximum replicas, and other sentinels, of one master."""
 EPOCH_MAX: Final = 2**62
-"""A peer that claims a greater epoch lies: no failovers lead so far, and a few more must still be numbers of 64 bits."""
+"""Greater epochs from peers are ignored, so that epochs stay within 64 bits."""
 
 
 class Awaited(Enum):
-    """What an answer is the answer to."""
+    """Purpose of a pending command."""
 
     DISCARD = 0
-    """Nothing follows from it: what the command did is seen in the next INFO."""
+    """The reply is ignored; the next INFO shows the result."""
     PING = 1
     INFO = 2
     PUBLISH = 3
@@ -77,7 +77,7 @@ class Awaited(Enum):
 
 @dataclass(slots=True)
 class Connection:
-    """One of our connections: whose it is, and what is to be answered on it, oldest first."""
+    """A connection, its instance and its pending commands, oldest first."""
 
     link: InstanceLink
     instance: Instance
@@ -86,7 +86,7 @@ class Connection:
 
 
 class Watched(NamedTuple):
-    """A master to watch, and how."""
+    """A master to monitor, with its settings."""
 
     name: str
     ip: str
@@ -100,7 +100,7 @@ class Watched(NamedTuple):
 
 
 class SentinelState:
-    """What the machine knows; the functions beside it change it and put effects into *out*."""
+    """State of the machine; functions of the package change it and append effects to *out*."""
 
     def __init__(self, settings: SentinelSettings, rng: Random, now_ms: int) -> None:
         self.settings, self.rng = settings, rng
@@ -115,26 +115,26 @@ class SentinelState:
         self.connections: dict[int, Connection] = {}
         self.next_link = 1
         self.protocols: dict[int, int] = {}
-        """2 or 3, of each client that asked with HELLO."""
+        """RESP version (2 or 3) of each client that sent HELLO."""
 
-    # -- what it says --------------------------------------------------------------------------------------------
+    # -- events --------------------------------------------------------------------------------------------------
 
     def log(self, level: str, text: str) -> None:
-        """A line of the log."""
+        """Append a log line."""
         self.out.append(LogLine(level, text))
 
     def tell(self, level: str, channel: str, text: str) -> None:
-        """An event: logged, and announced unless it is for debugging (sentinelEvent)."""
+        """Log an event, and announce it unless its level is debug (sentinelEvent)."""
         self.log(level, f"{channel} {text}")
         if level == ".":
             return
         self.out.append(Announced(channel, text))
 
     def tell_of(self, level: str, channel: str, instance: Instance, more: str = "") -> None:
-        """An event that begins with the title of *instance* (``%@`` of sentinelEvent)."""
+        """Log and announce an event that starts with the title of *instance* (``%@`` of sentinelEvent)."""
         self.tell(level, channel, f"{instance.title} {more}" if more else instance.title)
 
-    # -- what it sends -------------------------------------------------------------------------------------------
+    # -- commands ------------------------------------------------------------------------------------------------
 
     def send(self, instance: Instance, awaited: Awaited, *words: str) -> None:
         """Send a command to *instance*."""
@@ -145,37 +145,37 @@ class SentinelState:
         self._send(link.command, words)
 
     def send_first(self, number: int, instance: Instance, *words: str) -> None:
-        """Send what opens a connection of either kind; its answer does not matter."""
+        """Send a setup command on a new connection; its reply is ignored."""
         connection = self.connections[number]
         connection.link.pending_commands += 1
         connection.awaited.append((Awaited.DISCARD, instance))
         self._send(number, words)
 
     def subscribe(self, number: int, channel: str) -> None:
-        """Listen to *channel* on a connection; its messages answer nothing that is awaited."""
+        """Subscribe to *channel*; no reply is awaited."""
         self._send(number, ("SUBSCRIBE", channel))
 
     def _send(self, number: int, words: tuple[str, ...]) -> None:
         raw = tuple(word.encode("utf-8", "surrogateescape") for word in words)
         self.out.append(SendCommand(number, raw))
 
-    # -- chance and tables ---------------------------------------------------------------------------------------
+    # -- randomness and epochs -----------------------------------------------------------------------------------
 
     def desync_ms(self) -> int:
-        """A random time that keeps sentinels apart (S10)."""
+        """Return a random election delay in ms (S10)."""
         return int(self.rng.random() * DESYNC_MS)
 
     def raise_epoch(self, epoch: int) -> None:
-        """Take a greater epoch for the current one (S9)."""
+        """Set the current epoch to a greater one (S9)."""
         self.current_epoch = epoch
         self.tell("#", "+new-epoch", str(epoch))
 
 
 def random_id(rng: Random) -> str:
-    """An id of 40 hexadecimal digits (getRandomHexChars)."""
+    """Return a random id of 40 hexadecimal digits (getRandomHexChars)."""
     return f"{rng.getrandbits(160):040x}"
 
 
 def text_of(value: Any) -> str:
-    """Bytes of a peer as text that goes back to the same bytes."""
+    """Decode a peer's bytes so that they can be encoded back unchanged."""
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)

@@ -1,4 +1,4 @@
-"""Numbers in text, as the server reads them."""
+"""Parse numbers in text like the server."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _LEADING = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]{1,40})")
 
 
 def leading_number(text: str) -> int:
-    """Return the number that *text* begins with, cut to 64 bits, or 0 (strtoll, atoi)."""
+    """Return the number at the start of *text*, clamped to 64 bits, or 0 (strtoll, atoi)."""
     found = _LEADING.match(text)
     return max(-INT64_MAX - 1, min(int(found[1]), INT64_MAX)) if found else 0
 
 
 def whole_number(text: str) -> int | None:
-    """Return the number that *text* is, or None if it is anything else (string2ll)."""
+    """Return *text* as a 64-bit number, or None (string2ll)."""
     digits = text[1:] if text.startswith("-") else text
     if not digits.isascii() or not digits.isdigit() or len(digits) > 19 or (digits[0] == "0" and text != "0"):
         return None

@@ -1,4 +1,4 @@
-"""What a node is and what others think of it: the flag bits of the bus and their words in text."""
+"""Node flags: bits on the bus, names in CLUSTER NODES."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cluster_core.errors import DecodeError
 
 
 class NodeFlags(IntFlag):
-    """The flag bits of a node as they travel on the bus (R20)."""
+    """Flags of a node on the bus (R20)."""
 
     MASTER = 0x1
     REPLICA = 0x2
@@ -27,7 +27,7 @@ class NodeFlags(IntFlag):
 
 
 GONE = NodeFlags.FAIL | NodeFlags.HANDSHAKE | NodeFlags.NOADDR
-"""Of a node that has failed, or that nobody can reach by what is known of it."""
+"""Of a node that failed, or has no usable address."""
 
 FLAG_WORDS: dict[str, NodeFlags] = {
     "myself": NodeFlags.MYSELF,
@@ -39,16 +39,15 @@ FLAG_WORDS: dict[str, NodeFlags] = {
     "noaddr": NodeFlags.NOADDR,
     "nofailover": NodeFlags.NOFAILOVER,
 }
-"""The words of CLUSTER NODES in the order in which servers print them (R128); other bits have no word."""
+"""Names in the order of CLUSTER NODES (R128); other bits have none."""
 
 NO_FLAGS = "noflags"
 
 
 def read_flags(text: str, *, offset: int, source: str) -> tuple[NodeFlags, tuple[str, ...]]:
-    """Return the flags that the comma-joined words of *text* name, and the words that are not known here.
+    """Parse comma-joined flag names; return the flags and the unknown names.
 
-    Servers add flags over time, so an unknown word is kept, not refused.  Raises DecodeError for a word
-    that is empty or repeated.
+    Servers add flags over time, so unknown names are kept. Raises DecodeError for an empty or repeated name.
     """
     flags = NodeFlags(0)
     unknown: list[str] = []
@@ -66,6 +65,6 @@ def read_flags(text: str, *, offset: int, source: str) -> tuple[NodeFlags, tuple
 
 
 def write_flags(flags: NodeFlags, unknown: tuple[str, ...] = ()) -> str:
-    """Return the words of *flags*, then the *unknown* ones, comma-joined, or ``noflags`` (R128)."""
+    """Return the names of *flags*, then the *unknown* ones, comma-joined, or ``noflags`` (R128)."""
     words = [word for word, flag in FLAG_WORDS.items() if flag in flags]
     return ",".join([*words, *unknown]) or NO_FLAGS

@@ -1,4 +1,4 @@
-"""Who owns which slot, and how operators change it."""
+"""Owner of each slot, and the commands that change it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _LONG_LONG_MAX = 2**63 - 1
 
 
 class SlotMap:
-    """The owner of each of the 16384 slots, a node id or None, with the commands that change it.
+    """Owners of the 16384 slots, node ids or None, with the commands that change them.
 
-    The commands do all or nothing and raise ProtocolError with the text of a server's error reply.  Their
-    arguments are numbers, or texts that are read as a server reads them.
+    Commands are atomic and raise ProtocolError with the server's error text. Arguments are numbers or texts, parsed
+    like the server's.
     """
 
     __slots__ = ("_counts", "_owners")
 
     def __init__(self, owners: Mapping[str, SlotSet] | None = None) -> None:
-        """Start from the sets of some nodes; ValueError when two of them share a slot."""
+        """Create from slot sets by node; ValueError if two overlap."""
         self._owners: list[str | None] = [None] * SLOT_COUNT
         self._counts: dict[str, int] = {}
         for node_id, slots in (owners or {}).items():
@@ -42,7 +42,7 @@ class SlotMap:
     __hash__ = None  # type: ignore[assignment]
 
     def assign(self, slot: int, node_id: str | None) -> None:
-        """Make *node_id* the owner of *slot*, or nobody; IndexError when out of range."""
+        """Set or clear the owner of *slot*; IndexError when out of range."""
         before = self[slot]
         if before is not None:
             self._counts[before] -= 1
@@ -69,17 +69,15 @@ class SlotMap:
         return SlotSet(slot for slot, owner in enumerate(self._owners) if owner is not None)
 
     def add_slots(self, node_id: str, slots: Sequence[int | str]) -> None:
-        """Apply CLUSTER ADDSLOTS on *node_id*: first every argument is read, then every slot is checked."""
+        """Apply CLUSTER ADDSLOTS on *node_id*: all arguments are parsed before any slot is checked."""
         self._take([(slot, slot) for slot in _slots(slots, "addslots")], node_id)
 
     def del_slots(self, slots: Sequence[int | str]) -> None:
-        """Apply CLUSTER DELSLOTS, which makes slots unassigned whoever owns them."""
+        """Apply CLUSTER DELSLOTS, which unassigns slots of any owner."""
         self._take([(slot, slot) for slot in _slots(slots, "delslots")], None)
 
     def add_slots_range(self, node_id: str, bounds: Sequence[int | str]) -> None:
-        """Apply CLUSTER ADDSLOTSRANGE to first, last, first, last…: pairs are read and checked one after
-        another.
-        """
+        """Apply CLUSTER ADDSLOTSRANGE to first, last, first, last…: pairs are parsed and checked one after another."""
         self._take(_pairs(bounds, "addslotsrange"), node_id)
 
     def del_slots_range(self, bounds: Sequence[int | str]) -> None:
@@ -87,7 +85,7 @@ class SlotMap:
         self._take(_pairs(bounds, "delslotsrange"), None)
 
     def _take(self, ranges: Iterable[tuple[int, int]], node_id: str | None) -> None:
-        """Check slot by slot (`checkSlotAssignmentsOrReply`), then give all of them to *node_id*."""
+        """Check slot by slot (`checkSlotAssignmentsOrReply`), then assign all of them."""
         named: dict[int, None] = {}
         for first, last in ranges:
             for slot in range(first, last + 1):
@@ -119,7 +117,7 @@ def _pairs(arguments: Sequence[int | str], command: str) -> Iterable[tuple[int, 
 
 
 def _slot(argument: int | str) -> int:
-    """Read one argument as `getSlotOrReply` does: digits without sign, space or leading zero."""
+    """Parse one argument like `getSlotOrReply`: digits without sign, space or leading zero."""
     text = str(argument)
     plain = text.isascii() and text.isdigit() and len(text) <= len(str(_LONG_LONG_MAX))
     if not plain or (text[0] == "0" and text != "0") or int(text) >= SLOT_COUNT:

@@ -1,4 +1,4 @@
-"""A set of slots, as nodes claim it on the bus and as CLUSTER NODES prints it."""
+"""A set of slots: bitmap of bus messages, ranges of CLUSTER NODES."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _DIGITS_MAX = len(str(SLOT_COUNT - 1))
 
 
 class SlotSet:
-    """An immutable set of slots, 0 to 16383, with the algebra of a frozenset and ranges in and out.
+    """An immutable set of slots with the operators of a frozenset, and conversion from and to ranges.
 
-    Raises ValueError for a slot out of range.  Bit i of the number inside stands for slot i.
+    Raises ValueError for a slot out of range. Bit i of the inner integer stands for slot i.
     """
 
     __slots__ = ("_bits",)
@@ -49,9 +49,7 @@ class SlotSet:
 
     @classmethod
     def from_ranges(cls, ranges: Iterable[tuple[int, int]]) -> SlotSet:
-        """Return the union of (first, last) pairs, both ends within; ValueError when they fall or leave
-        0 to 16383.
-        """
+        """Return the union of inclusive (first, last) pairs; ValueError if reversed or outside 0 to 16383."""
         bits = 0
         for first, last in ranges:
             if _checked(first) > _checked(last):
@@ -61,7 +59,7 @@ class SlotSet:
 
     @classmethod
     def from_wire(cls, raw: bytes, *, source: str = "<bytes>") -> SlotSet:
-        """Return the set that a 2048-byte bitmap holds: slot s is bit s % 8 of byte s / 8 (R4).
+        """Decode a 2048-byte bitmap: slot s is bit s % 8 of byte s / 8 (R4).
 
         Raises TruncatedError for fewer bytes and DecodeError for more.
         """
@@ -78,7 +76,7 @@ class SlotSet:
 
     @classmethod
     def parse(cls, text: str, *, source: str = "<slots>") -> SlotSet:
-        """Return the set written as in CLUSTER NODES, ``0-5460 5500`` (R128); spaces separate, order is free.
+        """Parse ranges as in CLUSTER NODES, ``0-5460 5500`` in any order (R128).
 
         Raises DecodeError, with the offset in *text*, for any other word.
         """
@@ -97,7 +95,7 @@ class SlotSet:
         return f"SlotSet.parse({str(self)!r})"
 
     def ranges(self) -> list[tuple[int, int]]:
-        """Return the (first, last) pairs of the longest runs, ascending."""
+        """Return maximal (first, last) ranges, ascending."""
         found: list[tuple[int, int]] = []
         rest, base = self._bits, 0
         while rest:
@@ -142,11 +140,11 @@ class SlotSet:
         return SlotSet._of(self._bits ^ _EVERY_BIT)
 
     def isdisjoint(self, other: SlotSet) -> bool:
-        """Say whether no slot is in both sets."""
+        """Return whether the sets have no common slot."""
         return not self._bits & other._bits
 
     def issubset(self, other: SlotSet) -> bool:
-        """Say whether every slot of this set is in *other*."""
+        """Return whether every slot is in *other*."""
         return not self._bits & ~other._bits
 
 

@@ -1,10 +1,7 @@
-"""Replies as redis-cli shows them to a person, ``1) 1) (integer) 0``, back to nested lists and dicts, and
-forth.
+"""Reader and writer of replies as redis-cli prints them (``1) 1) (integer) 0``).
 
-Every item begins with its number, right-aligned among its siblings, so the column where a number ends says
-which list it is in.
-
-RESP2 and RESP3 bytes, ``redis-cli --json`` and redis-cli's numbered text are told apart by their first bytes.
+Item numbers are right-aligned within a list, so the column where a number ends identifies its list. The first bytes
+distinguish RESP2 and RESP3 bytes, ``redis-cli --json`` and numbered text.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from cluster_core.errors import DecodeError, TruncatedError
 from cluster_core.wire.resp import RespError, RespMap, RespSet, Verbatim, decode_values
 
 NESTING_MAX = 32
-"""Lists within one another; CLUSTER SHARDS has four."""
+"""Maximum nesting of lists; CLUSTER SHARDS has four levels."""
 
 _MARKER = re.compile(r" *([0-9]{1,9})([)#~]) ")
 _INTEGER = re.compile(r"\(integer\) (-?[0-9]{1,19})")
@@ -36,7 +33,7 @@ _EMPTY = {
 
 @dataclass(slots=True)
 class _Level:
-    """A list or dict that is being read; *column* is where the numbers of its items end."""
+    """A list or dict being read; its item numbers end at *column*."""
 
     column: int
     value: Any
@@ -44,14 +41,14 @@ class _Level:
 
 
 class _Reader:
-    """Reads line by line; *levels* are the open lists, outermost first."""
+    """Line reader; *levels* are the open lists, outermost first."""
 
     def __init__(self, source: str) -> None:
         self.source = source
         self.offset = 0
         self.root: Any = None
         self.levels: list[_Level] = []
-        self.waiting = True  # for the value of the root, of an item or of a key
+        self.waiting = True  # for the value of the root, an item or a key
 
     def fault(self, reason: str) -> DecodeError:
         return DecodeError(reason, offset=self.offset, source=self.source)
@@ -70,7 +67,7 @@ class _Reader:
             raise self.fault("a line without an item")
 
     def _mark(self, number: int, sign: str, column: int) -> None:
-        """Go to the list whose numbers end at *column*, opening it when it is deeper than the last one."""
+        """Select the list with numbers ending at *column*; open it if it is deeper than the last one."""
         while self.levels and self.levels[-1].column > column:
             self.levels.pop()
         if not self.levels or self.levels[-1].column < column:
@@ -130,9 +127,9 @@ class _Reader:
 
 
 def read_cli_text(data: bytes, *, source: str = "<bytes>") -> Any:
-    """Return the reply that redis-cli's text shows, as lists, dicts, str, int and None.
+    """Parse redis-cli's text into lists, dicts, str, int and None.
 
-    Raises DecodeError with the offset of the line at fault, TruncatedError when the last item has no value.
+    Raises DecodeError with the offset of the faulty line, TruncatedError if the last item has no value.
     """
     reader = _Reader(source)
     for line in data.split(b"\n"):
@@ -146,9 +143,7 @@ def read_cli_text(data: bytes, *, source: str = "<bytes>") -> Any:
 
 
 def write_cli_text(reply: Any) -> str:
-    """Return *reply*, lists, dicts, str, int and None, as redis-cli shows it on a terminal
-    (`cliFormatReplyTTY`).
-    """
+    """Format lists, dicts, str, int and None like redis-cli on a terminal (`cliFormatReplyTTY`)."""
     return _shown(reply, "")
 
 
@@ -178,7 +173,7 @@ def _shown(reply: Any, prefix: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Quote as `sdscatrepr` does: bytes that are not printable ASCII as ``\\xHH``."""
+    r"""Quote like `sdscatrepr`: bytes other than printable ASCII as ``\xHH``."""
     shown = []
     for byte in text.encode("utf-8", "surrogateescape"):
         letter = chr(byte)
@@ -191,7 +186,7 @@ _CLI = re.compile(rb" *1[)#] |\(")
 
 
 def read_reply_value(data: bytes, *, source: str = "<bytes>") -> Any:
-    """Return the reply as lists, dicts, str, int, float and None; DecodeError for an error reply and for what is no reply."""
+    """Return the reply as lists, dicts, str, int, float and None; DecodeError for an error reply or other input."""
     start = len(data) - len(data.lstrip())
     if _RESP.match(data, start):
         values = decode_values(data[start:], source=source)
@@ -206,7 +201,7 @@ def read_reply_value(data: bytes, *, source: str = "<bytes>") -> Any:
 
 
 def is_reply(data: bytes, start: int) -> bool:
-    """Say whether *data* from *start* looks like one of these forms."""
+    """Return whether *data* from *start* looks like one of these forms."""
     return bool(_RESP.match(data, start) or data[start : start + 1] in (b"[", b"{", b'"') or _CLI.match(data, start))
 
 
@@ -220,7 +215,7 @@ def _read_json(data: bytes, source: str) -> Any:
 
 
 def _plain(value: Any, source: str) -> Any:
-    """Return a RESP value as lists, dicts, str, int and None; the parser has bounded how deep it is."""
+    """Return a RESP value as lists, dicts, str, int and None; the parser bounds its depth."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "surrogateescape")
     if isinstance(value, list):

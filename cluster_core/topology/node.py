@@ -1,4 +1,4 @@
-"""A node as its cluster describes it, and all nodes of one description."""
+"""Nodes and cluster topology, as described by one node."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from cluster_core.slots.slot_set import SlotSet
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node; fields that a form does not have keep their defaults.
+    """One node; fields missing from the source keep their defaults.
 
-    *aux* holds ``shard-id``, ``nodename``, ``tls-port``, ``availability-zone`` and whatever else a server
-    adds, in its order.  Times are milliseconds since the epoch, 0 for none.  *migrating* and *importing*
-    map a slot to the id of the other node.  *endpoint*, *replication_offset* and *health* come from CLUSTER
-    SHARDS and SLOTS; an endpoint of None is "unknown".
+    *aux* holds ``shard-id``, ``nodename``, ``tls-port``, ``availability-zone`` and other auxiliary fields, in order.
+    Times are ms since the epoch, 0 if none. *migrating* and *importing* map slots to the other node's id. *endpoint*,
+    *replication_offset* and *health* come from CLUSTER SHARDS and SLOTS; an endpoint of None is "unknown".
     """
 
     id: str
@@ -48,18 +47,18 @@ class Node:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the node has failed, or has no address, and owns no slot: plans neither count it nor become stale by it."""
+        """Return whether the node is failed or has no address, and owns no slots. Plans ignore such nodes."""
         return not self.slots and bool(self.flags & GONE)
 
     @property
     def address(self) -> str:
-        """``ip:port`` as CLUSTER NODES prints it; ``:0`` when unknown."""
+        """Return ``ip:port`` as in CLUSTER NODES; ``:0`` if unknown."""
         return f"{self.ip}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Slots that two nodes claim; the first one keeps them, as in a server that loads such a file."""
+    """Slots claimed by two nodes; the first one keeps them, as in a server that loads such a file."""
 
     slots: SlotSet
     keeper_id: str
@@ -70,9 +69,8 @@ class Conflict:
 class Topology:
     """The nodes of one description, in its order.
 
-    *form* is ``nodes``, ``nodes.conf``, ``shards`` or ``slots``.  The epochs are None but for nodes.conf.
-    *shards* holds the node ids of each shard of CLUSTER SHARDS, in its order.  *conflicts* is empty unless
-    the description was read with ``strict=False``.
+    *form* is ``nodes``, ``nodes.conf``, ``shards`` or ``slots``. Only nodes.conf has epochs. *shards* holds the node
+    ids of each shard of CLUSTER SHARDS, in order. *conflicts* is empty unless read with ``strict=False``.
     """
 
     nodes: tuple[Node, ...]
@@ -89,7 +87,7 @@ class Topology:
 
     @cached_property
     def my_id(self) -> str | None:
-        """The id of the node that described the cluster, None when it did not say."""
+        """Return the id of the describing node, None if unknown."""
         return next((node.id for node in self.nodes if NodeFlags.MYSELF in node.flags), None)
 
     @cached_property
@@ -110,7 +108,7 @@ class Topology:
         return tuple(node for node in self.nodes if node.master_id == node_id)
 
     def slot_map(self) -> SlotMap:
-        """Return the owners of all slots, a copy of the caller's own; of two claims the first counts."""
+        """Return a new map of slot owners; the first of two claims counts."""
         copy = SlotMap()
         for slot, owner in enumerate(self._owners.owners()):
             if owner is not None:
@@ -123,12 +121,12 @@ class Topology:
         return None if owner is None else self.by_id[owner]
 
     def uncovered(self) -> SlotSet:
-        """Return the slots that nobody owns."""
+        """Return the unassigned slots."""
         return ~self._owners.covered()
 
 
 def find_conflicts(nodes: tuple[Node, ...]) -> tuple[Conflict, ...]:
-    """Return every overlap of two nodes' slots, each slot counted against the first node that claims it."""
+    """Return every overlap of slots, each counted against the first node that claims the slot."""
     found: list[Conflict] = []
     claimed = SlotSet()
     for index, node in enumerate(nodes):

@@ -1,4 +1,4 @@
-"""CLUSTER NODES and nodes.conf: one line a node, and in the file a last line with the epochs."""
+"""CLUSTER NODES and nodes.conf: one line per node; nodes.conf ends with a line of epochs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from cluster_core.slots.slot_set import SlotSet, parse_range
 from cluster_core.topology.node import Node, Topology
 
 LINE_BYTES_MAX = 1024 * 1024
-"""Bytes of a line; a node with every second slot and as many open slots needs fewer."""
+"""Maximum bytes of a line; above those of a node with every second slot and as many open slots."""
 
 NODE_ID = re.compile(r"[0-9a-z]{40}")
-"""The letters that servers accept as a node id (`verifyClusterNodeId`)."""
+"""Node ids that servers accept (`verifyClusterNodeId`)."""
 
 _FIELDS = 8
 _OPEN_SLOT = re.compile(r"\[([0-9]{1,5})-([<>])-([0-9a-z]{40})\]")
@@ -27,7 +27,7 @@ _EPOCH_MAX = 2**64 - 1
 
 @dataclass(slots=True)
 class _Words:
-    """The words of one line, with the offset of the one that is being read."""
+    """The words of one line, with the offset of the current one."""
 
     words: list[bytes]
     offset: int
@@ -50,7 +50,7 @@ class _Words:
 
 @dataclass(slots=True)
 class _Claims:
-    """What the words at the end of a line say about slots."""
+    """Slots and open slots at the end of a line."""
 
     ranges: list[tuple[int, int]] = field(default_factory=list)
     migrating: dict[int, str] = field(default_factory=dict)
@@ -58,10 +58,10 @@ class _Claims:
 
 
 def read_nodes(data: bytes, *, source: str = "<bytes>") -> Topology:
-    """Return the topology that CLUSTER NODES or nodes.conf text describes (R128, R129), overlaps and all.
+    r"""Parse CLUSTER NODES or nodes.conf, overlapping slots included (R128, R129).
 
-    Blank lines are skipped, lines end in ``\\n`` or ``\\r\\n``.  Raises DecodeError with the offset of the
-    word at fault, and TruncatedError for a last line that is cut short.
+    Blank lines are skipped, lines end in ``\n`` or ``\r\n``. Raises DecodeError with the offset of the faulty word,
+    TruncatedError for an incomplete last line.
     """
     nodes: list[Node] = []
     seen: dict[str, int] = {}
@@ -133,7 +133,7 @@ def _read_id(words: _Words) -> str:
 
 
 def _read_address(words: _Words) -> tuple[str, int, int | None, str, dict[str, str]]:
-    """Read ``ip:port[@cport][,hostname[,name=value…]]``; the ip may hold colons or be empty."""
+    """Read ``ip:port[@cport][,hostname[,name=value…]]``; the ip may contain colons or be empty."""
     place, *rest = words.take().split(",")
     bare, at, bus = place.partition("@")
     ip, colon, port = bare.rpartition(":")
@@ -177,7 +177,7 @@ def _read_claims(words: _Words) -> _Claims:
 
 
 def _read_vars(words: _Words) -> dict[str, int]:
-    """Read ``vars currentEpoch n lastVoteEpoch m``; unknown names are skipped, as in a server."""
+    """Read ``vars currentEpoch n lastVoteEpoch m``; unknown names are skipped, as in the server."""
     words.take()
     found = {"currentEpoch": 0, "lastVoteEpoch": 0}
     while words.left:
@@ -192,12 +192,12 @@ def _read_vars(words: _Words) -> dict[str, int]:
 
 
 def write_nodes(topology: Topology) -> bytes:
-    """Return the text of CLUSTER NODES (R128), which has host names but no aux fields."""
+    """Return CLUSTER NODES text (R128): host names, no auxiliary fields."""
     return "".join(_line(node, with_aux=False) for node in topology.nodes).encode("utf-8", "surrogateescape")
 
 
 def write_nodes_conf(topology: Topology) -> bytes:
-    """Return the text of nodes.conf (R129); epochs that are not known are written as 0."""
+    """Return nodes.conf text (R129); unknown epochs are written as 0."""
     lines = [_line(node, with_aux=True) for node in topology.nodes]
     lines.append(f"vars currentEpoch {topology.current_epoch or 0} lastVoteEpoch {topology.last_vote_epoch or 0}\n")
     return "".join(lines).encode("utf-8", "surrogateescape")

@@ -1,6 +1,7 @@
-"""Topologies in any form that servers give: CLUSTER SHARDS, CLUSTER SLOTS, CLUSTER NODES, nodes.conf.
+"""Topologies in every form that servers give:
 
-In RESP2 a map is a list of names and values in turn, in RESP3 and JSON a dict; readers take both, anywhere.
+CLUSTER SHARDS, CLUSTER SLOTS, CLUSTER NODES, nodes.conf. A map is a list of alternating names and values in RESP2, a
+dict in RESP3 and JSON; readers accept both.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ _SHARD_FIELDS = frozenset(
 
 
 class ReplyReader:
-    """Reads one reply; its errors name the place within it, as a reply has no offsets of its own."""
+    """Reader of one reply; errors name the place within the reply."""
 
     def __init__(self, source: str) -> None:
         self._source = source
 
     def read(self, reply: Reply) -> Topology:
-        """Return the topology of a reply of CLUSTER SHARDS or SLOTS, recognised by its first entry."""
+        """Return the topology of a CLUSTER SHARDS or SLOTS reply, distinguished by its first entry."""
         entries = self._list(reply, "the reply")
         if entries and isinstance(entries[0], list) and entries[0] and isinstance(entries[0][0], int):
             return self._read_slots(entries)
@@ -62,9 +63,9 @@ class ReplyReader:
         return Topology(tuple(nodes.values()), "shards", shards=tuple(shards))
 
     def _joined(self, members: list[Node], slots: SlotSet, shard_id: Reply, place: str) -> list[Node]:
-        """Give the shard's slots to its master and its master to its replicas."""
+        """Assign the shard's slots to its master, and the master to its replicas."""
         masters = [node for node in members if node.is_master]
-        # A failed master may stand beside the one that took its slots over.
+        # A failed master may be listed beside its successor.
         owner = next((node for node in masters if NodeFlags.FAIL not in node.flags), masters[0] if masters else None)
         if slots and owner is None:
             raise self._fault(f"{place}: slots {slots} but no master")
@@ -137,7 +138,7 @@ class ReplyReader:
         )
 
     def _aux(self, fields: dict[str, Reply], known: frozenset[str], place: str) -> dict[str, str]:
-        """Keep the fields that have no place of their own; what is no text or number is left out."""
+        """Return fields without an attribute of their own; values other than texts and numbers are dropped."""
         return {
             self._text(name, f"{place}, a name"): self._text(str(value), f"{place}, {name[:40]}")
             for name, value in fields.items()
@@ -223,9 +224,7 @@ def read_reply(reply: Reply, *, source: str = "<reply>") -> Topology:
 
 
 def shards_reply(topology: Topology, *, protocol: int = 2) -> list[Reply]:
-    """Return the CLUSTER SHARDS reply that describes *topology*, with lists for maps in RESP2 and dicts
-    in RESP3.
-    """
+    """Return the CLUSTER SHARDS reply of *topology*; maps are lists in RESP2 and dicts in RESP3."""
     shards = topology.shards or tuple(
         (master.id, *(replica.id for replica in topology.replicas_of(master.id))) for master in topology.masters()
     )
@@ -262,7 +261,7 @@ def _shard_fields(node: Node, form: str) -> dict[str, Reply]:
 
 
 def slots_reply(topology: Topology, *, protocol: int = 2) -> list[Reply]:
-    """Return the CLUSTER SLOTS reply that describes *topology*; failed replicas are left out (R131)."""
+    """Return the CLUSTER SLOTS reply of *topology* without failed replicas (R131)."""
     reply = []
     rows = [(pair, node) for node in topology.nodes for pair in node.slots.ranges()]
     for (first, last), node in sorted(rows, key=lambda row: row[0]):
@@ -295,19 +294,18 @@ def _as_map(fields: dict[str, Reply], protocol: int) -> Reply:
 
 
 TOPOLOGY_BYTES_MAX = 256 * 1024 * 1024
-"""Bytes of one description; a thousand nodes with every slot apart need some megabytes."""
+"""Maximum bytes of one description; 1000 nodes with alternating slots take some megabytes."""
 
 _NODES = re.compile(rb"[0-9a-z]{40} |vars ")
 _RAW = re.compile(rb"[0-9]{1,5}\r?\n|slots[ \r\n]")
 
 
 def read_topology(data: bytes, *, source: str = "<bytes>", strict: bool = True) -> Topology:
-    """Return the topology that *data* describes.
+    """Parse a topology in any form.
 
-    Takes the text of CLUSTER NODES, a nodes.conf, and replies of CLUSTER SHARDS and SLOTS as RESP2 or RESP3
-    bytes, as redis-cli's JSON and as its numbered text; CLUSTER NODES also as RESP or JSON string.  Raises
-    DecodeError for anything else, and for slots that two nodes claim unless *strict* is false: then they
-    are listed in `Topology.conflicts`.
+    Accepts CLUSTER NODES and nodes.conf text, and CLUSTER SHARDS and SLOTS replies as RESP2 or RESP3 bytes, redis-cli's
+    JSON or its numbered text; CLUSTER NODES also as RESP or JSON string. Raises DecodeError for other input, and for
+    slots claimed twice unless *strict* is false: these are listed in `Topology.conflicts`.
     """
     if len(data) > TOPOLOGY_BYTES_MAX:
         reason = f"{len(data)} bytes are more than the {TOPOLOGY_BYTES_MAX} of a description"
@@ -346,9 +344,9 @@ def _read_value(value: Any, source: str) -> Topology:
 
 
 def write_reply(topology: Topology, command: str, form: str) -> bytes:
-    """Return the reply of CLUSTER *command*, ``shards`` or ``slots``, that describes *topology*.
+    """Return the reply of CLUSTER ``shards`` or ``slots`` for *topology*.
 
-    *form* is ``resp2``, ``resp3``, ``json`` or ``cli`` (numbered text); ValueError for other words.
+    *form* is ``resp2``, ``resp3``, ``json`` or ``cli`` (numbered text); ValueError otherwise.
     """
     if command not in ("shards", "slots") or form not in ("resp2", "resp3", "json", "cli"):
         raise ValueError(f"no reply of CLUSTER {command} in the form {form}")

@@ -1,11 +1,8 @@
-"""Messages of the cluster bus, both ways: `decode_message` and `encode_message` (R2 to R18, clusterMsg in
-cluster_legacy.h).
+"""Decode and encode cluster bus messages (R2 to R18, clusterMsg in cluster_legacy.h).
 
-Every field of the wire is kept, also the ones that servers ignore, so ``encode_message(decode_message(raw))
-== raw`` holds for every input that is accepted.  Fixed-size texts (node ids, addresses) are Latin-1 strings
-without their trailing NULs, which loses nothing: they are padded again.  What does not follow the rules
-inside a message that has a signature and a believable length becomes a typed part with its raw bytes and a
-reason; nothing inside a message raises.
+``encode_message(decode_message(raw)) == raw`` for every accepted input: all fields are kept, also those that servers
+ignore. Fixed-size texts (node ids, addresses) are Latin-1 without trailing NULs. Malformed parts of a message with a
+signature and a plausible length become `Unknown` parts with raw bytes and a reason; they raise nothing.
 """
 
 from __future__ import annotations
@@ -112,14 +109,13 @@ _MODULE = struct.Struct(">8sIB")
 _TAIL_OFFSET = 2250
 _EXT_DATA = int(MessageFlag.EXT_DATA)
 _ENTRIES_CACHED = 1 << 15
-"""Entries repeat: a thousand nodes tell the same second of the same node; a value each, some hundred bytes."""
+"""Cached gossip entries, some hundred bytes each: nodes repeat each other's entries within a second."""
 _EXTENSIONS_BYTES_CACHED = 512
-"""Extensions that are longer are read each time: a hostile sender's would take room."""
+"""Longer extensions are not cached, which bounds memory taken by hostile senders."""
 
 
 def peek_header(raw: bytes | memoryview) -> HeaderPeek:
-    """Read the filter fields of a message, or of the first bytes of one (at least 16), without reading it
-    whole.
+    """Read the filter fields from the first bytes of a message (at least 16).
 
     Raises `TruncatedError` under 16 bytes and `DecodeError` without the signature (R3, R7).
     """
@@ -141,11 +137,10 @@ def peek_header(raw: bytes | memoryview) -> HeaderPeek:
 
 
 def decode_message(raw: bytes, *, offset: int = 0, source: str = "<bytes>") -> Message:
-    """Decode one message, header and body (R3 to R15); the exact inverse of `encode_message`.
+    """Decode one message, header and body (R3 to R15); the inverse of `encode_message`.
 
-    Raises `TruncatedError` when *raw* is shorter than its header or its ``totlen``, and `DecodeError` without
-    the signature or with a ``totlen`` below the header's own size; *offset* and *source* only go into these
-    errors.
+    Raises `TruncatedError` if *raw* is shorter than its header or ``totlen``, `DecodeError` without the signature or
+    with ``totlen`` below the header size; *offset* and *source* locate these errors.
     """
     raw = bytes(raw)
     if len(raw) < LIGHT_HEADER_BYTES:
@@ -167,12 +162,10 @@ def decode_message(raw: bytes, *, offset: int = 0, source: str = "<bytes>") -> M
 
 
 def decode_partial(raw: bytes) -> Message:
-    """Decode the captured beginning of a message whose end is missing: the fields and gossip entries that are
-    whole.
+    """Decode the captured beginning of a truncated message: its complete fields and gossip entries.
 
-    Under 2256 bytes the header is a `PartialHeader`.  What is not a whole part stays in `Message.rest`, so
-    this too is undone by `encode_message`.  Raises `TruncatedError` under 16 bytes and `DecodeError` without
-    the signature.
+    Under 2256 bytes the header is a `PartialHeader`. Incomplete parts stay in `Message.rest`, so `encode_message`
+    restores the bytes. Raises `TruncatedError` under 16 bytes and `DecodeError` without the signature.
     """
     peek = peek_header(raw)
     reason = f"{len(raw)} of {peek.totlen} bytes were captured"
@@ -190,17 +183,16 @@ def decode_partial(raw: bytes) -> Message:
 
 
 def decode_header(raw: bytes) -> Header:
-    """Read the full header from the first 2256 bytes of *raw*, which the caller has checked to be there (R3)."""
+    """Decode the full header from the first 2256 bytes of *raw*; the caller checks the length (R3)."""
     fields = list(_HEADER.unpack_from(raw))
     fields[9], fields[11], fields[12] = (_text(fields[9]), _text(fields[11]), _text(fields[12]))
     return Header(*fields[1:])
 
 
 def decode_body(header: Header | LightHeader, raw: bytes, end: int) -> tuple[Body, int, str]:
-    """Read the body between the header and *end*: the body, where it ends, and why it ends early (empty if it
-    does not).
+    """Return the body between the header and *end*, its end, and why it ends early (else empty).
 
-    Never raises: a type that is not known, or a body that is too short for its type, is `Unknown`.
+    Never raises: an unknown type, or a body too short for its type, is `Unknown`.
     """
     light = isinstance(header, LightHeader)
     start = LIGHT_HEADER_BYTES if light else HEADER_BYTES
@@ -218,17 +210,13 @@ def decode_body(header: Header | LightHeader, raw: bytes, end: int) -> tuple[Bod
 
 
 def encode_message(message: Message) -> bytes:
-    """Write a message exactly as its fields say, lengths and counts included; see `sized` to set those (R3 to
-    R15).
-    """
+    """Encode a message with its stored lengths and counts (R3 to R15); `sized` computes these."""
     rest = message.rest.raw if message.rest is not None else b""
     return _encode_header(message.header) + _encode_body(message.body) + rest
 
 
 def sized(message: Message) -> Message:
-    """Return the message with ``totlen``, ``count`` and ``extensions`` set from its parts, EXT_DATA set if it
-    has any.
-    """
+    """Return the message with ``totlen``, ``count``, ``extensions`` and EXT_DATA set from its parts."""
     header, body = message.header, message.body
     if isinstance(header, PartialHeader):
         return message
@@ -241,7 +229,7 @@ def sized(message: Message) -> Message:
 
 
 def drop_reason(message: Message) -> str | None:
-    """Why a server would drop this message unseen, None if it would not (R18, clusterIsValidPacket)."""
+    """Return why a server would drop this message unprocessed, None if it would not (R18, clusterIsValidPacket)."""
     if isinstance(message.header, PartialHeader):
         return None
     if message.header.ver != VERSION:
@@ -260,7 +248,7 @@ def _decode_entry(raw: bytes) -> GossipEntry:
 
 
 def decode_gossip(header: Header, raw: bytes, end: int, start: int = HEADER_BYTES) -> tuple[Gossip, int, str]:
-    """Read the gossip section and the extensions between *start* and *end*, as `decode_body` does."""
+    """Decode gossip entries and extensions between *start* and *end*; returns as `decode_body`."""
     whole = min(header.count, (end - start) // GOSSIP_BYTES)
     stop = start + whole * GOSSIP_BYTES
     entries = tuple([_decode_entry(raw[at : at + GOSSIP_BYTES]) for at in range(start, stop, GOSSIP_BYTES)])
@@ -280,7 +268,7 @@ def decode_gossip(header: Header, raw: bytes, end: int, start: int = HEADER_BYTE
 
 @lru_cache(maxsize=_ENTRIES_CACHED)
 def _decode_extensions(raw: bytes, count: int) -> tuple[tuple[Extension, ...], int, str]:
-    """Those of a node, which are the same in nearly all of its messages."""
+    """Decode extensions, cached because most messages of a node repeat them."""
     return decode_extensions(raw, 0, len(raw), count)
 
 
@@ -375,7 +363,7 @@ def _text(raw: bytes) -> str:
 
 
 def _fixed(text: str, size: int) -> bytes:
-    """The bytes of a fixed-size text; `struct` pads it with NULs.  Raises ValueError when it is too long."""
+    """Encode a fixed-size text, which `struct` pads with NULs; raises ValueError if too long."""
     raw = text.encode("latin-1")
     if len(raw) > size:
         raise ValueError(f"{text!r} is longer than {size} bytes")

@@ -1,9 +1,7 @@
-"""Bytes of one TCP direction, in order, to cluster-bus messages; and back in step after a gap or a strange
-beginning.
+"""Split one TCP direction of the cluster bus into messages, and resynchronize after gaps.
 
-Messages follow each other without a separator (R1, R17), so a reader that lost its place looks for the
-signature with a believable head behind it.  Whatever is passed over is counted and comes out as an
-`UnknownBytes`; a message of which only the beginning was captured comes out as a `PartialMessage`.
+Messages have no separator (R1, R17), so resynchronization searches for the signature with a plausible head. Skipped
+bytes are reported as `UnknownBytes`, a message captured in part as `PartialMessage`.
 """
 
 from __future__ import annotations
@@ -23,9 +21,7 @@ from cluster_core.wire.bus import (
 from cluster_core.wire.tcp_stream import Mark
 
 MESSAGE_BYTES_MAX = 16 << 20
-"""A ``totlen`` above this is taken for damage: the reader looks for the next signature instead of waiting for
-it.
-"""
+"""A greater ``totlen`` is treated as damage: the reader searches for the next signature."""
 
 SAMPLE_BYTES = 32
 _HEAD = struct.Struct(">4sIHHHH")
@@ -34,7 +30,7 @@ _KEPT_WHILE_SEARCHING = LIGHT_HEADER_BYTES - 1
 
 @dataclass(frozen=True, slots=True)
 class WholeMessage:
-    """The bytes of one message, and the mark (packet time, say) of the bytes that completed it."""
+    """The bytes of one message, and the mark (such as the packet time) of its last bytes."""
 
     raw: bytes
     mark: Mark
@@ -42,9 +38,7 @@ class WholeMessage:
 
 @dataclass(frozen=True, slots=True)
 class PartialMessage:
-    """The beginning of a message of *totlen* bytes whose end is missing from the capture; *raw* is at least
-    16 bytes.
-    """
+    """The first bytes (at least 16) of a message of *totlen* bytes with a missing end."""
 
     raw: bytes
     totlen: int
@@ -53,9 +47,7 @@ class PartialMessage:
 
 @dataclass(frozen=True, slots=True)
 class UnknownBytes:
-    """*count* bytes that are no bus message; *sample* is their beginning and *looks_like* a guess at what
-    they are.
-    """
+    """*count* bytes outside bus messages; *sample* is their beginning, *looks_like* a guess at the protocol."""
 
     count: int
     looks_like: str
@@ -67,16 +59,16 @@ Frame = WholeMessage | PartialMessage | UnknownBytes
 
 
 class BusFramer:
-    """Feed it the bytes of one direction in order; it returns frames.
+    """Splits the bytes of one direction, fed in order, into frames.
 
-    *pending* are bytes of a message that somebody else has gathered. *synced*: the first byte begins a message (the
-    connection's SYN was seen); otherwise the first one is searched for.
+    *pending*: bytes of a partial message, to continue another reader's work. *synced*: the first byte begins a message
+    (the SYN was captured); otherwise the first message is searched for.
     """
 
     def __init__(self, *, synced: bool, pending: bytes = b"") -> None:
         self.synced = synced
         self._buffer = bytearray(pending)
-        self._missing = 0  # of a message of which the head is in _partial: bytes still to pass over
+        self._missing = 0  # bytes still to skip of the message with its head in _partial
         self._partial: PartialMessage | None = None
         self._unknown_count = 0
         self._unknown_sample = b""
@@ -84,16 +76,16 @@ class BusFramer:
 
     @property
     def plain(self) -> bool:
-        """In step, and nothing special pending: what comes next may be cut by length alone."""
+        """Return whether the reader is in sync with nothing pending: messages can be split by length alone."""
         return self.synced and not self._missing and not self._unknown_count and self._partial is None
 
     @property
     def pending(self) -> bytes:
-        """Bytes of a message that is not whole yet."""
+        """Return the bytes of the incomplete message."""
         return bytes(self._buffer)
 
     def feed(self, data: bytes | memoryview, mark: Mark) -> list[Frame]:
-        """Add the next bytes of the direction and return what they complete."""
+        """Add the next bytes and return the frames that they complete."""
         frames: list[Frame] = []
         if self._missing:
             passed = min(self._missing, len(data))
@@ -106,7 +98,7 @@ class BusFramer:
         return frames
 
     def skip(self, count: int, mark: Mark) -> list[Frame]:
-        """Pass over *count* bytes that were on the wire but are not in the capture."""
+        """Skip *count* bytes that were sent but not captured."""
         frames: list[Frame] = []
         if self._missing:
             passed = min(self._missing, count)
@@ -130,15 +122,13 @@ class BusFramer:
         return frames + self.lose(mark)
 
     def lose(self, mark: Mark) -> list[Frame]:
-        """An unknown number of bytes is missing: return what was pending and look for a signature from here
-        on.
-        """
+        """Handle a gap of unknown length: return pending bytes and search for a signature."""
         frames = self.finish(mark)
         self.synced = False
         return frames
 
     def finish(self, mark: Mark) -> list[Frame]:
-        """The direction has ended: return what is left over."""
+        """End the direction and return the remaining bytes."""
         frames: list[Frame] = []
         self._flush_partial(frames)
         if self.synced and len(self._buffer) >= LIGHT_HEADER_BYTES:
@@ -168,7 +158,7 @@ class BusFramer:
         del self._buffer[:at]
 
     def _search(self, start: int, mark: Mark) -> int:
-        """Find a believable head at or after *start*; return how many bytes were passed over."""
+        """Search for a plausible head at or after *start*; return the number of skipped bytes."""
         at = start
         last = len(self._buffer) - LIGHT_HEADER_BYTES
         while (at := self._buffer.find(SIGNATURE, at)) >= 0 and at <= last:
@@ -203,25 +193,21 @@ class BusFramer:
 
 
 def framed_bytes(data: bytes | bytearray, at: int) -> int:
-    """The length of the message whose 16-byte head is at *at*, 0 if it is no head that a server would read on
-    (R17).
-    """
+    """Return the length of the message with its 16-byte head at *at*, 0 if a server would reject it (R17)."""
     signature, totlen, _, _, kind, _ = _HEAD.unpack_from(data, at)
     smallest = LIGHT_HEADER_BYTES if kind & LIGHT_BIT else HEADER_BYTES
     return totlen if signature == SIGNATURE and smallest <= totlen <= MESSAGE_BYTES_MAX else 0
 
 
 def is_believable(data: bytes | bytearray, at: int) -> bool:
-    """Whether the 16 bytes at *at* are surely a head: stricter than a server, for use without a known
-    boundary.
-    """
+    """Return whether the 16 bytes at *at* are certainly a head; stricter than a server, for resynchronization."""
     _, _, ver, _, kind, _ = _HEAD.unpack_from(data, at)
     known = kind ^ LIGHT_BIT in LIGHT_TYPES if kind & LIGHT_BIT else kind < len(TYPE_NAMES)
     return framed_bytes(data, at) > 0 and ver == VERSION and known
 
 
 def looks_like(sample: bytes) -> str:
-    """Say what the first bytes of a stream that is not the bus remind of.
+    """Guess the protocol of a stream from its first bytes.
 
     >>> looks_like(bytes.fromhex("160301020001")), looks_like(b"*1\\r\\n$4\\r\\nPING\\r\\n")
     ('TLS: cannot be read', 'RESP')

@@ -1,12 +1,8 @@
-"""Values of the cluster bus: message types, headers, bodies by type (R3 to R15, clusterMsg in
-cluster_legacy.h).
+"""Cluster bus messages: types, headers and bodies (R3 to R15, clusterMsg in cluster_legacy.h).
 
-Every field of the wire is kept, also the ones that servers ignore.  Fixed-size texts (node ids, addresses)
-are Latin-1 strings without their trailing NULs, which loses nothing: they are padded again.
-`cluster_core.wire.bus` reads and writes them.
-
-A record is kept as its type and its raw data, padding included, so that it is written back byte for byte;
-`value` reads it.
+`cluster_core.wire.bus` decodes and encodes them. All fields are kept, also those that servers ignore. Fixed-size texts
+(node ids, addresses) are Latin-1 without trailing NULs. Extensions keep their type and raw data with padding; `value`
+decodes them.
 """
 
 from __future__ import annotations
@@ -34,7 +30,7 @@ EXTENSION_NAMES: tuple[str, ...] = (
     "client-ipv4",
     "client-ipv6",
 )
-"""Words for the types of R15; the code is the index."""
+"""Names of extension types (R15), by code."""
 
 RECORD_HEADER_BYTES = 8
 RECORD_ALIGNMENT_BYTES = 8
@@ -46,7 +42,7 @@ _TEXT_TYPES = (HOSTNAME, HUMAN_NODENAME, CLIENT_IPV4, CLIENT_IPV6)
 
 
 class ForgottenNode(NamedTuple):
-    """A node that CLUSTER FORGET removed elsewhere: its id and how long it stays on the blacklist."""
+    """A node removed by CLUSTER FORGET: its id and remaining seconds on the blacklist."""
 
     node: str
     ttl_s: int
@@ -54,9 +50,7 @@ class ForgottenNode(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """One record: *type*, *data* without the 8-byte record header but with its padding, and the raw *unused*
-    field.
-    """
+    """One extension: *type*, *data* with padding and without the 8-byte record header, and the raw *unused* field."""
 
     type: int
     data: bytes
@@ -64,14 +58,12 @@ class Extension:
 
     @property
     def name(self) -> str:
-        """The word for the type, ``type-N`` for one that is not in R15."""
+        """Return the type's name, ``type-N`` if not in R15."""
         return extension_name(self.type)
 
     @property
     def value(self) -> str | ForgottenNode | None:
-        """What the record says: text, a shard id, a forgotten node; None for a type or a size that is not
-        known.
-        """
+        """Return the decoded value: text, shard id or forgotten node; None for an unknown type or size."""
         if self.type in _TEXT_TYPES:
             return self.data.partition(b"\0")[0].decode("utf-8", "replace")
         if self.type == SHARD_ID and len(self.data) >= NODE_ID_BYTES:
@@ -83,7 +75,7 @@ class Extension:
 
 
 def extension_name(number: int) -> str:
-    """The word for an extension type.
+    """Return the name of an extension type.
 
     >>> extension_name(3), extension_name(9)
     ('shard-id', 'type-9')
@@ -92,26 +84,25 @@ def extension_name(number: int) -> str:
 
 
 def text_extension(number: int, text: str) -> Extension:
-    """Make a hostname, human nodename or client address record: NUL-terminated and padded to 8 bytes (R15)."""
+    """Return a hostname, human nodename or client address record: NUL-terminated, padded to 8 bytes (R15)."""
     return Extension(number, _pad(text.encode() + b"\0"))
 
 
 def shard_id_extension(shard_id: str) -> Extension:
-    """Make the shard id record of 48 bytes (R15)."""
+    """Return a shard id record of 48 bytes (R15)."""
     return Extension(SHARD_ID, _pad(shard_id.encode("latin-1")))
 
 
 def forgotten_node_extension(node: str, ttl_s: int) -> Extension:
-    """Make the forgotten-node record of 56 bytes (R15)."""
+    """Return a forgotten-node record of 56 bytes (R15)."""
     return Extension(FORGOTTEN_NODE, _FORGOTTEN.pack(node.encode("latin-1"), ttl_s))
 
 
 def decode_extensions(raw: bytes, start: int, end: int, count: int) -> tuple[tuple[Extension, ...], int, str]:
-    """Read at most *count* records between *start* and *end* of *raw*.
+    """Decode at most *count* records between *start* and *end* of *raw*.
 
-    Returns the records, where reading stopped, and why it stopped early (an empty text when all were read).
-    A record whose length is no multiple of 8 or overruns is not read: the server drops the whole message then
-    (R18).
+    Returns the records, the end position, and why decoding stopped early (else empty). It stops at a length that
+    overruns or is no multiple of 8; a server drops such a message (R18).
     """
     found: list[Extension] = []
     at = start
@@ -127,7 +118,7 @@ def decode_extensions(raw: bytes, start: int, end: int, count: int) -> tuple[tup
 
 
 def encode_extension(extension: Extension) -> bytes:
-    """Write one record; its length is that of its data plus the 8-byte record header."""
+    """Encode one record; its length is 8 bytes of header plus the data."""
     length = RECORD_HEADER_BYTES + len(extension.data)
     return _RECORD.pack(length, extension.type, extension.unused) + extension.data
 
@@ -144,7 +135,7 @@ SLOT_SETS_CACHED = 4096
 
 
 class MessageType(IntEnum):
-    """Types of R5; a header may hold others, so `Header.type` is a plain integer."""
+    """Message types (R5); headers may hold others, so `Header.type` is a plain integer."""
 
     PING = 0
     PONG = 1
@@ -172,11 +163,11 @@ TYPE_NAMES: tuple[str, ...] = (
     "module",
     "publishshard",
 )
-"""Words of CLUSTER INFO's counters (R5); the code is the index."""
+"""Names in CLUSTER INFO's counters (R5), by code."""
 
 GOSSIP_TYPES = frozenset((MessageType.PING, MessageType.PONG, MessageType.MEET))
 LIGHT_TYPES = frozenset((MessageType.PUBLISH, MessageType.PUBLISHSHARD, MessageType.MODULE))
-"""Types that may travel under a light header (R7)."""
+"""Types allowed with a light header (R7)."""
 
 
 class MessageFlag(IntFlag):
@@ -189,7 +180,7 @@ class MessageFlag(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The full header of 2256 bytes, its fields in the order of the wire (R3)."""
+    """The full header of 2256 bytes, fields in wire order (R3)."""
 
     totlen: int = HEADER_BYTES
     ver: int = VERSION
@@ -213,15 +204,13 @@ class Header:
 
     @property
     def slots(self) -> SlotSet:
-        """The slots that the sender (or, for a replica, its master) claims."""
+        """Return the slots claimed by the sender; by its master if the sender is a replica."""
         return slots_of(self.myslots)
 
 
 @dataclass(frozen=True, slots=True)
 class LightHeader:
-    """The header of 16 bytes that Valkey puts before PUBLISH, PUBLISHSHARD and MODULE (R7); it names no
-    sender.
-    """
+    """Valkey's 16-byte header of PUBLISH, PUBLISHSHARD and MODULE (R7); it has no sender."""
 
     totlen: int = LIGHT_HEADER_BYTES
     ver: int = VERSION
@@ -232,7 +221,7 @@ class LightHeader:
 
 @dataclass(frozen=True, slots=True)
 class PartialHeader:
-    """The first bytes of a full header, at least 16, whose rest was not captured; *peek* holds what they say."""
+    """The first bytes (at least 16) of a full header captured in part; *peek* holds its fields."""
 
     raw: bytes
     peek: HeaderPeek
@@ -244,7 +233,7 @@ class PartialHeader:
 
 
 class GossipEntry(NamedTuple):
-    """What the sender says about one other node (R9); *ping_sent_s* and *pong_received_s* are epoch seconds."""
+    """One node's state as seen by the sender (R9); *ping_sent_s* and *pong_received_s* are epoch seconds."""
 
     node: str
     ping_sent_s: int = 0
@@ -259,7 +248,7 @@ class GossipEntry(NamedTuple):
 
 @dataclass(slots=True, unsafe_hash=True)
 class Gossip:
-    """Body of PING, PONG and MEET: gossip entries (R9), then extensions (R15).  A value, like `Message`."""
+    """Body of PING, PONG and MEET: gossip entries (R9), then extensions (R15)."""
 
     entries: tuple[GossipEntry, ...] = ()
     extensions: tuple[Extension, ...] = ()
@@ -267,7 +256,7 @@ class Gossip:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Body of FAIL: the node that failed (R10)."""
+    """Body of FAIL: the failed node (R10)."""
 
     node: str
 
@@ -282,7 +271,7 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Body of UPDATE: who owns *slots* under which config epoch (R12)."""
+    """Body of UPDATE: the owner of *slots* and its config epoch (R12)."""
 
     config_epoch: int
     node: str
@@ -290,7 +279,7 @@ class Update:
 
     @property
     def slots(self) -> SlotSet:
-        """The slots that *node* owns."""
+        """Return the slots that *node* owns."""
         return slots_of(self.myslots)
 
 
@@ -305,12 +294,12 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """Body of AUTH_REQUEST, AUTH_ACK and MFSTART: nothing (R13)."""
+    """Empty body of AUTH_REQUEST, AUTH_ACK and MFSTART (R13)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Bytes of a message that were not understood, and why."""
+    """Undecoded bytes of a message, and the reason."""
 
     raw: bytes
     reason: str
@@ -321,9 +310,9 @@ Body = Gossip | Fail | Publish | Update | Module | Empty | Unknown
 
 @dataclass(slots=True, unsafe_hash=True)
 class Message:
-    """One message: header, body by type, and what stood behind the body, if anything did.
+    """One message: header, body by type, and bytes after the body.
 
-    A value that nobody changes; frozen it would take three times as long to make, and nothing is made as often.
+    Immutable by convention; a frozen class takes three times as long to create.
     """
 
     header: Header | LightHeader | PartialHeader
@@ -337,19 +326,19 @@ class Message:
 
     @property
     def name(self) -> str:
-        """The word for the type, as in CLUSTER INFO."""
+        """Return the type's name, as in CLUSTER INFO."""
         return type_name(self.header.type)
 
     @property
     def sender(self) -> str | None:
-        """The node id in the header; None under a light header, or where it was not captured."""
+        """Return the node id in the header; None if not captured or under a light header."""
         if isinstance(self.header, PartialHeader):
             return self.header.peek.sender
         return self.header.sender if isinstance(self.header, Header) else None
 
 
 class HeaderPeek(NamedTuple):
-    """The header fields that filters need; None for those that the bytes at hand do not reach."""
+    """Header fields for filters; None for fields beyond the available bytes."""
 
     type: int
     light: bool
@@ -366,7 +355,7 @@ class HeaderPeek(NamedTuple):
 
 
 def type_name(number: int) -> str:
-    """The word for a message type.
+    """Return the name of a message type.
 
     >>> type_name(5), type_name(11)
     ('auth-req', 'type-11')
@@ -376,5 +365,5 @@ def type_name(number: int) -> str:
 
 @lru_cache(maxsize=SLOT_SETS_CACHED)
 def slots_of(bitmap: bytes) -> SlotSet:
-    """The slot set of a wire bitmap (R4), cached by content: a cluster has few distinct bitmaps."""
+    """Return the slot set of a bitmap (R4), cached because a cluster has few distinct bitmaps."""
     return SlotSet.from_wire(bitmap)

@@ -1,4 +1,4 @@
-"""The dump that a master sends its replica (PSYNC): its frame, and its bytes."""
+"""The dump that a master sends to a replica (PSYNC): framing and bytes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Final
 from cluster_core.errors import ProtocolError
 
 EOF_MARK_BYTES: Final = 40
-"""`CONFIG_RUN_ID_SIZE`: what `$EOF:` announces and what ends the dump."""
-_TRAILER_BYTES: Final = 9  # the opcode of the end and a checksum stand before the mark
+"""Length of the mark after `$EOF:` that also ends the dump (`CONFIG_RUN_ID_SIZE`)."""
+_TRAILER_BYTES: Final = 9  # end opcode and checksum before the mark
 _RDB_END: Final = 0xFF
 
 
 class _Frame:
-    """Counts the bytes of a dump: *announced* of them, or as many as stand before *terminator*."""
+    """Counts the bytes of a dump: *announced* bytes, or all bytes before *terminator*."""
 
     __slots__ = ("_tail", "announced", "is_ended", "received", "terminator")
 
@@ -26,7 +26,7 @@ class _Frame:
         self._tail = b""
 
     def feed(self, data: bytes) -> int:
-        """Return how much of the beginning of *data* belongs to the dump and its end."""
+        """Return how many leading bytes of *data* belong to the dump and its terminator."""
         if self.announced is None:
             return self._feed_to_mark(data)
         count = min(len(data), self.announced - self.received)
@@ -35,7 +35,7 @@ class _Frame:
         return count
 
     def _feed_to_mark(self, data: bytes) -> int:
-        """Look for the mark, which stands right behind the end of a dump; the same text inside the dump is none."""
+        """Search for the mark right after the end of the dump; the same text inside the dump does not count."""
         known = self._tail + data
         at = known.find(self.terminator, max(0, len(self._tail) - EOF_MARK_BYTES + 1))
         while at >= 0 and not (at < _TRAILER_BYTES or known[at - _TRAILER_BYTES] == _RDB_END):
@@ -53,7 +53,7 @@ _LINE_BYTES_MAX: Final = 512
 
 
 class DumpReceiver:
-    """Feed it what comes after SYNC was sent; it returns the bytes of the dump, without the mark that ends one that was sent as it was made."""
+    """Extracts the dump from the bytes after SYNC, without the terminator of a diskless transfer."""
 
     def __init__(self) -> None:
         self._line = bytearray()
@@ -62,23 +62,23 @@ class DumpReceiver:
 
     @property
     def is_begun(self) -> bool:
-        """Whether the server has said how the dump will end."""
+        """Return whether the header line has arrived."""
         return self._dump is not None
 
     @property
     def is_ended(self) -> bool:
-        """Whether all of the dump is there."""
+        """Return whether the dump is complete."""
         return self._dump is not None and self._dump.is_ended
 
     @property
     def announced(self) -> int | None:
-        """Its length, None where that is not known before its end."""
+        """Return the dump's length; None if unknown before its end."""
         return None if self._dump is None else self._dump.announced
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes and return what they hold of the dump.
+        """Take the next bytes and return the part that belongs to the dump.
 
-        Raises ProtocolError for an error that the server answers, and for what is no answer to SYNC.
+        Raises ProtocolError for an error reply and for anything that is not a reply to SYNC.
         """
         if self._dump is None:
             data = self._begin(data)
@@ -87,13 +87,13 @@ class DumpReceiver:
         data = data[: self._dump.feed(data)]
         if self._dump.announced is not None:
             return data
-        data = self._held + data  # the last bytes may be the mark
+        data = self._held + data  # the last bytes may be the terminator
         ends = len(data) - EOF_MARK_BYTES
         self._held = b"" if self.is_ended else data[max(ends, 0) :]
         return data[: max(ends, 0)]
 
     def _begin(self, data: bytes) -> bytes:
-        """Read the line before the dump and return what follows it."""
+        """Read the header line and return the bytes after it."""
         self._line += data
         del self._line[: len(self._line) - len(self._line.lstrip(b"\n"))]
         line, end, rest = bytes(self._line).partition(b"\r\n")

@@ -1,15 +1,14 @@
-"""Requests: arrays of bulk strings, as clients, logs and replication streams write them (``*2\\r\\n$3\\r\\nGET\\r\\n$1\\r\\na\\r\\n``).
+r"""Requests as arrays of bulk strings (``*2\r\n$3\r\nGET\r\n$1\r\na\r\n``), in client traffic, logs and replication.
 
-The one grammar of them, over bytes that may end too early.  `cluster_core.kernels.aof.grammar` compiles these functions as they
-stand, for arrays of bytes.
+The functions handle truncated bytes. `cluster_core.kernels.aof.grammar` compiles them for arrays of bytes.
 """
 
 from __future__ import annotations
 
 CUT, START, COUNT, BULK, LENGTH, LENGTH_MAX, CRLF = range(1, 8)
-"""Why there is no request: the bytes end before, or a kind of damage."""
+"""Why there is no request: truncated, or a kind of damage."""
 WORDS_MAX = (1 << 31) - 1
-"""Words of one request: what a server's own counter holds."""
+"""Maximum words of one request (the server's counter)."""
 WORD_BYTES_MAX = 1 << 40
 NUMBER_DIGITS_MAX = 13
 
@@ -38,7 +37,9 @@ def read_number(data: Buffer, at: int, stop: int) -> tuple[int, int]:
 
 
 def read_count(data: Buffer, at: int, stop: int) -> tuple[int, int]:
-    """Return how many words the request at *at* has and where the first begins, or minus what is wrong and where."""
+    """Return the number of words of the request at *at* and the position of the first, or a negated error and its
+    position.
+    """
     if at >= stop:
         return -CUT, at
     if data[at] != 42:
@@ -52,9 +53,9 @@ def read_count(data: Buffer, at: int, stop: int) -> tuple[int, int]:
 
 
 def read_word(data: Buffer, at: int, stop: int) -> tuple[int, int]:
-    """Return the length of the word whose ``$`` is at *at* and where it begins, or minus what is wrong and where.
+    """Return the length and start of the word with its ``$`` at *at*, or a negated error and its position.
 
-    The word, and the CRLF behind it, may lie beyond *stop*; what is there of them is right.
+    The word and its CRLF may extend beyond *stop*; the available part is checked.
     """
     if at >= stop:
         return -CUT, at
@@ -72,7 +73,7 @@ def read_word(data: Buffer, at: int, stop: int) -> tuple[int, int]:
 
 
 def find_end(data: Buffer, at: int, stop: int, words: int) -> int:
-    """Return the position after *words* words, or minus what is wrong with them."""
+    """Return the position after *words* words, or a negated error."""
     for _ in range(words):
         length, first = read_word(data, at, stop)
         if length < 0:

@@ -1,9 +1,8 @@
-"""The serialization protocol of clients, RESP2 and RESP3: an incremental parser and an encoder.
+"""RESP2 and RESP3: an incremental parser and an encoder.
 
-Values and their Python forms: simple string ``str``, bulk string ``bytes``, number ``int``, double
-``float``, boolean ``bool``, null ``None``, array ``list``; errors, maps, sets, pushes, big numbers,
-verbatim strings and attributes are the classes below. Streamed strings and aggregates, which no server
-sends, are errors.
+Python forms: simple string ``str``, bulk string ``bytes``, number ``int``, double ``float``, boolean ``bool``, null
+``None``, array ``list``; the other types are the classes below. Streamed strings and aggregates, which no server sends,
+are errors.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from cluster_core.errors import DecodeError, TruncatedError
 
 
 def read_info(text: bytes) -> dict[str, str]:
-    """Fields of an INFO reply; what is no field is left out."""
+    """Return the fields of an INFO reply; other lines are skipped."""
     fields = {}
     for line in text.split(b"\n"):
         name, colon, value = line.strip().partition(b":")
@@ -27,31 +26,31 @@ def read_info(text: bytes) -> dict[str, str]:
 
 
 NESTING_MAX: Final = 128
-"""Aggregates and attributes within one another."""
+"""Maximum nesting of aggregates and attributes."""
 LINE_BYTES_MAX: Final = 64 * 1024
-"""Bytes of a line: a simple string, an error, a number or a length (`PROTO_INLINE_MAX_SIZE`)."""
+"""Maximum bytes of a line: a simple string, an error, a number or a length (`PROTO_INLINE_MAX_SIZE`)."""
 BULK_BYTES_MAX: Final = 512 * 1024 * 1024
-"""Bytes of a bulk string (`proto-max-bulk-len`)."""
+"""Maximum bytes of a bulk string (`proto-max-bulk-len`)."""
 ELEMENTS_MAX: Final = 2**31 - 1
-"""Elements that an aggregate may announce; memory is only taken for those that arrive."""
+"""Maximum announced elements of an aggregate; memory is only allocated for elements that arrive."""
 BIG_NUMBER_DIGITS_MAX: Final = 4000
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _NUMBER = re.compile(rb"[+-]?[0-9]+")
 _LENGTH = re.compile(rb"[0-9]{1,19}")
 _PLAIN = re.compile(rb":(-?[0-9]{1,18})\r\n|\$([0-9]{1,6})\r\n|\*([1-9][0-9]{0,5})\r\n")
-"""A number, or the head of a string or an array that is not large."""
+"""A number, or the head of a short string or array."""
 _NUMBERS = re.compile(rb"(?::-?[0-9]{1,18}\r\n){2,}")
 """Replies to a pipeline of commands that count."""
 _DOUBLE = re.compile(rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|inf|nan)")
 
 Value = Any
-"""Any of the forms that the module names."""
+"""Any of the Python forms above."""
 
 
 @dataclass(frozen=True, slots=True)
 class RespError:
-    """An error reply, such as ``MOVED 3999 127.0.0.1:6381``; *bulk* tells the RESP3 form with a length."""
+    """An error reply, such as ``MOVED 3999 127.0.0.1:6381``; *bulk*: RESP3's form with a length."""
 
     text: str
     bulk: bool = False
@@ -59,7 +58,7 @@ class RespError:
 
 @dataclass(frozen=True, slots=True)
 class RespMap:
-    """A map as pairs in the order sent, as keys may be any value."""
+    """A map as pairs in the order sent; keys may have any type."""
 
     pairs: tuple[tuple[Value, Value], ...]
 
@@ -73,14 +72,14 @@ class RespSet:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """Data that the server sends unasked."""
+    """Out-of-band data (push)."""
 
     items: tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class BigNumber:
-    """A number of any size, sent as such."""
+    """A number of any size."""
 
     number: int
 
@@ -103,7 +102,7 @@ class Attributed:
 
 @dataclass(slots=True)
 class _Frame:
-    """An aggregate that waits for *missing* more values."""
+    """An aggregate with *missing* more values to come."""
 
     kind: int
     missing: int
@@ -111,9 +110,9 @@ class _Frame:
 
 
 class RespParser:
-    """Turns bytes, in pieces of any size, into values.
+    """Parses bytes, in pieces of any size, into values.
 
-    Errors are DecodeError with the offset in the whole stream; after one the parser refuses to go on.
+    Raises DecodeError with the offset in the stream; afterwards the parser refuses further input.
     """
 
     __slots__ = ("_base", "_buffer", "_failed", "_frames", "_need", "_position", "_scanned", "_source")
@@ -122,9 +121,9 @@ class RespParser:
         self._source = source
         self._buffer = bytearray()
         self._base = 0  # offset of the buffer in the stream
-        self._position = 0  # in the buffer: the first byte that no value has used
+        self._position = 0  # in the buffer: the first unused byte
         self._need = 0  # bytes from the position before the next step can succeed
-        self._scanned = 0  # bytes from the position that are known to hold no line end
+        self._scanned = 0  # bytes from the position without a line end
         self._frames: list[_Frame] = []
         self._failed = False
 
@@ -147,7 +146,7 @@ class RespParser:
             yield value
 
     def close(self) -> None:
-        """Say that no more bytes come; raises TruncatedError when a value is incomplete."""
+        """End the stream; raises TruncatedError if a value is incomplete."""
         if self._frames or self._position < len(self._buffer):
             offset = self._base + len(self._buffer)
             raise TruncatedError("the bytes end within a value", offset=offset, source=self._source)
@@ -170,8 +169,8 @@ class RespParser:
         return True, None
 
     def _take_plain(self) -> tuple[bool, Value]:
-        """Read numbers, strings and arrays within an aggregate, most of what servers send, without a step for each, as far as they go;
-        (True, value) when they complete a value at the top.
+        """Parse a run of numbers, strings and arrays within an aggregate; (True, value) when a top-level value is
+        complete. This fast path covers most replies.
         """
         buffer, position, frames = self._buffer, self._position, self._frames
         frame, done = frames[-1], (False, None)
@@ -202,16 +201,14 @@ class RespParser:
         return done
 
     def _step(self) -> tuple[bool, Value]:
-        """Read one scalar or the head of one aggregate; (True, value) when that completes a value at the
-        top.
-        """
+        """Parse one scalar or the head of one aggregate; (True, value) when a top-level value is complete."""
         start = self._position
         limit = start + 1 + LINE_BYTES_MAX + 2
         end = self._buffer.find(b"\r\n", start + max(self._scanned, 1), limit)
         if end < 0:
             if len(self._buffer) >= limit:
                 raise self._error(f"a line longer than {LINE_BYTES_MAX} bytes", start)
-            self._scanned = len(self._buffer) - start - 1  # the last byte may be the first of a line end
+            self._scanned = len(self._buffer) - start - 1  # the last byte may start a line end
             self._need = self._scanned + 2
             self._check_start(start)
             return False, None
@@ -271,7 +268,7 @@ class RespParser:
         return self._close_frames()
 
     def _complete(self, value: Value) -> tuple[bool, Value]:
-        """Hand a finished value to the aggregate that waits for it."""
+        """Add a complete value to the innermost open aggregate."""
         if not self._frames:
             return True, value
         self._frames[-1].items.append(value)
@@ -279,10 +276,10 @@ class RespParser:
         return self._close_frames()
 
     def _close_frames(self) -> tuple[bool, Value]:
-        """Finish every aggregate that waits for nothing, from the innermost on."""
+        """Close complete aggregates, innermost first."""
         while not self._frames[-1].missing:
             frame = self._frames.pop()
-            if frame.kind == _ATTRIBUTE:  # it waits for the value that it describes
+            if frame.kind == _ATTRIBUTE:  # it waits for its value
                 self._frames.append(_Frame(_ATTRIBUTED, 1, [_pairs(frame.items)]))
                 break
             value = _BUILDERS[frame.kind](frame.items)
@@ -312,12 +309,11 @@ def decode_values(data: bytes, *, source: str = "<bytes>") -> list[Value]:
 
 
 def encode_value(value: Value, *, protocol: int = 3) -> bytes:
-    """Return the bytes of *value*, in the forms of RESP2 (``protocol=2``) or RESP3.
+    """Encode *value* as RESP2 (``protocol=2``) or RESP3.
 
-    RESP2 has no forms for maps (sent flat, as arrays), sets and pushes (arrays), booleans (1 and 0),
-    doubles, big numbers and verbatim strings (bulk strings), and attributes (left out), as servers do.
-    Raises ValueError for a line break in a simple string or error, a number beyond 64 bits, too deep
-    nesting, and TypeError for other types.
+    RESP2 sends maps (flat), sets and pushes as arrays, booleans as 1 and 0, doubles, big numbers and verbatim strings
+    as bulk strings, and omits attributes, like servers. Raises ValueError for a line break in a simple string or error,
+    a number beyond 64 bits or too deep nesting, TypeError for other types.
     """
     if protocol not in (2, 3):
         raise ValueError(f"protocol {protocol} is neither 2 nor 3")
@@ -338,7 +334,7 @@ def encode_value(value: Value, *, protocol: int = 3) -> bytes:
 
 
 def _parts(value: Value, protocol: int) -> bytes | tuple[bytes, list[Value]]:
-    """Return a scalar's bytes, or an aggregate's head and what follows it."""
+    """Return a scalar's bytes, or an aggregate's head and its values."""
     if isinstance(value, list):
         return b"*%d\r\n" % len(value), value
     if isinstance(value, RespMap):
@@ -443,7 +439,7 @@ def _pairs(items: list[Value]) -> tuple[tuple[Value, Value], ...]:
 
 _ARRAY, _MAP, _SET, _PUSH, _ATTRIBUTE = b"*%~>|"
 _BULK, _BULK_ERROR, _VERBATIM = b"$!="
-_ATTRIBUTED = 0  # no byte of the protocol: an attribute that waits for its value
+_ATTRIBUTED = 0  # no byte of the protocol: an attribute waiting for its value
 _STRINGS = frozenset((_BULK, _BULK_ERROR, _VERBATIM))
 _AGGREGATES = frozenset((_ARRAY, _MAP, _SET, _PUSH, _ATTRIBUTE))
 _PAIRED = frozenset((_MAP, _ATTRIBUTE))

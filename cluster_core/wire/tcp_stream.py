@@ -1,10 +1,9 @@
-"""Segments of one TCP direction, in any order, to bytes in order and gaps (RFC 9293, sections 3.4 and 3.10).
+"""Reassemble one TCP direction from captured segments (RFC 9293, sections 3.4 and 3.10).
 
-The reader of a capture sees what passed one point of the network, not what a host received: segments may come
-twice, out of order, overlapping, cut short by the capture's snap length, or not at all.  `TcpStream` delivers
-every byte once, in order; bytes that were on the wire but are not in the capture come out as a `Gap`.
-Sequence numbers decide, never time, except that a hole which stays open for `HOLE_NS_MAX` is given up.  It is
-given up at once when the other side acknowledges what lies behind it: then nobody sends it again.
+A capture may hold segments twice, out of order, overlapping, cut by the snap length, or not at all. `TcpStream`
+delivers every byte once, in order; bytes missing from the capture are reported as a `Gap`. Sequence numbers decide;
+time only bounds how long a hole stays open (`HOLE_NS_MAX`). An acknowledgement beyond a hole closes it at once, as
+nobody retransmits then.
 """
 
 from __future__ import annotations
@@ -25,26 +24,22 @@ HELD_SEGMENTS_MAX = 256
 """Segments held back behind a hole before the hole is given up."""
 
 HOLE_NS_MAX = 3_000_000_000
-"""How long a hole may stay open: above TCP's first retransmissions (RFC 6298), below what an observer would
-call silence.
-"""
+"""Maximum ns that a hole stays open; covers TCP's first retransmissions (RFC 6298)."""
 
 JUMP_BYTES_MAX = 1 << 26
-"""A sequence number farther away than this is no retransmission and no loss but another stream or a damaged
-packet.
-"""
+"""A greater jump of the sequence number is another stream or damage, not loss or retransmission."""
 
 CUT_BY_SNAP_LENGTH = "cut by the snap length"
-"""The reason of a gap behind every long packet: what came before it in the message is known."""
+"""Reason of the gap after each packet cut by the snap length."""
 
 UNKNOWN_SEQ = -1
-"""The next sequence number of a direction without a SYN or payload so far: keep-alives say one less."""
+"""Next sequence number before any SYN or payload; keep-alives carry one less."""
 
 _SEQUENCES = 1 << 32
 
 
 class Mark(NamedTuple):
-    """Where bytes come from: the packet's time, its number in the series and its offset in the source."""
+    """Origin of bytes: packet time, packet number in the series, offset in the source."""
 
     ts_ns: int
     packet: int
@@ -53,7 +48,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A TCP segment of one direction: *missing* bytes followed *payload* on the wire but were not captured."""
+    """A TCP segment: *missing* bytes followed *payload* but were not captured."""
 
     seq: int
     flags: int
@@ -72,9 +67,7 @@ class Bytes:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Bytes from sequence number *start* up to *end* are not in the capture; *count* is None after a wild
-    jump.
-    """
+    """Bytes from sequence number *start* to *end* are missing; *count* is None after an implausible jump."""
 
     start: int
     end: int
@@ -84,9 +77,7 @@ class Gap:
 
 
 class TcpStream:
-    """One direction of one connection; `handle` takes a segment and returns the bytes and gaps that it
-    settles.
-    """
+    """One direction of one connection; `handle` takes a segment and returns the bytes and gaps it settles."""
 
     def __init__(self, first: Segment) -> None:
         self.saw_syn = bool(first.flags & SYN)
@@ -97,28 +88,26 @@ class TcpStream:
         self._held_bytes = 0
         self._arrivals = 0
         self._hole_since_ns = 0
-        self._position = 0  # of next_seq, counted without wrapping around
+        self._position = 0  # of next_seq, without wrap-around
 
     @classmethod
     def resumed(cls, isn: int, next_seq: int, *, saw_syn: bool) -> TcpStream:
-        """A direction that somebody else has followed so far, without a hole, up to *next_seq*."""
+        """Continue a direction that another reader followed, without a hole, up to *next_seq*."""
         stream = cls(Segment(isn, SYN if saw_syn else 0, b"", 0, Mark(0, 0, 0)))
         stream.next_seq = next_seq
         return stream
 
     @property
     def plain(self) -> bool:
-        """No segment is held back: the next one in order may be taken as it is."""
+        """Return whether no segment is held back: the next one in order can be delivered directly."""
         return not self._held
 
     def is_reopened_by(self, segment: Segment) -> bool:
-        """Whether *segment* opens a new connection on the same ports (a SYN that is no copy of this stream's
-        own).
-        """
+        """Return whether *segment* opens a new connection on the same ports (a SYN that does not repeat this stream's)."""
         return bool(segment.flags & SYN) and not (self.saw_syn and segment.seq == self.isn)
 
     def handle(self, segment: Segment) -> list[Bytes | Gap]:
-        """Add a segment; a SYN's sequence number counts one, so its data begins one later.  A FIN says where they end."""
+        """Add a segment. A SYN takes one sequence number; a FIN marks the end of data."""
         settled: list[Bytes | Gap] = []
         if not segment.payload and not segment.missing:
             if segment.flags & FIN and self.next_seq != UNKNOWN_SEQ and 0 < self._ahead(segment) <= JUMP_BYTES_MAX:
@@ -141,7 +130,7 @@ class TcpStream:
         return settled
 
     def acknowledge(self, ack: int, ts_ns: int) -> list[Bytes | Gap]:
-        """The other side has received everything before *ack*: holes before it are not in the capture."""
+        """Apply the other side's acknowledgement: holes before *ack* become gaps."""
         settled: list[Bytes | Gap] = []
         while self._held:
             acked = (ack - self.next_seq) % _SEQUENCES
@@ -152,7 +141,7 @@ class TcpStream:
         return settled
 
     def finish(self) -> list[Bytes | Gap]:
-        """The capture or the connection ends: give up every hole and return what lies behind."""
+        """End the stream: turn holes into gaps and return the held segments."""
         settled: list[Bytes | Gap] = []
         self._give_up_all(settled)
         return settled
@@ -168,7 +157,7 @@ class TcpStream:
         self.next_seq = (self.next_seq + count) % _SEQUENCES
 
     def _deliver(self, segment: Segment, behind: int, mark: Mark, settled: list[Bytes | Gap]) -> None:
-        """Hand on what of *segment* is new; its first *behind* bytes were delivered before."""
+        """Deliver the new part of *segment*; its first *behind* bytes were delivered before."""
         known = min(behind, len(segment.payload) + segment.missing)
         self.repeated_bytes += known
         payload = segment.payload[known:]
@@ -197,7 +186,7 @@ class TcpStream:
             self._hole_since_ns = now_ns
 
     def _release(self, mark: Mark | None, settled: list[Bytes | Gap]) -> None:
-        """Hand on what a hole held back; *mark* is the packet that filled it, None if none did: then all came in time."""
+        """Deliver segments held behind a filled hole; *mark* is the filling packet, None if all were in time."""
         while self._held and self._held[0][0] <= self._position:
             position, _, segment = heappop(self._held)
             self._held_bytes -= len(segment.payload)
@@ -206,7 +195,7 @@ class TcpStream:
             self._deliver(segment, self._position - position, mark or segment.mark, settled)
 
     def _give_up(self, settled: list[Bytes | Gap]) -> None:
-        """Declare the first hole lost and hand on what follows it, each under the mark of its own packet."""
+        """Report the first hole as a gap and deliver the segments behind it, each with its own mark."""
         position, _, segment = self._held[0]
         count = position - self._position
         end = (self.next_seq + count) % _SEQUENCES
