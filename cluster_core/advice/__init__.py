@@ -1,1 +1,1 @@
-"""Memory savings: the memory model under other conditions, and ranked changes that never count bytes twice."""
+"""Memory savings: keys measured under other settings, and ranked changes without double counting."""

@@ -1,7 +1,8 @@
-"""Changes that save memory, ranked by what they save; no two of those that are added up claim the same bytes.
+"""Changes that save memory, ranked by savings; the bytes of summed changes are disjoint.
 
-Who claims what: limits of packed values claim collections, buckets whole string keys, compression the texts of values.  An upgrade claims what is left: of keys that another change lays
-out anew it claims nothing; an allocator, which rounds texts otherwise, too, counts only where these are not to be changed.
+Limits of packed values cover collections, buckets cover whole string keys, compression covers string contents. An
+upgrade counts only keys that no other change re-encodes. An allocator also rounds strings, so it counts only if no
+strings change.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from typing import NamedTuple
 from cluster_core.advice.conditions import condition_subject
 
 SAMPLED_MIN = 30
-"""Of fewer values than this, others being there, nothing is said."""
+"""Minimum sample per group; smaller samples of a larger group give no estimate."""
 VALUE_BYTES_MAX = 1 << 16
-"""Of a larger value the beginning is compressed, and the rest taken for the same; none of them is left to chance."""
+"""Compressed bytes per value; the rest is assumed to compress alike. Larger values are always sampled."""
 ERRORS_95 = 1.96
-"""Standard errors to either side within which the truth is in 95 of 100 samples."""
+"""Standard errors of a 95 % confidence interval."""
 UNIT_BITS = 4
-"""Squares are of units of 16 bytes, so that their sums stay within 64 bits."""
+"""Squares use units of 16 bytes, so that sums fit 64 bits."""
 
 
 class TextSums(NamedTuple):
-    """Of values that are worth compressing: how many, and bytes in memory.  Of those that were compressed: how many, and weighted by how many each
-    stands for, bytes in memory and what they save; squares and products of both, in units, weighted by what their variances weigh.
+    """Sums for compression: number and bytes of eligible values; number of compressed samples; their weighted bytes and
+    savings; variance-weighted squares and products of both, in units.
     """
 
     texts: int = 0
@@ -40,14 +41,14 @@ class TextSums(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """What compression saves of all texts, and half the range that holds the truth in 95 of 100 samples."""
+    """Bytes that compression saves, and the half-width of the 95 % confidence interval."""
 
     saved_bytes: int
     error_bytes: int
 
 
 def estimate(sums: TextSums) -> Estimate | None:
-    """Return what compressing all texts saves, by the share that the compressed ones save; None where they are too few to say."""
+    """Estimate the savings of compressing all strings from the sample; None if the sample is too small."""
     if not sums.sampled_bytes or sums.sampled < min(SAMPLED_MIN, sums.texts):
         return None
     share = sums.saved_bytes / sums.sampled_bytes
@@ -58,12 +59,13 @@ def estimate(sums: TextSums) -> Estimate | None:
 
 
 KNEE_SHARE = 0.8
-"""The recommended limit is the first that brings this share of what the largest brings."""
+"""The recommended limit is the first with this share of the largest limit's savings."""
 
 
 class Setting(NamedTuple):
-    """A limit of packed values: its name in the configuration, of which type, its usual value, the values that are tried, whether it counts
-    entries (else bytes of the longest), and whether its sets are of integers only."""
+    """A limit of packed values: setting name, type, default, candidate values, whether it counts entries (else bytes of
+    the longest), and whether it applies to integer sets only.
+    """
 
     name: str
     type: str
@@ -86,11 +88,11 @@ SETTINGS = (
 )
 LIST_SETTING = "list-max-listpack-size"
 LIST_SIZES = {-3: 16_384, -4: 32_768, -5: 65_536}
-"""Its values, and the bytes of a node that each allows; -2, 8,192 bytes, is usual."""
+"""Values, and the bytes per node that each allows; the default -2 allows 8,192."""
 
 
 class Step(NamedTuple):
-    """What becomes packed at a value of a setting, beside the value before it: keys, bytes that they save, the most elements of one of them."""
+    """Keys that become packed at a value but not at the previous one: number, bytes saved, maximum elements per key."""
 
     value: int
     keys: int
@@ -99,7 +101,7 @@ class Step(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A setting at *value*: all that is packed then and is not now; *walked_max* elements must be walked to find one, at most."""
+    """Keys packed at *value* and not packed now; finding an element walks at most *walked_max* elements."""
 
     setting: str
     value: int
@@ -110,7 +112,7 @@ class Point(NamedTuple):
 
 
 def curve(setting: str, steps: Sequence[Step]) -> list[Point]:
-    """Return the running sums of *steps*, in rising order of their values, the knee marked where anything is saved."""
+    """Return cumulative sums of *steps*, in ascending order of value, with the knee marked if anything is saved."""
     points: list[Point] = []
     keys = saved = walked = 0
     for step in steps:
@@ -120,7 +122,7 @@ def curve(setting: str, steps: Sequence[Step]) -> list[Point]:
 
 
 def marked(points: Sequence[Point]) -> list[Point]:
-    """Return *points* with the knee marked, where anything is saved: the first that brings `KNEE_SHARE` of the most."""
+    """Return *points* with the knee marked if anything is saved: the first with `KNEE_SHARE` of the maximum."""
     most = max((point.saved_bytes for point in points), default=0)
     knee = next((at for at, point in enumerate(points) if most > 0 and point.saved_bytes >= KNEE_SHARE * most), None)
     return [point._replace(is_knee=at == knee) for at, point in enumerate(points)]
@@ -128,15 +130,15 @@ def marked(points: Sequence[Point]) -> list[Point]:
 
 BUCKET_KEYS = 100
 PREFIXES_MAX = 10
-"""Changes of one kind that are told apart by prefix: those that save most."""
+"""Maximum changes of one kind listed by prefix, largest savings first."""
 SAVED_SHARE_MIN = 0.001
-"""A change that saves less of the whole is not told."""
+"""Minimum share of all memory that a listed change saves."""
 KEYS_MIN = 100
-"""A prefix of fewer keys is not worth a change of programs."""
+"""Minimum keys of a prefix; fewer do not justify a change of applications."""
 
 
 class Kind(StrEnum):
-    """What is changed."""
+    """Kind of change."""
 
     UPGRADE = "upgrade"
     ALLOCATOR = "allocator"
@@ -147,14 +149,14 @@ class Kind(StrEnum):
 
 
 OF_ALL_KEYS = frozenset([Kind.UPGRADE, Kind.ALLOCATOR, Kind.RESTART])
-"""Changes to another of the conditions, which lay out all keys anew."""
+"""Changes that re-encode all keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change: what it saves, of how many keys, how it is made, what it may cost, how it is undone.
+    """One change: savings, number of keys, how to apply it, its risk and how to undo it.
 
-    *subject* is the prefix, version or setting; *counted*: whether its bytes are in the sum, or it is another way to save the same.
+    *subject*: the prefix, version or setting. *counted*: its bytes are in the sum; otherwise it is an alternative.
     """
 
     kind: Kind
@@ -169,7 +171,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class PrefixSums:
-    """Of a prefix: keys, and what the tasks add up (`slotscope.sources.keys.advice_tally.BEHIND`); *bucket_saved* by condition."""
+    """Sums of a prefix: keys and amounts (`slotscope.sources.keys.advice_tally.BEHIND`); *bucket_saved* by condition."""
 
     name: bytes
     keys: int
@@ -185,8 +187,11 @@ class PrefixSums:
 
 @dataclass(frozen=True, slots=True)
 class AdviceSums:
-    """What all dumps come to: *conditions* are (server, allocator), the own one first, with *memory* under each; *setting_saved* is what each
-    condition saves of the keys that the recommended value of a setting packs."""
+    """Totals of all dumps.
+
+    *conditions* are (server, allocator), the current one first, with *memory* under each; *setting_saved* is the
+    savings under each condition on the keys that the recommended setting packs.
+    """
 
     now: int
     keys: int
@@ -199,7 +204,7 @@ class AdviceSums:
 
 
 def rank_changes(sums: AdviceSums) -> list[Change]:
-    """Return the changes worth a word, those that are added up first, each by what it saves, the largest first."""
+    """Return relevant changes: counted ones first, each group by descending savings."""
     least = max(int(sums.now * SAVED_SHARE_MIN), 1)
     claimed = [0] * len(sums.conditions)
     settings = _settings(sums, claimed, least)
@@ -228,7 +233,7 @@ def _settings(sums: AdviceSums, claimed: list[int], least: int) -> list[Change]:
 
 
 _BESIDE = {"set-max-listpack-entries": " set-max-intset-entries {}"}
-"""What must be set, too: of a set that is larger than integers may be packed a server that loads it makes a table at once."""
+"""Settings to change together: a larger integer set would become a table on load."""
 _ANEW = (
     "load the keys anew: restart, or resync a replica and fail over",
     "write the lists anew, since a server that loads them keeps their nodes: slotscope export --type list --to resp",
@@ -241,7 +246,7 @@ def _claim(claimed: list[int], more: Sequence[int]) -> None:
 
 
 def _buckets(sums: AdviceSums, claimed: list[int], least: int) -> list[Change]:
-    """Hashes of `BUCKET_KEYS` small strings in the place of the strings."""
+    """Return hashes of `BUCKET_KEYS` small strings that replace the strings."""
     found = []
     for one in sums.prefixes:
         if one.bucket_keys < KEYS_MIN or _cuts_tag(one.name):
@@ -265,7 +270,7 @@ def _buckets(sums: AdviceSums, claimed: list[int], least: int) -> list[Change]:
 
 
 def _cuts_tag(prefix: bytes) -> bool:
-    """Whether *prefix* ends inside a hash tag: another one, or a hash behind it, takes keys from where their tag puts them."""
+    """Return whether *prefix* ends inside a hash tag, so that a bucket would change the slot of its keys."""
     return b"{" in prefix and b"}" not in prefix[prefix.index(b"{") :]
 
 
@@ -305,7 +310,9 @@ def _uncounted(change: Change) -> Change:
 
 
 def _conditions(sums: AdviceSums, claimed: Sequence[int], least: int, *, rounds: bool) -> list[Change]:
-    """A restart, another allocator (if *rounds*), another version that loads these dumps: all of them lay the same keys out anew, so one of them counts."""
+    """Return a restart, another allocator (if *rounds*) and later versions; only one counts, as each re-encodes the
+    same keys.
+    """
     server, found = sums.conditions[0][0], []
     for at, (name, other) in enumerate(sums.conditions):
         saved = sums.now - sums.memory[at] - claimed[at]
@@ -337,7 +344,9 @@ _WORDS = {
 
 
 def _is_later(own: str, name: str) -> bool:
-    """Whether server *name* can load dumps of *own*: the same family's later version, or Valkey after Redis up to 7.2."""
+    """Return whether server *name* loads dumps of *own*: a later version of the family, or Valkey after Redis up to
+    7.2.
+    """
     (family, version), (other, later) = (_parts(words) for words in (own, name))
     if family == other:
         return later > version

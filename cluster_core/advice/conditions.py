@@ -1,4 +1,4 @@
-"""Conditions under which the memory of keys is measured once more: a server version, an allocator, its limits of packed values."""
+"""Conditions for measuring keys again: server version, allocator, limits of packed values."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from cluster_core.memory.model import MemoryModel
 from cluster_core.memory.structures import ALLOCATORS
 
 SERVERS = ("redis-6.2", "redis-7.0", "redis-7.2", "redis-8.0", "valkey-8.0", "valkey-8.1", "valkey-9.0", "valkey-9.1")
-"""Layouts that are compared."""
+"""Layouts to compare."""
 
 
 class PackedLimits(NamedTuple):
-    """Up to how many entries, and how long ones, a server packs; its own settings' defaults.  *list_bytes* is ``list-max-listpack-size -2``."""
+    """Limits on entries and lengths of packed values; defaults of the server.
+
+    *list_bytes* is ``list-max-listpack-size -2``.
+    """
 
     hash_entries: int = 512
     hash_value: int = 64
@@ -26,23 +29,23 @@ class PackedLimits(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """A server version with its allocator, in which all keys are as loaded from a dump, and its limits of packed values."""
+    """A server version, allocator and packed limits, with all keys as loaded from a dump."""
 
     model: MemoryModel
     limits: PackedLimits = PackedLimits()
 
     @property
     def server(self) -> str:
-        """The version, ``redis 7.0``."""
+        """Return the version, ``redis 7.0``."""
         return self.model.layout.name
 
     @property
     def allocator(self) -> str:
-        """The allocator's name."""
+        """Return the allocator's name."""
         return ALLOCATORS[self.model.allocator]
 
     def rules(self) -> tuple[int, ...]:
-        """The numbers that `cluster_core.rdb.shapes` decides encodings by, in the order of its names."""
+        """Return the limits that `cluster_core.rdb.shapes` uses to choose encodings, in the order of its names."""
         limits, types = self.limits, self.model.layout.types
         packs_sets = "SET_LISTPACK" in types
         sets = (limits.set_entries, limits.set_value) if packs_sets else (0, 0)
@@ -53,14 +56,14 @@ class Condition(NamedTuple):
 
 
 def condition_subject(server: str, allocator: str) -> bytes:
-    """What a change to that server and allocator is called."""
+    """Return the name of a change to this server and allocator."""
     return f"{server}, {allocator}".encode()
 
 
 def conditions_for(own: MemoryModel) -> list[Condition]:
-    """Return the conditions to compare: the dump's own server after a load first, then it with each other allocator, then all `SERVERS`.
+    """Return conditions to compare: the dump's server after a load, other allocators, then all `SERVERS`.
 
-    Other versions are measured with the allocator that the dump's server has.
+    Other versions use the allocator of the dump's server.
     """
     loaded = own._replace(loaded=True)
     allocators = [loaded._replace(allocator=code) for code in range(len(ALLOCATORS)) if code != own.allocator]

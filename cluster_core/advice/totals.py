@@ -1,4 +1,4 @@
-"""What was measured of all values, added up, and made into what changes are ranked by."""
+"""Totals over all values, as input to the ranking; hints on expiry and on splitting large keys."""
 
 from __future__ import annotations
 
@@ -27,21 +27,22 @@ from cluster_core.memory.structures import sds_bytes
 from cluster_core.slots.key_slot import hash_tag
 
 BUCKET_NUMBER_BYTES = 4
-"""What a bucket's name has behind its prefix."""
+"""Bytes after the prefix in a bucket's name."""
 LISTPACK_HEAD_BYTES = 7
 QUANTILES = [NormalDist().inv_cdf((number + 0.5) / 32) for number in range(32)]
-"""Of sizes that are spread normally, in standard deviations: each stands for as many."""
+"""Equally weighted quantiles of a normal distribution, in standard deviations."""
 WALKED = 2
-"""The place of the most elements walked among the sums of a curve."""
+"""Index of the maximum elements walked in the sums of a curve."""
 
 
 @dataclass(slots=True)
 class Totals:
-    """Sums under *conditions*, the own one first.
+    """Sums under *conditions*, the current one first.
 
-    *keys* in all.  *memory*: bytes now, under each condition, keys that count as now.  *prefixes*: keys, then the amounts of `PrefixSums` in their order,
-    with keys that count as now after the conditions.  *curves*, by setting and value: keys, bytes saved, most elements walked, then what
-    each condition saves of these keys.
+    *keys*: all keys. *memory*: current bytes, bytes under each condition, number of keys measured under the current one
+    only. *prefixes*: keys, then the amounts of `PrefixSums` in order, with the number of unmeasured keys after the
+    conditions. *curves*, by setting and value: keys, bytes saved, maximum elements walked, then savings under each
+    condition on these keys.
     """
 
     conditions: Sequence[Condition]
@@ -51,7 +52,7 @@ class Totals:
     curves: dict[tuple[str, int], Sequence[int]]
 
     def points(self, model: MemoryModel) -> list[Point]:
-        """The curves of the settings that the server of *model* has."""
+        """Return the curves of the settings that the server of *model* supports."""
         found: list[Point] = []
         for name in [setting.name for setting in SETTINGS if _has_setting(model, setting.name)]:
             steps = [
@@ -66,7 +67,7 @@ class Totals:
         )
 
     def sums(self, model: MemoryModel) -> AdviceSums:
-        """What changes are ranked by."""
+        """Return the input of the ranking."""
         points = self.points(model)
         knees = {point.setting: point.value for point in points if point.is_knee}
         claimed = {
@@ -105,16 +106,17 @@ def _has_setting(model: MemoryModel, name: str) -> bool:
 
 
 def _bucket_bytes(model: MemoryModel) -> int:
-    """What a bucket takes besides its packed value: name, object, entry."""
+    """Return the bytes of a bucket besides its packed value: name, object, entry."""
     if model.layout.key_place == KEY_IN_OBJECT:
         return OBJECT_BYTES + sds_bytes(BUCKET_NUMBER_BYTES)
     return ENTRY_BYTES + OBJECT_BYTES + model.allocated(sds_bytes(BUCKET_NUMBER_BYTES))
 
 
 def _packed(model: MemoryModel, payload: int, squares: int, keys: int) -> int:
-    """What the packed values of buckets of *keys* take whose entries take *payload*, and *squares* by the sum of their squares.
+    """Return the bytes of packed buckets for *keys*; entries take *payload* bytes, *squares* is the sum of their
+    squares.
 
-    A bucket is the sum of many entries: buckets are spread normally about their mean, and each is rounded up.
+    A bucket sums many entries: sizes are normal about the mean, each rounded up.
     """
     buckets = -(-keys // BUCKET_KEYS)
     if model.layout.packed_exact or not buckets:
@@ -126,14 +128,14 @@ def _packed(model: MemoryModel, payload: int, squares: int, keys: int) -> int:
 
 
 EXPIRY_SHARE_MIN = 0.01
-"""A prefix below this share of all memory is not told."""
+"""Minimum share of all memory of a listed prefix."""
 PIECE_SHARE = 0.01
-"""A key or tag that takes more of a master's mean is split into pieces that take less."""
+"""A key or tag above this share of a master's mean is split into smaller pieces."""
 LISTED_MAX = 10
 
 
 class Held(NamedTuple):
-    """A prefix: keys, those that expire (None: not known), bytes, and bytes that nobody touched for 30 days (None: not recorded)."""
+    """A prefix: keys, keys with expiry (None: unknown), bytes, and bytes idle for 30 days (None: not recorded)."""
 
     name: bytes
     keys: int
@@ -143,7 +145,7 @@ class Held(NamedTuple):
 
 
 class Splittable(NamedTuple):
-    """A key (*parts* are its elements; of a string, its bytes) or a hash tag (its keys) in *slot*."""
+    """A key (*parts*: elements; bytes of a string) or a hash tag (*parts*: keys) in *slot*."""
 
     kind: str
     name: bytes
@@ -154,7 +156,7 @@ class Splittable(NamedTuple):
 
 
 class Hint(NamedTuple):
-    """A row of ``gold/savings`` that is not ranked: *saved_bytes* is None where nothing can be said."""
+    """A row of ``gold/savings`` outside the ranking; *saved_bytes* is None if unknown."""
 
     kind: str
     subject: bytes
@@ -166,7 +168,7 @@ class Hint(NamedTuple):
 
 
 def expiries(held: Iterable[Held], whole: int) -> list[Hint]:
-    """Return prefixes none of whose keys expire, those with most untouched memory first; a prefix of such a prefix is not told again."""
+    """Return prefixes without any expiry, most idle memory first; longer prefixes of a listed one are omitted."""
     found: list[Held] = []
     for one in sorted(held, key=lambda one: (-(one.untouched_30d or 0), -one.size, len(one.name), one.name)):
         nested = any(one.name.startswith(other.name) or other.name.startswith(one.name) for other in found)
@@ -184,10 +186,10 @@ def expiries(held: Iterable[Held], whole: int) -> list[Hint]:
 
 
 def splits(heavy: Iterable[Splittable], slots: Mapping[int, int], mean_node: int) -> list[Hint]:
-    """Return keys and tags that take more than `PIECE_SHARE` of a master's mean, and into how many pieces they are best cut.
+    """Return keys and tags above `PIECE_SHARE` of a master's mean, and the number of pieces to split them into.
 
-    Keys come before tags: what a tag holds beside keys that are themselves to be cut is what its other keys can be parted into.  *slots* are
-    bytes by slot.
+    Keys come before tags: a tag is split by its keys, except those that are split themselves. *slots* are bytes by
+    slot.
     """
     least = max(int(mean_node * PIECE_SHARE), 1)
     found: list[Hint] = []

@@ -1,11 +1,11 @@
-"""Lists of keys as text: one key a line, raw as ``redis-cli --scan`` prints them or quoted as ``--quoted-input`` reads them."""
+"""Key lists: one key per line, raw as from ``redis-cli --scan`` or quoted as for ``--quoted-input``."""
 
 from __future__ import annotations
 
 from cluster_core.errors import DecodeError
 
 LINE_BYTES_MAX = 1 << 26
-"""A longer line is an error, not a key."""
+"""Longer lines are errors."""
 
 _ESCAPES = {ord("n"): 10, ord("r"): 13, ord("t"): 9, ord("b"): 8, ord("a"): 7}
 _BACKSLASH = ord("\\")
@@ -13,7 +13,7 @@ _QUOTE = ord('"')
 
 
 def is_quoted(line: bytes) -> bool:
-    """Say whether *line* is a quoted key as a whole: an opening quote, a closing one at the end, none bare between."""
+    """Return whether *line* is one quoted key: quotes at both ends, none unescaped between."""
     if len(line) < 2 or line[0] != _QUOTE or line[-1] != _QUOTE:
         return False
     index = 1
@@ -27,9 +27,9 @@ def is_quoted(line: bytes) -> bool:
 
 
 def unquote(line: bytes, *, source: str = "<line>", offset: int = 0) -> bytes:
-    r"""Return the key that a quoted line stands for: ``\xHH``, ``\n \r \t \b \a``, and any other escaped byte as itself.
+    r"""Return the key of a quoted line: ``\xHH``, ``\n \r \t \b \a``; other escaped bytes stand for themselves.
 
-    Raises DecodeError if *line* is not quoted as a whole.  Source: `sdssplitargs`.
+    Raises DecodeError if *line* is not one quoted key. Source: `sdssplitargs`.
     """
     if not is_quoted(line):
         raise DecodeError("unbalanced quotes in this line", offset=offset, source=source)
@@ -58,7 +58,7 @@ def _is_hex(digits: bytes) -> bool:
 
 
 def parse_line(line: bytes, *, quoted: bool | None = None, source: str = "<line>", offset: int = 0) -> bytes:
-    """Return the key of one line without its line end; *quoted* None decides by the line itself."""
+    """Return the key of one line without line end; *quoted* None detects quotes."""
     if quoted is None:
         quoted = is_quoted(line)
     return unquote(line, source=source, offset=offset) if quoted else line

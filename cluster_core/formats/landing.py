@@ -1,4 +1,4 @@
-"""A landing: names of recorded files, and lines that say what could not be recorded.
+"""Landing: a folder of recorded files with a log of gaps.
 
 ``slotscope record`` writes it and followers read it::
 
@@ -6,9 +6,9 @@
     LANDING/<cluster>/<point>/logs/10.0.0.1_7000-20261122T233601.200000Z_20261122T233700.101010Z.log.gz
     LANDING/<cluster>/<point>/gaps.jsonl
 
-A name holds when the file was begun and ended, in UTC by the clock of the host; a log's begins with whose it is.  A file of such a name is complete
-and never changes.  One that is being written has a name that begins with a dot.  ``gaps.jsonl`` is added to: a line with ``"to": null`` says that
-something cannot be recorded since *from*; a later line of the same kind, reason, subject and *from* says until when.
+File names give start and end in UTC by the host's clock; names of logs start with the node. A file with such a name is
+complete and immutable; the names of files being written start with a dot. ``gaps.jsonl`` is append-only: ``"to": null``
+opens a gap at *from*, and a later line with the same kind, reason, subject and *from* closes it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from cluster_core.instants import time_ns, write_instant
 GAPS_FILE: Final = "gaps.jsonl"
 SOURCE_CHARS_MAX: Final = 100
 TEXT_CHARS_MAX: Final = 500
-"""Of a subject or a detail."""
+"""Maximum characters of a subject or detail."""
 _PARTIAL: Final = ".partial"
 _TIME: Final = "%Y%m%dT%H%M%S.%fZ"
 _START: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Kind(StrEnum):
-    """What is recorded; also the name of its folder."""
+    """Kind of recorded data; also its folder name."""
 
     BUS = "bus"
     POLLS = "polls"
@@ -51,7 +51,7 @@ _ADDRESS: Final = re.compile(r"(?P<ip>[\da-fA-F.-]{2,45})_(?P<port>\d{1,5})", re
 
 
 class RecordedFile(NamedTuple):
-    """What a name says: *source* is whose it is, empty where that is not said; *to_ns* is None while it is written."""
+    """Parsed file name: *source* is the node, empty if not given; *to_ns* is None while the file is being written."""
 
     source: str
     from_ns: int
@@ -60,7 +60,7 @@ class RecordedFile(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the file."""
+        """Return the file name."""
         begun = f"{self.source}-" * bool(self.source) + _time_text(self.from_ns)
         if self.to_ns is None:
             return f".{begun}.{self.suffix}.gz{_PARTIAL}"
@@ -68,7 +68,7 @@ class RecordedFile(NamedTuple):
 
 
 class RecordedPlace(NamedTuple):
-    """Where in a landing a finished file lies: ``…/<cluster>/<point>/<kind>/<name>``."""
+    """Location of a finished file in a landing: ``…/<cluster>/<point>/<kind>/<name>``."""
 
     cluster: str
     point: str
@@ -77,7 +77,7 @@ class RecordedPlace(NamedTuple):
 
 
 def read_path(path: str) -> RecordedPlace | None:
-    """What the path of a finished file of a landing says; None for any other path.
+    """Parse the path of a finished file of a landing; None for other paths.
 
     >>> read_path("/landing/c17/host-3/bus/20261122T233600.000000Z_20261122T233700.004711Z.pcap.gz").point
     'host-3'
@@ -92,7 +92,7 @@ def read_path(path: str) -> RecordedPlace | None:
 
 
 def read_name(name: str) -> RecordedFile | None:
-    """What the name of a file in a landing says; None for one that no recorder gives."""
+    """Parse a file name of a landing; None for other names."""
     match = _FINISHED.fullmatch(name) or _UNFINISHED.fullmatch(name)
     if match is None:
         return None
@@ -105,7 +105,7 @@ def read_name(name: str) -> RecordedFile | None:
 
 
 def source_of(words: str) -> str:
-    """*words*, an address or the name of a file, as the source in a name.
+    """Convert an address or file name to the source part of a name.
 
     >>> source_of("10.0.0.1:7000"), source_of("[fd00::1]:7000"), source_of("../a b.log")
     ('10.0.0.1_7000', 'fd00--1_7000', 'a_b.log')
@@ -117,7 +117,7 @@ def source_of(words: str) -> str:
 
 
 def address_of(name: str) -> tuple[str, int] | None:
-    """IP and port of the node whose file of a landing *name* is; None if it does not say.
+    """Return IP and port of the node in a file name; None without an address.
 
     >>> address_of("10.0.0.1_7000-20261122T233601.200000Z_20261122T233700.101010Z.log.gz")
     ('10.0.0.1', 7000)
@@ -138,48 +138,48 @@ def _read_time(words: str) -> int:
 
 
 class Reason(StrEnum):
-    """Why something could not be recorded."""
+    """Reason for a gap in the recording."""
 
     NOT_RUNNING = "not-running"
-    """The recorder was not running, or not yet listening."""
+    """The recorder was stopped or not yet listening."""
     DROPPED = "dropped-by-kernel"
-    """The kernel had packets that were not read in time; *missed* of them."""
+    """The kernel dropped *missed* packets that were not read in time."""
     PROGRAM = "capture-failed"
-    """The capture program could not start (not permitted, no such interface), or ended; *detail* is its last word."""
+    """The capture program failed to start (permission, interface) or exited; *detail* is its last message."""
     UNREACHABLE = "unreachable"
     """A node did not answer."""
     REFUSED = "refused"
-    """A node answered, but not this question."""
+    """A node refused this request."""
     LOG_MISSING = "log-missing"
     LOG_LOST = "log-lost"
     """A log was rotated and removed before it was read."""
     DISK_FULL = "disk-full"
     NOT_UPLOADED = "not-uploaded"
-    """A finished file had to go for want of room before the store took it; *subject* is its name."""
+    """A finished file was deleted for lack of space before its upload; *subject* is its name."""
     TORN = "torn"
-    """The end of a half-written file of a killed recorder could not be read."""
+    """The end of a partial file of a killed recorder is unreadable."""
 
 
 class Gap(NamedTuple):
-    """What could not be recorded from *from_ns* to *to_ns* (None: it still cannot)."""
+    """A gap of the recording from *from_ns* to *to_ns* (None: still open)."""
 
     kind: Kind
     from_ns: int
     to_ns: int | None
     reason: Reason
     subject: str = ""
-    """A node or a file; empty for all of the kind."""
+    """A node or file; empty for all of the kind."""
     detail: str = ""
     missed: int | None = None
-    """Packets, where they were counted."""
+    """Number of packets, if counted."""
 
     @property
     def identity(self) -> tuple[Kind, Reason, str, int]:
-        """What a later line about the same has in common with this one; times to the microsecond."""
+        """Key shared by all lines of one gap; times in microseconds."""
         return self.kind, self.reason, self.subject, self.from_ns // 1000
 
     def line(self) -> str:
-        """One line of JSON, with its line feed."""
+        """Return one line of JSON with line feed."""
         told: dict[str, Any] = {
             "kind": self.kind,
             "from": write_instant(self.from_ns),
@@ -192,7 +192,7 @@ class Gap(NamedTuple):
 
 
 def read_gap(raw: bytes, *, line: int, source: str = "<gaps>") -> Gap:
-    """Read one line; raises DecodeError whose offset is *line*."""
+    """Parse one line; raises DecodeError with offset *line*."""
     try:
         told = json.loads(raw)
         begin, end = time_ns(told["from"]), time_ns(told["to"])
@@ -208,5 +208,5 @@ def read_gap(raw: bytes, *, line: int, source: str = "<gaps>") -> Gap:
 
 
 def latest(gaps: Iterable[Gap]) -> list[Gap]:
-    """Each gap once, as its last line says it, in the order of the first ones."""
+    """Return the latest state of each gap, in order of first appearance."""
     return list({gap.identity: gap for gap in gaps}.values())

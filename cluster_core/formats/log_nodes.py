@@ -1,9 +1,8 @@
-"""Which node wrote each line of a log file: one file may hold many nodes, and many processes of each.
+"""Split a log file by node: one file may hold several nodes, and several processes of each.
 
-Lines are told apart by the source that a shipper names (pod, container, host) and by process number.  A process names its
-node when it starts (``No cluster configuration found, I'm <id>``) and when CLUSTER RESET HARD gives it a new id.  Two nodes
-with one source and one process number can be told apart only where one file was written behind another, or one process had
-ended; else the file is refused, because lines of one node would be taken for lines of the other.
+Lines are separated by shipper source (pod, container, host) and process number. A process logs its node id at start
+(``No cluster configuration found, I'm <id>``) and after CLUSTER RESET HARD. Two nodes with the same source and process
+number are separable only if one file was appended to another or one process had ended; otherwise the file is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _CHILD: Final = "C"
 
 @dataclass(slots=True)
 class NodeLog:
-    """The lines of one node in a file; *ids* are its ids in order of time, empty where no line says them."""
+    """One node's lines in a file; *ids* in time order, empty if not logged."""
 
     source: str
     ids: list[str] = field(default_factory=list)
@@ -30,7 +29,7 @@ class NodeLog:
 
 
 class Conflict(NamedTuple):
-    """Lines that cannot be attributed to a node: *row* is the first of them."""
+    """Lines without an attributable node, starting with *row*."""
 
     row: LogRow
     reason: str
@@ -38,9 +37,9 @@ class Conflict(NamedTuple):
 
 @dataclass(slots=True)
 class _Process:
-    """Lines of one process.  *follows_end*: the process before it with the same number had ended, or is of another file.
+    """Lines of one process. *follows_end*: the previous process with this number had ended, or is in another file.
 
-    *begins_file*: its first line is much older than the line before it, and no start of a server.
+    *begins_file*: its first line is much older than the previous line and is not a server start.
     """
 
     source: str
@@ -52,9 +51,9 @@ class _Process:
 
 
 def split_nodes(rows: Sequence[LogRow]) -> tuple[list[NodeLog], list[Conflict]]:
-    """Divide the rows of one file, in the order of the file, among the nodes that wrote them.
+    """Split the rows of one file, in file order, by node.
 
-    Rows of a source that a shipper names are put into order of time: exports often come newest first.
+    Rows of a shipper source are sorted by time: exports are often newest first.
     """
     sources: dict[str, list[LogRow]] = {}
     for row in rows:
@@ -71,7 +70,7 @@ def split_nodes(rows: Sequence[LogRow]) -> tuple[list[NodeLog], list[Conflict]]:
 
 
 def _processes(source: str, rows: Iterable[LogRow]) -> Iterator[_Process]:
-    """The processes of one source, in order of their first lines."""
+    """Yield the processes of one source, in order of their first lines."""
     current: dict[int, _Process] = {}
     last: _Process | None = None
     for row in rows:
@@ -92,7 +91,7 @@ def _processes(source: str, rows: Iterable[LogRow]) -> Iterator[_Process]:
 
 
 def _begins(process: _Process, row: LogRow) -> bool:
-    """Whether *row* is of another process than those before it with the same number."""
+    """Return whether *row* starts a new process with the same number."""
     if row.kind is EventKind.STARTED:
         return True
     if row.kind is EventKind.IDENTITY and not row.text.startswith(_RESET):
@@ -101,7 +100,7 @@ def _begins(process: _Process, row: LogRow) -> bool:
 
 
 def _divide(source: str, rows: list[LogRow], logs: list[NodeLog], conflicts: list[Conflict]) -> None:
-    """Join the processes of one source to nodes, or say why that cannot be done."""
+    """Group the processes of one source by node, or report a conflict."""
     processes = list(_processes(source, rows))
     named: list[NodeLog] = []
     by_id: dict[str, NodeLog] = {}

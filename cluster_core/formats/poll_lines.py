@@ -1,15 +1,14 @@
-"""Polls of CLUSTER NODES as JSON lines: what ``slotscope collect`` writes and ``history`` reads.
+"""Polls of CLUSTER NODES as JSON lines, written by ``slotscope collect`` and read by ``history``.
 
 Each line is an object::
 
     {"time": 1795254729693956704, "asked": 1795254729693012345, "node": "127.0.0.1:7000", "text": "07c37df… …\\n…"}
 
-*time* is when the answer was complete: nanoseconds, microseconds, milliseconds or seconds since the epoch (told apart
-by their size, fractions allowed), or ISO 8601 with an offset (UTC without one).  *asked*, in the same forms, may be
-missing.  *node* is the node that was asked: ip:port, a port or an id; it may be missing, because the line of *text*
-that is marked ``myself`` names it too, and is believed where both are given.  *text* is the reply of CLUSTER NODES as
-it came (R128).  A poll with ``"same": true`` instead has the text of the last poll of that *node* before it in the file,
-which ping and pong times may differ from.  Other members are ignored.
+*time* is when the reply was complete: a number since the epoch in ns, µs, ms or s (by size, fractions allowed), or ISO
+8601 (UTC without an offset). *asked* is the optional time of the request. *node* is the polled node: ip:port, a port or
+an id. It is optional, because the ``myself`` line of *text* names the node and takes precedence. *text* is the reply of
+CLUSTER NODES (R128). ``"same": true`` in its place repeats the *text* of the previous poll of *node* in the file, except
+for ping and pong times. Other members are ignored.
 """
 
 from __future__ import annotations
@@ -27,20 +26,21 @@ from cluster_core.topology.nodes_text import NODE_ID, read_nodes
 from cluster_core.wire.resp import read_info
 
 LINE_BYTES_MAX: Final = 16 << 20
-"""A cluster of ten thousand nodes needs a tenth of it."""
+"""Maximum bytes; a cluster of 10,000 nodes needs a tenth."""
 TIME_NAMES: Final = ("time", "ts", "t", "ts_ns")
 NODE_NAMES: Final = ("node", "address", "id")
 TEXT_NAMES: Final = ("text", "nodes")
-"""Names that are taken for *time*, *node* and *text*, the first that is there."""
+"""Accepted member names for *time*, *node* and *text*; the first present one counts."""
 
 INFO_NAMES: Final = ("replication", "persistence", "info")
-"""Names of members that may hold a reply of INFO."""
+"""Members that may hold INFO."""
 _MYSELF: Final = re.compile(r"^([0-9a-f]{40}) \S* \S*\bmyself\b", re.MULTILINE)
 
 
 class Poll(NamedTuple):
-    """One answer: *observer* is the id of the node that answered, *address* ip:port as far as it is known; *sample* has its
-    CLUSTER INFO and INFO, as far as they were asked for.
+    """One reply:
+
+    *observer* is the replying node's id, *address* its ip:port if known; *sample* its CLUSTER INFO and INFO if polled.
     """
 
     line: int
@@ -54,7 +54,7 @@ class Poll(NamedTuple):
 
 
 def read_object(raw: bytes, *, line: int, source: str) -> dict[str, Any]:
-    """The members of a poll, whatever was asked; raises DecodeError whose offset is *line*."""
+    """Return the members of a poll of any kind; raises DecodeError with offset *line*."""
     try:
         told = json.loads(raw)
     except (ValueError, RecursionError) as error:
@@ -65,7 +65,7 @@ def read_object(raw: bytes, *, line: int, source: str) -> dict[str, Any]:
 
 
 def without_times(text: str) -> str:
-    """CLUSTER NODES without ping and pong times: they change at every answer and say nothing of beliefs."""
+    """Return CLUSTER NODES without ping and pong times, which change with every reply."""
     lines = []
     for line in text.splitlines():
         words = line.split(" ")
@@ -76,9 +76,9 @@ def without_times(text: str) -> str:
 
 
 def read_poll(raw: bytes, *, line: int, source: str = "<polls>", before: dict[str, Poll] | None = None) -> Poll:
-    """Read one line; raises DecodeError whose offset is *line* (lines count from 1).
+    """Parse one line; raises DecodeError with offset *line* (from 1).
 
-    *before* holds the last poll of each node of the file, by the name that the file gives the node; it is kept up to date.
+    *before* holds the last poll of each node, by its name in the file; it is updated.
     """
     told = read_object(raw, line=line, source=source)
     node = str(_member(told, NODE_NAMES))[:300]
@@ -99,7 +99,7 @@ def read_poll(raw: bytes, *, line: int, source: str = "<polls>", before: dict[st
 
 
 def _read_whole(told: dict[str, Any], line: int, source: str) -> Poll:
-    """A poll with its own text."""
+    """Parse a poll with its own text."""
     text = _member(told, TEXT_NAMES)
     if not isinstance(text, str):
         raise DecodeError("no text of CLUSTER NODES", offset=line, source=source)
@@ -118,7 +118,7 @@ def _read_whole(told: dict[str, Any], line: int, source: str) -> Poll:
 
 
 class NodeInfo(NamedTuple):
-    """What a node said of itself in INFO, by its id, at *ts_ns*."""
+    """INFO of the node *node_id* at *ts_ns*."""
 
     node: str
     ts_ns: int
@@ -126,7 +126,7 @@ class NodeInfo(NamedTuple):
 
 
 def read_node_info(raw: bytes, *, line: int, source: str = "<polls>") -> NodeInfo | None:
-    """The INFO that a poll holds; None of one that was not asked, or that does not say when and by whom; DecodeError for no JSON."""
+    """Return the INFO of a poll; None without one, or without time and node; DecodeError for invalid JSON."""
     told = read_object(raw, line=line, source=source)
     text, ts_ns = _member(told, TEXT_NAMES), time_ns(_member(told, TIME_NAMES))
     me = _MYSELF.search(text) if isinstance(text, str) else None
@@ -135,13 +135,13 @@ def read_node_info(raw: bytes, *, line: int, source: str = "<polls>") -> NodeInf
 
 
 def _infos(told: dict[str, Any]) -> list[dict[str, str]]:
-    """The fields of every reply of INFO, those that count first at the end."""
+    """Return the fields of all INFO replies, by ascending precedence."""
     texts = [text for name in INFO_NAMES if isinstance(text := told.get(name), str)]
     return [read_info(text.encode("utf-8", "surrogatepass")) for text in reversed(texts)]
 
 
 def _sample(told: dict[str, Any], asked_ns: int | None, ts_ns: int, address: str) -> MetricSample:
-    """CLUSTER INFO and INFO of a poll."""
+    """Return CLUSTER INFO and INFO of a poll."""
     fields = {name: value for one in _infos(told) for name, value in one.items()}
     return info_sample(fields, ts_ns if asked_ns is None else min(asked_ns, ts_ns), ts_ns, address)
 
@@ -151,7 +151,7 @@ def _member(told: dict[str, Any], names: tuple[str, ...]) -> Any:
 
 
 def _who(node: Any, topology: Topology) -> tuple[str, str]:
-    """Id and address of the node that answered."""
+    """Return id and address of the replying node."""
     words = str(node)[:300] if isinstance(node, str | int) and not isinstance(node, bool) else ""
     me = topology.by_id.get(topology.my_id or "")
     if me is not None:

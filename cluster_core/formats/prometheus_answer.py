@@ -1,11 +1,9 @@
-"""Answers of Prometheus: what redis_exporter measured of each server, as one row for each server and scrape.
+"""Prometheus query results of redis_exporter metrics: one row per server and scrape.
 
-An answer is the JSON of ``/api/v1/query_range`` or of ``/api/v1/query`` with a range (``redis_up[1h]``).  The latter has the
-times of the scrapes.  The former has values at fixed steps, each of the newest scrape before the step: all servers then
-have the same times, and a value may be as old as the pause between two scrapes.  `MetricSample` holds that as a range.
-
-The server is named by its address: host of ``instance`` (or ``addr``), and ``tcp_port`` of ``redis_instance_info`` where
-``instance`` is the address of the exporter.
+Input is JSON of ``/api/v1/query_range``, or of ``/api/v1/query`` with a range (``redis_up[1h]``). The latter has scrape
+times. The former has values at fixed steps, each from the newest scrape before the step, so times agree between servers
+and a value may be one scrape interval old; `MetricSample` stores this as a time range. The server's address is the host
+of ``instance`` (or ``addr``), with ``tcp_port`` of ``redis_instance_info`` if ``instance`` is the exporter.
 """
 
 from __future__ import annotations
@@ -21,11 +19,11 @@ from cluster_core.errors import DecodeError
 
 S: Final = 1_000_000_000
 POINTS_MAX: Final = 20_000_000
-"""Values of one answer."""
+"""Maximum values of one result."""
 STALE_NS: Final = 300 * S
-"""Prometheus shows a value for this long after its scrape, unless the series ended."""
+"""Prometheus returns a value for this long after its scrape, unless the series ended."""
 HOLE: Final = 1.5
-"""A pause longer than usual by this factor is a hole in the scrapes."""
+"""A pause longer than the usual interval by this factor is a gap in scrapes."""
 _NAME: Final = re.compile(r"(?:redis|valkey)_(\w+)")
 _ADDRESS: Final = re.compile(r"(?:\w+://)?(?:[^@/]*@)?(?P<host>\[[0-9a-fA-F:.]+\]|[^:/\[\]]+)(?::(?P<port>\d{1,5}))?/?")
 
@@ -49,17 +47,17 @@ METRICS: Final = {
     "cluster_messages_sent_total": "messages_sent",
     "up": "up",
 }
-"""Metrics whose value counts, without their prefix, and the column that each fills."""
+"""Columns by metric name without prefix."""
 LABELLED: Final = ("instance_info", "slave_info", "master_link_up")
-"""Metrics whose labels count: role, version and process; the master."""
+"""Metrics with relevant labels: role, version and process; the master."""
 NAMES: Final = tuple(dict.fromkeys((*METRICS, *LABELLED)))
 
 
 class MetricSample(NamedTuple):
-    """One scrape or INFO of one server, taken between *ts_min_ns* and *ts_ns*; a value that it lacks is None or empty.
+    """One scrape or INFO of one server, taken between *ts_min_ns* and *ts_ns*; missing values are None or empty.
 
-    *address* is host:port of the server, *master* that of its master, *role* ``master`` or ``slave``.
-    *messages_sent* counts messages of the bus since the start of the process.
+    *address* is host:port of the server, *master* of its master, *role* ``master`` or ``slave``. *messages_sent* counts
+    bus messages since process start.
     """
 
     ts_min_ns: int
@@ -93,11 +91,11 @@ _NUMBERS: Final = (
     "uptime_s", "slots_assigned", "slots_ok", "slots_pfail", "slots_fail", "known_nodes", "my_epoch", "current_epoch",
     "replicas", "master_offset", "replica_offset", "messages_sent",
 )  # fmt: skip
-"""Columns that are numbers as they come."""
+"""Columns copied as numbers."""
 _KEYS: Final = re.compile(r"db\d{1,5}:keys=(\d{1,18})\b")
-"""A database in INFO; one without keys is left out."""
+"""A database in INFO; empty databases are omitted."""
 _WHOLE: Final = {"run_id", "used_memory", "role"}
-"""Fields of an INFO with all of its sections."""
+"""Fields that show an INFO with all sections."""
 
 
 class _Scrapes:
@@ -112,22 +110,22 @@ class _Scrapes:
 
 
 class MetricReader:
-    """Feed it answers; `samples` are the scrapes of all of them: each metric may come as an answer of its own."""
+    """Collects results; `samples` returns all scrapes. Each metric may come in its own result."""
 
     def __init__(self) -> None:
         self._servers: dict[tuple[str, str], _Scrapes] = {}
 
     def feed(self, raw: bytes, *, source: str = "<metrics>") -> int:
-        """Take in one or more answers (one a line); return the number of their values that count.
+        """Add results (one per line); return the number of relevant values.
 
-        Raises DecodeError for what is no answer, and for an answer that is an error.
+        Raises DecodeError for other input and for error results.
         """
         return sum(
             _take(series, self._servers) for answer in _answers(raw, source) for series in _series(answer, source)
         )
 
     def samples(self) -> list[MetricSample]:
-        """All scrapes, server by server and in order of time."""
+        """Return all scrapes, by server and time."""
         is_stepped = _are_stepped([sorted(scrapes.values) for scrapes in self._servers.values()])
         return [
             sample
@@ -137,10 +135,9 @@ class MetricReader:
 
 
 def without_repeats(samples: Sequence[MetricSample]) -> Iterator[MetricSample]:
-    """The samples of one or more servers without those between two that say the same.
+    """Drop samples between two equal ones, per server.
 
-    The first and the last of equal samples stay, and both sides of a pause in the scrapes: when something changed is then
-    as well known as from all.
+    The first and last of equal samples and both sides of a gap remain, so times of changes keep their precision.
     """
     pauses = sorted(
         second.ts_ns - first.ts_ns for first, second in pairwise(samples) if first.address == second.address
@@ -159,7 +156,7 @@ def without_repeats(samples: Sequence[MetricSample]) -> Iterator[MetricSample]:
 
 
 def _differs(one: MetricSample, other: MetricSample) -> bool:
-    """Whether two samples say different things, apart from uptime, offsets and counters, which always grow."""
+    """Return whether samples differ apart from uptime, offsets and counters."""
 
     def constant(sample: MetricSample) -> MetricSample:
         return sample._replace(ts_min_ns=0, ts_ns=0, uptime_s=0, master_offset=0, replica_offset=0, messages_sent=0)
@@ -180,7 +177,7 @@ def _answers(raw: bytes, source: str) -> Iterator[Any]:
 
 
 def _series(answer: Any, source: str) -> Iterator[dict[str, Any]]:
-    """The series of an answer, bounded."""
+    """Yield the series of a result, bounded."""
     if isinstance(answer, dict) and answer.get("status") == "error":
         raise DecodeError(f"an error of Prometheus: {str(answer.get('error'))[:200]}", offset=0, source=source)
     data = answer.get("data") if isinstance(answer, dict) else None
@@ -205,7 +202,7 @@ def _points(series: dict[str, Any]) -> Sequence[Any]:
 
 
 def _take(series: dict[str, Any], servers: dict[tuple[str, str], _Scrapes]) -> int:
-    """Add the values of a series to its server; return how many count."""
+    """Add a series to its server; return the number of relevant values."""
     labels = {str(name): str(value) for name, value in series["metric"].items()}
     match = _NAME.fullmatch(labels.get("__name__", ""))
     instance = labels.get("addr") or labels.get("instance", "")
@@ -237,7 +234,7 @@ def _take(series: dict[str, Any], servers: dict[tuple[str, str], _Scrapes]) -> i
 
 
 def _point(point: Any) -> tuple[int | None, int | None]:
-    """Time and value of a point; None for what is no number."""
+    """Return time and value of a point; None if not a number."""
     try:
         seconds, value = float(point[0]), float(point[1])
         if not math.isfinite(value) or not 0 < seconds < 1 << 33:
@@ -248,7 +245,7 @@ def _point(point: Any) -> tuple[int | None, int | None]:
 
 
 def _are_stepped(times: Sequence[Sequence[int]]) -> bool:
-    """Whether times are steps of a query: servers are scraped at different times, and steps are the same for all."""
+    """Return whether times are query steps: all servers share steps, but not scrape times."""
     firsts = {series[0] % S for series in times if series}
     return len(firsts) <= 1
 
@@ -264,7 +261,7 @@ def _samples(address: str, scrapes: _Scrapes, is_stepped: bool) -> Iterator[Metr
 
 
 def _scraped_ns(values: dict[str, Any], ts_ns: int, step_ns: int) -> int:
-    """The earliest time of the scrape that a step shows: by start and uptime of the server, else one step before."""
+    """Return the earliest time of the scrape behind a step: by start and uptime, else one step earlier."""
     start_s, uptime_s = values.get("start_s"), values.get("uptime_s")
     if start_s and uptime_s is not None:
         scraped_s: int = start_s + uptime_s - 1
@@ -295,7 +292,7 @@ def _sample(min_ns: int, ts_ns: int, address: str, values: dict[str, Any]) -> Me
 
 
 def info_sample(fields: Mapping[str, str], ts_min_ns: int, ts_ns: int, address: str) -> MetricSample:
-    """The *fields* of INFO and CLUSTER INFO as a sample; the offset of the stream only of a master."""
+    """Return a sample from fields of INFO and CLUSTER INFO; the replication offset only of a master."""
 
     def number(name: str) -> int | None:
         value = fields.get(name, "")
@@ -324,7 +321,7 @@ def info_sample(fields: Mapping[str, str], ts_min_ns: int, ts_ns: int, address: 
 
 
 def _version(values: Mapping[str, Any]) -> str:
-    """Valkey's own version, not the version of Redis that it is compatible with."""
+    """Return Valkey's own version, not its compatible Redis version."""
     for product in ("Valkey", "Redis"):
         if version := values.get(f"{product.lower()}_version"):
             return f"{product} {version}"
@@ -332,7 +329,7 @@ def _version(values: Mapping[str, Any]) -> str:
 
 
 def _address(instance: str, port: str) -> str:
-    """The server's address by the label *instance* and the port that the server names.
+    """Return the server's address from the *instance* label and the server's port.
 
     >>> _address("redis://10.0.0.1:7000", ""), _address("10.0.0.1:9121", "7000")
     ('10.0.0.1:7000', '10.0.0.1:7000')

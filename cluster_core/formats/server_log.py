@@ -1,21 +1,14 @@
-"""Lines of server logs: time, role, level, and the event that a line tells.
+"""Parse server logs: time, role, level and event of each line.
 
-Texts are matched from their first character, so what a client put into a line (its name, an address) cannot look like
-another event.  Words changed over time (slave, replica; master, primary; ``(name)`` behind node ids since Redis 7.2 and
-Valkey 7.2): all are known here, whichever server wrote them.
-
-Kinds that a replay has too bear its names: ``fail-decided``, ``fail-learned``, ``election-started``, ``vote``,
-``election-won``, ``manual-failover-requested`` (at the replica), ``manual-failover-mfstart`` (at its master),
-``manual-failover-paused``, ``state-ok``, ``state-fail``.
+Texts are matched from their first character, so client-controlled text in a line (a name, an address) cannot match
+another event. Wording of all supported versions is known (slave, replica; master, primary; ``(name)`` after node ids
+since Redis 7.2 and Valkey 7.2). Kinds shared with a replay have the same names.
 
 A line is ``pid:role time level text`` with role M (master), S (replica), C (child) or X (sentinel) and level ``.``
-(debug), ``-`` (verbose), ``*`` (notice) or ``#`` (warning), or from Valkey 8.1 the same as logfmt
-(``log-format logfmt``).  The time is ``21 Nov 2026 10:11:12.345`` in the server's local time, which the log does not
-name, or with ``log-timestamp-format`` ISO 8601 with its offset, or milliseconds since the epoch.  Wrappers of log
-shippers are removed first (`cluster_core.formats.shipped_lines`).
-
-Local time is ambiguous when clocks are set back: such a line is taken for the first of its two instants unless the
-lines before it were later.
+(debug), ``-`` (verbose), ``*`` (notice) or ``#`` (warning), or since Valkey 8.1 logfmt (``log-format logfmt``). The
+time is ``21 Nov 2026 10:11:12.345`` in the server's unnamed local time, or by ``log-timestamp-format`` ISO 8601 with
+offset or ms since the epoch. Wrappers of log shippers are removed first (`cluster_core.formats.shipped_lines`). An
+ambiguous local time is the first of its two instants unless earlier lines were later.
 """
 
 from __future__ import annotations
@@ -46,10 +39,10 @@ _WORDS = {
 
 
 class LogEvent(NamedTuple):
-    """What a text tells: *subject* is the node that it is about, *peer* another one that it names.
+    """Event of a line: *subject* is the affected node, *peer* another node.
 
-    *epoch* is None where none is named.  *detail* is the rest worth knowing: a reason, a delay, a slot, an offset, the
-    server's name and version (``Valkey 8.1.8``).
+    *epoch* is None if not given. *detail* is a reason, a delay, a slot, an offset, or name and version of the server
+    (``Valkey 8.1.8``).
     """
 
     kind: EventKind
@@ -60,7 +53,7 @@ class LogEvent(NamedTuple):
 
 
 NOTHING: Final = LogEvent(EventKind.NOTHING)
-"""What a line tells that tells nothing of the cluster."""
+"""Event of a line without one."""
 
 _MAP: Final[tuple[tuple[str, str, str], ...]] = (
     # failure detection (R51 to R55b, R106 to R109)
@@ -182,7 +175,7 @@ _MAP: Final[tuple[tuple[str, str, str], ...]] = (
     ("address-updated", "Address updated for node", r" <subject>, now <rest>"),
     ("own-address", "IP address for this node updated to", r" <rest>"),
     ("bad-bus-bytes", "Bad message length or signature received", ""),
-    # the process and its replication (P5, P6)
+    # process and replication (P5, P6)
     ("started", "Redis version=|Valkey version=", r"(?P<detail>[^,]+), .* just started"),
     ("listening", "Running mode=", r"(?P<detail>\w+, port=\d+)"),
     ("ready", "Ready to accept connections", ""),
@@ -210,18 +203,18 @@ _MAP: Final[tuple[tuple[str, str, str], ...]] = (
     ("follow-ordered", "REPLICAOF", r" (?P<detail>\S+:\d+) enabled"),
     ("replid-changed", "Setting secondary replication ID to", r" <id>, valid up to offset: <number>"),
 )
-"""Kind, how the text begins (alternatives between ``|``), and an expression for the rest; ``<…>`` is what varies."""
+"""Kind, start of the text (alternatives separated by ``|``), and a pattern of the rest with ``<…>`` placeholders."""
 
 KINDS: Final = tuple(dict.fromkeys(EventKind(kind) for kind, _, _ in _MAP))
-"""Every kind there is."""
+"""All kinds."""
 
 
 STARTS: Final = tuple(dict.fromkeys(start for _, starts, _ in _MAP for start in starts.split("|")))
-"""How the text of a line with an event begins."""
+"""Starts of texts with an event."""
 
 
 def _compiled() -> dict[str, list[tuple[EventKind, tuple[str, ...], re.Pattern[str]]]]:
-    """The map by the first letter of the texts."""
+    """Return the patterns by first letter."""
     found: dict[str, list[tuple[EventKind, tuple[str, ...], re.Pattern[str]]]] = {}
     for kind, start, rest in _MAP:
         starts = tuple(start.split("|"))
@@ -237,7 +230,7 @@ _BY_LETTER: Final = _compiled()
 
 
 def event_of(text: str) -> LogEvent | None:
-    """Return what the text of a line tells of the cluster, or None.
+    """Return the event in the text of a line, or None.
 
     >>> event_of("Failover auth granted to " + "a" * 40 + " (127.0.0.1:7004) for epoch 9")
     LogEvent(kind=<EventKind.VOTE: 'vote'>, subject='aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', peer='', epoch=9, detail='')
@@ -262,13 +255,13 @@ def event_of(text: str) -> LogEvent | None:
 
 
 LINE_BYTES_MAX: Final = 1 << 20
-"""Longer lines are no log."""
+"""Maximum bytes of a log line."""
 TEXT_CHARS_MAX: Final = 2000
-"""Texts are cut there; no event is longer."""
+"""Texts are cut at this length; events are shorter."""
 PARTIAL_SOURCES_MAX: Final = 1000
-"""Sources with an unfinished line at one time; of more, the oldest line ends."""
+"""Maximum sources with an incomplete line; beyond it the oldest line is completed."""
 STEP_BACK_NS: Final = 60_000_000_000
-"""Clocks are adjusted by less than this; more, in the hour that comes twice, is its second time."""
+"""Larger steps back in time, within a repeated hour, mean its second occurrence."""
 
 ROLES: Final = {
     "primary": "M",
@@ -281,7 +274,7 @@ ROLES: Final = {
 }
 LEVELS: Final = {".": "debug", "-": "verbose", "*": "notice", "#": "warning"}
 _LEVEL_WORDS: Final = {"info": "verbose", **{word: word for word in LEVELS.values()}}
-"""Words of logfmt, which calls verbose "info"."""
+"""Levels of logfmt, which calls verbose "info"."""
 
 _LOCAL = r"(?P<day>\d{1,2} [A-Z][a-z]{2} \d{4}) (?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)\.(?P<milli>\d{3})(?P<utc> UTC)?"
 _ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(?:[+-]\d\d:?\d\d|Z)"
@@ -296,7 +289,7 @@ _HEAD: Final = rf"(?:\d{{1,10}}:[A-Z] {_TIME} [.\-*#] ?|pid=\d{{1,10}} role=\S+ 
 
 
 def _beginnings(texts: Sequence[str]) -> str:
-    """An expression for texts that begin with one of *texts*, divided by their first letters."""
+    """Return a pattern for texts that start with one of *texts*, split by first letter."""
     by_letter: dict[str, list[str]] = {}
     for text in texts:
         by_letter.setdefault(text[0], []).append(text[1:])
@@ -310,7 +303,7 @@ _WITHOUT_EVENTS: Final = re.compile(
         rf"(?!{_beginnings(STARTS)})[^\n]*+\n)++"
     ).encode()
 )
-"""Lines of a server one after another that hold no event, in most wrappers of shippers: most of a log."""
+"""Consecutive server lines without events, in most shipper wrappers; skipped in bulk."""
 _SIGNAL: Final = re.compile(r"\d{1,10}:signal-handler \(\d+\) ")
 _UNDECODED: Final = re.compile(r"\\x[89a-f][0-9a-f]")
 _REPORT_START: Final = re.compile(r"=== \w+ BUG REPORT START")
@@ -326,11 +319,10 @@ _MONTHS: Final = {
 
 
 class LogRow(NamedTuple):
-    """One line: *offset* is its first byte in the (decompressed) file, *line* its number from 1.
+    r"""One line: *offset* of its first byte in the decompressed file, *line* number from 1.
 
-    *kind* is empty for a line that tells nothing of the cluster; *subject*, *peer*, *epoch* and *detail* are those of
-    `LogEvent`.  Bytes of *text* that are not UTF-8 are written ``\\xNN``.  *source* is the
-    pod, container or host that a shipper names.
+    *kind* is empty without an event; *subject*, *peer*, *epoch* and *detail* as in `LogEvent`. Invalid UTF-8 in *text*
+    is written ``\xNN``. *source* is the shipper's pod, container or host.
     """
 
     ts_ns: int
@@ -349,9 +341,9 @@ class LogRow(NamedTuple):
 
 
 class BadLine(NamedTuple):
-    """A line that is neither a log line nor one of the things that servers write beside them.
+    """A line that is neither a log line nor other known server output.
 
-    *is_foreign*: a readable line of another program, as entrypoints, sidecars and shippers write.
+    *is_foreign*: a readable line of another program, such as an entrypoint, sidecar or shipper.
     """
 
     line: int
@@ -362,11 +354,11 @@ class BadLine(NamedTuple):
 
 
 class LogReader:
-    """Feed it the bytes of one log in pieces of any size; it returns rows and bad lines.
+    """Reads the bytes of one log in pieces; returns rows and bad lines.
 
-    *zone* is the server's time zone, for times that do not name it.  Blank lines, the start-up banner, the line of the
-    signal handler and bug reports are known and skipped; `skipped` counts them.  With *events_only* lines without an event
-    are no rows, and several times as fast; `passed` counts them.
+    *zone* is the server's time zone, for local times. Blank lines, the banner, signal handler lines and bug reports are
+    skipped and counted in `skipped`. With *events_only*, lines without an event are counted in `passed` only, which is
+    several times faster.
     """
 
     def __init__(self, *, zone: tzinfo = UTC, events_only: bool = False) -> None:
@@ -384,7 +376,7 @@ class LogReader:
         self._partial: dict[str, str] = {}
 
     def feed(self, data: bytes) -> list[LogRow | BadLine]:
-        """Add the next bytes and return what they complete."""
+        """Add the next bytes and return completed lines."""
         rows: list[LogRow | BadLine] = []
         if self._events_only:
             data = self._pass_over(data, rows)
@@ -400,7 +392,7 @@ class LogReader:
         return rows
 
     def _pass_over(self, data: bytes, rows: list[LogRow | BadLine]) -> bytes:
-        """Read whole lines, those without an event many at a time; return what is left of *data*."""
+        """Read complete lines, skipping eventless ones in bulk; return the rest of *data*."""
         data = self._rest + data
         if self._dropped or b"\n" not in data:
             self._rest = b""
@@ -425,7 +417,7 @@ class LogReader:
         return data[at:]
 
     def finish(self) -> list[LogRow | BadLine]:
-        """The log ends: return its last line, if it has no line feed, and lines whose last part is missing."""
+        """End the log: return a last line without line feed, and incomplete split lines."""
         rows: list[LogRow | BadLine] = []
         if self._rest or self._dropped:
             self._end_line(self._rest, 0, rows)
@@ -446,7 +438,7 @@ class LogReader:
         self._offset += count + feeds
 
     def _take(self, raw: bytes, rows: list[LogRow | BadLine]) -> None:
-        """Read a line as the server wrote it, or what a shipper made of it."""
+        """Read a line as written by the server or wrapped by a shipper."""
         text = raw.decode("utf-8", "backslashreplace").rstrip("\r")
         if (match := _match(text)) is not None:
             self._add(self._row(match, ""), rows)
@@ -473,7 +465,7 @@ class LogReader:
             rows.append(row)
 
     def _read(self, text: str, source: str, size: int) -> LogRow | BadLine | None:
-        """A line without wrappers: a row, a bad line, or None for a line that servers write without a prefix."""
+        """Parse an unwrapped line: a row, a bad line, or None for known lines without prefix."""
         match = _match(text)
         if match is not None:
             return self._row(match, source)
@@ -512,7 +504,7 @@ class LogReader:
         )
 
     def _is_known(self, text: str) -> bool:
-        """Whether servers write such a line without a prefix."""
+        """Return whether servers write this line without prefix."""
         if self._in_report or _REPORT_START.search(text):
             self._in_report = not _REPORT_END.search(text)
             return True
@@ -526,7 +518,7 @@ def _match(text: str) -> re.Match[str] | None:
 
 
 class LocalClock:
-    """Turns the times of one log into nanoseconds since the epoch."""
+    """Converts times of one log to ns since the epoch."""
 
     def __init__(self, zone: tzinfo = UTC) -> None:
         self._zone = zone
@@ -535,7 +527,7 @@ class LocalClock:
         self._is_second = False
 
     def read(self, match: re.Match[str]) -> int | None:
-        """The instant of a matched line; None for a time that no calendar has."""
+        """Return the instant of a matched line; None for an invalid time."""
         if match["day"] is None:
             return _absolute(match)
         day, hour, minute = match["day"], match["hour"], match["minute"]
@@ -554,7 +546,7 @@ class LocalClock:
         return self._last_ns
 
     def _instants(self, day: str, hour: int, minute: int) -> tuple[int, int] | None:
-        """The instants of a local minute: two different ones where clocks were set back (PEP 495)."""
+        """Return both instants of a local minute; they differ when clocks were set back (PEP 495)."""
         number, month, year = day.split(" ")
         try:
             local = datetime(int(year), _MONTHS[month], int(number), hour, minute, tzinfo=self._zone)
@@ -575,7 +567,7 @@ def _absolute(match: re.Match[str]) -> int | None:
 
 
 def read_log(pieces: Iterable[bytes], *, zone: tzinfo = UTC) -> Iterator[LogRow | BadLine]:
-    """Read one log that comes in *pieces*: all its lines that are not known noise, in order."""
+    """Read one log from *pieces*: all lines except known noise, in order."""
     reader = LogReader(zone=zone)
     for piece in pieces:
         yield from reader.feed(piece)

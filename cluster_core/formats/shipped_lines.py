@@ -1,10 +1,9 @@
-"""Log lines as shippers deliver them: the line that the server wrote, and the pod, container or host that it came from.
+"""Unwrap log lines of shippers: the server's line and its pod, container or host.
 
-A shipper wraps each line: Docker's ``json-file`` driver, CRI files of Kubernetes, ``kubectl logs --prefix --timestamps``,
-``docker compose logs``, syslog (RFC 3164 and 5424), Loki (``logcli``), exports of Elasticsearch, OpenSearch, journald and
-CloudWatch.  `unwrap` removes one wrapper after the other.  Shippers that split a line into fields (ElastiCache, the redis
-module of Filebeat, journald with ``syslog-enabled``) get a line in the server's own form again, so that one parser reads
-all of them.
+Supports Docker's ``json-file`` driver, CRI files of Kubernetes, ``kubectl logs --prefix --timestamps``, ``docker
+compose logs``, syslog (RFC 3164 and 5424), Loki (``logcli``), and exports of Elasticsearch, OpenSearch, journald and
+CloudWatch. Wrappers may be nested. Lines split into fields (ElastiCache, Filebeat's redis module, journald with
+``syslog-enabled``) are rebuilt in the server's format for a single parser.
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ from typing import Any, Final, NamedTuple
 from cluster_core.instants import time_ns
 
 WRAPPERS_MAX: Final = 4
-"""A line of syslog in a container in Loki has three wrappers."""
+"""Maximum nested wrappers; syslog in a container in Loki has three."""
 SOURCE_CHARS_MAX: Final = 200
 HEAD_CHARS_MAX: Final = 200
-"""An unknown shipper's text before the server's prefix is at most this long."""
+"""Maximum text of an unknown shipper before the server's prefix."""
 
 SERVER_PREFIX: Final = re.compile(r"\d{1,10}:[A-Z] \d|pid=\d{1,10} role=")
 UNKNOWN_ROLE: Final = "U"
-"""The role in a line that is put together from fields without a role."""
+"""Role of a rebuilt line without a role."""
 
 
 class Shipped(NamedTuple):
-    """A line without wrappers.
+    """An unwrapped line.
 
-    *source* names pod, container, host or log stream, empty if the wrapper names none.  *is_partial*: the next line of the
-    same source continues this line.
+    *source*: pod, container, host or log stream, empty if not given. *is_partial*: the next line of the source
+    continues this one.
     """
 
     message: str
@@ -40,7 +39,7 @@ class Shipped(NamedTuple):
 
 
 def unwrap(text: str) -> Shipped | None:
-    """Remove all wrappers of a line; None for a line without a known wrapper.
+    """Remove all wrappers of a line; None without a known wrapper.
 
     >>> unwrap("[pod/redis-0/redis] 2026-11-21T10:11:13.000000001Z 1:M 21 Nov 2026 10:11:12.345 * Ready")
     Shipped(message='1:M 21 Nov 2026 10:11:12.345 * Ready', source='redis-0/redis', is_partial=False)
@@ -110,7 +109,7 @@ def _text_layer(text: str) -> Shipped | None:
 
 
 def _labelled(text: str) -> Shipped:
-    """The rest of a line behind its time: logcli writes labels there."""
+    """Return the part after the time, without logcli's labels."""
     match = _LABELS.match(text)
     if match is None:
         return Shipped(text)
@@ -119,7 +118,7 @@ def _labelled(text: str) -> Shipped:
 
 
 def _from_syslog(match: re.Match[str], level: str) -> Shipped:
-    """A line of syslog with a full date: one of a server may lack the server's prefix (``syslog-enabled yes``)."""
+    """Unwrap syslog with a full date; the server's prefix may be missing (``syslog-enabled yes``)."""
     message, source = match["rest"], f"{match['host']} {match['tag']}"
     if _SERVER_NAME.search(match["tag"]) and not SERVER_PREFIX.match(message):
         pid = match["pid"] if match["pid"] and match["pid"].isdigit() else "0"
@@ -128,7 +127,7 @@ def _from_syslog(match: re.Match[str], level: str) -> Shipped:
 
 
 def _name_in(head: str) -> str:
-    """What an unknown shipper writes before each line, without its times."""
+    """Return an unknown shipper's prefix without times."""
     words = [_PROCESS_NUMBER.sub("", word) for word in head.split()]
     return " ".join(word for word in words if word and not _TIME_WORD.fullmatch(word))
 
@@ -181,7 +180,7 @@ def _from_object(found: dict[str, Any]) -> Shipped | None:
 
 
 def _from_elasticache(found: dict[str, Any]) -> Shipped | None:
-    """An engine log entry of ElastiCache in JSON."""
+    """Unwrap an ElastiCache engine log entry in JSON."""
     time, message = found.get("Time"), found.get("Message")
     if not isinstance(time, str) or not isinstance(message, str) or not _LOCAL_UTC.fullmatch(time):
         return None
@@ -191,7 +190,7 @@ def _from_elasticache(found: dict[str, Any]) -> Shipped | None:
 
 
 def _from_fields(found: dict[str, Any], message: str) -> str | None:
-    """A line that the shipper has split (redis module of Filebeat) or that went to journald without a prefix."""
+    """Rebuild a line split into fields (Filebeat's redis module) or sent to journald without prefix."""
     role, level = _member(found, "redis.log.role"), str(_member(found, "log.level") or "").lower()
     if role is None:
         tag = str(found.get("SYSLOG_IDENTIFIER") or found.get("_COMM") or "")
@@ -209,13 +208,13 @@ def _from_fields(found: dict[str, Any], message: str) -> str | None:
 
 
 def _server_line(pid: str, role: str, time: Any, level: str, message: str) -> str | None:
-    """A line in the server's own form, with the time in ms; None without a time that is understood."""
+    """Return a line in the server's format, with ms; None without a valid time."""
     ts_ns = time_ns(int(time) if isinstance(time, str) and time.isdigit() else time)
     return None if ts_ns is None else f"{pid}:{role} {ts_ns // 1_000_000} {level} {message}"
 
 
 def _member(found: Mapping[str, Any], name: str) -> Any:
-    """A member by its name, also of nested objects; a list of one value is that value."""
+    """Return a member by name, also from nested objects; a list of one value gives the value."""
     value: Any = found.get(name)
     if value is None and "." in name:
         value = found
@@ -225,7 +224,7 @@ def _member(found: Mapping[str, Any], name: str) -> Any:
 
 
 def _source(found: Mapping[str, Any]) -> str:
-    """The name of what wrote the line: the pod and container, else host and container, else host and file or stream."""
+    """Return the source: pod and container, else host and container, else host and file or stream."""
 
     def named(names: tuple[str, ...]) -> str:
         values = (_member(found, name) for name in names)
@@ -237,7 +236,7 @@ def _source(found: Mapping[str, Any]) -> str:
 
 
 def records_of(document: Any) -> Iterator[dict[str, Any]]:
-    """The log entries of a whole JSON document: an array, ``filter-log-events`` of CloudWatch, a search answer, or a query answer of Loki."""
+    """Yield the log entries of a JSON document: an array, CloudWatch ``filter-log-events``, or a search or Loki result."""
     if isinstance(document, dict):
         hits = document.get("hits")
         data = document.get("data")

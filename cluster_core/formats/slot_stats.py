@@ -1,13 +1,14 @@
-"""Activity of slots as servers report it: CLUSTER SLOT-STATS, MONITOR, and counts of keys.
+"""Slot activity: CLUSTER SLOT-STATS, MONITOR, and key counts.
 
-A poll is one line of JSON, as ``slotscope collect --slot-stats`` writes it::
+A poll is one line of JSON, as written by ``slotscope collect --slot-stats``::
 
     {"time": 1795254729693956704, "node": "127.0.0.1:7000", "slot_stats": [[0, {"key-count": 3, "cpu-usec": 12, …}], …]}
 
-*time* and *node* as in `cluster_core.formats.poll_lines`; *slot_stats* is the reply as RESP3 (maps) or RESP2 (names and values in
-turn) has it; a line without it is a poll of something else.  A file may instead hold a single reply, in any form of `cluster_core.topology.cli_text`; it has no time.
-Counts are lines ``SLOT COUNT``, parted by blanks, a comma or a tab.  A line of MONITOR is
-``1795254729.693956 [0 127.0.0.1:51200] "SET" "user:1" "\\x00"``; *lua* or a unix socket may stand in place of the address.
+*time* and *node* as in `cluster_core.formats.poll_lines`; *slot_stats* is the RESP3 reply (maps) or the RESP2 reply
+(alternating names and values). Lines without it are other polls. A file may also hold a single reply without a time, in
+any form of `cluster_core.topology.cli_text`. Counts are lines ``SLOT COUNT``, separated by blanks, a comma or a tab.
+A MONITOR line is ``1795254729.693956 [0 127.0.0.1:51200] "SET" "user:1" "\\x00"``, also with *lua* or a unix socket
+as the address.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.topology.cli_text import read_reply_value
 
 LINE_BYTES_MAX: Final = 64 << 20
-"""16384 slots with five metrics each need two megabytes."""
+"""Maximum bytes; 16384 slots with five metrics need two megabytes."""
 VALUE_MAX: Final = 2**63 - 1
 
 METRICS: Final = {
@@ -34,9 +35,9 @@ METRICS: Final = {
     "network-bytes-out": "network_bytes_out",
     "memory-bytes": "memory_bytes",
 }
-"""Names of the servers and ours; metrics that are not listed are ignored."""
+"""Our names by server name; other metrics are ignored."""
 COUNTERS: Final = frozenset(("cpu_usec", "network_bytes_in", "network_bytes_out"))
-"""These only grow, from 0 on the slot's owner; the others are what holds at the time."""
+"""Counters that grow from 0 on the slot's owner; the other metrics are gauges."""
 
 _MONITOR_LINE = re.compile(rb"\+?(\d{1,12})\.(\d{6}) \[\d{1,10} (?:[^\]]{1,300}|\[[^\]]{1,100}\]:\d+)\] (\".*)")
 _WORD = re.compile(rb'"(?:[^"\\]|\\.)*"')
@@ -44,7 +45,7 @@ _COUNT_LINE = re.compile(rb"\s*(\d{1,5})[\s,;:]+(\d{1,19})\s*")
 
 
 class SlotSample(NamedTuple):
-    """One metric of one slot as *node* told it at *ts_ns* (None: at an unknown time)."""
+    """One metric of one slot at *node*, at *ts_ns* (None: unknown)."""
 
     ts_ns: int | None
     node: str
@@ -54,7 +55,7 @@ class SlotSample(NamedTuple):
 
 
 def read_slot_stats_line(raw: bytes, *, line: int, source: str = "<polls>") -> list[SlotSample]:
-    """Read one poll; DecodeError, with *line* as offset, for what is none."""
+    """Parse one poll; DecodeError with offset *line* if invalid."""
     told = read_object(raw, line=line, source=source)
     if told.get("slot_stats") is None:
         return []
@@ -66,7 +67,7 @@ def read_slot_stats_line(raw: bytes, *, line: int, source: str = "<polls>") -> l
 
 
 def read_slot_stats(data: bytes, *, source: str = "<bytes>") -> list[SlotSample]:
-    """Read one reply of CLUSTER SLOT-STATS; DecodeError for another one."""
+    """Parse one CLUSTER SLOT-STATS reply; DecodeError if invalid."""
     return list(_samples(read_reply_value(data, source=source), None, "", 0, source))
 
 
@@ -97,7 +98,7 @@ def _is_count(value: Any, most: int) -> bool:
 
 
 def read_count_line(raw: bytes, *, line: int, source: str = "<counts>") -> SlotSample:
-    """Read one line of key counts; DecodeError, with *line* as offset, for what is none."""
+    """Parse one line of key counts; DecodeError with offset *line* if invalid."""
     match = _COUNT_LINE.fullmatch(raw)
     if match is None or int(match[1]) >= SLOT_COUNT or int(match[2]) > VALUE_MAX:
         raise DecodeError(f"not a slot and a count: {raw[:40]!r}", offset=line, source=source)
@@ -105,14 +106,14 @@ def read_count_line(raw: bytes, *, line: int, source: str = "<counts>") -> SlotS
 
 
 class MonitorLine(NamedTuple):
-    """One command: *ts_ns* since the epoch, and its words."""
+    """One command: *ts_ns* since the epoch, and words."""
 
     ts_ns: int
     words: tuple[bytes, ...]
 
 
 def read_monitor_line(raw: bytes, *, offset: int, source: str = "<monitor>") -> MonitorLine | None:
-    """Return the command of a line of MONITOR, None for a blank line and for its first reply, OK; raises DecodeError for any other."""
+    """Parse a line of MONITOR; None for a blank line and the initial OK; DecodeError otherwise."""
     text = raw.rstrip(b"\r\n")
     if text in (b"", b"OK", b"+OK"):
         return None

@@ -1,4 +1,4 @@
-"""Whose data is in a dump: a dump does not say, but its keys do."""
+"""Attribute a dump to a master by the slots of its keys."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from typing import NamedTuple
 from cluster_core.topology.node import Topology
 
 MAJORITY = 0.5
-"""A dump belongs to the master that owns the slots of more than this share of its keys."""
+"""The master must own the slots of more than this share of the keys."""
 
 
 class Attribution(NamedTuple):
-    """The master of a dump and how that is known: ``name``, ``keys``; None and ``unknown`` otherwise."""
+    """The master of a dump and the evidence: ``name`` or ``keys``; otherwise None and ``unknown``."""
 
     node_id: str | None
     evidence: str
 
 
 def attribute(source: str, keys_by_owner: Mapping[str | None, int], topology: Topology | None) -> Attribution:
-    """Return the master whose data *source* holds.
+    """Return the master that wrote *source*.
 
-    *keys_by_owner* counts its keys by the owner of their slots (None: nobody).  A node id in the file's path wins; then the owner of the
-    majority of its keys.
+    A node id in the path decides; else the owner of the majority of *keys_by_owner* (None: unassigned slots).
     """
     if topology is None:
         return Attribution(None, "unknown")

@@ -1,10 +1,10 @@
-"""How keys are used: accesses a second by LFU counters, and time to live.
+"""Key usage: accesses per second from LFU counters, and buckets of time to live.
 
-Of hits on a key with counter c one in (c - 5) * ``lfu-log-factor`` + 1 counts (`LFULogIncr`), and a hit first takes one off for each whole
-``lfu-decay-time`` of minutes since the hit before (`LFUDecrAndReturn`).  A counter stays where it is at the rate at which both are even,
-hits being independent of each other.  It is read about half a step above that, since it rises between two losses, and its steps up are not as
-large as those down: the rate that is said of it lies halfway between its own even rate and that of the counter below.  A counter up to 5, at which
-new keys begin, rises with every hit: it only says that the rate is not above that of 5.
+A hit on a key with counter c increments it with probability 1 / ((c - 5) * ``lfu-log-factor`` + 1) (`LFULogIncr`),
+after decrementing it once per ``lfu-decay-time`` minutes since the previous hit (`LFUDecrAndReturn`). A counter is
+stable at the rate at which increments and decrements balance, for independent hits. Readings lie about half a step
+higher, because the counter rises between decrements, so the estimate is halfway between the balanced rates of this
+counter and the next lower one. Counters up to 5, the initial value, rise with every hit and give an upper bound only.
 """
 
 from __future__ import annotations
@@ -19,27 +19,29 @@ NEW_KEY_COUNTER = 5
 """``LFU_INIT_VAL``."""
 COUNTERS = 256
 SECONDS_A_MINUTE = 60
-_RATE_MAX = 700.0  # hits a minute at which exp is still a number
+_RATE_MAX = 700.0  # maximum hits per minute for which exp is finite
 _BISECTIONS = 60
 
 
 class LfuSettings(NamedTuple):
-    """``lfu-log-factor`` and ``lfu-decay-time`` (minutes; 0: counters never fall) of the servers."""
+    """``lfu-log-factor`` and ``lfu-decay-time`` (minutes; 0: no decay) of the servers."""
 
     log_factor: int = 10
     decay_minutes: int = 1
 
     @property
     def are_bounded(self) -> bool:
-        """Whether a rate has an upper bound: counters of keys that are used every minute never fall where a loss takes two."""
+        """Return whether rates have an upper bound: with decay above one minute, counters of keys used each minute
+        never fall.
+        """
         return self.decay_minutes == 1
 
 
 @cache
 def accesses_per_s(settings: LfuSettings) -> Sequence[float] | None:
-    """Return the rate that makes keys have each counter, 0 to 255; None if counters never fall, which tells no rate.
+    """Return accesses per second for counters 0 to 255; None without decay, as counters then give no rate.
 
-    Counters up to `NEW_KEY_COUNTER` all have the rate that they are not above; 255 has the rate that it is not below.
+    The value for counters up to `NEW_KEY_COUNTER` is an upper bound, that for 255 a lower bound.
     """
     if settings.decay_minutes == 0:
         return None
@@ -52,9 +54,10 @@ def accesses_per_s(settings: LfuSettings) -> Sequence[float] | None:
 
 
 def _even_rate(chance: float, decay_minutes: int) -> float:
-    """Return the hits a minute at which a hit is as likely to count as it takes off.
+    """Return the hits per minute at which increments and decrements balance.
 
-    A server reads the time in whole minutes: of hits *rate* a minute one takes (e**rate - 1) / rate / (e**(rate * decay) - 1) off in the mean.
+    Servers count whole minutes: at *rate* hits per minute a hit decrements (e**rate - 1) / rate / (e**(rate * decay) -
+    1) times on average.
     """
     if decay_minutes == 1:
         return 1 / chance

@@ -1,23 +1,22 @@
-"""Figures of a key space estimated from keys that were drawn at random, with their errors.
+"""Estimate a key space from random keys, with errors.
 
-Large keys that were found by other means count by themselves.  Every part of the key space (a database of a master) says how many other
-keys it holds, *N*, and draws *n* of them, each with the same chance and with replacement (RANDOMKEY).  For a group of keys g and a weight y
-of a key (1 to count keys, bytes for memory) the estimate is
+Large keys found by other means are counted exactly. Each part of the key space (a database of a master) has *N* other
+keys, and *n* draws with replacement (RANDOMKEY). For a group g and a weight y per key (1 for counts, bytes for memory):
 
     total = Σ N/n · Σ y over the draws in g         variance = Σ N²/n · s²
 
-over the parts, where s² is the variance of the weights of all draws of a part, 0 for those outside g.  It is unbiased for any group
-(Cochran, Sampling Techniques, 3rd edition 1977, sections 2.10 and 5.3).  The error is 1.96 standard errors: 95 of 100 such ranges hold the truth where
-no few keys outweigh all others.  Where they do, an estimate is mostly too low, and its error, too: such a one is called *skewed* by the rule of
-section 2.15, 25 times the squared skewness of the weights against the draws in g.  Of one huge key among a million no sample tells until it is drawn:
-where INFO limits what all keys can take, the range of all keys reaches up to that.
+summed over parts; s² is the variance of the weights of a part's draws, 0 outside g. The estimate is unbiased (Cochran,
+Sampling Techniques, 3rd edition 1977, sections 2.10 and 5.3). The error is 1.96 standard errors: a 95 % interval unless
+few keys dominate. Then estimate and error are usually too low, and the estimate is marked *skewed* by the rule of
+section 2.15: 25 times the squared skewness of the weights against the draws in g. A sample cannot show a huge key that
+was not drawn; if INFO bounds the memory of all keys, the range of all keys extends to that bound.
 
-Keys are drawn over all slots alike, so a slot has few draws and its own mean says little.  It is drawn towards the mean of all as far as
-slots differ less than keys do (one-way random effects, Searle, Casella and McCulloch, Variance Components, 1992, section 3.6):
+A slot has few draws, so its mean is shrunk towards the mean of all slots, as far as slots differ less than keys do
+(one-way random effects, Searle, Casella and McCulloch, Variance Components, 1992, section 3.6):
 
     mean(s) = (Σ of the draws in s + k · mean of all) / (draws in s + k)         k = variance in slots / variance between slots
 
-A huge key says nothing of keys that were not drawn: where so large ones were drawn less than `HITS_MIN` times they count as they are.
+Huge keys drawn less than `HITS_MIN` times are counted as they are: they do not represent others.
 """
 
 from __future__ import annotations
@@ -33,23 +32,23 @@ from typing import Final, NamedTuple, TypeVar
 from cluster_core.slots.key_slot import SLOT_COUNT, hash_tag, key_slot
 
 STANDARD_ERRORS: Final = 1.96
-"""Half the width of a range that holds the truth in 95 of 100 samples, if totals are spread normally."""
+"""Half-width, in standard errors, of a 95 % interval of a normal total."""
 PREFIX_BYTES_MAX: Final = 1024
-"""A longer beginning of a key is no group."""
+"""Longer prefixes are not groups."""
 SKEWED_MIN: Final = 2.0
-"""Skewness below this, squared, of however few draws is that of sizes which differ little."""
+"""Squared skewness below this occurs by chance in few draws of similar sizes."""
 DRAWS_A_SKEWNESS: Final = 25
-"""So many draws must there be for each unit of squared skewness, that the range holds the truth about as often as it says."""
+"""Draws required per unit of squared skewness for a valid interval."""
 HITS_MIN: Final = 10
-"""A group that was drawn less often has an error as large as itself, or nearly."""
+"""Fewer draws of a group make the error about as large as the estimate."""
 
 G = TypeVar("G", bound=Hashable)
 SlotSums = Mapping[int, Sequence[int]]
-"""Number, bytes, their squares and cubes of the keys of each slot."""
+"""Number, bytes, and squares and cubes of bytes, of the keys of each slot."""
 
 
 class Draw(NamedTuple):
-    """A key that was drawn: its bytes in memory, its LFU counter or its idle time where the master keeps one, type and elements where asked."""
+    """A sampled key: bytes, LFU counter or idle time if available, and on request type and elements."""
 
     key: bytes
     memory_bytes: int
@@ -60,7 +59,7 @@ class Draw(NamedTuple):
 
 
 class Value(NamedTuple):
-    """A key's value as DUMP answers it: type byte, value, version, checksum; *expire_at_ms* is -1 for a key that stays."""
+    """A key's value from DUMP: type byte, value, version, checksum; *expire_at_ms* is -1 without expiry."""
 
     key: bytes
     payload: bytes
@@ -69,14 +68,15 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of the key space; *whole* if *draws* are all of its keys, each once, and nothing is estimated.
+    """One part of the key space; *whole* if *draws* are all of its keys, each once, so nothing is estimated.
 
-    *master* is the address of the master that owns the keys, *sampled* of the node that was asked for them.  *large* are keys that count by
-    themselves; *draws* represent all others.  *slot_bytes* and *slot_keys* are memory and number of all keys by slot where every key was measured, None otherwise.
-    *limits* are the least and the most bytes of all keys by INFO.  *values* are those of some draws, chosen by chance; *unread* is what the
-    draws, also chosen by chance, hold that were too large to be read.
+    *master*: address of the owning master; *sampled*: address of the sampled node. *large* keys are counted exactly;
+    *draws* represent all others. *slot_bytes* and *slot_keys*: totals by slot if every key was measured, else None.
+    *limits*: minimum and maximum bytes of all keys by INFO. *values*: values of randomly chosen draws; *unread*: chosen
+    draws too large to read.
 
-    Of very many draws *draws* are a random part, *largest* the largest of all, and *slot_draws* the sums of all by slot.
+    Of very many draws, *draws* is a random subset, *largest* the largest of all, and *slot_draws* the sums of all by
+    slot.
     """
 
     master: str
@@ -95,29 +95,29 @@ class Part:
 
     @property
     def drawn(self) -> int:
-        """Number of draws, those that were not kept included."""
+        """Return the number of draws, including those not kept."""
         return len(self.draws) if self.slot_draws is None else sum(sums[0] for sums in self.slot_draws.values())
 
     @property
     def measured(self) -> int:
-        """Number of keys that were measured; a key that was drawn twice counts twice."""
+        """Return the number of measured keys; a key drawn twice counts twice."""
         return self.keys if self.is_measured else len(self.large) + self.drawn
 
     @property
     def represented(self) -> int:
-        """Keys that *draws* stand for."""
+        """Return the number of keys that *draws* represent."""
         return self.keys - len(self.large)
 
     @property
     def is_measured(self) -> bool:
-        """Whether every key was measured."""
+        """Return whether every key was measured."""
         return self.whole or self.slot_bytes is not None
 
 
 class Estimate(NamedTuple):
-    """*value* and by how much the truth may be off in either direction (95 of 100 times); 0 where all was counted.
+    """*value* with its 95 % error in either direction; 0 if counted exactly.
 
-    *skewed*: few of the keys drawn make up most of it, so that the truth is above the range more often than that.
+    *skewed*: few keys dominate the sample, so the true value exceeds the range more often.
     """
 
     value: float
@@ -125,7 +125,7 @@ class Estimate(NamedTuple):
     skewed: bool = False
 
     def __add__(self, other: object) -> Estimate:
-        """Sum of two that were drawn independently."""
+        """Add two independent estimates."""
         if not isinstance(other, Estimate):
             return NotImplemented
         return Estimate(self.value + other.value, math.hypot(self.error, other.error), self.skewed or other.skewed)
@@ -135,7 +135,7 @@ NOTHING: Final = Estimate(0.0, 0.0)
 
 
 class GroupEstimate(NamedTuple):
-    """A group of keys: how many and how large, from *hits* draws in it."""
+    """Number and bytes of a group of keys, from *hits* draws."""
 
     keys: Estimate
     memory_bytes: Estimate
@@ -143,7 +143,7 @@ class GroupEstimate(NamedTuple):
 
 
 def estimate_groups(parts: Iterable[Part], groups_of: Callable[[Draw], Iterable[G]]) -> dict[G, GroupEstimate]:
-    """Estimate each group that a draw is in; a draw may be in several, or in none."""
+    """Estimate each group; a draw may be in several groups, or none."""
     found: dict[G, GroupEstimate] = {}
     for part in parts:
         for group, sums in _sums(part.draws, groups_of).items():
@@ -187,7 +187,7 @@ def sums_by_slot(draws: Iterable[Draw], sums: dict[int, list[int]] | None = None
 
 
 def _estimated_group(part: Part, draws: int, sums: Sequence[int]) -> GroupEstimate:
-    """Estimate the group of *part* that has *sums* in so many *draws*."""
+    """Estimate the group of *part* with *sums* in *draws* draws."""
     hits, size, squares, cubes = sums
     memory = _total(part, draws, size, squares)
     skewed = bool(memory.error) and is_skewed(hits, squares, cubes)
@@ -195,7 +195,7 @@ def _estimated_group(part: Part, draws: int, sums: Sequence[int]) -> GroupEstima
 
 
 def _sums(draws: Iterable[Draw], groups_of: Callable[[Draw], Iterable[G]]) -> dict[G, list[int]]:
-    """Number, bytes, their squares and cubes of the draws of each group."""
+    """Return number, bytes, squares and cubes of the draws of each group."""
     sums: dict[G, list[int]] = {}
     for draw in draws:
         size = draw.memory_bytes
@@ -216,7 +216,7 @@ def _add(found: dict[G, GroupEstimate], group: G, one: GroupEstimate) -> None:
 
 
 def estimate_all(parts: Iterable[Part]) -> GroupEstimate:
-    """Estimate all keys of *parts*: their number is known, their memory is not, unless all were measured."""
+    """Estimate all keys of *parts*: the number is exact, memory is estimated unless all were measured."""
     found = GroupEstimate(NOTHING, NOTHING, 0)
     for part in parts:
         if part.slot_bytes is not None:
@@ -243,7 +243,7 @@ def _estimate_part(part: Part) -> GroupEstimate:
 
 
 def _within_limits(part: Part, sampled: Estimate) -> Estimate:
-    """*sampled* with a range that holds whatever keys were not drawn: it ends at the most that all keys can take."""
+    """Extend the range of *sampled* to the maximum of INFO, to cover keys that were not drawn."""
     if part.limits is None or not sampled.error:
         return sampled
     measured = float(sum(draw.memory_bytes for draw in part.large))
@@ -254,21 +254,21 @@ def _within_limits(part: Part, sampled: Estimate) -> Estimate:
 
 
 BYTES_BESIDE_A_KEY: Final = 48
-"""What a server keeps of a key, or of its expiry, that MEMORY USAGE leaves out: at most, tables that are half empty included."""
+"""Upper bound of bytes per key, or per expiry, that MEMORY USAGE omits, half-empty tables included."""
 BYTES_BESIDE_KEYS: Final = 2 << 20
-"""What a server keeps besides, of no key and in no figure of INFO: at most."""
+"""Upper bound of a server's memory outside keys and all INFO figures."""
 _OF_NO_KEY: Final = (
     "used_memory_startup", "mem_clients_normal", "mem_clients_slaves", "mem_replication_backlog", "mem_replicas_repl_buffer",
     "mem_cluster_links", "mem_aof_buffer", "used_memory_functions", "used_memory_scripts_eval",
 )  # fmt: skip
-"""Fields of INFO with memory that belongs to no key."""
+"""INFO fields of memory outside keys."""
 _EXPIRES = re.compile(r"expires=(\d{1,18})(?:,|$)")
 
 
 def key_memory_limits(info: Mapping[str, str], keys: int) -> tuple[float, float] | None:
-    """The least and the most that MEMORY USAGE of all *keys* of a server can add up to, by its INFO; None where that does not tell.
+    """Return bounds of the total MEMORY USAGE of *keys* keys from INFO; None if it lacks the fields.
 
-    The most is used_memory_dataset and what used_memory_overhead holds of keys.
+    The maximum is used_memory_dataset plus the key part of used_memory_overhead.
     """
     figures = {name: int(info[name]) for name in ("used_memory", *_OF_NO_KEY) if info.get(name, "").isdigit()}
     if "used_memory" not in figures or "used_memory_startup" not in figures:
@@ -284,7 +284,9 @@ def _together(one: GroupEstimate, other: GroupEstimate) -> GroupEstimate:
 
 
 def _total(part: Part, count: int, weights: int, squares: int) -> Estimate:
-    """Total of a group of *part* from the sum of its weights and of their squares in *count* draws; one draw says nothing of its own error but its size."""
+    """Estimate the total of a group from sums of weights and squares over *count* draws; the error of one draw is its
+    size.
+    """
     if part.whole:
         return Estimate(float(weights), 0.0)
     total = part.represented * weights / count
@@ -293,23 +295,23 @@ def _total(part: Part, count: int, weights: int, squares: int) -> Estimate:
 
 
 def is_skewed(hits: float, squares: float, cubes: float) -> bool:
-    """Whether so few of *hits* draws weigh so much that a range about their sum tells less than it says."""
+    """Return whether few of *hits* draws dominate, so that the interval is invalid."""
     skewness = cubes**2 * hits / squares**3 if squares else 0.0
     return skewness > max(SKEWED_MIN, hits / DRAWS_A_SKEWNESS)
 
 
 def biggest(parts: Iterable[Part], count: int) -> list[tuple[Part, Draw]]:
-    """The *count* largest keys that were drawn, each once, with their parts."""
+    """Return the *count* largest sampled keys, without duplicates, with their parts."""
     return _first(parts, count, lambda draw: draw.memory_bytes)
 
 
 def most_used(parts: Iterable[Part], count: int) -> list[tuple[Part, Draw]]:
-    """The *count* keys of the highest LFU counters that were drawn, each once; none where no server keeps them."""
+    """Return the *count* sampled keys with the highest LFU counters, without duplicates; empty without LFU."""
     return _first(parts, count, lambda draw: draw.frequency or 0)
 
 
 def longest_idle(parts: Iterable[Part], count: int) -> list[tuple[Part, Draw]]:
-    """The *count* keys that were drawn and that nobody has touched for longest, each once; none where no server says."""
+    """Return the *count* longest idle sampled keys, without duplicates; empty without idle times."""
     return _first(parts, count, lambda draw: draw.idle_s or 0)
 
 
@@ -327,7 +329,7 @@ def _first(parts: Iterable[Part], count: int, weight: Callable[[Draw], int]) -> 
 
 
 def chance_of_a_key(parts: Sequence[Part]) -> float:
-    """How likely it was that a given key was drawn, for the keys of the part where that is least likely; 1 where all were."""
+    """Return the probability that a given key was drawn, in the least sampled part; 1 if all were."""
     return min((_chance(part) for part in parts if part.keys), default=1.0)
 
 
@@ -338,7 +340,7 @@ def _chance(part: Part) -> float:
 
 
 def prefixes(key: bytes, separators: bytes, depth_max: int) -> Iterator[bytes]:
-    """The first *depth_max* beginnings of *key* that end in one of *separators*."""
+    """Yield up to *depth_max* prefixes of *key* that end in one of *separators*."""
     depth = 0
     for index, byte in enumerate(key[:PREFIX_BYTES_MAX]):
         if byte in separators:
@@ -349,7 +351,7 @@ def prefixes(key: bytes, separators: bytes, depth_max: int) -> Iterator[bytes]:
 
 
 def without_only_children(groups: dict[bytes, GroupEstimate]) -> dict[bytes, GroupEstimate]:
-    """*groups* of prefixes without those whose draws are all in one longer prefix: that says more."""
+    """Drop prefixes with all draws in one longer prefix, which is more specific."""
     lengthened = {
         name[:end]
         for name, group in groups.items()
@@ -360,19 +362,19 @@ def without_only_children(groups: dict[bytes, GroupEstimate]) -> dict[bytes, Gro
 
 
 FIRST_KEPT: Final = 1000
-"""Keys that are kept while the first are sought, beside these."""
+"""Keys kept while the largest are searched, in addition to these."""
 HUGE: Final = 50
-"""A key of so many times the mean is counted by itself."""
+"""Keys above this multiple of the mean are counted individually."""
 TRUSTED: Final = (0.8, 1.25)
-"""Between these shares of the others' ratio a server's own figure for its data corrects the estimate; beyond, it counts other things."""
+"""The server's own dataset size corrects the estimate if its ratio is in this range; else it counts other things."""
 PARTS_OF_A_SLOT: Final = 10
 DATASET_BYTES_MIN: Final = 64 << 20
-"""Of less data, what a server keeps beside its keys is a part that is felt."""
+"""With less data, memory outside keys distorts the server's dataset size."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotMemory:
-    """Bytes by slot; *error* is the share by which their sum may be off (95 of 100 times), from *measured* of *keys* keys."""
+    """Bytes by slot; *error* is the relative 95 % error of the sum, from *measured* of *keys* keys."""
 
     bytes_by_slot: Mapping[int, int]
     error: float
@@ -381,7 +383,7 @@ class SlotMemory:
 
     @property
     def total(self) -> int:
-        """Bytes of all slots."""
+        """Return the bytes of all slots."""
         return sum(self.bytes_by_slot.values())
 
 
@@ -411,7 +413,7 @@ def estimate_slot_memory(parts: Sequence[Part], keys_by_slot: Mapping[int, int])
 
 
 def _counted(part: Part) -> Mapping[int, int]:
-    """Memory by slot of the keys that are not estimated."""
+    """Return memory by slot of exactly counted keys."""
     if part.slot_bytes is not None:
         return part.slot_bytes
     sizes: dict[int, int] = {}
@@ -422,7 +424,7 @@ def _counted(part: Part) -> Mapping[int, int]:
 
 
 class SlotPart(NamedTuple):
-    """A hash tag with all its keys, or one key, in a slot; a hash tag that was sampled has estimated figures."""
+    """A hash tag with its keys, or one key, in a slot; figures of sampled tags are estimates."""
 
     hash_tag: bytes | None
     key: bytes | None
@@ -431,7 +433,7 @@ class SlotPart(NamedTuple):
 
 
 def parts_of_slots(parts: Sequence[Part], slots: Collection[int]) -> dict[int, list[SlotPart]]:
-    """The heaviest hash tags and keys of *slots*, the heaviest first, as far as their keys were measured."""
+    """Return the hash tags and keys of *slots*, heaviest first, as far as measured."""
 
     def tags(draw: Draw) -> list[tuple[int, bytes]]:
         slot, tag = key_slot(draw.key), hash_tag(draw.key)
@@ -453,9 +455,9 @@ def parts_of_slots(parts: Sequence[Part], slots: Collection[int]) -> dict[int, l
 
 
 def fit_shares(estimates: Sequence[SlotMemory], datasets: Sequence[int]) -> list[SlotMemory] | None:
-    """Correct *estimates* so that masters hold the shares of all memory that their own figures for their data say (bytes, 0: not told).
+    """Scale *estimates* to the masters' shares of all memory in *datasets* (bytes, 0: unknown).
 
-    None where that cannot be: a figure is missing, small, or counts other things.
+    Return None if a figure is missing, small, or counts other things.
     """
     total, told = sum(one.total for one in estimates), sum(datasets)
     if not total or min(datasets) < DATASET_BYTES_MIN or all(one.measured >= one.keys for one in estimates):
@@ -472,7 +474,7 @@ def fit_shares(estimates: Sequence[SlotMemory], datasets: Sequence[int]) -> list
 
 
 def _estimated(parts: Sequence[Part], keys_by_slot: Mapping[int, int]) -> dict[int, float]:
-    """Memory of the keys that the draws of *parts* stand for, by slot; fewer than `HITS_MIN` huge ones count by themselves."""
+    """Estimate memory by slot; fewer than `HITS_MIN` huge keys are counted individually."""
     sums: dict[int, list[int]] = {}
     for part in parts:
         for slot, added in (part.slot_draws or sums_by_slot(part.draws)).items():
@@ -493,7 +495,7 @@ def _estimated(parts: Sequence[Part], keys_by_slot: Mapping[int, int]) -> dict[i
 
 
 def _shrunk_means(sums: SlotSums, slots: Iterable[int]) -> dict[int, float]:
-    """The mean of each of *slots*, drawn towards that of all as far as slots are alike."""
+    """Return the mean of each of *slots*, shrunk towards the mean of all as far as slots are alike."""
     count = sum(hits for hits, _, _, _ in sums.values())
     if not count:
         return dict.fromkeys(slots, 0.0)

@@ -1,4 +1,4 @@
-"""How much of its inputs a snapshot, or a plan, is made without: what could not be read, as far as that is known."""
+"""Unread parts of the inputs of a snapshot or plan."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FileUnread:
-    """One input of which something could not be read; None stands for what is not known.
+    """One incompletely read input; None means unknown.
 
-    *unread_bytes* of its *file_bytes* (as stored) were passed over.  Of the *records* (keys, or rows of a list) that it says it
-    holds, *unread_records* could not be read.  A file that *is_cut* ends too early: its bytes do not tell what is missing.
+    *unread_bytes* of *file_bytes* (stored bytes) were skipped. *unread_records* of *records* (keys, or rows of a list)
+    could not be read. A file that *is_cut* ends early: its bytes do not show how much is missing.
     """
 
     source: str
@@ -25,7 +25,7 @@ class FileUnread:
 
     @property
     def share(self) -> float | None:
-        """How much of it could not be read, 0 to 1: the most that its bytes or its own count say; None if neither is known."""
+        """Return the unread share, 0 to 1: the larger of the shares by bytes and records; None if both are unknown."""
         shares = [self.unread_records / self.records] if self.records and self.unread_records is not None else []
         if self.file_bytes and self.unread_bytes is not None and not (self.is_cut and not shares):
             shares.append(self.unread_bytes / self.file_bytes)
@@ -34,7 +34,7 @@ class FileUnread:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """The inputs of which something could not be read, and what all inputs together have: bytes as stored, records that were read."""
+    """The incompletely read inputs, and totals of all inputs: stored bytes and records read."""
 
     files: tuple[FileUnread, ...] = ()
     file_bytes: int = 0
@@ -45,7 +45,7 @@ class Unread:
 
     @property
     def whole(self) -> FileUnread:
-        """All inputs as if they were one."""
+        """Return the totals as a single input."""
         unread = _sum(file.unread_bytes for file in self.files)
         missing = _sum(file.unread_records for file in self.files)
         return FileUnread(
@@ -61,11 +61,11 @@ class Unread:
 
 
 WHOLE = Unread()
-"""Everything was read."""
+"""All inputs were read completely."""
 
 
 def together(parts: Iterable[Unread]) -> Unread:
-    """Return what several snapshots, or other inputs, lack together."""
+    """Combine the unread parts of several snapshots or inputs."""
     known = list(parts)
     return Unread(
         tuple(file for part in known for file in part.files),

@@ -1,4 +1,4 @@
-"""Loads of slots from several measurements, and from counters that start again when a slot moves."""
+"""Slot loads from several measurements, and from counters that restart when a slot moves."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 from cluster_core.errors import PlanError
 
 COMBINATIONS = ("last", "mean", "p95", "ewma")
-"""Ways in which several windows become one load."""
+"""Ways to combine windows into one load."""
 
 
 class Reading(NamedTuple):
-    """One slot's counter, which only grows while *owner* keeps the slot, as *owner* told it."""
+    """One slot's counter at *owner*; it only grows while *owner* keeps the slot."""
 
     ts_ns: int
     owner: str
@@ -20,7 +20,7 @@ class Reading(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """By how much a slot's counter grew in the *seconds* before *ts_ns*; *restarted* where it began again at 0."""
+    """Growth of a slot's counter in the *seconds* before *ts_ns*; *restarted* if it restarted at 0."""
 
     ts_ns: int
     owner: str
@@ -30,11 +30,11 @@ class Growth(NamedTuple):
 
 
 def counter_deltas(readings: Iterable[Reading]) -> list[Growth]:
-    """Return the growth of one slot's counter from reading to reading, which come in order of time.
+    """Return the growth of one slot's counter between *readings*, which are in time order.
 
-    A slot that moved starts at 0 on its new owner (seen with atomic and key by key migration), and CONFIG RESETSTAT sets counters
-    to 0: there the growth is the new value, marked as *restarted*, and what came between is lost.  The first reading of all gives
-    none: it counts from the server's start.  Raises PlanError for a negative counter.
+    Counters restart at 0 on a new owner (with atomic and key by key migration) and after CONFIG RESETSTAT: the growth
+    is then the new value, marked *restarted*. The first reading gives no growth. Raises PlanError for a negative
+    counter.
     """
     held: dict[str, Reading] = {}
     last: Reading | None = None
@@ -54,19 +54,19 @@ def counter_deltas(readings: Iterable[Reading]) -> list[Growth]:
 
 
 def rates(growths: Sequence[Growth]) -> list[float]:
-    """Return growth a second, window by window; windows in which the counter restarted count only where there is no other.
+    """Return growth per second by window; restarted windows count only if there are no others.
 
-    Readings without times, or at one time, give the growth itself.
+    Readings without times, or with equal times, give the growth itself.
     """
     whole = [growth for growth in growths if not growth.restarted]
     return [growth.value / growth.seconds if growth.seconds else float(growth.value) for growth in whole or growths]
 
 
 def combine(values: Sequence[float], how: str = "last", *, smoothing: float = 0.3) -> float:
-    """Return one load from those of several windows, oldest first.
+    """Combine loads of several windows, oldest first, into one.
 
-    ``last`` takes the newest, ``mean`` the average, ``p95`` the nearest-rank 95th percentile, ``ewma`` the exponentially weighted
-    mean in which a new window counts *smoothing*.  Raises PlanError for no windows and for an unknown *how*.
+    ``last`` is the newest, ``mean`` the average, ``p95`` the nearest-rank 95th percentile, ``ewma`` the exponentially
+    weighted mean with weight *smoothing* for a new window. Raises PlanError for no windows or an unknown *how*.
     """
     if how not in COMBINATIONS:
         raise PlanError(f"windows combine by {', '.join(COMBINATIONS)}, not {how}")
@@ -87,7 +87,7 @@ def combine(values: Sequence[float], how: str = "last", *, smoothing: float = 0.
 
 
 def combine_windows(windows: Sequence[Sequence[float]], how: str = "last", *, smoothing: float = 0.3) -> list[float]:
-    """Return one load a slot from *windows*, oldest first, each one number a slot; PlanError as `combine`, and for unequal ones."""
+    """Return one load per slot from *windows*, oldest first; PlanError as in `combine`, or for unequal lengths."""
     for number, window in enumerate(windows):
         if len(window) != len(windows[0]):
             raise PlanError(f"window {number} has {len(window)} slots, the first {len(windows[0])}")

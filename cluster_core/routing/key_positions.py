@@ -130,9 +130,7 @@ def _positions(command: Sequence[bytes], spec: KeySpec) -> range | None:
     elif kind == "keynum":
         at, skip, step = (int(number) for number in numbers)
         count = _number(command[first + at]) if first + at < words else None
-        if (
-            count is None or count < 1 or (step > 1 and command[first + at] != b"%d" % count)
-        ):  # MSETEX does not use `atoi`
+        if count is None or count < 1 or (step > 1 and command[first + at] != b"%d" % count):  # MSETEX: no `atoi`
             return None
         first += skip
         end = first + (count - 1) * step

@@ -1,15 +1,12 @@
-"""Commands of an append-only log: where each begins and ends, where a cut one begins, and where a range may begin.
+"""Commands of an append-only log: boundaries, truncated ends, and places to split it into ranges.
 
-A log ends well where a command ends.  One that ends inside a command, or with a MULTI whose EXEC never came, was cut by
-a crash: what stands before is whole, and a server with ``aof-load-truncated yes`` loads just that and cuts the rest off.
-Any other byte that does not belong is damage, and an error with its offset.
+A log ending inside a command, or with a MULTI without EXEC, was cut by a crash; a server with ``aof-load-truncated
+yes`` loads the part before and removes the rest. Any other invalid byte is damage and an error with its offset.
+`cluster_core.kernels.aof.walk` reads in bulk.
 
-In bulk: `cluster_core.kernels.aof.walk`.
-
-Nothing marks the beginning of a command, and a value may hold what looks like commands.  So a cut is a guess, made well
-(several whole commands with names of letters follow it) and then proven: a range that decodes from its own beginning must
-end exactly where the next begins.  The first range begins where the file does, so if all ranges meet, every cut is a
-true boundary; if one does not, the file is read whole.
+Nothing marks the start of a command, and values may contain text that looks like one. A split point is therefore
+guessed (several complete commands with alphabetic names follow it) and then proven: each range must end exactly where
+the next one starts. If all ranges meet, every split point is a true boundary; otherwise the file is read as a whole.
 """
 
 from __future__ import annotations
@@ -25,17 +22,17 @@ from cluster_core.wire.requests import CRLF, read_count, read_number, read_word
 
 ANNOTATION_BYTES_MAX = 1024
 UNKNOWN_DB = -1
-"""The database of commands before the first SELECT of a range that does not begin its file."""
+"""Database of commands before the first SELECT of a range in the middle of a file."""
 NO_TIME = -1
 
 ANNOTATION, KEY_BYTES, DATABASE, KEYS_BYTES = range(CRLF + 1, CRLF + 5)
-"""Kinds of damage, beside those of `wire.requests`."""
+"""Kinds of damage, in addition to those of `wire.requests`."""
 _TIMESTAMP = re.compile(rb"#TS:(\d{1,13})\r?\n")
 _DATABASE = re.compile(rb"\d{1,13}")
 
 
 def describe(code: int, value: int) -> str:
-    """Say what kind of damage was met; *value* is the byte or number that is wrong."""
+    """Describe the damage; *value* is the invalid byte or number."""
     return {
         requests.START: f"a command begins with '*', not with byte {value:#04x}",
         requests.COUNT: "the number of words is not a number from 1 to 2147483647",
@@ -51,9 +48,9 @@ def describe(code: int, value: int) -> str:
 
 
 class Command(NamedTuple):
-    """One command: where it begins and how long it is in the file, its words, its database, and the time of the last annotation.
+    """One command: offset and length in the file, words, database, and time of the last annotation.
 
-    *db* is -1 where a range of a file has not told it yet, *time_s* (epoch) is -1 where the log has no timestamps.
+    *db* is -1 before the first SELECT of a range; *time_s* (epoch) is -1 without timestamps.
     """
 
     offset: int
@@ -64,15 +61,15 @@ class Command(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The command's name in lower case."""
+        """Return the command's name in lower case."""
         return self.words[0].decode("latin-1").lower()
 
 
 class CommandReader:
     """Reads commands from pieces of a file: `feed` bytes, take `commands`.
 
-    *start* is the offset of the first byte, *db* the database there.  `valid_end` is the offset up to which all is whole,
-    `open_transaction` that of the MULTI whose EXEC has not come, or -1.
+    *start*: offset of the first byte; *db*: the database there. `valid_end`: end of the last complete part;
+    `open_transaction`: offset of a MULTI without EXEC, or -1.
     """
 
     def __init__(self, source: str, *, start: int = 0, db: int = 0) -> None:
@@ -90,11 +87,11 @@ class CommandReader:
 
     @property
     def left(self) -> int:
-        """Bytes fed that are not a whole command yet."""
+        """Return the number of bytes after the last complete command."""
         return len(self._data)
 
     def commands(self) -> Iterator[Command]:
-        """Yield the commands that are whole by now; raises DecodeError with the offset of the first byte that is wrong."""
+        """Yield the complete commands; raises DecodeError with the offset of the first invalid byte."""
         at = 0
         try:
             while at < len(self._data) and len(self._data) >= self._needed:
@@ -116,7 +113,7 @@ class CommandReader:
         return DecodeError(describe(code, value), offset=self.valid_end + at - begin, source=self._source)
 
     def _annotation(self, at: int) -> int:
-        """Return the position after a line of annotation, *at* if it is not whole yet."""
+        """Return the position after an annotation line, *at* if incomplete."""
         stop = self._data.find(b"\n", at, at + ANNOTATION_BYTES_MAX) + 1
         if not stop:
             if len(self._data) - at >= ANNOTATION_BYTES_MAX:
@@ -128,7 +125,7 @@ class CommandReader:
         return stop
 
     def _command(self, begin: int) -> tuple[tuple[bytes, ...], int]:
-        """Return the words of a command and the position after it, none and *begin* if it is not whole yet."""
+        """Return the words of a command and the position after it, or none and *begin* if incomplete."""
         data, stop = self._data, len(self._data)
         words = []
         self._needed = 0
@@ -150,7 +147,7 @@ class CommandReader:
         return tuple(words), at
 
     def _settle(self, words: tuple[bytes, ...], begin: int, after: int) -> Command:
-        """Return the command, after what it changes here: the database, the open transaction."""
+        """Return the command and update the database and open transaction."""
         name = words[0].lower() if len(words[0]) <= 6 else b""
         if name == b"select" and len(words) == 2:
             if not _DATABASE.fullmatch(words[1]) or int(words[1]) >= DATABASES_MAX:
@@ -165,8 +162,8 @@ class CommandReader:
 
 
 class Tail(NamedTuple):
-    """All up to *valid_end* is whole commands, the file has *end* bytes; *open_transaction* is the offset of a MULTI whose
-    EXEC did not come, or -1.
+    """End of a log: complete commands up to *valid_end* of *end* bytes; *open_transaction*: offset of a MULTI without
+    EXEC, or -1.
     """
 
     valid_end: int
@@ -175,41 +172,40 @@ class Tail(NamedTuple):
 
     @property
     def is_cut(self) -> bool:
-        """Whether a server finds this file truncated."""
+        """Return whether a server considers this file truncated."""
         return self.valid_end != self.end or self.open_transaction >= 0
 
     @property
     def loaded_end(self) -> int:
-        """Up to where a server with ``aof-load-truncated yes`` loads the file; it cuts off the rest.
+        """Return where a server with ``aof-load-truncated yes`` cuts the file.
 
-        Redis 7.0, which does not run an open transaction either, leaves its whole commands in the file if the cut is inside
-        a command; what it appends then stands inside that transaction.
+        Redis 7.0 keeps the complete commands of an open transaction if the cut is inside a command, so commands
+        appended later become part of that transaction.
         """
         return self.open_transaction if self.open_transaction >= 0 else self.valid_end
 
     def reason(self) -> str:
-        """What is wrong with the end, in words."""
+        """Describe the fault at the end."""
         if self.valid_end != self.end:
             return f"the log ends inside a command: {self.end - self.loaded_end} bytes are not loaded"
         return f"the log ends inside a transaction: {self.end - self.loaded_end} bytes are not loaded"
 
     def error(self, source: str) -> TruncatedError:
-        """The error that a reader raises who does not accept a truncated log."""
+        """Return the error for readers that do not accept a truncated log."""
         return TruncatedError(self.reason(), offset=self.loaded_end, source=source)
 
 
 PROOF_COMMANDS = 8
-"""Whole commands that must follow a candidate (fewer at the end of what is looked at)."""
+"""Complete commands required after a candidate (fewer at the end of the data)."""
 LOOK_BYTES = 1 << 20
 _CANDIDATE = re.compile(rb"\r\n(?=\*[1-9]\d{0,9}\r\n\$[1-9]\d?\r\n[A-Za-z])")
 _NAME = re.compile(rb"[A-Za-z][A-Za-z0-9._|-]{0,63}")
 
 
 def find_boundary(data: bytes, *, first: int = 0, at_end: bool = True) -> int | None:
-    """Return the first place from *first* on at which commands seem to begin in *data*, a piece of a log; None if none does.
+    """Return the first probable start of a command in *data* from *first* on; None without any.
 
-    *data* begins anywhere; *at_end* says that the file ends with it, so that a command that reaches its last byte is
-    enough.
+    *data* may start anywhere; *at_end*: the file ends with it, so one command up to the last byte suffices.
     """
     for found in _CANDIDATE.finditer(data, max(first - 2, 0)):
         if _holds(data[found.end() :], at_end):
@@ -234,7 +230,7 @@ def _holds(data: bytes, at_end: bool) -> bool:
 
 
 def find_cuts(read_at: Callable[[int, int], bytes], start: int, size: int, parts: int) -> list[int]:
-    """Return at most *parts* - 1 rising offsets between *start* and *size* at which ranges of a log may begin.
+    """Return at most *parts* - 1 ascending offsets between *start* and *size* where ranges may begin.
 
     ``read_at(offset, count)`` returns up to *count* bytes of the file.
     """

@@ -1,4 +1,4 @@
-"""``appendonly.aof.manifest``: which files make a multi-part append-only log, and in which order (`aofLoadManifestFromFile`)."""
+"""``appendonly.aof.manifest``: the files of a multi-part append-only log, in order (`aofLoadManifestFromFile`)."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from cluster_core.formats.key_list import unquote
 
 MANIFEST_BYTES_MAX = 1 << 20
 LINE_BYTES_MAX = 1022
-"""The server reads a line, with its end, into 1024 bytes."""
+"""Maximum bytes of a line; the server's buffer has 1024 with the line end."""
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[^\s"]+')
 _NUMBER = re.compile(rb"\d{1,18}")
 
 
 class AofPart(NamedTuple):
-    """One file of the log: its name beside the manifest, and its sequence number."""
+    """One file of the log: name and sequence number."""
 
     name: str
     seq: int
 
 
 class Manifest(NamedTuple):
-    """The files of a log: the base (None before the first rewrite), increments, and files that wait to be deleted."""
+    """The files of a log: base (None before the first rewrite), increments, and files to delete."""
 
     base: AofPart | None
     increments: tuple[AofPart, ...]
     history: tuple[AofPart, ...]
 
     def parts(self) -> tuple[AofPart, ...]:
-        """The files that make the log, in the order in which a server loads them."""
+        """Return the files in load order."""
         return (*((self.base,) if self.base else ()), *self.increments)
 
 
 def read_manifest(data: bytes, *, source: str = "<manifest>") -> Manifest:
     """Decode a manifest.
 
-    Raises DecodeError with the offset of the line: no field or a wrong one, a second base, sequence numbers of
-    increments that do not rise, a name that is a path.
+    Raises DecodeError with the offset of the line for a missing or invalid field, a second base, increments without
+    ascending sequence numbers, or a name with a path.
     """
     if len(data) > MANIFEST_BYTES_MAX:
         raise DecodeError(f"{len(data)} bytes are too many for a manifest", offset=0, source=source)
@@ -74,7 +74,7 @@ def _refuse_twins(parts: list[AofPart], source: str) -> None:
 
 
 def _read_line(line: bytes, offset: int, source: str) -> tuple[str, AofPart | None]:
-    """Return the type and the file of one line; "" for a comment."""
+    """Return type and file of one line; "" for a comment."""
 
     def fail(reason: str) -> DecodeError:
         return DecodeError(reason, offset=offset, source=source)
@@ -104,5 +104,5 @@ def _read_line(line: bytes, offset: int, source: str) -> tuple[str, AofPart | No
 
 
 def is_plain_name(name: bytes) -> bool:
-    """Whether *name* names a file in the manifest's own folder (`pathIsBaseName`)."""
+    """Return whether *name* is a plain file name (`pathIsBaseName`)."""
     return bool(name) and name not in (b".", b"..") and not any(byte in name for byte in b"/\\\0")

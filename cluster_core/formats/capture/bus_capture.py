@@ -1,14 +1,9 @@
-"""Packets to cluster-bus messages: connections, directions, reassembly and framing over a whole series of
-captures.
+"""Packets to cluster bus messages: connections, reassembly and framing over a series of captures.
 
-How this works.  Each direction of a TCP connection (source and target address and port) has a `TcpStream`,
-which puts its segments in order, and a `BusFramer`, which cuts messages.  Two directions make a connection.
-A SYN that is no copy opens a new connection on ports that were used before.  State lives across the files of
-a rotated series, so a message may begin in one file and end in the next.  A message belongs to the packet
-that completed it and has that packet's time.
-
-Copies of a packet (a capture at both ends of the link, put in order of time by `merge_packets`) have sequence
-numbers that were delivered before, so they are dropped like retransmissions and only counted.
+Each direction of a TCP connection has a `TcpStream`, which orders its segments, and a `BusFramer`, which splits
+messages. A SYN that is not a retransmission opens a new connection on reused ports. State spans the files of a rotated
+series, so a message may start in one file and end in the next; it has the packet and time that completed it. Copies of
+a packet, as from captures at both ends of a link (`merge_packets`), are dropped like retransmissions and counted.
 """
 
 from __future__ import annotations
@@ -27,13 +22,13 @@ from cluster_core.wire.bus_framing import BusFramer, Frame, PartialMessage, Unkn
 from cluster_core.wire.tcp_stream import ACK, FIN, RST, SYN, Bytes, Gap, Mark, Segment, TcpStream
 
 STREAMS_MAX = 1 << 16
-"""Directions that are followed at a time; above it the quarter that was silent longest is given up."""
+"""Maximum directions followed at a time; above it the longest silent quarter is dropped."""
 
 _CPORT = struct.Struct(">H")
 _CPORT_OFFSET = 2248
 _PORT_OFFSET = 10
 BUS_PORT_STEP = 10_000
-"""The bus port of a node whose header was cut before it names one is its client port and this (R1)."""
+"""Offset of the bus port from the client port, used if the header with the port is cut (R1)."""
 
 INITIATOR = 0
 ACCEPTOR = 1
@@ -48,12 +43,10 @@ class Endpoint(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Where a row comes from: packet (time, number in the series, record offset in its file), direction,
-    endpoints.
+    """Origin of a row: packet (time, number in the series, record offset in its file), direction, endpoints.
 
-    *stream* numbers directions, *connection* connections, both in order of appearance.  *direction* is
-    `INITIATOR` when the side that opened the connection sends, `ACCEPTOR` when the other does, `UNSEEN` when
-    the capture does not say.
+    *stream* numbers directions and *connection* connections, in order of appearance. *direction*: `INITIATOR` if the
+    side that opened the connection sends, `ACCEPTOR` if the other one does, `UNSEEN` if unknown.
     """
 
     ts_ns: int
@@ -68,10 +61,10 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CapturedMessage:
-    """One message: *raw* holds all its *totlen* bytes, or only its beginning when the capture lacks the rest.
+    """One message: *raw* holds its *totlen* bytes, or the captured beginning.
 
-    *sender* is the id in the header, or under a light header the last id seen in this direction; *receiver*
-    is the last id seen in the other direction; both empty when not known yet.
+    *sender*: the id in the header; under a light header the last id seen in this direction. *receiver*: the last id
+    seen in the other direction. Both are empty if unknown.
     """
 
     origin: Origin
@@ -86,13 +79,13 @@ class CapturedMessage:
         return len(self.raw) >= self.totlen
 
     def decode(self) -> Message:
-        """Decode the message, or what there is of it (`decode_partial`)."""
+        """Decode the message, or the captured part (`decode_partial`)."""
         return decode_message(self.raw) if self.is_whole else decode_partial(self.raw)
 
 
 @dataclass(frozen=True, slots=True)
 class CapturedUnknown:
-    """Bytes of a direction that are no bus message."""
+    """Bytes of a direction that are not a bus message."""
 
     origin: Origin
     count: int
@@ -102,9 +95,7 @@ class CapturedUnknown:
 
 @dataclass(frozen=True, slots=True)
 class CapturedGap:
-    """Bytes that were on the wire but are not in the capture; *count* is None after a jump of the sequence
-    numbers.
-    """
+    """Bytes that were sent but not captured; *count* is None after a jump of the sequence numbers."""
 
     origin: Origin
     start: int
@@ -114,11 +105,11 @@ class CapturedGap:
 
 
 PacketKind = Literal["syn", "syn-ack", "rst", "fin", "unread", "read"]
-"""What a packet does to its connection; *unread* and *read*: it shows that bytes sent there have not arrived, or have."""
+"""Effect of a packet on its connection; *unread* and *read*: it shows that sent bytes did not arrive, or did."""
 
 
 def packet_kind(flags: int) -> PacketKind:
-    """What a packet with these TCP flags does to its connection."""
+    """Return the effect of a packet with these TCP flags on its connection."""
     if flags & SYN:
         return "syn-ack" if flags & ACK else "syn"
     return "rst" if flags & RST else "fin"
@@ -126,20 +117,20 @@ def packet_kind(flags: int) -> PacketKind:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionEvent:
-    """A packet that opens, refuses or ends a connection: *flags* are its TCP flags."""
+    """A packet that opens, refuses or ends a connection, with its TCP flags."""
 
     origin: Origin
     flags: int
 
     @property
     def kind(self) -> PacketKind:
-        """What the packet does."""
+        """Return the effect of the packet."""
         return packet_kind(self.flags)
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedPackets:
-    """Packets that hold no TCP segment, counted by reason; *first_offset* is the record of the first one."""
+    """Packets without a TCP segment, counted by reason; *first_offset* is the record of the first."""
 
     reason: str
     packets: int
@@ -154,7 +145,7 @@ _Flow = tuple[bytes, int, bytes, int]
 
 @dataclass(slots=True, eq=False, repr=False)
 class Stream:
-    """One direction under way: numbers, reassembly, framing, and the node that sends in it."""
+    """One open direction: numbers, reassembly, framing and the sending node."""
 
     number: int
     flow: _Flow
@@ -166,18 +157,18 @@ class Stream:
     peer: Stream | None = None
     node: str = ""
     syn_ack: int = -1
-    """The acknowledgement number of a SYN+ACK: what its SYN must have been, plus 1."""
+    """Acknowledgement number of a SYN+ACK: the sequence number of its SYN, plus 1."""
 
     def handle(self, segment: Segment) -> Iterator[tuple[Mark, Frame | Gap]]:
-        """Reassemble and cut: yield what *segment* settles."""
+        """Reassemble and split: yield the results of *segment*."""
         yield from self._frames(self.tcp.handle(segment))
 
     def acknowledge(self, ack: int, ts_ns: int) -> Iterator[tuple[Mark, Frame | Gap]]:
-        """The other direction says what it received: yield what that settles."""
+        """Apply an acknowledgement of the other direction and yield its results."""
         yield from self._frames(self.tcp.acknowledge(ack, ts_ns))
 
     def finish(self) -> Iterator[tuple[Mark, Frame | Gap]]:
-        """Give up what is pending."""
+        """Yield what is pending at the end."""
         yield from self._frames(self.tcp.finish())
         for frame in self.framer.finish(self.last):
             yield frame.mark, frame
@@ -196,10 +187,9 @@ class Stream:
 
 
 class BusCapture:
-    """Feed it the packets of a series in order; it returns rows, at most one packet late.
+    """Decodes the packets of a series, given in order, into rows, at most one packet late.
 
-    `handle` takes one packet, `end_source` ends a file (its skipped packets are reported), `finish` ends the
-    series.
+    `handle` takes one packet, `end_source` ends a file and reports its skipped packets, `finish` ends the series.
     """
 
     def __init__(self, *, streams_max: int = STREAMS_MAX) -> None:
@@ -234,7 +224,7 @@ class BusCapture:
         return rows
 
     def end_source(self) -> list[Row]:
-        """A file of the series ends: return what was skipped in it."""
+        """End a file of the series and return its skipped packets."""
         rows: list[Row] = [
             SkippedPackets(SKIP_REASONS[reason], *counts) for reason, counts in sorted(self._skipped.items())
         ]
@@ -242,7 +232,7 @@ class BusCapture:
         return rows
 
     def finish(self) -> list[Row]:
-        """The series ends: return what is pending in every direction, in order of their numbers."""
+        """End the series and return pending rows of all directions, in order of their numbers."""
         rows = self.end_source()
         for stream in sorted(self._streams.values(), key=lambda stream: stream.number):
             self._finish_stream(stream, rows)
@@ -266,9 +256,7 @@ class BusCapture:
         return stream
 
     def _connect(self, stream: Stream, view: TcpView, rows: list[Row]) -> None:
-        """Find the other direction; a SYN without ACK begins a connection unless its own SYN+ACK was captured
-        first.
-        """
+        """Find the other direction; a SYN without ACK opens a connection unless its SYN+ACK was captured first."""
         peer = self._streams.get((view.target, view.target_port, view.source, view.source_port))
         opens = view.flags & (SYN | ACK) == SYN
         if peer is not None and (peer.peer is not None or (opens and peer.syn_ack != (view.seq + 1) % (1 << 32))):
@@ -344,10 +332,10 @@ class BusCapture:
 
 
 def read_bus(sources: Iterable[tuple[str, Iterable[bytes]]]) -> Iterator[tuple[str, Row]]:
-    """Decode a series of captures, oldest first: yield (name of the source, row).
+    """Decode a series of captures, oldest first: yield (source name, row).
 
-    Each source is a name and the pieces of its (decompressed) bytes; reassembly goes on across sources.  Rows
-    that were pending at the end of the series carry the name of the last source.
+    Each source is a name and pieces of its decompressed bytes; reassembly continues across sources. Rows pending at the
+    end carry the last source's name.
     """
     capture = BusCapture()
     name = ""
@@ -367,10 +355,9 @@ def read_bus(sources: Iterable[tuple[str, Iterable[bytes]]]) -> Iterator[tuple[s
 
 
 def merge_packets(series: Iterable[Iterable[Packet]]) -> Iterator[Packet]:
-    """Put the packets of captures of the same traffic, made in different places, in one order of time.
+    """Merge the packets of captures from different places by time.
 
-    Each series must be in its own order; packets with equal times keep the order of the series.  Copies need
-    no care: reassembly drops them by their sequence numbers.  Clocks that differ by more than
-    `tcp_stream.HOLE_NS_MAX` make holes look lost, so correct them first.
+    Each series must be ordered; packets with equal times keep the order of the series. Reassembly drops copies by
+    sequence number. Clocks that differ by more than `tcp_stream.HOLE_NS_MAX` cause false gaps, so correct them first.
     """
     return merge(*series, key=lambda packet: packet.ts_ns)

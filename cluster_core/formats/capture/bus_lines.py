@@ -30,7 +30,7 @@ def message_to_json(message: wire.Message) -> dict[str, Any]:
 
 
 def bytes_to_json(data: bytes) -> str | dict[str, str]:
-    """Plain ASCII as text, anything else as ``{"base64": …}``."""
+    """Return plain ASCII as text, other bytes as ``{"base64": …}``."""
     if all(32 <= byte < 127 for byte in data):
         return data.decode("ascii")
     return {"base64": base64.b64encode(data).decode()}
@@ -136,12 +136,12 @@ _FAILING: Final = NodeFlags.PFAIL | NodeFlags.FAIL
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """What is wanted; an empty field wants everything.
+    """Filter of rows; an empty field matches everything.
 
-    *nodes*: ids (or their beginnings), ports, addresses, address:port, of sender or receiver.  *types*: words of CLUSTER
-    INFO (``ping``, ``auth-req``, ``type-11``), and ``connection``, ``unknown``, ``gap`` for rows that are no messages.
-    *since_ns* and *until_ns*: from, and to before.  *connections*: numbers.  *subjects*: ids, or their beginnings, of nodes
-    that a FAIL, an UPDATE or a forgotten-node extension names, or that gossip calls PFAIL or FAIL.
+    *nodes*: ids or their prefixes, ports, addresses or address:port, of sender or receiver. *types*: names in CLUSTER
+    INFO (``ping``, ``auth-req``, ``type-11``), and ``connection``, ``unknown``, ``gap`` for other rows. *since_ns*
+    (inclusive) and *until_ns* (exclusive). *connections*: numbers. *subjects*: ids or prefixes of nodes in a FAIL,
+    UPDATE or forgotten-node extension, or marked PFAIL or FAIL in gossip.
     """
 
     nodes: tuple[str, ...] = ()
@@ -152,7 +152,7 @@ class RowFilter:
     subjects: tuple[str, ...] = ()
 
     def keeps(self, row: seen.Row) -> bool:
-        """Whether *row* is wanted.  Problems of the file itself always are; no other row without a place in time is."""
+        """Return whether *row* passes. Problems of the file always do; other rows without a time never do."""
         if not isinstance(row, seen.CapturedMessage | seen.CapturedUnknown | seen.CapturedGap | seen.ConnectionEvent):
             return True
         origin = row.origin
@@ -174,7 +174,7 @@ class RowFilter:
 
 
 def word_of(row: seen.CapturedMessage | seen.CapturedUnknown | seen.CapturedGap | seen.ConnectionEvent) -> str:
-    """The type of a message, or the word for a row that is none."""
+    """Return the type of a message, or the name of another row."""
     match row:
         case seen.CapturedMessage():
             return type_name(peek_header(row.raw).type)
@@ -187,7 +187,7 @@ def word_of(row: seen.CapturedMessage | seen.CapturedUnknown | seen.CapturedGap 
 
 
 def subjects_of(message: Message) -> list[str]:
-    """The nodes that a message is about, in its order."""
+    """Return the nodes that a message is about, in order."""
     body = message.body
     if isinstance(body, Fail | Update):
         return [body.node]
@@ -201,7 +201,7 @@ def subjects_of(message: Message) -> list[str]:
 def _is_party(
     node: str, row: seen.CapturedMessage | seen.CapturedUnknown | seen.CapturedGap | seen.ConnectionEvent
 ) -> bool:
-    """Whether the row's message went from or to *node*."""
+    """Return whether *node* sent or received the row's message."""
     ids = (row.sender, row.receiver) if isinstance(row, seen.CapturedMessage) else ()
     if any(known.startswith(node) for known in ids if known):
         return True

@@ -1,7 +1,7 @@
-"""From a captured frame to its TCP segment: link layer, IP, TCP; without copying the payload.
+"""Locate the TCP segment in a captured frame, without copying the payload.
 
-Ethernet with VLAN tags, Linux cooked v1 and v2, raw IP, BSD loopback; IPv4 (RFC 791) and IPv6 (RFC 8200).  IP
-fragments are told, not put together: the cluster bus is TCP, which avoids them.
+Supports Ethernet with VLAN tags, Linux cooked v1 and v2, raw IP and BSD loopback; IPv4 (RFC 791) and IPv6 (RFC 8200).
+IP fragments are reported, not reassembled.
 """
 
 from __future__ import annotations
@@ -50,15 +50,13 @@ SKIP_REASONS: tuple[str, ...] = (
     "TCP header is cut",
     "TCP header is damaged",
 )
-"""Why a packet has no TCP segment; the code is the index."""
+"""Reasons for packets without a TCP segment, by code."""
 
 ADDRESSES_CACHED = 1 << 14
 
 
 class TcpView(NamedTuple):
-    """Where the TCP segment of a frame is; *missing* payload bytes follow *end* on the wire but were not
-    captured.
-    """
+    """Position of the TCP segment of a frame; *missing* payload bytes follow *end* but were not captured."""
 
     reason: int
     source: bytes = b""
@@ -74,9 +72,7 @@ class TcpView(NamedTuple):
 
 
 def view_tcp(link_type: int, data: bytes, length: int) -> TcpView:
-    """Find the TCP segment in a frame of *length* bytes of which *data* was captured; `TcpView.reason` says
-    if there is none.
-    """
+    """Locate the TCP segment in a frame of *length* bytes, captured as *data*; `TcpView.reason` is set without one."""
     reason, at = find_ip(link_type, data)
     if reason:
         return TcpView(reason)
@@ -104,9 +100,7 @@ def view_tcp(link_type: int, data: bytes, length: int) -> TcpView:
 
 
 def find_ip(link_type: int, data: bytes) -> tuple[int, int]:
-    """Where the IP header of a frame begins: (reason, offset), reason 0 when one byte of it at least is
-    there.
-    """
+    """Locate the IP header of a frame: (reason, offset); reason 0 if at least one byte of it was captured."""
     if link_type == ETHERNET:
         at, kind_at = 14, 12
     elif link_type == LINUX_SLL:
@@ -135,7 +129,7 @@ def find_ip(link_type: int, data: bytes) -> tuple[int, int]:
 
 
 def _find_ip_in_loopback(data: bytes) -> tuple[int, int]:
-    """A 4-byte address family in the order of the machine that captured; the IP version nibble decides."""
+    """Locate IP after a 4-byte address family in host byte order; the version nibble decides."""
     if len(data) <= 4:
         return CUT_LINK, 0
     return (OK, 4) if data[4] >> 4 in (4, 6) else (NOT_IP, 0)
@@ -151,7 +145,7 @@ def _read_ipv4(data: bytes, at: int, length: int) -> tuple[int, int, int, int]:
         return BAD_IP, 0, 0, 0
     if (data[at + 6] << 8 | data[at + 7]) & 0x3FFF:
         return FRAGMENT, 0, 0, 0
-    end = min(at + total, length) if total else length  # 0: segmentation was left to the network card
+    end = min(at + total, length) if total else length  # 0: segmentation offload
     return OK, data[at + 9], at + header_bytes, end
 
 
@@ -176,5 +170,5 @@ def _read_ipv6(data: bytes, at: int, length: int) -> tuple[int, int, int, int]:
 
 @lru_cache(maxsize=ADDRESSES_CACHED)
 def address_text(packed: bytes) -> str:
-    """The text of a packed IPv4 or IPv6 address."""
+    """Return the text of a packed IPv4 or IPv6 address."""
     return str(ip_address(packed))

@@ -1,4 +1,4 @@
-"""What a capture file holds, whatever its container: packets, and places that could not be read."""
+"""Packets and read errors of a capture file, in any container."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 PACKET_BYTES_MAX = 1 << 22
-"""A packet that claims more captured bytes is damage: capture programs stop at 262,144 (libpcap's
-MAXIMUM_SNAPLEN).
-"""
+"""A larger captured length is damage; capture programs stop at 262,144 (libpcap's MAXIMUM_SNAPLEN)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """One packet: *length* bytes were on the wire, *data* holds the captured ones; *offset* is that of its
-    record.
-    """
+    """One packet: *length* bytes sent, *data* captured; *offset* of its record."""
 
     ts_ns: int
     link_type: int
@@ -26,7 +22,7 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class CaptureProblem:
-    """A place where the file cannot be read: *skipped_bytes* were not read because of it (None: not known)."""
+    """An unreadable place of the file; *skipped_bytes* were skipped (None: unknown)."""
 
     offset: int
     reason: str
@@ -34,7 +30,7 @@ class CaptureProblem:
 
 
 class ContainerReader(ABC):
-    """Feed it the file in pieces of any size; it returns packets, and one problem where it cannot go on."""
+    """Reads a file fed in pieces: returns packets, and one problem where it stops."""
 
     def __init__(self) -> None:
         self.offset = 0
@@ -58,7 +54,7 @@ class ContainerReader(ABC):
         return found
 
     def finish(self) -> list[CaptureProblem]:
-        """The file ends: return what is wrong with its end, if anything is."""
+        """End the file and return problems at its end."""
         if self._stopped is not None:
             return [CaptureProblem(self._stopped.offset, self._stopped.reason, self._skipped)]
         if not self._buffer and self.offset:
@@ -67,12 +63,12 @@ class ContainerReader(ABC):
 
     @abstractmethod
     def _read(self, found: list[Packet | CaptureProblem]) -> int:
-        """Add what the buffer holds whole to *found*; return how many bytes of it are read."""
+        """Append complete records of the buffer to *found*; return the bytes consumed."""
 
     @abstractmethod
     def _unit(self) -> str:
-        """What the buffer holds a part of."""
+        """Name the incomplete unit in the buffer."""
 
     def _stop(self, at: int, reason: str) -> None:
-        """Read nothing behind byte *at* of the buffer."""
+        """Stop reading at byte *at* of the buffer."""
         self._stopped = CaptureProblem(self.offset + at, reason)

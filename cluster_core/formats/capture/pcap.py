@@ -1,7 +1,4 @@
-"""Captures as files, pcap and pcapng: packets with their times, as they were written.
-
-(draft-ietf-opsawg-pcapng).
-"""
+"""Readers of pcap and pcapng files (draft-ietf-opsawg-pcapng)."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from cluster_core.formats.capture.packet import PACKET_BYTES_MAX, CaptureProblem
 FILE_HEADER_BYTES = 24
 RECORD_HEADER_BYTES = 16
 LINK_TYPE_MASK = 0xFFFF
-"""The upper half of the link type field says how long a frame check sequence is."""
+"""The upper half of the link type field is the length of the frame check sequence."""
 
 MAGICS: dict[bytes, tuple[str, int]] = {
     b"\xd4\xc3\xb2\xa1": ("<", 1000),
@@ -21,11 +18,11 @@ MAGICS: dict[bytes, tuple[str, int]] = {
     b"\x4d\x3c\xb2\xa1": ("<", 1),
     b"\xa1\xb2\x3c\x4d": (">", 1),
 }
-"""First four bytes to (byte order, nanoseconds of a unit of the fraction)."""
+"""Byte order and ns per unit of the fraction, by the first four bytes."""
 
 
 class PcapReader(ContainerReader):
-    """Reads the classic container."""
+    """Reads pcap."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,7 +89,7 @@ _TSRESOL_DEFAULT = 6
 
 
 class Interface(NamedTuple):
-    """One interface of a section: its link type, snap length (0: none) and clock."""
+    """One interface of a section: link type, snap length (0: none) and clock."""
 
     link_type: int
     snap_bytes: int
@@ -101,10 +98,9 @@ class Interface(NamedTuple):
 
 
 class PcapngReader(ContainerReader):
-    """Reads sections of blocks.
+    """Reads sections of pcapng blocks.
 
-    A packet block that contradicts itself is a problem of its own, and reading goes on behind it: the block
-    says where it ends.
+    An inconsistent packet block is a problem of its own; reading continues after it, as its length is known.
     """
 
     def __init__(self) -> None:
@@ -127,7 +123,7 @@ class PcapngReader(ContainerReader):
         return at
 
     def _block_bytes(self, at: int) -> int:
-        """The length of the block at *at*; a section header first says the byte order of what follows."""
+        """Return the length of the block at *at*; a section header also sets the byte order."""
         if self._buffer[at : at + 4] == MAGIC:
             order = BYTE_ORDER_MAGIC.get(bytes(self._buffer[at + 8 : at + 12]))
             if order is None:
@@ -195,7 +191,7 @@ class PcapngReader(ContainerReader):
         found.append(Packet(ts_ns, interface.link_type, data, max(length, captured), offset))
 
     def _read_simple(self, body: bytes, offset: int, found: list[Packet | CaptureProblem]) -> None:
-        """A simple packet block: no time, so 0 is given and said once a file."""
+        """Read a simple packet block; it has no time, so 0 is used and reported once per file."""
         if len(body) < 4 or not self._interfaces:
             found.append(CaptureProblem(offset, "simple packet block contradicts its section", len(body)))
             return
@@ -212,9 +208,9 @@ _COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd", b"BZ": "bzip2", b"\xfd7
 
 
 class CaptureReader:
-    """Feed it a (decompressed) pcap or pcapng file in pieces of any size; it returns packets and problems.
+    """Reads a decompressed pcap or pcapng file fed in pieces; returns packets and problems.
 
-    Never raises on any input; nothing but the packet under way is kept.
+    Never raises; keeps only the incomplete packet.
     """
 
     def __init__(self) -> None:
@@ -236,7 +232,7 @@ class CaptureReader:
         return self._choose(self._start)
 
     def finish(self) -> list[CaptureProblem]:
-        """The file ends: return what is wrong with its end, or with the whole file."""
+        """End the file and return problems at its end, or of the whole file."""
         if self._reader is not None:
             return self._reader.finish()
         return [CaptureProblem(0, not_a_capture(self._start), self._skipped)]
@@ -254,7 +250,7 @@ class CaptureReader:
 
 
 def not_a_capture(start: bytes) -> str:
-    """Say what a file that begins with *start* is, when it is no capture."""
+    """Describe a file that starts with *start* and is not a capture."""
     if not start:
         return "the file is empty"
     packed = _COMPRESSED.get(start[:2])
