@@ -1,4 +1,4 @@
-"""Why a node's beliefs change, what of them changes, and why an input changes nothing; the values are what the tables say."""
+"""Causes and kinds of view changes, and reasons for ignored inputs; the values appear in tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Cause(StrEnum):
-    """Why a belief changed: a rule of the protocol, or another source that shows it (`silver/node_views.cause`)."""
+    """Cause of a view change: a protocol rule or another source (`silver/node_views.cause`)."""
 
     EXTENSION = "R15"
     MASTER_REMOVED = "R24"
@@ -15,7 +15,7 @@ class Cause(StrEnum):
     EPOCH_OF_HEADER = "R48"
     FLAG_OF_HEADER = "R50"
     SILENCE = "R53"
-    """PFAIL, which only time tells: nothing on the wire shows it at once."""
+    """PFAIL by timeout; no message shows it at once."""
     QUORUM = "R54"
     FAIL_MESSAGE = "R55"
     REACHABLE_AGAIN = "R55b"
@@ -55,7 +55,7 @@ class Cause(StrEnum):
     LOG = "log"
     METRICS = "metrics"
     INFERRED = "inferred"
-    """No message of that time shows it: the owner's claim came later (R124), or the doubt was silent."""
+    """Derived without a message of that time: the owner's claim came later (R124), or PFAIL was not visible."""
 
     ASSUMED_NEW = "assumed new"
     FIRST_HEADER = "first header"
@@ -69,7 +69,7 @@ class Cause(StrEnum):
 
 
 class Field(StrEnum):
-    """What is believed of a node, as far as CLUSTER NODES shows it (`silver/disagreements.field`)."""
+    """Fields of a node's view shown by CLUSTER NODES (`silver/disagreements.field`)."""
 
     PFAIL = "pfail"
     FAIL = "fail"
@@ -85,12 +85,12 @@ class Field(StrEnum):
 
 
 class Refusal(StrEnum):
-    """Why a candidate gets no vote (`silver/votes.reason`)."""
+    """Reason to refuse a vote (`silver/votes.reason`)."""
 
     NONE = ""
-    """The vote is granted."""
+    """Vote granted."""
     NOT_A_VOTER = "not a voting master"
-    """Said by replicas and by masters without slots: no news of the election."""
+    """The voter is a replica or a master without slots."""
     OLD_EPOCH = "request epoch is older than ours"
     ALREADY_VOTED = "already voted in this epoch"
     IS_A_MASTER = "candidate is a master"
@@ -99,14 +99,14 @@ class Refusal(StrEnum):
     TOO_SOON = "voted for this master too recently"
     GREATER_SLOT_EPOCH = "a claimed slot has a greater epoch"
     NOT_ANSWERED = "not answered"
-    """Nobody saw an answer, and no rule says why."""
+    """No reply was captured and no rule gives the reason."""
 
 
 class ReportEnd(StrEnum):
-    """Why a failure report ended (`silver/failure_reports.end`)."""
+    """End of a failure report (`silver/failure_reports.end`)."""
 
     NONE = ""
-    """It holds."""
+    """Still valid."""
     EXPIRED = "expired"
     WITHDRAWN = "withdrawn"
     NODE_REMOVED = "node removed"
@@ -114,7 +114,7 @@ class ReportEnd(StrEnum):
 
 
 class Mechanism(StrEnum):
-    """How a node raised its config epoch (R79, R80, R81, R93, R97; `silver/epochs.mechanism`)."""
+    """Mechanism of a config epoch increase (R79, R80, R81, R93, R97; `silver/epochs.mechanism`)."""
 
     ELECTION = "election"
     TAKEOVER = "takeover"
@@ -125,23 +125,23 @@ class Mechanism(StrEnum):
 
 
 class DownReason(StrEnum):
-    """Why the cluster state is FAIL (R107, R108)."""
+    """Reason for cluster state FAIL (R107, R108)."""
 
     NONE = ""
-    """It is ok."""
+    """State OK."""
     MINORITY = "minority"
     UNCOVERED = "uncovered slots"
 
 
 class PauseMark(StrEnum):
-    """How a manual failover shows: the replica asks, or the master says that it is paused (R98, R99)."""
+    """Sign of a manual failover: the replica's request, or the master's PAUSED flag (R98, R99)."""
 
     MFSTART = "mfstart"
     PAUSED = "paused"
 
 
 class IgnoredReason(StrEnum):
-    """Why an input changes nothing (`silver/ignored_inputs.reason`)."""
+    """Reason for an input without effect (`silver/ignored_inputs.reason`)."""
 
     TOO_MANY_LINKS = "too many links"
     LINK_TO_UNKNOWN = "link to an unknown node"

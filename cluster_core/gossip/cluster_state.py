@@ -1,4 +1,4 @@
-"""Whether the cluster is up, as one node sees it (R106 to R109)."""
+"""Cluster state in the view of one node (R106 to R109)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from cluster_core.gossip.failure_detection import quorum_of
 from cluster_core.gossip.view import Coverage, View
 
 WRITABLE_DELAY_MS: Final = 2000
-"""A master stays in FAIL for so long after its start (R106)."""
+"""A master stays in FAIL for this many ms after its start (R106)."""
 REJOIN_DELAY_MS_MIN: Final = 500
 REJOIN_DELAY_MS_MAX: Final = 5000
 
 
 def down_reason(coverage: Coverage, *, full_coverage_required: bool) -> DownReason:
-    """Why the state is FAIL, `DownReason.NONE` when it is OK (R107, R108).
+    """Return the reason for FAIL, or `DownReason.NONE` for OK (R107, R108).
 
     >>> down_reason(Coverage(False, 3, 1), full_coverage_required=True)
     <DownReason.MINORITY: 'minority'>
@@ -27,7 +27,7 @@ def down_reason(coverage: Coverage, *, full_coverage_required: bool) -> DownReas
 
 
 def rejoin_delay_ms(node_timeout_ms: int) -> int:
-    """How long a master waits before it serves again after it was in the minority (R109)."""
+    """Return the ms a master waits before it serves again after a minority partition (R109)."""
     return min(max(node_timeout_ms, REJOIN_DELAY_MS_MIN), REJOIN_DELAY_MS_MAX)
 
 

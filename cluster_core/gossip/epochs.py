@@ -1,4 +1,4 @@
-"""Config epochs: what headers say, bumps without consensus, and collisions (R25, R48, R79, R80)."""
+"""Config epochs: learned from headers, bumped without consensus, collisions (R25, R48, R79, R80)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EPOCH_MAX: Final = (1 << 64) - 1
 
 
 def learn_epochs(view: View, sender: Peer, header: Header) -> list[Effect]:
-    """Raise our current epoch and the sender's config epoch to what its header says (R48)."""
+    """Raise the current epoch and the sender's config epoch to those of its header (R48)."""
     if header.current_epoch > view.current_epoch:
         view.current_epoch = header.current_epoch
     if header.config_epoch <= sender.config_epoch:
@@ -25,12 +25,12 @@ def learn_epochs(view: View, sender: Peer, header: Header) -> list[Effect]:
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch behind *epoch*; like the servers' 64 bits it starts again at 0, which only a hostile header brings about."""
+    """Return *epoch* + 1; 64 bits wrap to 0 like the server's, which only a hostile header causes."""
     return (epoch + 1) & EPOCH_MAX
 
 
 def bumped_epoch(my_epoch: int, current_epoch: int, max_epoch: int) -> int | None:
-    """The epoch that a bump without consensus takes, None if ours is the greatest already (R79).
+    """Return the epoch of a bump without consensus; None if ours is already the greatest (R79).
 
     >>> bumped_epoch(3, 5, 5), bumped_epoch(5, 5, 5), bumped_epoch(0, 0, 0)
     (6, None, 1)
@@ -41,13 +41,13 @@ def bumped_epoch(my_epoch: int, current_epoch: int, max_epoch: int) -> int | Non
 
 
 def bump_without_consensus(view: View, cause: Cause = Cause.EPOCH_BUMPED) -> list[Effect]:
-    """Take a new greatest config epoch unless we have it (R79, clusterBumpConfigEpochWithoutConsensus)."""
+    """Take a new greatest config epoch unless ours is it (R79, clusterBumpConfigEpochWithoutConsensus)."""
     epoch = bumped_epoch(view.myself.config_epoch, view.current_epoch, view.max_epoch())
     return [] if epoch is None else _take_epoch(view, epoch, cause)
 
 
 def collides(*, my_id: str, sender_id: str, my_epoch: int, sender_epoch: int) -> bool:
-    """R80: two masters with one config epoch, and ours is the smaller id, which has to move.
+    """Return whether two masters share a config epoch and ours, the smaller id, must change (R80).
 
     >>> collides(my_id="a", sender_id="b", my_epoch=1, sender_epoch=1)
     True
@@ -56,9 +56,9 @@ def collides(*, my_id: str, sender_id: str, my_epoch: int, sender_epoch: int) ->
 
 
 def settle_collision(view: View, sender: Peer, header: Header) -> list[Effect]:
-    """Move to a new config epoch when we collide and have the smaller id (R80, clusterHandleConfigEpochCollision).
+    """Take a new config epoch on a collision with a greater id (R80, clusterHandleConfigEpochCollision).
 
-    Both what the header says and what is known of the sender must be our epoch: a header may lag behind what an UPDATE told.
+    Both the header's and the sender's known epoch must equal ours: a header may be older than an UPDATE.
     """
     myself = view.myself
     if not (sender.is_master and myself.is_master) or sender.config_epoch != myself.config_epoch:

@@ -1,4 +1,4 @@
-"""What goes into the machine (events) and what comes out (effects)."""
+"""Inputs of the machine (events) and its outputs (effects)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cluster_core.wire.bus import Header, Message
 
 @dataclass(slots=True, unsafe_hash=True)
 class MessageReceived:
-    """A whole message arrived on a link; *peer_ip* is the other end's address.  Not frozen: that doubles its price."""
+    """A complete message arrived on a link from *peer_ip*. Not frozen, which would double its cost."""
 
     link: int
     message: Message
@@ -20,7 +20,7 @@ class MessageReceived:
 
 @dataclass(frozen=True, slots=True)
 class LinkAccepted:
-    """A peer connected to us (an inbound link, R27) at our address *local_ip*."""
+    """A peer opened an inbound link to our address *local_ip* (R27)."""
 
     link: int
     local_ip: str = ""
@@ -28,7 +28,7 @@ class LinkAccepted:
 
 @dataclass(frozen=True, slots=True)
 class LinkConnected:
-    """Our outbound link to *node* is up (R27, R30)."""
+    """Our outbound link to *node* is established (R27, R30)."""
 
     link: int
     node: str
@@ -36,18 +36,18 @@ class LinkConnected:
 
 @dataclass(frozen=True, slots=True)
 class LinkClosed:
-    """A link is gone, whoever closed it."""
+    """A link closed, by either side."""
 
     link: int
 
 
 @dataclass(frozen=True, slots=True)
 class PingSent:
-    """A PING left, or would have left, on our outbound link to *node* (R33)."""
+    """A PING was sent on our outbound link to *node* (R33); a replay assumes it."""
 
     node: str
     reconnected: bool = False
-    """It is the first message of a new link: an older pending ping stays (R30)."""
+    """First message of a new link: an older pending ping is kept (R30)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class MeetOrdered:
-    """CLUSTER MEET (R56)."""
+    """CLUSTER MEET was received (R56)."""
 
     ip: str
     port: int
@@ -66,33 +66,33 @@ class MeetOrdered:
 
 @dataclass(frozen=True, slots=True)
 class ForgetOrdered:
-    """CLUSTER FORGET (R61)."""
+    """CLUSTER FORGET was received (R61)."""
 
     node: str
 
 
 @dataclass(frozen=True, slots=True)
 class ResetOrdered:
-    """CLUSTER RESET; *new_id* with HARD only (R82)."""
+    """CLUSTER RESET was received; *new_id* only with HARD (R82)."""
 
     new_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Restarted:
-    """The process started again with what it had saved (R129)."""
+    """The process restarted from nodes.conf (R129)."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailSent:
-    """We broadcast FAIL about *node*: the verdict of R54 was ours."""
+    """We broadcast FAIL about *node*: we decided R54."""
 
     node: str
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderSent:
-    """Our own header as it left: what we say of ourselves."""
+    """Our header as sent, with our own state."""
 
     header: Header
 
@@ -114,7 +114,7 @@ Event = (
 
 
 class Changed(NamedTuple):
-    """Something that CLUSTER NODES prints about *node* changed; *cause* says why."""
+    """A field of *node* in CLUSTER NODES changed because of *cause*."""
 
     node: str
     what: Field
@@ -122,35 +122,35 @@ class Changed(NamedTuple):
 
 
 class NodeAdded(NamedTuple):
-    """*node* is in the table now; *cause* says how it came."""
+    """*node* was added to the table because of *cause*."""
 
     node: str
     cause: Cause
 
 
 class NodeRemoved(NamedTuple):
-    """*node* left the table (R24)."""
+    """*node* was removed from the table (R24)."""
 
     node: str
     cause: Cause
 
 
 class NodeRenamed(NamedTuple):
-    """The handshake *old* turned out to be *new* (R57)."""
+    """The node in handshake *old* has the id *new* (R57)."""
 
     old: str
     new: str
 
 
 class ReportAdded(NamedTuple):
-    """*reporter* says that *subject* fails (R51)."""
+    """*reporter* reports *subject* as failing (R51)."""
 
     reporter: str
     subject: str
 
 
 class ReportRemoved(NamedTuple):
-    """The report of *reporter* about *subject* ended (R52)."""
+    """The failure report of *reporter* about *subject* ended (R52)."""
 
     reporter: str
     subject: str
@@ -158,21 +158,21 @@ class ReportRemoved(NamedTuple):
 
 
 class ReplyPong(NamedTuple):
-    """Answer on *link* with a PONG (R41): *message* if the machine can build it, as it was when the PING was read."""
+    """Reply on *link* with PONG (R41); *message* if the machine can build it, with the state when the PING was read."""
 
     link: int
     message: Message | None = None
 
 
 class SendUpdate(NamedTuple):
-    """Send *to* an UPDATE about *about* (R76, R77)."""
+    """Send *to* an UPDATE about the slots of *about* (R76, R77)."""
 
     to: str
     about: str
 
 
 class BroadcastFail(NamedTuple):
-    """Tell everybody that *node* is FAIL (R54)."""
+    """Broadcast FAIL about *node* (R54)."""
 
     node: str
 
@@ -184,28 +184,28 @@ class CloseLink(NamedTuple):
 
 
 class BecameReplica(NamedTuple):
-    """We replicate *master* now (R67)."""
+    """We became a replica of *master* (R67)."""
 
     master: str
     cause: Cause
 
 
 class EpochBumped(NamedTuple):
-    """We took *epoch* as our config epoch without consensus (R79, R80)."""
+    """We took *epoch* as config epoch without consensus (R79, R80)."""
 
     epoch: int
     cause: Cause
 
 
 class SlotsLost(NamedTuple):
-    """*slots* of ours went to *winner* (R70); bit s of the number is slot s."""
+    """We lost *slots* to *winner* (R70); bit s is slot s."""
 
     winner: str
     slots: int
 
 
 class VoteAsked(NamedTuple):
-    """*candidate* asks for our vote in *epoch*; *refusal* is `Refusal.NONE` if R90 grants it."""
+    """*candidate* requests our vote in *epoch*; *refusal* is `Refusal.NONE` if R90 grants it."""
 
     candidate: str
     epoch: int
@@ -213,7 +213,7 @@ class VoteAsked(NamedTuple):
 
 
 class AckHeard(NamedTuple):
-    """*voter* acknowledges an election of *epoch*; *counts* if it is a voting master (R92)."""
+    """*voter* granted its vote in *epoch*; *counts* if it is a voting master (R92)."""
 
     voter: str
     epoch: int
@@ -221,7 +221,7 @@ class AckHeard(NamedTuple):
 
 
 class ManualFailoverMarked(NamedTuple):
-    """A mark of a manual failover: MFSTART heard or PAUSED seen at our master (R98, R99)."""
+    """A sign of a manual failover: MFSTART received, or our master's PAUSED flag (R98, R99)."""
 
     node: str
     mark: PauseMark
@@ -229,14 +229,14 @@ class ManualFailoverMarked(NamedTuple):
 
 
 class StateChanged(NamedTuple):
-    """The cluster state as we see it turned ok or fail (R107 to R109)."""
+    """The cluster state changed to ok or fail (R107 to R109)."""
 
     ok: bool
     reason: DownReason
 
 
 class Ignored(NamedTuple):
-    """An event changed nothing because it makes no sense; counted by *reason*."""
+    """An event without effect, counted by *reason*."""
 
     reason: IgnoredReason
 

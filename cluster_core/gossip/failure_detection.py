@@ -1,4 +1,4 @@
-"""Who is silent, who says so, and when that is enough (R32, R44, R51 to R55)."""
+"""Failure detection: PFAIL by timeout, failure reports, FAIL by quorum (R32, R44, R51 to R55)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from cluster_core.gossip.profile import PfailVerdict
 from cluster_core.gossip.view import Peer, View
 
 REPORT_VALIDITY_FACTOR: Final = 2
-"""A failure report lives for this many node timeouts (R52)."""
+"""Validity of a failure report in node timeouts (R52)."""
 FAIL_UNDO_FACTOR: Final = 2
-"""FAIL of a voting master is taken back after this many node timeouts (R55b)."""
+"""Node timeouts after which FAIL of a voting master can be cleared (R55b)."""
 
 
 def quorum_of(size: int) -> int:
-    """How many voting masters must agree (notation of the rules).
+    """Return the number of voting masters that must agree.
 
     >>> quorum_of(3), quorum_of(4)
     (2, 3)
@@ -26,12 +26,14 @@ def quorum_of(size: int) -> int:
 
 
 def ping_is_due(ping_sent_ms: int, pong_received_ms: int, now_ms: int, interval_ms: int) -> bool:
-    """R32: no ping is pending and the last pong is older than the interval (half the node timeout by default)."""
+    """Return whether no ping is pending and the last pong is older than *interval_ms*, by default half the node timeout
+    (R32).
+    """
     return ping_sent_ms == 0 and now_ms - pong_received_ms > interval_ms
 
 
 def silence_is_doubt(ping_sent_ms: int, data_received_ms: int, now_ms: int, timeout_ms: int) -> bool:
-    """R53: a ping is pending, and both it and the last data are older than the node timeout.
+    """Return whether a pending ping and the last received data are older than the node timeout (R53).
 
     >>> silence_is_doubt(1, 0, 2001, 2000), silence_is_doubt(1, 0, 2002, 2000)
     (False, True)
@@ -40,12 +42,12 @@ def silence_is_doubt(ping_sent_ms: int, data_received_ms: int, now_ms: int, time
 
 
 def fail_may_clear(*, voting_master: bool, fail_age_ms: int, timeout_ms: int) -> bool:
-    """R55b: at once for a replica or a master without slots, else only after two node timeouts."""
+    """Return whether FAIL can be cleared: at once without slots, else after two node timeouts (R55b)."""
     return not voting_master or fail_age_ms > FAIL_UNDO_FACTOR * timeout_ms
 
 
 def mark_silent(view: View, now_ms: int) -> list[Effect]:
-    """Set PFAIL on every node that is silent for longer than the node timeout (R53, clusterCron)."""
+    """Mark every node PFAIL that exceeded the node timeout (R53, clusterCron)."""
     effects: list[Effect] = []
     for peer in view.nodes.values():
         if peer.ping_sent_ms and not peer.flags & (MYSELF | NOADDR | HANDSHAKE | FAILURES):
@@ -54,7 +56,7 @@ def mark_silent(view: View, now_ms: int) -> list[Effect]:
 
 
 def doubt_if_silent(view: View, peer: Peer, now_ms: int) -> list[Effect]:
-    """Set PFAIL on a healthy node that is silent for longer than the node timeout (R53)."""
+    """Mark a healthy node PFAIL if it exceeded the node timeout (R53)."""
     if not silence_is_doubt(peer.ping_sent_ms, peer.data_received_ms, now_ms, view.node_timeout_ms):
         return []
     peer.flags |= PFAIL
@@ -75,7 +77,7 @@ def _verdict_at_pfail(view: View) -> bool:
 
 
 def live_reports(view: View, peer: Peer, now_ms: int) -> tuple[int, list[Effect]]:
-    """Drop the reports about *peer* that expired, and count the others (R52)."""
+    """Drop expired failure reports about *peer* and count the others (R52)."""
     oldest = now_ms - REPORT_VALIDITY_FACTOR * view.node_timeout_ms
     expired = [reporter for reporter, at in peer.reports.items() if at < oldest]
     for reporter in expired:
@@ -84,9 +86,9 @@ def live_reports(view: View, peer: Peer, now_ms: int) -> tuple[int, list[Effect]
 
 
 def fail_if_agreed(view: View, peer: Peer, now_ms: int) -> list[Effect]:
-    """Turn PFAIL into FAIL when a quorum of masters agrees (R54, markNodeAsFailingIfNeeded).
+    """Turn PFAIL into FAIL if a quorum of masters agrees (R54, markNodeAsFailingIfNeeded).
 
-    While the verdicts of a real node are observed, it is left to its own FAIL broadcast to say that it decided.
+    When a real node is observed, its own FAIL broadcast shows the decision.
     """
     if not peer.flags & PFAIL or peer.flags & FAIL or view.verdicts_observed:
         return []
@@ -99,7 +101,7 @@ def fail_if_agreed(view: View, peer: Peer, now_ms: int) -> list[Effect]:
 
 
 def mark_failed(view: View, peer: Peer, now_ms: int, cause: Cause) -> list[Effect]:
-    """Set FAIL and drop PFAIL (R54, R55)."""
+    """Set FAIL and clear PFAIL (R54, R55)."""
     if peer.flags & FAIL or peer is view.myself:
         return []
     peer.flags = peer.flags & ~PFAIL | FAIL
@@ -110,7 +112,7 @@ def mark_failed(view: View, peer: Peer, now_ms: int, cause: Cause) -> list[Effec
 
 
 def clear_by_pong(view: View, peer: Peer, now_ms: int) -> list[Effect]:
-    """A PONG on our own link clears PFAIL at once and FAIL by R55b (R53, clearNodeFailureIfNeeded)."""
+    """Clear PFAIL at once, and FAIL by R55b, after a PONG on our link (R53, clearNodeFailureIfNeeded)."""
     if not peer.flags & FAILURES:
         return []
     if peer.flags & PFAIL:
@@ -126,12 +128,12 @@ def clear_by_pong(view: View, peer: Peer, now_ms: int) -> list[Effect]:
 
 
 def may_report(view: View, reporter: Peer) -> bool:
-    """R51: whose word about failures counts."""
+    """Return whether failure reports of *reporter* count (R51)."""
     return bool(reporter.flags & MASTER and (reporter.slots or not view.profile.reporter_needs_slots))
 
 
 def take_report(view: View, reporter: Peer, subject: Peer, now_ms: int) -> list[Effect]:
-    """*reporter* gossips *subject* as PFAIL or FAIL (R51, R54, clusterNodeAddFailureReport)."""
+    """Record that *reporter* gossips *subject* as PFAIL or FAIL (R51, R54, clusterNodeAddFailureReport)."""
     if view.profile.reports_end_at_fail and subject.flags & FAIL:
         return []
     known = reporter.id in subject.reports
@@ -141,7 +143,7 @@ def take_report(view: View, reporter: Peer, subject: Peer, now_ms: int) -> list[
 
 
 def withdraw_report(view: View, reporter: Peer, subject: Peer, now_ms: int) -> list[Effect]:
-    """*reporter* gossips *subject* as healthy (R52, clusterNodeDelFailureReport)."""
+    """Drop the report when *reporter* gossips *subject* as healthy (R52, clusterNodeDelFailureReport)."""
     if reporter.id not in subject.reports:
         return []
     del subject.reports[reporter.id]

@@ -1,6 +1,4 @@
-"""The node flag bits (R20) as plain integers: enum arithmetic is too slow for a machine that hears 40,000 messages a
-second.
-"""
+"""Node flags (R20) as plain integers, because enum arithmetic is too slow for 40,000 messages per second."""
 
 from __future__ import annotations
 
@@ -25,4 +23,4 @@ ROLES: Final = MASTER | REPLICA
 FAILURES: Final = PFAIL | FAIL
 LIGHT_HEADERS: Final = LIGHT_HEADER_PUBLISH | LIGHT_HEADER_MODULE
 PRINTED: Final = MYSELF | ROLES | FAILURES | HANDSHAKE | NOADDR | NOFAILOVER
-"""The bits that CLUSTER NODES prints (R128)."""
+"""Flags printed by CLUSTER NODES (R128)."""

@@ -1,4 +1,4 @@
-"""What others say about third nodes, and about themselves in extensions (R15, R42 to R47, R61, R65)."""
+"""Gossip about third nodes, and extensions of the sender (R15, R42 to R47, R61, R65)."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from cluster_core.wire.bus_message import (
 )
 
 CLOCK_SLACK_MS: Final = 500
-"""Pong times of others may be this far ahead of our clock (R44)."""
+"""Gossiped pong times may be ahead of our clock by this much (R44)."""
 NODE: Final = 0
 PONG_RECEIVED: Final = 2
 FLAGS: Final = 6
-"""Where an entry has what is asked of every one of them: twice as fast as by name."""
+"""Index of an entry's fields; access by index is twice as fast as by name."""
 FORGET_TTL_S_MAX: Final = 86_400
 ID_CHARACTERS: Final = frozenset("0123456789abcdefghijklmnopqrstuvwxyz")
 NODE_ID_LENGTH: Final = 40
 
 
 def is_node_id(text: str) -> bool:
-    """Whether *text* can be a node id: 40 characters of 0-9 and a-z (R42, verifyGossipSectionNodeIds)."""
+    """Return whether *text* is a valid node id: 40 characters of 0-9 and a-z (R42, verifyGossipSectionNodeIds)."""
     return len(text) == NODE_ID_LENGTH and ID_CHARACTERS.issuperset(text)
 
 
 def hear_gossip(view: View, sender: Peer, entries: tuple[GossipEntry, ...], now_ms: int) -> list[Effect]:
-    """Follow the gossip section of a known sender, entry by entry (R42 to R47, clusterProcessGossipSection)."""
+    """Process the gossip section of a known sender (R42 to R47, clusterProcessGossipSection)."""
     nodes = view.nodes
     unknown = [entry for entry in entries if entry[NODE] not in nodes]
     if view.profile.odd_ids_void_gossip and any(not is_node_id(entry.node) for entry in unknown):
@@ -68,7 +68,7 @@ def hear_gossip(view: View, sender: Peer, entries: tuple[GossipEntry, ...], now_
 
 
 def _hear_healthy(view: View, peer: Peer, entry: GossipEntry, now_ms: int) -> list[Effect]:
-    """Gossip that a node we know is well: its pong time (R44) and its address (R45)."""
+    """Process gossip about a healthy known node: its pong time (R44) and address (R45)."""
     effects: list[Effect] = []
     clean = not view.profile.gossip_refreshes_clean_only or not peer.flags & (HANDSHAKE | MEET | FAILURES)
     pong_ms = entry.pong_received_s * 1000
@@ -82,7 +82,7 @@ def _hear_healthy(view: View, peer: Peer, entry: GossipEntry, now_ms: int) -> li
 
 
 def hear_extensions(view: View, sender: Peer, gossip: Gossip, now_ms: int) -> list[Effect]:
-    """Follow the extensions of a known sender's PING, PONG or MEET (R15, R61, R65)."""
+    """Process the extensions of a known sender's PING, PONG or MEET (R15, R61, R65)."""
     effects: list[Effect] = []
     hostname = nodename = shard_id = client_ipv4 = client_ipv6 = ""
     for extension in gossip.extensions:

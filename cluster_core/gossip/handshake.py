@@ -1,4 +1,4 @@
-"""How nodes enter and leave the table: MEET, handshakes, introductions, FORGET, RESET (R24, R46, R56 to R62, R82)."""
+"""Membership: MEET, handshakes, introductions, FORGET, RESET (R24, R46, R56 to R62, R82)."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from cluster_core.gossip.view import NODES_MAX, Link, Peer, View
 from cluster_core.wire.bus import GossipEntry, Header
 
 HANDSHAKE_FLOOR_MS: Final = 1000
-"""A handshake lives for the node timeout, but at least this long (R59)."""
+"""Minimum handshake timeout in ms; otherwise the node timeout (R59)."""
 BLACKLIST_MS: Final = 60_000
-"""How long a forgotten node is not let in again (R61)."""
+"""Blacklist time of a forgotten node in ms (R61)."""
 BLACKLIST_MAX: Final = NODES_MAX
 
 
 def handshake_timeout_ms(node_timeout_ms: int) -> int:
-    """How long a handshake may take (R59)."""
+    """Return the handshake timeout (R59)."""
     return max(node_timeout_ms, HANDSHAKE_FLOOR_MS)
 
 
 def start_handshake(
     view: View, ip: str, port: int, cport: int, flags: int, now_ms: int
 ) -> tuple[Peer | None, list[Effect]]:
-    """Add a node whose id is not known yet (R56, clusterStartHandshake); None if its address already is."""
+    """Add a node with unknown id (R56, clusterStartHandshake); None if its address is already in handshake."""
     for peer in view.nodes.values():
         if peer.flags & HANDSHAKE and (peer.ip, peer.port, peer.cport) == (ip, port, cport):
             return None, []
@@ -44,7 +44,7 @@ def start_handshake(
 
 
 def introduce(view: View, entry: GossipEntry, now_ms: int) -> list[Effect]:
-    """Trust a known sender's gossip about an unknown node (R46)."""
+    """Start a handshake with an unknown node gossiped by a known sender (R46)."""
     if entry.flags & NOADDR or is_blacklisted(view, entry.node, now_ms) or len(view.nodes) >= NODES_MAX:
         return []
     peer = Peer(entry.node, entry.flags & ~(MYSELF | HANDSHAKE), now_ms)
@@ -57,15 +57,15 @@ def introduce(view: View, entry: GossipEntry, now_ms: int) -> list[Effect]:
 
 
 def _assume_shard(view: View, peer: Peer) -> None:
-    """Until a node tells its shard id it stands in one of its own (R46, createClusterNode draws one by chance): its own id, which
-    no other shard has.
+    """Put a node without known shard id in its own shard, named by its node id (R46; createClusterNode draws a random
+    one).
     """
     if view.profile.shard_ids is not ShardIds.NONE:
         peer.shard_id = peer.id
 
 
 def complete_handshake(view: View, peer: Peer, sender: Peer | None, link: int, header: Header) -> list[Effect]:
-    """A handshake answered: it is either a node that we know already, or now has its name (R57)."""
+    """Complete a handshake: the node gets its id, or is a known node (R57)."""
     if sender is not None or header.sender == view.myself.id:
         effects: list[Effect] = [] if sender is None else move_address(view, sender, peer.ip, header)
         return [*effects, *remove_node(view, peer, Cause.HANDSHAKE_ANSWERED), CloseLink(link)]
@@ -83,7 +83,7 @@ def complete_handshake(view: View, peer: Peer, sender: Peer | None, link: int, h
 
 
 def refuse_impostor(view: View, peer: Peer, link: int, now_ms: int) -> list[Effect]:
-    """Another id answers at the node's address: the address is not its own any more (R58)."""
+    """Handle another id at a node's address: the node's address becomes unknown (R58)."""
     peer.flags |= NOADDR
     peer.ip, peer.port, peer.cport, peer.pport = "", 0, 0, 0
     effects: list[Effect] = [Changed(peer.id, Field.ADDRESS, Cause.OTHER_ID_ANSWERS), CloseLink(link)]
@@ -93,7 +93,7 @@ def refuse_impostor(view: View, peer: Peer, link: int, now_ms: int) -> list[Effe
 
 
 def move_address(view: View, peer: Peer, socket_ip: str, header: Header) -> list[Effect]:
-    """Take the address of a PING that came on another link than ours to the node (R62, nodeUpdateAddressIfNeeded)."""
+    """Update a node's address from a PING that came on another link (R62, nodeUpdateAddressIfNeeded)."""
     ip = header.myip or socket_ip or peer.ip
     if (peer.ip, peer.port, peer.cport, peer.pport) == (ip, header.port, header.cport, header.pport):
         return []
@@ -101,7 +101,7 @@ def move_address(view: View, peer: Peer, socket_ip: str, header: Header) -> list
 
 
 def move_address_by_gossip(view: View, peer: Peer, entry: GossipEntry) -> list[Effect]:
-    """A node that fails for us is healthy elsewhere at another address: go there (R45)."""
+    """Take the gossiped new address of a node that fails for us but is healthy for the sender (R45)."""
     new = (entry.ip, entry.port, entry.cport, entry.pport)
     if entry.flags & NOADDR or not entry.ip or (peer.ip, peer.port, peer.cport, peer.pport) == new:
         return []
@@ -119,7 +119,7 @@ def _readdress(view: View, peer: Peer, address: tuple[str, int, int, int], cause
 
 
 def expire_handshakes(view: View, now_ms: int) -> list[Effect]:
-    """Drop handshakes that took too long (R29, R59)."""
+    """Drop timed-out handshakes (R29, R59)."""
     limit_ms = handshake_timeout_ms(view.node_timeout_ms)
     late = [p for p in view.nodes.values() if p.flags & HANDSHAKE and now_ms - p.ctime_ms > limit_ms]
     return [effect for peer in late for effect in remove_node(view, peer, Cause.HANDSHAKE_EXPIRED)]
@@ -149,7 +149,7 @@ def remove_node(view: View, peer: Peer, cause: Cause) -> list[Effect]:
 
 
 def forget(view: View, node_id: str, ttl_ms: int, now_ms: int) -> list[Effect]:
-    """Remove a node and keep it out for *ttl_ms*; never ourselves or our master (R61)."""
+    """Remove a node and blacklist it for *ttl_ms*; never ourselves or our master (R61)."""
     peer = view.nodes.get(node_id)
     if peer is None or peer is view.myself or view.myself.replicaof == node_id:
         return []
@@ -159,7 +159,7 @@ def forget(view: View, node_id: str, ttl_ms: int, now_ms: int) -> list[Effect]:
 
 
 def is_blacklisted(view: View, node_id: str, now_ms: int) -> bool:
-    """Whether a forgotten node is still kept out (R61)."""
+    """Return whether a forgotten node is blacklisted (R61)."""
     until_ms = view.blacklist.get(node_id)
     if until_ms is None:
         return False
@@ -170,7 +170,7 @@ def is_blacklisted(view: View, node_id: str, now_ms: int) -> bool:
 
 
 def reset(view: View, new_id: str) -> list[Effect]:
-    """Forget everybody and all slots; with a new id also all epochs (R82)."""
+    """Drop all nodes and slots; with a new id also all epochs (R82)."""
     effects: list[Effect] = []
     for peer in [peer for peer in view.nodes.values() if peer is not view.myself]:
         effects += remove_node(view, peer, Cause.RESET_DONE)
@@ -189,7 +189,7 @@ def reset(view: View, new_id: str) -> list[Effect]:
 
 
 def restart(view: View, now_ms: int) -> list[Effect]:
-    """Start again from nodes.conf: links, pings, reports and PFAIL are gone, FAIL counts from now (R129)."""
+    """Restart from nodes.conf: drop links, pings, reports and PFAIL; FAIL counts from now (R129)."""
     effects: list[Effect] = []
     view.links.clear()
     view.blacklist.clear()
@@ -210,7 +210,7 @@ def restart(view: View, now_ms: int) -> list[Effect]:
 
 
 def bind_link(view: View, link_id: int, link: Link, peer: Peer) -> list[Effect]:
-    """Bind a link to its node; an older one of that node in the same direction is closed (R26)."""
+    """Bind a link to its node, and close the node's previous link in this direction (R26)."""
     link.node = peer.id
     effects: list[Effect] = []
     old = peer.inbound if link.inbound else peer.outbound
@@ -225,7 +225,7 @@ def bind_link(view: View, link_id: int, link: Link, peer: Peer) -> list[Effect]:
 
 
 def drop_link(view: View, link_id: int) -> list[Effect]:
-    """Forget a link that closed."""
+    """Remove a closed link."""
     link = view.links.pop(link_id, None)
     peer = view.nodes.get(link.node) if link is not None and link.node else None
     if peer is not None:

@@ -1,4 +1,4 @@
-"""The marks of a manual failover (R48, R98 to R100)."""
+"""State of a manual failover (R48, R98 to R100)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from cluster_core.gossip.view import Peer, View
 from cluster_core.wire.bus import Header, MessageFlag
 
 MANUAL_FAILOVER_MS: Final = 5000
-"""How long a manual failover may take (R97, R98)."""
+"""Timeout of a manual failover in ms (R97, R98)."""
 
 
 def hear_mfstart(view: View, sender: Peer, now_ms: int) -> list[Effect]:
-    """Our replica asks us to step down: remember it and be paused (R98)."""
+    """Pause at our replica's request for a manual failover (R98)."""
     if not view.myself.flags & MASTER or sender.replicaof != view.myself.id:
         return []
     view.mf_end_ms = now_ms + MANUAL_FAILOVER_MS
@@ -24,7 +24,7 @@ def hear_mfstart(view: View, sender: Peer, now_ms: int) -> list[Effect]:
 
 
 def hear_pause(view: View, sender: Peer, header: Header) -> list[Effect]:
-    """Our master is paused for us: its offset is the one to reach (R48, R99)."""
+    """Record the offset to reach when our master is paused (R48, R99)."""
     if not header.mflags[0] & MessageFlag.PAUSED or view.myself.replicaof != sender.id:
         return []
     if view.mf_master_offset != -1:
@@ -34,7 +34,7 @@ def hear_pause(view: View, sender: Peer, header: Header) -> list[Effect]:
 
 
 def expire_manual_failover(view: View, now_ms: int) -> list[Effect]:
-    """Give up a manual failover that took too long (R100)."""
+    """Abort a timed-out manual failover (R100)."""
     if view.mf_end_ms and now_ms > view.mf_end_ms:
         view.mf_end_ms, view.mf_replica, view.mf_master_offset = 0, "", -1
     return []

@@ -1,7 +1,7 @@
-"""The machine: one cluster node, fed with messages, links and time.
+"""State machine of one cluster node: messages, links and time in, effects out.
 
-`ClusterNode.handle` is the only door.  It reads, asks the decisions beside it, changes the view, and returns everything
-that the world should do or know, in order.  It owns no clock, no socket and no randomness, and no input makes it raise.
+`ClusterNode.handle` is the only entry. It evaluates rules, changes the view and returns the effects in order. It has no
+clock, sockets or randomness, and no input makes it raise.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from cluster_core.wire.bus import (
 )
 
 LINKS_MAX: Final = 100_000
-"""Bound of the links that are kept; a node of 1000 has 2000."""
+"""Maximum links; a node in a cluster of 1000 has 2000."""
 PING: Final = int(MessageType.PING)
 PONG: Final = int(MessageType.PONG)
 MEET_TYPE: Final = int(MessageType.MEET)
@@ -54,12 +54,12 @@ EXT_DATA: Final = int(MessageFlag.EXT_DATA)
 KNOWN_TYPES: Final = len(MessageType)
 NOTHING_HOLDS: Final = -1
 SILENT: Final = (ReplyPong, Ignored)
-"""Effects that leave the view as it was."""
+"""Effects that do not change the view."""
 ORDERS: Final = (ev.Restarted, ev.ResetOrdered, ev.ForgetOrdered, ev.MeetOrdered, ev.HeaderSent)
 
 
 class ClusterNode:
-    """One node's beliefs; see the module for what it does and does not do."""
+    """One node's view of the cluster."""
 
     def __init__(
         self, my_id: str, profile: Profile, node_timeout_ms: int, now_ms: int = 0, *, verdicts_observed: bool = False
@@ -69,9 +69,9 @@ class ClusterNode:
         self.view.verdicts_observed = verdicts_observed
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
-        """Apply *event* at *now_ms* (milliseconds) and return the effects, in order."""
+        """Apply *event* at *now_ms* and return the effects in order."""
         view = self.view
-        view.said_version = NOTHING_HOLDS  # flags may change without an effect, before a PONG is made and after
+        view.said_version = NOTHING_HOLDS  # flags may change without an effect, before and after a PONG is built
         unclaimed = view.unclaimed
         effects = self._follow(event, now_ms)
         view.said_version = NOTHING_HOLDS
@@ -84,7 +84,7 @@ class ClusterNode:
         return effects + update_state(view, now_ms) if view.state_stale else effects
 
     def answer(self, link: int) -> ReplyPong:
-        """The PONG for a PING or MEET on *link*, as things stand (R41)."""
+        """Return the PONG for a PING or MEET on *link* with the current state (R41)."""
         return ReplyPong(link, self.build_pong(link) if self.build_pong is not None else None)
 
     def _follow(self, event: Event, now_ms: int) -> list[Effect]:
@@ -180,14 +180,14 @@ class ClusterNode:
                 ]
 
     def _on_light(self, link: int, bound: Peer | None, now_ms: int) -> list[Effect]:
-        """A light message tells only that its sender lives; without a known one the link is closed (R7, R8, R37)."""
+        """Process a light message: its sender is alive; close links without a known sender (R7, R8, R37)."""
         if bound is None or bound.flags & HANDSHAKE:
             return [ev.CloseLink(link), Ignored(IgnoredReason.LIGHT_FROM_UNKNOWN)]
         bound.data_received_ms = now_ms
         return []
 
     def _note_sender(self, link_id: int, link: Link, sender: Peer, header: Header, now_ms: int) -> list[Effect]:
-        """What every message says about a known sender (R26, R37, R48)."""
+        """Update a known sender from any message (R26, R37, R48)."""
         effects: list[Effect] = []
         if link.node is None and link.inbound:
             effects += handshake.bind_link(self.view, link_id, link, sender)
@@ -207,7 +207,7 @@ class ClusterNode:
         return effects
 
     def _on_gossip(self, event: ev.MessageReceived, link: Link, sender: Peer | None, now_ms: int) -> list[Effect]:
-        """PING, PONG and MEET in the order of R49 and R50."""
+        """Process PING, PONG and MEET in the order of R49 and R50."""
         view, header, body = self.view, event.message.header, event.message.body
         if not isinstance(header, Header):
             return [Ignored(IgnoredReason.NO_FULL_HEADER)]
@@ -247,7 +247,7 @@ class ClusterNode:
         return effects
 
     def _meet(self, event: ev.MessageReceived, link: Link, header: Header, now_ms: int) -> list[Effect]:
-        """A stranger wants to meet us: greet it back in a handshake of our own (R56)."""
+        """Answer a MEET of an unknown node with a handshake of our own (R56)."""
         ip = header.myip or event.peer_ip
         peer, effects = handshake.start_handshake(self.view, ip, header.port, header.cport, 0, now_ms)
         if peer is not None and header.mflags[0] & EXT_DATA and self.view.profile.forgets_spread:
@@ -267,7 +267,7 @@ class ClusterNode:
         now_ms: int,
         effects: list[Effect],
     ) -> bool:
-        """Complete a handshake, or notice that another node answers (R57, R58); True ends the message."""
+        """Complete a handshake, or detect another node at the address (R57, R58); True ends processing."""
         if node.flags & HANDSHAKE:
             if not is_node_id(header.sender):
                 effects.append(Ignored(IgnoredReason.ODD_ID_OF_HANDSHAKE))
@@ -281,7 +281,7 @@ class ClusterNode:
         return False
 
     def _on_fail(self, event: ev.MessageReceived, sender: Peer | None, now_ms: int) -> list[Effect]:
-        """A node that we know decided FAIL about another (R55)."""
+        """Process FAIL decided by a known node (R55)."""
         body = event.message.body
         if sender is None:
             return [Ignored(IgnoredReason.FAIL_FROM_UNKNOWN)]
@@ -291,34 +291,34 @@ class ClusterNode:
         return mark_failed(self.view, target, now_ms, Cause.FAIL_MESSAGE)
 
     def _on_update(self, event: ev.MessageReceived, sender: Peer | None) -> list[Effect]:
-        """Somebody corrects us about a node's slots (R78)."""
+        """Process an UPDATE about a node's slots (R78)."""
         body = event.message.body
         if sender is None or not isinstance(body, Update):
             return [Ignored(IgnoredReason.UPDATE_FROM_UNKNOWN)]
         return read_update(self.view, body)
 
     def _on_request(self, event: ev.MessageReceived, sender: Peer | None, now_ms: int) -> list[Effect]:
-        """A replica asks for our vote (R90); voting itself is not this half's business."""
+        """Evaluate a replica's vote request (R90); `cluster_core.node` casts votes."""
         header = event.message.header
         if sender is None or not isinstance(header, Header):
             return [Ignored(IgnoredReason.VOTE_REQUEST_FROM_UNKNOWN)]
         return [VoteAsked(sender.id, header.current_epoch, vote_refusal(self.view, sender, header, now_ms))]
 
     def _on_ack(self, event: ev.MessageReceived, sender: Peer | None) -> list[Effect]:
-        """A vote for us (R92)."""
+        """Process a vote for us (R92)."""
         header = event.message.header
         if sender is None or not isinstance(header, Header):
             return [Ignored(IgnoredReason.VOTE_FROM_UNKNOWN)]
         return [AckHeard(sender.id, header.current_epoch, sender.votes)]
 
     def _on_mfstart(self, sender: Peer | None, now_ms: int) -> list[Effect]:
-        """Our replica starts a manual failover (R98)."""
+        """Start a manual failover at our replica's request (R98)."""
         if sender is None:
             return [Ignored(IgnoredReason.MFSTART_FROM_UNKNOWN)]
         return hear_mfstart(self.view, sender, now_ms)
 
     def _on_publish(self, sender: Peer | None) -> list[Effect]:
-        """PUBLISH, PUBLISHSHARD and MODULE say only that the sender lives (R37)."""
+        """Process PUBLISH, PUBLISHSHARD and MODULE: the sender is alive (R37)."""
         return [] if sender is not None else [Ignored(IgnoredReason.PUBLISH_FROM_UNKNOWN)]
 
     # -- time and orders -----------------------------------------------------------------------------------------

@@ -1,8 +1,7 @@
-"""What a node's own header says about itself, taken over into its view: operators' commands show only there.
+"""Apply a node's own header to its view; the results of commands show only there.
 
-CLUSTER ADDSLOTS, DELSLOTS, SETSLOT, REPLICATE, BUMPEPOCH and won elections are not messages; the next header of the
-node tells their result (R3: own role, master, config epoch and slots; a replica's header carries its master's epoch
-and slots).
+CLUSTER ADDSLOTS, DELSLOTS, SETSLOT, REPLICATE, BUMPEPOCH and won elections send no message. The node's next header
+shows its role, master, config epoch and slots (R3); a replica's header has its master's epoch and slots.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from cluster_core.wire.bus import Header
 
 
 def adopt_header(view: View, header: Header) -> list[Effect]:
-    """Make the view say of ourselves, and of our master, what our header says; the effects are the differences."""
+    """Update our entry and our master's from our header; the effects are the differences."""
     myself = view.myself
     effects = _adopt_role(view, header)
     if header.current_epoch > view.current_epoch:
@@ -37,7 +36,7 @@ def adopt_header(view: View, header: Header) -> list[Effect]:
 
 
 def assign_slots(view: View, holder: Peer, bits: int) -> list[Effect]:
-    """Make *holder* own exactly *bits*; slots that others had leave them (R68)."""
+    """Assign exactly *bits* to *holder*, taking slots from other owners (R68)."""
     effects: list[Effect] = []
     gained = bits & ~holder.slots
     for peer in view.nodes.values():

@@ -1,13 +1,9 @@
-"""Recognises messages that can change nothing before the machine reads them: the header repeats, the gossip has no
-news.
+"""Fast path for messages without news: repeated headers and known gossip.
 
-Most of a bus is PINGs and PONGs that repeat what is known.  Such a message only moves clocks (data_received,
-pong_received, ping_sent, replication offset) and is answered; the filter does exactly that.  What it is not sure about it
-leaves to the machine, so a wrong "no" costs time and never truth.
-
-A message is quiet when the machine has read one with the same header to its end without any effect but a PONG, the
-view has not changed since (`View.version`), and its gossip names only nodes that are known, and healthy on both sides or
-failing on both.
+Most bus traffic is such PINGs and PONGs. They only advance times (data_received, pong_received, ping_sent) and the
+replication offset, and get a reply. In doubt a message goes to the machine, so a false "no" costs time only. A message
+is quiet if a message with the same header had no effect but a PONG, the view has not changed since (`View.version`),
+and gossip names only known nodes, healthy in both views or failing in both.
 """
 
 from __future__ import annotations
@@ -35,7 +31,7 @@ PAUSED: Final = int(MessageFlag.PAUSED)
 said_by: Final = attrgetter(
     "config_epoch", "replicaof", "flags", "mflags", "cport", "port", "pport", "myip", "ver", "myslots"
 )
-"""What a header says that the machine could follow; the rest are clocks, and the current epoch, which may lag."""
+"""Header fields that the machine evaluates; the rest are times, offsets and the current epoch, which may lag."""
 SECONDS_CACHED: Final = 256
 MS_PER_S: Final = 1000
 TABLES_CACHED: Final = 16
@@ -45,7 +41,7 @@ UNSETTLED: Final = FAILURES | HANDSHAKE | MEET | MYSELF
 
 @dataclass(slots=True)
 class Quiet:
-    """What a sender said when the machine last read it to the end and nothing followed; *header* and *before* said the same."""
+    """The last message of a sender that had no effect; *header* and *before* have equal content."""
 
     said: tuple[object, ...]
     header: Header
@@ -54,7 +50,7 @@ class Quiet:
     ip: str
 
     def is_said_again(self, header: Header, body: Gossip, ip: str) -> bool:
-        """Whether a message from *ip* says the same, gossip and clocks aside."""
+        """Return whether a message from *ip* repeats it, apart from gossip and times."""
         return (
             (header is self.header or header is self.before or said_by(header) == self.said)
             and self.ip == ip
@@ -63,21 +59,21 @@ class Quiet:
 
 
 class Prefilter:
-    """A cluster node behind its filter: the same door, the same effects, most messages at a fraction of the price."""
+    """A cluster node with the fast path; same interface and effects."""
 
     def __init__(self, node: ClusterNode) -> None:
         self.node = node
         self.view = node.view
         self._version = -1
-        """The view's when `_quiet` and `_told_s` were begun: both hold as long as it stays as it is."""
+        """View version for which `_quiet` and `_told_s` are valid."""
         self._members = -1
         self._places: dict[str, int] = {}
         self._quiet: list[Quiet | None] = []
         self._told_s: list[int] = []
-        """By place, the second up to which pongs of a node are no news; UNSEEN until we looked whether it is well."""
+        """Second up to which pongs of a node are no news, by place; UNSEEN before the node's health is checked."""
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
-        """`ClusterNode.handle`."""
+        """Apply an event; see `ClusterNode.handle`."""
         if type(event) is not MessageReceived:
             return self.node.handle(event, now_ms)
         effects = self.settle(event, now_ms)
@@ -88,7 +84,7 @@ class Prefilter:
         return effects
 
     def settle(self, event: MessageReceived, now_ms: int) -> list[Effect] | None:
-        """Move the clocks as a quiet message says (R37, R44, R50, R51); None leaves it, untouched, to the machine."""
+        """Apply a quiet message (R37, R44, R50, R51); None leaves it to the machine."""
         message, view = event.message, self.view
         header, body = message.header, message.body
         link = view.links.get(event.link)
@@ -116,7 +112,7 @@ class Prefilter:
         repeated: list[Peer] = []
         for entry in body.entries:
             place = places.get(entry[NODE])
-            if place is None:  # a stranger
+            if place is None:  # an unknown sender
                 return None
             told_s = told[place]
             if told_s < 0 or entry[FLAGS] & FAILURES:
@@ -132,7 +128,7 @@ class Prefilter:
             if told_s < entry[PONG_RECEIVED] <= limit_s:
                 younger.append((place, entry))
         effects: list[Effect] = []
-        if kind == PING:  # the PONG says what held when the PING came (R41)
+        if kind == PING:  # the PONG has the state when the PING came (R41)
             effects.append(self.node.answer(event.link))
         peer.data_received_ms = now_ms
         peer.repl_offset = header.offset
@@ -147,14 +143,14 @@ class Prefilter:
         return effects
 
     def _repeats_failure(self, peer: Peer, known: Peer, flags: int) -> bool:
-        """Whether *peer* says again what it has reported of a node that is FAIL: only the report's time moves (R51)."""
+        """Return whether *peer* repeats its report of a FAIL node: only the report's time changes (R51)."""
         if not (flags & FAILURES and known.flags & FAIL) or known is peer:
             return False
         view = self.view
         return view.profile.reports_end_at_fail or not may_report(view, peer) or peer.id in known.reports
 
     def _refresh(self, younger: list[tuple[int, GossipEntry]]) -> None:
-        """Take over younger pong times, in the order of the entries (R44)."""
+        """Apply newer pong times in the order of the entries (R44)."""
         view, told = self.view, self._told_s
         unclean = MYSELF | (HANDSHAKE | MEET if view.profile.gossip_refreshes_clean_only else 0)
         for place, entry in younger:
@@ -166,7 +162,7 @@ class Prefilter:
             told[place] = entry[PONG_RECEIVED]
 
     def _remember(self, event: MessageReceived) -> None:
-        """The machine read this message without an effect but a PONG: the next one like it is quiet."""
+        """Record a message without effect but a PONG: repetitions are quiet."""
         header, body, view = event.message.header, event.message.body, self.view
         if type(header) is not Header or type(body) is not Gossip or header.type > PONG or header.mflags[0] & PAUSED:
             return
@@ -178,7 +174,7 @@ class Prefilter:
             self._quiet[place] = Quiet(said_by(header), header, header, body.extensions, event.peer_ip)
 
     def _begin(self) -> None:
-        """The view has changed: what was no news may be some now."""
+        """Reset after a change of the view."""
         view = self.view
         if self._members != view.members or len(self._places) != len(view.nodes):
             self._places, self._members = places_of(tuple(sorted(view.nodes))), view.members
@@ -188,11 +184,11 @@ class Prefilter:
 
 @lru_cache(maxsize=SECONDS_CACHED)
 def milliseconds(seconds: int) -> int:
-    """Seconds as milliseconds; the same seconds are one object, not one in each of many tables."""
+    """Return seconds as ms; equal values share one object to save memory."""
     return seconds * MS_PER_S
 
 
 @lru_cache(maxsize=TABLES_CACHED)
 def places_of(names: tuple[str, ...]) -> dict[str, int]:
-    """A place for each of *names*; nodes of a simulation that know the same names share one table of them."""
+    """Return a place for each of *names*; simulated nodes with equal names share the table."""
     return {name: place for place, name in enumerate(names)}

@@ -1,6 +1,6 @@
-"""Which rules of the cluster protocol a server version follows: frozen values whose fields select rules.
+"""Protocol behaviour by server version: immutable profiles whose fields select rules.
 
-No code compares versions: every difference that the machine needs is one field here, named after what it selects.
+No code compares versions: every difference is one field, named after what it selects.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cluster_core.gossip.flags import (
 
 
 class PfailVerdict(Enum):
-    """Who asks for FAIL at once when it sets PFAIL by silence (R53)."""
+    """Nodes that evaluate FAIL when they set PFAIL by timeout (R53)."""
 
     NOBODY = "nobody"
     LONE_MASTER = "lone master"
@@ -26,7 +26,7 @@ class PfailVerdict(Enum):
 
 
 class Demotion(Enum):
-    """What happens to the slots of a master that says it is a replica now (R64)."""
+    """Slots of a master that announces the replica role (R64)."""
 
     UNASSIGN = "unassign"
     MOVE = "move to its master in the same shard"
@@ -35,7 +35,7 @@ class Demotion(Enum):
 
 
 class ChainFold(Enum):
-    """When a node whose master became a replica follows that one's master (R66)."""
+    """When a node follows the master of its demoted master (R66)."""
 
     NEVER = "never"
     WITH_SLOTS = "with a slot update"
@@ -43,7 +43,7 @@ class ChainFold(Enum):
 
 
 class ShardIds(Enum):
-    """Who carries a shard id, and who else takes over one that is told (R65)."""
+    """Nodes with a shard id, and propagation of an announced one (R65)."""
 
     NONE = "nobody"
     OF_MY_MASTER = "ours follows our master's"
@@ -51,7 +51,7 @@ class ShardIds(Enum):
 
 
 class ExtensionReaders(Enum):
-    """Who is sent extensions other than the host name (R16)."""
+    """Receivers of extensions other than the host name (R16)."""
 
     KNOWN = "those that are known to read them"
     KNOWN_AND_ASKERS = "those, and whoever is answered"
@@ -59,7 +59,7 @@ class ExtensionReaders(Enum):
 
 
 class ExtensionFlag(Enum):
-    """Which headers carry EXT_DATA (R6)."""
+    """Headers with EXT_DATA (R6)."""
 
     WITH_DATA = "those with an extension"
     ALWAYS = "all"
@@ -68,128 +68,129 @@ class ExtensionFlag(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The rules of one server version; the defaults are those of Redis 7.0."""
+    """Rules of one server version; defaults are those of Redis 7.0."""
 
     name: str
     reporter_needs_slots: bool = False
     """R51: only masters with slots report failures (else any master)."""
     reports_end_at_fail: bool = False
-    """R51: no failure reports are taken about a node that is already FAIL."""
+    """R51: no failure reports about a node in FAIL."""
     anyone_withdraws_reports: bool = False
-    """R52: any sender, not only a reporter, takes its report back."""
+    """R52: any sender withdraws its report, not only a master."""
     own_doubt_needs_slots: bool = False
     """R54: our own PFAIL counts in the quorum only if we have slots."""
     pfail_verdict: PfailVerdict = PfailVerdict.NOBODY
-    """R53: who evaluates R54 when it sets PFAIL."""
+    """R53: nodes that evaluate R54 when they set PFAIL."""
     replicas_raise_epochs: bool = True
-    """R48: the header of a replica raises the config epoch noted for it."""
+    """R48: a replica's header raises its recorded config epoch."""
     claims_of_replicas_read: bool = True
-    """R69: the slots in a replica's header are compared with those of its master."""
+    """R69: slots in a replica's header are compared with its master's."""
     importing_slots_stay: bool = True
-    """R70: a slot that is being imported is left alone by claims."""
+    """R70: claims do not change importing slots."""
     demotion: Demotion = Demotion.UNASSIGN
     """R64."""
     unclaimed_noted: bool = True
-    """R71: a slot that its owner stops to claim may be taken by anybody."""
+    """R71: slots that the owner stops claiming become free for anybody."""
     chain_fold: ChainFold = ChainFold.WITH_SLOTS
     """R66."""
     shard_ids: ShardIds = ShardIds.NONE
     """R65."""
     host_names: bool = True
-    """R5, R15: host names and shard channels are understood."""
+    """R5, R15: host names and shard channels are supported."""
     shard_joins: bool = False
-    """R73: a node without slots follows a sender of its own shard."""
+    """R73: a node without slots follows a sender in its shard."""
     odd_ids_void_gossip: bool = False
-    """R42: one gossip entry with an impossible id voids the whole section."""
+    """R42: one invalid node id in gossip voids the section."""
     gossip_refreshes_clean_only: bool = False
-    """R44: gossip refreshes the pong time only of nodes without HANDSHAKE, MEET, PFAIL and FAIL."""
+    """R44: gossip updates pong times only of nodes without HANDSHAKE, MEET, PFAIL and FAIL."""
     forgets_spread: bool = False
-    """R61: FORGET travels as an extension."""
+    """R61: FORGET is propagated as an extension."""
     meet_binds_link: bool = False
-    """R56: the link of a MEET belongs to the handshake that it starts."""
+    """R56: the link of a MEET belongs to the handshake it starts."""
     meet_until_contact: bool = False
-    """R30: the MEET flag stays until the node is heard (else until MEET was sent)."""
+    """R30: the MEET flag stays until first contact (else until MEET is sent)."""
     mismatch_is_fail: bool = False
-    """R58: a node whose address answers with another id is marked FAIL."""
+    """R58: a node is marked FAIL if its address replies with another id."""
     vote_spacing: bool = True
-    """R90: no second vote for the same master's replicas within 2 node timeouts."""
+    """R90: no second vote for replicas of one master within 2 node timeouts."""
     setslot_replicated: bool = False
-    """R125: replicas follow CLUSTER SETSLOT through the replication stream."""
+    """R125: replicas apply CLUSTER SETSLOT from the replication stream."""
     capabilities: int = 0
-    """R20: what its own flags say that it can read."""
+    """R20: capability flags of the node."""
     copied_flags: int = 0
-    """R48, R134: which flags of a header are noted of its sender."""
+    """R48, R134: flags copied from a sender's header."""
     extensions_learned: bool = False
-    """R16: a header with EXT_DATA says that its sender reads extensions."""
+    """R16: EXT_DATA in a header shows that the sender supports extensions."""
     extension_readers: ExtensionReaders = ExtensionReaders.KNOWN
     """R16."""
     extension_flag: ExtensionFlag = ExtensionFlag.WITH_DATA
-    """R6: which headers say that extensions are understood."""
+    """R6: headers that announce support for extensions."""
     receiver_gossiped: bool = True
-    """R39: gossip may be about the node that it is sent to."""
+    """R39: gossip may include its receiver."""
     gossip_draws: int = 3
-    """R39: how many draws are made for each gossip entry that is wanted.  That of Valkey 9.1 is what its captures show:
-    its tables draw the same node again more seldom than by chance."""
+    """R39: draws per requested gossip entry; Valkey 9.1's value is fitted to captures, which repeat nodes more rarely
+    than chance.
+    """
     reconnects_spread: bool = False
-    """R29: attempts to connect are spread over half the node timeout (else each cron tries each node)."""
+    """R29: connection attempts are spread over half the node timeout (else each cron tries each node)."""
     meets_again: bool = False
-    """R60: a node that does not connect to us is sent a MEET."""
+    """R60: nodes without an inbound link get a MEET."""
     emptied_master_replaced: bool = False
-    """R84: a replica stands for election even if its master has no slots."""
+    """R84: a replica starts an election even if its master has no slots."""
     rank_ties_by_id: bool = False
-    """R87: of two replicas with one offset the smaller id ranks first."""
+    """R87: at equal offsets the smaller id ranks first."""
     rank_falls: bool = False
-    """R88: a better rank shortens the delay (a worse one always lengthens it)."""
+    """R88: a better rank shortens the delay (a worse one always extends it)."""
     delay_scaled: bool = False
-    """R86: the delay of an election follows the node timeout, up to 500 ms."""
+    """R86: the election delay scales with the node timeout, up to 500 ms."""
     failed_masters_ranked: bool = False
-    """R89b: shards take turns when several masters fail at once."""
+    """R89b: shards are ranked when several masters fail at once."""
     best_replica_hurries: bool = False
-    """R134: the best replica starts at once when all its siblings see the master fail, and asks with FORCEACK."""
+    """R134: the best replica starts at once when all siblings see the master as FAIL, with FORCEACK."""
     refusal_updates: bool = False
-    """R90: a candidate with stale slots is sent an UPDATE."""
+    """R90: a candidate with stale slots gets an UPDATE."""
     rivals_end_elections: bool = False
-    """R94: an election ends when a master publishes an epoch that is not older."""
+    """R94: an election ends when a master claims an epoch that is not older."""
     data_age_relog_factor: int = 1
-    """R160: data that is too old is logged so many times less often than other reasons."""
+    """R160: "data too old" is logged this many times less often than other reasons."""
     elections_reset: bool = False
-    """R93, R132: the election is forgotten when it is won, when a manual failover starts or when the master changes."""
+    """R93, R132: the election is reset when won, at a manual failover and when the master changes."""
     role_changes_announced: bool = False
-    """R132: a new role is told to all nodes at once."""
+    """R132: a new role is broadcast at once."""
     bumps_announced: bool = False
-    """R79, R80: an epoch taken after a collision or by BUMPEPOCH is told to all nodes at once (captures of 9.1)."""
+    """R79, R80: an epoch from a collision or BUMPEPOCH is broadcast at once (captures of 9.1)."""
     replicate_announces: bool = False
-    """R67: CLUSTER REPLICATE is told to all nodes at once, and does nothing if it changes nothing."""
+    """R67: CLUSTER REPLICATE is broadcast at once, and is a no-op without a change."""
     full_sync_by_shard: bool = False
-    """R67: only a master of one's own shard may be followed without a full sync."""
+    """R67: following a master without a full sync requires the same shard."""
     stray_keys_deleted: bool = False
-    """R126: keys in other nodes' slots are deleted at start (else their slots are marked as importing)."""
+    """R126: keys in other nodes' slots are deleted at start (else the slots are marked importing)."""
     client_addresses: bool = False
-    """R15: nodes tell other addresses for clients (cluster-announce-client-ipv4, -ipv6)."""
+    """R15: separate addresses for clients (cluster-announce-client-ipv4, -ipv6)."""
     aux_fields: bool = False
-    """R129: nodes.conf holds shard ids and other fields in name=value form."""
+    """R129: nodes.conf has shard ids and other fields as name=value."""
     shard_lists: bool = False
-    """R131: CLUSTER SHARDS lists shards by shard id (else each master with its replicas)."""
+    """R131: CLUSTER SHARDS groups by shard id (else by master)."""
     shard_ids_listed: bool = False
-    """R131: CLUSTER SHARDS tells the shard ids."""
+    """R131: CLUSTER SHARDS shows shard ids."""
     commands_checked: bool = False
-    """R56, R123: CLUSTER MEET says which port is impossible, SETSLOT refuses to move a slot to where it is."""
+    """R56, R123: CLUSTER MEET names the invalid port; SETSLOT refuses the current owner as target."""
     first_size: int = 1
-    """R130: the cluster size that CLUSTER INFO shows before it was counted."""
+    """R130: cluster size in CLUSTER INFO before the first count."""
     info_of_nodes: bool = False
     """R130: CLUSTER INFO counts failing nodes."""
     info_of_limits: bool = True
-    """R130: CLUSTER INFO counts links that were closed for their buffers."""
+    """R130: CLUSTER INFO counts links closed for their buffers."""
     info_of_bytes: bool = False
     """R130: CLUSTER INFO counts bytes."""
     word_for_master: str = "master"
-    """R160: how the server's log calls a master."""
+    """R160: name of a master in the log."""
     addresses_logged: bool = False
-    """R160: the log shows the address of a node that has no name."""
+    """R160: the log shows addresses of nodes without a name."""
     names_logged: bool = False
-    """R160: the log puts the node's name behind its id."""
+    """R160: the log shows node names after ids."""
     routing_table: str = "redis-7.0"
-    """R114 to R121: whose commands and redirections it has."""
+    """R114 to R121: table of commands and redirection rules."""
 
 
 REDIS_7_0 = Profile("redis-7.0")
@@ -316,4 +317,4 @@ PROFILES: dict[str, Profile] = {
         VALKEY_9_1,
     )
 }
-"""Profiles by name, as a user gives them: those of each family from the oldest to the newest."""
+"""Profiles by name; each family from oldest to newest."""

@@ -1,7 +1,7 @@
-"""Which profiles a node's messages fit: what servers of different versions write differently (R5 to R7, R15, R16, R20, R39).
+"""Infer server versions from bus messages (R5 to R7, R15, R16, R20, R39).
 
-Not every version can be told from its neighbours on the wire: then several profiles fit, and the newest one is taken of the
-family that has the most of them.  What a log or INFO says of the version decides between them.
+Some versions are indistinguishable on the wire. Then several profiles fit, and the newest of the family with the most
+matches is used; a version in a log or INFO decides.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ PUBLISHSHARD: Final = int(MessageType.PUBLISHSHARD)
 EXT_DATA: Final = int(MessageFlag.EXT_DATA)
 VERSION_FLAGS: Final = LIGHT_HEADERS | MY_PRIMARY_FAIL
 SIGNS_MAX: Final = 1000
-"""Bound of what is remembered of one node; a real one shows a few dozen signs."""
+"""Maximum stored signs per node; a real one shows a few dozen."""
 NAMED_ONCE_IN_TEN: Final = 0.9
 NEVER_GOSSIPED: Final = 1e-9
-"""A receiver that was not gossiped although chance would have it so with all but this probability is never gossiped."""
+"""Probability below which a receiver missing from gossip means that receivers are never gossiped."""
 VERSION: Final = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?!\d)")
 DEVELOPMENT: Final = 255
-"""The major version of servers that were never released: it tells nothing."""
+"""Major version of unreleased servers; it tells nothing."""
 
 
 class Sign(NamedTuple):
-    """What of one message depends on the server's version: its type, flags, mflags[0], types of its extensions, and whether its
-    gossip names its receiver.
+    """Version-dependent parts of a message: type, flags, mflags[0], extension types, and whether gossip includes the
+    receiver.
     """
 
     kind: int
@@ -42,7 +42,7 @@ class Sign(NamedTuple):
 
 
 def fits(profile: Profile, sign: Sign) -> bool:
-    """Whether a server of *profile* may have sent a message with *sign*."""
+    """Return whether a server of *profile* can send a message with *sign*."""
     return (
         sign.flags & LIGHT_HEADERS == profile.capabilities & LIGHT_HEADERS
         and (profile.best_replica_hurries or not sign.flags & MY_PRIMARY_FAIL)
@@ -55,7 +55,7 @@ def fits(profile: Profile, sign: Sign) -> bool:
 
 
 def _flags_extensions(profile: Profile, sign: Sign) -> bool:
-    """R6: whether EXT_DATA stands where this server puts it."""
+    """Return whether EXT_DATA is where this server sets it (R6)."""
     when = profile.extension_flag
     expected = bool(sign.extensions) or when is ExtensionFlag.ALWAYS
     expected = expected or (when is ExtensionFlag.GOSSIP and sign.kind in GOSSIP_TYPES)
@@ -63,9 +63,9 @@ def _flags_extensions(profile: Profile, sign: Sign) -> bool:
 
 
 def _extends(profile: Profile, sign: Sign) -> bool:
-    """R15, R16: whether this server writes these extensions, and may leave them out.
+    """Return whether this server sends these extensions, or may omit them (R15, R16).
 
-    Valkey 9.1 leaves them out of a PONG now and then, although it answers strangers with them.
+    Valkey 9.1 sometimes omits them in a PONG, although it sends them to unknown nodes.
     """
     if profile.shard_ids is ShardIds.NONE:
         return sign.extensions <= {HOSTNAME}
@@ -75,10 +75,10 @@ def _extends(profile: Profile, sign: Sign) -> bool:
 
 
 class ProfileSigns:
-    """Feed it messages that one node sent, and what was said of its version; `profile` is the nearest one, `fitting` all that fit.
+    """Collects one node's messages and reported version; `fitting` lists matching profiles, `profile` the best.
 
-    A message that fits no profile (of a server that is not known, or made by hand) changes nothing.  One that fits only others
-    than those before it is of another server: the node was upgraded.
+    A message that fits no profile (unknown server, crafted) changes nothing. One that contradicts earlier messages
+    means an upgrade.
     """
 
     __slots__ = ("_fitting", "_missing", "_seen")
@@ -90,16 +90,16 @@ class ProfileSigns:
 
     @property
     def fitting(self) -> tuple[Profile, ...]:
-        """The profiles that fit all that was seen."""
+        """Return the profiles that fit all signs."""
         return tuple(PROFILES[name] for name in self._fitting)
 
     @property
     def profile(self) -> Profile:
-        """The one to be used."""
+        """Return the profile to use."""
         return nearest(self._fitting)
 
     def note(self, message: Message, receiver: str = "") -> None:
-        """Take in a message that the node sent, to *receiver* where that is known; light ones tell nothing."""
+        """Add a message sent by the node, to *receiver* if known; light messages tell nothing."""
         header, body = message.header, message.body
         if type(header) is not Header:
             return
@@ -114,15 +114,15 @@ class ProfileSigns:
             self._take(key, Sign(key[0], key[1], key[2], types, names_receiver))
 
     def note_sign(self, sign: Sign) -> None:
-        """Take in what is known of a message without the message."""
+        """Add the sign of a message."""
         key = (sign.kind, sign.flags & VERSION_FLAGS, sign.mflags & EXT_DATA, len(sign.extensions), sign.names_receiver)
         self._take(key, sign)
 
     def note_version(self, text: str) -> None:
-        """Take in name and version from the log of a start or INFO (``Valkey 8.1.8``, ``7.2.4``).
+        """Add name and version from a start log line or INFO (``Valkey 8.1.8``, ``7.2.4``).
 
-        The newest profile that is not newer fits: of the named server, or of each family where no name is given.  A server
-        under development (version 255) tells its family only.  Signs seen before the start no longer count.
+        Selects the newest profile not newer than it, of the named server or of each family. Unreleased versions (255)
+        give the family only. Earlier signs are discarded.
         """
         product, _, number = text.rpartition(" ")
         told = VERSION.match(number)
@@ -137,8 +137,8 @@ class ProfileSigns:
         self._seen, self._missing = {}, 1.0
 
     def note_absences(self, count: int) -> None:
-        """*count* messages with gossip were to a node that it did not name: chance would have named it in one of ten, or more
-        often (R39: a tenth of the table, three at least).
+        """Add *count* gossip messages without their receiver; by chance it appears in at least a tenth of messages
+        (R39: a tenth of the table, at least three).
         """
         if count and self._missing:
             self._missing *= NAMED_ONCE_IN_TEN**count
@@ -161,7 +161,7 @@ class ProfileSigns:
 
 
 def families() -> tuple[tuple[Profile, ...], ...]:
-    """The profiles of each server, from the oldest to the newest."""
+    """Return the profiles of each server, oldest to newest."""
     grouped: dict[str, list[Profile]] = {}
     for name, profile in PROFILES.items():
         grouped.setdefault(name.partition("-")[0], []).append(profile)
@@ -169,7 +169,7 @@ def families() -> tuple[tuple[Profile, ...], ...]:
 
 
 def version_of(profile: Profile) -> tuple[int, int]:
-    """The version that a profile is named after.
+    """Return the version in a profile's name.
 
     >>> version_of(PROFILES["redis-8"]), version_of(PROFILES["valkey-9.1"])
     ((8, 0), (9, 1))
@@ -179,13 +179,13 @@ def version_of(profile: Profile) -> tuple[int, int]:
 
 
 def nearest_of_family(family: Iterable[Profile], version: tuple[int, int]) -> Profile:
-    """The newest profile that is not newer than *version*, or else the oldest."""
+    """Return the newest profile not newer than *version*, else the oldest."""
     known = tuple(family)
     return next((profile for profile in reversed(known) if version_of(profile) <= version), known[0])
 
 
 def profile_of_version(product: str, version: str) -> Profile | None:
-    """The profile of a server that says its name and version; None for one that is not known or was never released.
+    """Return the profile of a server by name and version; None if unknown or unreleased.
 
     >>> profile_of_version("valkey", "8.1.4").name, profile_of_version("redis", "6.0.9").name
     ('valkey-8.1', 'redis-6.2')
@@ -199,13 +199,13 @@ def profile_of_version(product: str, version: str) -> Profile | None:
 
 @cache
 def nearest(names: tuple[str, ...]) -> Profile:
-    """Which of several that fit is used: the newest of the family with the most of them, of two such of the first."""
+    """Choose from matching profiles: the newest of the family with the most; ties go to the first family."""
     groups = [[profile for profile in family if profile.name in names] for family in families()]
     return max(groups, key=len)[-1]
 
 
 def shown(fitting: Iterable[Profile]) -> str:
-    """The profiles that fit in words.
+    """Format the matching profiles.
 
     >>> shown([PROFILES["redis-6.2"], PROFILES["redis-7.0"]])
     'redis-6.2 or redis-7.0'

@@ -1,4 +1,4 @@
-"""Who is a master and who replicates whom (R23, R63 to R67)."""
+"""Roles: masters, and replicas with their master (R23, R63 to R67)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from cluster_core.wire.bus import Header
 
 
 def learn_role(view: View, sender: Peer, header: Header) -> tuple[list[Effect], bool]:
-    """Follow the role in a header (R63 to R66, clusterProcessPacket); the second value says that the message is stale: drop it.
+    """Apply the role in a header (R63 to R66, clusterProcessPacket); return True as second value to drop a stale
+    message.
 
-    A stale message of Redis 7.4 and later and of Valkey up to 8.1 moves no slots and makes nobody a master, but its sender
-    becomes a replica all the same.
+    In Redis 7.4 and later, and Valkey up to 8.1, a stale message still makes its sender a replica, but moves no slots.
     """
     if not header.replicaof:
         return become_master(view, sender, Cause.HEADER_OF_MASTER), False
@@ -47,7 +47,7 @@ def become_master(view: View, peer: Peer, cause: Cause) -> list[Effect]:
 
 
 def detach(view: View, peer: Peer) -> str:
-    """Take *peer* off its master's replicas; a master without replicas is no migration target (R23)."""
+    """Remove *peer* from its master's replicas; a master without replicas is no migration target (R23)."""
     old = peer.replicaof
     peer.replicaof = ""
     master = view.nodes.get(old)
@@ -57,7 +57,7 @@ def detach(view: View, peer: Peer) -> str:
 
 
 def attach(view: View, peer: Peer, master: Peer, cause: Cause) -> list[Effect]:
-    """Make *peer* a replica of *master* in the table (R65, R23)."""
+    """Record *peer* as a replica of *master* (R65, R23)."""
     detach(view, peer)
     peer.replicaof = master.id
     master.flags |= MIGRATE_TO
@@ -67,7 +67,7 @@ def attach(view: View, peer: Peer, master: Peer, cause: Cause) -> list[Effect]:
 
 
 def replicate(view: View, master: Peer, cause: Cause) -> list[Effect]:
-    """Become a replica of *master*; whatever slots we had must be gone already (R67, clusterSetPrimary)."""
+    """Become a replica of *master*; our slots must be gone already (R67, clusterSetPrimary)."""
     myself = view.myself
     if master is myself or myself.replicaof == master.id:
         return []
@@ -85,7 +85,7 @@ def replicate(view: View, master: Peer, cause: Cause) -> list[Effect]:
 
 
 def fold_chain(view: View) -> list[Effect]:
-    """Replicate our master's master when our master became a replica (R66)."""
+    """Follow our master's master if our master became a replica (R66)."""
     master = view.master_of(view.myself)
     grand = view.master_of(master) if master is not None and master.flags & REPLICA else None
     if grand is None or grand is view.myself:
@@ -94,12 +94,12 @@ def fold_chain(view: View) -> list[Effect]:
 
 
 def same_shard(one: Peer, other: Peer) -> bool:
-    """Whether two nodes carry the same shard id (R65)."""
+    """Return whether two nodes have the same shard id (R65)."""
     return bool(one.shard_id) and one.shard_id == other.shard_id
 
 
 def learn_shard_id(view: View, sender: Peer, shard_id: str) -> None:
-    """Note the shard id that the sender tells; without an extension its master's holds (R65, clusterProcessPingExtensions)."""
+    """Record the sender's shard id; without an extension its master's (R65, clusterProcessPingExtensions)."""
     if not shard_id:
         master = view.master_of(sender)
         shard_id = master.shard_id if master is not None else ""
@@ -108,10 +108,10 @@ def learn_shard_id(view: View, sender: Peer, shard_id: str) -> None:
 
 
 def take_shard_id(view: View, peer: Peer, shard_id: str) -> None:
-    """Set the shard id of *peer* and of those that have to go with it (R65, updateShardId).
+    """Set the shard id of *peer* and of dependent nodes (R65, updateShardId).
 
-    Redis 7.2, 7.4 and Valkey: ours follows our master's.  Redis 8: all replicas follow their master's, and a master that of
-    a replica that tells one.
+    Redis 7.2, 7.4 and Valkey: ours follows our master's. Redis 8: replicas follow their master, and a master follows a
+    replica that announces one.
     """
     myself = view.myself
     if view.profile.shard_ids is not ShardIds.WHOLE_SHARD:
@@ -128,7 +128,7 @@ def take_shard_id(view: View, peer: Peer, shard_id: str) -> None:
 
 
 def _is_stale(view: View, sender: Peer, master: Peer, header: Header) -> bool:
-    """R64: a message in which a master says to be a replica, but which is older than what we know ("Ignore stale message")."""
+    """Return whether a master's message with the replica role is older than our state (R64, "Ignore stale message")."""
     demotion = view.profile.demotion
     if demotion is Demotion.UNASSIGN or not same_shard(sender, master):
         return False
@@ -137,7 +137,7 @@ def _is_stale(view: View, sender: Peer, master: Peer, header: Header) -> bool:
 
 
 def _hand_over(view: View, sender: Peer, master: Peer | None, header: Header) -> list[Effect]:
-    """A master says that it is a replica now: what becomes of its slots, and who is a master in its place (R64)."""
+    """Handle a master that became a replica: move its slots and choose the master of its shard (R64)."""
     effects: list[Effect] = []
     demotion = view.profile.demotion
     if master is None or demotion is Demotion.UNASSIGN or not same_shard(sender, master):

@@ -1,4 +1,4 @@
-"""Slots that others claim: when claims are read, who wins, what a loser does, who needs an UPDATE (R23, R68 to R78)."""
+"""Slot claims: when they are read, who wins, how the loser reacts, who gets an UPDATE (R23, R68 to R78)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cluster_core.wire.bus import Header, Update
 
 
 def bits_of(slots: dict[int, str]) -> int:
-    """The slots that have an open mark, as a number."""
+    """Return open slots as a bitmap."""
     bits = 0
     for slot in slots:
         bits |= 1 << slot
@@ -22,7 +22,7 @@ def bits_of(slots: dict[int, str]) -> int:
 
 
 def read_claims(view: View, sender: Peer, header: Header, *, was_replica: bool) -> list[Effect]:
-    """Compare the slots in a PING, PONG or MEET with what we have noted, then R70 and R76 (R69)."""
+    """Compare the slots in a PING, PONG or MEET with our table, then apply R70 and R76 (R69)."""
     claimed = slot_bits(header.myslots)
     if view.profile.claims_of_replicas_read:
         master = sender if sender.flags & MASTER else view.master_of(sender)
@@ -39,7 +39,7 @@ def read_claims(view: View, sender: Peer, header: Header, *, was_replica: bool) 
 
 
 def take_claims(view: View, sender: Peer, epoch: int, claimed: int) -> list[Effect]:
-    """Give *sender* the slots that its claim wins and react if they were ours (R70 to R74,
+    """Assign the slots that the claim wins to *sender*, and react if they were ours (R70 to R74,
     clusterUpdateSlotsConfigWith).
     """
     myself = view.myself
@@ -82,10 +82,10 @@ def take_claims(view: View, sender: Peer, epoch: int, claimed: int) -> list[Effe
 
 
 def _close_marks(view: View, taken: int, winner: Peer) -> None:
-    """Drop or move our open-slot marks of slots that changed hands (R70).
+    """Clear or move our marks on open slots with a new owner (R70).
 
-    A migrating mark is void, in Valkey unless the winner is of our shard.  Valkey also drops an importing mark, or moves
-    it to a winner of the source's shard: the source failed over.
+    A migrating mark is cleared, in Valkey unless the winner is in our shard. Valkey also clears an importing mark, or
+    moves it to a winner in the source's shard after a failover.
     """
     valkey = not view.profile.importing_slots_stay
     if not (valkey and same_shard(winner, view.myself)):
@@ -104,8 +104,8 @@ def _close_marks(view: View, taken: int, winner: Peer) -> None:
 
 
 def _follow_migrations(view: View, sender: Peer, epoch: int, claimed: int) -> list[Effect]:
-    """R72: marks of slots that the sender does not claim follow a failover of the target; a slot that its source has
-    given up is ours, under a new epoch.  While a real node is observed, its own header says what it took.
+    """Apply R72: marks on unclaimed slots follow a failover of the target; a slot given up by its source becomes ours
+    with a new epoch. When a real node is observed, its header shows what it took.
     """
     if view.profile.importing_slots_stay or view.verdicts_observed:
         return []
@@ -127,8 +127,9 @@ def _follow_migrations(view: View, sender: Peer, epoch: int, claimed: int) -> li
 
 
 def is_new_master_without_slots(view: View, sender: Peer, epoch: int, claimed: int) -> bool:
-    """R73: whether *sender* took the place of a master without slots in our shard: neither it nor we have any, and our epoch
-    is older (clusterUpdateSlotsConfigWith of Valkey, its special case where no slot changes hands).
+    """Return whether *sender* replaced a master without slots in our shard (R73).
+
+    Neither it nor we have slots, and our epoch is older (clusterUpdateSlotsConfigWith of Valkey, for unchanged slots).
     """
     myself = view.myself
     return (
@@ -144,8 +145,9 @@ def is_new_master_without_slots(view: View, sender: Peer, epoch: int, claimed: i
 def follows_winner(
     *, lost_all: bool, may_migrate: bool, claimed_count: int, lost_count: int, shard_joins: bool, in_shard: bool
 ) -> bool:
-    """R73: whether a node becomes a replica of the winner: *lost_all* says that it has one and that its shard has no slot left
-    (clusterUpdateSlotsConfigWith).
+    """Return whether a node becomes a replica of the winner (R73, clusterUpdateSlotsConfigWith).
+
+    *lost_all*: it has a master, and its shard has no slot left.
     """
     if not lost_all:
         return False
@@ -173,7 +175,7 @@ def _follow_winner(
 
 
 def answer_stale_claims(view: View, sender: Peer, epoch: int, claimed: int) -> list[Effect]:
-    """Send an UPDATE about the owner of the first claimed slot that belongs to a greater epoch (R76)."""
+    """Send an UPDATE for the first claimed slot with an owner of a greater epoch (R76)."""
     first, about = EVERY_SLOT, None
     for owner in view.nodes.values():
         if owner is sender or owner.config_epoch <= epoch:
@@ -186,7 +188,7 @@ def answer_stale_claims(view: View, sender: Peer, epoch: int, claimed: int) -> l
 
 
 def read_update(view: View, update: Update) -> list[Effect]:
-    """Follow an UPDATE about a node that we know under a smaller epoch (R78)."""
+    """Apply an UPDATE about a known node with a smaller epoch (R78)."""
     node = view.nodes.get(update.node)
     if node is None or node.config_epoch >= update.config_epoch:
         return []

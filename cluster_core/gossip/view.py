@@ -1,4 +1,4 @@
-"""The state of the machine: the node table (R21), the links, and what a node knows of itself (R22)."""
+"""State of the machine: node table (R21), links, and the node's own state (R22)."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.wire.bus import GossipEntry
 
 NODES_MAX: Final = 20_000
-"""Bound of the node table; ten times the largest cluster that is known to work."""
+"""Maximum nodes; ten times the largest known cluster."""
 EVERY_SLOT: Final = (1 << SLOT_COUNT) - 1
 BITMAPS_CACHED: Final = 8192
 ADDRESS: Final = GossipEntry._fields.index("ip")
-"""From here on an entry says where a node is and what."""
+"""Entry fields from here on are a node's address and flags."""
 NO_CLIENT_IPS: Final = ("", "")
-"""`Peer.client_ips` of a node that has no other addresses for clients, IPv4 and IPv6 (R15)."""
+"""`Peer.client_ips` without client addresses, IPv4 and IPv6 (R15)."""
 
 
 @lru_cache(maxsize=BITMAPS_CACHED)
 def slot_bits(bitmap: bytes) -> int:
-    """The slots of a wire bitmap as a number, slot s at bit s (R4); cached, as a cluster has few distinct bitmaps."""
+    """Return a bitmap of slots as an integer, slot s at bit s (R4); cached, as a cluster has few distinct bitmaps."""
     return int.from_bytes(bitmap, "little")
 
 
 @dataclass(slots=True, eq=False)
 class Peer:
-    """One entry of the node table (R21); ids and addresses are text, times milliseconds, 0 for never."""
+    """Entry of the node table (R21); ids and addresses are text, times in ms, 0 for never."""
 
     id: str
     flags: int
     ctime_ms: int
     reports: dict[str, int] = field(default_factory=dict)
-    """Who said when that it fails (R51)."""
+    """Time of each reporter's failure report (R51)."""
     pong_received_ms: int = 0
     ping_sent_ms: int = 0
     data_received_ms: int = 0
     inbound: int | None = None
     outbound: int | None = None
     place: int = 0
-    """Where it stands in the list from which gossip is drawn, and in `View.said`."""
+    """Index in the list for gossip draws and in `View.said`."""
     due_ms: int = 0
-    """When the cron looks at it next."""
+    """Time of the next cron check."""
     repl_offset: int = 0
     ip: str = ""
     port: int = 0
@@ -71,20 +71,20 @@ class Peer:
 
     @property
     def is_master(self) -> bool:
-        """Whether the node is a master as far as we know."""
+        """Return whether the node is a master in this view."""
         return bool(self.flags & MASTER)
 
     @property
     def votes(self) -> bool:
-        """Whether the node is a voting master: a master with slots."""
+        """Return whether the node is a voting master: a master with slots."""
         return bool(self.flags & MASTER and self.slots)
 
 
 @dataclass(slots=True, eq=False)
 class Link:
-    """One TCP connection of the bus; *node* is the id it is bound to, None while unknown (R26).
+    """A TCP connection of the bus; *node* is the bound id, None if unknown (R26).
 
-    *made_ms* is when it was begun or accepted and *local_ip* our own end of an accepted one (R35, R49), where they matter.
+    *made_ms*: when it was opened or accepted. *local_ip*: local address of an accepted link (R35, R49).
     """
 
     node: str | None
@@ -95,7 +95,7 @@ class Link:
 
 
 class Coverage(NamedTuple):
-    """What the state depends on: uncovered slots, voting masters, those of them that can be reached."""
+    """Inputs of the cluster state: uncovered slots, voting masters, reachable voting masters."""
 
     uncovered: bool
     size: int
@@ -103,7 +103,7 @@ class Coverage(NamedTuple):
 
 
 def coverage_of(view: View) -> Coverage:
-    """Sum up the table for R107 and R108."""
+    """Summarize the table for R107 and R108."""
     healthy, size, reachable = 0, 0, 0
     for peer in view.nodes.values():
         if not peer.flags & FAIL:
@@ -115,7 +115,7 @@ def coverage_of(view: View) -> Coverage:
 
 
 class View:
-    """Everything one node believes; the functions beside it read and change it, `ClusterNode` is its only door."""
+    """State of one node; functions of the package read and change it, `ClusterNode` is the entry."""
 
     def __init__(self, my_id: str, profile: Profile, node_timeout_ms: int, now_ms: int = 0) -> None:
         self.profile = profile
@@ -144,7 +144,7 @@ class View:
         self.name_handshake: Callable[[], str] | None = None
         self.version = 0
         self.said: list[GossipEntry | None] = [None]
-        """What our gossip last said of each node, by `Peer.place`, None once that has changed; all of it holds for *said_version*."""
+        """Last gossip entry sent about each node, by `Peer.place`, None once it changed; valid for *said_version*."""
         self.said_version = -1
         self.members = 0
         self.sized = 0
@@ -152,23 +152,23 @@ class View:
         self.coverage = Coverage(True, 0, 0)
 
     def note_ping(self, peer: Peer, sent_ms: int) -> None:
-        """A PING to *peer* is pending since then (R33)."""
+        """Record a pending PING to *peer* since *sent_ms* (R33)."""
         peer.ping_sent_ms = sent_ms
         self.said[peer.place] = None
 
     def note_pong(self, peer: Peer, now_ms: int) -> None:
-        """*peer* has answered our PING (R50)."""
+        """Record a PONG of *peer* to our PING (R50)."""
         peer.pong_received_ms = now_ms
         peer.ping_sent_ms = 0
         self.said[peer.place] = None
 
     def forget_said(self, peer: Peer) -> None:
-        """The flags of *peer* changed."""
+        """Drop the stored gossip entry of *peer* after a flag change."""
         self.said[peer.place] = None
 
     def note_rumour(self, peer: Peer, pong_ms: int, entry: GossipEntry) -> None:
-        """Another has had a younger PONG of *peer* (R44); what it says of the node is what we say from now on, if no more
-        differs: so many nodes of a simulation hold one and the same entry.
+        """Record a newer pong time of *peer* from gossip (R44), and reuse the entry for our own gossip if nothing else
+        differs, so that simulated nodes share entries.
         """
         peer.pong_received_ms = pong_ms
         ours = self.said[peer.place]
@@ -176,21 +176,21 @@ class View:
         self.said[peer.place] = entry if keeps else None
 
     def peers(self) -> Iterator[Peer]:
-        """Every entry but myself and handshakes."""
+        """Yield all entries except myself and handshakes."""
         for peer in self.nodes.values():
             if not peer.flags & (MYSELF | HANDSHAKE):
                 yield peer
 
     def master_of(self, peer: Peer) -> Peer | None:
-        """The master that *peer* replicates, None for a master or when it is not known."""
+        """Return the master of *peer*; None for a master or if unknown."""
         return self.nodes.get(peer.replicaof) if peer.replicaof else None
 
     def replicas_of(self, node_id: str) -> list[Peer]:
-        """The replicas of a node in table order."""
+        """Return the replicas of a node in table order."""
         return [peer for peer in self.nodes.values() if peer.replicaof == node_id]
 
     def epoch_shown(self, peer: Peer) -> int:
-        """The config epoch that CLUSTER NODES prints: of a replica, its master's (R128)."""
+        """Return the config epoch in CLUSTER NODES: a replica's is its master's (R128)."""
         if peer.replicaof and peer.flags & REPLICA:
             master = self.nodes.get(peer.replicaof)
             if master is not None:
@@ -198,47 +198,47 @@ class View:
         return peer.config_epoch
 
     def owner_of(self, slot: int) -> Peer | None:
-        """The node that we think owns *slot* (R68)."""
+        """Return the owner of *slot* in this view (R68)."""
         return next((peer for peer in self.nodes.values() if peer.slots >> slot & 1), None)
 
     def assigned(self) -> int:
-        """The slots that have an owner."""
+        """Return the slots with an owner."""
         bits = 0
         for peer in self.nodes.values():
             bits |= peer.slots
         return bits
 
     def max_epoch(self) -> int:
-        """The greatest epoch seen (R25, clusterGetMaxEpoch)."""
+        """Return the greatest epoch seen (R25, clusterGetMaxEpoch)."""
         return max(self.current_epoch, *(peer.config_epoch for peer in self.nodes.values()))
 
     def size(self) -> int:
-        """The number of voting masters; within one message it does not change, as in the servers (R110)."""
+        """Return the number of voting masters; constant within one message, like the server's (R110)."""
         if self.sized_version != self.version:
             self.sized = sum(peer.votes for peer in self.nodes.values())
             self.sized_version = self.version
         return self.sized
 
     def covered(self) -> Coverage:
-        """What the state of the cluster depends on, summed up once for each version of the table (R107, R108)."""
+        """Return the inputs of the cluster state, cached per table version (R107, R108)."""
         if self.coverage_version != self.version:
             self.coverage, self.coverage_version = coverage_of(self), self.version
         return self.coverage
 
     def at_address(self, ip: str, cport: int) -> list[Peer]:
-        """The nodes at a bus address; an entry whose ip is not known matches by port."""
+        """Return the nodes at a bus address; entries without ip match by port."""
         return [
             p for p in self.nodes.values() if p.cport == cport and (p.ip == ip or not p.ip) and p is not self.myself
         ]
 
     def set_role(self, peer: Peer, role: int) -> None:
-        """Make *peer* a master or a replica; a replica is no migration target (R23)."""
+        """Set the role of *peer*; a replica is no migration target (R23)."""
         peer.flags = peer.flags & ~(ROLES | (MIGRATE_TO if role == REPLICA else 0)) | role
         self.state_stale = True
 
 
 def row_of(view: View, peer: Peer) -> tuple[int, str, int, int, str, int, int, str]:
-    """What CLUSTER NODES prints about *peer*: flags, master, epoch, slots, ip, port, bus port, host name (R128)."""
+    """Return the CLUSTER NODES fields of *peer*: flags, master, epoch, slots, ip, port, bus port, host name (R128)."""
     return (
         peer.flags & PRINTED,
         peer.replicaof if peer.flags & REPLICA else "",

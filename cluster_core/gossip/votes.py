@@ -1,4 +1,4 @@
-"""May we vote for a candidate, and if not, why (R90, R92)."""
+"""Vote decisions of a master, with the reason for a refusal (R90, R92)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from cluster_core.gossip.view import Peer, View, slot_bits
 from cluster_core.wire.bus import Header, MessageFlag
 
 VOTE_SPACING_FACTOR: Final = 2
-"""Two votes for replicas of one master are this many node timeouts apart where the profile says so (R90)."""
+"""Minimum node timeouts between votes for replicas of one master, if the profile enforces it (R90)."""
 
 
 def vote_refusal(view: View, candidate: Peer, header: Header, now_ms: int) -> Refusal:
-    """Why an AUTH_REQUEST gets no vote from us, `Refusal.NONE` if it gets one; the checks in the server's order (R90)."""
+    """Return why an AUTH_REQUEST is refused, `Refusal.NONE` if granted; checks in the server's order (R90)."""
     if not view.myself.votes:
         return Refusal.NOT_A_VOTER
     if header.current_epoch < view.current_epoch:
@@ -34,7 +34,7 @@ def vote_refusal(view: View, candidate: Peer, header: Header, now_ms: int) -> Re
     claimed = slot_bits(header.myslots) & ~view.unclaimed
     if claimed & master.slots and master.config_epoch > header.config_epoch:
         return Refusal.GREATER_SLOT_EPOCH
-    claimed &= ~master.slots  # a slot has one owner: mostly nothing is left
+    claimed &= ~master.slots  # usually no slot is left
     if claimed and any(
         owner.config_epoch > header.config_epoch and owner.slots & claimed for owner in view.nodes.values()
     ):
@@ -43,7 +43,7 @@ def vote_refusal(view: View, candidate: Peer, header: Header, now_ms: int) -> Re
 
 
 def note_vote(view: View, candidate: Peer, now_ms: int) -> None:
-    """Remember that we voted in the current epoch (R90)."""
+    """Record our vote in the current epoch (R90)."""
     view.last_vote_epoch = view.current_epoch
     master = view.master_of(candidate)
     if master is not None:

@@ -1,1 +1,1 @@
-"""Replay of sentinels from captures, logs and polls; the entry is `fold`."""
+"""Replay of sentinels from captures, logs and polls; entry point: `fold`."""

@@ -1,9 +1,8 @@
-"""Events in logs of sentinels, and conclusions from the logs of all sentinels.
+"""Parse events in sentinel logs, and derive links and opinions from the logs of all sentinels.
 
-Most texts are ``TYPE NAME IP PORT``, of replicas and sentinels with `` @ MASTER IP PORT`` behind, and then a rest.
-
-A log names no connection and no question.  But who is held for down does not answer, mostly because it is gone; and a
-sentinel that holds a master for down asks all others each second, who answer what their own logs say (S8).
+Most events are ``TYPE NAME IP PORT``, for replicas and sentinels followed by `` @ MASTER IP PORT``, then a rest. Logs
+show no connections or queries. An instance in SDOWN is assumed disconnected. A sentinel in SDOWN asks all others each
+second, and they answer according to their own logs (S8).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _DELAYED: Final = re.compile(r"Next failover delay: I will not start a failover 
 
 
 class Announcement(NamedTuple):
-    """A text, read: *role* master, slave or sentinel (empty where no instance is named), *rest* what follows."""
+    """A parsed text: *role* is master, slave or sentinel (empty without an instance), *rest* the remaining text."""
 
     role: str
     name: str
@@ -37,7 +36,7 @@ class Announcement(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        """The rest, cut at blanks."""
+        """Return the rest, split at blanks."""
         return self.rest.split()
 
 
@@ -45,7 +44,7 @@ NOWHERE: Final = Address("", 0)
 
 
 def read_announcement(text: str) -> Announcement:
-    """Read the text of an event; a text in no known form is all rest.
+    """Parse the text of an event; unknown text is returned as rest.
 
     >>> read_announcement("slave 10.0.0.2:6379 10.0.0.2 6379 @ mymaster 10.0.0.1 6379 new").master
     'mymaster'
@@ -62,7 +61,7 @@ def read_announcement(text: str) -> Announcement:
 
 
 class Switch(NamedTuple):
-    """``+switch-master``: a name, where it was, where it is."""
+    """``+switch-master``: name, old and new address."""
 
     master: str
     before: Address
@@ -70,7 +69,7 @@ class Switch(NamedTuple):
 
 
 def read_switch(text: str) -> Switch | None:
-    """Read the text of ``+switch-master``; None if it is none."""
+    """Parse ``+switch-master``; None for other text."""
     words = text.split(" ")
     if len(words) != 5 or not (words[2].isdigit() and words[4].isdigit()):
         return None
@@ -78,9 +77,9 @@ def read_switch(text: str) -> Switch | None:
 
 
 def told_by_log(ts_ns: int, text: str) -> Told | None:
-    """The event that a line of a sentinel's log tells; None for other lines.
+    """Return the event of a sentinel's log line; None for other lines.
 
-    Two lines that are no events are told as such: ``voted`` (a vote that came in) and ``failover-delayed``.
+    Two other lines count as events: ``voted`` (a vote received) and ``failover-delayed``.
     """
     channel, _, rest = text.partition(" ")
     if CHANNEL.fullmatch(channel):
@@ -93,20 +92,20 @@ def told_by_log(ts_ns: int, text: str) -> Told | None:
 
 
 TICK_NS: Final = 76_000_000
-"""The timer's period, on the average: a new instance is connected at its next run."""
+"""Average timer period: a new instance is connected at the next run."""
 RETRY_NS: Final = 550_000_000
-"""A link that was tried again and again waits so long on the average until it may be made anew (once in a second)."""
+"""Average wait until a failing link is retried (once per second)."""
 ASK_NS: Final = 1_040_000_000
-"""A second, and the rest of a period."""
+"""Ask period: one second, and the rest of a timer period."""
 ASKS_MAX: Final = 600
-"""So often a sentinel is taken to ask of one failure."""
+"""Maximum assumed queries per failure."""
 INFO_NS: Final = 2_000_000
-"""From the connection to the answer to INFO."""
+"""Time from connection to the INFO reply."""
 
 
 @dataclass(slots=True)
 class _Doubt:
-    """A time in which a sentinel held a master at *address* for down (*to_ns* None: to the end)."""
+    """A period of SDOWN of the master at *address* (*to_ns* None: until the end)."""
 
     master: str
     address: Address
@@ -114,12 +113,12 @@ class _Doubt:
     to_ns: int | None = None
     tries_ns: list[int] = field(default_factory=list)
     agreed_ns: int | None = None
-    """Since when the quorum agrees for it, if it did to the end: then too few told otherwise."""
+    """Start of ODOWN, if it lasted until the end: before it, too few agreed."""
     quorum: int = 0
 
 
 def deduce_from_logs(logged: Mapping[str, Sequence[Evidence]]) -> dict[str, list[Evidence]]:
-    """Evidence of each sentinel that follows from the logs of all, by sentinel, in no order."""
+    """Return evidence on each sentinel, by sentinel, derived from all logs; unordered."""
     told = {runid: [item for item in items if isinstance(item, Told)] for runid, items in logged.items()}
     doubts = {runid: list(_doubts(items)) for runid, items in told.items()}
     votes = {runid: [item for item in items if item.channel == "+vote-for-leader"] for runid, items in told.items()}
@@ -133,9 +132,9 @@ def deduce_from_logs(logged: Mapping[str, Sequence[Evidence]]) -> dict[str, list
 
 
 def estimate_from_switches(told: Mapping[str, Sequence[Told]]) -> int:
-    """``down-after-milliseconds``: the old master, which is new as a replica, is down so long after the switch.
+    """Estimate ``down-after-milliseconds`` from the SDOWN of the old master after a switch.
 
-    0 where no log shows that.
+    0 if no log shows one.
     """
     silences = []
     for items in told.values():
@@ -176,7 +175,7 @@ def _doubts(items: Sequence[Told]) -> Iterable[_Doubt]:
 
 
 def _links(items: Sequence[Told], begun: Sequence[int], after_ms: int) -> Iterable[Evidence]:
-    """Who is connected: everybody soon after it became known, but for those who are down."""
+    """Yield connections: established soon after discovery, except to instances that are down."""
     down: set[Address] = set()
     everybody: set[Address] = set()
     starts = sorted(begun)
@@ -201,7 +200,7 @@ def _links(items: Sequence[Told], begun: Sequence[int], after_ms: int) -> Iterab
             down.discard(said.address)
             yield Assumed(item.ts_ns - INFO_NS, said.address, True)
         elif item.channel == "+monitor" and said.address not in down:
-            yield Assumed(item.ts_ns + INFO_NS, said.address, True)  # the timer runs as soon as the process has begun
+            yield Assumed(item.ts_ns + INFO_NS, said.address, True)  # the timer runs right after the start
         elif item.channel in ("+slave", "+sentinel") and said.address not in down:
             yield Assumed(item.ts_ns + TICK_NS, said.address, True)
 
@@ -212,13 +211,13 @@ def _links(items: Sequence[Told], begun: Sequence[int], after_ms: int) -> Iterab
 def _opinions(
     runid: str, others: set[str], doubts: Mapping[str, Sequence[_Doubt]], votes: Mapping[str, Sequence[Told]]
 ) -> Iterable[Evidence]:
-    """What the others answered, as their own logs have it."""
+    """Yield the answers of other sentinels according to their logs."""
     for doubt in doubts[runid]:
         for ask_ns in _asks(doubt):
             agreeing = {other for other in sorted(others) if _agrees(doubts[other], doubt, ask_ns)}
             is_agreed = doubt.agreed_ns is not None and ask_ns > doubt.agreed_ns
             if is_agreed and 1 + len(agreeing) < doubt.quorum:
-                continue  # the log would say so
+                continue  # their log would show it
             for other in sorted(others):
                 asks_vote = bool(doubt.tries_ns) and ask_ns >= doubt.tries_ns[0]
                 leader, epoch = _vote(votes[other], ask_ns) if asks_vote else ("", 0)
@@ -235,7 +234,7 @@ def _agrees(theirs: Sequence[_Doubt], doubt: _Doubt, ask_ns: int) -> bool:
 
 
 def _asks(doubt: _Doubt) -> list[int]:
-    """When it asks: at once, every second, and when it stands for election."""
+    """Return the query times: at once, every second, and at the start of an election."""
     asks: list[int] = []
     last_ns = doubt.from_ns
     tries = list(doubt.tries_ns)
@@ -250,7 +249,7 @@ def _asks(doubt: _Doubt) -> list[int]:
 
 
 def _vote(votes: Sequence[Told], ask_ns: int) -> tuple[str, int]:
-    """The vote that a sentinel gives when it is asked then: its last one."""
+    """Return the vote that a sentinel replies at *ask_ns*: its last one."""
     at = bisect_right([vote.ts_ns for vote in votes], ask_ns + INFO_NS)
     if not at:
         return "", 0

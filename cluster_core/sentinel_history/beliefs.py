@@ -1,4 +1,4 @@
-"""What a sentinel believed, as rows: one for each instance and time in which nothing shown of it changed."""
+"""A sentinel's view of its instances as rows: one per instance and period without a visible change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROLES = {Flag.MASTER: "master", Flag.REPLICA: "slave"}
 
 
 class Belief(NamedTuple):
-    """What SENTINEL MASTERS, REPLICAS or SENTINELS would show of one instance; empty or None where it shows nothing."""
+    """Fields of SENTINEL MASTERS, REPLICAS or SENTINELS for one instance; empty or None if not shown."""
 
     kind: str
     master: str
@@ -34,12 +34,12 @@ class Belief(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Which instance it is about."""
+        """Return the key of the instance."""
         return self.kind, self.master, self.name
 
 
 class Span(NamedTuple):
-    """A belief with its time; *cause* is what showed it, *source* where that came from; *to_ns* is None while it holds."""
+    """A view with its period; *cause* and *source* are the evidence; *to_ns* is None while valid."""
 
     observer: str
     belief: Belief
@@ -50,19 +50,19 @@ class Span(NamedTuple):
 
 
 def family_of(master: Instance) -> list[Instance]:
-    """A master, its replicas and its sentinels."""
+    """Return a master, its replicas and its sentinels."""
     return [master, *master.replicas.values(), *master.sentinels.values()]
 
 
 def shown_family(master: Instance) -> Iterable[Instance]:
-    """The same without the replicas that do not want to be announced: they are in no answer."""
+    """Return the same without unannounced replicas, which no reply shows."""
     yield master
     yield from (replica for replica in master.replicas.values() if replica.is_announced)
     yield from master.sentinels.values()
 
 
 def belief_of(instance: Instance, flags: str | None = None) -> Belief:
-    """The belief that a record stands for; *flags* in place of its own words."""
+    """Return the view of a record; *flags* replaces its own."""
     is_master, is_replica = bool(instance.flags & Flag.MASTER), bool(instance.flags & Flag.REPLICA)
     is_sentinel = bool(instance.flags & Flag.SENTINEL)
     state = instance.failover_state
@@ -87,7 +87,7 @@ def belief_of(instance: Instance, flags: str | None = None) -> Belief:
 
 
 class BeliefLog:
-    """Takes what one sentinel believes of a master and its family when that may have changed, and keeps the spans."""
+    """Collects one sentinel's view of masters and related instances, and keeps the periods."""
 
     def __init__(self, observer: str) -> None:
         self.observer = observer
@@ -96,11 +96,11 @@ class BeliefLog:
 
     @property
     def masters(self) -> list[str]:
-        """The masters of which it believes something."""
+        """Return the masters in the view."""
         return list(self._open)
 
     def note(self, ts_ns: int, master: str, beliefs: Iterable[Belief], cause: str, source: Source) -> None:
-        """From *ts_ns* on it believes *beliefs* of *master* and its family, and nothing else of them."""
+        """Set the view of *master* and its related instances from *ts_ns* on."""
         before, after = self._open.get(master, {}), {}
         for belief in beliefs:
             span = before.pop(belief.key, None)
@@ -117,7 +117,7 @@ class BeliefLog:
             self._open.pop(master, None)
 
     def finish(self) -> list[Span]:
-        """The evidence ends: return all spans in order of time."""
+        """End the evidence and return all periods in time order."""
         self.spans += [span for family in self._open.values() for span in family.values()]
         self._open = {}
         return sorted(self.spans, key=lambda span: (span.from_ns, span.belief.key))

@@ -24,7 +24,7 @@ from cluster_core.sentinel.instance import Address
 
 
 class Told(NamedTuple):
-    """The sentinel wrote an event to its log."""
+    """An event in the sentinel's log."""
 
     ts_ns: int
     channel: str
@@ -32,7 +32,7 @@ class Told(NamedTuple):
 
 
 class Assumed(NamedTuple):
-    """The link to who is at *address* is whole or not, as far as logs let conclude."""
+    """The link to *address* is connected or not, derived from logs."""
 
     ts_ns: int
     address: Address
@@ -40,7 +40,7 @@ class Assumed(NamedTuple):
 
 
 class Opined(NamedTuple):
-    """What another sentinel answered of *master*, as far as logs let conclude; *leader* is empty without a vote."""
+    """Another sentinel's answer about *master*, derived from logs; *leader* is empty without a vote."""
 
     ts_ns: int
     sentinel: str
@@ -51,7 +51,7 @@ class Opined(NamedTuple):
 
 
 class Started(NamedTuple):
-    """A process of the sentinel began; *version* is that of Valkey as its log says, (0, 0) of Redis, empty if unknown."""
+    """A sentinel process started; *version* of Valkey by its log, (0, 0) for Redis, empty if unknown."""
 
     ts_ns: int
     version: tuple[int, ...] = ()
@@ -59,9 +59,9 @@ class Started(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """What the sentinel answered about *master* to SENTINEL MASTERS, REPLICAS and SENTINELS, asked at *asked_ns*.
+    """Replies about *master* to SENTINEL MASTERS, REPLICAS and SENTINELS, requested at *asked_ns*.
 
-    Each record is the fields of one instance by name; *replicas* and *sentinels* are None where they were not asked.
+    Records are fields by name; *replicas* and *sentinels* are None if not requested.
     """
 
     ts_ns: int
@@ -80,14 +80,14 @@ TEXT_CHARS_MAX: Final = 1_000
 
 
 class PollLine(NamedTuple):
-    """One line: *node* is the sentinel that answered, as the line names it."""
+    """One line; *node* is the replying sentinel as named in the line."""
 
     node: str
     polled: Polled
 
 
 def read_poll_line(raw: bytes, *, line: int, source: str = "<polls>") -> PollLine | None:
-    """Read one line, None if it is of something else; raises DecodeError whose offset is *line* (from 1)."""
+    """Parse one line; None for other lines; raises DecodeError with offset *line* (from 1)."""
 
     def wrong(reason: str) -> DecodeError:
         return DecodeError(reason, offset=line, source=source)
@@ -118,7 +118,7 @@ def _named(
     sentinels: tuple[dict[str, str], ...] | None,
     masters: tuple[dict[str, str], ...],
 ) -> str:
-    """Of several masters the one that has so many replicas and sentinels, and that the replicas follow, if that tells."""
+    """Return the master with these replicas and sentinels, if the records identify it."""
     follows = {(one.get("master-host"), one.get("master-port")) for one in replicas or ()}
 
     def fit(one: dict[str, str]) -> tuple[bool, bool, bool]:
@@ -132,7 +132,7 @@ def _named(
 
 
 def _instances(told: Any) -> tuple[dict[str, str], ...] | None:
-    """Records of instances; None for what is no list of them, such as an error reply."""
+    """Return records of instances; None for other input, such as an error reply."""
     if not isinstance(told, list) or len(told) > INSTANCES_MAX:
         return None
     found = []

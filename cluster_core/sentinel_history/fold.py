@@ -1,6 +1,6 @@
-"""What one sentinel believed: the tables of the machine, changed by what its log and its answers to polls say.
+"""Reconstruct one sentinel's view: the machine's tables, updated from its log and poll replies.
 
-Nothing is guessed beside that, but for one rule: what other sentinels said of a master is forgotten after five seconds (S8).
+The only derived change: other sentinels' opinions on a master expire after five seconds (S8).
 """
 
 from __future__ import annotations
@@ -37,31 +37,31 @@ from cluster_core.sentinel_history.rows import EventRow, OpinionRow, VoteRow
 
 MS_NS: Final = 1_000_000
 OPINION_MS: Final = 5000
-"""What another sentinel said of the master is forgotten then (S8)."""
+"""Another sentinel's opinion expires after this time (S8)."""
 HALF_TICK_NS: Final = 50_000_000
-"""The timer notices it so much later, on the average."""
+"""Average delay until the timer notices it."""
 KEEPS_OPINIONS: Final = (9, 1)
-"""From this version on Valkey forgets what others said only while the master is down; Redis always."""
+"""From this version on Valkey expires opinions only while the master is down; Redis always."""
 ORDERS_FROM_DOWN: Final = (9, 0)
-"""From this version on Valkey holds a master for down from the order to fail over until its next timer."""
+"""From this version on an ordered failover sets S_DOWN until the next timer."""
 MASTERS_MAX: Final = 1000
-"""A sentinel that is said to watch more of them is a fake: the oldest are given up."""
+"""Maximum masters of a sentinel, against forged evidence: the oldest are dropped."""
 _CURRENT: Final = frozenset({"+sdown", "+odown", "+try-failover", "+monitor"})
-"""Events of a master that name where it is now."""
+"""Events of a master that give its current address."""
 _RUNID: Final = 40
 _OF_ALL: Final = frozenset({"+sentinel-invalid-addr"})
-"""Events that change what is believed of other masters, too."""
+"""Events that also affect other masters."""
 _NOT_RECONF: Final = ~(Flag.RECONF_SENT | Flag.RECONF_INPROG | Flag.RECONF_DONE)
 WITHOUT_BELIEFS: Final = ("+new-epoch", "+vote-for-leader", "+tilt", "-tilt", "failover-delayed")
-"""Events that change nothing of what is shown of an instance."""
+"""Events without a visible change of an instance."""
 
 
 class SentinelFold:
-    """Feed it the evidence about one sentinel in order of time; `finish` returns what the sentinel believed."""
+    """Applies evidence on one sentinel in time order; `finish` returns its views."""
 
     def __init__(self, observer: str) -> None:
         self.observer = observer
-        self.state = SentinelState(SentinelSettings(), cast(Any, None), 0)  # nothing here is left to chance
+        self.state = SentinelState(SentinelSettings(), cast(Any, None), 0)  # nothing here is random
         self.state.my_id = observer
         self.log = BeliefLog(observer)
         self.events: list[EventRow] = []
@@ -69,11 +69,11 @@ class SentinelFold:
         self.opinions: list[OpinionRow] = []
         self.now_ns = 0
         self.version: tuple[int, ...] = ()
-        """Of Valkey; that of Redis, and one that is not known, is before all of them."""
+        """Valkey's version; Redis and unknown versions are empty and so compare as older."""
         self._touched: set[str] = set()
 
     def handle(self, item: Evidence) -> None:
-        """Take the next piece of evidence."""
+        """Apply one piece of evidence."""
         self._forget_until(item.ts_ns)
         self._at(item.ts_ns)
         self._touched = set()
@@ -88,18 +88,18 @@ class SentinelFold:
         return self.log.finish()
 
     def note(self, cause: str, source: Source, names: Iterable[str] | None = None) -> None:
-        """Record the beliefs about the masters *names* and their families, or about all, from now on."""
+        """Record the current views of the masters *names* and related instances, or of all."""
         for name in [*self.state.masters, *self.log.masters] if names is None else names:
             master = self.state.masters.get(name)
             beliefs: Iterable[Belief] = () if master is None else map(belief_of, shown_family(master))
             self.log.note(self.now_ns, name, beliefs, cause, source)
 
     def touch(self, *masters: Instance | None) -> None:
-        """Only these masters and their families may have changed."""
+        """Limit the next record to these masters and related instances."""
         self._touched.update(one.name for one in masters if one is not None)
 
     def monitor(self, name: str, address: Address, quorum: int = 0) -> Instance:
-        """Begin to monitor a master."""
+        """Start to monitor a master."""
         while len(self.state.masters) >= MASTERS_MAX:
             oldest = next(iter(self.state.masters.values()))
             remove_master(self.state, oldest)
@@ -107,14 +107,14 @@ class SentinelFold:
         return add_master(self.state, name, address, quorum)
 
     def forget_opinions(self, master: Instance) -> None:
-        """What others said of *master* long ago counts no more (S8); Valkey 9.1 sees to that only while it is down."""
+        """Expire other sentinels' opinions on *master* (S8); Valkey 9.1 does so only while it is down."""
         for sentinel in self._opinionated(master):
             if self.state.now_ms - sentinel.master_down_reply_ms > OPINION_MS:
                 sentinel.flags &= ~Flag.MASTER_DOWN
                 sentinel.leader = ""
 
     def mark_down(self, instance: Instance, is_down: bool) -> None:
-        """It holds *instance* for down, or not."""
+        """Set or clear S_DOWN of *instance*."""
         if is_down and not instance.flags & Flag.S_DOWN:
             instance.flags |= Flag.S_DOWN
             instance.s_down_since_ms = self.state.now_ms
@@ -123,12 +123,12 @@ class SentinelFold:
             instance.flags &= ~(Flag.S_DOWN | Flag.SCRIPT_KILL_SENT)
 
     def _at(self, ts_ns: int) -> None:
-        """It is *ts_ns*; time does not go back."""
+        """Advance the time; it never goes back."""
         self.now_ns = max(self.now_ns, ts_ns)
         self.state.now_ms = self.now_ns // MS_NS
 
     def _opinionated(self, master: Instance) -> list[Instance]:
-        """Other sentinels that said something of *master* that will be forgotten."""
+        """Return the sentinels with an opinion on *master* that will expire."""
         if self.version >= KEEPS_OPINIONS and (not master.flags & Flag.S_DOWN or master.flags & Flag.FORCE_FAILOVER):
             return []
         return [one for one in master.sentinels.values() if one.leader or one.flags & Flag.MASTER_DOWN]
@@ -147,7 +147,7 @@ class SentinelFold:
     # -- evidence --------------------------------------------------------------------------------------------------
 
     def _take(self, item: Evidence) -> tuple[str, Source]:
-        """Fold one piece in; return what changed beliefs and where that came from, or nothing."""
+        """Apply one piece of evidence; return cause and source of changed views, or nothing."""
         match item:
             case Told():
                 self.events.append(EventRow(item.ts_ns, self.observer, item.channel, item.text))
@@ -172,7 +172,7 @@ class SentinelFold:
                 return "poll", Source.POLL
 
     def _on_opined(self, item: Opined) -> tuple[str, Source]:
-        """Another sentinel said whether the master is down for it, and whom it voted for, if for anybody."""
+        """Apply another sentinel's opinion on the master, and its vote if any."""
         master = self.state.masters.get(item.master)
         sentinel = master.sentinels.get(item.sentinel) if master is not None else None
         if master is None or sentinel is None:
@@ -182,13 +182,13 @@ class SentinelFold:
         if item.says_down is not bool(sentinel.flags & Flag.MASTER_DOWN):
             self.opinions.append(OpinionRow(self.now_ns, self.observer, sentinel.name, master.name, item.says_down))
         sentinel.flags = sentinel.flags | Flag.MASTER_DOWN if item.says_down else sentinel.flags & ~Flag.MASTER_DOWN
-        if item.leader and item.leader_epoch == sentinel.leader_epoch:  # of a new one the log has a line
+        if item.leader and item.leader_epoch == sentinel.leader_epoch:  # the log has a line for a new vote
             sentinel.leader = item.leader
         return "conclusion", Source.LOG
 
 
 def take_told(fold: SentinelFold, told: Told) -> None:
-    """Bring what is known of the sentinel to what its event says; an event that is not known here changes nothing."""
+    """Apply a logged event; unknown events change nothing."""
     match told.channel:
         case "+new-epoch":
             fold.state.current_epoch = max(fold.state.current_epoch, leading_number(told.text))
@@ -203,13 +203,13 @@ def take_told(fold: SentinelFold, told: Told) -> None:
 
 
 def _take_titled(fold: SentinelFold, told: Told) -> None:
-    """An event that begins with the title of an instance."""
+    """Apply an event that starts with the title of an instance."""
     said = read_announcement(told.text)
     if not said.role:
         return
     master = _master_of(fold, said)
     if master is not None and said.role == "master" and told.channel in _CURRENT and master.address != said.address:
-        move_master(fold.state, master, said.address)  # its switch was not told
+        move_master(fold.state, master, said.address)  # its switch was not logged
     subject = _subject(fold, said, master) if master is not None else None
     if told.channel not in _OF_ALL:
         fold.touch(master)
@@ -227,11 +227,11 @@ def _master_of(fold: SentinelFold, said: Announcement) -> Instance | None:
 
 
 def _subject(fold: SentinelFold, said: Announcement, master: Instance) -> Instance | None:
-    """The instance that the event names: it is known, or becomes so."""
+    """Return the instance named by the event, added if unknown."""
     if said.role == "master":
         return master
     if said.role == "slave" and said.address == master.address:
-        return None  # told of a time before the switch
+        return None  # from before the switch
     if said.role == "slave":
         known = master.replicas.get(said.name) or add_replica(fold.state, master, *said.address)
         return known or master.replicas.get(str(said.address))
@@ -245,7 +245,7 @@ def _subject(fold: SentinelFold, said: Announcement, master: Instance) -> Instan
 
 
 def _vote(fold: SentinelFold, told: Told) -> None:
-    """``RUNID EPOCH``: its own vote; of several masters the one that is down."""
+    """Apply ``RUNID EPOCH``: its own vote, for the master that is down."""
     candidate, _, epoch = told.text.partition(" ")
     masters = list(fold.state.masters.values())
     master = next((one for one in masters if one.flags & Flag.O_DOWN), masters[0] if masters else None)
@@ -258,13 +258,13 @@ def _vote(fold: SentinelFold, told: Told) -> None:
 
 
 def _voted(fold: SentinelFold, told: Told) -> None:
-    """``NAME voted for RUNID EPOCH``: the answer of another sentinel that was asked for its vote."""
+    """Apply ``NAME voted for RUNID EPOCH``: another sentinel's vote on request."""
     name, leader, epoch = (*told.text.split(" ", 2), "", "")[:3]
     for master in fold.state.masters.values():
         sentinel = master.sentinels.get(name)
         if sentinel is not None:
             fold.touch(master)
-            if leader == fold.observer and master.flags & Flag.FORCE_FAILOVER:  # nobody is asked in a forced one
+            if leader == fold.observer and master.flags & Flag.FORCE_FAILOVER:  # a forced failover requests no votes
                 master.flags = master.flags & ~Flag.FORCE_FAILOVER | Flag.COORDINATED_FAILOVER
             sentinel.leader, sentinel.leader_epoch = leader, leading_number(epoch)
             fold.votes.append(
@@ -289,14 +289,14 @@ def _switch(fold: SentinelFold, told: Told) -> None:
 
 
 def _change(fold: SentinelFold, channel: str, one: Instance, said: Announcement) -> None:
-    """What the event on *channel* changes of the instance that it is about; for others that is known now, and that is all."""
+    """Apply the change of the event on *channel* to its instance; other channels only add the instance."""
     match channel:
         case "+sdown" | "-sdown":
             fold.mark_down(one, channel == "+sdown")
         case "+odown":
             one.flags |= Flag.O_DOWN
             one.o_down_since_ms = fold.state.now_ms
-            quorum = leading_number(said.rest.rpartition("/")[2])  # ``#quorum 2/2``: how many agree, and how many must
+            quorum = leading_number(said.rest.rpartition("/")[2])  # ``#quorum 2/2``: agreeing, required
             one.quorum = quorum if quorum > 0 else one.quorum
         case "-odown":
             one.flags &= ~Flag.O_DOWN
@@ -337,7 +337,7 @@ def _change(fold: SentinelFold, channel: str, one: Instance, said: Announcement)
 
 
 def _try(fold: SentinelFold, one: Instance) -> None:
-    """A failover begins; without O_DOWN it was ordered (S10, S12)."""
+    """Start a failover; without O_DOWN it was ordered (S10, S12)."""
     one.flags |= Flag.FAILOVER_IN_PROGRESS
     if not one.flags & Flag.O_DOWN:
         one.flags |= Flag.FORCE_FAILOVER
@@ -384,7 +384,7 @@ _STATES: Final = {
     "+failover-state-reconf-slaves": FailoverState.RECONF_SLAVES,
     "+failover-end": FailoverState.UPDATE_CONFIG,
 }
-"""Events that say which state a failover is in now."""
+"""Events that give the failover state."""
 _RECONF: Final = {
     "+slave-reconf-sent": Flag.RECONF_SENT,
     "+slave-reconf-sent-be": Flag.RECONF_SENT,
@@ -392,7 +392,7 @@ _RECONF: Final = {
     "+slave-reconf-done": Flag.RECONF_DONE,
     "-slave-reconf-sent-timeout": Flag.RECONF_DONE,
 }
-"""Events that say how far a replica is on its way to the new master."""
+"""Events that give a replica's reconfiguration state."""
 _OF_REPLICAS: Final = (
     "+selected-slave", "+promoted-slave", "+failover-state-send-slaveof-noone", "+failover-state-wait-promotion",
 )  # fmt: skip
@@ -402,14 +402,14 @@ _ROLES: Final[dict[str, int]] = {
     **dict.fromkeys(_OF_EACH, Flag.MASTER | Flag.REPLICA | Flag.SENTINEL),
     "+sentinel-invalid-addr": Flag.SENTINEL,
 }
-"""Which instances an event can be about unless that is a master; of others it tells nothing."""
+"""Kinds of instances of an event, if not a master; ignored for other kinds."""
 
 
 ROLE: Final = Flag.MASTER | Flag.REPLICA | Flag.SENTINEL
 
 
 def begin_again(fold: SentinelFold) -> None:
-    """A process begins: what the configuration file keeps is known, all else begins anew."""
+    """Handle a process start: keep what the configuration file stores, reset the rest."""
     for name, master in list(fold.state.masters.items()):
         fold.state.masters[name] = _as_loaded(master, fold.state.now_ms)
 
@@ -428,7 +428,7 @@ def _as_loaded(master: Instance, now_ms: int) -> Instance:
 
 
 def take_poll(fold: SentinelFold, item: Polled) -> None:
-    """What it answered about its instances holds, all of it."""
+    """Replace the view by a poll reply."""
     for fields in item.masters:
         address = Address(fields.get("ip", ""), leading_number(fields.get("port", "")))
         name = fields.get("name", "")

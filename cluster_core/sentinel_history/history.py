@@ -1,4 +1,4 @@
-"""All sentinels of a deployment: their evidence put together, each folded, and what came of it in one value."""
+"""History of all sentinels of a deployment, from their combined evidence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cluster_core.sentinel_history.rows import EventRow, OpinionRow, VoteRow
 
 @dataclass(slots=True)
 class SentinelHistory:
-    """What the sentinels of a deployment believed, announced and voted; *last_ns* is the end of the evidence."""
+    """Views, announcements and votes of all sentinels; *last_ns* is the end of the evidence."""
 
     spans: list[Span] = field(default_factory=list)
     events: list[EventRow] = field(default_factory=list)
@@ -23,15 +23,15 @@ class SentinelHistory:
     opinions: list[OpinionRow] = field(default_factory=list)
     observers: list[str] = field(default_factory=list)
     addresses: dict[str, str] = field(default_factory=dict)
-    """Where each sentinel listens, as the others or it itself say."""
+    """Address of each sentinel, from other sentinels or itself."""
     first_ns: int = 0
     last_ns: int = 0
     down_after_ms: int = 0
-    """``down-after-milliseconds``, as polls and settings say, else estimated; 0 if unknown."""
+    """``down-after-milliseconds`` from polls and settings, else estimated; 0 if unknown."""
 
 
 def fold_history(evidence: Mapping[str, Sequence[Evidence]]) -> SentinelHistory:
-    """Fold the *evidence* of each sentinel, from logs, polls or both."""
+    """Build the history from each sentinel's *evidence*: logs, polls or both."""
     deduced = deduce_from_logs(evidence)
     history = SentinelHistory(down_after_ms=_down_after_ms(evidence))
     for observer in sorted(evidence):

@@ -1,7 +1,8 @@
-"""Failovers and failures of the masters that sentinels watch, as incidents.
+"""Incidents of monitored masters: failovers and failures.
 
-A failover reaches from the first S_DOWN of the old master to its adoption by every sentinel, and on to the return of the
-old master; a failure without one names the obstacle."""
+A failover lasts from the first S_DOWN of the old master to the switch of every sentinel and the return of the old
+master. A failure without failover names the obstacle.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def _name(node: str, names: Names) -> str:
 
 
 def summary_of(one: Incident, names: Names) -> str:
-    """The whole incident in one sentence."""
+    """Summarize the incident in one sentence."""
     return _SUMMARIES[one.kind](one, names)
 
 
@@ -124,7 +125,7 @@ ROLES: Final = {"master": "master", "slave": "replica"}
 
 
 def step_text(step: Step, names: Names) -> str:
-    """One step in plain words; a kind that is not known is shown as it is."""
+    """Describe one step; unknown kinds are shown as is."""
     pattern = _STEPS.get(step.kind)
     actor, subject = _name(step.actor, names), _name(step.subject, names) if step.subject else ""
     if pattern is None:
@@ -174,9 +175,9 @@ _KINDS: Final[dict[str, EventKind]] = {
     "+monitor": EventKind.MONITORED,
     "-monitor": EventKind.REMOVED,
 }
-"""Events that are steps, and the kinds of the steps."""
+"""Kinds of steps by event."""
 _OF_OTHERS: Final = frozenset({"+sdown", "-sdown", "-role-change", "+role-change", "+convert-to-slave", "+reboot"})
-"""Events that are steps only where they are about a master, old or new."""
+"""Events that are steps only for the old or new master."""
 
 
 def steps_between(
@@ -188,9 +189,9 @@ def steps_between(
     *,
     is_failure: bool = False,
 ) -> tuple[Step, ...]:
-    """What the sentinels of master *name* did from *from_ns* to *to_ns*, in order of time.
+    """Return the steps of the sentinels of master *name* from *from_ns* to *to_ns* in time order.
 
-    *addresses* are those whose state is told; with *is_failure* what stood in the way of a failover is told, too.
+    *addresses* limits state changes to these instances; *is_failure* adds obstacles to a failover.
     """
     steps: list[Step] = []
     epochs: dict[str, int] = {}
@@ -239,7 +240,7 @@ def _detail(kind: EventKind, said: Announcement) -> tuple[str, int | None]:
 
 
 def _others(history: SentinelHistory, name: str, from_ns: int, to_ns: int) -> Iterable[Step]:
-    """Votes and opinions."""
+    """Yield votes and opinions."""
     told: set[tuple[str, str, int]] = set()
     for vote in history.votes:
         if vote.master != name or not from_ns <= vote.ts_ns <= to_ns:
@@ -259,7 +260,7 @@ def _others(history: SentinelHistory, name: str, from_ns: int, to_ns: int) -> It
 
 
 def _obstacles(steps: list[Step], from_ns: int, to_ns: int) -> Iterable[Step]:
-    """Why nobody took over: the first thing that was missing."""
+    """Yield the first unmet condition of a failover."""
     kinds = {step.kind for step in steps}
     if EventKind.O_DOWN not in kinds:
         agreeing = {step.actor for step in steps if step.kind in (EventKind.S_DOWN, "agrees")}
@@ -276,16 +277,16 @@ def _obstacles(steps: list[Step], from_ns: int, to_ns: int) -> Iterable[Step]:
 
 
 TOGETHER_NS: Final = 180_000_000_000
-"""Sentinels adopt a new master within this time, or it is another switch."""
+"""Maximum time between switches of sentinels to the same new master."""
 GAP_NS: Final = 1_500_000_000
-"""Doubts that follow one another this soon are one failure."""
+"""Maximum gap between S_DOWN periods of one failure."""
 SETTLING_NS: Final = 120_000_000_000
-"""An old master that returns later than this after the switch is no part of the failover any more."""
+"""A later return of the old master is not part of the failover."""
 
 
 @dataclass(slots=True)
 class Trouble:
-    """A time in which sentinels held the master at *address* for down: from when to when each (None: to the end)."""
+    """A period of S_DOWN of the master at *address*: start and end by sentinel (None: until the end)."""
 
     name: str
     address: str
@@ -297,7 +298,7 @@ class Trouble:
 
 @dataclass(slots=True)
 class Switch:
-    """The sentinels go over from the master at *old* to that at *new*: when each did, and its epoch."""
+    """A switch from the master at *old* to *new*: time by sentinel, and epoch."""
 
     name: str
     old: str
@@ -307,17 +308,17 @@ class Switch:
 
     @property
     def first_ns(self) -> int:
-        """When the first one did: the leader, or who heard of it before the leader was done."""
+        """Return the time of the first switch: the leader's, or one by an earlier hello."""
         return min(self.adopted_ns.values())
 
     @property
     def last_ns(self) -> int:
-        """When the last one did."""
+        """Return the time of the last switch."""
         return max(self.adopted_ns.values())
 
 
 def find_sentinel_incidents(history: SentinelHistory) -> list[Incident]:
-    """All incidents, in order of time."""
+    """Return all incidents in time order."""
     found = []
     for name in sorted({span.belief.master for span in history.spans}):
         spans = [span for span in history.spans if span.belief.kind == "master" and span.belief.name == name]
@@ -340,7 +341,7 @@ def find_sentinel_incidents(history: SentinelHistory) -> list[Incident]:
 
 
 def find_troubles(spans: Sequence[Span]) -> list[Trouble]:
-    """Times in which a master was held for down, put together over all sentinels."""
+    """Return periods of S_DOWN, merged over all sentinels."""
     doubts = [span for span in spans if _is_doubt(span.belief.flags.split(","))]
     doubts.sort(key=lambda span: span.from_ns)
     found: list[Trouble] = []
@@ -359,7 +360,7 @@ def find_troubles(spans: Sequence[Span]) -> list[Trouble]:
 
 
 def _is_doubt(flags: list[str]) -> bool:
-    """S_DOWN, but for that which an order to fail over brings with it in Valkey 9."""
+    """Return whether S_DOWN is set other than by a failover order of Valkey 9."""
     return "s_down" in flags and not {"force_failover", "coordinated_failover"} & set(flags)
 
 
@@ -368,7 +369,7 @@ def _touches(trouble: Trouble, span: Span) -> bool:
 
 
 def find_switches(spans: Sequence[Span]) -> list[Switch]:
-    """Changes of the master's address, put together over all sentinels."""
+    """Return changes of the master's address, merged over all sentinels."""
     last: dict[str, Span] = {}
     found: list[Switch] = []
     for span in sorted(spans, key=lambda span: span.from_ns):
@@ -394,7 +395,7 @@ def _is_same(switch: Switch, span: Span) -> bool:
 
 
 def _behind(switch: Switch, troubles: Sequence[Trouble]) -> Trouble | None:
-    """The failure that led to the switch."""
+    """Return the failure that led to the switch."""
     return next(
         (
             one
@@ -409,7 +410,7 @@ def _behind(switch: Switch, troubles: Sequence[Trouble]) -> Trouble | None:
 
 
 def _ordered(history: SentinelHistory, name: str, troubles: Sequence[Trouble]) -> Iterable[EventRow]:
-    """Beginnings of failovers while the master was up: those that were ordered."""
+    """Yield starts of failovers of a healthy master, which were ordered."""
     for row in history.events:
         is_down = any(one.from_ns <= row.ts_ns <= (one.to_ns or history.last_ns) for one in troubles)
         if row.channel == "+try-failover" and name in row.text.split(" ") and not is_down:
@@ -428,7 +429,7 @@ def _events(history: SentinelHistory, channel: str, name: str, from_ns: int, to_
 
 
 def _failover(history: SentinelHistory, switch: Switch, trouble: Trouble | None, following_ns: int) -> Incident:
-    """A failover, automatic after a failure that was agreed upon, or by order."""
+    """Return a failover, automatic after O_DOWN or ordered."""
     floor_ns = trouble.from_ns if trouble is not None else switch.first_ns - TOGETHER_NS
     won = [row for row in history.events if row.channel == "+promoted-slave" and _is_of(row, switch, floor_ns)]
     leader = won[-1].observer if won else ""
@@ -483,7 +484,7 @@ def _tries(history: SentinelHistory, switch: Switch, floor_ns: int, leader: str)
 
 
 def _failure(history: SentinelHistory, trouble: Trouble) -> Incident:
-    """A master that was held for down without being replaced."""
+    """Return a failure without failover."""
     end_ns = trouble.to_ns if trouble.to_ns is not None else history.last_ns
     return Incident(
         kind=IncidentKind.FAILURE,
@@ -499,7 +500,7 @@ def _failure(history: SentinelHistory, trouble: Trouble) -> Incident:
 def _vain_orders(
     history: SentinelHistory, name: str, troubles: Sequence[Trouble], switches: Sequence[Switch]
 ) -> Iterable[Incident]:
-    """Failovers that were ordered, and came to nothing, of a master that was up."""
+    """Yield ordered failovers of a healthy master that did not complete."""
     for row in history.events:
         if not row.channel.startswith("-failover-abort-") or name not in row.text.split(" "):
             continue
@@ -522,7 +523,7 @@ def _vain_orders(
 
 
 def _tilts(history: SentinelHistory) -> Iterable[Incident]:
-    """Times in which a sentinel only watched, because its clock or its process had stood still (S16)."""
+    """Yield TILT periods, in which a sentinel only monitors after a stall or clock step (S16)."""
     open_: dict[str, int] = {}
     for row in history.events:
         if row.channel == "+tilt":

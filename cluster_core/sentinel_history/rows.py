@@ -1,4 +1,4 @@
-"""Values that a history of sentinels is made of, beside the spans of `beliefs`."""
+"""Rows of a sentinel history, besides the view periods in `beliefs`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class EventRow(NamedTuple):
 
 
 class VoteRow(NamedTuple):
-    """A sentinel was asked for its vote by *candidate* for *epoch*; *granted_to* and *granted_epoch* are its vote."""
+    """A vote request by *candidate* for *epoch*; *granted_to* and *granted_epoch* are the resulting vote."""
 
     ts_ns: int
     voter: str
@@ -30,12 +30,12 @@ class VoteRow(NamedTuple):
 
     @property
     def is_granted(self) -> bool:
-        """Whether who asked has the vote."""
+        """Return whether the candidate got the vote."""
         return self.granted_to == self.candidate and self.granted_epoch == self.epoch
 
 
 class OpinionRow(NamedTuple):
-    """A sentinel heard from another one, *sentinel*, that it now holds *master* for down, or no longer."""
+    """A sentinel received the opinion of *sentinel* that *master* is down or up."""
 
     ts_ns: int
     observer: str
@@ -48,7 +48,7 @@ Observer = Annotated[str, "id of the sentinel (8 digits of it where no more was 
 
 
 class SentinelViewRow(NamedTuple):
-    """What one sentinel believed of one instance for a while."""
+    """One sentinel's view of one instance over a period."""
 
     observer: Observer
     kind: Annotated[str, "master, replica, sentinel: of what it is a belief"]
@@ -74,7 +74,7 @@ class SentinelViewRow(NamedTuple):
 
 
 class SentinelEventRow(NamedTuple):
-    """An event of a sentinel, as on its own channel."""
+    """An event of a sentinel, as on its own Pub/Sub channel."""
 
     event_id: Annotated[int, "number of the event in the snapshot, in order of time"]
     observer: Observer
@@ -87,7 +87,7 @@ class SentinelEventRow(NamedTuple):
 
 
 class SentinelVoteRow(NamedTuple):
-    """A vote of a sentinel, asked for or told."""
+    """A vote of a sentinel, requested or logged."""
 
     vote_id: Annotated[int, "number of the row in the snapshot, in order of time"]
     ts_ns: Annotated[Instant, "when it was answered, or told"]
