@@ -1,4 +1,4 @@
-"""Commands on lists, sets, hashes and sorted sets, as a replay of a log runs them."""
+"""Replay of logged commands on lists, sets, hashes and sorted sets."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _blocking_pop(*, left: bool) -> Callable[[Store, Words], None]:
 
 
 def _lmpop(first: int) -> Callable[[Store, Words], None]:
-    """LMPOP numkeys key … LEFT|RIGHT [COUNT count]; *first* is the place of numkeys."""
+    """LMPOP numkeys key … LEFT|RIGHT [COUNT count]; *first* is the index of numkeys."""
 
     def run(store: Store, words: Words) -> None:
         keys = words[first + 1 : first + 1 + number(words[first])]
@@ -166,7 +166,7 @@ def _srem(store: Store, words: Words) -> None:
 
 
 def _spop(store: Store, words: Words) -> None:
-    """Servers log what was taken, as SREM; a log that holds SPOP itself does not say which members are gone."""
+    """SPOP: servers log SREM in its place; a logged SPOP does not show the removed members."""
     members = store.typed(words[1], SET)
     if members is None:
         raise Refused
@@ -256,7 +256,7 @@ def _unsettled(store: Store, words: Words) -> None:
 
 
 def _fields_at(words: Words) -> tuple[list[bytes], int, int]:
-    """Options in lower case before FIELDS, the number of fields, the place of the first."""
+    """Return lower-case options before FIELDS, the number of fields, and the index of the first."""
     options = lowered(words[2:])
     try:
         at = options.index(b"fields")
@@ -266,7 +266,7 @@ def _fields_at(words: Words) -> tuple[list[bytes], int, int]:
 
 
 def _expiry_of(options: Sequence[bytes]) -> int | None:
-    """The time that options give; None if they give none."""
+    """Return the expiry in options; None without one."""
     for at, option in enumerate(options):
         if option in _TIMES:
             return expiry(option, options[at + 1])
@@ -326,7 +326,7 @@ def _hpexpireat(scale: int) -> Callable[[Store, Words], None]:
 
 
 def _is_chosen(options: Sequence[bytes], old: int | None, new: int) -> bool:
-    """Whether NX, XX, GT and LT let an expiry be set (`parseExtendedExpireArgumentsOrReply`)."""
+    """Return whether NX, XX, GT and LT allow the new expiry (`parseExtendedExpireArgumentsOrReply`)."""
     if b"nx" in options and old is not None:
         return False
     if b"xx" in options and old is None:
@@ -358,7 +358,7 @@ _WEIGHTS, _AGGREGATE = b"weights", b"aggregate"
 
 
 def ordered(scores: Scores) -> list[bytes]:
-    """Members by score, then by name."""
+    """Return members sorted by score, then name."""
     return sorted(scores, key=lambda member: (scores[member], member))
 
 
@@ -413,7 +413,7 @@ def _existing(store: Store, key: bytes) -> Scores:
 
 
 def bounds_of(low: bytes, high: bytes) -> Callable[[float], bool]:
-    """A test for scores between two words such as ``(1.5``, ``-inf``, ``+inf``."""
+    """Return a test of scores between two bounds such as ``(1.5``, ``-inf``, ``+inf``."""
     low_open, high_open = low[:1] == b"(", high[:1] == b"("
     least, most = real(low[low_open:]), real(high[high_open:])
     return lambda score: (
@@ -422,7 +422,7 @@ def bounds_of(low: bytes, high: bytes) -> Callable[[float], bool]:
 
 
 def lex_bounds_of(low: bytes, high: bytes) -> Callable[[bytes], bool]:
-    """A test for members between two words such as ``[a``, ``(b``, ``-``, ``+``."""
+    """Return a test of members between two bounds such as ``[a``, ``(b``, ``-``, ``+``."""
 
     def above(member: bytes) -> bool:
         if low in (b"-", b"+"):
@@ -456,7 +456,7 @@ def _zremrangebyscore(store: Store, words: Words) -> None:
 
 
 def _refuse_mixed(scores: Scores) -> None:
-    """Raise Unsettled where members differ in score: what a range by name then is depends on the skip list's chance."""
+    """Raise Unsettled for different scores: ranges by name then depend on the random skip list."""
     if len(set(scores.values())) > 1:
         raise Unsettled
 
@@ -502,7 +502,7 @@ def _zmpop(first: int) -> Callable[[Store, Words], None]:
 
 
 def _scores_of(store: Store, key: bytes) -> Scores:
-    """Scores of a sorted set, or of a set, whose members score 1."""
+    """Return the scores of a sorted set, or of a set (all 1)."""
     entry = store.find(key)
     if entry is None:
         return {}

@@ -1,4 +1,4 @@
-"""Which words of a logged command are keys: what `cluster_core.routing` knows, for every command of the servers' own tables."""
+"""Key positions of logged commands, from `cluster_core.routing`'s tables of all servers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import NamedTuple
 from cluster_core.routing.key_positions import NOT_KEY, TABLES, CommandInfo, KeySpec, key_positions, table_of
 
 NO_KEYS, BY_RANGE, BY_NUMBER = range(3)
-"""How a `Rule` finds keys."""
+"""Ways to find keys."""
 
 
 class Rule(NamedTuple):
-    """One key specification as numbers: by range *first*, *last*, *step*, *limit*; by number *at*, *skip*, *step*, 0 (`KeySpec`)."""
+    """A key specification as numbers: by range *first*, *last*, *step*, *limit*; by number *at*, *skip*, *step*, 0
+    (`KeySpec`).
+    """
 
     kind: int
     first: int
@@ -28,7 +30,7 @@ RULES_MAX = 2
 
 @cache
 def known_commands() -> dict[str, CommandInfo]:
-    """All commands of all tables by lower-case name, subcommands as ``command|subcommand``; the newer table wins."""
+    """Return all commands by lower-case name, subcommands as ``command|subcommand``; newer tables win."""
     found: dict[str, CommandInfo] = {}
     for name in TABLES:
         found |= table_of(name).commands
@@ -37,12 +39,12 @@ def known_commands() -> dict[str, CommandInfo]:
 
 @cache
 def command_names() -> tuple[str, ...]:
-    """The names of all known commands without their subcommands, sorted."""
+    """Return the sorted names of all commands without subcommands."""
     return tuple(name for name in known_commands() if "|" not in name)
 
 
 def written_keys(words: Sequence[bytes]) -> tuple[int, ...] | None:
-    """Positions of the keys in a command, rising; None if nobody knows the command.
+    """Return ascending key positions in a command; None if unknown.
 
     >>> written_keys([b"RENAME", b"a", b"b"]), written_keys([b"MULTI"]), written_keys([b"BF.ADD", b"k", b"v"])
     ((1, 2), (), None)
@@ -60,7 +62,7 @@ def written_keys(words: Sequence[bytes]) -> tuple[int, ...] | None:
 
 @cache
 def rules_of(name: str) -> tuple[Rule, Rule] | None:
-    """The rules of a known command for a compiled walk; None if its keys need `written_keys`."""
+    """Return a command's rules for compiled code; None if it needs `written_keys`."""
     commands = known_commands()
     infos = [info for other, info in commands.items() if other.startswith(f"{name}|")] or [commands[name]]
     if len({info.key_specs for info in infos}) != 1:

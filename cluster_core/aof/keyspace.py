@@ -1,11 +1,9 @@
-"""The key space that a log leaves: a base of keys, then commands one by one (`loadAppendOnlyFiles`).
+"""Key space after a log: a base of keys and a replay of commands (`loadAppendOnlyFiles`).
 
-Feed `Keyspace` the records of a dump with `add_record` and commands with `apply`; ask `rows` what lives.  It follows what
-TYPE, the length of the value and PEXPIRETIME answer, exactly or not at all: a command that it does not know, or whose effect
-the log does not tell, is counted by name, and the keys that it names are uncertain from then on (`Store`).
-
-Between MULTI and EXEC commands wait, as in a server; a transaction that never ends is never run.  Keys whose time has passed
-stay until the log removes them: servers write a DEL for each, and load the rest as it stands.
+`Keyspace.add_record` takes records of a dump, `apply` commands, and `rows` returns the live keys. Type, length and
+PEXPIRETIME are exact or unknown: commands that are unknown, or have effects that the log does not determine, are
+counted by name, and their keys become uncertain (`Store`). Commands after MULTI run at EXEC; an open transaction is
+dropped. Expired keys stay until their logged DEL, as servers load them too.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ Words = Sequence[bytes]
 
 
 def entry_of(store: Store, kind: str, value: Any, expire_at_ms: int) -> Entry:
-    """The entry in *store* for a decoded value of a dump (`cluster_core.rdb.values`)."""
+    """Return the entry for a decoded value of a dump (`cluster_core.rdb.values`)."""
     if isinstance(value, bytes):
         kept: Any = value if value[:4] == b"HYLL" else store.sized(value)
     elif kind == LIST:
@@ -100,7 +98,7 @@ def _expireat(scale: int) -> Callable[[Store, Words], None]:
 def _expire(store: Store, words: Words) -> None:
     if store.find(words[1]) is None:
         raise Refused
-    raise Unsettled  # counted from when it ran; servers log PEXPIREAT
+    raise Unsettled  # relative to its execution; servers log PEXPIREAT
 
 
 def _persist(store: Store, words: Words) -> None:
@@ -148,7 +146,7 @@ def _copy(store: Store, words: Words) -> None:
 
 
 def _restore(store: Store, words: Words) -> None:
-    """RESTORE key ttl payload [REPLACE] [ABSTTL] …: a value as DUMP gives it, with a version and a checksum after it."""
+    """RESTORE key ttl payload [REPLACE] [ABSTTL] …: a DUMP payload with version and checksum."""
     key, payload, options = words[1], words[3], lowered(words[4:])
     if store.find(key) is not None and b"replace" not in options:
         raise Refused
@@ -218,7 +216,7 @@ _TARGETS: Final = {
     "sunionstore": (1,), "zdiffstore": (1,), "zinterstore": (1,), "zunionstore": (1,), "zrangestore": (1,),
     "sort": (-1,), "georadius": (-1,), "georadiusbymember": (-1,),
 }  # fmt: skip
-"""Which of a command's keys it writes, where it only reads others (-1: the last)."""
+"""Keys that a command writes, if it only reads others (-1: the last)."""
 HANDLERS: Final[dict[str, Callable[[Store, Words], None]]] = {
     **STRING_HANDLERS,
     **LIST_HANDLERS,
@@ -231,9 +229,9 @@ HANDLERS: Final[dict[str, Callable[[Store, Words], None]]] = {
 
 
 class LiveKey(NamedTuple):
-    """One key: *type* and *elements* are None and -1 for an uncertain one, whose *why* is the command that made it so.
+    """One key: *type* None and *elements* -1 if uncertain; *why* is the command behind it.
 
-    *live_bytes* is what a log that just makes this key takes (`cluster_core.aof.live_bytes`).
+    *live_bytes*: bytes of a log that only creates this key (`cluster_core.aof.live_bytes`).
     """
 
     db: int
@@ -248,8 +246,8 @@ class LiveKey(NamedTuple):
 class Keyspace:
     """The keys of all databases after the commands so far.
 
-    *unknown* counts, by name, commands whose effect is not modelled; *refused* those that a server would have refused;
-    *commands* all that were run.
+    *unknown*: counts of unmodelled commands by name; *refused*: commands that a server would refuse; *commands*: all
+    commands.
     """
 
     def __init__(self) -> None:
@@ -261,7 +259,7 @@ class Keyspace:
 
     @property
     def waiting(self) -> int:
-        """Commands of a transaction that has not ended."""
+        """Return the commands queued in an open transaction."""
         return len(self._waiting) if self._waiting is not None else 0
 
     def add_record(self, db: int, record: Record) -> None:
@@ -270,12 +268,12 @@ class Keyspace:
         self.store.databases.setdefault(db, {})[record.key] = entry
 
     def begin_file(self) -> None:
-        """Begin the next file of the log: a server selects database 0 there, and drops a transaction that has not ended."""
+        """Start the next file: database 0, open transaction dropped."""
         self.store.db = 0
         self._waiting = None
 
     def apply(self, words: Sequence[bytes]) -> None:
-        """Run one command of the log.  Raises ProtocolError for an endless transaction."""
+        """Run one logged command. Raises ProtocolError for a transaction above the size limit."""
         name = words[0].decode("latin-1").lower()
         if name == "exec":
             waiting, self._waiting = self._waiting or [], None
@@ -311,7 +309,7 @@ class Keyspace:
             self._doubt(name, words)
 
     def _doubt(self, name: str, words: Sequence[bytes]) -> None:
-        """Count a command that is not modelled; the keys that it writes, or may write, are uncertain."""
+        """Count an unmodelled command; keys it may write become uncertain."""
         self.unknown[name] += 1
         positions = written_keys(words)
         if positions is None:
@@ -325,7 +323,7 @@ class Keyspace:
             self.store.doubt(words[at])
 
     def rows(self) -> Iterator[LiveKey]:
-        """Yield every key, by database, in the order in which they were made."""
+        """Yield every key by database, in creation order."""
         for db in sorted(self.store.databases):
             for key, entry in self.store.databases[db].items():
                 if entry.kind == UNCERTAIN:

@@ -1,7 +1,6 @@
-"""How long a log is that just makes one key: what a rewrite writes for it with ``aof-use-rdb-preamble no``
-(`rewriteAppendOnlyFileRio`).
+"""Bytes of a log that only creates one key, as a rewrite with ``aof-use-rdb-preamble no`` (`rewriteAppendOnlyFileRio`).
 
-Exact but for scores of sorted sets, which Valkey writes in a longer form.
+Exact but for sorted set scores, which Valkey writes in a longer form.
 """
 
 from __future__ import annotations
@@ -31,22 +30,22 @@ ITEMS_PER_COMMAND = 64
 
 
 def word_bytes(length: int) -> int:
-    """Bytes of a word of *length* bytes with its header and end."""
+    """Return the bytes of a word with header and CRLF."""
     return length + len(str(length)) + 5
 
 
 def head_bytes(words: int) -> int:
-    """Bytes of the header of a command of so many words."""
+    """Return the bytes of a command's header."""
     return len(str(words)) + 3
 
 
 def entry_bytes(words: Sequence[bytes]) -> int:
-    """Bytes of fields and values in the XADD that makes an entry, with the head of that command."""
+    """Return the bytes of fields and values in the XADD of an entry, with the command's header."""
     return head_bytes(3 + len(words)) + sum(word_bytes(len(word)) for word in words)
 
 
 def live_bytes(key: bytes, entry: Entry) -> int:
-    """Bytes of the commands that make *entry* under the name *key*; 0 for a module's value, which only its module can tell."""
+    """Return the bytes of commands that create *entry* as *key*; 0 for a module value, which only its module can write."""
     name = word_bytes(len(key))
     total = _value_bytes(name, entry)
     if entry.expire_at_ms >= 0 and entry.kind != MODULE:
@@ -70,7 +69,7 @@ def _value_bytes(name: int, entry: Entry) -> int:
 
 
 def _in_commands(name: int, command: int, words: int, sizes: Iterable[int]) -> int:
-    """Bytes of items of *words* words each, 64 to a command."""
+    """Return the bytes of items of *words* words each, 64 per command."""
     total = count = 0
     for size in sizes:
         total += size
@@ -82,14 +81,16 @@ def _in_commands(name: int, command: int, words: int, sizes: Iterable[int]) -> i
 
 
 def score_text(score: float) -> str:
-    """A score as a rewrite writes it (``%.17g``)."""
+    """Format a score like a rewrite (``%.17g``)."""
     if math.isinf(score):
         return "inf" if score > 0 else "-inf"
     return "%.17g" % score  # noqa: UP031 - it is the C format
 
 
 def _hash_bytes(name: int, value: Hash) -> int:
-    """HMSET for fields that stay, HSETEX key PXAT time FIELDS 1 field value for each that expires (Valkey 9)."""
+    """Return the bytes of HMSET for fields without expiry and HSETEX key PXAT time FIELDS 1 field value for others
+    (Valkey 9).
+    """
 
     def pair(field: bytes, word: Sized) -> int:
         return word_bytes(len(field)) + word_bytes(length_of(word))
@@ -116,7 +117,9 @@ def _stream_bytes(name: int, stream: Stream) -> int:
 
 
 def _group_bytes(name: int, label: int, group: Group) -> int:
-    """XGROUP CREATE; for each consumer XGROUP CREATECONSUMER, or an XCLAIM for each entry that it holds (`rewriteStreamObject`)."""
+    """Return the bytes of XGROUP CREATE, and per consumer XGROUP CREATECONSUMER or an XCLAIM per pending entry
+    (`rewriteStreamObject`).
+    """
     total = head_bytes(7) + 2 * word_bytes(6) + name + label + _id_bytes(group.last_id)
     total += word_bytes(len("ENTRIESREAD")) + word_bytes(len(str(group.read)))
     claim = head_bytes(12) + word_bytes(6) + name + label + word_bytes(1) + word_bytes(4)

@@ -1,8 +1,7 @@
-"""The keys of a server as a log leaves them: values as far as later commands, lengths and sizes need them.
+"""Keys during the replay of a log: values as far as later commands, lengths and sizes need them.
 
-Values by type: string, bytes if short, else its length; list, a deque of its elements; set, a set; zset, a dict from member
-to score; hash, `Hash`; stream, `Stream`; module, None.  A key that a command has touched which is not modelled is *uncertain*
-until it is made anew: nothing is said of it.
+Values by type: string: bytes if short, else its length; list: deque; set: set; zset: dict of scores by member; hash:
+`Hash`; stream: `Stream`; module: None. A key changed by an unmodelled command is *uncertain* until it is created anew.
 """
 
 from __future__ import annotations
@@ -16,34 +15,35 @@ STRING, LIST, SET, ZSET, HASH, STREAM, MODULE = "string", "list", "set", "zset",
 UNCERTAIN = "uncertain"
 NEVER: Final = -1
 NOT_READ: Final = -1
-"""What a group has read if the server does not know it (``SCG_INVALID_ENTRIES_READ``)."""
+"""Unknown number of entries read by a group (``SCG_INVALID_ENTRIES_READ``)."""
 SEQUENCE_MAX: Final = (1 << 64) - 1
 CONTENT_BYTES_MAX = 64
-"""Longer strings and values of fields are kept as their length, unless values are asked for: nothing but a number's digits is needed later."""
+"""Longer strings and field values are stored as lengths unless values are requested; later commands need only numbers.
+"""
 
 Sized = bytes | int
-"""The bytes of a short word, or the length of a long one (or of one whose bytes are not known)."""
+"""Bytes of a short word, or length of a long or unknown one."""
 StreamId = tuple[int, int]
 
 
 class Refused(Exception):  # noqa: N818 - it never leaves the package
-    """The command has no effect: a server would answer an error or nil."""
+    """The command has no effect: a server would reply with an error or nil."""
 
 
 class Unsettled(Exception):  # noqa: N818 - it never leaves the package
-    """The effect of the command is not modelled, or depends on a key that is uncertain."""
+    """The command is not modelled, or depends on an uncertain key."""
 
 
 @dataclass(slots=True)
 class Hash:
-    """Fields with their values; *expiry* holds those fields that expire (epoch in ms)."""
+    """Fields and values; *expiry* by field with expiry (epoch ms)."""
 
     fields: dict[bytes, Sized] = field(default_factory=dict)
     expiry: dict[bytes, int] = field(default_factory=dict)
 
 
 class Claimed(NamedTuple):
-    """When a pending entry was delivered last, and how often."""
+    """Last delivery time and delivery count of a pending entry."""
 
     at_ms: int
     deliveries: int
@@ -51,7 +51,7 @@ class Claimed(NamedTuple):
 
 @dataclass(slots=True)
 class Group:
-    """A consumer group: last id delivered, entries read (`NOT_READ`: unknown), pending entries by consumer, and who holds each."""
+    """A consumer group: last delivered id, entries read (`NOT_READ`: unknown), pending entries by consumer, and owners."""
 
     last_id: StreamId
     read: int = NOT_READ
@@ -59,7 +59,7 @@ class Group:
     holders: dict[StreamId, bytes] = field(default_factory=dict)
 
     def release(self, name: StreamId) -> None:
-        """Let an entry be pending no more."""
+        """Remove an entry from the pending ones."""
         holder = self.holders.pop(name, None)
         if holder is not None:
             del self.consumers[holder][name]
@@ -67,7 +67,7 @@ class Group:
 
 @dataclass(slots=True)
 class Stream:
-    """Entries in order, from id to its bytes in a log; what XSETID says; groups by name."""
+    """Entries in order (id to logged bytes), XSETID fields, and groups by name."""
 
     entries: dict[StreamId, int] = field(default_factory=dict)
     last_id: StreamId = (0, 0)
@@ -78,7 +78,7 @@ class Stream:
 
 @dataclass(slots=True)
 class Entry:
-    """One key: its type, its value, when it expires (epoch in ms, -1: never), and why it is uncertain, if it is."""
+    """One key: type, value, expiry (epoch ms, -1: none), and why it is uncertain, if it is."""
 
     kind: str
     value: Any
@@ -90,12 +90,12 @@ _EMPTY: dict[str, Any] = {LIST: deque, SET: set, ZSET: dict, HASH: Hash, STREAM:
 
 
 def length_of(value: Sized) -> int:
-    """Bytes of a word that is kept by `sized`."""
+    """Return the bytes of a word stored by `sized`."""
     return value if isinstance(value, int) else len(value)
 
 
 def count_of(entry: Entry) -> int:
-    """What STRLEN, LLEN, SCARD, ZCARD, HLEN or XLEN answers; -1 for a module's value and an uncertain key."""
+    """Return STRLEN, LLEN, SCARD, ZCARD, HLEN or XLEN; -1 for module values and uncertain keys."""
     if entry.kind == STRING:
         return length_of(entry.value)
     if entry.kind == HASH:
@@ -115,26 +115,26 @@ class Store:
 
     @property
     def keys(self) -> dict[bytes, Entry]:
-        """The keys of the selected database."""
+        """Return the keys of the selected database."""
         return self.databases.setdefault(self.db, {})
 
     def keeps(self, length: int) -> bool:
-        """Whether a word of *length* bytes is kept."""
+        """Return whether a word of *length* bytes is stored in full."""
         return length <= CONTENT_BYTES_MAX
 
     def sized(self, word: bytes) -> Sized:
-        """Return *word* as it is kept: itself, or its length."""
+        """Return *word* as stored: itself, or its length."""
         return word if self.keeps(len(word)) else len(word)
 
     def find(self, key: bytes) -> Entry | None:
-        """The key, if it exists; raises Unsettled for an uncertain one."""
+        """Return the key if it exists; raises Unsettled if uncertain."""
         entry = self.keys.get(key)
         if entry is not None and entry.kind == UNCERTAIN:
             raise Unsettled
         return entry
 
     def typed(self, key: bytes, kind: str) -> Any:
-        """The value of a key of type *kind*, None if it does not exist; raises Refused for another type."""
+        """Return the value of a key of type *kind*, None if missing; raises Refused for another type."""
         entry = self.find(key)
         if entry is None:
             return None
@@ -143,7 +143,7 @@ class Store:
         return entry.value
 
     def made(self, key: bytes, kind: str) -> Any:
-        """The value of a key of type *kind*, made empty if it does not exist."""
+        """Return the value of a key of type *kind*, created empty if missing."""
         value = self.typed(key, kind)
         if value is None:
             value = _EMPTY[kind]()
@@ -151,7 +151,7 @@ class Store:
         return value
 
     def put(self, key: bytes, kind: str, value: Any, *, keep_expiry: bool = False) -> None:
-        """Set a key to a value, whatever it was; an empty collection (but a stream) removes it."""
+        """Set a key; an empty collection (except a stream) removes it."""
         expire = NEVER
         old = self.keys.get(key)
         if keep_expiry and old is not None:
@@ -165,24 +165,24 @@ class Store:
             self.keys[key] = entry
 
     def drop_if_empty(self, key: bytes) -> None:
-        """Remove a collection without elements."""
+        """Remove an empty collection."""
         entry = self.keys.get(key)
         if entry is not None and entry.kind in (LIST, SET, ZSET, HASH) and not count_of(entry):
             del self.keys[key]
 
     def remove(self, key: bytes) -> None:
-        """Remove a key if it exists, or may exist."""
+        """Remove a key, uncertain ones included."""
         self.keys.pop(key, None)
 
     def doubt(self, key: bytes) -> None:
-        """Say nothing more of a key, because of the current command, until it is made anew."""
+        """Mark a key as uncertain because of the current command."""
         old = self.keys.get(key)
         if old is None or old.kind != UNCERTAIN:
             self.keys[key] = Entry(UNCERTAIN, None, NEVER, self.command)
 
 
 def number(word: bytes) -> int:
-    """A word as a server reads an integer (`string2ll`); raises Refused if it is none."""
+    """Parse an integer like the server (`string2ll`); raises Refused if invalid."""
     digits = word[1:] if word[:1] == b"-" else word
     if not digits.isdigit() or len(digits) > 19 or (digits[0] == 48 and len(word) > 1):
         raise Refused
@@ -190,7 +190,7 @@ def number(word: bytes) -> int:
 
 
 def real(word: bytes) -> float:
-    """A word as a floating-point number; raises Refused if it is none."""
+    """Parse a floating-point number; raises Refused if invalid."""
     try:
         value = float(word)
     except ValueError:
@@ -206,7 +206,7 @@ def lowered(words: Sequence[bytes]) -> list[bytes]:
 
 
 def stream_id(word: bytes, missing: int = 0) -> StreamId:
-    """An id as ``ms-seq`` or ``ms``; raises Refused for anything else, Unsettled for one that the server shall choose."""
+    """Parse an id ``ms-seq`` or ``ms``; raises Refused if invalid, Unsettled for an id chosen by the server."""
     if word in (b"-", b"+"):
         return (0, 0) if word == b"-" else (SEQUENCE_MAX, SEQUENCE_MAX)
     head, dash, tail = word.partition(b"-")

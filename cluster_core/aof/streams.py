@@ -1,6 +1,6 @@
-"""Commands on streams and their groups, as a replay of a log runs them.
+"""Replay of logged commands on streams and groups.
 
-A server logs what XREADGROUP, XCLAIM and XAUTOCLAIM do as one XCLAIM an entry, with TIME, RETRYCOUNT, FORCE, JUSTID and LASTID.
+Servers log XREADGROUP, XCLAIM and XAUTOCLAIM as one XCLAIM per entry, with TIME, RETRYCOUNT, FORCE, JUSTID and LASTID.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from cluster_core.aof.store import (
 
 Words = Sequence[bytes]
 _TIME_UNKNOWN = 10**12
-"""Stands for the time of a claim that does not tell it: as many digits as any time from 2001 to 2286."""
+"""Substitute for an unknown claim time, with as many digits as times from 2001 to 2286."""
 
 
 def _stream(store: Store, key: bytes) -> Stream:
@@ -79,7 +79,7 @@ def _create(store: Store, words: Words) -> None:
 
 
 def _start(stream: Stream, words: Words) -> tuple[StreamId, int]:
-    """Where a group begins: an id or ``$``, and how many entries lie before it."""
+    """Return a group's start, from an id or ``$``, and the number of earlier entries."""
     last_id = stream.last_id if words[4] == b"$" else stream_id(words[4])
     options = lowered(words[5:])
     at = options.index(b"entriesread") + 1 if b"entriesread" in options else len(options)
@@ -120,7 +120,7 @@ def _xclaim(store: Store, words: Words) -> None:
 
 
 def _options(words: Words) -> dict[bytes, bytes]:
-    """Options in lower case with their values, empty for those that have none."""
+    """Return lower-case options with values, empty for options without one."""
     found: dict[bytes, bytes] = {}
     at = 0
     while at < len(words):
@@ -132,7 +132,7 @@ def _options(words: Words) -> dict[bytes, bytes]:
 
 
 def _touch(store: Store, words: Words) -> None:
-    """What reads or claims for a client is logged as XCLAIM and XGROUP."""
+    """Ignore reads and claims, which servers log as XCLAIM and XGROUP."""
     store.typed(words[1], STREAM)
 
 
@@ -173,7 +173,7 @@ def _xadd(store: Store, words: Words) -> None:
 
 
 def _trim_of(words: Words, at: int) -> tuple[tuple[bytes, bytes, bool], int]:
-    """MAXLEN|MINID [=|~] threshold: (how, threshold, whether about), and the place after it."""
+    """Parse MAXLEN|MINID [=|~] threshold: (how, threshold, approximate), and the next index."""
     how, about = words[at].lower(), False
     at += 1
     if words[at] in (b"=", b"~"):
@@ -183,7 +183,7 @@ def _trim_of(words: Words, at: int) -> tuple[tuple[bytes, bytes, bool], int]:
 
 
 def _trim(stream: Stream, how: bytes, threshold: bytes, about: bool) -> None:
-    """Remove the oldest entries; servers log the exact outcome of an approximate trim, so ``~`` itself is not modelled."""
+    """Remove the oldest entries; ``~`` is not modelled, as servers log the exact outcome."""
     if how == b"maxlen":
         keep = number(threshold)
         gone = list(stream.entries)[: max(len(stream.entries) - keep, 0)]

@@ -1,8 +1,8 @@
-"""Commands on strings, HyperLogLogs included, as a replay of a log runs them.
+"""Replay of logged commands on strings, HyperLogLogs included.
 
-Sparse: ``ZERO`` (00xxxxxx, 1 to 64 registers of zero), ``XZERO`` (01xxxxxx yyyyyyyy, 1 to 16384), ``VAL`` (1vvvvvxx, value 1 to
-32 in 1 to 4 registers).  Dense: 16384 registers of six bits.  A sparse one turns dense when it is longer than
-``hll-sparse-max-bytes`` or a register exceeds 32.
+A sparse HyperLogLog has ``ZERO`` (00xxxxxx, 1 to 64 zero registers), ``XZERO`` (01xxxxxx yyyyyyyy, 1 to 16384) and
+``VAL`` (1vvvvvxx, value 1 to 32 in 1 to 4 registers). A dense one has 16384 registers of six bits. Sparse becomes dense
+above ``hll-sparse-max-bytes`` or for a register above 32.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HEADER_BYTES = 16
 DENSE_BYTES = HEADER_BYTES + REGISTERS * 6 // 8
 HLL_BYTES_MAX = DENSE_BYTES
 SPARSE_BYTES_MAX = 3000
-"""``hll-sparse-max-bytes``, as both servers have it by default; the header counts."""
+"""Default ``hll-sparse-max-bytes`` of both servers, header included."""
 SPARSE_VALUE_MAX = 32
 EMPTY = b"HYLL\x01\0\0\0" + bytes(8) + b"\x7f\xff"
 _SEED = 0xADC83B19
@@ -28,14 +28,14 @@ _M = 0xC6A4A7935BD1E995
 
 
 def is_hyperloglog(value: bytes) -> bool:
-    """Whether a server takes the string for one (`isHLLObjectOrReply`)."""
+    """Return whether a server accepts the string as HyperLogLog (`isHLLObjectOrReply`)."""
     if len(value) < HEADER_BYTES or value[:4] != b"HYLL" or value[4] > 1:
         return False
     return value[4] == 1 or len(value) == DENSE_BYTES
 
 
 def murmur64a(data: bytes, seed: int = _SEED) -> int:
-    """MurmurHash64A, 64 bits, as the servers seed it."""
+    """Return MurmurHash64A with the servers' seed."""
     digest = seed ^ (len(data) * _M & _MASK)
     whole = len(data) & ~7
     for at in range(0, whole, 8):
@@ -49,14 +49,14 @@ def murmur64a(data: bytes, seed: int = _SEED) -> int:
 
 
 def place_of(element: bytes) -> tuple[int, int]:
-    """The register that an element belongs to, and its run of zeros (`hllPatLen`)."""
+    """Return an element's register and run of zeros (`hllPatLen`)."""
     digest = murmur64a(element)
     rest = digest >> 14 | 1 << 50
     return digest & (REGISTERS - 1), (rest & -rest).bit_length()
 
 
 def registers_of(value: bytes) -> bytearray:
-    """The 16384 registers of a HyperLogLog; raises ValueError for a damaged one."""
+    """Return the 16384 registers of a HyperLogLog; raises ValueError if damaged."""
     if value[4] == 0:
         return _dense_registers(value)
     found = bytearray()
@@ -97,12 +97,12 @@ def _dense(registers: bytearray) -> bytes:
 
 
 def add_to(value: bytes, elements: Iterable[bytes]) -> bytes:
-    """The HyperLogLog after PFADD of *elements*; raises ValueError for a damaged one."""
+    """Return the HyperLogLog after PFADD of *elements*; raises ValueError if damaged."""
     return _raise(value, (place_of(element) for element in elements))
 
 
 def merge(values: Iterable[bytes], target: bytes | None) -> bytes:
-    """What PFMERGE makes of *target* (None: there is none) and all *values*, those of *target* among them."""
+    """Return PFMERGE of all *values* into *target* (None: missing); *values* include the target's."""
     values = list(values)
     highest = bytearray(REGISTERS)
     for value in values:
@@ -114,7 +114,7 @@ def merge(values: Iterable[bytes], target: bytes | None) -> bytes:
 
 
 def _raise(value: bytes, places: Iterable[tuple[int, int]]) -> bytes:
-    """Raise registers to at least the counts given, in their order."""
+    """Raise registers to at least the given counts, in order."""
     sparse: bytearray | None = bytearray(value[HEADER_BYTES:]) if value[4] == 1 else None
     registers = None if sparse is not None else _dense_registers(value)
     for index, count in places:
@@ -128,7 +128,7 @@ def _raise(value: bytes, places: Iterable[tuple[int, int]]) -> bytes:
 
 
 def _run_of(sparse: bytearray, at: int) -> tuple[int, int, int]:
-    """(registers, bytes, value) of the code at *at*; the value is 0 for a run of zeros."""
+    """Return (registers, bytes, value) of the code at *at*; value 0 for a run of zeros."""
     byte = sparse[at]
     if byte & 0x80:
         return (byte & 3) + 1, 1, (byte >> 2 & 31) + 1
@@ -161,7 +161,7 @@ def _set_sparse(sparse: bytearray, index: int, count: int) -> bool:
 
 
 def _code(value: int, length: int) -> bytes:
-    """The code of a run; nothing for no registers."""
+    """Return the code of a run; empty for no registers."""
     if not length:
         return b""
     if value:
@@ -172,7 +172,7 @@ def _code(value: int, length: int) -> bytes:
 
 
 def _join(sparse: bytearray, at: int) -> None:
-    """Join equal values that stand side by side, within five codes from *at*."""
+    """Join adjacent equal values within five codes from *at*."""
     for _ in range(5):
         if at >= len(sparse):
             return
@@ -192,13 +192,13 @@ Words = Sequence[bytes]
 
 
 def expiry(option: bytes, word: bytes) -> int:
-    """When a key expires by EXAT or PXAT (epoch in ms); raises Unsettled for EX and PX, which servers never log."""
+    """Return the expiry of EXAT or PXAT (epoch ms); raises Unsettled for EX and PX, which servers never log."""
     amount = number(word)
     if option == b"pxat":
         return amount
     if option == b"exat":
         return amount * 1000
-    raise Unsettled  # counted from when the command ran, which the log does not tell to the millisecond
+    raise Unsettled  # relative to the execution, which the log does not time to the ms
 
 
 def _set(store: Store, words: Words) -> None:
@@ -230,12 +230,12 @@ def _set(store: Store, words: Words) -> None:
 
 
 def _content(store: Store, value: bytes) -> Sized:
-    """What is kept of a string: a HyperLogLog as a whole, as its length depends on its registers."""
+    """Return the stored form of a string: HyperLogLogs in full, as their length depends on the registers."""
     return value if value[:4] == b"HYLL" and len(value) <= HLL_BYTES_MAX else store.sized(value)
 
 
 def _refuse_other(store: Store, key: bytes, expected: bytes) -> None:
-    """Raise Refused if the string is known to be another."""
+    """Raise Refused if the string is known and differs."""
     value = store.typed(key, STRING)
     if value is None or (value != expected if isinstance(value, bytes) else value != len(expected)):
         raise Refused
@@ -305,7 +305,7 @@ def _msetex(store: Store, words: Words) -> None:
 
 
 def _change(store: Store, key: bytes, value: Sized) -> None:
-    """Set a string and leave its expiry."""
+    """Set a string and keep its expiry."""
     store.put(key, STRING, value, keep_expiry=True)
 
 
@@ -323,7 +323,7 @@ def _setrange(store: Store, words: Words) -> None:
 
 
 def _overwrite(store: Store, key: bytes, offset: int, part: bytes) -> None:
-    """Write *part* at *offset*, with zero bytes up to it."""
+    """Write *part* at *offset*, padding with zero bytes."""
     old = store.typed(key, STRING)
     old = b"" if old is None else old
     length = max(length_of(old), offset + len(part))
@@ -397,7 +397,7 @@ def _field_writes(words: Words) -> list[_FieldWrite]:
 
 
 def _bitfield(store: Store, words: Words) -> None:
-    """The string grows to the highest bit that is written, even if an overflow prevents the writing."""
+    """BITFIELD: the string grows to the highest written bit, even if overflow prevents the write."""
     writes = _field_writes(words)
     if not writes:
         raise Refused
@@ -422,7 +422,7 @@ def _bitfield(store: Store, words: Words) -> None:
 
 
 def _fitted(write: _FieldWrite, value: int) -> int | None:
-    """*value* as OVERFLOW makes it fit; None if it shall fail."""
+    """Return *value* after OVERFLOW; None if it fails."""
     low = -(1 << (write.width - 1)) if write.signed else 0
     high = (1 << (write.width - 1)) - 1 if write.signed else (1 << write.width) - 1
     if low <= value <= high or write.overflow == b"wrap":

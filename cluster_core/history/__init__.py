@@ -1,1 +1,1 @@
-"""Reconciliation of logs, polls, metrics and packets: promotions, processes, service."""
+"""Merge logs, polls, metrics and packets into promotions, processes and service intervals."""

@@ -1,7 +1,7 @@
-"""What server logs say, as rows of a replay: events and votes of every node, beliefs of nodes that nothing else shows.
+"""Rows of a replay from server logs: events and votes of every node, views of nodes without other evidence.
 
-A log counts whatever else there is.  An event that packets show too, near in time and about the same, is one event.
-Logs name who was held for failing and when no longer, elections, votes and wins; roles and slots only in part.
+Logs count beside all other evidence. An event also shown by packets, at a similar time and with the same subject, is
+one event. Logs show FAIL and PFAIL, elections, votes and wins, but only some roles and slots.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ EVENTS: Final = (
     EventKind.MANUAL_FAILOVER_PAUSED,
     EventKind.MANUAL_FAILOVER_TIMED_OUT,
 )
-"""Lines that are events of the node that wrote them."""
+"""Log lines that are events of their node."""
 REPORTS: Final = (EventKind.REPORT_ADDED, EventKind.REPORT_REMOVED)
 SAME_NS: Final = 1_500_000_000
-"""An event that packets show, and the line about it, are this close together unless clocks differ."""
+"""Maximum distance of an event in packets and its log line, with equal clocks."""
 WITH_EPOCH: Final = (EventKind.VOTE, EventKind.ELECTION_STARTED)
-"""Events that are the same where their epochs are, whatever the clocks say."""
+"""Events identified by epoch, independent of clocks."""
 STATES: Final = (EventKind.STATE_FAIL, EventKind.STATE_OK)
-"""Events that a header shows late, and a line of a log to the millisecond."""
+"""Events that headers show late and logs to the ms."""
 WITH_SUBJECT: Final = (EventKind.FAIL_DECIDED, EventKind.FAIL_LEARNED)
-"""Events that are the same only where they are about the same node."""
+"""Events identified by their subject."""
 BEFORE_NS: Final = 1_000_000_000
-"""What a process believed before its log's first line is taken to have held for this long."""
+"""Assumed duration of a process's view before the first line of its log."""
 _REPORTER: Final = re.compile(r"Node ([0-9a-f]{40})\b")
 
 
 def with_logs(rows: Iterable[ReplayRow], lines: Lines) -> list[ReplayRow]:
-    """The *rows* of packets and polls, and what *lines* add to them."""
+    """Return *rows* of packets and polls with additions from *lines*."""
     given = list(rows)
     if not lines.all:
         return given
@@ -92,7 +92,7 @@ def _without_logged_states(rows: Iterable[ReplayRow], lines: Lines) -> list[Repl
 
 
 class _Known:
-    """Events that are known without logs."""
+    """Events known from other evidence."""
 
     def __init__(self, rows: Sequence[ReplayRow]) -> None:
         self._events: dict[tuple[str, str, str, int], list[int]] = {}
@@ -105,7 +105,7 @@ class _Known:
             times.sort()
 
     def fresh(self, rows: Iterable[ReplayRow]) -> Iterator[ReplayRow]:
-        """Those of *rows* that say something new."""
+        """Yield the *rows* that are new."""
         for row in rows:
             if isinstance(row, VoteRow):
                 if _key(row) not in self._votes:
@@ -122,14 +122,14 @@ class _Known:
 
 
 def _is_nameless(row: ReplayRow) -> bool:
-    """Whether an election or a vote does not say for whom it is: its message was cut short."""
+    """Return whether an election or vote has no subject because its message was truncated."""
     if isinstance(row, VoteRow):
         return not row.candidate
     return isinstance(row, EventRow) and row.kind in WITH_EPOCH and not row.subject
 
 
 def _key(row: ReplayRow) -> tuple[str, str, str, int]:
-    """What two rows about one event have in common."""
+    """Return the key shared by two rows about one event."""
     if isinstance(row, VoteRow):
         return row.voter, "", "", row.epoch
     assert isinstance(row, EventRow)
@@ -138,7 +138,7 @@ def _key(row: ReplayRow) -> tuple[str, str, str, int]:
 
 
 def _events(lines: Lines) -> Iterator[ReplayRow]:
-    """The events of all logs, and the votes among them."""
+    """Yield the events and votes of all logs."""
     for line in lines.all:
         if line.kind not in EVENTS:
             continue
@@ -153,7 +153,7 @@ def _events(lines: Lines) -> Iterator[ReplayRow]:
 
 
 def _reports(lines: Lines, known: _Known) -> Iterator[FailureReportRow]:
-    """Failure reports, as far as the logs' level tells them, of nodes whose reports nothing else shows."""
+    """Yield failure reports from logs, as far as the log level shows them, for nodes without other evidence."""
     open_ns: dict[tuple[str, str, str], int] = {}
     for line in lines.of_kinds(0, 1 << 62, *REPORTS):
         reporter = line.peer or next(iter(_REPORTER.findall(line.text)), "")
@@ -168,7 +168,7 @@ def _reports(lines: Lines, known: _Known) -> Iterator[FailureReportRow]:
         yield FailureReportRow(*key, from_ns, None, ReportEnd.NONE, -1)
 
 
-# -- beliefs ----------------------------------------------------------------------------------------------------------
+# -- views ------------------------------------------------------------------------------------------------------------
 
 
 def _beliefs(lines: Lines, own_ns: Mapping[str, int], first_ns: Mapping[str, int]) -> Iterator[NodeViewRow]:
@@ -188,7 +188,7 @@ def _beliefs(lines: Lines, own_ns: Mapping[str, int], first_ns: Mapping[str, int
 
 
 def _until(row: NodeViewRow, limit_ns: int | None) -> Iterator[NodeViewRow]:
-    """The part of a belief before *limit_ns*."""
+    """Yield the part of a view before *limit_ns*."""
     if limit_ns is None:
         yield row
     elif row.valid_from_ns < limit_ns:
@@ -197,7 +197,7 @@ def _until(row: NodeViewRow, limit_ns: int | None) -> Iterator[NodeViewRow]:
 
 
 def _spells(lines: Lines, begin_ns: int) -> Iterator[tuple[str, str, str, int, int | None]]:
-    """Observer, subject, flags, from, to: how each node held each other one, one spell after the other."""
+    """Yield observer, subject, flags, from, to: consecutive views of each node by each other."""
     changes: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for line in lines.all:
         if line.kind in HEALTH and line.subject:
@@ -211,8 +211,8 @@ def _spells(lines: Lines, begin_ns: int) -> Iterator[tuple[str, str, str, int, i
         yield observer, subject, "noflags", begin_ns, told[0][0]
         following = [*(flags for _, flags in told[1:]), ""]
         for (from_ns, flags), to_ns, after in zip(told, [*ends, None], following, strict=True):
-            is_marked_again = flags == after == "fail?"  # it was trusted at some time between
-            if flags == "fail?":  # no log says when a doubt ends: with a line of the subject
+            is_marked_again = flags == after == "fail?"  # it was healthy at some time between
+            if flags == "fail?":  # no log shows the end of PFAIL: use a line of the subject
                 spoke = lines.of_node.get(subject, [])
                 back = next((line.ts_ns for line in spoke if line.ts_ns > from_ns), None)
                 if is_marked_again:
@@ -225,7 +225,7 @@ def _spells(lines: Lines, begin_ns: int) -> Iterator[tuple[str, str, str, int, i
 
 
 def _own_rows(lines: Lines, node: str, ip: str, port: int, begin_ns: int) -> Iterator[NodeViewRow]:
-    """The roles of a node by its own log: what it followed, when it became a master, with which epoch."""
+    """Yield the roles of a node from its log: followed masters, promotions, epochs."""
 
     def row(flags: str, master: str, epoch: int, from_ns: int, to_ns: int | None) -> NodeViewRow:
         words = f"myself,{flags}" if flags else "myself"
@@ -247,7 +247,7 @@ def _own_rows(lines: Lines, node: str, ip: str, port: int, begin_ns: int) -> Ite
 
 
 def _first_role(lines: Lines, node: str, steps: Sequence[tuple[int, str, str, int]]) -> str:
-    """The role of a node before the first change, by the role that its lines name; empty if they do not."""
+    """Return a node's role before its first change, from the role in its lines; empty if unknown."""
     until_ns = steps[0][0] if steps else 1 << 62
     for line in lines.of_node[node]:
         if line.ts_ns >= until_ns:
@@ -258,7 +258,7 @@ def _first_role(lines: Lines, node: str, steps: Sequence[tuple[int, str, str, in
 
 
 def _role_steps(lines: Lines, node: str) -> Iterator[tuple[int, str, str, int]]:
-    """When the log says that the node took another role: time, role, master, epoch."""
+    """Yield role changes in a node's log: time, role, master, epoch."""
     for line in lines.of_node[node]:
         if line.kind in (EventKind.ELECTION_WON, EventKind.TAKEOVER):
             yield line.ts_ns, "master", "", 0

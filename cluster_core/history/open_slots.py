@@ -1,6 +1,6 @@
-"""Open slots: slots that a node migrates or imports (CLUSTER SETSLOT), as its answers to polls and its log show them (R123).
+"""Open slots (CLUSTER SETSLOT MIGRATING, IMPORTING), from polls and logs (R123).
 
-The bus does not carry them: packets alone show a slot only once it has another owner.
+The bus does not carry them; packets show a slot only after it has a new owner.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CLOSED = (EventKind.SLOT_ASSIGNED, EventKind.SLOT_STABLE, EventKind.SLOT_CLOSED)
 
 
 class OpenMark(NamedTuple):
-    """An answer of *node* at *ts_ns* shows *slot* as open: it goes from *source* to *target*, of which *node* is one."""
+    """A reply of *node* at *ts_ns* shows *slot* open from *source* to *target*; *node* is one of them."""
 
     node: str
     ts_ns: int
@@ -27,7 +27,7 @@ class OpenMark(NamedTuple):
 
 
 class OpenSlot(NamedTuple):
-    """*slot* was open at *node* from *from_ns* to *to_ns* (None: to the end of the evidence)."""
+    """*slot* was open at *node* from *from_ns* to *to_ns* (None: until the end of the evidence)."""
 
     slot: int
     source: str
@@ -38,12 +38,12 @@ class OpenSlot(NamedTuple):
 
 
 def open_slots(marks: Iterable[OpenMark], answered_ns: Mapping[str, Sequence[int]], lines: Lines) -> list[OpenSlot]:
-    """Every time in which a slot was open, by polls and by logs, in order of time."""
+    """Return all open periods of slots from polls and logs, in time order."""
     return sorted([*_polled(marks, answered_ns), *_logged(lines)], key=lambda one: (one.from_ns, one.slot, one.node))
 
 
 def _polled(marks: Iterable[OpenMark], answered_ns: Mapping[str, Sequence[int]]) -> Iterable[OpenSlot]:
-    """Answers in a row that show a slot, up to the first one that does not; the other node may be replaced meanwhile."""
+    """Yield periods of consecutive replies with a slot; the other node may change meanwhile."""
 
     def key(mark: OpenMark) -> tuple[str, int, bool]:
         return mark.node, mark.slot, mark.node == mark.target
@@ -62,7 +62,7 @@ def _polled(marks: Iterable[OpenMark], answered_ns: Mapping[str, Sequence[int]])
 
 
 def _logged(lines: Lines) -> Iterable[OpenSlot]:
-    """Lines of masters alone: replicas log the same."""
+    """Yield periods from masters' logs; replicas log the same."""
     opened: dict[tuple[str, str], OpenSlot] = {}
     for line in lines.of_kinds(0, 1 << 62, *OPENED, *CLOSED):
         key = line.observer, line.detail

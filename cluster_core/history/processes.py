@@ -1,7 +1,7 @@
-"""Processes and their replication, as logs and packets show them: restarts, resynchronisations, and data that was lost by both.
+"""Restarts, resynchronizations and data loss, from logs and packets.
 
-A master that comes back without its data makes its replicas drop theirs: they ask for a full resynchronisation, flush what they have
-and load an empty data set (P5, P6).
+A master that restarts without its data makes its replicas drop theirs: they request a full resynchronization, flush and
+load an empty data set (P5, P6).
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from cluster_core.replay.rows import EventRow
 
 S: Final = 1_000_000_000
 LINKED_NS: Final = 60 * S
-"""A replica asks its master for a resynchronisation within this time after the master is back."""
+"""Maximum time until a replica requests a resynchronization from a restarted master."""
 SAME_NS: Final = 5 * S
-"""Ends and starts of one process that two sources show are this close together."""
+"""Maximum distance of one start or end in two sources."""
 ENDS: Final = (EventKind.STOPPING, EventKind.STOPPED, EventKind.CRASHED)
 
 
 class Restart(NamedTuple):
-    """The process of *node* ended between *end_min_ns* and *end_max_ns*, and another one was started by *start_ns*.
+    """A process of *node* ended between *end_min_ns* and *end_max_ns*; the next started by *start_ns*.
 
-    By *ready_ns* it accepted connections, after *ready_min_ns* if that is not None; *how* stopped, crashed, or empty if nothing says why it ended; *loaded* how many keys it
-    loaded at its start; both None if no line says so.
+    It accepted connections by *ready_ns*, and after *ready_min_ns* if not None. *how*: stopped, crashed, or empty if
+    unknown; *loaded*: keys loaded at start. Both are None if not logged.
     """
 
     node: str
@@ -41,18 +41,18 @@ class Restart(NamedTuple):
 
     @property
     def earliest_ready_ns(self) -> int:
-        """The earliest time at which it can have accepted connections."""
+        """Return the earliest time it can have accepted connections."""
         return self.ready_min_ns if self.ready_min_ns is not None else self.ready_ns or self.start_ns
 
     def is_within(self, from_ns: int, to_ns: int | None) -> bool:
-        """Whether it can have been at some time from *from_ns* to *to_ns* (None: open)."""
+        """Return whether it can overlap *from_ns* to *to_ns* (None: open)."""
         return self.start_ns >= from_ns and (to_ns is None or self.end_min_ns <= to_ns)
 
 
 class Resync(NamedTuple):
-    """*node* synchronised with *master* from *from_ns* to *to_ns* (None: no line says that it ended), *full* or from the backlog.
+    """*node* synchronized with *master* from *from_ns* to *to_ns* (None: end not logged), *full* or from the backlog.
 
-    *flushed* if it dropped its own data for that; *keys* are those that it loaded, None if no line says how many.
+    *flushed*: it dropped its own data; *keys*: loaded keys, None if not logged.
     """
 
     node: str
@@ -65,7 +65,7 @@ class Resync(NamedTuple):
 
 
 class DataLoss(NamedTuple):
-    """*master* came back empty after *restart*, and *wiped* are the replicas that took its empty data set over."""
+    """*master* came back empty after *restart*; the replicas *wiped* took over its empty data set."""
 
     master: str
     restart: Restart
@@ -76,7 +76,7 @@ class DataLoss(NamedTuple):
 
 
 def restarts_of(lines: Lines, events: Iterable[EventRow], sampled: Iterable[Restart] = ()) -> list[Restart]:
-    """Every restart by logs, packets and *sampled* ones, in order of time; each once."""
+    """Return restarts from logs, packets and *sampled* ones, merged, in time order."""
     found = [*_in_logs(lines), *_in_packets(events), *sampled]
     merged: list[Restart] = []
     for one in sorted(found, key=lambda one: (one.node, one.start_ns, one.source)):
@@ -89,11 +89,11 @@ def restarts_of(lines: Lines, events: Iterable[EventRow], sampled: Iterable[Rest
 
 
 TRUST: Final = (Source.LOG, Source.CAPTURE, Source.POLL, Source.METRICS)
-"""Which evidence of one restart is believed first."""
+"""Sources of a restart by descending precedence."""
 
 
 def _both(one: Restart, other: Restart) -> Restart:
-    """One restart that two sources show: by the source that is believed first, with the narrower times."""
+    """Merge two sources of a restart: the preferred one with the narrower times."""
     first, rest = sorted((one, other), key=lambda one: TRUST.index(one.source))
     low, high = max(one.end_min_ns, other.end_min_ns), min(one.end_max_ns, other.end_max_ns)
     if low > high:
@@ -116,7 +116,7 @@ def _in_logs(lines: Lines) -> Iterator[Restart]:
     for node, mine in lines.of_node.items():
         for at, line in enumerate(mine):
             if line.kind != EventKind.STARTED or at == 0:
-                continue  # what was before the first line is not known
+                continue  # the time before the first line is unknown
             before = mine[at - 1]
             ends = [one for one in _since_start(mine, at) if one.kind in ENDS]
             how = "crashed" if any(one.kind == EventKind.CRASHED for one in ends) else "stopped" if ends else ""
@@ -133,7 +133,7 @@ def _in_logs(lines: Lines) -> Iterator[Restart]:
 
 
 def _since_start(mine: Sequence[LoggedLine], at: int) -> Iterator[LoggedLine]:
-    """The lines of the process before the start at *at*, the last one first."""
+    """Yield the lines of the process before the start at *at*, last first."""
     for one in reversed(mine[:at]):
         yield one
         if one.kind == EventKind.STARTED:
@@ -141,7 +141,7 @@ def _since_start(mine: Sequence[LoggedLine], at: int) -> Iterator[LoggedLine]:
 
 
 def _until_start(mine: Sequence[LoggedLine], at: int) -> list[LoggedLine]:
-    """The lines of the process that starts at *at*."""
+    """Return the lines of the process started at *at*."""
     found = []
     for one in mine[at + 1 :]:
         if one.kind == EventKind.STARTED:
@@ -151,7 +151,7 @@ def _until_start(mine: Sequence[LoggedLine], at: int) -> list[LoggedLine]:
 
 
 def _in_packets(events: Iterable[EventRow]) -> Iterator[Restart]:
-    """Connections that were refused, and then a header of the same node."""
+    """Yield restarts in packets: refused connections, then a header of the node."""
     ended_ns: dict[str, int] = {}
     for event in sorted(events, key=lambda event: event.ts_ns):
         if event.kind == EventKind.PROCESS_ENDED:
@@ -165,7 +165,7 @@ def _in_packets(events: Iterable[EventRow]) -> Iterator[Restart]:
 
 
 def resyncs_of(lines: Lines) -> list[Resync]:
-    """Every resynchronisation that the log of a replica tells, in order of time."""
+    """Return the resynchronizations in replicas' logs, in time order."""
     found: list[Resync] = []
     for node, mine in lines.of_node.items():
         for at, line in enumerate(mine):
@@ -176,7 +176,7 @@ def resyncs_of(lines: Lines) -> list[Resync]:
 
 
 def _resync(lines: Lines, node: str, asked: LoggedLine, after: Sequence[LoggedLine]) -> Iterator[Resync]:
-    """What became of a request; nothing while its end is open and nothing was done yet."""
+    """Yield the result of a request; nothing while it is open without effect."""
     full = flushed = False
     keys: int | None = None
     for line in after:
@@ -199,9 +199,9 @@ def _resync(lines: Lines, node: str, asked: LoggedLine, after: Sequence[LoggedLi
 
 
 def data_losses(restarts: Iterable[Restart], resyncs: Sequence[Resync], lines: Lines) -> list[DataLoss]:
-    """Masters that came back without data, and whose replicas then dropped theirs.
+    """Return masters that restarted without data, with replicas that then dropped theirs.
 
-    The replica had followed this master before it restarted, and loaded no key afterwards.
+    Each replica followed the master before the restart and loaded no key afterwards.
     """
     found = []
     for restart in restarts:
@@ -223,7 +223,7 @@ def data_losses(restarts: Iterable[Restart], resyncs: Sequence[Resync], lines: L
 
 
 def _had_followed(lines: Lines, replica: str, restart: Restart) -> bool:
-    """Whether a node was a replica of the restarted one when that one's process ended."""
+    """Return whether a node was a replica of the restarted one at the end of its process."""
     linked = (EventKind.MASTER_LINK_UP, EventKind.MASTER_LINK_LOST)
     return master_followed(lines, replica, restart.end_max_ns) == restart.node and bool(
         lines.between(replica, 0, restart.start_ns + LINKED_NS, *linked)

@@ -1,8 +1,8 @@
-"""Promotions: a replica became the master of a shard, wherever that shows.
+"""Promotions of replicas, from all evidence.
 
-An election on the bus, ``Failover election won`` in a log, a node's row that turns from ``slave`` to ``master`` with slots
-between two polls, a role that changes in metrics: each is a *sighting* with a time interval.  Sightings of one promotion
-(the same winner, and the same epoch or overlapping times) are merged; its time is the intersection of their intervals.
+An election on the bus, ``Failover election won`` in a log, a node that changes from ``slave`` to ``master`` with slots
+between two polls, and a role change in metrics are *sightings* with a time interval. Sightings of one promotion (same
+winner, and same epoch or overlapping times) are merged; its time is the intersection of their intervals.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from cluster_core.slots.slot_set import SlotSet
 
 S: Final = 1_000_000_000
 NEWS_NS: Final = 150_000_000
-"""How long the news of a promotion takes to reach a node that the winner reaches: it tells all at once (R95)."""
+"""Maximum time until a reachable node learns of a promotion, which is broadcast (R95)."""
 ORDER_NS: Final = 10 * S
-"""An order to fail over comes at most this long before the promotion (R97: 5 s, and some slack)."""
+"""Maximum time between a failover order and the promotion (R97: 5 s, and slack)."""
 FOLLOW_NS: Final = 60 * S
-"""The old master and its other replicas follow the winner within this time, if they live."""
+"""Maximum time until the old master and other replicas follow the winner."""
 CLOSE_NS: Final = 1_500_000_000
-"""Lines that one promotion writes in the log of its winner are this close together."""
+"""Maximum distance of the winner's log lines on one promotion."""
 HOLE: Final = 1.5
-"""A pause between two polls that is longer than usual by this factor may hide that the observer stood still."""
+"""A pause between polls above the usual one by this factor may mean that the observer stalled."""
 Views = Mapping[tuple[str, str], Sequence[NodeViewRow]]
 
 
 class Sighting(NamedTuple):
-    """*winner* took the place of *old* at some time after *min_ns* and by *max_ns*, as *source* shows.
+    """*winner* replaced *old* after *min_ns* and by *max_ns*, according to *source*.
 
-    *first_hand* if the winner itself says so.  *slots* as CLUSTER NODES prints them; *epoch* 0, *old* and *slots* empty if not known.
+    *first_hand*: reported by the winner. *slots* as in CLUSTER NODES. Unknown: *epoch* 0, *old* and *slots* empty.
     """
 
     winner: str
@@ -51,7 +51,7 @@ class Sighting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Promoted:
-    """One promotion, and all that shows it; *skew_ns* is how far apart the clocks of its sources must be."""
+    """One promotion with its evidence; *skew_ns* is the minimum clock skew between its sources."""
 
     winner: str
     old: str
@@ -64,27 +64,27 @@ class Promoted:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The kinds of evidence that show it."""
+        """Return the kinds of evidence."""
         return tuple(dict.fromkeys(one.source for one in self.sightings))
 
     @property
     def ref(self) -> int:
-        """A message that shows it, -1 for none."""
+        """Return a message that shows it, -1 if none."""
         return next((one.ref for one in self.sightings if one.ref >= 0), -1)
 
     @property
     def header_ns(self) -> int:
-        """When a header of the winner shows it, the latest time of all if none does."""
+        """Return the time of the winner's header that shows it; the maximum time if none."""
         return next((one.max_ns for one in self.sightings if one.source is Source.CAPTURE), self.max_ns)
 
     @property
     def order(self) -> str:
-        """manual, forced or takeover where a log says that it was ordered; automatic where the winner's log says no such thing."""
+        """Return manual, forced or takeover if a log shows an order; automatic if the winner's log shows none."""
         return next((one.order for one in self.sightings if one.order), "")
 
 
 def merge_sightings(sightings: Iterable[Sighting]) -> list[Promoted]:
-    """Put the sightings of each promotion together; promotions are in order of time."""
+    """Merge the sightings of each promotion; promotions are in time order."""
     groups: list[list[Sighting]] = []
     for one in sorted(sightings, key=lambda one: (one.winner, one.max_ns, one.min_ns, one.source)):
         group = next((group for group in groups if group[0].winner == one.winner and _is_same(group, one)), None)
@@ -103,7 +103,7 @@ def _is_same(group: Sequence[Sighting], one: Sighting) -> bool:
 
 
 TRUST: Final = (Source.CAPTURE, Source.LOG, Source.POLL, Source.METRICS)
-"""Which evidence is believed first where two name different nodes."""
+"""Sources by descending precedence for conflicting nodes."""
 
 
 def _merged(group: list[Sighting]) -> Promoted:
@@ -166,7 +166,7 @@ def seen_in_views(views: Views, polled_ns: Mapping[str, Sequence[int]]) -> Itera
 
 
 def _settled(rows: Sequence[NodeViewRow], at: int) -> NodeViewRow:
-    """The belief about a new master once its slots are known: one message may bring role and slots one after the other."""
+    """Return the view of a new master with its slots: a message may change role and slots separately."""
     found = rows[at]
     for row in rows[at:]:
         if not is_role(row, "master") or row.valid_from_ns - rows[at].valid_from_ns > S:
@@ -178,7 +178,7 @@ def _settled(rows: Sequence[NodeViewRow], at: int) -> NodeViewRow:
 
 
 def _takes_over(views: Views, observer: str, before: NodeViewRow, after: NodeViewRow) -> bool:
-    """Whether a new master has slots of its old one, or, without any, an epoch greater than all before (R93)."""
+    """Return whether a new master has slots of its old one or, without slots, the greatest epoch (R93)."""
     others = [rows for (who, _), rows in views.items() if who == observer]
     if after.slots:
         mine = SlotSet.parse(after.slots)
@@ -188,16 +188,16 @@ def _takes_over(views: Views, observer: str, before: NodeViewRow, after: NodeVie
     known = max(
         (row.config_epoch for rows in others for row in rows if row.valid_from_ns < after.valid_from_ns), default=0
     )
-    if after.evidence is Source.METRICS:  # slots are not among them, and epochs may not be
+    if after.evidence is Source.METRICS:  # slots are missing, and epochs may be
         return not after.config_epoch or after.config_epoch > known
     return after.config_epoch > known > 0
 
 
 def _earliest_ns(views: Views, before: NodeViewRow, after: NodeViewRow, polled_ns: Sequence[int]) -> int:
-    """After which time a node was promoted, by what an observer believed of it.
+    """Return the lower bound of a promotion time from an observer's views.
 
-    What the node itself said is certain.  News reaches others within `NEWS_NS`, unless the observer stood still (a hole
-    in its polls) or did not reach the winner (it held it for failing).
+    The node's own view is exact. Others learn of it within `NEWS_NS`, unless the observer stalled (a gap in its polls)
+    or could not reach the winner (marked it as failing).
     """
     latest_ns = after.valid_from_ns if after.valid_from_min_ns is None else after.valid_from_min_ns
     if before.observer == before.node_id:
@@ -220,7 +220,7 @@ def _earliest_ns(views: Views, before: NodeViewRow, after: NodeViewRow, polled_n
 
 
 def seen_in_logs(lines: Lines) -> Iterator[Sighting]:
-    """Promotions in the logs of winners, and where a winner's log is not there in those of the others."""
+    """Yield promotions in winners' logs, and in other logs if the winner's is missing."""
     logged: dict[tuple[str, int], None] = {}
     for line in lines.of_kinds(0, 1 << 62, EventKind.ELECTION_WON, EventKind.TAKEOVER):
         one = _of_winner(lines, line)
@@ -244,7 +244,7 @@ def _of_winner(lines: Lines, line: LoggedLine) -> Sighting:
 
 
 def _order(lines: Lines, winner: str, ts_ns: int) -> str:
-    """Who wanted an election (R97): its log says of an order before it begins."""
+    """Return the kind of order behind an election (R97), from the log before it."""
     ended = (EventKind.MANUAL_FAILOVER_TIMED_OUT,)
     orders = (EventKind.MANUAL_FAILOVER_REQUESTED, EventKind.MANUAL_FAILOVER_FORCED, *ended)
     lately = lines.between(winner, ts_ns - ORDER_NS, ts_ns, *orders)
@@ -255,10 +255,10 @@ def _order(lines: Lines, winner: str, ts_ns: int) -> str:
 
 
 def old_master(lines: Lines, node: str, ts_ns: int) -> str:
-    """The master that *node* replaced when it was promoted at *ts_ns*, as logs name it; empty if none does.
+    """Return the master that *node* replaced at *ts_ns* according to logs; empty if unknown.
 
-    In this order: the winner's own words, what it followed before, who was asked to step down, who is named as the loser,
-    which master others took it for a replica of, who served its replication, the node that was failing when it stood.
+    In this order: the winner's log, its previous master, the node asked to step down, the named loser, its master in
+    other logs, the node that served its replication, the failing node at its election.
     """
     named = [one.subject for one in lines.between(node, ts_ns - CLOSE_NS, ts_ns + CLOSE_NS, EventKind.BECAME_MASTER)]
     followed = master_followed(lines, node, ts_ns)
@@ -295,7 +295,7 @@ def old_master(lines: Lines, node: str, ts_ns: int) -> str:
 
 
 def master_followed(lines: Lines, node: str, ts_ns: int) -> str:
-    """The master that *node* followed last before *ts_ns*, by its own log; empty if the log does not say."""
+    """Return the last master of *node* before *ts_ns* in its own log; empty if not logged."""
     for line in reversed(lines.of_node.get(node, [])):
         if line.ts_ns > ts_ns:
             continue
@@ -311,7 +311,7 @@ def master_followed(lines: Lines, node: str, ts_ns: int) -> str:
 
 
 def failing_at(lines: Lines, ts_ns: int) -> list[str]:
-    """Nodes that logs held for failed (FAIL) at *ts_ns*, in order of the verdicts."""
+    """Return the nodes marked FAIL in logs at *ts_ns*, in order of the decisions."""
     failing: dict[str, None] = {}
     kinds = (EventKind.FAIL_DECIDED, EventKind.FAIL_LEARNED, EventKind.FAIL_CLEARED)
     for line in lines.of_kinds(0, ts_ns, *kinds):
@@ -323,10 +323,11 @@ def failing_at(lines: Lines, ts_ns: int) -> list[str]:
 
 
 def _of_others(lines: Lines) -> Iterator[Sighting]:
-    """Promotions by the logs of other nodes: one of these lines, where the log of the winner is not there.
+    """Yield promotions from other nodes' logs if the winner's is missing.
 
-    ``A failover occurred in shard``; votes for a node that nodes then follow or treat as a master, or after which the voter
-    takes the cluster for up again; a master that becomes a replica of its own replica, or a replica that others take for a master.
+    Evidence: ``A failover occurred in shard``; votes for a node that others then follow or treat as a master, or after
+    which the voter's cluster state is ok; a master that becomes a replica of its own replica, or a replica that others
+    treat as a master.
     """
     for line in lines.of_kind.get(EventKind.FAILOVER_SEEN, []):
         if line.subject:
@@ -343,7 +344,7 @@ def _of_others(lines: Lines) -> Iterator[Sighting]:
     elected: dict[str, list[int]] = {}
     for (winner, epoch), votes in votes_for.items():
         if _is_covered(lines, winner, votes[0].ts_ns):
-            continue  # its own log would say that it won
+            continue  # its own log would show the win
         seen_ns = _confirmed_ns(lines, winner, votes)
         if seen_ns is not None:
             elected.setdefault(winner, []).append(votes[0].ts_ns)
@@ -355,7 +356,7 @@ def _of_others(lines: Lines) -> Iterator[Sighting]:
 
 
 def _confirmed_ns(lines: Lines, winner: str, votes: Sequence[LoggedLine]) -> int | None:
-    """When a log first shows that a node won the election that *votes* are of; None if none does."""
+    """Return when a log first confirms the election of *votes*; None if none does."""
     until_ns = votes[0].ts_ns + FOLLOW_NS
     by_subject = (EventKind.BECAME_REPLICA, EventKind.MASTER_SEEN, EventKind.UPDATE_SENT)
     seen = [
@@ -377,7 +378,7 @@ STATES: Final = (EventKind.STATE_FAIL, EventKind.STATE_OK)
 
 
 def _without_votes(lines: Lines) -> Iterator[tuple[str, str, int, int]]:
-    """Winner, old master and time of promotions in the logs of old masters and of others: a takeover needs no votes (R97)."""
+    """Yield winner, old master and time of promotions without votes (takeover, R97), from old masters' and other logs."""
     for line in lines.of_kind.get(EventKind.BECAME_REPLICA, []):
         if line.role == "M" and line.text.startswith("Configuration change") and _was_its_replica(lines, line):
             yield line.subject, line.observer, _last_replica_ns(lines, line.subject, line.ts_ns), line.ts_ns
@@ -397,7 +398,9 @@ def _without_votes(lines: Lines) -> Iterator[tuple[str, str, int, int]]:
 
 
 def _was_its_replica(lines: Lines, line: LoggedLine) -> bool:
-    """Whether the node that a master now follows had been its replica: it had asked it for synchronization, from the same address."""
+    """Return whether the new master of a master had been its replica: it requested synchronization from the same
+    address.
+    """
     old, ts_ns = line.observer, line.ts_ns
     named = [one.subject for one in lines.between(old, 0, ts_ns, EventKind.REPLICA_SEEN) if one.peer == old]
     address = next((one.detail for one in lines.between(old, ts_ns, ts_ns + S, EventKind.MASTER_CONNECTING)), "")
@@ -406,7 +409,7 @@ def _was_its_replica(lines: Lines, line: LoggedLine) -> bool:
 
 
 def _last_replica_ns(lines: Lines, node: str, ts_ns: int) -> int:
-    """The last time before a promotion at which a log shows the node as a replica, a minute before at most."""
+    """Return the last time a log shows the node as a replica, at most a minute before the promotion."""
     low_ns = ts_ns - FOLLOW_NS
     for one in lines.of_kinds(low_ns, ts_ns - 1, EventKind.REPLICA_SEEN, EventKind.BECAME_REPLICA):
         if node == (one.subject if one.kind == EventKind.REPLICA_SEEN else one.observer):
@@ -415,6 +418,6 @@ def _last_replica_ns(lines: Lines, node: str, ts_ns: int) -> int:
 
 
 def _is_covered(lines: Lines, node: str, ts_ns: int) -> bool:
-    """Whether the log of *node* begins before *ts_ns* and goes on after it."""
+    """Return whether the log of *node* covers *ts_ns*."""
     mine = lines.of_node.get(node, [])
     return bool(mine) and mine[0].ts_ns <= ts_ns <= mine[-1].ts_ns

@@ -1,7 +1,7 @@
-"""Samples of servers, from INFO and CLUSTER INFO in polls or from metrics: restarts, the state of the cluster, lost keys, silence.
+"""Samples of INFO and CLUSTER INFO, from polls or metrics: restarts, cluster state, lost keys, stalls.
 
-A sample is true of some time between its question and its answer.  A change lies between two samples that differ; where the uptime
-of the later one dates the start of its process, between narrower bounds.
+A sample is taken between request and reply. A change lies between two different samples; the uptime of the later one
+narrows the time of a restart.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from cluster_core.kinds import Source
 
 S: Final = 1_000_000_000
 SLOW_NS: Final = S // 4
-"""An answer that takes so much longer than usual shows that the server stood still, if others answered in time."""
+"""A reply slower than usual by this much shows a stalled server, if other nodes replied in time."""
 MISSED_POLLS: Final = 3
 """A node that leaves so many polls in a row without an answer did not answer the first of them; one may get lost."""
 REPLY_NS: Final = 100_000_000
-"""A server that goes on after it stood still answers within this time."""
+"""Maximum reply time of a server after a stall."""
 CLOCK_NS: Final = 2 * S
-"""A line of a log and a poll that show one change of state are this close together."""
+"""Maximum distance of a log line and a poll on one state change."""
 Samples = Mapping[tuple[str, Source], Sequence[MetricSample]]
-"""The samples of each node and source, in order of time."""
+"""Samples by node and source, in time order."""
 
 
 # -- processes --------------------------------------------------------------------------------------------------------
 
 
 def sampled_restarts(samples: Samples) -> Iterator[Restart]:
-    """Restarts by another run id, a shorter uptime, or counters that begin anew."""
+    """Yield restarts, shown by a new run id, a shorter uptime or reset counters."""
     for (node, source), scrapes in samples.items():
         mine = [one for one in scrapes if one.up is not False]
         down = [one for one in scrapes if one.up is False]
@@ -53,14 +53,14 @@ def _is_identified(sample: MetricSample) -> bool:
 
 
 def _started(sample: MetricSample) -> tuple[int, int] | None:
-    """Between which times the process of a sample was started; the uptime is a difference of whole seconds of the clock."""
+    """Return bounds of the process start; uptime is a difference of whole seconds."""
     if sample.uptime_s is None:
         return None
     return sample.ts_min_ns - (sample.uptime_s + 1) * S, sample.ts_ns - (sample.uptime_s - 1) * S
 
 
 def _restarted_between(mine: Sequence[MetricSample], begin: int, end: int) -> tuple[int, int] | None:
-    """The last sample of the old process and the first one of the new process; None if nothing shows a restart."""
+    """Return the last sample of the old process and the first of the new one; None without a restart."""
     for at in range(end, begin, -1):
         before, after = mine[at - 1].messages_sent, mine[at].messages_sent
         if before is not None and after is not None and after < before and mine[at - 1].ts_ns <= mine[at].ts_min_ns:
@@ -84,7 +84,7 @@ def _restarted_between(mine: Sequence[MetricSample], begin: int, end: int) -> tu
 def _restart(
     node: str, source: Source, mine: Sequence[MetricSample], old: int, new: int, down: Sequence[MetricSample]
 ) -> Restart:
-    """The restart between two samples, dated by the first uptime that the new process shows, and by failed scrapes (*down*)."""
+    """Return the restart between two samples, dated by the first new uptime and failed scrapes (*down*)."""
     low_ns, high_ns = mine[old].ts_min_ns, mine[new].ts_ns
     shown = next((span for one in mine[new:] if one.uptime_s is not None and (span := _started(one)) is not None), None)
     if shown is not None and low_ns <= shown[1] and shown[0] <= high_ns:
@@ -102,7 +102,7 @@ def _restart(
 
 
 class StateChange(NamedTuple):
-    """A node began to hold the cluster for up, or for down, between *min_ns* and *max_ns*; *is_start* if its process was started then."""
+    """A node's cluster state changed between *min_ns* and *max_ns*; *is_start*: at its process start."""
 
     min_ns: int
     max_ns: int
@@ -113,9 +113,9 @@ class StateChange(NamedTuple):
 def state_changes(
     logged: Iterable[StateChange], samples: Iterable[MetricSample], restarts: Iterable[Restart], first_ns: int
 ) -> list[StateChange]:
-    """The changes of one node by *logged* events and by *samples* together; each once, with the narrower bounds.
+    """Merge one node's state changes from *logged* events and *samples*, with the narrower bounds.
 
-    A process that starts holds the cluster for down (R106) until something shows otherwise.
+    A starting process is in state FAIL (R106) until evidence shows otherwise.
     """
     seen = [StateChange(one.ts_min_ns, one.ts_ns, one.cluster_ok) for one in samples if one.cluster_ok is not None]
     exact = sorted(logged, key=lambda one: one.max_ns)
@@ -139,7 +139,7 @@ def state_changes(
             if one.min_ns < since_ns and is_up is not None and one.max_ns - since_ns < CLOCK_NS:
                 if found and found[-1].min_ns < one.min_ns <= found[-1].max_ns:
                     found[-1] = found[-1]._replace(min_ns=one.min_ns)
-                continue  # it was asked before the last change
+                continue  # requested before the last change
             one = one._replace(min_ns=after_ns)
         elif (
             found
@@ -164,7 +164,7 @@ def _earliest_after(one: StateChange, since_ns: int) -> int:
 
 
 def _narrowed(one: StateChange, logged: StateChange) -> StateChange:
-    """Narrow a change by a second source; the *logged* one counts where they contradict."""
+    """Narrow a change by a second source; *logged* wins a contradiction."""
     low, high = max(one.min_ns, logged.min_ns), min(one.max_ns, logged.max_ns)
     return logged._replace(min_ns=low, max_ns=high) if low <= high else logged
 
@@ -173,14 +173,14 @@ def _narrowed(one: StateChange, logged: StateChange) -> StateChange:
 
 
 def emptied(samples: Samples, node: str, from_ns: int, to_ns: int) -> tuple[int, int] | None:
-    """Between which times *node*, which had keys before *from_ns*, had lost them all by *to_ns*; None if nothing shows that."""
+    """Return bounds of when *node* lost all keys it had before *from_ns*, by *to_ns*; None without evidence."""
     known = [one for source in Source for one in samples.get((node, source), ()) if one.keys is not None]
     before = [one for one in known if one.ts_min_ns <= from_ns]
     after = next((one for one in known if from_ns < one.ts_min_ns <= to_ns and one.keys == 0), None)
     return (before[-1].ts_min_ns, after.ts_ns) if before and before[-1].keys and after is not None else None
 
 
-# -- silence ----------------------------------------------------------------------------------------------------------
+# -- stalls -----------------------------------------------------------------------------------------------------------
 
 
 def silences(samples: Samples, node: str, alive_ns: Sequence[int] = ()) -> Iterator[Interval]:
@@ -213,14 +213,14 @@ def silences(samples: Samples, node: str, alive_ns: Sequence[int] = ()) -> Itera
 
 
 def _is_same_process(before: MetricSample, after: MetricSample) -> bool:
-    """Whether one process gave both answers; else a poll may have failed at a connection of the old process alone."""
+    """Return whether both samples are from one process; otherwise only a connection may have failed."""
     if before.server_run_id and after.server_run_id:
         return before.server_run_id == after.server_run_id
     return before.messages_sent is not None and before.messages_sent <= (after.messages_sent or 0)
 
 
 def _failed_scrapes(node: str, scrapes: Sequence[MetricSample]) -> Iterator[Interval]:
-    """Scrapes in a row at which the exporter did not reach the server."""
+    """Yield runs of failed scrapes."""
     for is_down, group in groupby(range(len(scrapes)), key=lambda at: scrapes[at].up is False):
         run = list(group)
         if is_down and run[0]:
@@ -231,19 +231,19 @@ def _failed_scrapes(node: str, scrapes: Sequence[MetricSample]) -> Iterator[Inte
 
 
 def _pause_ns(answers: Sequence[MetricSample]) -> int:
-    """The usual time from an answer to the next question; 0 of too few answers."""
+    """Return the usual time from a reply to the next request; 0 for too few replies."""
     pauses = sorted(after.ts_min_ns - before.ts_ns for before, after in pairwise(answers))
     return max(0, pauses[len(pauses) // 2]) if len(pauses) > 1 else 0
 
 
 def _slow_ns(answers: Sequence[MetricSample]) -> int:
-    """An answer that took longer was late."""
+    """Return the reply time above which a reply is late."""
     waits = sorted(one.ts_ns - one.ts_min_ns for one in answers)
     return SLOW_NS + waits[len(waits) // 2] if waits else SLOW_NS
 
 
 def _answered_all(answers: Sequence[MetricSample], from_ns: int, to_ns: int) -> bool:
-    """Whether a node answered every question of a time, and soon."""
+    """Return whether a node replied to every request in time."""
     pause_ns, slow_ns = HOLE * _pause_ns(answers), _slow_ns(answers)
     begin = max(0, bisect_right(answers, from_ns, key=lambda one: one.ts_ns) - 1)
     end = bisect_left(answers, to_ns, key=lambda one: one.ts_ns) + 1

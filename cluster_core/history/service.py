@@ -1,7 +1,7 @@
-"""Service: when a master did not answer for its slots, as intervals whose ends are ranges.
+"""Service interruptions of masters, as intervals with uncertain ends.
 
-Each kind of evidence shows less than the whole: a log has the moment of a process's end, polls have the last answer before it and
-the first one after it.  An interval keeps the earliest and the latest time at which it can have begun and ended.
+Each kind of evidence is partial: a log has the exact end of a process, polls have the last reply before and the first
+reply after. Intervals keep the earliest and latest times of start and end.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 BRIEF_NS: Final = 100_000_000
-"""A shard that is served for less than this between two outages, such as a new master that refuses again, has one outage."""
+"""Service of a shard shorter than this does not split an outage, such as a new master that refuses again."""
 NEVER: Final = 1 << 62
-"""Later than all evidence."""
+"""A time after all evidence."""
 
 
 class Lack(StrEnum):
-    """Why slots were not served."""
+    """Reason of an interruption."""
 
     DOWN = "down"
-    """The process had ended, stood still or was loading its data."""
+    """The process had ended, stalled or was loading data."""
     REFUSED = "refused"
-    """The master answered CLUSTERDOWN (R106, R107)."""
+    """The master replied CLUSTERDOWN (R106, R107)."""
     UNREACHED = "unreached"
-    """The other nodes did not reach it; nothing shows whether its clients did."""
+    """Other nodes could not reach it; whether clients could is unknown."""
 
 
 class Interval(NamedTuple):
-    """*node* did not serve its slots: it began between *from_min_ns* and *from_max_ns*, and ended between *to_min_ns* and *to_max_ns*.
+    """*node* did not serve: start between *from_min_ns* and *from_max_ns*, end between *to_min_ns* and *to_max_ns*.
 
-    *to_max_ns* is None where the evidence ends first.
+    *to_max_ns* is None if the evidence ends first.
     """
 
     node: str
@@ -42,21 +42,21 @@ class Interval(NamedTuple):
 
     @property
     def shortest_ns(self) -> int:
-        """The least time that it lasted."""
+        """Return the minimum duration."""
         return max(0, self.to_min_ns - self.from_max_ns)
 
     @property
     def longest_ns(self) -> int | None:
-        """The most time that it lasted; None where its end is not known."""
+        """Return the maximum duration; None if the end is unknown."""
         return None if self.to_max_ns is None else self.to_max_ns - self.from_min_ns
 
     def begun_by(self, min_ns: int, max_ns: int) -> Interval:
-        """The part after a time between *min_ns* and *max_ns*."""
+        """Return the part after a time between *min_ns* and *max_ns*."""
         return self._replace(from_min_ns=max(self.from_min_ns, min_ns), from_max_ns=max(self.from_max_ns, max_ns))
 
 
 def narrowed(one: Interval, other: Interval) -> Interval:
-    """One interval that two sources show: the later of the earliest times, the earlier of the latest ones, where they do not contradict."""
+    """Narrow an interval by a second source where they do not contradict."""
     low, high = max(one.from_min_ns, other.from_min_ns), min(one.from_max_ns, other.from_max_ns)
     begin = (low, high) if low <= high else (one.from_min_ns, one.from_max_ns)
     ends = [end for end in (one.to_max_ns, other.to_max_ns) if end is not None]
@@ -66,7 +66,7 @@ def narrowed(one: Interval, other: Interval) -> Interval:
 
 
 def joined(intervals: Iterable[Interval], gap_ns: int = 0) -> list[list[Interval]]:
-    """Intervals that overlap or are *gap_ns* apart at most, together; in order of time."""
+    """Group intervals that overlap or are at most *gap_ns* apart, in time order."""
     groups: list[list[Interval]] = []
     until_ns = -1
     for one in sorted(intervals, key=lambda one: (one.from_max_ns, one.from_min_ns, one.node)):
@@ -80,9 +80,9 @@ def joined(intervals: Iterable[Interval], gap_ns: int = 0) -> list[list[Interval
 
 
 def contiguous(intervals: Iterable[Interval]) -> list[list[Interval]]:
-    """Intervals of one shard, together where the later one may have begun when the earlier one had hardly ended; in order of time.
+    """Group a shard's intervals if the later one may start before the earlier one ended, in time order.
 
-    Else they are two, and the earlier one had ended when the later one had begun.
+    Otherwise the earlier one ended before the later one started.
     """
     groups: list[list[Interval]] = []
     for one in sorted(intervals, key=lambda one: (one.from_max_ns, one.from_min_ns, one.node)):
@@ -98,7 +98,7 @@ def contiguous(intervals: Iterable[Interval]) -> list[list[Interval]]:
 
 
 def union(group: Sequence[Interval]) -> Interval:
-    """One interval for all of a group, each of which begins before the one before it ends."""
+    """Merge a group of overlapping intervals."""
     first = group[0]
     ends = [one.to_max_ns for one in group]
     return first._replace(
@@ -110,7 +110,7 @@ def union(group: Sequence[Interval]) -> Interval:
 
 
 def common(shards: Sequence[Sequence[Interval]]) -> list[Interval]:
-    """The times in which every one of *shards* was without service, in order."""
+    """Return the times in which all *shards* were without service, in order."""
     if not shards:
         return []
     found = list(shards[0])
@@ -120,7 +120,7 @@ def common(shards: Sequence[Sequence[Interval]]) -> list[Interval]:
 
 
 def _both(one: Interval, other: Interval) -> Interval | None:
-    """The time that two intervals have in common for certain; None if there may be none."""
+    """Return the certain overlap of two intervals; None if there may be none."""
     begin = max(one.from_min_ns, other.from_min_ns), max(one.from_max_ns, other.from_max_ns)
     ends = [end for end in (one.to_max_ns, other.to_max_ns) if end is not None]
     low = min(one.to_min_ns, other.to_min_ns)

@@ -1,6 +1,6 @@
-"""Statements: what a log line says of a node, with its time, and the lines of all logs by node and kind.
+"""Log lines of all nodes, by node and kind.
 
-Packets, polls and metrics come as rows of belief (`cluster_core.replay.rows`), whose bounds say when a belief can have begun.
+Packets, polls and metrics are rows of views (`cluster_core.replay.rows`) with bounds of their start.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from cluster_core.replay.rows import NodeViewRow
 TICK_NS: Final = 105_000_000
 """A cron with its usual lateness (R28)."""
 LINE_NS: Final = 1_000_000
-"""Logs have whole milliseconds, cut off: a line was written within the millisecond that it names."""
+"""Log times are truncated to ms: a line was written within its ms."""
 
 
 class LoggedLine(NamedTuple):
-    """A line of the log of *observer*, which listens at *ip* and *port* (empty and 0 if not known)."""
+    """A log line of *observer*, with address *ip* and *port* (empty and 0 if unknown)."""
 
     observer: str
     ip: str
@@ -36,7 +36,7 @@ class LoggedLine(NamedTuple):
 
 
 class Lines:
-    """Log lines of all nodes, by node and kind and in order of time."""
+    """Log lines of all nodes, by node and kind, in time order."""
 
     def __init__(self, lines: Iterable[LoggedLine], addresses: dict[str, str] | None = None) -> None:
         self.all = sorted(lines, key=lambda line: (line.ts_ns, line.observer))
@@ -59,7 +59,7 @@ class Lines:
         self._by_port.setdefault(port, set()).add(node)
 
     def node_at(self, address: str) -> str:
-        """The node that listens at ``ip:port``; by its port alone where no other node has that one; empty if not known."""
+        """Return the node at ``ip:port``, by port alone if it is unique; empty if unknown."""
         known = self._at.get(address)
         if known:
             return known
@@ -67,14 +67,14 @@ class Lines:
         return next(iter(nodes)) if len(nodes) == 1 else ""
 
     def between(self, node: str, from_ns: int, to_ns: int, *kinds: EventKind) -> Sequence[LoggedLine]:
-        """Lines of *node* of these kinds with times from *from_ns* to *to_ns*, both included."""
+        """Return lines of *node* of these kinds from *from_ns* to *to_ns*, inclusive."""
         mine = self.of_node.get(node, [])
         start = bisect_left(mine, from_ns, key=lambda line: line.ts_ns)
         end = bisect_right(mine, to_ns, key=lambda line: line.ts_ns)
         return [line for line in mine[start:end] if line.kind in kinds]
 
     def of_kinds(self, from_ns: int, to_ns: int, *kinds: EventKind) -> Sequence[LoggedLine]:
-        """Lines of all nodes of these kinds within a time, in order."""
+        """Return lines of all nodes of these kinds in a period, in order."""
         found: list[LoggedLine] = []
         for kind in kinds:
             mine = self.of_kind.get(kind, [])
@@ -84,5 +84,5 @@ class Lines:
 
 
 def is_role(row: NodeViewRow, role: str) -> bool:
-    """Whether a belief holds its node for a ``master`` or a ``slave``."""
+    """Return whether a view shows its node as ``master`` or ``slave``."""
     return role in row.flags.split(",")

@@ -1,6 +1,4 @@
-"""When each node is worth the cron's next look: lists of nodes by spans of time, in which entries that were overtaken stay
-and are skipped.
-"""
+"""Schedule of the next cron check of each node, as lists by time span; stale entries stay in the lists and are skipped."""
 
 from __future__ import annotations
 
@@ -14,14 +12,14 @@ from cluster_core.node.state import NodeState
 
 UNSETTLED: Final = PFAIL | HANDSHAKE | NOADDR | MEET
 TAKEN: Final = -1
-"""`Peer.due_ms` of a node that is being looked at."""
+"""`Peer.due_ms` of a node being checked."""
 SPAN_MS: Final = 128
-"""Nodes that are due within the same span, a bit more than a cron, stand in one list."""
+"""Nodes due within one span (slightly more than a cron) share a list."""
 _by_id: Final = attrgetter("id")
 
 
 def take_due(state: NodeState, now_ms: int) -> list[Peer]:
-    """The nodes that are worth a look, each once, by id; `put_back` says when they are the next time."""
+    """Return the nodes due for a check, without duplicates, by id; `put_back` schedules the next check."""
     if state.agenda_nodes != len(state.view.nodes):
         _fill(state)
     spans, due = state.agenda_spans, list[Peer]()
@@ -42,7 +40,7 @@ def take_due(state: NodeState, now_ms: int) -> list[Peer]:
 
 
 def _take(state: NodeState, span: int, peers: list[Peer], now_ms: int, due: list[Peer]) -> list[Peer]:
-    """Add to *due* who of *peers* is due; who is later within the same span is returned."""
+    """Add due nodes of *peers* to *due*; return those due later in the same span."""
     interval_ms = state.settings.ping_due_ms
     latest_ms = now_ms + min(interval_ms, state.view.node_timeout_ms // 2)
     switching = state.view.mf_end_ms
@@ -64,7 +62,7 @@ def _take(state: NodeState, span: int, peers: list[Peer], now_ms: int, due: list
                 peer.due_ms = TAKEN
                 due.append(peer)
                 continue
-            due_ms = (pong_due_ms if pong_due_ms < latest_ms else latest_ms) + 1  # gossip has told of a younger pong
+            due_ms = (pong_due_ms if pong_due_ms < latest_ms else latest_ms) + 1  # gossip brought a newer pong
             if due_ms // SPAN_MS != span:
                 put_back(state, peer, due_ms)
                 continue
@@ -74,7 +72,7 @@ def _take(state: NodeState, span: int, peers: list[Peer], now_ms: int, due: list
 
 
 def put_back(state: NodeState, peer: Peer, due_ms: int) -> None:
-    """A node is worth a look at *due_ms*."""
+    """Schedule a check of *peer* at *due_ms*."""
     peer.due_ms = due_ms
     span = due_ms // SPAN_MS
     peers = state.agenda.get(span)
@@ -86,18 +84,18 @@ def put_back(state: NodeState, peer: Peer, due_ms: int) -> None:
 
 
 def hasten(state: NodeState, peer: Peer) -> None:
-    """Something happened to a node: the next cron looks at it."""
+    """Schedule a check of *peer* for the next cron."""
     if peer.due_ms and peer is not state.view.myself:
         put_back(state, peer, 0)
 
 
 def hasten_all(state: NodeState) -> None:
-    """Something happened to some node: the next cron looks at all of them."""
+    """Schedule a check of all nodes for the next cron."""
     state.agenda_nodes = 0
 
 
 def _fill(state: NodeState) -> None:
-    """Look at every node."""
+    """Return all nodes for a check."""
     view = state.view
     peers = [peer for peer in view.nodes.values() if peer is not view.myself]
     for peer in peers:

@@ -1,4 +1,4 @@
-"""Candidacy of a replica: when it stands for election, at which rank, and what it does with votes."""
+"""Election of a replica: when it starts, its rank and delay, and counting votes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from cluster_core.wire.bus import MessageType
 
 AUTH_TIMEOUT_MS_MIN: Final = 2000
 DELAY_MS: Final = 500
-"""The fixed part of the delay, which lets FAIL spread, and the width of the random part (R86)."""
+"""Fixed delay in ms, for FAIL to spread, and range of the random delay (R86)."""
 DELAY_SHARE: Final = 30
-"""Where the delay is scaled, it is this part of the node timeout, up to `DELAY_MS` (R86)."""
+"""A scaled delay is the node timeout divided by this, at most `DELAY_MS` (R86)."""
 NO_DATA_DELAY_MS: Final = 500
 
 
 def auth_timeout_ms(node_timeout_ms: int) -> int:
-    """How long a request for votes is good for (R83).
+    """Return the validity of a vote request in ms (R83).
 
     >>> auth_timeout_ms(15000), auth_timeout_ms(500)
     (30000, 2000)
@@ -35,18 +35,18 @@ def auth_timeout_ms(node_timeout_ms: int) -> int:
 
 
 def auth_retry_ms(node_timeout_ms: int) -> int:
-    """How long after an attempt the next one may begin (R83)."""
+    """Return the minimum ms between elections (R83)."""
     return 2 * auth_timeout_ms(node_timeout_ms)
 
 
 def data_age_ms(now_ms: int, heard_ms: int, node_timeout_ms: int) -> int:
-    """How old a replica's data is, in whole seconds of the clock, less the timeout that every failure takes (R85)."""
+    """Return the age of a replica's data in ms, whole seconds, minus the node timeout that precedes any failover (R85)."""
     age_ms = (now_ms // 1000 - heard_ms // 1000) * 1000
     return age_ms - node_timeout_ms if age_ms > node_timeout_ms else age_ms
 
 
 def data_is_too_old(age_ms: int, *, node_timeout_ms: int, validity_factor: int, ping_period_s: int) -> bool:
-    """R85: no automatic election with data older than the validity factor allows; 0 allows any.
+    """Return whether data is too old for an automatic election; factor 0 disables the check (R85).
 
     >>> data_is_too_old(31_000, node_timeout_ms=2000, validity_factor=10, ping_period_s=10)
     True
@@ -55,19 +55,19 @@ def data_is_too_old(age_ms: int, *, node_timeout_ms: int, validity_factor: int, 
 
 
 def rank_step_ms(profile: Profile, node_timeout_ms: int) -> int:
-    """What each better replica of the same master costs (R86, R88)."""
+    """Return the delay per better replica of the same master (R86, R88)."""
     return 2 * _share_ms(node_timeout_ms) if profile.delay_scaled else 2 * DELAY_MS
 
 
 def failed_rank_step_ms(profile: Profile, node_timeout_ms: int) -> int:
-    """What each failed master of a smaller shard costs (R86, R89b)."""
+    """Return the delay per failed master of a smaller shard (R86, R89b)."""
     return _share_ms(node_timeout_ms) if profile.delay_scaled else DELAY_MS
 
 
 def election_delay_ms(
     profile: Profile, node_timeout_ms: int, *, chance: float, rank: int, failed_rank: int, offset: int
 ) -> int:
-    """How long a replica waits before it asks for votes (R86); *chance* is drawn from [0, 1).
+    """Return the delay before a replica requests votes (R86); *chance* is in [0, 1).
 
     >>> from cluster_core.gossip.profile import REDIS_7_0, VALKEY_9_1
     >>> election_delay_ms(REDIS_7_0, 15000, chance=0.5, rank=1, failed_rank=0, offset=9)
@@ -86,7 +86,7 @@ def _share_ms(node_timeout_ms: int) -> int:
 
 
 def replica_rank(view: View, offset: int) -> int:
-    """How many other replicas of our master are better than us at *offset* (R87, clusterGetReplicaRank)."""
+    """Return the number of replicas of our master better than ours at *offset* (R87, clusterGetReplicaRank)."""
     myself = view.myself
     ties = view.profile.rank_ties_by_id
     rank = 0
@@ -98,7 +98,7 @@ def replica_rank(view: View, offset: int) -> int:
 
 
 def failed_master_rank(view: View, now_ms: int, validity_factor: int) -> int:
-    """How many failed masters of smaller shards go first (R89b)."""
+    """Return the number of failed masters with a smaller shard id (R89b)."""
     if not view.profile.failed_masters_ranked or view.mf_end_ms:
         return 0
     myself, limit_ms = view.myself, view.node_timeout_ms * validity_factor
@@ -114,7 +114,7 @@ def failed_master_rank(view: View, now_ms: int, validity_factor: int) -> int:
 
 
 def siblings_agree(view: View) -> bool:
-    """Whether every other replica of our master says that it sees the master fail (R134)."""
+    """Return whether every other replica of our master sees it as failed (R134)."""
     myself = view.myself
     return all(
         peer.flags & MY_PRIMARY_FAIL
@@ -124,7 +124,7 @@ def siblings_agree(view: View) -> bool:
 
 
 RELOG_MS: Final = 10_000
-"""A reason that stays the same is logged again after so long (`CLUSTER_CANT_FAILOVER_RELOG_PERIOD`)."""
+"""Interval for logging an unchanged reason again, in ms (`CLUSTER_CANT_FAILOVER_RELOG_PERIOD`)."""
 DATA_AGE: Final = (
     "Disconnected from {master} for longer than allowed. "
     "Please check the 'cluster-replica-validity-factor' configuration option."
@@ -135,7 +135,7 @@ WAITING_VOTES: Final = "Waiting for votes, but majority still not reached."
 
 
 def run_election(state: NodeState) -> None:
-    """Take the next step of our election, if we stand for one."""
+    """Advance our election, if any."""
     state.todo &= ~TODO_FAILOVER
     view, election, now_ms = state.view, state.election, state.now_ms
     is_manual = bool(view.mf_end_ms and state.mf_can_start)
@@ -167,7 +167,7 @@ def run_election(state: NodeState) -> None:
 
 
 def may_stand(state: NodeState, *, is_manual: bool) -> bool:
-    """R84: a replica of a known master that failed, or that is to be replaced by order."""
+    """Return whether we may start an election: a replica with a known master that failed, or on request (R84)."""
     view = state.view
     master = view.master_of(view.myself)
     if view.myself.flags & MASTER or master is None:
@@ -189,7 +189,7 @@ def _data_too_old(state: NodeState) -> bool:
 
 
 def _schedule(state: NodeState) -> None:
-    """R86: wait, longer with a worse rank; not in a manual failover, nor when all siblings agree (R134)."""
+    """Schedule the election with a delay by rank; none in a manual failover or if all siblings agree (R86, R134)."""
     view, election, now_ms = state.view, state.election, state.now_ms
     timeout_ms, factor = view.node_timeout_ms, state.settings.validity_factor
     chance = state.rng.random()
@@ -219,7 +219,7 @@ def _schedule(state: NodeState) -> None:
 
 
 def _hurry(state: NodeState) -> None:
-    """R134: the best replica needs no delay once all its siblings have seen what it has seen."""
+    """Drop the delay of the best replica once all siblings see the master as failed (R134)."""
     election = state.election
     if not state.view.profile.best_replica_hurries or election.rank or election.failed_rank or election.hurried:
         return
@@ -230,7 +230,7 @@ def _hurry(state: NodeState) -> None:
 
 
 def _adjust(state: NodeState) -> None:
-    """R88: others have told their offsets since the election was scheduled; each step of rank is a step of delay."""
+    """Adjust the delay to rank changes since the election was scheduled (R88)."""
     view, election = state.view, state.election
     profile, timeout_ms = view.profile, view.node_timeout_ms
     rank = replica_rank(view, state.offset)
@@ -253,7 +253,7 @@ def _adjust(state: NodeState) -> None:
 
 
 def _ask(state: NodeState) -> None:
-    """R89: a new epoch, and a request to everybody; the epoch must be durable first (R95)."""
+    """Take a new epoch and request votes; the epoch must be durable first (R89, R95)."""
     view, election = state.view, state.election
     view.current_epoch = next_epoch(view.current_epoch)
     election.epoch = view.current_epoch
@@ -269,7 +269,7 @@ def _ask(state: NodeState) -> None:
 
 
 def count_vote(state: NodeState, voter: str, epoch: int, *, counts: bool) -> None:
-    """R92: the acknowledgement of a voting master for our epoch or a later one."""
+    """Count the vote of a voting master for our epoch or a later one (R92)."""
     if not counts or epoch < state.election.epoch:
         return
     state.election.count += 1
@@ -278,7 +278,7 @@ def count_vote(state: NodeState, voter: str, epoch: int, *, counts: bool) -> Non
 
 
 def _win(state: NodeState) -> None:
-    """R93: take our master's place under the epoch of the election."""
+    """Replace our master with the election's epoch (R93)."""
     view, election = state.view, state.election
     myself = view.myself
     state.log("*", f"Failover election won: I'm the new {view.profile.word_for_master}.")
@@ -291,7 +291,7 @@ def _win(state: NodeState) -> None:
 
 
 def reset_election(state: NodeState, why: str) -> None:
-    """Forget our election, so that another may start at once (R93, R94)."""
+    """Reset our election, so that another can start at once (R93, R94)."""
     election = state.election
     if election.time_ms and not election.count and why:
         state.out.append(ElectionStep("reset", election.epoch, why))
@@ -299,7 +299,7 @@ def reset_election(state: NodeState, why: str) -> None:
 
 
 def yield_to_rival(state: NodeState, rival: Peer) -> None:
-    """R94: a master published an epoch that is not older than that of our running election."""
+    """End our election if a master claims an epoch that is not older (R94)."""
     election = state.election
     if not state.view.profile.rivals_end_elections or not election.is_sent or not rival.flags & MASTER:
         return
@@ -313,7 +313,7 @@ def yield_to_rival(state: NodeState, rival: Peer) -> None:
 
 
 def _note_stall(state: NodeState, cause: str) -> None:
-    """Log why there is no failover yet, but not again and again (clusterLogCantFailover)."""
+    """Log why there is no failover yet, with a limited rate (clusterLogCantFailover)."""
     election, now_ms = state.election, state.now_ms
     is_age = cause == DATA_AGE.format(master=state.view.profile.word_for_master)
     factor = state.view.profile.data_age_relog_factor if is_age else 1

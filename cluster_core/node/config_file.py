@@ -1,4 +1,4 @@
-"""nodes.conf: what a node keeps over a restart, written and read back (R126, R129, clusterSaveConfig, clusterLoadConfig)."""
+"""nodes.conf: write and load the state that survives a restart (R126, R129, clusterSaveConfig, clusterLoadConfig)."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from cluster_core.topology.nodes_text import read_nodes, write_nodes_conf
 
 SOURCE: Final = "nodes.conf"
 KEPT_FLAGS: Final = 0x3FFF & ~(PFAIL | MEET)
-"""Doubts end with the process."""
+"""PFAIL and MEET are not saved."""
 
 
 def config_text(state: NodeState) -> str:
-    """The text of nodes.conf as it is now (R129)."""
+    """Return the current text of nodes.conf (R129)."""
     return write_nodes_conf(topology_of(state, to_file=True)).decode("utf-8", "surrogateescape")
 
 
 @dataclass(frozen=True, slots=True)
 class SavedConfig:
-    """What the nodes.conf of *my_id* says, without its text: all nodes of a large cluster start from one topology.
+    """Parsed nodes.conf of *my_id*; all nodes of a simulated cluster share one topology.
 
-    *owned* are the slots of its nodes in order, as `owned_slots` finds them.
+    *owned*: slots of its nodes in order, from `owned_slots`.
     """
 
     my_id: str
@@ -38,7 +38,7 @@ class SavedConfig:
 
 
 def owned_slots(topology: Topology) -> tuple[int, ...]:
-    """The slots of each node in order, slot s at bit s; each has one owner, the first that claims it (R68)."""
+    """Return the slots of each node in order, slot s at bit s; the first claim of a slot counts (R68)."""
     taken, owned = 0, list[int]()
     for node in topology.nodes:
         bits = int.from_bytes(node.slots.to_wire(), "little") & ~taken
@@ -48,9 +48,9 @@ def owned_slots(topology: Topology) -> tuple[int, ...]:
 
 
 def load_config(state: NodeState, config: str | SavedConfig) -> None:
-    """Start with what *config* says: nodes, slots, epochs, open slots; failures count from now (R129).
+    """Load *config*: nodes, slots, epochs, open slots; failures count from now (R129).
 
-    Raises DecodeError if it is no nodes.conf, or none of its nodes is ``myself``.
+    Raises DecodeError for an invalid nodes.conf or one without ``myself``.
     """
     if isinstance(config, str):
         topology = read_nodes(config.encode("utf-8", "surrogateescape"), source=SOURCE)
@@ -83,8 +83,10 @@ def load_config(state: NodeState, config: str | SavedConfig) -> None:
 
 
 def _mark_targets(view: View) -> None:
-    """R23 line by line, as the servers read the file: who has replicas is a target of replica migration, and so is who
-    gets slots once anybody has some (clusterLoadConfig, clusterNodeAddReplica, clusterNodeSetSlotBit).
+    """Mark migration targets in file order, like the server (R23).
+
+    Masters with replicas are targets, and so are masters that get slots after the first replica (clusterLoadConfig,
+    clusterNodeAddReplica, clusterNodeSetSlotBit).
     """
     anybody = False
     for peer in view.nodes.values():
@@ -97,8 +99,8 @@ def _mark_targets(view: View) -> None:
 
 
 def _match_data(state: NodeState) -> None:
-    """R126: keys in a slot of nobody make it ours; keys in another's slot are imported or, by Valkey, deleted
-    (verifyClusterConfigWithData).
+    """Apply R126: unassigned slots with keys become ours; keys in other nodes' slots are imported or, in Valkey,
+    deleted (verifyClusterConfigWithData).
     """
     view = state.view
     dropped = 0
@@ -119,7 +121,7 @@ def _match_data(state: NodeState) -> None:
 
 
 def _fill(view: View, peer: Peer, node: Node, now_ms: int) -> None:
-    """One line of the file into one entry of the table; pings and pongs count from now, what we are from the settings."""
+    """Fill a table entry from a line of the file; ping times count from now, our own entry uses the settings."""
     peer.id = node.id
     flags = int(node.flags) & KEPT_FLAGS & ~ROLES | (REPLICA if node.master_id else MASTER)
     peer.replicaof = node.master_id or ""

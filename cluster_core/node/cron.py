@@ -1,7 +1,7 @@
-"""What a node does every 100 ms (R28 to R35, R53, R98, R103, clusterCron).
+"""The cron of a node, every 100 ms (R28 to R35, R53, R98, R103, clusterCron).
 
-The servers look at every node each time.  Here each node has a time before which nothing can come of that, and is passed
-over until then (`cluster_core.node.agenda`): it never lies behind the true one, so what is done, and when, stays the same.
+Servers check every node each time. Here each node has a time before which a check has no effect
+(`cluster_core.node.agenda`), never later than the true one, so actions and times are the same.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from cluster_core.node.promotion import check_offset, expire, follow_master, sta
 from cluster_core.node.state import NodeState, named
 
 MIGRATION_DELAY_MS: Final = 5000
-"""A master must have been orphaned for longer than this (R105)."""
+"""Minimum ms that a master is orphaned before replica migration (R105)."""
 
 
 class Replication(NamedTuple):
-    """Healthy replicas: masters without any, the most of one master, and those of our master (R103)."""
+    """Replica counts: masters without replicas, the maximum, and our master's count (R103)."""
 
     orphaned: int
     most: int
@@ -45,7 +45,7 @@ class Replication(NamedTuple):
 
 
 def healthy_replicas(view: View) -> dict[str, int]:
-    """How many replicas that are not FAIL each master has."""
+    """Return the number of non-FAIL replicas by master."""
     counts: dict[str, int] = {}
     for peer in view.nodes.values():
         if peer.replicaof and not peer.flags & FAIL:
@@ -54,14 +54,14 @@ def healthy_replicas(view: View) -> dict[str, int]:
 
 
 def is_orphaned(peer: Peer, replicas: int) -> bool:
-    """R103: a healthy master with slots that once had replicas and has none that works."""
+    """Return whether a healthy master with slots lost all its working replicas (R103)."""
     return (
         not replicas and bool(peer.flags & MASTER and peer.flags & MIGRATE_TO and peer.slots) and not peer.flags & FAIL
     )
 
 
 def replication_of(view: View) -> Replication:
-    """Sum up who has replicas (R103, clusterCron); ourselves are not looked at as a master."""
+    """Count replicas of all masters but ourselves (R103, clusterCron)."""
     counts = healthy_replicas(view)
     orphaned = most = ours = 0
     for peer in view.nodes.values():
@@ -76,18 +76,18 @@ def replication_of(view: View) -> Replication:
 
 
 def is_spare(replication: Replication) -> bool:
-    """R103: somebody needs a replica, and nobody has more of them than our master."""
+    """Return whether a master needs a replica and ours has the maximum (R103)."""
     return bool(replication.orphaned) and replication.most >= 2 and replication.ours == replication.most
 
 
 def leaves_enough(view: View, barrier: int) -> bool:
-    """R104: our master keeps at least *barrier* working replicas when we go."""
+    """Return whether our master keeps *barrier* working replicas without us (R104)."""
     mine = view.myself.replicaof
     return sum(p.replicaof == mine and not p.flags & FAILURES for p in view.nodes.values()) > barrier
 
 
 def migration_target(view: View, most: int, barrier: int, now_ms: int) -> Peer | None:
-    """Whom we should replicate from now on, None for nobody; notes since when masters are orphaned (R104, R105,
+    """Return the orphaned master to migrate to, or None; record since when masters are orphaned (R104, R105,
     clusterHandleReplicaMigration).
     """
     if not view.ok or not view.myself.replicaof or not leaves_enough(view, barrier):
@@ -116,14 +116,14 @@ def migration_target(view: View, most: int, barrier: int, now_ms: int) -> Peer |
 
 
 RANDOM_PING_CRONS: Final = 10
-"""Every so many crons a node is pinged at random (R31)."""
+"""Crons between random pings (R31)."""
 RANDOM_PING_DRAWS: Final = 5
 CRON_MS: Final = 100
-"""The pace that the budget of reconnections assumes (R29)."""
+"""Cron period in ms that the reconnection budget assumes (R29)."""
 
 
 def run_cron(state: NodeState) -> list[Effect]:
-    """Do what is due; what changed in our beliefs is returned, everything else is in `state.out` (R28)."""
+    """Run the cron; return the changes of the view. Other effects are in `state.out` (R28)."""
     now_ms = state.now_ms
     state.iteration += 1
     state.doubts = 0
@@ -144,7 +144,7 @@ def run_cron(state: NodeState) -> list[Effect]:
 
 
 def run_replica_cron(state: NodeState) -> None:
-    """The cron's last part: what comes of a failing or orphaned master (R28)."""
+    """Run the replica's part of the cron: failover and migration (R28)."""
     view = state.view
     if state.calm_version == view.version and not view.mf_end_ms and not state.election.cause:
         return
@@ -164,7 +164,7 @@ def run_replica_cron(state: NodeState) -> None:
 
 
 def note_calm(state: NodeState) -> None:
-    """See whether a replica's cron has nothing to do as long as the view stays as it is."""
+    """Record whether the replica's cron is a no-op while the view is unchanged."""
     view = state.view
     master = view.master_of(view.myself)
     calm = (
@@ -177,7 +177,7 @@ def note_calm(state: NodeState) -> None:
 
 
 def _reconnect(state: NodeState, due: list[Peer]) -> list[Effect]:
-    """R29: count doubts, drop old handshakes, connect where there is no link."""
+    """Count failing nodes, drop timed-out handshakes, connect missing links (R29)."""
     view, now_ms = state.view, state.now_ms
     limit_ms = handshake_timeout_ms(view.node_timeout_ms)
     changes: list[Effect] = []
@@ -200,9 +200,7 @@ def _reconnect(state: NodeState, due: list[Peer]) -> list[Effect]:
 
 
 def spread(lost: list[Peer], budget: int) -> list[Peer]:
-    """Those of the *lost* nodes whose turn it is: new ones, and of the others *budget* that were tried the longest ago
-    (R29).
-    """
+    """Return the lost nodes to reconnect now: new ones, and the *budget* least recently tried others (R29)."""
     if len(lost) <= budget:
         return lost
     again = sorted((peer for peer in lost if peer.tried_ms), key=lambda peer: (peer.tried_ms, peer.id))
@@ -210,7 +208,7 @@ def spread(lost: list[Peer], budget: int) -> list[Peer]:
 
 
 def reconnect_budget(nodes: int, node_timeout_ms: int) -> int:
-    """How many lost links one cron opens again where attempts are spread over half the node timeout (R29).
+    """Return the lost links to reopen per cron if attempts are spread over half the node timeout (R29).
 
     >>> reconnect_budget(6, 2000), reconnect_budget(1000, 15000)
     (1, 14)
@@ -219,7 +217,7 @@ def reconnect_budget(nodes: int, node_timeout_ms: int) -> int:
 
 
 def ping_at_random(state: NodeState) -> None:
-    """R31: of five drawn nodes ping the one that was heard the longest ago."""
+    """Ping the least recently heard of five random nodes (R31)."""
     table, draw = state.peers(), state.rng.random
     oldest: Peer | None = None
     for _ in range(RANDOM_PING_DRAWS):
@@ -233,7 +231,7 @@ def ping_at_random(state: NodeState) -> None:
 
 
 def _look_at(state: NodeState, peer: Peer) -> list[Effect]:
-    """R32, R35, R53, R60, R98 for one node; then say when it is worth looking again."""
+    """Check one node (R32, R35, R53, R60, R98) and schedule its next check."""
     view, now_ms, flags = state.view, state.now_ms, peer.flags
     if flags & (NOADDR | HANDSHAKE):
         return []
@@ -255,16 +253,16 @@ def _look_at(state: NodeState, peer: Peer) -> list[Effect]:
 
 
 def pfail_log(state: NodeState, peer: Peer) -> None:
-    """Log that a node is silent; Redis 7.0 does so at debug level only (R160)."""
+    """Log PFAIL by timeout; Redis 7.0 does so at debug level only (R160)."""
     named_in_log = state.view.profile.names_logged
     level, mark = ("*", "NODE") if named_in_log else (".", "*** NODE")
     state.log(level, f"{mark} {named(state, peer.id)} possibly failing{'.' if named_in_log else ''}")
 
 
 def next_look_ms(state: NodeState, peer: Peer) -> int:
-    """The first time at which the cron may have to do something about a node; 0 for each cron.
+    """Return the earliest time at which the cron may have to act on a node; 0 for every cron.
 
-    Whatever happens to the node in between happens half a node timeout, or one ping interval, later at the earliest.
+    Events in between move it by at least half a node timeout, or one ping interval.
     """
     view, flags, outbound = state.view, peer.flags, peer.outbound
     if outbound is None or flags & (PFAIL | HANDSHAKE | NOADDR) or (view.mf_end_ms and view.mf_replica == peer.id):
@@ -287,7 +285,7 @@ def next_look_ms(state: NodeState, peer: Peer) -> int:
 
 
 def _migrate(state: NodeState) -> None:
-    """R103 to R105: move to an orphaned master if we are the one that should."""
+    """Migrate to an orphaned master if we are the chosen replica (R103 to R105)."""
     view = state.view
     if state.orphans_version != view.version:
         state.orphans, state.orphans_version = replication_of(view), view.version

@@ -1,7 +1,6 @@
-"""What a driver tells a node, and what a node wants of its driver; docs/design/node.md is the contract.
+"""Events that a driver passes to a node, and effects it carries out (contract: docs/design/node.md).
 
-Messages and accepted or closed links are the events of `cluster_core.gossip.events`; what the node believes comes out as
-the effects there.
+Messages and links use the events of `cluster_core.gossip.events`; view changes are its effects.
 """
 
 from __future__ import annotations
@@ -17,52 +16,52 @@ from cluster_core.wire.bus import Message
 
 @dataclass(frozen=True, slots=True)
 class LinkOpened:
-    """The connection that `OpenLink` asked for is up (R30)."""
+    """The connection of an `OpenLink` is established (R30)."""
 
     link: int
 
 
 @dataclass(frozen=True, slots=True)
 class LinkRefused:
-    """The call to connect failed at once: no route, no socket (R29).  A refusal by the peer is `LinkClosed`."""
+    """Connecting failed at once: no route, no socket (R29). A refusal by the peer is `LinkClosed`."""
 
     link: int
 
 
 @dataclass(frozen=True, slots=True)
 class LinkOverflowed:
-    """More waits to be sent on *link* than `cluster-link-sendbuf-limit` allows; the node closes it (R36)."""
+    """The send buffer of *link* exceeds `cluster-link-sendbuf-limit`; the node closes it (R36)."""
 
     link: int
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicationUp:
-    """The link to our master is in sync (R85)."""
+    """Replication from our master is in sync (R85)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicationDown:
-    """The link to our master is gone (R85)."""
+    """Replication from our master is disconnected (R85)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicationOffset:
-    """A master's own offset, or what a replica has processed; of a replica it says that its master was heard (P9, P11)."""
+    """A master's offset, or a replica's processed offset; a replica's also shows that its master is alive (P9, P11)."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class SlotsArrived:
-    """The driver has brought all keys of *slots* here, bit s for slot s: they are to be ours (R127)."""
+    """The driver imported all keys of *slots* (bit s is slot s); take ownership (R127)."""
 
     slots: int
 
 
 @dataclass(frozen=True, slots=True)
 class ClientCommand:
-    """A client of ours sent a command: its words, the name first; *ip* is the client's address, empty if it has none."""
+    """A client sent a command: words, name first; *ip* is the client's address, empty if unknown."""
 
     client: int
     words: tuple[bytes, ...]
@@ -71,7 +70,7 @@ class ClientCommand:
 
 @dataclass(frozen=True, slots=True)
 class ClientClosed:
-    """A client went away; its READONLY, ASKING and MULTI are forgotten."""
+    """A client disconnected; drop its READONLY, ASKING and MULTI state."""
 
     client: int
 
@@ -94,7 +93,7 @@ Event = (
 
 
 class OpenLink(NamedTuple):
-    """Connect to the bus port of *node*; *link* is the number from now on."""
+    """Connect to the bus port of *node*, as link number *link*."""
 
     link: int
     node: str
@@ -104,20 +103,20 @@ class OpenLink(NamedTuple):
 
 @dataclass(slots=True)
 class SendMessage:
-    """Send *message* on *link*, behind what waits there."""
+    """Queue *message* on *link*."""
 
     link: int
     message: Message
 
 
 class SaveConfig(NamedTuple):
-    """Write `Node.config_text()` to nodes.conf, durably with *fsync*, before the effects that follow (R95)."""
+    """Write `Node.config_text()` to nodes.conf before the following effects, with *fsync* durably (R95)."""
 
     fsync: bool
 
 
 class StartReplication(NamedTuple):
-    """Replicate *node* at its client port; *full_sync* forbids a partial one (R67)."""
+    """Replicate *node* from its client port; *full_sync* forbids partial resynchronization (R67)."""
 
     node: str
     ip: str
@@ -126,21 +125,21 @@ class StartReplication(NamedTuple):
 
 
 class PromoteMyself(NamedTuple):
-    """Stop replicating, keep the data, be a master (R93, P5)."""
+    """Stop replication, keep the data and become a master (R93, P5)."""
 
 
 class PauseClients(NamedTuple):
-    """Let clients' writes wait until *until_ms* at the latest (R98)."""
+    """Pause clients' writes until *until_ms* at the latest (R98)."""
 
     until_ms: int
 
 
 class ResumeClients(NamedTuple):
-    """Let clients write again (R100)."""
+    """Resume clients' writes (R100)."""
 
 
 class DropKeys(NamedTuple):
-    """Delete the keys in *slots*, bit s for slot s: they belong to another master now (R74)."""
+    """Delete the keys in *slots* (bit s is slot s), which another master owns now (R74)."""
 
     slots: int
 
@@ -150,7 +149,7 @@ class FlushKeys(NamedTuple):
 
 
 class Deliver(NamedTuple):
-    """Hand a message to our subscribers of *channel*."""
+    """Deliver a message to our subscribers of *channel*."""
 
     channel: bytes
     message: bytes
@@ -158,21 +157,21 @@ class Deliver(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """Answer *client* with a value of `cluster_core.wire.resp`."""
+    """Reply to *client* with a value of `cluster_core.wire.resp`."""
 
     client: int
     value: Any
 
 
 class Execute(NamedTuple):
-    """Carry out a command on our data and answer *client*: its keys are served here."""
+    """Execute a command on local data and reply to *client*."""
 
     client: int
     words: tuple[bytes, ...]
 
 
 class LogLine(NamedTuple):
-    """A line for the server's log in the server's words; *level* is one of ``.-*#`` (R160)."""
+    """A log line in the server's format; *level* is one of ``.-*#`` (R160)."""
 
     level: str
     text: str
@@ -189,7 +188,7 @@ class ElectionStep(NamedTuple):
 
 
 class VoteCast(NamedTuple):
-    """We voted for *candidate* in *epoch*, or refused for the reason *refusal* (R90)."""
+    """We voted for *candidate* in *epoch*, or refused with *refusal* (R90)."""
 
     candidate: str
     epoch: int

@@ -1,4 +1,4 @@
-"""Links that a node opens, loses, recycles and repairs (R27, R29, R30, R35, R60)."""
+"""Bus links: open, lose, recycle and repair (R27, R29, R30, R35, R60)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from cluster_core.node.pings import PING, send_ping
 from cluster_core.node.state import NodeState
 
 LINK_STEP = 2
-"""Links of our own have even numbers, so that drivers can number accepted ones with odd ones."""
+"""Outbound links have even numbers, so drivers can use odd ones for accepted links."""
 
 
 def open_link(state: NodeState, peer: Peer) -> None:
-    """Begin to connect to a node; from now on it has a link, even if it takes long or fails (R29, R32)."""
+    """Start connecting to a node; the link exists from now on, even while it connects (R29, R32)."""
     link = state.next_link
     state.next_link += LINK_STEP
     state.view.links[link] = Link(peer.id, inbound=False, made_ms=state.now_ms)
@@ -28,7 +28,7 @@ def open_link(state: NodeState, peer: Peer) -> None:
 
 
 def link_opened(state: NodeState, link_id: int) -> None:
-    """Greet the other side; a PING that was pending stays pending, so that reconnecting hides nothing (R30)."""
+    """Send the first PING or MEET; a pending PING stays pending, so reconnecting does not hide failures (R30)."""
     link = state.view.links.get(link_id)
     peer = state.view.nodes.get(link.node) if link is not None and link.node is not None else None
     if link is None or link.inbound or peer is None:
@@ -46,7 +46,7 @@ def link_opened(state: NodeState, link_id: int) -> None:
 
 
 def link_lost(state: NodeState, link_id: int) -> None:
-    """A link is gone: our own is opened again by the cron, theirs by them (R27, R60)."""
+    """Remove a closed link; the cron reopens outbound ones, the peer its own (R27, R60)."""
     link = state.view.links.get(link_id)
     peer = state.view.nodes.get(link.node) if link is not None and link.node is not None else None
     if peer is not None:
@@ -58,7 +58,7 @@ def link_lost(state: NodeState, link_id: int) -> None:
 
 
 def link_refused(state: NodeState, link_id: int) -> None:
-    """Connecting failed before it began: the silence counts from now (R29)."""
+    """Handle an immediate connection failure: silence counts from now (R29)."""
     link = state.view.links.get(link_id)
     peer = state.view.nodes.get(link.node) if link is not None and link.node is not None else None
     if peer is not None and not peer.ping_sent_ms:
@@ -67,7 +67,7 @@ def link_refused(state: NodeState, link_id: int) -> None:
 
 
 def close_link(state: NodeState, link_id: int) -> None:
-    """Close a link of ours or theirs."""
+    """Close an outbound or inbound link."""
     link_lost(state, link_id)
     state.out.append(CloseLink(link_id))
 
@@ -75,7 +75,7 @@ def close_link(state: NodeState, link_id: int) -> None:
 def must_recycle(
     *, link_age_ms: int, ping_age_ms: int, data_age_ms: int, is_pending: bool, node_timeout_ms: int
 ) -> bool:
-    """R35: an old link, a PING without an answer and silence for half the node timeout: try another connection.
+    """Return whether to reconnect: an old link, an unanswered PING and no data for half the node timeout (R35).
 
     >>> must_recycle(link_age_ms=2001, ping_age_ms=1001, data_age_ms=1001, is_pending=True, node_timeout_ms=2000)
     True
@@ -85,7 +85,7 @@ def must_recycle(
 
 
 def recycle_link(state: NodeState, peer: Peer) -> None:
-    """Drop our link to a silent node; the next cron opens another (R35)."""
+    """Close our link to a silent node; the next cron reopens it (R35)."""
     link_id = peer.outbound
     link = state.view.links.get(link_id) if link_id is not None else None
     if link is None or link_id is None:
@@ -102,7 +102,7 @@ def recycle_link(state: NodeState, peer: Peer) -> None:
 
 
 def answer_late_meet(state: NodeState, sender: str | None) -> None:
-    """A node that we know sends a MEET long after its handshake: connect to it anew, so that it hears of us (R60)."""
+    """Reconnect to a known node that sends a MEET long after its handshake (R60)."""
     peer = state.view.nodes.get(sender or "")
     if peer is None or peer.outbound is None or peer.flags & (HANDSHAKE | MYSELF):
         return
@@ -111,12 +111,12 @@ def answer_late_meet(state: NodeState, sender: str | None) -> None:
 
 
 def meet_due_ms(peer: Peer, node_timeout_ms: int) -> int:
-    """After this time a node that does not connect to us is greeted: a handshake's time after it last did, or was (R60)."""
+    """Return when to send a MEET to a node without inbound link: a handshake timeout after its last one (R60)."""
     return max(peer.inbound_lost_ms, peer.ctime_ms, peer.meet_sent_ms) + handshake_timeout_ms(node_timeout_ms)
 
 
 def repair_membership(state: NodeState, peer: Peer) -> None:
-    """Send a MEET to a node that does not connect to us: it may not know us (R60)."""
+    """Send a MEET to a node without inbound link, which may not know us (R60)."""
     if peer.outbound is None or peer.inbound is not None or peer.flags & (HANDSHAKE | NOADDR | MEET):
         return
     if not peer.flags & LIGHT_HEADER_MODULE:

@@ -1,7 +1,7 @@
-"""The whole node: events in, effects out, nothing else (docs/design/node.md is the contract with its driver).
+"""State machine of a whole node: events in, effects out (contract with its driver: docs/design/node.md).
 
-`Node` gives messages to the gossip machine, which believes; what follows from a changed belief, from time, from a client
-or from replication is in the functions beside it.  It owns no clock, no socket, no file and no chance of its own.
+`Node` passes messages to the gossip machine, which updates the view; the modules beside it act on view changes, time,
+clients and replication. It has no clock, sockets, files or own randomness.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ PONG: Final = int(MessageType.PONG)
 MEET: Final = int(MessageType.MEET)
 PUBLISHSHARD: Final = int(MessageType.PUBLISHSHARD)
 STEPS_MAX: Final = 4
-"""An election takes at most so many steps within one event: scheduled, asked, won."""
+"""Maximum election steps per event: scheduled, asked, won."""
 
 
 class Node:
-    """One cluster node; see the module.
+    """One cluster node.
 
-    *rng* is the only source of chance (R174) and draws the node's id and shard id unless they are given; *config* is
-    the text of a nodes.conf to start from, or what such a one would say.  *keyspace* answers what the node must know of its data.  Raises DecodeError
-    for a *config* that is none.  What follows from the start itself comes with the effects of the first event.
+    *rng* is the only randomness (R174) and draws node and shard id unless given. *config* is a nodes.conf to load, as
+    text or parsed. *keyspace* answers queries about the data. Raises DecodeError for an invalid *config*. Effects of
+    the start are returned with those of the first event.
     """
 
     def __init__(
@@ -84,13 +84,13 @@ class Node:
         myself.shard_id = shard_id or random_id(rng)
         view.replica_migration_allowed = settings.allow_replica_migration
         view.full_coverage_required = settings.require_full_coverage
-        view.name_handshake = lambda: random_id(rng)  # R56: a node without a name gets one by chance
+        view.name_handshake = lambda: random_id(rng)  # R56: random id of a node without one
         beliefs.build_pong = self._build_pong
         if config:
             load_config(state, config)
 
     def follow(self, profile: Profile, node_timeout_ms: int) -> None:
-        """From now on follow other rules, or another node timeout (CONFIG SET cluster-node-timeout), as the rest of the cluster does."""
+        """Switch to another profile or node timeout (CONFIG SET cluster-node-timeout)."""
         state, view = self.state, self.view
         state.settings = replace(state.settings, profile=profile, node_timeout_ms=node_timeout_ms)
         view.myself.flags = view.myself.flags & ~view.profile.capabilities | profile.capabilities
@@ -101,7 +101,7 @@ class Node:
         state.agenda_nodes = -1
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
-        """Apply *event* at *now_ms* (milliseconds of the wall clock) and return the effects, to be carried out in order."""
+        """Apply *event* at *now_ms* (wall clock, ms) and return the effects in execution order."""
         state = self.state
         state.now_ms = now_ms
         if type(event) is MessageReceived:
@@ -151,7 +151,7 @@ class Node:
                 assert_never(event)
 
     def config_text(self) -> str:
-        """What nodes.conf should hold now (R129)."""
+        """Return the current content of nodes.conf (R129)."""
         return config_text(self.state)
 
     # -- the bus -------------------------------------------------------------------------------------------------
@@ -176,14 +176,14 @@ class Node:
             answer_late_meet(state, message.sender)
 
     def _deliver(self, message: Message, changes: list[belief.Effect]) -> None:
-        """R37: a message of a known sender for the clients that wait on its channel."""
+        """Deliver a known sender's message to clients subscribed to its channel (R37)."""
         if not any(type(change) is Ignored for change in changes):
             body, sharded = message.body, message.header.type == PUBLISHSHARD
             self.state.pubsub_received_bytes += message.header.totlen  # type: ignore[union-attr]
             self.state.out.append(Deliver(body.channel, body.message, sharded))  # type: ignore[union-attr]
 
     def _learn_own_ip(self, ip: str) -> None:
-        """R49: those who meet us know our address."""
+        """Learn our address from a MEET (R49)."""
         myself = self.view.myself
         if ip and not self.state.settings.announce_ip and myself.ip != ip:
             myself.ip = ip
@@ -215,10 +215,10 @@ class Node:
             if self.view.mf_end_ms:
                 state.todo |= TODO_MANUAL
 
-    # -- inside --------------------------------------------------------------------------------------------------
+    # -- after an event ------------------------------------------------------------------------------------------
 
     def _before_sleep(self) -> None:
-        """What waited for the end of the event (R110, clusterBeforeSleep): election, state, PONGs, nodes.conf."""
+        """Run deferred work: election, state, PONGs, nodes.conf (R110, clusterBeforeSleep)."""
         state, view = self.state, self.view
         for _ in range(STEPS_MAX):
             if state.todo & TODO_MANUAL:
@@ -235,7 +235,7 @@ class Node:
         state.todo = 0
 
     def _build_pong(self, link_id: int) -> Message:
-        """The PONG for a PING or MEET that is being read; what the message changes later is not in it (R41)."""
+        """Build the PONG for the PING or MEET being read, before the message changes the view (R41)."""
         link = self.view.links.get(link_id)
         peer = self.view.nodes.get(link.node) if link is not None and link.node is not None else None
         return build_ping(self.state, PONG, peer)

@@ -1,6 +1,6 @@
-"""PING, PONG and MEET: what they say of others, and to whom they go (R16, R33, R38 to R41, clusterSendPing).
+"""PING, PONG and MEET: gossip, extensions and receivers (R16, R33, R38 to R41, clusterSendPing).
 
-Headers are kept until what they say changes: in quiet times a node builds none.
+Headers are cached until their content changes.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ UPDATE_BYTES: Final = 8 + NODE_ID_BYTES + SLOT_BITMAP_BYTES
 def header_of(
     state: NodeState, kind: int, body_bytes: int = 0, count: int = 0, extensions: int = 0, *, force: bool = False
 ) -> Header:
-    """Our header as it is now, for a body of *body_bytes* (R3); *force* asks for votes against a healthy master (R6)."""
+    """Return our current header for a body of *body_bytes* (R3); *force* requests votes against a healthy master (R6)."""
     view = state.view
     myself = view.myself
     holder = myself if myself.flags & MASTER else view.nodes.get(myself.replicaof, myself)
@@ -113,7 +113,7 @@ def _build(
 
 
 def message_flags(state: NodeState, kind: int, extensions: int, *, force: bool) -> int:
-    """mflags[0]: PAUSED on a master in a manual failover, FORCEACK, and EXT_DATA as the profile has it (R6)."""
+    """Return mflags[0]: PAUSED in a manual failover, FORCEACK, and EXT_DATA by profile (R6)."""
     flags = int(MessageFlag.FORCEACK) if force else 0
     if state.view.mf_end_ms and state.view.myself.flags & MASTER:
         flags |= MessageFlag.PAUSED
@@ -134,40 +134,40 @@ def fail_message(state: NodeState, node_id: str) -> Message:
 
 
 def update_message(state: NodeState, owner: Peer) -> Message:
-    """UPDATE about the owner of slots, less those that it does not claim any more (R77)."""
+    """Return an UPDATE about *owner* without slots it no longer claims (R77)."""
     slots = (owner.slots & ~state.view.unclaimed).to_bytes(SLOT_BITMAP_BYTES, "little")
     return Message(header_of(state, MessageType.UPDATE, UPDATE_BYTES), Update(owner.config_epoch, owner.id, slots))
 
 
 def publish_messages(state: NodeState, channel: bytes, text: bytes, *, sharded: bool) -> tuple[Message, Message]:
-    """PUBLISH or PUBLISHSHARD under the full and, for those who can read it, under the light header (R7, R11)."""
+    """Return PUBLISH or PUBLISHSHARD with the full and the light header (R7, R11)."""
     kind = MessageType.PUBLISHSHARD if sharded else MessageType.PUBLISH
     body, size = Publish(channel, text), PUBLISH_BYTES + len(channel) + len(text)
     full = Message(header_of(state, kind, size), body)
-    state.headers.clear()  # sizes of messages are endless
+    state.headers.clear()  # message sizes vary without bound
     return full, Message(LightHeader(totlen=LIGHT_HEADER_BYTES + size, type=int(kind)), body)
 
 
 def reads_light(state: NodeState, peer: Peer) -> bool:
-    """Whether both sides can do with a light header (R8)."""
+    """Return whether both sides support the light header (R8)."""
     return bool(state.view.profile.capabilities & peer.flags & LIGHT_HEADER_PUBLISH)
 
 
 GOSSIP_MIN: Final = 3
 WANTED_CACHED: Final = 4096
 SPARE_DRAWS: Final = 3
-"""Draws that are made at once beyond those that are wanted: most often no more are needed."""
+"""Draws made at once beyond the wanted entries; usually no more are needed."""
 PING: Final = int(MessageType.PING)
 PONG: Final = int(MessageType.PONG)
 MEET: Final = int(MessageType.MEET)
 _UNFIT: Final = HANDSHAKE | NOADDR
 _new_tuple: Final = tuple.__new__
-"""Makes an entry in a third of the time that its class takes to name the fields."""
+"""Creates an entry in a third of the constructor's time."""
 
 
 @lru_cache(maxsize=WANTED_CACHED)
 def entries_wanted(nodes: int, percent: int = 10) -> int:
-    """How many nodes to gossip about in a table of *nodes* entries (R38).
+    """Return the gossip entries of a message for a table of *nodes* nodes (R38).
 
     >>> entries_wanted(6), entries_wanted(120), entries_wanted(2)
     (3, 12, 0)
@@ -187,7 +187,7 @@ def build_ping(state: NodeState, kind: int, receiver: Peer | None) -> Message:
 
 
 def choose_entries(state: NodeState, receiver: Peer | None) -> list[GossipEntry]:
-    """Draw healthy nodes to gossip about (R38, R39): with replacement, so now and then there are fewer than wanted."""
+    """Draw healthy nodes for gossip with replacement, so there may be fewer than wanted (R38, R39)."""
     table = state.peers()
     view = state.view
     count = len(table)
@@ -214,7 +214,7 @@ def choose_entries(state: NodeState, receiver: Peer | None) -> list[GossipEntry]
 
 
 def _choose_fit(state: NodeState, wanted: int, draws: int, seen: set[int]) -> list[GossipEntry]:
-    """The same where some nodes must be passed over, as in the servers each of them makes the search end earlier."""
+    """Draw if some nodes are excluded; each excluded draw shortens the search, as in the server."""
     table, view, draw = state.table, state.view, state.rng.random
     count = len(table)
     fresh = count - 2
@@ -234,7 +234,7 @@ def _choose_fit(state: NodeState, wanted: int, draws: int, seen: set[int]) -> li
 
 
 def note_fitness(state: NodeState) -> None:
-    """See whether all nodes can be gossiped about: as long as the view stays as it is, nobody has to be looked at (R39)."""
+    """Record whether all nodes are eligible for gossip while the view is unchanged (R39)."""
     view = state.view
     doubtful = HANDSHAKE | NOADDR | PFAIL
     for peer in state.peers():
@@ -245,7 +245,7 @@ def note_fitness(state: NodeState) -> None:
 
 
 def doubted_entries(state: NodeState) -> list[GossipEntry]:
-    """Every node that we doubt, as many as the last cron counted (R40)."""
+    """Return every PFAIL node, up to the number counted by the last cron (R40)."""
     chosen: list[GossipEntry] = []
     for peer in state.peers():
         if peer.flags & PFAIL and not peer.flags & _UNFIT:
@@ -256,13 +256,13 @@ def doubted_entries(state: NodeState) -> list[GossipEntry]:
 
 
 def say(view: View, peer: Peer) -> GossipEntry:
-    """`entry_of`, kept as long as it holds."""
+    """Return the cached `entry_of`."""
     entry = view.said[peer.place] = entry_of(peer)
     return entry
 
 
 def entry_of(peer: Peer) -> GossipEntry:
-    """What we say about a node: times in whole seconds, flags as they are (R9, clusterSetGossipEntry)."""
+    """Return a gossip entry: times in whole seconds, current flags (R9, clusterSetGossipEntry)."""
     return _new_tuple(
         GossipEntry,
         (
@@ -280,8 +280,9 @@ def entry_of(peer: Peer) -> GossipEntry:
 
 
 def extensions_for(state: NodeState, kind: int, receiver: Peer | None) -> tuple[tuple[Extension, ...], int]:
-    """What is said behind the gossip, and its bytes (R15, R16, writePingExt): to those who read it, by the profile; Redis 7.0
-    tells its host name to anyone.
+    """Return the extensions and their bytes, by profile (R15, R16, writePingExt).
+
+    Only supporting receivers get them; Redis 7.0 sends its host name to all.
     """
     view, settings = state.view, state.settings
     profile = view.profile
@@ -310,7 +311,7 @@ def extensions_for(state: NodeState, kind: int, receiver: Peer | None) -> tuple[
 
 
 def is_told_anyway(readers: ExtensionReaders, kind: int) -> bool:
-    """Whether a message of *kind* has extensions for a receiver of which nothing is known (R16)."""
+    """Return whether a message of *kind* has extensions for an unknown receiver (R16)."""
     return readers is ExtensionReaders.EVERYBODY or (readers is ExtensionReaders.KNOWN_AND_ASKERS and kind == PONG)
 
 
@@ -319,7 +320,7 @@ def _sized(extensions: tuple[Extension, ...]) -> tuple[tuple[Extension, ...], in
 
 
 def send_ping(state: NodeState, peer: Peer, kind: int = PING) -> None:
-    """Send a PING or MEET on our own link to *peer*; a PING is pending from now on (R33)."""
+    """Send a PING or MEET on our link to *peer* and mark a PING as pending (R33)."""
     link = peer.outbound
     if link is None:
         return
@@ -331,7 +332,7 @@ def send_ping(state: NodeState, peer: Peer, kind: int = PING) -> None:
 
 
 def send_on_link(state: NodeState, link_id: int, kind: int) -> None:
-    """Send a PING or PONG on any link, bound or not (R41, R98)."""
+    """Send a PING or PONG on any link (R41, R98)."""
     link = state.view.links.get(link_id)
     if link is None:
         return
@@ -342,7 +343,7 @@ def send_on_link(state: NodeState, link_id: int, kind: int) -> None:
 
 
 def broadcast_pong(state: NodeState, *, siblings: bool = False) -> None:
-    """Tell everybody, or the other replicas of our master, what we are now (R41, clusterBroadcastPong)."""
+    """Broadcast our state to all nodes, or to our master's other replicas (R41, clusterBroadcastPong)."""
     master = state.view.myself.replicaof
     for peer in state.peers():
         if peer.outbound is None or peer.flags & (MYSELF | HANDSHAKE):
@@ -353,7 +354,7 @@ def broadcast_pong(state: NodeState, *, siblings: bool = False) -> None:
 
 
 def broadcast(state: NodeState, message: Message) -> None:
-    """Send one message to every node that has a link and a name (clusterBroadcastMessage)."""
+    """Send a message to every node with a link and an id (clusterBroadcastMessage)."""
     for peer in state.peers():
         if peer.outbound is not None and not peer.flags & (MYSELF | HANDSHAKE):
             state.send(peer.outbound, message)

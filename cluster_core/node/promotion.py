@@ -1,4 +1,4 @@
-"""Changing roles: a replica takes its master's place, a master steps down (R67, R93, clusterFailoverReplaceYourPrimary)."""
+"""Role changes: promotion, demotion and manual failover (R67, R93, R97 to R100, clusterFailoverReplaceYourPrimary)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cluster_core.wire.bus import MessageType
 
 
 def replace_master(state: NodeState) -> None:
-    """Become a master, take every slot of the old one, tell everybody (R93)."""
+    """Become a master with all slots of the old one, and broadcast it (R93)."""
     view = state.view
     myself, old = view.myself, view.master_of(view.myself)
     if myself.flags & MASTER or old is None:
@@ -48,7 +48,7 @@ def replace_master(state: NodeState) -> None:
 
 
 def reset_manual_failover(state: NodeState) -> None:
-    """Forget a manual failover; a master that was paused for it serves again (R100, resetManualFailover)."""
+    """Reset a manual failover; a paused master resumes (R100, resetManualFailover)."""
     view = state.view
     view.mf_end_ms, view.mf_replica, view.mf_master_offset = 0, "", -1
     state.mf_can_start = False
@@ -64,7 +64,7 @@ def follow_master(state: NodeState, master: Peer, cause: Cause) -> None:
 
 
 def became_replica(state: NodeState, master: Peer) -> None:
-    """The view says that we follow another master now: replicate it, forget election and manual failover (R67)."""
+    """Start replicating the new master; reset election and manual failover (R67)."""
     view = state.view
     state.changed()
     start_replication(state, master)
@@ -78,7 +78,7 @@ def became_replica(state: NodeState, master: Peer) -> None:
 
 
 def start_replication(state: NodeState, master: Peer) -> None:
-    """Ask the driver to replicate *master*, once its address is known; the cron asks again (R28)."""
+    """Let the driver replicate *master* once its address is known; the cron retries (R28)."""
     view = state.view
     if not master.ip or master.flags & NOADDR:
         state.replicating = ""
@@ -91,14 +91,14 @@ def start_replication(state: NodeState, master: Peer) -> None:
 
 
 def stop_replication(state: NodeState) -> None:
-    """Be a master with the data that is there (P5, replicationUnsetPrimary); as a replica one would start anew."""
+    """Become a master with the current data (P5, replicationUnsetPrimary)."""
     state.replicating = ""
     state.repl_up, state.repl_down_ms = False, 0
     state.out.append(PromoteMyself())
 
 
 def note_master_health(state: NodeState, *, failed: bool) -> None:
-    """Say in our own flags that we see our master fail (R134); the bit outlives a promotion (R135)."""
+    """Set our flag for a failed master (R134); it survives a promotion (R135)."""
     if not state.view.profile.best_replica_hurries:
         return
     myself = state.view.myself
@@ -106,7 +106,7 @@ def note_master_health(state: NodeState, *, failed: bool) -> None:
 
 
 PAUSE_FACTOR: Final = 2
-"""Clients are paused for this many times as long as the failover may take (R98, `CLUSTER_MF_PAUSE_MULT`)."""
+"""Clients are paused for the manual failover timeout times this (R98, `CLUSTER_MF_PAUSE_MULT`)."""
 
 
 def ask_master(state: NodeState, master: Peer) -> None:
@@ -116,7 +116,7 @@ def ask_master(state: NodeState, master: Peer) -> None:
 
 
 def begin_as_master(state: NodeState, replica: Peer, link: int) -> None:
-    """A replica of ours wants to take over: pause, and tell it our offset at once (R98)."""
+    """Handle our replica's MFSTART: pause and send our offset at once (R98)."""
     view, now_ms, limit_ms = state.view, state.now_ms, state.settings.manual_failover_ms
     reset_manual_failover(state)
     view.mf_end_ms = now_ms + limit_ms
@@ -129,7 +129,7 @@ def begin_as_master(state: NodeState, replica: Peer, link: int) -> None:
 
 
 def note_paused_offset(state: NodeState, offset: int) -> None:
-    """Our master told the offset at which it stands still (R99); outside a manual failover of ours that is nothing."""
+    """Record the offset of our paused master during our manual failover (R99)."""
     if not state.view.mf_end_ms:
         state.view.mf_master_offset = -1
         return
@@ -139,7 +139,7 @@ def note_paused_offset(state: NodeState, offset: int) -> None:
 
 
 def check_offset(state: NodeState) -> None:
-    """Once we have processed all that our master has sent, the election may start (R99, clusterHandleManualFailover)."""
+    """Allow the election once we processed our master's offset (R99, clusterHandleManualFailover)."""
     view = state.view
     state.todo &= ~TODO_MANUAL
     if view.myself.flags & MASTER or not view.mf_end_ms or state.mf_can_start or view.mf_master_offset == -1:
@@ -152,7 +152,7 @@ def check_offset(state: NodeState) -> None:
 
 
 def offsets_match(master_offset: int, offset: int) -> bool:
-    """R99: the paused master's offset is known and is ours.
+    """Return whether the paused master's offset is known and equals ours (R99).
 
     >>> offsets_match(7, 7), offsets_match(-1, -1)
     (True, False)
@@ -161,7 +161,7 @@ def offsets_match(master_offset: int, offset: int) -> bool:
 
 
 def expire(state: NodeState) -> None:
-    """Give up what takes too long (R100)."""
+    """Abort a timed-out manual failover (R100)."""
     if state.view.mf_end_ms and state.view.mf_end_ms < state.now_ms:
         state.log("#", "Manual failover timed out.")
         reset_manual_failover(state)

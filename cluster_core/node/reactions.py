@@ -1,6 +1,6 @@
-"""What a change of belief makes a node do: send, save, log, replicate, stand for election (R41, R54, R70 to R80, R90 to R99).
+"""Reactions of a node to view changes: send, save, log, replicate, start elections (R41, R54, R70 to R80, R90 to R99).
 
-One function for each effect of `cluster_core.gossip.events` that has consequences; the others are only passed on.
+Each effect of `cluster_core.gossip.events` with consequences has a function; others are passed on.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from cluster_core.wire.bus import Header, MessageType
 
 
 def answer_request(state: NodeState, candidate: Peer, header: Header, refusal: Refusal) -> None:
-    """Vote for *candidate* or not; a vote without a link is spent all the same (R90)."""
+    """Grant or refuse a vote to *candidate*; a vote without a link is lost (R90)."""
     epoch = header.current_epoch
     state.out.append(VoteCast(candidate.id, epoch, refusal))
     if refusal:
@@ -50,7 +50,7 @@ def answer_request(state: NodeState, candidate: Peer, header: Header, refusal: R
 
 
 def refusal_text(state: NodeState, candidate: Peer, header: Header, refusal: Refusal) -> str:
-    """What the server's log says behind "denied to"; nothing if we do not vote at all (R91)."""
+    """Return the log text after "denied to"; empty if we never vote (R91)."""
     view, word = state.view, state.view.profile.word_for_master
     epoch, name = header.current_epoch, named(state, candidate.id)
     in_epoch = f"{name} for epoch {epoch}" if word == "primary" else name
@@ -78,7 +78,7 @@ def refusal_text(state: NodeState, candidate: Peer, header: Header, refusal: Ref
 
 
 def disputed_slot(state: NodeState, header: Header) -> tuple[int, Peer | None]:
-    """The first claimed slot whose owner has a greater epoch than the request, and that owner (R90)."""
+    """Return the first claimed slot with an owner of a greater epoch, and that owner (R90)."""
     claimed = slot_bits(header.myslots) & ~state.view.unclaimed
     first, found = -1, None
     for owner in state.view.nodes.values():
@@ -91,13 +91,13 @@ def disputed_slot(state: NodeState, header: Header) -> tuple[int, Peer | None]:
 
 
 Trigger = MessageReceived | None
-"""The message that changed our beliefs, None if time or an order did."""
+"""The message behind a view change; None for time or a command."""
 
 
 def react(state: NodeState, changes: list[Effect], trigger: Trigger) -> None:
-    """Draw the consequences of *changes* in their order; what others may want to know is passed on.
+    """React to *changes* in order and pass on public effects.
 
-    Keys in slots that we lost are deleted, unless we become a replica, which replaces all keys (R74).
+    Keys in lost slots are deleted, unless we become a replica, which replaces all keys (R74).
     """
     for change in changes:
         _react(state, change, trigger)
@@ -118,7 +118,7 @@ def _react(state: NodeState, change: Effect, trigger: Trigger) -> None:
             state.out.append(change)
         case belief.NodeAdded() | belief.NodeRemoved() | belief.NodeRenamed():
             _membership(state, change)
-        case belief.BroadcastFail():  # R54: a quorum agrees, everybody is told
+        case belief.BroadcastFail():  # R54: quorum reached, broadcast
             broadcast(state, fail_message(state, change.node))
         case belief.VoteAsked():
             _vote(state, change, trigger)
@@ -128,7 +128,7 @@ def _react(state: NodeState, change: Effect, trigger: Trigger) -> None:
             _correct(state, change)
         case belief.EpochBumped():
             _bumped(state, change, trigger)
-        case belief.SlotsLost():  # R70: slots of ours went to another master
+        case belief.SlotsLost():  # R70: another master took slots of ours
             state.out.append(change)
             state.todo |= TODO_SAVE | TODO_FSYNC
         case belief.BecameReplica():
@@ -144,7 +144,7 @@ def _react(state: NodeState, change: Effect, trigger: Trigger) -> None:
 
 
 def _sender_of(state: NodeState, trigger: Trigger) -> Peer | None:
-    """The node whose message it was, None if it is not known."""
+    """Return the node that sent the message, None if unknown."""
     link = state.view.links.get(trigger.link) if trigger is not None else None
     if link is not None and link.node is not None:
         return state.view.nodes.get(link.node)
@@ -158,7 +158,7 @@ def _answer(state: NodeState, effect: belief.ReplyPong) -> None:
 
 
 def _correct(state: NodeState, effect: belief.SendUpdate) -> None:
-    """R76: the sender has stale slots."""
+    """Send an UPDATE for stale slots (R76)."""
     sender, owner = state.view.nodes.get(effect.to), state.view.nodes.get(effect.about)
     if sender is None or owner is None:
         return
@@ -183,7 +183,7 @@ def _vote(state: NodeState, effect: belief.VoteAsked, trigger: Trigger) -> None:
 
 
 def _switch(state: NodeState, effect: belief.ManualFailoverMarked, trigger: Trigger) -> None:
-    """R98, R99: a mark of a manual failover, ours or our replica's."""
+    """Advance a manual failover, ours or our replica's (R98, R99)."""
     if effect.mark == "paused":
         note_paused_offset(state, effect.offset)
         return
@@ -194,7 +194,7 @@ def _switch(state: NodeState, effect: belief.ManualFailoverMarked, trigger: Trig
 
 
 def _follow(state: NodeState, effect: belief.BecameReplica) -> None:
-    """R67, R73: slots went, or our master did: we follow somebody else."""
+    """Follow another master after losing slots or ours (R67, R73)."""
     name = named(state, effect.master)
     if effect.cause is Cause.MASTER_OF_REPLICA:
         state.log("#", f"I'm a sub-replica! Reconfiguring myself as a replica of {name}")
@@ -207,7 +207,7 @@ def _follow(state: NodeState, effect: belief.BecameReplica) -> None:
 
 
 def _bumped(state: NodeState, effect: belief.EpochBumped, trigger: Trigger) -> None:
-    """R79, R80: a new epoch must be durable."""
+    """Save a new epoch durably (R79, R80)."""
     if effect.cause is Cause.EPOCH_COLLISION:
         sender = _sender_of(state, trigger)
         name = named(state, sender.id) if sender is not None else ""
@@ -245,7 +245,7 @@ def _reported(state: NodeState, effect: belief.ReportAdded | belief.ReportRemove
 
 
 def _changed(state: NodeState, effect: Changed, trigger: Trigger) -> None:
-    """A field of a node changed: health, address, epoch, role or slots."""
+    """React to a changed health, address, epoch, role or slots."""
     state.out.append(effect)
     peer = state.view.nodes.get(effect.node)
     if peer is None:
@@ -262,7 +262,7 @@ def _changed(state: NodeState, effect: Changed, trigger: Trigger) -> None:
 
 
 def _health_changed(state: NodeState, peer: Peer, cause: Cause, trigger: Trigger) -> None:
-    """FAIL came or went (R54, R55, R55b, R58)."""
+    """React to FAIL set or cleared (R54, R55, R55b, R58)."""
     view = state.view
     name, failed = named(state, peer.id), bool(peer.flags & FAIL)
     if not failed:

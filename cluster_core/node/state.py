@@ -1,4 +1,4 @@
-"""Everything that a node holds beside its view of the cluster: links to come, counters, its election, what is to be done."""
+"""State of a node besides its view: pending links, counters, election, deferred work."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 BUS_PORT_STEP: Final = 10_000
-"""The bus port is so far above the client port (R1)."""
+"""Offset of the bus port from the client port (R1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """Settings of one node; times in milliseconds, 0 for "as the rules say"."""
+    """Settings of one node; times in ms, 0 for the default rule."""
 
     profile: Profile = VALKEY_9_1
     node_timeout_ms: int = 15_000
@@ -31,18 +31,18 @@ class NodeSettings:
     cport: int = 0
     """`cluster-port`; 0 is the client port plus 10000 (R1)."""
     announce_ip: str = ""
-    """`cluster-announce-ip`: written into every header; empty lets receivers look at the socket (R3, R49)."""
+    """`cluster-announce-ip`, sent in headers; if empty, receivers use the socket's address (R3, R49)."""
     hostname: str = ""
     nodename: str = ""
     client_ipv4: str = ""
-    """`cluster-announce-client-ipv4`, -ipv6: where clients of that family find the node (R15)."""
+    """`cluster-announce-client-ipv4`, -ipv6: addresses for clients by family (R15)."""
     client_ipv6: str = ""
     ping_interval_ms: int = 0
     """`cluster-ping-interval`; 0 is half the node timeout (R32)."""
     gossip_percent: int = 10
     """`cluster-message-gossip-perc` (R38)."""
     validity_factor: int = 10
-    """`cluster-replica-validity-factor`; 0 switches the check off (R85)."""
+    """`cluster-replica-validity-factor`; 0 disables the check (R85)."""
     migration_barrier: int = 1
     """`cluster-migration-barrier` (R104)."""
     allow_replica_migration: bool = True
@@ -56,33 +56,33 @@ class NodeSettings:
     repl_ping_period_s: int = 10
     """`repl-ping-replica-period` (R85)."""
     routing: Settings = field(default_factory=Settings)
-    """What decides redirections (R118, R120)."""
+    """Settings of redirections (R118, R120)."""
 
     @property
     def bus_port(self) -> int:
-        """The port of the bus (R1)."""
+        """Return the bus port (R1)."""
         return self.cport or self.port + BUS_PORT_STEP
 
     @property
     def ping_due_ms(self) -> int:
-        """The age of the last pong from which on a node is pinged (R32)."""
+        """Return the age of the last pong that triggers a ping (R32)."""
         return self.ping_interval_ms or self.node_timeout_ms // 2
 
 
 class Keyspace(Protocol):
-    """Questions about the keys of database 0; a driver that holds data answers them."""
+    """Queries about the keys of database 0, answered by a driver that holds data."""
 
     def count(self, slot: int) -> int:
-        """How many keys are in *slot*."""
+        """Return the number of keys in *slot*."""
 
     def keys(self, slot: int, limit: int) -> list[bytes]:
-        """At most *limit* keys of *slot*."""
+        """Return up to *limit* keys of *slot*."""
 
     def holds(self, key: bytes) -> bool:
-        """Whether *key* is there."""
+        """Return whether *key* exists."""
 
     def is_empty(self) -> bool:
-        """Whether there is no key at all."""
+        """Return whether there are no keys."""
 
 
 class NoKeys:
@@ -111,14 +111,14 @@ TODO_STATE: Final = 4
 TODO_SAVE: Final = 8
 TODO_FSYNC: Final = 16
 TODO_PONG: Final = 32
-"""What waits until the event has been read (`clusterDoBeforeSleep`)."""
+"""Deferred work after an event (`clusterDoBeforeSleep`)."""
 ID_BITS: Final = 160
 NEVER: Final = 1 << 62
 
 
 @dataclass(slots=True)
 class Election:
-    """Our own candidacy (R22, R83 to R94): when it starts, the votes so far, whether the request was sent."""
+    """Our election (R22, R83 to R94): start time, votes, whether requests were sent."""
 
     time_ms: int = 0
     count: int = 0
@@ -133,7 +133,7 @@ class Election:
 
 @dataclass(slots=True, eq=False)
 class NodeState:
-    """The mutable whole of a node; functions of this package take it as their first argument and add to `out`."""
+    """Mutable state of a node; functions of this package take it first and append to `out`."""
 
     beliefs: Prefilter
     settings: NodeSettings
@@ -186,7 +186,7 @@ class NodeState:
         self.view = self.beliefs.view
 
     def peers(self) -> list[Peer]:
-        """The whole table as a list, for drawing from it and for going over it."""
+        """Return the table as a list, for random draws and iteration."""
         view = self.view
         if self.table_members != view.members or len(self.table) != len(view.nodes):
             self.table = list(view.nodes.values())
@@ -198,7 +198,7 @@ class NodeState:
         return self.table
 
     def send(self, link: int, message: Message) -> None:
-        """Count a message and put it on a link."""
+        """Count a message and send it on a link."""
         header = message.header
         self.sent[header.type] += 1
         self.sent_bytes += header.totlen  # type: ignore[union-attr]  # what we send is whole
@@ -209,17 +209,17 @@ class NodeState:
         self.out.append(LogLine(level, text))
 
     def changed(self) -> None:
-        """The view was changed by ourselves: nothing that was remembered about quiet messages holds any more."""
+        """Invalidate the cache of quiet messages after our own change of the view."""
         self.view.version += 1
 
 
 def random_id(rng: Random) -> str:
-    """A node or shard id: 40 hexadecimal digits (R174)."""
+    """Return a random node or shard id: 40 hexadecimal digits (R174)."""
     return f"{rng.getrandbits(ID_BITS):040x}"
 
 
 def named(state: NodeState, node_id: str) -> str:
-    """How the log names a node: since Redis 7.2 and Valkey with its name behind the id (R160)."""
+    """Return a node's name in the log: since Redis 7.2 and in Valkey with the human name (R160)."""
     profile = state.view.profile
     if not profile.names_logged:
         return node_id

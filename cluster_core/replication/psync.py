@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 NO_OFFSET = -1
 UNKNOWN_ID = ""
-"""An id that exists but that nobody has seen yet; it equals no id that is asked for."""
+"""A replication id not yet known; equal to no requested id."""
 
 
 @dataclass(slots=True)
 class Lineage:
-    """*replid* names a history of writes and *offset* how far it goes; *replid2* was its name up to *second_offset*.
+    """Replication id *replid* with its *offset*; *replid2* was the id up to *second_offset*.
 
-    `server.replid`, `master_repl_offset`, `replid2`, `second_replid_offset` (P1); an empty replid2 is none.
+    `server.replid`, `master_repl_offset`, `replid2`, `second_replid_offset` (P1); an empty replid2 means none.
     """
 
     replid: str
@@ -22,26 +22,26 @@ class Lineage:
     second_offset: int = NO_OFFSET
 
     def promote(self, replid: str) -> None:
-        """A replica becomes a master: the old id stays good up to here (`shiftReplicationId`, P5)."""
+        """Promote: the old id stays valid up to this offset (`shiftReplicationId`, P5)."""
         self.replid2, self.second_offset = self.replid, self.offset + 1
         self.replid = replid
 
     def adopt(self, replid: str) -> None:
-        """The master continued under another id: it became ours, too (`replicaTryPartialResynchronization`, P4)."""
+        """Take the new id of a master that continued (`replicaTryPartialResynchronization`, P4)."""
         if replid != self.replid:
             self.promote(replid)
 
     def replace(self, replid: str, offset: int) -> None:
-        """A full resync gave us another's data (P7)."""
+        """Take id and offset of a full resynchronization (P7)."""
         self.replid, self.offset = replid, offset
         self.replid2, self.second_offset = UNKNOWN_ID, NO_OFFSET
 
     def renew(self, replid: str) -> None:
-        """The backlog begins anew, so no history counts: new id, no second one (P8)."""
+        """Take a new id without a second one after the backlog was recreated (P8)."""
         self.replace(replid, self.offset)
 
     def knows(self, replid: str, offset: int) -> bool:
-        """Whether the byte *offset* of the history *replid* is ours: the first two conditions of P3."""
+        """Return whether the byte *offset* of *replid* is in our history: the first two conditions of P3."""
         if replid == UNKNOWN_ID:
             return False
         return replid == self.replid or (replid == self.replid2 and offset <= self.second_offset)

@@ -1,15 +1,14 @@
-"""Evidence about one sentinel: lines of its log, conclusions from the logs of all, and answers to polls.
+"""Evidence on one sentinel: log lines, conclusions from all logs, and poll replies.
 
-Times are ns since the epoch.  Evidence is kept by sentinel.  A line of a file of polls is an object::
+Times are ns since the epoch. A line of a poll file is an object::
 
     {"t": 1795254894896657338, "t2": 1795254894912135198, "port": 24010, "kind": "sentinel",
      "masters": [["name", "mymaster", "ip", "127.0.0.1", …]], "replicas": […], "sentinels": […]}
 
-*t* is when it was asked, *t2* when the answers were there (one *time* will do): nanoseconds, microseconds, milliseconds or
-seconds since the epoch, or ISO 8601.  *node* is the sentinel: its id, ip:port or port; *port* is its port.  Every
-instance is a list of names and values in turn, as in the reply, or an object.  *replicas* and *sentinels* are those of
-*master*, or of the only master; they may be missing.  Lines of another *kind*, and those without *masters*, are of
-something else.
+*t* is the time of the request, *t2* of the replies (or *time* for both), as a number since the epoch in ns, µs, ms or s,
+or ISO 8601. *node* is the sentinel's id, ip:port or port; *port* its port. An instance is a list of alternating names
+and values, as in the reply, or an object. *replicas* and *sentinels* are optional and belong to *master*, or to the only
+master. Lines of another *kind*, or without *masters*, are skipped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a node answers about its cluster: CLUSTER NODES, SHARDS, SLOTS, INFO."""
+"""Replies about the cluster: CLUSTER NODES, SHARDS, SLOTS, LINKS, INFO."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from cluster_core.wire.bus import TYPE_NAMES
 from cluster_core.wire.resp import RespMap, Verbatim
 
 EVERY_FLAG: Final = 0x3FFF
-"""The bits that have a name (R20)."""
+"""Flags with a name (R20)."""
 CLIENT_IP_FIELDS: Final = ("client-ipv4", "client-ipv6")
 """Names of `Peer.client_ips` in nodes.conf (R129)."""
 
 
 def slot_set(bits: int) -> SlotSet:
-    """Slots of the view as a set."""
+    """Return a bitmap of slots as a set."""
     return SlotSet.from_wire(bits.to_bytes(WIRE_BYTES, "little"))
 
 
 def topology_of(state: NodeState, *, to_file: bool = False) -> Topology:
-    """The cluster as this node sees it; a file has no handshakes, but the fields that only servers read (R128, R129)."""
+    """Return the cluster in this node's view; a file omits handshakes and adds fields for servers only (R128, R129)."""
     view = state.view
     told = [peer for peer in view.nodes.values() if not (to_file and peer.flags & HANDSHAKE)]
     nodes = [_node(state, peer, with_aux=to_file) for peer in told]
@@ -73,7 +73,7 @@ def _node(state: NodeState, peer: Peer, *, with_aux: bool) -> Node:
 
 
 def one_word(text: str) -> str:
-    """A text of another node as one word of a line, empty if it would be none: headers may hold anything.
+    """Return text of another node as one word of a line, empty if invalid: headers may contain anything.
 
     >>> one_word("10.0.0.1"), one_word("10.0.0.1 myself\\n")
     ('10.0.0.1', '')
@@ -83,20 +83,20 @@ def one_word(text: str) -> str:
 
 
 def ip_for_client(state: NodeState, peer: Peer) -> str:
-    """The address of a node for the client that asks: the one announced for its family, if there is one (R15, clusterNodeIp)."""
+    """Return a node's address for the client: the announced one of its family, if any (R15, clusterNodeIp)."""
     announced = peer.client_ips[":" in state.client_ip] if state.client_ip else ""
     return announced or peer.ip
 
 
 def health_of(peer: Peer, offset: int) -> str:
-    """The word of CLUSTER SHARDS (R131)."""
+    """Return the health in CLUSTER SHARDS (R131)."""
     if peer.flags & FAIL:
         return "fail"
     return "loading" if peer.flags & REPLICA and not offset else "online"
 
 
 def shards_value(state: NodeState) -> Any:
-    """The reply of CLUSTER SHARDS: shards by shard id where there are some, else masters with their replicas (R131)."""
+    """Return the CLUSTER SHARDS reply: by shard id if present, else masters with their replicas (R131)."""
     topology = topology_of(state)
     view = state.view
     groups: dict[str, list[str]] = {}
@@ -118,14 +118,14 @@ def shards_value(state: NodeState) -> Any:
 
 
 def slots_value(state: NodeState) -> Any:
-    """The reply of CLUSTER SLOTS: replicas that fail or have no data are left out (R131)."""
+    """Return the CLUSTER SLOTS reply without replicas that fail or have no data (R131)."""
     topology = topology_of(state)
     shown = [node for node in topology.nodes if node.is_master or node.health == "online"]
     return _wire(slots_reply(Topology(tuple(shown), "nodes"), protocol=3))
 
 
 def links_value(state: NodeState) -> Any:
-    """The reply of CLUSTER LINKS: our link to each node, then its link to us."""
+    """Return the CLUSTER LINKS reply: our link to each node, then its link to us."""
     view = state.view
     told = []
     for peer in view.nodes.values():
@@ -146,7 +146,7 @@ def links_value(state: NodeState) -> Any:
 
 
 def _wire(value: Any) -> Any:
-    """Texts as bulk strings, maps as pairs."""
+    """Convert texts to bulk strings and maps to pairs."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape")
     if isinstance(value, list):
@@ -201,7 +201,7 @@ def info_text(state: NodeState) -> str:
 
 
 def _counters(way: str, counts: list[int]) -> list[tuple[str, object]]:
-    """Messages by type, those that there were, and their sum."""
+    """Return nonzero message counts by type, and their sum."""
     by_type: list[tuple[str, object]] = [
         (f"cluster_stats_messages_{TYPE_NAMES[kind]}_{way}", count) for kind, count in enumerate(counts) if count
     ]
@@ -212,7 +212,7 @@ INTEGER_MIN, INTEGER_MAX = -(2**63), 2**63 - 1
 
 
 def number_of(text: str) -> int:
-    """Read a 64-bit number as the servers do: no sign but minus, no space, no leading zero; raises ProtocolError."""
+    """Parse a 64-bit number like the server: no plus sign, space or leading zero; raises ProtocolError."""
     digits = text.removeprefix("-")
     plain = digits.isascii() and digits.isdigit() and len(digits) < 20 and (digits[0] != "0" or text == "0")
     if not plain or not INTEGER_MIN <= int(text) <= INTEGER_MAX:
@@ -221,7 +221,7 @@ def number_of(text: str) -> int:
 
 
 def slot_of(text: str) -> int:
-    """Read a slot (getSlotOrReply); raises ProtocolError."""
+    """Parse a slot (getSlotOrReply); raises ProtocolError."""
     try:
         slot = number_of(text)
     except ProtocolError:
@@ -232,7 +232,7 @@ def slot_of(text: str) -> int:
 
 
 def node_of(state: NodeState, node_id: str) -> Peer:
-    """The node that a command names; raises ProtocolError if it is not known."""
+    """Return the node with this id; raises ProtocolError if unknown."""
     peer = state.view.nodes.get(node_id)
     if peer is None:
         raise ProtocolError(f"ERR Unknown node {node_id}")
@@ -283,4 +283,4 @@ REPORT_COMMANDS: Final[dict[str, Callable[[NodeState, list[str]], Any]]] = {
     "replicas": _replicas,
     "slaves": _replicas,
 }
-"""By the subcommand's name in lower case; arguments are those behind it."""
+"""Handlers by lower-case subcommand; arguments follow it."""

@@ -1,6 +1,6 @@
-"""What a client hears: cluster commands are carried out, others served here or redirected (R114 to R121).
+"""Client commands: execute cluster commands, serve or redirect others (R114 to R121).
 
-Replies are values of `cluster_core.wire.resp`; errors have the servers' texts.
+Replies are values of `cluster_core.wire.resp`; errors have the server's texts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cluster_core.wire.resp import RespError
 
 
 def publish(state: NodeState, channel: bytes, text: bytes, *, sharded: bool) -> None:
-    """Send a message of one of our clients to the nodes whose clients may wait for it."""
+    """Send a client's message to nodes with possible subscribers."""
     full, light = publish_messages(state, channel, text, sharded=sharded)
     for peer in receivers(state, sharded=sharded):
         if peer.outbound is not None:
@@ -34,7 +34,7 @@ def publish(state: NodeState, channel: bytes, text: bytes, *, sharded: bool) -> 
 
 
 def receivers(state: NodeState, *, sharded: bool) -> list[Peer]:
-    """Every node that has a name, or those of our shard."""
+    """Return all nodes with an id, or those of our shard."""
     myself = state.view.myself
     named = [peer for peer in state.peers() if not peer.flags & (MYSELF | HANDSHAKE)]
     if not sharded:
@@ -48,16 +48,16 @@ CLUSTER_COMMANDS: Final[dict[str, Callable[[NodeState, list[str]], Any]]] = {
     **SLOT_COMMANDS,
     **MEMBERSHIP_COMMANDS,
 }
-"""Every subcommand of CLUSTER that a node carries out: it returns a reply, or raises ProtocolError with the error's text."""
+"""Handlers of CLUSTER subcommands: they return a reply, or raise ProtocolError with the error text."""
 OK: Final = "OK"
 NAME_CHARS_MAX: Final = 128
-"""So much of an unknown name is repeated in the error."""
+"""Characters of an unknown name that an error repeats."""
 SESSION_COMMANDS: Final = frozenset((b"asking", b"readonly", b"readwrite"))
 IDLE: Final = Client()
 
 
 class Owners(Mapping[int, str]):
-    """Who owns a slot, asked of the view one by one and remembered until it changes."""
+    """Slot owners, read from the view and cached until it changes."""
 
     def __init__(self, state: NodeState) -> None:
         self._state = state
@@ -81,7 +81,7 @@ class Owners(Mapping[int, str]):
 
 
 class Endpoints(Mapping[str, Endpoint]):
-    """Where clients find nodes, made when a redirection needs one."""
+    """Client addresses of nodes, computed on demand."""
 
     def __init__(self, state: NodeState) -> None:
         self._state, self._nodes = state, state.view.nodes
@@ -98,7 +98,7 @@ class Endpoints(Mapping[str, Endpoint]):
 
 
 def routing_view(state: NodeState) -> RoutingView:
-    """What redirections depend on, without copying the table."""
+    """Return the input of redirection, without copying the table."""
     view = state.view
     return RoutingView(
         view.myself.id,
@@ -114,7 +114,7 @@ def routing_view(state: NodeState) -> RoutingView:
 
 
 def serve_client(state: NodeState, client: int, words: Command) -> None:
-    """Answer one command of a client, or have the driver execute it."""
+    """Answer one client command, or let the driver execute it."""
     if not words:
         return
     words = tuple(words)
@@ -158,7 +158,7 @@ def _route(state: NodeState, client: int, words: tuple[bytes, ...], session: Cli
 
 
 def _malformed(state: NodeState, words: tuple[bytes, ...]) -> str:
-    """The error of a command that the server does not know, or that has too few or too many words; empty if it is fine."""
+    """Return the error for an unknown command or wrong arity; empty if valid."""
     info = table_of(state.view.profile.routing_table).find(words)
     shown = [word[:NAME_CHARS_MAX].decode("utf-8", "surrogateescape") for word in words]
     shown = [word.replace("\r", " ").replace("\n", " ") for word in shown]
@@ -173,7 +173,7 @@ def _malformed(state: NodeState, words: tuple[bytes, ...]) -> str:
 
 
 def cluster_reply(state: NodeState, words: tuple[bytes, ...]) -> Any:
-    """The reply to CLUSTER …; what the command changes is done when this returns."""
+    """Execute a CLUSTER subcommand and return its reply."""
     name = words[1].decode("latin-1").lower()
     command = CLUSTER_COMMANDS.get(name)
     if command is None:

@@ -56,7 +56,7 @@ def _meet(state: NodeState, args: list[str]) -> Any:
 
 
 def _misuse(state: NodeState, name: str) -> str:
-    """The error for more words than a command takes."""
+    """Return the error for too many arguments."""
     if state.view.profile.commands_checked and name == "FAILOVER":
         return "ERR syntax error"
     return f"ERR unknown subcommand or wrong number of arguments for '{name}'. Try CLUSTER HELP."
@@ -177,7 +177,7 @@ def _failover(state: NodeState, args: list[str]) -> Any:
 
 
 def _option(state: NodeState, name: str, args: list[str], known: tuple[str, ...]) -> str:
-    """The optional word of a command, empty if there is none; raises ProtocolError for any other."""
+    """Return the optional argument of a command, empty if missing; raises ProtocolError for an unknown one."""
     word = args[0].lower() if args else ""
     if len(args) > 1:
         raise ProtocolError(_misuse(state, name))
@@ -195,4 +195,4 @@ MEMBERSHIP_COMMANDS: Final[dict[str, Callable[[NodeState, list[str]], Any]]] = {
     "saveconfig": _save_config,
     "failover": _failover,
 }
-"""By the subcommand's name in lower case; arguments are those behind it."""
+"""Handlers by lower-case subcommand; arguments follow it."""

@@ -24,7 +24,7 @@ TIMEOUT_WORD: Final = "timeout"
 
 
 def _adopt(state: NodeState, change: Callable[[SlotMap, str], None]) -> Any:
-    """Apply a change of owners to the view: all of it or, if it raises, nothing."""
+    """Apply a change of owners to the view atomically."""
     view = state.view
     owners = SlotMap({peer.id: slot_set(peer.slots) for peer in view.nodes.values() if peer.slots})
     change(owners, view.myself.id)
@@ -39,7 +39,7 @@ def _adopt(state: NodeState, change: Callable[[SlotMap, str], None]) -> Any:
 
 
 def _give(state: NodeState, peer: Peer, bits: int) -> None:
-    """Set a node's slots; a master's first slots make it a target of migration where masters have replicas (R23)."""
+    """Set a node's slots; a master with its first slots becomes a migration target if masters have replicas (R23)."""
     if not peer.slots and any(other.replicaof for other in state.view.nodes.values()):
         peer.flags |= MIGRATE_TO
     peer.slots = bits
@@ -89,7 +89,7 @@ def _set_slot(state: NodeState, args: list[str]) -> Any:
 
 
 def _target(state: NodeState, slot: int, action: str, node_id: str) -> Peer:
-    """The node that a SETSLOT names, after the checks of its action (R123)."""
+    """Return the node named by SETSLOT after the checks of its action (R123)."""
     view = state.view
     mine = bool(view.myself.slots >> slot & 1)
     if action == "migrating" and not mine:
@@ -111,7 +111,7 @@ def _target(state: NodeState, slot: int, action: str, node_id: str) -> Peer:
 
 
 def _check_options(options: list[str]) -> None:
-    """TIMEOUT ms, which Valkey takes behind every action (R125); what else stands there is passed over."""
+    """Check TIMEOUT ms, which Valkey accepts after every action (R125); other options are ignored."""
     for index, word in enumerate(options):
         if word.lower() != TIMEOUT_WORD:
             continue
@@ -126,7 +126,7 @@ def _check_options(options: list[str]) -> None:
 
 
 def _assign(state: NodeState, slot: int, target: Peer) -> Any:
-    """SETSLOT NODE: the slot changes hands here; its new owner takes a new epoch, its old one may follow it (R124)."""
+    """Apply SETSLOT NODE: the new owner takes a new epoch, the old one may follow it (R124)."""
     view = state.view
     myself, bit = view.myself, 1 << slot
     state.log("*", f"Assigning slot {slot} to node {named(state, target.id)} in shard {target.shard_id}")
@@ -157,7 +157,7 @@ def _assign(state: NodeState, slot: int, target: Peer) -> Any:
 
 
 def take_over(state: NodeState, bits: int) -> None:
-    """Own the slots *bits* from now on, under a new epoch that everybody hears of (R127)."""
+    """Take the slots *bits* with a new epoch and broadcast it (R127)."""
     view = state.view
     for peer in view.nodes.values():
         if peer.slots & bits and peer is not view.myself:
@@ -187,4 +187,4 @@ SLOT_COMMANDS: Final[dict[str, Callable[[NodeState, list[str]], Any]]] = {
     "setslot": _set_slot,
     "bumpepoch": _bump_epoch,
 }
-"""By the subcommand's name in lower case; arguments are those behind it."""
+"""Handlers by lower-case subcommand; arguments follow it."""
