@@ -1,4 +1,4 @@
-"""Incidents with their steps, and findings, from the rows of a replay."""
+"""Incidents with steps, and findings, from the rows of a replay."""
 
 from cluster_core.door import open_door
 

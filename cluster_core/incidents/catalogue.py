@@ -34,12 +34,12 @@ from cluster_core.kinds import EventKind
 
 
 def find_incidents(history: History) -> list[Incident]:
-    """Every incident, in the order of `in_order`; the same history gives the same list."""
+    """Return all incidents in the order of `in_order`."""
     return find_story(history)[1]
 
 
 def find_story(history: History) -> tuple[SetUp | None, list[Incident]]:
-    """The set-up of the cluster, where the evidence shows it, and every incident."""
+    """Return the set-up of the cluster, if the evidence covers it, and all incidents."""
     episodes = [one for one in find_episodes(history) if not _gave_up_its_id(history, one)]
     promotions = find_promotions(history)
     moves = find_slot_moves(history, promotions)
@@ -61,7 +61,7 @@ def find_story(history: History) -> tuple[SetUp | None, list[Incident]]:
 
 
 def _failover(history: History, promotion: Promotion, episode: Episode | None, service: Service) -> Incident:
-    """A failover, with the outages of its shard from the failure of the old master on."""
+    """Return a failover with its shard's outages since the failure of the old master."""
     from_ns = promotion.min_ns if episode is None else episode.started_ns
     outages = service.of((promotion.old, promotion.winner), from_ns, promotion.ts_ns)
     figures = lengths([one.interval for one in outages])
@@ -71,7 +71,7 @@ def _failover(history: History, promotion: Promotion, episode: Episode | None, s
 def _failures(
     history: History, episodes: list[Episode], promotions: list[Promotion], service: Service
 ) -> list[Incident]:
-    """Failures that no failover ended; replicas that went with their master, and none took over, are part of its."""
+    """Return failures without failover; replicas lost with their master without a successor are part of its incident."""
     alone = [one for one in episodes if not any(_behind(promotion, [one]) for promotion in promotions)]
     masters = {one.subject: one for one in alone if slots_of_failed(history, one)}
     part_of: dict[int, list[Episode]] = {}
@@ -85,7 +85,7 @@ def _failures(
 
 
 def _failure(history: History, episode: Episode, others: list[Episode], service: Service) -> Incident:
-    """A failure that no failover ended, with the elections that nobody won and what kept the replicas."""
+    """Return a failure without failover, with lost elections and the obstacles of replicas."""
     end_ns = history.last_ns if episode.to_ns is None else episode.to_ns
     more = [step for one in others for step in failure_steps(history, one)]
     more += contest_steps(history, episode.subject, episode.started_ns, end_ns)
@@ -106,7 +106,7 @@ def _failure(history: History, episode: Episode, others: list[Episode], service:
 
 
 def _gave_up_its_id(history: History, episode: Episode) -> bool:
-    """Whether the node is gone because its process has another id now: who notices marks the old id FAIL (R58)."""
+    """Return whether the node is gone because its process has a new id: peers mark the old id FAIL (R58)."""
     return any(
         old == episode.subject and ts_ns <= episode.from_ns + history.thresholds.together_ns
         for old, _, ts_ns in history.resets
@@ -114,7 +114,7 @@ def _gave_up_its_id(history: History, episode: Episode) -> bool:
 
 
 def _behind(promotion: Promotion, episodes: list[Episode]) -> Episode | None:
-    """The failure of the old master that was going on at the promotion."""
+    """Return the failure of the old master that was open at the promotion."""
     return next(
         (
             one

@@ -1,7 +1,7 @@
-"""What of a story rests on bytes that are not in the capture: silence, doubts and departures that nobody may have meant.
+"""Mark conclusions that depend on bytes missing from the capture.
 
-Whatever a message shows is certain, and so is what several nodes conclude.  What one is taken to conclude from the lack
-of messages is not where bytes are missing just then.
+Messages, and conclusions of several nodes, are certain. A single node's conclusion from a lack of messages is uncertain
+during a gap.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cluster_core.kinds import EventKind
 
 
 class GapSeen(NamedTuple):
-    """Bytes that *source* sent to *target* within a time are not in the capture (addresses where an id is not known)."""
+    """Bytes from *source* to *target* missing from the capture (addresses if an id is unknown)."""
 
     source: str
     target: str
@@ -33,11 +33,11 @@ CONCLUDED: Final = (
     EventKind.KNOWN_AGAIN,
     EventKind.TOOK_OVER,
 )
-"""Kinds of steps that may rest on what was not seen."""
+"""Kinds of steps that may depend on missing messages."""
 
 
 def marked(incidents: Iterable[Incident], gaps: Sequence[GapSeen], thresholds: Thresholds) -> list[Incident]:
-    """The incidents with a mark on what rests on a gap: steps, and incidents that have nothing else to rest on."""
+    """Mark steps that depend on a gap, and incidents without other evidence."""
     if not gaps:
         return list(incidents)
     by_node: dict[str, list[GapSeen]] = {}
@@ -76,7 +76,7 @@ def _rests(step: Step, gaps: Iterable[GapSeen], thresholds: Thresholds) -> bool:
 
 
 def _has_nothing_else(steps: Sequence[Step]) -> bool:
-    """Whether all that makes the incident rests on gaps: no verdict, vote or win that a message, a log or a poll shows."""
+    """Return whether an incident depends on gaps only: no FAIL decision, vote or win in a message, log or poll."""
     kinds = {step.kind for step in steps}
     if EventKind.TOOK_OVER in kinds:
         return all(step.rests_on_gap for step in steps if step.kind == EventKind.TOOK_OVER)

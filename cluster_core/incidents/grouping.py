@@ -1,4 +1,4 @@
-"""Many alike told as one: steps of many nodes, a wait that is told again and again, findings about many nodes."""
+"""Merge similar steps of many nodes, repeated log lines, and findings on many nodes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ T = TypeVar("T")
 Key = tuple[object, ...]
 
 MANY: Final = 8
-"""So many alike are one: as many as a small cluster has nodes are told one by one."""
+"""Number of similar steps to merge; smaller clusters show each."""
 ALIKE: Final = (
     EventKind.VOTE, EventKind.VOTER_GONE, EventKind.FORGOTTEN, EventKind.KNOWN_AGAIN, EventKind.MET,
     EventKind.REPLICA_ATTACHED,
 )  # fmt: skip
-"""Steps that many nodes do, told as one where all have the same detail."""
+"""Steps of many nodes merged if their details are equal."""
 MIXED: Final = (
     EventKind.PFAIL, EventKind.REPORT, EventKind.FAIL_DECIDED, EventKind.FAIL_LEARNED, EventKind.TRUSTED,
     EventKind.ADOPTED, EventKind.FOLLOWS, EventKind.NO_VOTE, EventKind.VOTE_REFUSED, EventKind.LAST_SIGN,
@@ -25,23 +25,23 @@ MIXED: Final = (
     EventKind.UNREACHED, EventKind.NO_REPLICA, EventKind.BARRED, EventKind.ELECTION_SCHEDULED,
     EventKind.ELECTION_STALLED, EventKind.ELECTION_RESET, EventKind.DEMOTED, EventKind.REFUSED,
 )  # fmt: skip
-"""Steps that many nodes do, told as one though each has its own detail."""
+"""Steps of many nodes merged with different details."""
 ANY_SUBJECT: Final = (
     EventKind.MET, EventKind.REPLICA_ATTACHED, EventKind.LAST_SIGN, EventKind.BARRED, EventKind.FOLLOWS,
     EventKind.DEMOTED,
 )  # fmt: skip
-"""Of these the subjects may differ, too."""
+"""Of these, steps with different subjects."""
 SUMMED: Final = (EventKind.UNSERVED, EventKind.UNREACHED, EventKind.REFUSED)
-"""Steps whose amounts add up: slots of one node are not those of another."""
+"""Steps with amounts that add up, such as slots of different nodes."""
 REPEATED: Final = (
     EventKind.ELECTION_STALLED,
     EventKind.ELECTION_SCHEDULED,
     EventKind.ELECTION_RESET,
     EventKind.VOTE_REFUSED,
 )
-"""What logs of one node tell again and again."""
+"""Steps that a node logs repeatedly."""
 PARTS_MAX: Final = 1000
-"""As many nodes as a cluster is advised to have."""
+"""Maximum parts of a merged step; the recommended maximum cluster size."""
 NAMED_MAX: Final = 5
 REFS_MAX: Final = 100
 
@@ -49,7 +49,7 @@ REFS_MAX: Final = 100
 def runs(
     items: Iterable[T], gap_ns: int, begins: Callable[[T], int], ends: Callable[[T], int] | None = None
 ) -> list[list[T]]:
-    """Put *items* that follow one another together: each begins *gap_ns* after the latest end before it at most."""
+    """Group *items* in runs: each starts at most *gap_ns* after the latest end before it."""
     found: list[list[T]] = []
     until_ns = 0
     for item in items:
@@ -63,13 +63,13 @@ def runs(
 
 
 def grouped(steps: Iterable[Step]) -> list[Step]:
-    """Join steps that are alike; *steps* are in order of time, and so are the groups by their first ones."""
+    """Merge similar steps; *steps* and groups are in time order."""
     once = _told_together(steps, _by_teller, 1)
     return _told_together(once, _by_nodes, MANY)
 
 
 def _told_together(steps: Iterable[Step], key_of: Callable[[Step], Key | None], least: int) -> list[Step]:
-    """Join the steps of one key, where *least* nodes or more did them; what has no key stays as it is."""
+    """Merge steps with the same key by at least *least* nodes; steps without key stay."""
     groups: dict[Key, list[Step]] = {}
     for place, step in enumerate(steps):
         groups.setdefault(key_of(step) or (place,), []).append(step)
@@ -91,7 +91,7 @@ def _by_nodes(step: Step) -> Key | None:
 
 
 def _joined(group: list[Step]) -> Step:
-    """One step for all: the first one's, until the last one."""
+    """Return one step with the start of the first and the end of the last."""
     first = group[0]
     if len(group) == 1:
         return first
@@ -110,13 +110,13 @@ def _joined(group: list[Step]) -> Step:
 
 
 def _only(words: Iterable[str]) -> str:
-    """What all say, or nothing."""
+    """Return the common value, or nothing."""
     told = set(words)
     return told.pop() if len(told) == 1 else ""
 
 
 def grouped_findings(findings: Iterable[Finding]) -> list[Finding]:
-    """Join findings of one code and severity that differ by their nodes alone."""
+    """Merge findings that differ in their nodes only."""
     groups: dict[tuple[str, str], list[Finding]] = {}
     for one in findings:
         groups.setdefault((one.severity, one.code), []).append(one)

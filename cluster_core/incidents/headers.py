@@ -1,4 +1,4 @@
-"""What the headers of one node came to so far: spans of speech and broken invariants, to be saved and gone on with."""
+"""Spans and violations from the headers of one node, as resumable state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cluster_core.incidents.thresholds import Thresholds
 
 
 class NodeHeaders:
-    """Feed it the headers of *node* in the order of their messages; `finish` comes last."""
+    """Processes the headers of *node* in order; `finish` comes last."""
 
     def __init__(self, node: str, thresholds: Thresholds) -> None:
         self.node = node
@@ -19,7 +19,7 @@ class NodeHeaders:
         self._ended: list[Speech] = []
 
     def feed(self, way: int, said: Said) -> None:
-        """Take one header, which went on *way*: a connection, and a direction of it."""
+        """Add one header on *way*: a connection and direction."""
         ended = self._folder.feed(said)
         if ended is not None:
             self._ended.append(ended)
@@ -39,6 +39,6 @@ class NodeHeaders:
         return True
 
     def finish(self, last_ns: int) -> tuple[list[Speech], list[Breach]]:
-        """All spans, as nothing came after *last_ns*, and what was broken."""
+        """Return all spans, with no header after *last_ns*, and violations."""
         last = self._folder.finish(last_ns)
         return [*self._ended, *([] if last is None else [last])], self._checks.finish()

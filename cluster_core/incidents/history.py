@@ -1,4 +1,4 @@
-"""The rows of a replay, indexed for questions: who believed what of whom and when, what a node said of itself."""
+"""Indexed rows of a replay: views of observers over time, and nodes' own claims."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.slots.slot_set import SlotSet
 
 PROMOTIONS = (Mechanism.ELECTION, Mechanism.TAKEOVER)
-"""Mechanisms by which a replica becomes a master (R93, R97)."""
+"""Mechanisms of promotion (R93, R97)."""
 UNKNOWN_SLOTS = -1
-"""The number of slots that nothing shows, among the numbers of `History.slots_of`."""
+"""Number of unknown slots in `History.slots_of`."""
 RENAMED = (Cause.RESET, Cause.RESET_DONE)
-"""Causes with which a process begins under another id (R82)."""
+"""Causes of a process changing its id (R82)."""
 
 
 class Doubt(NamedTuple):
-    """*observer* held *subject* to be failing: PFAIL from *from_ns*, FAIL from *fail_ns* if ever."""
+    """*observer* marked *subject* PFAIL from *from_ns*, and FAIL from *fail_ns* if ever."""
 
     observer: str
     subject: str
@@ -50,9 +50,9 @@ class Doubt(NamedTuple):
 
 
 class OffsetSeen(NamedTuple):
-    """*node*'s stream had reached *offset* at *ts_ns*, as another source than the bus tells.
+    """*node*'s replication offset at *ts_ns*, from another source than the bus.
 
-    *is_last* if it was the end of its stream as a master: a deposed master asks for the bytes behind it (P6).
+    *is_last*: the end of its stream as a master; a deposed master requests the bytes after it (P6).
     """
 
     node: str
@@ -62,10 +62,11 @@ class OffsetSeen(NamedTuple):
 
 
 class History:
-    """All rows of one replay.  *slots_of* gives the slots (bit s for slot s) behind the numbers in *speech*, *offsets*
-    are what other sources than the bus tell of replication streams, *gaps* what is missing from the captures.  *lines* are
-    those of server logs, *polled_ns* and *answered_ns* the times at which each observer was asked and answered, *samples*
-    what nodes said in INFO and CLUSTER INFO, in polls and in metrics, *open_marks* the open slots in answers to polls.
+    """All rows of one replay.
+
+    *slots_of*: slots (bit s for slot s) by number in *speech*. *offsets*: replication offsets from other sources than
+    the bus. *gaps*: missing bytes of captures. *lines*: server logs. *polled_ns*, *answered_ns*: poll and reply times
+    by observer. *samples*: INFO and CLUSTER INFO from polls and metrics. *open_marks*: open slots in poll replies.
     """
 
     def __init__(
@@ -127,17 +128,17 @@ class History:
 
     @cached_property
     def observers(self) -> list[str]:
-        """Nodes whose beliefs are known."""
+        """Return nodes with known views."""
         return list(dict.fromkeys(observer for observer, _ in self.views))
 
     @cached_property
     def nodes(self) -> list[str]:
-        """Nodes that anybody knew."""
+        """Return nodes in any view."""
         return sorted({node for _, node in self.views} | set(self.speech))
 
     @cached_property
     def addresses(self) -> dict[str, str]:
-        """The last address of each node that anybody knew, ``ip:port``."""
+        """Return the last address of each node, ``ip:port``."""
         last: dict[str, tuple[int, str]] = {}
         for (_, node), rows in self.views.items():
             for row in rows:
@@ -146,7 +147,7 @@ class History:
         return {node: address for node, (_, address) in last.items()}
 
     def view_at(self, observer: str, node: str, ts_ns: int) -> NodeViewRow | None:
-        """What *observer* believed of *node* at that time; None if it did not know it."""
+        """Return *observer*'s view of *node* at that time; None if unknown."""
         rows = self.views.get((observer, node), [])
         at = bisect_right(rows, ts_ns, key=lambda row: row.valid_from_ns) - 1
         if at < 0 or _over(rows[at].valid_to_ns, ts_ns):
@@ -154,18 +155,18 @@ class History:
         return rows[at]
 
     def said_at(self, node: str, ts_ns: int) -> Speech | None:
-        """The span in which *node* was at that time, or the last one before."""
+        """Return the span of *node* at that time, or the last one before."""
         spans = self.speech.get(node, [])
         at = bisect_right(spans, ts_ns, key=lambda span: span.from_ns) - 1
         return spans[at] if at >= 0 else None
 
     def own_slots(self, span: Speech | None) -> int:
-        """The slots that a span claims for its node itself: those of a replica are its master's (R3)."""
+        """Return the slots claimed for the node itself: those of a replica are its master's (R3)."""
         return self.slots_of.get(span.slots, 0) if span is not None and span.is_master else 0
 
     @cached_property
     def resets(self) -> list[tuple[str, str, int]]:
-        """Ids that processes gave up, the ids that they took, and when (CLUSTER RESET HARD, R82)."""
+        """Return old ids, new ids and times of CLUSTER RESET HARD (R82)."""
         found = []
         for node in self.observers:
             rows = self.views.get((node, node), [])
@@ -188,17 +189,17 @@ class History:
 
     @cached_property
     def restarts(self) -> list[Restart]:
-        """Every restart of a process, in order of time."""
+        """Return all restarts in time order."""
         return restarts_of(self.lines, self.events, sampled_restarts(self.samples))
 
     @cached_property
     def states(self) -> dict[str, list[StateChange]]:
-        """By node: when it began to hold the cluster for down or up; a process that was just started holds it for down anyway (R106)."""
+        """Return changes of the cluster state by node; a process starts in FAIL (R106)."""
         started = {(event.observer, event.ts_ns) for event in self.events_of(EventKind.PROCESS_STARTED)}
         logged: dict[str, list[StateChange]] = {}
         for event in self.events_of(EventKind.STATE_FAIL, EventKind.STATE_OK):
             if (event.observer, event.ts_ns) not in started:
-                # A header shows a new state; it may have changed since the header before.
+                # A header shows the new state; it may have changed since the previous header.
                 said = self.said_at(event.observer, event.ts_ns - 1) if event.ref >= 0 else None
                 min_ns = event.ts_ns if said is None else min(said.to_ns, event.ts_ns) - TICK_NS
                 change = StateChange(min_ns, event.ts_ns, event.kind == EventKind.STATE_OK)
@@ -216,24 +217,24 @@ class History:
 
     @cached_property
     def resyncs(self) -> list[Resync]:
-        """Every resynchronisation that logs tell, in order of time."""
+        """Return all resynchronizations in logs, in time order."""
         return resyncs_of(self.lines)
 
     @cached_property
     def open_slots(self) -> list[OpenSlot]:
-        """Every time in which a slot was open, as polls or logs show it."""
+        """Return all periods of open slots from polls or logs."""
         return open_slots(self._open_marks, self.answered_ns, self.lines)
 
     @cached_property
     def known_owners(self) -> set[str]:
-        """Nodes that had slots at some time, as it shows without their slots: they voted, lost a shard, or refused."""
+        """Return nodes known to have had slots without evidence of which: they voted, lost a shard, or refused."""
         kinds = (EventKind.STATE_FAIL, EventKind.MANUAL_FAILOVER_MFSTART)
         found = {event.observer for event in self.events_of(*kinds)} | {vote.voter for vote in self.votes}
         return found | {event.subject for event in self.events_of(EventKind.ELECTION_STARTED)}
 
     @cached_property
     def claims(self) -> dict[str, list[Speech]]:
-        """What each node claimed: by its headers, else by its own answers and log, else by what another node believed of it."""
+        """Return each node's claims: by its headers, else its own replies and log, else another node's view."""
         found = dict(self.speech)
         for node in self.nodes:
             if node not in found:
@@ -250,7 +251,7 @@ class History:
         return found
 
     def _claimed(self, row: NodeViewRow) -> Speech:
-        """A belief in the form of a header; its slots may be unknown."""
+        """Return a view in the form of a header; slots may be unknown."""
         words = row.flags.split(",")
         flags = NodeFlags.REPLICA if "slave" in words else NodeFlags.MASTER if "master" in words else NodeFlags(0)
         if "nofailover" in words:
@@ -263,14 +264,14 @@ class History:
         )  # fmt: skip
 
     def _number_of(self, bits: int) -> int:
-        """A number for *bits* in `slots_of`."""
+        """Return a number for *bits* in `slots_of`."""
         if bits not in self._numbers:
             self._numbers[bits] = -2 - len(self._numbers)
             self.slots_of[self._numbers[bits]] = bits
         return self._numbers[bits]
 
     def claim_at(self, node: str, ts_ns: int) -> Speech | None:
-        """What *node* claimed then, or last before."""
+        """Return the claim of *node* then, or the last one before."""
         spans = self.claims.get(node, [])
         at = bisect_right(spans, ts_ns, key=lambda span: span.from_ns) - 1
         return spans[at] if at >= 0 else None
@@ -282,7 +283,7 @@ class History:
         return sorted([*lines, *(ts_ns - TICK_NS for span in spans for ts_ns in (span.from_ns, span.to_ns))])
 
     def slots_owned(self, node: str, ts_ns: int) -> int:
-        """The slots that *node* had as a master then, by its headers, else by its own beliefs, else by those of another; 0 if none are known."""
+        """Return the slots of *node* as a master, by headers, its own view, or another's; 0 if unknown."""
         said = self.said_at(node, ts_ns)
         if said is not None:
             return self.own_slots(said)
@@ -293,12 +294,12 @@ class History:
         return next((slot_bits(row.slots) for row in views if row is not None and row.slots), 0)
 
     def is_failing(self, node: str, ts_ns: int) -> bool:
-        """Whether anybody held *node* for failing then."""
+        """Return whether any observer marked *node* PFAIL or FAIL then."""
         spells = self.doubts.get(node, ())
         return any(one.from_ns <= ts_ns and (one.to_ns is None or ts_ns < one.to_ns) for one in spells)
 
     def events_of(self, *kinds: str) -> list[EventRow]:
-        """Events of these kinds, in order of time."""
+        """Return events of these kinds in time order."""
         if len(kinds) == 1:
             return self._events_by_kind.get(kinds[0], [])
         found = [event for kind in kinds for event in self._events_by_kind.get(kind, [])]
@@ -312,12 +313,12 @@ class History:
         return found
 
     def voting_masters_at(self, observer: str, ts_ns: int) -> list[str]:
-        """Masters with slots in the view of *observer*: who makes up the quorum (notation of the rules)."""
+        """Return masters with slots in *observer*'s view, the base of the quorum."""
         known = (self.view_at(observer, node, ts_ns) for node in self.nodes)
         return [row.node_id for row in known if row is not None and "master" in row.flags and row.slots]
 
     def reports_at(self, observer: str, subject: str, from_ns: int, to_ns: int) -> list[FailureReportRow]:
-        """The failure reports about *subject* that lived at *observer* at some time of an interval (R51)."""
+        """Return failure reports on *subject* valid at *observer* in a period (R51)."""
         rows = self._reports_by_pair.get((observer, subject), [])
         return [row for row in rows if row.valid_from_ns <= to_ns and not _over(row.valid_to_ns, from_ns)]
 
@@ -330,7 +331,7 @@ class History:
 
     @cached_property
     def reports_of(self) -> dict[str, list[FailureReportRow]]:
-        """Failure reports by subject, in order of time."""
+        """Return failure reports by subject, in time order."""
         found: dict[str, list[FailureReportRow]] = {}
         for row in self.reports:
             found.setdefault(row.subject, []).append(row)
@@ -338,7 +339,7 @@ class History:
 
     @cached_property
     def doubts(self) -> dict[str, list[Doubt]]:
-        """By subject: every spell in which an observer held it to be failing, in order of time."""
+        """Return periods of PFAIL and FAIL by subject, in time order."""
         found: dict[str, list[Doubt]] = {}
         for (observer, subject), rows in self.views.items():
             if observer != subject:
@@ -374,10 +375,10 @@ def _doubts(observer: str, subject: str, rows: list[NodeViewRow]) -> list[Doubt]
 
 
 def slots_text(bits: int) -> str:
-    """Slots as CLUSTER NODES prints them."""
+    """Format slots as in CLUSTER NODES."""
     return str(SlotSet.from_wire(bits.to_bytes(2048, "little")))
 
 
 def slot_bits(text: str) -> int:
-    """The opposite: bit s for slot s."""
+    """Parse `slots_text`; bit s is slot s."""
     return int.from_bytes(SlotSet.parse(text).to_wire(), "little") if text else 0

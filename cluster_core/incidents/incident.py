@@ -1,5 +1,6 @@
-"""The values of this package: incidents, their steps, findings.  Times are ns since the epoch, *ref* numbers a message
-of the capture (-1 where none shows the fact).
+"""Incidents, steps and findings.
+
+Times are ns since the epoch; *ref* is a message number of the capture (-1 if none).
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ FIGURES: Final = (
     "silence_to_pfail_ms", "silence_to_fail_ms", "fail_to_election_ms", "election_ms", "outage_min_ms", "outage_ms", "adoption_ms",
     "offset_gap_bytes", "unheard_ms", "votes", "refusals",
 )  # fmt: skip
-"""The figures of an incident, as its attributes and the columns of the tables are called."""
+"""Figures of an incident: attributes and table columns."""
 
 
 class Part(NamedTuple):
-    """What one node did of a step that many did: *ref* numbers the message that shows it, -1 where none does."""
+    """One node's part in a merged step; *ref* is a message number, -1 if none."""
 
     at_ns: int
     actor: str
@@ -28,11 +29,11 @@ class Part(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One thing that happened in an incident: *actor* did *kind* to or about *subject*.
+    """One step of an incident: *actor* did *kind* to *subject*.
 
-    *amount* goes with the kind: votes, slots or bytes; *until_ns* is set where many alike are one step, and *actors* says
-    how many nodes did it, *actor* first; *parts* then has each.  *rests_on_gap* if it is concluded from silence while bytes are missing.
-    It happened after *min_ns*, and ended after *until_min_ns*, where they are known.
+    *amount* depends on the kind: votes, slots or bytes. Merged steps have *until_ns*, the number *actors* (*actor*
+    first) and *parts*. *rests_on_gap*: concluded from silence while bytes are missing. It happened after *min_ns* and
+    ended after *until_min_ns*, if known.
     """
 
     ts_ns: int
@@ -66,13 +67,12 @@ NOTHING_KNOWN: Final = Loss()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    """One incident.  *subject* is the node that it is about, *winner* the node that took over; *ended_ns* is None where
-    the capture ends first.
+    """One incident on *subject*; *winner* is its successor; *ended_ns* is None if the capture ends first.
 
-    Durations in ms: from the last sign of life to the first PFAIL and to FAIL; without service, at least and at most; from FAIL
-    to the first election; of the election; from the win until all observers adopted it.  *loss* is the range of the
-    writes that were lost, *votes* all that the winner was given.  *rests_on_gap* if nothing in it was seen but what
-    follows from silence while bytes are missing from the capture.  A promotion was after *promoted_min_ns* and by *promoted_max_ns*; *sources* show it, with clocks that differ by *skew_ns*.
+    Durations in ms: last message to first PFAIL and to FAIL; minimum and maximum without service; FAIL to first
+    election; the election; win to adoption by all observers. *loss*: range of lost writes; *votes*: votes for the
+    winner. *rests_on_gap*: based only on silence while bytes are missing. The promotion was after *promoted_min_ns* and
+    by *promoted_max_ns*, in *sources* with clocks *skew_ns* apart.
     """
 
     kind: IncidentKind
@@ -104,22 +104,22 @@ class Incident:
 
     @property
     def offset_gap_bytes(self) -> int | None:
-        """The least that was lost."""
+        """Return the minimum loss."""
         return self.loss.seen_bytes
 
     @property
     def unheard_ms(self) -> int | None:
-        """For how long the old master could write unheard."""
+        """Return how long the old master could write unobserved."""
         return self.loss.unheard_ms
 
     @property
     def incident_id(self) -> str:
-        """A name that stays when more is known: kind, node and start."""
+        """Return a stable id: kind, node and start."""
         return f"{self.kind}-{self.subject[:8] or 'cluster'}-{self.started_ns}"
 
 
 class SetUp(NamedTuple):
-    """A cluster was set up from *from_ns* to *to_ns*: how many nodes met, slots were assigned and replicas attached, as far as it shows."""
+    """Creation of a cluster from *from_ns* to *to_ns*: number of nodes, assigned slots and attached replicas."""
 
     from_ns: int
     to_ns: int
@@ -129,9 +129,7 @@ class SetUp(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """Something that should not be, or that is worth knowing: *times* is how often it was seen, *amount* what goes with
-    the code (ms, bytes).
-    """
+    """A violation or notable fact: *times* is its frequency, *amount* depends on the code (ms, bytes)."""
 
     severity: Severity
     code: FindingCode
@@ -146,22 +144,22 @@ class Finding(NamedTuple):
 
 
 def short(node: str) -> str:
-    """A node id as people write it."""
+    """Return the short form of a node id."""
     return node[:8] or "-"
 
 
 def milliseconds(from_ns: int | None, to_ns: int | None) -> int | None:
-    """Whole milliseconds between two times; None where one is not known."""
+    """Return whole ms between two times; None if one is unknown."""
     return None if from_ns is None or to_ns is None else (to_ns - from_ns) // 1_000_000
 
 
 def in_order(incidents: list[Incident]) -> list[Incident]:
-    """Sort incidents: by start, kind, node."""
+    """Sort incidents by start, kind, node."""
     return sorted(incidents, key=lambda one: (one.started_ns, INCIDENT_ORDER.index(one.kind), one.subject, one.variant))
 
 
 def findings_in_order(findings: list[Finding]) -> list[Finding]:
-    """Sort findings: the gravest first, then by time, code, nodes."""
+    """Sort findings by severity, time, code, nodes."""
     return sorted(
         findings, key=lambda one: (SEVERITY_ORDER.index(one.severity), one.first_ns or 0, one.code, one.node, one.other)
     )

@@ -1,4 +1,4 @@
-"""The cluster as one node saw it at one time: CLUSTER NODES of the past, from rows of belief (R128)."""
+"""CLUSTER NODES of one node at a past time, from rows of views (R128)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.node import Node, Topology
 
 FIELDS = ("address", "flags", "master", "config_epoch", "slots")
-"""What `view_differences` compares: all that CLUSTER NODES prints but times and link states."""
+"""Fields compared by `view_differences`: CLUSTER NODES without times and link states."""
 
 
 class NoSuchView(ClusterCoreError, LookupError):  # noqa: N818 - a name that reads like the situation
-    """The observer is not known, or its beliefs at that time are not."""
+    """The observer, or its view at that time, is unknown."""
 
 
 class Difference(NamedTuple):
-    """One field of one node that two views show differently; an unknown node has the field ``known``."""
+    """A field of a node that differs between two views; for an unknown node the field is ``known``."""
 
     node: str
     field: str
@@ -29,10 +29,10 @@ class Difference(NamedTuple):
 
 
 def view_at(rows: Iterable[NodeViewRow], observer: str, ts_ns: int) -> Topology:
-    """Return what *observer* would have answered to CLUSTER NODES at *ts_ns* (ns since the epoch), itself first.
+    """Return CLUSTER NODES of *observer* at *ts_ns* (ns since the epoch), itself first.
 
-    Ping and pong times are 0, which the rows do not hold; links are connected where an address is known and the node
-    was not failing; open slots are not known.  Raises NoSuchView if no row of the observer holds then.
+    Ping and pong times are 0; links are connected if the address is known and the node was healthy; open slots are
+    unknown. Raises NoSuchView if the observer has no row then.
     """
     held = [
         row
@@ -68,7 +68,7 @@ def _node(row: NodeViewRow) -> Node:
 
 
 def view_differences(first: Topology, second: Topology) -> list[Difference]:
-    """Return where two views differ, in the order of node ids; ``myself`` is not compared."""
+    """Return differences of two views by node id; ``myself`` is not compared."""
     found = []
     for node_id in sorted(first.by_id.keys() | second.by_id.keys()):
         one, other = first.by_id.get(node_id), second.by_id.get(node_id)
@@ -85,7 +85,7 @@ def _known(node: Node | None) -> str:
 
 
 def printed_fields(node: Node) -> dict[str, str]:
-    """What CLUSTER NODES prints of a node, by the names of `FIELDS`."""
+    """Return a node's fields in CLUSTER NODES, by the names of `FIELDS`."""
     words = [word for word, flag in FLAG_WORDS.items() if flag in node.flags and word != "myself"]
     address = f"{node.address}@{node.cport or 0}" + (f",{node.hostname}" if node.hostname else "")
     return {
@@ -98,9 +98,9 @@ def printed_fields(node: Node) -> dict[str, str]:
 
 
 def find_observer(wanted: str, addresses: Mapping[str, str]) -> str:
-    """Return the id that *wanted* names: an id, the beginning of one id only, ``host:port``, or a port of one node only.
+    """Return the id for *wanted*: an id, a unique id prefix, ``host:port``, or a unique port.
 
-    *addresses* maps each observer to its address.  Raises NoSuchView that says what there is.
+    *addresses* are by observer. Raises NoSuchView with the available ones.
     """
     if wanted in addresses:
         return wanted

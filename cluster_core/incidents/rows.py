@@ -1,4 +1,4 @@
-"""Incidents, their steps and findings as rows of the gold tables."""
+"""Rows of the gold tables: incidents, steps, findings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cluster_core.kinds import EventKind, FindingCode, IncidentKind, Severity
 from cluster_core.rules import sentence
 
 MESSAGE_IDS_MAX: Final = 200
-"""Evidence kept with a row; the steps have all."""
+"""Maximum message ids per row; the steps have all."""
 
 
 class IncidentRow(NamedTuple):
@@ -63,7 +63,7 @@ class IncidentRow(NamedTuple):
 
 
 class PartRow(NamedTuple):
-    """What one node did of a step that many did."""
+    """One node's part in a merged step."""
 
     at_ns: Annotated[int, "when; ns since the epoch"]
     actor: Annotated[str, "node that did it"]
@@ -99,7 +99,7 @@ class StepRow(NamedTuple):
 
 
 class FindingRow(NamedTuple):
-    """Something that should not be, or is worth knowing."""
+    """A violation or notable fact."""
 
     finding: Annotated[Small, "its number in the snapshot, the gravest first"]
     severity: Annotated[Severity, "error, warning or note"]
@@ -119,7 +119,7 @@ class FindingRow(NamedTuple):
 def incident_row(
     number: int, one: Incident, summary: str, addresses: Mapping[str, str | None], *, prefix: str = ""
 ) -> IncidentRow:
-    """The row of an incident; with a *prefix* its id begins with it and has the whole subject, and gaps are not looked at."""
+    """Return the row of an incident; *prefix* starts its id, which then has the full subject, and skips gaps."""
     name = f"{prefix}-{one.kind}-{one.subject[:60]}-{one.started_ns}" if prefix else one.incident_id
     refs = sorted({step.ref for step in one.steps if step.ref >= 0})
     return IncidentRow(
@@ -153,7 +153,7 @@ def incident_row(
 def step_rows(
     number: int, one: Incident, tell: Callable[[Step], str], names: Mapping[str, str], *, sees_gaps: bool = True
 ) -> Iterator[StepRow]:
-    """The rows of an incident's steps; *tell* puts one into words, *names* are those of the nodes."""
+    """Yield the rows of an incident's steps; *tell* formats a step, *names* are node names."""
     for place, step in enumerate(one.steps, 1):
         yield StepRow(
             incident=number,

@@ -1,7 +1,6 @@
-"""What a node said of itself, and when it said nothing: its headers folded into spans of equal claims (R3).
+"""Headers of one node folded into spans of equal claims, with silences (R3).
 
-A span ends when the node claims something else, or is silent for longer than a living node can be.  One folder takes
-the headers of one node in the order of their messages; it keeps one span.
+A span ends with another claim, or a silence longer than a live node's. One folder per node keeps one span.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from cluster_core.incidents.thresholds import ORDER_NS, Thresholds
 from cluster_core.slots.node_flags import NodeFlags
 
 CLAIMED_FLAGS: Final = int(NodeFlags.MASTER | NodeFlags.REPLICA | NodeFlags.LIGHT_HEADER_MODULE | NodeFlags.NOFAILOVER)
-"""The flag bits that are kept: role, version, whether it may be elected."""
+"""Flags kept in a claim: role, version, eligibility for election."""
 
 
 class Said(NamedTuple):
-    """A whole header of one node; *slots* is anything that is equal for equal bitmaps."""
+    """A full header of one node; *slots* is any value that is equal for equal bitmaps."""
 
     ts_ns: int
     ref: int
@@ -55,17 +54,17 @@ class Speech(NamedTuple):
 
     @property
     def is_master(self) -> bool:
-        """Whether it claims to be a master."""
+        """Return whether it claims the master role."""
         return bool(self.flags & NodeFlags.MASTER)
 
     @property
     def claim(self) -> tuple[int, str, int, int, int]:
-        """What makes a span: other claims begin another one."""
+        """Return the claim; another one starts a new span."""
         return self.flags, self.replicaof, self.config_epoch, self.slots, self.state
 
 
 class SpeechFolder:
-    """Feed it the headers of one node in order; it returns the spans that ended."""
+    """Folds the headers of one node in order; returns completed spans."""
 
     def __init__(self, node: str, thresholds: Thresholds) -> None:
         self.node = node
@@ -73,13 +72,13 @@ class SpeechFolder:
         self._open: Speech | None = None
 
     def feed(self, said: Said) -> Speech | None:
-        """Take one header; return the span that it ends."""
+        """Add one header; return the span it ends."""
         span = self._open
         if span is None:
             self._open = self._begin(said)
             return None
         silent = said.ts_ns - span.to_ns > self._silence_ns
-        stale = said.current_epoch < span.current_epoch  # it was built before and sent again, perhaps much later
+        stale = said.current_epoch < span.current_epoch  # built earlier and sent late
         flags = said.flags & CLAIMED_FLAGS
         same = (flags, said.replicaof, said.config_epoch, said.slots, said.state) == span.claim
         if not silent and (same or stale):
@@ -94,7 +93,7 @@ class SpeechFolder:
         return span._replace(silent_after=silent)
 
     def repeats(self, said: Said) -> bool:
-        """Whether the open span says the same, clocks aside."""
+        """Return whether the header repeats the open span apart from times and offsets."""
         span, flags = self._open, said.flags & CLAIMED_FLAGS
         told = (flags, said.replicaof, said.config_epoch, said.slots, said.state)
         return span is not None and told == span.claim and said.current_epoch == span.current_epoch
@@ -112,7 +111,7 @@ class SpeechFolder:
         )
 
     def finish(self, last_ns: int) -> Speech | None:
-        """The capture ends at *last_ns*: return the open span."""
+        """End the capture at *last_ns*; return the open span."""
         span, self._open = self._open, None
         return None if span is None else span._replace(silent_after=last_ns - span.to_ns > self._silence_ns)
 
@@ -137,9 +136,9 @@ class SpeechFolder:
 
 
 def without_flips(spans: Iterable[Speech]) -> list[Speech]:
-    """Undo the mixing of late headers of one node with newer ones (R161).
+    """Undo the mixing of a node's late and newer headers (R161).
 
-    Two claims that alternate within `ORDER_NS` are one change, or none if the first claim is also the last.
+    Two claims that alternate within `ORDER_NS` are one change, or none if the first and last are equal.
     """
     todo = list(spans)
     kept: list[Speech] = []
@@ -159,7 +158,7 @@ def without_flips(spans: Iterable[Speech]) -> list[Speech]:
 
 
 def _alternation(spans: list[Speech], at: int) -> int:
-    """Where the run of two claims that alternate quickly ends; *at* + 1 for none."""
+    """Return the end of a run of two alternating claims; *at* + 1 for none."""
     end = at + 1
     while end < len(spans) and not spans[end - 1].silent_after:
         if spans[end].from_ns - spans[min(at + 1, len(spans) - 1)].from_ns > ORDER_NS:
@@ -171,7 +170,7 @@ def _alternation(spans: list[Speech], at: int) -> int:
 
 
 def _joined(spans: list[Speech]) -> Speech:
-    """One span with the claims of the first and the length of all."""
+    """Return one span with the first claim and the total length."""
     last = spans[-1]
     return spans[0]._replace(
         to_ns=max(span.to_ns for span in spans),

@@ -1,7 +1,4 @@
-"""Incidents in plain words: one sentence for each, and one for each step.
-
-Nodes are named by the beginning of their id, or by what *names* gives for them.
-"""
+"""Incidents as text: one sentence per incident and per step. Nodes are shown by id prefix or by *names*."""
 
 from __future__ import annotations
 
@@ -16,11 +13,11 @@ from cluster_core.kinds import EventKind, IncidentKind, Source
 Names = Mapping[str, str]
 
 NAMED_MAX: Final = 5
-"""Nodes that are named in one sentence."""
+"""Maximum nodes named in one sentence."""
 RANGES_MAX: Final = 40
-"""Letters of slot ranges that a sentence takes."""
+"""Maximum characters of slot ranges in a sentence."""
 WAITS: Final = "Currently unable to failover: "
-"""How the logs of replicas begin to say why an election does not go on."""
+"""Start of replicas' log lines on a delayed election."""
 CAUSES: Final[dict[str, str]] = {
     Cause.SILENCE: "no reply for the node timeout",
     Cause.QUORUM: "enough masters reported it",
@@ -31,12 +28,12 @@ CAUSES: Final[dict[str, str]] = {
 
 
 def name_of(node: str, names: Names) -> str:
-    """A node as the story names it."""
+    """Return a node's name in the text."""
     return names.get(node) or short(node)
 
 
 def name_all(nodes: list[str], address_of: Mapping[str, str]) -> dict[str, str]:
-    """Names of nodes: the address and the shortest distinct prefix of the id; the address alone of a node without an id."""
+    """Return names of nodes: the address and the shortest distinct id prefix; the address alone without an id."""
     ids = [node for node in nodes if ":" not in node]
     length = 8
     while length < 40 and len({node[:length] for node in ids}) < len(set(ids)):
@@ -46,7 +43,7 @@ def name_all(nodes: list[str], address_of: Mapping[str, str]) -> dict[str, str]:
 
 
 def seconds(milliseconds: int | None) -> str:
-    """A duration as people say it.
+    """Format a duration.
 
     >>> seconds(5), seconds(3026), seconds(None)
     ('5 ms', '3.03 s', 'an unknown time')
@@ -64,13 +61,13 @@ def plural(count: int | None, word: str) -> str:
 
 
 def summary_of(incident: Incident, names: Names) -> str:
-    """The whole incident in one sentence."""
+    """Summarize the incident in one sentence."""
     text = _SUMMARIES[incident.kind](incident, names)
     return f"uncertain, bytes are missing from the capture: {text}" if incident.rests_on_gap else text
 
 
 def set_up_text(one: SetUp) -> str:
-    """One sentence about the set-up of a cluster.
+    """Describe the set-up of a cluster in one sentence.
 
     >>> set_up_text(SetUp(0, 4_000_000_000, 6, 16384, 3))
     'The cluster was set up in 4.00 s: 6 nodes met, 16384 slots were assigned, 3 replicas were attached'
@@ -162,7 +159,7 @@ def _failure(one: Incident, names: Names) -> str:
 
 
 def _causes(one: Incident, whose: str = "its") -> list[str]:
-    """What connections tell of the process that the incident is about."""
+    """Return the state of the incident's process from connections."""
     kinds = [step.kind for step in one.steps if step.actor == one.subject]
     if EventKind.PROCESS_ENDED in kinds:
         return [f"{whose} process ended"]
@@ -174,7 +171,7 @@ def _causes(one: Incident, whose: str = "its") -> list[str]:
 
 
 def _consequences(one: Incident, names: Names) -> list[str]:
-    """What a failure without a successor meant, and why there was none."""
+    """Return the effects of a failure without failover, and its obstacles."""
     told = _unserved(one)
     gone = [step for step in one.steps if step.kind == EventKind.VOTER_GONE]
     if gone:
@@ -191,7 +188,7 @@ def _consequences(one: Incident, names: Names) -> list[str]:
 
 
 def _unserved(one: Incident) -> list[str]:
-    """Which slots were not served, and for how long."""
+    """Return the unserved slots and the duration."""
     return [f"{_slots(step)} {_LACKS[step.kind]} {_length(step)}" for step in one.steps if step.kind in _LACKS]
 
 
@@ -203,7 +200,7 @@ _LACKS: Final[dict[str, str]] = {
 }
 STILL: Final[dict[str, str]] = {EventKind.SLOT_OPEN: "until the evidence ends"}
 RANGE_MS: Final = 150
-"""A duration that is known better than this is told as one figure."""
+"""Durations with a smaller uncertainty are shown as one figure."""
 
 
 def _slots(step: Step) -> str:
@@ -214,7 +211,7 @@ def _slots(step: Step) -> str:
 
 
 def _length(step: Step) -> str:
-    """How long a step lasted, as a range where its ends are ranges."""
+    """Return a step's duration, as a range if its ends are."""
     if step.until_ns is None:
         return STILL.get(step.kind, "and still not when the evidence ends")
     longest = (step.until_ns - (step.min_ns or step.ts_ns)) // 1_000_000
@@ -225,7 +222,7 @@ def _length(step: Step) -> str:
 
 
 def _listed(words: list[str]) -> str:
-    """``a, b and c``; of many the first."""
+    """Return ``a, b and c``, shortened."""
     if len(words) > NAMED_MAX:
         return f"{', '.join(words[:NAMED_MAX])} and {len(words) - NAMED_MAX} more"
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
@@ -245,11 +242,11 @@ def _failover(one: Incident, names: Names) -> str:
 
 
 RANGE_NS: Final = 100_000_000
-"""A promotion whose time is known better than this is told without its bounds."""
+"""Promotion times with a smaller uncertainty are shown without bounds."""
 
 
 def _when(one: Incident) -> list[str]:
-    """Between which times the promotion was, where the evidence leaves some."""
+    """Return the bounds of the promotion if uncertain."""
     low_ns, high_ns = one.promoted_min_ns, one.promoted_max_ns
     if low_ns is None or high_ns is None or high_ns - low_ns < RANGE_NS or Source.CAPTURE in one.sources:
         return []
@@ -259,7 +256,7 @@ def _when(one: Incident) -> list[str]:
 
 
 def loss_text(loss: Loss) -> str:
-    """What was lost, as far as it is known.
+    """Return the loss as far as known.
 
     >>> loss_text(Loss(0, 0)), loss_text(Loss())
     ('no write was lost', 'lost writes: unknown')
@@ -442,11 +439,11 @@ _MANY: Final[dict[str, str]] = {
     EventKind.NO_VOTE: "{actors} do not vote for {subject} in epoch {epoch}{why}",
     EventKind.ADOPTED: "{actors} accept {subject} as master",
 }
-"""The same of many nodes at once; see `cluster_core.incidents.grouping`."""
+"""Texts of merged steps; see `cluster_core.incidents.grouping`."""
 
 
 def step_text(step: Step, names: Names) -> str:
-    """One step in plain words; a kind that is not known is shown as it is."""
+    """Describe one step; unknown kinds are shown as is."""
     if step.rests_on_gap:
         kind = EventKind.TOOK_PLACE if step.kind == EventKind.TOOK_OVER else step.kind
         text = step_text(step._replace(rests_on_gap=False, kind=kind), names)
@@ -484,7 +481,7 @@ def step_text(step: Step, names: Names) -> str:
 
 
 def part_text(part: Part, names: Names) -> str:
-    """What one of many nodes did: who, and what only it says of it."""
+    """Describe one node's part in a merged step."""
     detail = "" if part.detail in CAUSES else part.detail.removeprefix(WAITS)
     said = CAUSES.get(part.detail) or _shortened(detail)
     return f"{name_of(part.actor, names)}: {said}" if said else name_of(part.actor, names)
@@ -501,13 +498,13 @@ def _why(step: Step) -> str:
 
 
 def _from_to(step: Step) -> str:
-    """From when to when a step lasted, each as a range where it is one."""
+    """Return start and end of a step, each as a range if uncertain."""
     until = "until the evidence ends" if step.until_ns is None else f"to {_moment(step.until_min_ns, step.until_ns)}"
     return f"from {_moment(step.min_ns, step.ts_ns)} {until}"
 
 
 def _moment(min_ns: int | None, max_ns: int) -> str:
-    """A time of a day, or the range of one.
+    """Return a time of day, or its range.
 
     >>> _moment(None, 1_700_000_000_000_000_000), _moment(1_700_000_000_000_000_000, 1_700_000_001_500_000_000)
     ('22:13:20.000Z', '22:13:20.000Z..21.500Z')

@@ -1,4 +1,4 @@
-"""Whether a live cluster is healthy, by what its nodes answer to CLUSTER NODES, CLUSTER INFO and INFO at one moment."""
+"""Health of a live cluster from current CLUSTER NODES, CLUSTER INFO and INFO replies."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from cluster_core.topology.node import Node, Topology
 MEMORY_SHARE_MAX: Final = 0.9
 CLIENTS_SHARE_MAX: Final = 0.9
 LAG_BYTES_MAX: Final = 10 << 20
-"""Bytes of the replication stream that a failover may lose before it is worth a word; a busy master writes as much in some seconds."""
+"""Minimum replication lag to report, in bytes; a busy master writes this in seconds."""
 SILENCE_S_MAX: Final = 15
-"""A master pings its replicas every ten seconds (repl-ping-replica-period)."""
+"""Maximum seconds without data from a master, which pings every ten seconds (repl-ping-replica-period)."""
 NAMED_MAX: Final = 3
 
 
 class SymptomCode(StrEnum):
-    """Which symptom it is."""
+    """Code of a symptom."""
 
     NO_ANSWER = "no-answer"
     LOADING = "loading"
@@ -49,7 +49,7 @@ class SymptomCode(StrEnum):
 
 
 class Symptom(NamedTuple):
-    """What is wrong, may become so, or is worth knowing."""
+    """A problem, risk or notable fact."""
 
     severity: Severity
     code: SymptomCode
@@ -58,7 +58,7 @@ class Symptom(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Checkup:
-    """What one node answered; *lost* is why it did not.  *topology* is None of a server that is in no cluster."""
+    """Replies of one node; *lost* is why there are none. *topology* is None without cluster mode."""
 
     address: str
     topology: Topology | None = None
@@ -67,28 +67,28 @@ class Checkup:
     lost: str = ""
 
     def number(self, name: str) -> int:
-        """A figure of INFO, 0 where it is none."""
+        """Return a number of INFO, 0 if missing."""
         value = self.info.get(name, "")
         return int(value) if value.isascii() and value.isdigit() and len(value) < 19 else 0
 
     @property
     def me(self) -> Node | None:
-        """Its own line of CLUSTER NODES."""
+        """Return its own line of CLUSTER NODES."""
         return self.topology.by_id.get(self.topology.my_id or "") if self.topology is not None else None
 
     @property
     def is_loading(self) -> bool:
-        """Whether it still reads its data."""
+        """Return whether it is loading data."""
         return self.info.get("loading", "0") != "0"
 
     @property
     def is_replica(self) -> bool:
-        """Whether it follows a master."""
+        """Return whether it is a replica."""
         return self.info.get("role") == "slave"
 
 
 def find_symptoms(checkups: Sequence[Checkup]) -> list[Symptom]:
-    """Everything that the answers show, the gravest first."""
+    """Return all symptoms, most severe first."""
     views = [one.topology for one in checkups if one.topology is not None]
     found = [
         *_answers(checkups),
@@ -106,7 +106,7 @@ def find_symptoms(checkups: Sequence[Checkup]) -> list[Symptom]:
 
 
 def believed(views: Sequence[Topology]) -> Topology | None:
-    """The view that most nodes share, by owners of slots; the first of them where as many share another."""
+    """Return the view shared by most nodes, by slot owners; the first in a tie."""
     owners = [_owners(view) for view in views]
     shared = Counter(owners)
     return max(zip(views, owners, strict=True), key=lambda one: shared[one[1]], default=(None, ()))[0]
@@ -117,7 +117,7 @@ def _owners(view: Topology) -> tuple[tuple[str, SlotSet], ...]:
 
 
 def _named(names: Iterable[str]) -> str:
-    """The first few names, and how many more there are."""
+    """Return the first few names and the number of others."""
     every = list(names)
     more = len(every) - NAMED_MAX
     return ", ".join(every[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
@@ -226,7 +226,7 @@ def _replication(checkups: Sequence[Checkup]) -> Iterator[Symptom]:
 
 
 def _master_of(replica: Checkup) -> str:
-    """Address of the master that a replica follows, as INFO names it."""
+    """Return the master's address in a replica's INFO."""
     return f"{replica.info.get('master_host', '')}:{replica.info.get('master_port', '')}"
 
 
@@ -266,7 +266,7 @@ def _persistence(checkups: Sequence[Checkup]) -> Iterator[Symptom]:
 
 
 def _layout(views: Sequence[Topology]) -> Iterator[Symptom]:
-    """What the loss of a node or of a host would do."""
+    """Yield the effect of losing a node or host."""
     view = believed(views)
     if view is None:
         return

@@ -1,4 +1,4 @@
-"""Invariants of votes, wins and verdicts (R162 to R165)."""
+"""Invariants of votes, won elections and FAIL decisions (R162 to R165)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from cluster_core.replay.rows import EpochRow, EventRow
 
 
 def check_ballots(history: History) -> list[Finding]:
-    """All of them."""
+    """Return all violations."""
     return [*_double_votes(history), *_double_wins(history), *_wins_without_votes(history), *_bare_verdicts(history)]
 
 
 def _double_votes(history: History) -> list[Finding]:
-    """R162: one AUTH_ACK a node and epoch."""
+    """Check R162: one AUTH_ACK per node and epoch."""
     cast: dict[tuple[str, int], list[EventRow]] = {}
     for event in history.events_of("vote"):
         cast.setdefault((event.observer, event.epoch), []).append(event)
@@ -33,7 +33,7 @@ def _double_votes(history: History) -> list[Finding]:
 
 
 def _double_wins(history: History) -> list[Finding]:
-    """R163: one winner an epoch."""
+    """Check R163: one winner per epoch."""
     wins: dict[int, list[EpochRow]] = {}
     for row in history.epochs:
         if row.mechanism is Mechanism.ELECTION:
@@ -50,7 +50,7 @@ def _double_wins(history: History) -> list[Finding]:
 
 
 def _wins_without_votes(history: History) -> list[Finding]:
-    """R164: as many votes as the quorum of the voting masters, as the winner knew them."""
+    """Check R164: a winner has the votes of a quorum of the voting masters it knows."""
     found = []
     for row in history.epochs:
         if row.mechanism is not Mechanism.ELECTION:
@@ -74,15 +74,15 @@ def _wins_without_votes(history: History) -> list[Finding]:
 
 
 def _bare_verdicts(history: History) -> list[Finding]:
-    """R165: FAIL is decided by who doubts the node itself, with enough reports of the last 2·T."""
+    """Check R165: FAIL requires the decider's own PFAIL and enough reports of the last 2·T."""
     found = []
     window_ns = REPORT_VALIDITY_FACTOR * history.thresholds.timeout_ns
     gone = {old for old, _, _ in history.resets}
     for event in history.events_of(EventKind.FAIL_DECIDED):
         if event.ref < 0:
-            continue  # a log says so: reports of others show on the bus only
+            continue  # from a log: reports of others show on the bus only
         if event.subject in gone:
-            continue  # another id answers at its address: that is FAIL without asking anybody (R58)
+            continue  # another id at its address sets FAIL without a quorum (R58)
         voters = history.voting_masters_at(event.observer, event.ts_ns - 1)
         told = history.reports_at(event.observer, event.subject, event.ts_ns - window_ns, event.ts_ns)
         reporters = {row.reporter for row in told}

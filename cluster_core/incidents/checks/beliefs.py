@@ -1,4 +1,4 @@
-"""Findings about what observers believe: replica chains and loops, disagreement, suspicion that came to nothing."""
+"""Findings on views of observers: replica chains and loops, disagreement, PFAIL without consequence."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from cluster_core.kinds import FindingCode, Severity, Source
 from cluster_core.replay.rows import NodeViewRow
 
 MISSED: Final = 3
-"""So many times as long as usual without an answer, and the node did not answer."""
+"""A pause above the usual one by this factor counts as no reply."""
 CHAIN_MAX: Final = 16
-"""Longer chains are loops for all purposes."""
+"""Longer chains are treated as loops."""
 
 
 def check_beliefs(history: History) -> list[Finding]:
-    """All of them."""
+    """Return all findings."""
     return [*_chains(history), *_disagreements(history), *_suspicions(history)]
 
 
@@ -28,7 +28,7 @@ def check_beliefs(history: History) -> list[Finding]:
 
 
 def _chains(history: History) -> list[Finding]:
-    """Replicas of replicas, by observer: R66 folds them, so they must not last."""
+    """Find replicas of replicas by observer; R66 resolves them, so they must not last."""
     spells: dict[tuple[str, str, str], list[tuple[int, int, int]]] = {}
     for observer in history.observers:
         for kind, node, from_ns, to_ns, ref in _observer_chains(history, observer):
@@ -55,7 +55,7 @@ def _chains(history: History) -> list[Finding]:
 
 
 def _observer_chains(history: History, observer: str) -> list[tuple[str, str, int, int, int]]:
-    """Kind, node, from, to and evidence of every chain in one observer's view."""
+    """Return kind, node, from, to and evidence of every chain in one observer's view."""
     changes: list[tuple[int, int, str, NodeViewRow | None]] = []
     for node in history.nodes:
         for belief in history.views.get((observer, node), []):
@@ -92,7 +92,7 @@ def _observer_chains(history: History, observer: str) -> list[tuple[str, str, in
 
 
 def _followers(replicas_of: dict[str, dict[str, None]], nodes: dict[str, None]) -> dict[str, None]:
-    """The nodes and everybody whose chain leads through them."""
+    """Return the nodes and all nodes with a chain through them."""
     found = dict(nodes)
     todo = list(nodes)
     while todo:
@@ -104,7 +104,7 @@ def _followers(replicas_of: dict[str, dict[str, None]], nodes: dict[str, None]) 
 
 
 def _chain_kind(master_of: dict[str, tuple[str, int]], node: str) -> str:
-    """``chain`` if the node's master is a replica, ``loop`` if that leads back to it, else empty."""
+    """Return ``chain`` if the node's master is a replica, ``loop`` if that leads back to the node, else empty."""
     seen, current = 0, master_of[node][0]
     while current and seen < CHAIN_MAX:
         if current == node:
@@ -118,7 +118,7 @@ def _chain_kind(master_of: dict[str, tuple[str, int]], node: str) -> str:
 
 
 def _disagreements(history: History) -> list[Finding]:
-    """Times in which living observers held different beliefs about a node's role, master, epoch or slots."""
+    """Find periods in which live observers disagree on a node's role, master, epoch or slots."""
     findings = []
     for node in history.nodes:
         spells = _disagreement_spells(history, node)
@@ -141,7 +141,7 @@ def _disagreements(history: History) -> list[Finding]:
 
 
 def _disagreement_spells(history: History, node: str) -> list[tuple[int, int, int, int]]:
-    """From, to, greatest number of beliefs, first evidence; observers that are silent do not count."""
+    """Return from, to, maximum number of different views, first evidence; silent observers do not count."""
     changes: list[tuple[int, int, int, tuple[str, ...] | None, str]] = []
     for observer in history.observers:
         rows = history.views.get((observer, node), [])
@@ -176,14 +176,14 @@ def _disagreement_spells(history: History, node: str) -> list[tuple[int, int, in
 
 
 def _certain_end_ns(row: NodeViewRow, after: NodeViewRow | None) -> int | None:
-    """Until when *row* surely held: where an answer shows the next belief, that may have begun right after the one before."""
+    """Return until when *row* certainly held; a view from a poll may start right after the previous reply."""
     if after is None or after.evidence is not Source.POLL or after.valid_from_min_ns is None:
         return row.valid_to_ns
     return max(row.valid_from_ns, after.valid_from_min_ns)
 
 
 class _Beliefs:
-    """How many observers that are not silent hold each belief; `counts` has only those that somebody holds."""
+    """Counts of non-silent observers by view."""
 
     def __init__(self) -> None:
         self.counts: dict[tuple[str, ...], int] = {}
@@ -191,7 +191,7 @@ class _Beliefs:
         self._silent: set[str] = set()
 
     def hold(self, observer: str, belief: tuple[str, ...] | None) -> None:
-        """*observer* believes this now, None for nothing."""
+        """Set the view of *observer*, None for none."""
         self._add(observer, -1)
         if belief is None:
             self._held.pop(observer, None)
@@ -200,7 +200,7 @@ class _Beliefs:
         self._add(observer, 1)
 
     def hush(self, observer: str, *, silent: bool) -> None:
-        """*observer* falls silent, or speaks again."""
+        """Mark *observer* as silent or active."""
         self._add(observer, -1)
         if silent:
             self._silent.add(observer)
@@ -220,7 +220,7 @@ class _Beliefs:
 
 
 def _silences(history: History, observer: str) -> list[tuple[int, int]]:
-    """When a node said nothing, or did not answer: its beliefs are those of a process that may not run."""
+    """Return periods without messages or replies; the node's process may not run then."""
     spans = history.speech.get(observer, [])
     found = [] if spans else _unanswered(history, history.answered_ns.get(observer, ()))
     for at, span in enumerate(spans):
@@ -230,7 +230,7 @@ def _silences(history: History, observer: str) -> list[tuple[int, int]]:
 
 
 def _unanswered(history: History, answered_ns: Sequence[int]) -> list[tuple[int, int]]:
-    """Times without an answer that are far longer than between most answers, and the time after the last one."""
+    """Return unusually long periods without replies, and the period after the last one."""
     if len(answered_ns) < 2:
         return []
     usual_ns = sorted(after - before for before, after in pairwise(answered_ns))[len(answered_ns) // 2 - 1]
@@ -242,7 +242,7 @@ def _unanswered(history: History, answered_ns: Sequence[int]) -> list[tuple[int,
 
 
 def _suspicions(history: History) -> list[Finding]:
-    """Nodes that some observers held to be PFAIL without anything coming of it: slow, or badly linked."""
+    """Find nodes marked PFAIL by some observers without consequence: slow or badly connected."""
     by_node: dict[str, list[tuple[int, int, int, int]]] = {}
     for one in find_episodes(history):
         if not is_failure(history, one):

@@ -1,4 +1,4 @@
-"""Invariants of what nodes claim at the same time: slots, epochs, shards, masters (R80, R166, R168)."""
+"""Invariants of simultaneous claims: slots, epochs, shards, masters (R80, R166, R168)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cluster_core.kinds import FindingCode, Severity
 
 
 class Overlap(NamedTuple):
-    """Two spans of different nodes that were said at the same time, from *from_ns* to *to_ns*."""
+    """Overlapping spans of two nodes, from *from_ns* to *to_ns*."""
 
     one: Speech
     other: Speech
@@ -22,12 +22,12 @@ class Overlap(NamedTuple):
 
 
 def check_claims(history: History) -> list[Finding]:
-    """All of them."""
+    """Return all violations."""
     return [*_split_claims(history), *_equal_epochs(history), *_two_masters(history), *_stale_replicas(history)]
 
 
 def overlaps(history: History, wanted: Callable[[Speech], bool]) -> Iterator[Overlap]:
-    """Pairs of wanted spans of two nodes that overlap in time, in order."""
+    """Yield pairs of matching spans of two nodes that overlap, in order."""
     spans = sorted(
         (span for spans in history.speech.values() for span in spans if wanted(span)),
         key=lambda span: (span.from_ns, span.node),
@@ -43,7 +43,7 @@ def overlaps(history: History, wanted: Callable[[Speech], bool]) -> Iterator[Ove
 def _lasting(
     history: History, wanted: Callable[[Speech], bool], contradict: Callable[[Overlap], bool], lasting_ns: int
 ) -> Iterator[tuple[str, str, list[Overlap], int, int]]:
-    """Pairs of nodes that contradict each other for longer than *lasting_ns*: both, the parts, from and to."""
+    """Yield pairs of nodes in conflict for longer than *lasting_ns*: both, the overlaps, from and to."""
     pairs: dict[tuple[str, str], list[Overlap]] = {}
     for part in overlaps(history, wanted):
         if contradict(part):
@@ -57,7 +57,7 @@ def _lasting(
 
 
 def _split_claims(history: History) -> list[Finding]:
-    """R166: two masters claim one slot; it must end with the lower epoch losing."""
+    """Check R166: two masters claim one slot; the lower epoch must give way."""
     slots = history.own_slots
     found = []
     for low, high, run, from_ns, to_ns in _lasting(
@@ -83,7 +83,7 @@ def _split_claims(history: History) -> list[Finding]:
 
 
 def _equal_epochs(history: History) -> list[Finding]:
-    """R80, R166: two masters with one config epoch; the one with the smaller id must draw another."""
+    """Check R80, R166: two masters share a config epoch; the smaller id must change its epoch."""
     return [
         Finding(Severity.WARNING, FindingCode.EQUAL_EPOCHS, low, high, from_ns, to_ns, 1, (to_ns - from_ns) // 1_000_000,
                 f"masters {short(low)} and {short(high)} had config epoch {run[0].one.config_epoch} for"
@@ -95,7 +95,7 @@ def _equal_epochs(history: History) -> list[Finding]:
 
 
 def shard_of(history: History, span: Speech) -> str:
-    """The shard of a node: its shard id (R65), or else the master that it last replicated, or itself."""
+    """Return a node's shard: its shard id (R65), else its last master, else itself."""
     if span.shard:
         return span.shard
     if span.replicaof:
@@ -105,7 +105,7 @@ def shard_of(history: History, span: Speech) -> str:
 
 
 def _two_masters(history: History) -> list[Finding]:
-    """Two masters with slots in one shard, both talking, for longer than news takes to travel."""
+    """Find two active masters with slots in one shard for longer than propagation takes."""
 
     def same_shard(part: Overlap) -> bool:
         return shard_of(history, part.one) == shard_of(history, part.other)
@@ -121,7 +121,7 @@ def _two_masters(history: History) -> list[Finding]:
 
 
 def _stale_replicas(history: History) -> list[Finding]:
-    """R168: a replica's headers show its master's epoch and slots, and no difference persists."""
+    """Check R168: a replica's headers repeat its master's epoch and slots."""
     found = []
     slack_ns = history.thresholds.lasting_ns
     for node, spans in history.speech.items():
@@ -147,7 +147,7 @@ def _stale_replicas(history: History) -> list[Finding]:
 
 
 def _late_ns(history: History, span: Speech, slack_ns: int) -> int:
-    """For how long a replica's span showed what its master had not said within the last *slack_ns*."""
+    """Return how long a replica's claim differed from all of its master's claims within *slack_ns*."""
     masters = [
         said
         for said in history.speech.get(span.replicaof, [])

@@ -1,7 +1,6 @@
-"""Invariants of single messages and of the messages of one TCP connection (R135, R161, R167, R169), as they stream by.
+"""Invariants of single messages and of messages on one TCP connection (R135, R161, R167, R169), as a stream.
 
-They hold per connection only: headers of one node leave on different connections in another order than they were built
-(R161).
+Headers on different connections may arrive in another order than they were built (R161).
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ from cluster_core.kinds import FindingCode, Severity
 from cluster_core.slots.node_flags import NodeFlags
 
 CONNECTIONS_MAX: Final = 100_000
-"""Connections of one node that are remembered; the oldest is forgotten first."""
+"""Maximum connections tracked per node; the oldest is dropped first."""
 NEVER_SELF: Final = int(NodeFlags.PFAIL | NodeFlags.FAIL | NodeFlags.HANDSHAKE | NodeFlags.NOADDR)
 MASTER: Final = int(NodeFlags.MASTER)
 REPLICA: Final = int(NodeFlags.REPLICA)
 MYSELF: Final = int(NodeFlags.MYSELF)
 MY_PRIMARY_FAIL: Final = int(NodeFlags.MY_PRIMARY_FAIL)
-"""Plain numbers: each header is checked, and enum arithmetic takes most of that."""
+"""Plain integers, because enum arithmetic would dominate the check of each header."""
 ROLES: Final = MASTER | REPLICA
 
 
 class Breach(NamedTuple):
-    """How often *node* broke one invariant: the first and last time, and in how many messages and connections."""
+    """Violations of one invariant by *node*: first and last time, messages and connections."""
 
     code: FindingCode
     node: str
@@ -39,7 +38,7 @@ class Breach(NamedTuple):
 
 
 class Last(NamedTuple):
-    """What the last header on a connection said."""
+    """Fields of the last header on a connection."""
 
     current_epoch: int
     master_offset: int
@@ -48,7 +47,7 @@ class Last(NamedTuple):
 
 
 class ConnectionChecks:
-    """Feed it the headers of one node in order, each with its connection; `finish` returns what was broken."""
+    """Checks the headers of one node in order; `finish` returns the violations."""
 
     def __init__(self, node: str) -> None:
         self.node = node
@@ -73,7 +72,7 @@ class ConnectionChecks:
         self._last[connection] = Last(said.current_epoch, offset, said.replicaof, said.shard)
 
     def finish(self) -> list[Breach]:
-        """All breaches, by code."""
+        """Return all violations, by code."""
         return [self._breaches[code] for code in sorted(self._breaches)]
 
     def _note(self, code: FindingCode, connection: int, said: Said) -> None:
@@ -93,7 +92,7 @@ class ConnectionChecks:
 
 
 def header_breaches(said: Said) -> list[FindingCode]:
-    """What one header says that it must not (R135, R161, R167).
+    """Return the violations of a single header (R135, R161, R167).
 
     >>> [str(code) for code in header_breaches(Said(0, 0, 0x2011, "", 1, 1, 0, 0, 0))]
     ['my-primary-fail']
@@ -123,13 +122,13 @@ ABOUT: Final[dict[FindingCode, str]] = {
     FindingCode.EPOCH_DECREASED: "its current epoch went back on one connection",
     FindingCode.OFFSET_DECREASED: "its replication offset went back on one connection while it was a master",
 }
-"""The words of each code."""
+"""Text of each code."""
 MILD: Final = (FindingCode.MY_PRIMARY_FAIL, FindingCode.OFFSET_DECREASED)
-"""Warnings; the others are errors."""
+"""Codes of warnings; the others are errors."""
 
 
 def finding_of(breach: Breach) -> Finding:
-    """A breach as a finding."""
+    """Return a violation as a finding."""
     many = f"{plural(breach.times, 'message')} on {plural(breach.connections, 'connection')}"
     return Finding(
         Severity.WARNING if breach.code in MILD else Severity.ERROR, breach.code, breach.node, "", breach.first_ns,

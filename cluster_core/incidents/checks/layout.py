@@ -1,4 +1,4 @@
-"""Findings about the layout that a capture ends with: which loss of a host leaves shards without a master (R84, R93, R107)."""
+"""Findings on the final layout: hosts with a loss that leaves shards without a master (R84, R93, R107)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cluster_core.kinds import FindingCode, Severity
 
 
 class Placed(NamedTuple):
-    """A node in the layout: *master* is empty for a master, *votes* if it is one with slots."""
+    """A node in the layout: *master* is empty for a master; *votes*: a master with slots."""
 
     node: str
     host: str
@@ -20,12 +20,12 @@ class Placed(NamedTuple):
 
 
 def check_layout(history: History) -> list[Finding]:
-    """The layout at the end, as most observers believe it."""
+    """Check the final layout in the majority's view."""
     return layout_findings(last_layout(history), history.last_ns)
 
 
 def last_layout(history: History) -> list[Placed]:
-    """Each living node where most observers hold it to be at the end, in order of ids."""
+    """Return each live node in the majority's final view, by id."""
     placed = []
     for node in history.nodes:
         rows = [
@@ -44,10 +44,10 @@ def last_layout(history: History) -> list[Placed]:
 
 
 def layout_findings(placed: list[Placed], ts_ns: int) -> list[Finding]:
-    """What the loss of each host would do.
+    """Return the effect of losing each host.
 
-    A replica wins with votes of a quorum of *all* voting masters, failed ones included (R93): who loses that many with
-    one host cannot elect anybody.
+    An election needs a quorum of *all* voting masters, failed ones included (R93), so losing that many with one host
+    prevents elections.
     """
     voters = [one for one in placed if one.votes]
     if not voters:

@@ -1,1 +1,1 @@
-"""One finder a kind of incident: failures, failovers, moves of slots, memberships, troubles."""
+"""Finders, one per kind of incident: failures, failovers, slot moves, memberships, troubles."""

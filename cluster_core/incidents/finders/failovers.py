@@ -1,4 +1,4 @@
-"""Failovers: a replica became the master of a shard, by election, by order or by force (R83 to R102)."""
+"""Failovers: promotions by election, manual order or force (R83 to R102)."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ ORDERS: Final = (
     EventKind.PAUSED,
     EventKind.MANUAL_FAILOVER_FORCED,
 )
-"""What an order to fail over leaves, on the bus or in a log (R97, R98)."""
+"""Events of an ordered failover, on the bus or in a log (R97, R98)."""
 
 
 class Promotion(NamedTuple):
-    """*winner* became a master in the place of *old* (empty if that is not known) at *ts_ns* at the latest, *min_ns* at the earliest."""
+    """*winner* replaced *old* (empty if unknown) between *min_ns* and *ts_ns*."""
 
     winner: str
     old: str
@@ -47,7 +47,7 @@ class Promotion(NamedTuple):
 
 
 def find_promotions(history: History) -> list[Promotion]:
-    """Every promotion that any evidence shows, in order of time."""
+    """Return all promotions in any evidence, in time order."""
     sightings = [
         *(_on_the_bus(history, row) for row in history.epochs if row.mechanism in PROMOTIONS),
         *seen_in_views(history.views, history.polled_ns),
@@ -57,12 +57,12 @@ def find_promotions(history: History) -> list[Promotion]:
 
 
 def _on_the_bus(history: History, row: EpochRow) -> Sighting:
-    """A header with a new epoch shows it: the node was promoted after its last header as a replica."""
+    """Return the promotion shown by a header with a new epoch: it followed the last header as a replica."""
     election = _election(history, row.node_id, row.epoch, row.ts_ns)
     before = history.view_at(row.node_id, row.node_id, row.ts_ns - 1)
     old = (before.master_id if before is not None else "") or (election.subject if election is not None else "")
     said = history.said_at(row.node_id, row.ts_ns - 1)
-    # A header may leave a tick after it was built: the last one of the replica can come after the promotion.
+    # A header may be sent a tick after it was built, so the replica's last one may follow the promotion.
     last_ns = min(said.to_ns, row.ts_ns) - TICK_NS if said is not None else 0
     min_ns = max(election.ts_ns if election is not None else 0, last_ns) or row.ts_ns
     no_gap = said is not None and row.ts_ns - said.to_ns <= history.thresholds.silence_ns
@@ -71,7 +71,7 @@ def _on_the_bus(history: History, row: EpochRow) -> Sighting:
 
 
 def _election(history: History, winner: str, epoch: int, ts_ns: int) -> EventRow | None:
-    """The winner's request for votes."""
+    """Return the winner's vote request."""
     return next(
         (
             event
@@ -93,10 +93,10 @@ def _promotion(history: History, one: Promoted) -> Promotion:
 
 
 def _variant(history: History, one: Promoted, election: EventRow | None) -> str:
-    """Who wanted it (R97): "manual" by an order that the old master heard, "forced" by one that it was not asked about.
+    """Return the variant (R97): "manual" by an order the old master received, "forced" by one it did not.
 
-    "unknown" where only polls or metrics show it and the old master was not failing: they do not tell an order.
-    FORCEACK alone does not tell: Valkey 9.1 sets it in automatic elections too (R134), where the old master is FAIL.
+    "unknown" if only polls or metrics show it and the old master was healthy. FORCEACK alone is no evidence: Valkey 9.1
+    also sets it in automatic elections with the old master in FAIL (R134).
     """
     if one.order == "takeover":
         return "takeover"
@@ -125,7 +125,7 @@ def _variant(history: History, one: Promoted, election: EventRow | None) -> str:
 
 
 def _variant_unseen(history: History, one: Promoted) -> str:
-    """The same where no election was seen."""
+    """Return the variant if no election was observed."""
     if any(one.winner == vote.candidate and one.epoch == vote.epoch for vote in history.votes):
         return "automatic"
     is_failing = any(
@@ -142,7 +142,7 @@ def failover_of(
     unserved: Sequence[Step],
     figures: Mapping[str, Any],
 ) -> Incident:
-    """Tell one failover, with the failure that led to it if there was one, and what was not served for how long."""
+    """Return a failover incident with the preceding failure, if any, and the service interruption."""
     winner, old = promotion.winner, promotion.old
     steps = failure_steps(history, episode) if episode is not None else []
     started_ns = min([promotion.ts_ns] + [step.ts_ns for step in steps])
@@ -201,7 +201,7 @@ LATE: Final = "after it had won"
 
 
 def _voted_in_time(contest: list[Step], adoptions: list[Step], promotion: Promotion) -> list[Step]:
-    """A vote was cast before its voter read that the winner had won, even if it left later (R90, R95)."""
+    """Order votes before their voter's adoption of the winner, even if sent later (R90, R95)."""
     adopted = {step.actor: step.ts_ns for step in adoptions}
     told = []
     for step in contest:
@@ -217,7 +217,7 @@ def _won(promotion: Promotion) -> EventKind:
 
 
 def _last_signs(history: History, promotion: Promotion) -> list[Step]:
-    """The last message of an old master that was silent at the promotion although nobody doubted it yet."""
+    """Return the last message of an old master that was silent, but not yet marked PFAIL, at the promotion."""
     last = history.said_at(promotion.old, promotion.ts_ns)
     if last is None or not last.silent_after or last.to_ns >= promotion.ts_ns:
         return []
@@ -225,7 +225,7 @@ def _last_signs(history: History, promotion: Promotion) -> list[Step]:
 
 
 def _manual_steps(history: History, promotion: Promotion) -> list[Step]:
-    """What an order to fail over leaves on the bus (R97, R98, R102)."""
+    """Return steps of an ordered failover on the bus (R97, R98, R102)."""
     kinds = (
         EventKind.MANUAL_FAILOVER_REQUESTED,
         EventKind.MANUAL_FAILOVER_MFSTART,
@@ -252,13 +252,13 @@ ATTEMPTS: Final = (
     EventKind.ELECTION_RESET,
     EventKind.MANUAL_FAILOVER_TIMED_OUT,
 )
-"""What only logs tell of an election: when it is due, why it does not go on (R86, R94, R160)."""
+"""Election steps in logs only: scheduled time and obstacles (R86, R94, R160)."""
 
 
 def contest_steps(history: History, old: str, from_ns: int, to_ns: int) -> list[Step]:
-    """The elections for the place of *old* within a time, and who voted or why not (R86 to R93).
+    """Return elections to replace *old* within a period, with votes and refusals (R86 to R93).
 
-    Logs tell more than the bus where there are any: when an election was due, what held it up, why a vote was refused.
+    Logs add the scheduled time, delays, and reasons for refusals.
     """
     steps: list[Step] = []
     elections: dict[tuple[str, int], None] = {}
@@ -288,12 +288,12 @@ def _of_event(event: EventRow, subject: str, epoch: int | None) -> Step:
 
 
 def adopts(row: NodeViewRow, epoch: int) -> bool:
-    """Whether a belief about the winner holds it for a master of that epoch."""
+    """Return whether a view shows the winner as a master with this epoch."""
     return "master" in row.flags.split(",") and row.config_epoch >= epoch
 
 
 def _adoptions(history: History, promotion: Promotion) -> list[Step]:
-    """When each observer that lived to see it held the winner for the master."""
+    """Return when each live observer adopted the winner as master."""
     steps = []
     for observer in history.observers:
         if observer == promotion.winner:
@@ -322,13 +322,13 @@ def _ended(row: NodeViewRow, ts_ns: int) -> bool:
 
 
 def _old_master_steps(history: History, promotion: Promotion) -> list[Step]:
-    """When the old master follows the winner."""
+    """Return when the old master follows the winner."""
     steps: list[Step] = []
     for span in history.speech.get(promotion.old, []):
         if span.from_ns <= promotion.ts_ns:
             continue
         if span.is_master and span.config_epoch >= promotion.epoch:
-            break  # it is a master again in its own right
+            break  # it is a master again
         if span.replicaof:
             amount = span.first_offset
             steps.append(

@@ -1,4 +1,4 @@
-"""Failures: a node that others could not reach, from its last sign of life to the day it is trusted again (R51 to R55)."""
+"""Failures: unreachable nodes, from their last message until peers see them healthy again (R51 to R55)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from cluster_core.kinds import EventKind, IncidentKind
 
 
 class Episode(NamedTuple):
-    """A time in which at least one observer doubted *subject*, without a break.
+    """A continuous period in which at least one observer marked *subject* PFAIL or FAIL.
 
-    *silent_from_ns* is its last sign of life, None if none is known; *back_ns* when it spoke again; *talked* if it was
-    heard all the while.
+    *silent_from_ns*: its last message, None if unknown; *back_ns*: its next one; *talked*: it kept sending.
     """
 
     subject: str
@@ -35,21 +34,21 @@ class Episode(NamedTuple):
 
     @property
     def started_ns(self) -> int:
-        """When the trouble began: with the last sign of life if there was one."""
+        """Return the start: the last message, if any."""
         return self.from_ns if self.silent_from_ns is None else min(self.silent_from_ns, self.from_ns)
 
     @property
     def fail_ns(self) -> int | None:
-        """When the first observer held it to be FAIL."""
+        """Return when the first observer marked it FAIL."""
         return min((spell.fail_ns for spell in self.spells if spell.fail_ns is not None), default=None)
 
     def covers(self, ts_ns: int) -> bool:
-        """Whether a time lies within."""
+        """Return whether a time is within the period."""
         return self.started_ns <= ts_ns and (self.to_ns is None or ts_ns <= self.to_ns)
 
 
 def find_episodes(history: History) -> list[Episode]:
-    """Every time in which somebody doubted a node, in order of time."""
+    """Return all such periods in time order."""
     found: list[Episode] = []
     for subject, spells in history.doubts.items():
         group: list[Doubt] = []
@@ -88,9 +87,9 @@ def _episode(history: History, subject: str, spells: list[Doubt]) -> Episode:
 
 
 def _answers_around(history: History, subject: str, doubt_ns: int) -> tuple[int | None, int | None]:
-    """The last sign of life of a node before a doubt, and the first one after: answers to polls, and lines of its log since then.
+    """Return the last reply or log line of a node before PFAIL, and the first one after.
 
-    Logs alone do not tell when a node was last well: it may have had nothing to write.
+    Logs alone do not date the last healthy moment, as a node may have nothing to log.
     """
     polled_ns = history.answered_ns.get(subject, ())
     if not polled_ns or polled_ns[0] > doubt_ns:
@@ -103,7 +102,7 @@ def _answers_around(history: History, subject: str, doubt_ns: int) -> tuple[int 
 
 
 def _talks(history: History, subject: str, from_ns: int, to_ns: int | None) -> bool:
-    """Whether a node was heard from before a doubt began until it ended, or for a node timeout."""
+    """Return whether a node sent messages from before PFAIL until its end, or for a node timeout."""
     until_ns = from_ns + history.thresholds.timeout_ns
     until_ns = until_ns if to_ns is None else min(to_ns, until_ns)
     at_ns = from_ns
@@ -115,7 +114,7 @@ def _talks(history: History, subject: str, from_ns: int, to_ns: int | None) -> b
 
 
 def _silence(history: History, subject: str, doubt_ns: int) -> tuple[Speech | None, Speech | None]:
-    """The span before the silence that a doubt is about, and the one after it; None, None if it kept talking."""
+    """Return the spans before and after the silence behind PFAIL; None, None if it kept sending."""
     spans = history.speech.get(subject, [])
     for at, span in enumerate(spans):
         back = spans[at + 1] if at + 1 < len(spans) else None
@@ -125,7 +124,7 @@ def _silence(history: History, subject: str, doubt_ns: int) -> tuple[Speech | No
 
 
 def is_failure(history: History, episode: Episode) -> bool:
-    """FAIL was agreed, or most doubted it for longer than an agreement takes and did not reach one."""
+    """Return whether FAIL was decided, or most nodes had PFAIL for longer than a decision takes."""
     if episode.agreed:
         return True
     end_ns = history.last_ns if episode.to_ns is None else episode.to_ns
@@ -133,7 +132,7 @@ def is_failure(history: History, episode: Episode) -> bool:
 
 
 def failure_of(history: History, episode: Episode, more: Iterable[Step], figures: Mapping[str, Any]) -> Incident:
-    """Tell one failure; *more* says why nobody took over, and who else was gone, *figures* what was not served for how long."""
+    """Return a failure; *more* holds obstacles and other lost nodes, *figures* the service interruption."""
     steps = [*failure_steps(history, episode), *more]
     variant = "agreed" if episode.agreed else "not agreed"
     return Incident(
@@ -151,7 +150,7 @@ def failure_of(history: History, episode: Episode, more: Iterable[Step], figures
 
 
 def failure_steps(history: History, episode: Episode) -> list[Step]:
-    """Last sign of life, first PFAIL of each observer, reports, verdicts, return (R51 to R55b)."""
+    """Return last message, first PFAIL per observer, reports, FAIL decisions, return (R51 to R55b)."""
     subject = episode.subject
     steps: list[Step] = []
     if episode.silent_from_ns is not None:
@@ -174,13 +173,13 @@ def failure_steps(history: History, episode: Episode) -> list[Step]:
 
 
 UNSERVED: Final = (EventKind.UNSERVED, EventKind.UNREACHED, EventKind.REFUSED, EventKind.CLUSTER_UNSERVED)
-"""Steps that tell of slots without service."""
+"""Steps on slots without service."""
 PROCESS: Final = (EventKind.PROCESS_ENDED, EventKind.PROCESS_IDLE, EventKind.PROCESS_STARTED)
-"""What connections tell of a process."""
+"""Steps on a process, from connections."""
 
 
 def _process_steps(history: History, episode: Episode) -> list[Step]:
-    """Why it was silent, as far as connections or its log show it."""
+    """Return the reason for the silence, from connections or its log."""
     steps = [
         Step(event.ts_ns, event.kind, episode.subject, episode.subject, ref=event.ref)
         for event in history.events_of(*PROCESS)
@@ -197,7 +196,7 @@ def _process_steps(history: History, episode: Episode) -> list[Step]:
 
 
 def restart_steps(one: Restart) -> list[Step]:
-    """The end of a process, where it is known, and the start of the next one."""
+    """Return the end of a process, if known, and the start of the next one."""
     steps = []
     if one.how or one.end_min_ns == one.end_max_ns:
         steps.append(Step(one.end_max_ns, EventKind.PROCESS_ENDED, one.node, one.node, detail=one.how))
@@ -206,21 +205,21 @@ def restart_steps(one: Restart) -> list[Step]:
 
 
 def resync_steps(one: Resync) -> list[Step]:
-    """One step: what the replica took over."""
+    """Return the step of a resynchronization."""
     kind = EventKind.FULL_RESYNC if one.full else EventKind.MASTER_LINK_UP
     detail = "flushed" if one.flushed else ""
     return [Step(one.from_ns, kind, one.node, one.master, amount=one.keys, detail=detail, until_ns=one.to_ns)]
 
 
 def has_ended(history: History, episode: Episode) -> bool:
-    """Whether its process was seen to end: that is no cut of the network."""
+    """Return whether its process ended, which excludes a network partition."""
     return any(step.kind == EventKind.PROCESS_ENDED for step in _process_steps(history, episode))
 
 
 def state_steps(history: History, from_ns: int, to_ns: int) -> list[Step]:
-    """How many nodes held the whole cluster for failed, and how many of them no longer (R107).
+    """Return the number of nodes with cluster state FAIL, and of those that recovered (R107).
 
-    A process that was just started holds it for failed in any case (R106).
+    A process starts in FAIL in any case (R106).
     """
     down: dict[str, StateChange] = {}
     up: dict[str, StateChange] = {}
@@ -249,7 +248,7 @@ def _first_by_observer(spells: tuple[Doubt, ...]) -> dict[str, Doubt]:
 
 
 def _report_steps(history: History, episode: Episode) -> list[Step]:
-    """The first report of each reporter, and how many observers it reached before FAIL was agreed."""
+    """Return the first report per reporter, and the number of observers it reached before FAIL."""
     by_reporter: dict[str, list[tuple[int, str, int]]] = {}
     before_ns = episode.fail_ns or episode.to_ns or history.last_ns
     for row in history.reports_of.get(episode.subject, []):
@@ -270,7 +269,7 @@ def _report_steps(history: History, episode: Episode) -> list[Step]:
 
 
 def _verdict_steps(history: History, episode: Episode) -> list[Step]:
-    """Who decided FAIL and who heard of it; where a log or poll told so first, that stands for the message."""
+    """Return the FAIL decision and its receivers; an earlier log line or poll replaces the message."""
     steps: list[Step] = []
     for event in history.events_of(EventKind.FAIL_DECIDED, EventKind.FAIL_LEARNED):
         if event.subject != episode.subject or not episode.covers(event.ts_ns):
@@ -278,7 +277,7 @@ def _verdict_steps(history: History, episode: Episode) -> list[Step]:
         told = None
         if event.kind == EventKind.FAIL_DECIDED:
             told = len(history.reports_at(event.observer, event.subject, event.ts_ns, event.ts_ns))
-            told = None if not told and event.ref < 0 else told  # logs tell of reports at level verbose only
+            told = None if not told and event.ref < 0 else told  # logs show reports at level verbose only
         steps.append(Step(event.ts_ns, event.kind, event.observer, event.subject, amount=told, ref=event.ref))
     told_by = {step.actor for step in steps}
     for spell in episode.spells:
@@ -295,15 +294,15 @@ STEP_ORDER = (
     EventKind.MANUAL_FAILOVER_MFSTART, "paused", EventKind.MANUAL_FAILOVER_PAUSED, EventKind.ELECTION_SCHEDULED, EventKind.ELECTION_STALLED, EventKind.ELECTION_STARTED,
     "vote", EventKind.NO_VOTE, EventKind.VOTE_REFUSED, "won", EventKind.TOOK_OVER, "adopted", "follows", EventKind.PROCESS_STARTED, "back", "demoted", "trusted", EventKind.STATE_OK,
 )  # fmt: skip
-"""What comes first of steps at one instant: a cause before what it causes."""
+"""Order of steps at one instant: causes first."""
 
 
 def in_story_order(steps: Iterable[Step]) -> tuple[Step, ...]:
-    """The steps of an incident as they are told: in order, many alike as one."""
+    """Return the steps of an incident in order, with similar ones merged."""
     return tuple(sorted(grouped(sorted(steps, key=step_order)), key=step_order))
 
 
 def step_order(step: Step) -> tuple[int, int, str, str]:
-    """Sort key of the steps of an incident."""
+    """Return the sort key of steps."""
     rank = STEP_ORDER.index(step.kind) if step.kind in STEP_ORDER else len(STEP_ORDER)
     return step.ts_ns, rank, step.actor, step.subject

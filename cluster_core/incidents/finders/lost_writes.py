@@ -1,7 +1,7 @@
-"""What a failover lost, as a range that holds: what was seen of the old master's stream, and for how long it was not seen.
+"""Writes lost in a failover, as a range: from the old master's observed offsets and the unobserved time.
 
-Offsets count bytes of the replication stream.  What the old master wrote beyond the winner's offset is lost; a header
-tells it only as far as it was written then (R3).
+Offsets count bytes of the replication stream. The old master's bytes beyond the winner's offset are lost; a header
+shows the offset at its time only (R3).
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from cluster_core.incidents.thresholds import MANUAL_FAILOVER_NS
 from cluster_core.kinds import EventKind
 
 RESYNC_NS: Final = 60_000_000_000
-"""A master that was deposed asks its successor for a resync within this time, if it lives."""
+"""Maximum time until a deposed live master requests a resynchronization."""
 
 
 PING_BYTES: Final = 14
-"""A PING in a replication stream, ``*1`` and ``$4`` and ``ping`` (P5)."""
+"""Bytes of a PING in the replication stream (P5)."""
 PING_NS: Final = 10_000_000_000
-"""How often a master writes one (repl-ping-replica-period)."""
+"""Interval of these PINGs (repl-ping-replica-period)."""
 
 
 def without_pings(behind: int, after_ns: int) -> int:
-    """The bytes that a winner was *behind*; 0 if they can be the PINGs that the old master wrote up to *after_ns* after the win.
+    """Return *behind*, or 0 if these bytes may be PINGs of the old master until *after_ns* after the win.
 
     >>> without_pings(14, 0), without_pings(300, 0)
     (0, 300)
@@ -35,7 +35,7 @@ def without_pings(behind: int, after_ns: int) -> int:
 
 
 def loss_of(history: History, old: str, won_ns: int, epoch: int, offset: int) -> Loss:
-    """What was lost when another took *old*'s place at *won_ns* with *epoch*, at *offset*."""
+    """Return the loss when *old* was replaced at *won_ns* with *epoch* at *offset*."""
     spans = _as_master(history, old, won_ns, epoch)
     if not spans:
         return NOTHING_KNOWN
@@ -45,7 +45,7 @@ def loss_of(history: History, old: str, won_ns: int, epoch: int, offset: int) ->
     spans = [span for span in spans if span.from_ns >= sum(since_ns)]
     again_ns = _process_ns(history, old, EventKind.PROCESS_STARTED, last_ns, history.last_ns)[:1]
     spans = [span for span in spans if not ended_ns or span.from_ns <= ended_ns[0]]
-    spans = [span for span in spans if not again_ns or span.from_ns < again_ns[0]]  # the next process begins anew
+    spans = [span for span in spans if not again_ns or span.from_ns < again_ns[0]]  # the next process starts at zero
     if not spans:
         return NOTHING_KNOWN
     follows = (span.from_ns for span in history.speech[old] if span.from_ns > won_ns and span.replicaof)
@@ -65,7 +65,7 @@ def loss_of(history: History, old: str, won_ns: int, epoch: int, offset: int) ->
 
 
 def _as_master(history: History, old: str, won_ns: int, epoch: int) -> list[Speech]:
-    """When the old master held itself for the master, after the win too if it did not know yet."""
+    """Return when the old master claimed the master role, also after the win until it learned of it."""
     found: list[Speech] = []
     for span in history.speech.get(old, []):
         if not span.is_master:
@@ -78,13 +78,13 @@ def _as_master(history: History, old: str, won_ns: int, epoch: int) -> list[Spee
 
 
 def _process_ns(history: History, node: str, kind: EventKind, from_ns: int, to_ns: int) -> list[int]:
-    """When a node's process ended, or was started, within a time."""
+    """Return when a node's process ended or started within a period."""
     events = history.events_of(kind)
     return [event.ts_ns for event in events if event.observer == node and from_ns <= event.ts_ns <= to_ns]
 
 
 def _was_paused(history: History, old: str, won_ns: int) -> bool:
-    """Whether the old master had stopped its writes, so that its successor could catch up (R98, R99)."""
+    """Return whether the old master paused writes for its successor (R98, R99)."""
     return any(
         event.observer == old and 0 <= won_ns - event.ts_ns <= MANUAL_FAILOVER_NS
         for event in history.events_of("paused")

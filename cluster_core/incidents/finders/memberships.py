@@ -1,4 +1,4 @@
-"""Changes of who belongs to a cluster and who replicates whom, as far as no failover caused them (R56 to R61, R82, R103)."""
+"""Membership and replica changes other than by failover (R56 to R61, R82, R103)."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from cluster_core.incidents.incident import Incident, Step
 from cluster_core.kinds import EventKind, IncidentKind
 
 MET: Final = (Cause.HANDSHAKE_ANSWERED, Cause.MEET, Cause.NODE_GOSSIPED)
-"""Causes that show a node being met, and not just known already when the capture began (R46, R56, R57)."""
+"""Causes of a new node, as opposed to one known before the capture (R46, R56, R57)."""
 REPLACED_NS: Final = 600_000_000_000
-"""A node replaces one of its shard that is forgotten so long before or after it was met."""
+"""Maximum time between a node's FORGET and its replacement joining the shard."""
 HANDSHAKES: Final = (Cause.HANDSHAKE_ANSWERED, Cause.MEET)
-"""Those of them that tell it also of an observer that was there before the capture: gossip names nodes at any time."""
+"""Those that also count for an observer older than the capture; gossip introduces nodes at any time."""
 KNOWN_AGAIN: Final = (*MET, Cause.OWN_GOSSIP, Cause.OWN_LINK, Cause.POLL)
-"""Causes by which a node is known that was not known before."""
+"""Causes of an unknown node becoming known."""
 
 
 def find_memberships(
     history: History, promotions: list[Promotion], episodes: list[Episode], emptied: dict[str, int]
 ) -> list[Incident]:
-    """Nodes met, forgotten and replaced, ids changed by a reset, replicas attached and moved; in no order.
+    """Return nodes joined, forgotten and replaced, reset ids, and attached or moved replicas; unordered.
 
-    *emptied* are nodes that gave their last slot away, and when: that they follow the new owner belongs to that story.
+    *emptied*: when nodes gave away their last slot; that they follow the new owner belongs to that incident.
     """
     resets = history.resets
     joins, forgotten = _joins(history), _forgotten(history, resets)
@@ -45,7 +45,7 @@ def find_memberships(
 
 
 def _bursts(history: History, variant: str, steps: list[Step]) -> list[Incident]:
-    """One incident for changes that follow each other closely."""
+    """Return one incident per burst of changes."""
     found = sorted(steps, key=lambda one: (one.ts_ns, one.actor, one.subject))
     groups = runs(found, history.thresholds.pause_ns, lambda one: one.ts_ns, lambda one: one.until_ns or one.ts_ns)
     return [_burst(variant, group) for group in groups]
@@ -64,11 +64,11 @@ def _burst(variant: str, steps: list[Step]) -> Incident:
     )
 
 
-# -- met and forgotten -----------------------------------------------------------------------------------------------
+# -- joined and forgotten --------------------------------------------------------------------------------------------
 
 
 def _joins(history: History) -> list[Step]:
-    """Nodes whose handshake somebody completed, unless the node was already known to most."""
+    """Return nodes that completed a handshake, unless most nodes knew them already."""
     steps: list[Step] = []
     for node in history.nodes:
         seen = [
@@ -82,7 +82,7 @@ def _joins(history: History) -> list[Step]:
         seen.sort()
         first_ns, introducer, _, ref = seen[0]
         until_ns, count = first_ns, 0
-        for ts_ns, *_ in seen:  # who comes to the cluster later learns of all at once
+        for ts_ns, *_ in seen:  # a node that joins later learns all at once
             if ts_ns - until_ns > history.thresholds.pause_ns:
                 break
             until_ns, count = ts_ns, count + 1
@@ -91,19 +91,19 @@ def _joins(history: History) -> list[Step]:
 
 
 def _is_fresh(history: History, observer: str, cause: Cause, ts_ns: int) -> bool:
-    """Whether an answer shows a node that an answer before did not."""
+    """Return whether a reply shows a node that the previous reply did not."""
     answered_ns = history.answered_ns.get(observer, ())
     return cause == Cause.POLL and bool(answered_ns) and answered_ns[0] < ts_ns
 
 
 def _was_new(history: History, observer: str) -> bool:
-    """Whether a process is seen from its beginning, when it knew nobody."""
+    """Return whether a process was observed from its start, without known nodes."""
     own = history.views.get((observer, observer), [])
     return bool(own) and own[0].cause in ("assumed new", *RENAMED)
 
 
 def _forgotten(history: History, resets: list[tuple[str, str, int]]) -> list[Incident]:
-    """Nodes that observers dropped while both lived on (R61)."""
+    """Return live nodes that live observers dropped (R61)."""
     reset_ns = {old: ts_ns for old, _, ts_ns in resets}
     by_node: dict[str, list[Step]] = {}
     for (observer, node), rows in history.views.items():
@@ -114,9 +114,9 @@ def _forgotten(history: History, resets: list[tuple[str, str, int]]) -> list[Inc
             if end_ns is None or following == end_ns or observer == node:
                 continue
             if after is not None and after.cause not in KNOWN_AGAIN:
-                continue  # only a change of slots that was laid back in time
+                continue  # only an earlier-dated change of slots
             if reset_ns.get(observer, end_ns + 1) <= end_ns:
-                continue  # the observer forgot everybody with its own id
+                continue  # the observer forgot all nodes with its own id
             by_node.setdefault(node, []).append(Step(end_ns, EventKind.FORGOTTEN, observer, node))
             if after is not None:
                 met = Step(after.valid_from_ns, EventKind.KNOWN_AGAIN, observer, node, ref=after.ref)
@@ -140,7 +140,7 @@ def _forgotten(history: History, resets: list[tuple[str, str, int]]) -> list[Inc
 
 
 class _Replacement(NamedTuple):
-    """A node that joined the shard of one that was forgotten."""
+    """A node that joined the shard of a forgotten one."""
 
     join: Step
     attachment: Step
@@ -154,7 +154,7 @@ def _replacements(
     attachments: list[Step],
     forgotten: list[Incident],
 ) -> list[_Replacement]:
-    """Pair each node that was forgotten with one that was met and attached to its shard at about the same time."""
+    """Pair each forgotten node with one that joined its shard at about the same time."""
     attached = {step.actor: step for step in attachments if step.kind == EventKind.REPLICA_ATTACHED}
     free = [step for step in joins if step.actor in attached]
     found = []
@@ -173,7 +173,7 @@ def _replacements(
 
 
 def _shard_of(history: History, promotions: list[Promotion], node: str, ts_ns: int) -> set[str]:
-    """*node*, its master, and the nodes that took over from them, before *ts_ns* or after."""
+    """Return *node*, its master, and successors, before or after *ts_ns*."""
     said = history.claim_at(node, ts_ns)
     shard = {node, said.replicaof} if said is not None and said.replicaof else {node}
     for promotion in sorted(promotions, key=lambda one: one.ts_ns):
@@ -216,7 +216,7 @@ def _reset(history: History, old: str, new: str, ts_ns: int) -> Incident:
 def _attachments(
     history: History, promotions: list[Promotion], episodes: list[Episode], emptied: dict[str, int]
 ) -> list[Step]:
-    """Nodes that took another master without a failover: by order, or to an orphaned master (R103 to R105)."""
+    """Return nodes with a new master other than by failover: by command, or migration (R103 to R105)."""
     steps: list[Step] = []
     for node, spans in history.claims.items():
         for before, after in pairwise(spans):
@@ -234,7 +234,7 @@ def _attachments(
 
 
 def _joined_as_replicas(history: History, joins: list[Step]) -> list[Step]:
-    """Nodes that are replicas when they are first seen."""
+    """Return nodes that are replicas when first seen."""
     steps = []
     for join in joins:
         first = next(iter(history.claims.get(join.actor, [])), None)
@@ -248,7 +248,7 @@ def _joined_as_replicas(history: History, joins: list[Step]) -> list[Step]:
 
 
 def _follows_winner(promotions: list[Promotion], node: str, old: str, new: str, ts_ns: int) -> bool:
-    """Whether a change of master is what a failover brings: the old master or its replicas follow the winner."""
+    """Return whether a failover explains a change of master: the old master or its replicas follow the winner."""
     masters = {old or node}
     for promotion in sorted(promotions, key=lambda one: one.ts_ns):
         if promotion.ts_ns <= ts_ns and promotion.old in masters:
@@ -259,7 +259,7 @@ def _follows_winner(promotions: list[Promotion], node: str, old: str, new: str, 
 
 
 def is_follower(history: History, emptied: dict[str, int], old: str, new: str, ts_ns: int) -> bool:
-    """Whether a replica of a master that gave its last slot away goes with it to the new owner (R66)."""
+    """Return whether a replica follows its master, which gave away its last slot, to the new owner (R66)."""
     at_ns = emptied.get(old)
     if at_ns is None or not 0 <= ts_ns - at_ns <= history.thresholds.pause_ns:
         return False
@@ -268,7 +268,7 @@ def is_follower(history: History, emptied: dict[str, int], old: str, new: str, t
 
 
 def _was_orphaned(history: History, episodes: list[Episode], master: str, mover: str, ts_ns: int) -> bool:
-    """Whether every other replica of *master* was failing at that time (R103)."""
+    """Return whether all other replicas of *master* were failing then (R103)."""
     failing = {one.subject for one in episodes if one.covers(ts_ns)}
     others = [
         node

@@ -1,7 +1,7 @@
-"""Outages: slots that were not served, by shard and for the whole cluster, each with the range of its begin and its end (R106, R107).
+"""Outages: unserved slots by shard and for the cluster, with ranges of start and end (R106, R107).
 
-A shard is a chain of masters that replaced each other.  It lacks service while its master is down, refuses (CLUSTERDOWN) or is not reached;
-its next master serves from its promotion on, unless it refuses itself; an old master that answers again before that serves, too.
+A shard is a sequence of masters. It is out of service while its master is down, replies CLUSTERDOWN or is unreachable.
+The next master serves from its promotion on unless it refuses; an old master that returns earlier also serves.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from cluster_core.kinds import EventKind, IncidentKind, Source
 from cluster_core.slots.key_slot import SLOT_COUNT
 
 JOIN_NS: Final = 1_000_000_000
-"""Outages of several shards that are closer are one incident."""
+"""Maximum gap between outages of several shards in one incident."""
 LINK_NS: Final = 150_000_000
-"""A replica notices within this time that the process of its master has ended."""
+"""Maximum time until a replica notices the end of its master's process."""
 LEAVES: Final = (EventKind.ELECTION_WON, EventKind.TAKEOVER, EventKind.BECAME_REPLICA)
 """A replica that is promoted, or follows another master, closes the link to its master itself."""
 UP_NS: Final = 150_000_000
 """A new master holds the cluster for up within this time, if all other slots are served."""
 DOUBT_TIMEOUTS: Final = 3
-"""A node that died is marked FAIL within so many node timeouts, and a second."""
+"""Maximum node timeouts, plus a second, until a dead node is marked FAIL."""
 REJOIN_NS: Final = (REJOIN_DELAY_MS_MAX + 1_000) * 1_000_000
-"""A master that is back may refuse for so long, if nothing shows that it holds the cluster for up (R106, R110)."""
+"""Maximum time a returned master refuses, if nothing shows its cluster state (R106, R110)."""
 STEP_KINDS: Final = {
     Lack.DOWN: EventKind.UNSERVED,
     Lack.REFUSED: EventKind.REFUSED,
@@ -47,7 +47,7 @@ STEP_KINDS: Final = {
 
 
 class Outage(NamedTuple):
-    """The slots *bits* (None: unknown) of one shard were not served; *shard* numbers the shards of the history."""
+    """The slots *bits* (None: unknown) of one shard were unserved; *shard* is its number."""
 
     shard: int
     interval: Interval
@@ -55,13 +55,13 @@ class Outage(NamedTuple):
 
 
 class Service(NamedTuple):
-    """All outages of *shards* shards, and the times in which no shard was served."""
+    """All outages of *shards* shards, and periods without any served shard."""
 
     outages: list[Outage]
     whole: list[Interval]
 
     def of(self, nodes: Iterable[str], from_ns: int, to_ns: int) -> list[Outage]:
-        """Outages of the shards of *nodes* within a time."""
+        """Return outages of the shards of *nodes* within a period."""
         held = set(nodes)
         return [
             one
@@ -73,18 +73,18 @@ class Service(NamedTuple):
 
 
 class _Tenure(NamedTuple):
-    """*node* was the master of a shard from one promotion to the next one, None for the ends of the evidence."""
+    """*node* was master of a shard from one promotion to the next, None for the ends of the evidence."""
 
     node: str
     begin: Promotion | None
     end: Promotion | None
 
 
-# -- masters one after the other --------------------------------------------------------------------------------------
+# -- shards -----------------------------------------------------------------------------------------------------------
 
 
 def find_service(history: History, episodes: Sequence[Episode], promotions: Sequence[Promotion]) -> Service:
-    """Every outage of every shard, in order of time."""
+    """Return all outages in time order."""
     found: list[Outage] = []
     shards, lost = _shards(history, promotions), _lost_majorities(history, episodes)
     for number, tenures in enumerate(shards):
@@ -104,7 +104,7 @@ def find_service(history: History, episodes: Sequence[Episode], promotions: Sequ
 
 
 def _shards(history: History, promotions: Sequence[Promotion]) -> list[list[_Tenure]]:
-    """The masters of each shard, one after the other."""
+    """Return the masters of each shard in order."""
     ordered = sorted(promotions, key=lambda one: one.ts_ns)
     first: dict[str, bool] = {}
     for one in ordered:
@@ -172,7 +172,7 @@ def _unseen_ns(history: History, winner: str) -> int:
 
 
 def _slots(history: History, tenure: _Tenure, ts_ns: int) -> int | None:
-    """The slots of a master; 0 if it is known to have none, None if they are not known."""
+    """Return a master's slots; 0 for none, None if unknown."""
     if tenure.begin is not None:
         ts_ns = max(ts_ns, tenure.begin.header_ns)  # its headers show them from then on
     if tenure.end is not None:
@@ -280,7 +280,7 @@ def _is_voter(history: History, node: str, ts_ns: int) -> bool:
 
 
 def _add(found: list[Interval], silence: Interval) -> None:
-    """Add a silence; the time of an outage that is known already only gets narrower."""
+    """Add a silence; a known outage is only narrowed."""
     for at, one in enumerate(found):
         begins_before_end = one.to_max_ns is None or silence.from_max_ns <= one.to_max_ns
         ends_after_begin = silence.to_max_ns is None or one.from_max_ns <= silence.to_max_ns
@@ -291,7 +291,7 @@ def _add(found: list[Interval], silence: Interval) -> None:
 
 
 def _limited(one: Interval, samples: Sequence[MetricSample]) -> Interval:
-    """An outage as the answers of the node limit it: with the cluster up, it began later or had ended."""
+    """Narrow an outage by the node's replies: with state OK, it started later or had ended."""
     for sample in samples:
         if not sample.cluster_ok:
             continue
@@ -305,7 +305,7 @@ def _limited(one: Interval, samples: Sequence[MetricSample]) -> Interval:
 
 
 def _down(history: History, restart: Restart) -> Interval:
-    """A process ended, and the next one accepted connections."""
+    """Return the outage from the end of a process until the next one accepts connections."""
     low, high = restart.end_min_ns, restart.end_max_ns
     said = history.said_at(restart.node, high)
     if said is not None and said.to_ns <= high:
@@ -317,7 +317,7 @@ def _down(history: History, restart: Restart) -> Interval:
 
 
 def _by_replicas(history: History, node: str, low_ns: int, high_ns: int) -> tuple[int, int]:
-    """The range of a process's end, as replicas that lost their connection to it narrow it."""
+    """Narrow the end of a process by replicas that lost their connection."""
     lost = [
         line.ts_ns
         for line in history.lines.of_kinds(low_ns, high_ns + LINK_NS, EventKind.MASTER_LINK_LOST)
@@ -332,7 +332,7 @@ def _by_replicas(history: History, node: str, low_ns: int, high_ns: int) -> tupl
 
 
 def _silence(history: History, episode: Episode) -> Interval:
-    """A node did not answer the others: it fell silent a node timeout before the first of them marked it."""
+    """Return the outage of an unresponsive node: a node timeout before the first PFAIL."""
     node, timeout_ns = episode.subject, history.thresholds.timeout_ns if history.thresholds.is_known else 0
     ended = [
         event
@@ -363,7 +363,7 @@ def _silence(history: History, episode: Episode) -> Interval:
 
 
 def _marked_ns(history: History, spell: Doubt) -> int:
-    """The earliest time at which an observer can have marked a node: an answer shows it later than it was."""
+    """Return the earliest time an observer can have marked a node; a reply shows it later."""
     view = history.view_at(spell.observer, spell.subject, spell.from_ns)
     if view is None or view.evidence is not Source.POLL or view.valid_from_min_ns is None:
         return spell.from_ns
@@ -378,7 +378,7 @@ def _is_by_rule(history: History, spell: Doubt) -> bool:
 
 
 def _missed_poll_ns(history: History, node: str, last_ns: int) -> int | None:
-    """When the first poll that *node* did not answer after *last_ns* was due; None if no poll is known to be missing."""
+    """Return when the first missed poll after *last_ns* was due; None if none is known."""
     answers = history.answered_ns.get(node, ())
     gaps = sorted(second - first for first, second in pairwise(answers))
     at = bisect_right(answers, last_ns)
@@ -388,7 +388,7 @@ def _missed_poll_ns(history: History, node: str, last_ns: int) -> int | None:
 
 
 def _refusals(history: History, node: str) -> Iterator[Interval]:
-    """When a node held the cluster for down."""
+    """Yield periods in which a node had cluster state FAIL."""
     down: StateChange | None = None
     for one in history.states.get(node, ()):
         if not one.is_up:
@@ -410,7 +410,7 @@ def _refusals(history: History, node: str) -> Iterator[Interval]:
 
 
 def outage_step(one: Outage) -> Step:
-    """An outage as a step of an incident: its slots, and the ranges of its begin and its end."""
+    """Return an outage as a step: slots, and ranges of start and end."""
     found, bits = one.interval, one.bits
     return Step(
         found.from_max_ns,
@@ -426,7 +426,7 @@ def outage_step(one: Outage) -> Step:
 
 
 def lengths(outages: Sequence[Interval]) -> dict[str, Any]:
-    """The figures of an incident: the shortest and the longest time that the worst of some outages can have lasted."""
+    """Return the minimum and maximum duration of the longest outage."""
     if not outages:
         return {}
     worst = max(outages, key=lambda one: NEVER if one.longest_ns is None else one.longest_ns)
@@ -438,7 +438,7 @@ def lengths(outages: Sequence[Interval]) -> dict[str, Any]:
 
 
 def find_outages(service: Service, told: Sequence[Incident]) -> list[Incident]:
-    """Outages of several shards at once, and those that no other incident tells."""
+    """Return outages of several shards, and those outside other incidents."""
     known = {(step.actor, step.ts_ns) for one in told for step in one.steps if step.kind in STEP_KINDS.values()}
     found = []
     for group in joined((one.interval for one in service.outages), JOIN_NS):

@@ -1,4 +1,4 @@
-"""Incidents of processes and their data: restarts one by one or in a row, resynchronisations, masters that came back empty."""
+"""Incidents of processes and data: restarts, rolling restarts, resynchronizations, masters restarted empty."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from cluster_core.incidents.incident import Incident, Step
 from cluster_core.kinds import EventKind, IncidentKind
 
 ROLLING_MIN: Final = 3
-"""So many nodes that are restarted one after another are a rolling restart."""
+"""Minimum nodes of a rolling restart."""
 ROLLING_NS: Final = 300_000_000_000
-"""The pause between two restarts of one."""
+"""Maximum pause between its restarts."""
 
 
 def find_restarts(history: History, told: Iterable[Incident], service: Service) -> list[Incident]:
-    """Restarts in a row, and single ones that are no part of *told*."""
+    """Return rolling restarts, and single ones outside of *told*."""
     covered = [one for one in told if one.kind in (IncidentKind.FAILOVER, IncidentKind.FAILURE)]
     found = []
     for group in runs(
@@ -41,7 +41,7 @@ def find_restarts(history: History, told: Iterable[Incident], service: Service) 
 
 
 def _is_told(restart: Restart, incidents: Iterable[Incident]) -> bool:
-    """Whether the story of a failover or failure has this start as a step."""
+    """Return whether a failover or failure has this restart as a step."""
     return any(
         step.kind == EventKind.PROCESS_STARTED
         and step.actor == restart.node
@@ -82,13 +82,13 @@ def _restart(history: History, group: Sequence[Restart], variant: str, service: 
 
 
 def _belongs(resync: Resync, restart: Restart) -> bool:
-    """Whether a replica synchronised because itself or its master was restarted."""
+    """Return whether a replica synchronized because it or its master restarted."""
     until_ns = (restart.ready_ns or restart.start_ns) + 60_000_000_000
     return restart.node in (resync.node, resync.master) and restart.start_ns <= resync.from_ns <= until_ns
 
 
 def find_resyncs(history: History, told: Sequence[Incident]) -> list[Incident]:
-    """Full resynchronisations that no other incident has; partial ones lose nothing and are steps only."""
+    """Return full resynchronizations outside other incidents; partial ones lose nothing and are steps only."""
     known = {(step.actor, step.ts_ns) for one in told for step in one.steps if step.kind == EventKind.FULL_RESYNC}
     found = []
     for one in history.resyncs:
@@ -114,7 +114,7 @@ def find_resyncs(history: History, told: Sequence[Incident]) -> list[Incident]:
 
 
 def find_data_losses(history: History) -> list[Incident]:
-    """Masters that came back empty, and replicas that copied the empty data set."""
+    """Return masters that restarted empty, with replicas that copied the empty data set."""
     logged = {one.restart: one for one in data_losses(history.restarts, history.resyncs, history.lines)}
     sampled = {one: loss for one in history.restarts if (loss := _sampled_loss(history, one)) is not None}
     for restart, one in logged.items():
@@ -125,7 +125,7 @@ def find_data_losses(history: History) -> list[Incident]:
 
 
 def _sampled_loss(history: History, restart: Restart) -> DataLoss | None:
-    """The loss that INFO shows: a master had keys before its restart and none after it."""
+    """Return the loss shown by INFO: a master had keys before its restart and none after."""
     node, start_ns = restart.node, restart.start_ns
     until_ns = (restart.ready_ns or start_ns) + LINKED_NS
     gone = emptied(history.samples, node, restart.end_min_ns, until_ns)

@@ -1,4 +1,4 @@
-"""The set-up of a cluster: new processes meet, take slots and follow masters.  That is no incident."""
+"""Creation of a cluster: new processes meet, take slots and follow masters. It is not an incident."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from cluster_core.kinds import EventKind, IncidentKind
 from cluster_core.replay.rows import NodeViewRow
 
 NEW_PROCESS: Final = "No cluster configuration found"
-"""How the log of a process begins that belongs to no cluster yet."""
+"""Start of the log of a process without a cluster."""
 HANDSHAKES: Final = (Cause.MEET, Cause.HANDSHAKE_ANSWERED)
 """How a node that belongs to no cluster learns of the first other one."""
 SETTLE_NS: Final = 10_000_000_000
-"""Replicas are attached, and first epochs drawn, within this time after the cluster is complete."""
+"""Maximum time for replicas and first epochs after the cluster is complete."""
 PARTS: Final = {
     IncidentKind.MEMBERSHIP: ("joined", "replicas changed"),
     IncidentKind.SLOTS_ASSIGNED: ("taken",),
     IncidentKind.EPOCH_COLLISION: ("first epochs",),
 }
-"""Kinds and variants of incidents that a set-up consists of."""
+"""Kinds and variants of incidents that form a set-up."""
 
 
 def split_set_up(history: History, incidents: Sequence[Incident]) -> tuple[SetUp | None, list[Incident]]:
-    """The set-up of the cluster, None if the evidence does not show it, and the *incidents* that are no part of it."""
+    """Return the set-up, None if not covered, and the other *incidents*."""
     fresh = _fresh_nodes(history)
     if 2 * len(fresh) <= len(history.nodes):
         return None, list(incidents)
@@ -48,7 +48,7 @@ def split_set_up(history: History, incidents: Sequence[Incident]) -> tuple[SetUp
 
 
 def _fresh_nodes(history: History) -> dict[str, int]:
-    """Nodes that belonged to no cluster when their process began, and when that was."""
+    """Return nodes without a cluster at their start, and the time."""
     found = {
         line.observer: line.ts_ns
         for line in reversed(history.lines.of_kind.get(EventKind.IDENTITY, []))
@@ -78,7 +78,7 @@ def _is_part(history: History, one: Incident, fresh: dict[str, int]) -> bool:
 
 
 def _never_served(history: History, node: str, ts_ns: int) -> bool:
-    """Whether a node that belonged to no cluster had not held one for up until then."""
+    """Return whether a new node never had cluster state OK until then."""
     return not any(one.is_up and one.min_ns < ts_ns for one in history.states.get(node, ()))
 
 

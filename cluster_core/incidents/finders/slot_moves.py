@@ -1,8 +1,8 @@
-"""Slots that changed hands without a failover: resharding, and slots that were taken or given up (R123 to R127).
+"""Slot changes other than by failover: resharding, assigned and dropped slots (R123 to R127).
 
-Only masters' own claims count.  A node that claims a slot which another one claimed last took it over; one that nobody
-claimed, or whose last owner dropped it and held the cluster for down because of it, was assigned.  With SETSLOT NODE
-the old owner may stop claiming a slot long before the new one begins, or the other way round.
+Only masters' own claims count. A claim of a slot last claimed by another master is a takeover. It is an assignment if
+nobody claimed the slot, or its last owner dropped it with cluster state FAIL as result. With SETSLOT NODE the old
+owner's claim may end long before the new one starts, or after.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from cluster_core.kinds import EventKind, IncidentKind
 from cluster_core.slots.key_slot import SLOT_COUNT
 
 WON_NS: Final = 10_000_000_000
-"""Slots of a shard go to its new master within this time."""
+"""Maximum time until a shard's slots appear at its new master."""
 
 
 DOWN_NS: Final = 1_500_000_000
-"""A master that gives up slots holds the cluster for down at once; slots that move have no owner for less than this."""
+"""Dropped slots cause FAIL at once; moved slots have no owner for less than this."""
 
 
 class Move(NamedTuple):
-    """*bits* went from *source* to *target*, either of them empty for nobody: handed over at *from_ns* and claimed at
-    *ts_ns*, as the header *ref* shows.
+    """*bits* moved from *source* to *target* (either may be empty): handed over at *from_ns*, claimed at *ts_ns* in
+    header *ref*.
     """
 
     from_ns: int
@@ -47,8 +47,8 @@ class Move(NamedTuple):
 
 @dataclass(slots=True)
 class SlotMoves:
-    """Moves from master to master, slots taken and slots given up, and masters that gave their last slot away, with the
-    time at which they became replicas.
+    """Moves between masters, slots taken and dropped, and when masters became replicas after giving away their last
+    slot.
     """
 
     moved: list[Move] = field(default_factory=list)
@@ -59,7 +59,7 @@ class SlotMoves:
 
 @dataclass(slots=True)
 class _Ledger:
-    """Who claims which slots now, who claimed them last, which were dropped, and which were handed over and when."""
+    """Current and last claims of slots, dropped slots, and times of hand-overs."""
 
     claims: dict[str, int] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class _Ledger:
     handed: dict[str, dict[int, int]] = field(default_factory=dict)
 
     def owners_of(self, bits: int, taker: str) -> list[tuple[str, int]]:
-        """Split *bits* by who else claimed them last; empty for nobody."""
+        """Split *bits* by their last other owner; empty for none."""
         parts = []
         for node, held in self.last.items():
             if bits & held and node != taker:
@@ -78,33 +78,33 @@ class _Ledger:
         return parts
 
     def take(self, node: str, bits: int) -> None:
-        """*node* is the last one to claim *bits*."""
+        """Record *node* as the last owner of *bits*."""
         for other in self.last:
             self.last[other] &= ~bits
         self.last[node] = self.last.get(node, 0) | bits
         self.dropped &= ~bits
 
     def others(self, node: str) -> int:
-        """Slots that other masters claim now."""
+        """Return slots currently claimed by other masters."""
         bits = 0
         for other, held in self.claims.items():
             bits |= held if other != node else 0
         return bits
 
     def hand_over(self, node: str, bits: int, ts_ns: int) -> None:
-        """*node* no longer claims *bits*."""
+        """Record that *node* ended its claim on *bits*."""
         mine = self.handed.setdefault(node, {})
         for slot in _numbers(bits):
             mine.setdefault(slot, ts_ns)
 
     def handed_ns(self, node: str, bits: int, ts_ns: int) -> int:
-        """When *node* began to hand over *bits*, *ts_ns* if it still claims them."""
+        """Return when *node* started to hand over *bits*, *ts_ns* if still claimed."""
         mine = self.handed.get(node, {})
         return min([at_ns for slot in _numbers(bits) if (at_ns := mine.pop(slot, None)) is not None], default=ts_ns)
 
 
 def _numbers(bits: int) -> Iterator[int]:
-    """The slots of *bits*."""
+    """Yield the slots of *bits*."""
     while bits:
         low = bits & -bits
         yield low.bit_length() - 1
@@ -112,7 +112,7 @@ def _numbers(bits: int) -> Iterator[int]:
 
 
 def find_slot_moves(history: History, promotions: list[Promotion]) -> SlotMoves:
-    """Go through the claims of all masters in the order of time."""
+    """Process the claims of all masters in time order."""
     found, ledger = SlotMoves(), _Ledger()
     deposed = {(one.old, one.winner) for one in promotions}
     before: dict[str, Speech] = {}
@@ -139,14 +139,14 @@ def find_slot_moves(history: History, promotions: list[Promotion]) -> SlotMoves:
 
 
 def _logged_moves(history: History, known: list[Move]) -> list[Move]:
-    """Moves that logs of any node show (Valkey 8.1 and later log them) and that are not *known* by claims."""
+    """Return moves in logs (Valkey 8.1 and later) that claims do not show."""
     pause_ns = history.thresholds.resharding_pause_ns
     moved_ns = {(one.source, one.target, slot): one.ts_ns for one in known for slot in _numbers(one.bits)}
     found: list[Move] = []
     for line in history.lines.of_kind.get(EventKind.SLOTS_MOVED, []):
         words = [int(word) for word in line.detail.split(", ") if word.isdigit()]
         if line.role != "M" or not words or not (line.peer and line.subject) or words[-1] >= SLOT_COUNT:
-            continue  # replicas log what they learn late, too
+            continue  # replicas also log what they learn late
         bits = 0
         for slot in range(words[0], words[-1] + 1):
             known_ns = moved_ns.get((line.peer, line.subject, slot))
@@ -159,13 +159,13 @@ def _logged_moves(history: History, known: list[Move]) -> list[Move]:
 
 
 def _is_won(move: Move, won: Mapping[tuple[str, str], int]) -> bool:
-    """Whether slots came with a promotion: an answer may show the new master before its slots."""
+    """Return whether slots came with a promotion: a reply may show the new master before its slots."""
     won_ns = won.get((move.source, move.target))
     return won_ns is not None and move.from_ns - WON_NS <= won_ns <= move.ts_ns + WON_NS
 
 
 def _note(history: History, found: SlotMoves, ledger: _Ledger, old: Speech, new: Speech, mine: int) -> None:
-    """A master claims other slots than before."""
+    """Record changed claims of a master."""
     node, held, ts_ns = new.node, ledger.claims.get(new.node, 0), new.from_ns
     ledger.claims[node] = mine
     gained, lost = mine & ~held, held & ~mine & ~ledger.others(node)
@@ -193,7 +193,7 @@ def _note(history: History, found: SlotMoves, ledger: _Ledger, old: Speech, new:
 
 
 def _gave_up(history: History, node: str, from_ns: int, to_ns: int) -> bool:
-    """Whether slots had no owner from one time to another, as answers show it: *node* held the cluster for down all the while."""
+    """Return whether slots had no owner in a period: *node* had cluster state FAIL throughout."""
     changes = history.states.get(node, ())
     return to_ns - from_ns > DOWN_NS and any(
         not one.is_up and not one.is_start and abs(one.max_ns - from_ns) <= DOWN_NS for one in changes
@@ -201,8 +201,8 @@ def _gave_up(history: History, node: str, from_ns: int, to_ns: int) -> bool:
 
 
 def slot_incidents(history: History, found: SlotMoves, failures: list[Episode]) -> list[Incident]:
-    """One resharding for moves that follow each other until one of their nodes fails (*failures*); one incident for slots
-    taken or given up together.
+    """Return one resharding per sequence of moves without a failure of their nodes, and one incident per group of taken
+    or dropped slots.
     """
     thresholds = history.thresholds
     incidents = [
@@ -220,7 +220,7 @@ def slot_incidents(history: History, found: SlotMoves, failures: list[Episode]) 
 
 
 def _with_open_slots(history: History, incidents: list[Incident], failures: list[Episode]) -> list[Incident]:
-    """Add slots that stayed open to the resharding that they are of; each other pair of nodes has an incident of its own."""
+    """Add slots left open to their resharding; other pairs of nodes get an incident of their own."""
     found = list(incidents)
     by_pair: dict[tuple[str, str], list[OpenSlot]] = {}
     for one in history.open_slots:
@@ -253,7 +253,7 @@ def _with_open_slots(history: History, incidents: list[Incident], failures: list
 
 
 def _stayed_open(history: History, one: OpenSlot, failures: list[Episode]) -> bool:
-    """Whether a slot stayed open for long: a node of the move failed or was restarted meanwhile, or it is open when the evidence ends."""
+    """Return whether a slot was left open: a node failed or restarted meanwhile, or it is open at the end."""
     pause_ns = history.thresholds.resharding_pause_ns
     end_ns = history.last_ns if one.to_ns is None else one.to_ns
     if end_ns - one.from_ns <= pause_ns // 2:
@@ -267,7 +267,7 @@ def _stayed_open(history: History, one: OpenSlot, failures: list[Episode]) -> bo
 
 
 def _open_steps(group: list[OpenSlot]) -> list[Step]:
-    """One step for each slot, whether one node shows it as open, or both do."""
+    """Return one step per slot, shown open by one node or both."""
     by_slot: dict[int, list[OpenSlot]] = {}
     for one in group:
         by_slot.setdefault(one.slot, []).append(one)
@@ -286,7 +286,7 @@ def _open_steps(group: list[OpenSlot]) -> list[Step]:
 
 
 def _is_of(one: Incident, source: str, target: str, ts_ns: int, history: History) -> bool:
-    """Whether a slot that was opened at *ts_ns* is of the resharding *one*."""
+    """Return whether a slot opened at *ts_ns* belongs to the resharding *one*."""
     pause_ns = history.thresholds.resharding_pause_ns
     pairs = {(step.subject, step.actor) for step in one.steps if step.kind == EventKind.MOVED}
     return (source, target) in pairs and one.started_ns - pause_ns <= ts_ns <= (one.ended_ns or ts_ns) + pause_ns
@@ -295,9 +295,9 @@ def _is_of(one: Incident, source: str, target: str, ts_ns: int, history: History
 def _until_failures(
     moves: list[Move], failures: list[Episode], together_ns: int
 ) -> Iterator[tuple[list[Move], Episode | None]]:
-    """Cut *moves* where one of their nodes failed: each part, and the failure that ended it.
+    """Split *moves* at failures of their nodes: yield each part with the failure that ended it.
 
-    What the node is seen to move before anybody doubts it was moved while it lived.
+    Moves before the first PFAIL precede the failure.
     """
     for failure in sorted(failures, key=lambda one: one.started_ns):
         before = [move for move in moves if move.ts_ns <= failure.from_ns]
@@ -322,7 +322,7 @@ STEP_KINDS = {"moved": EventKind.MOVED, "taken": EventKind.TAKEN, "given up": Ev
 
 
 def _incident(kind: IncidentKind, variant: str, group: list[Move]) -> Incident:
-    """Moves of one pair of nodes become one step; the whole has the slots of all."""
+    """Merge moves by pair of nodes into steps of one incident."""
     pairs: dict[tuple[str, str], list[Move]] = {}
     whole = 0
     for move in group:
@@ -365,7 +365,7 @@ def _incident(kind: IncidentKind, variant: str, group: list[Move]) -> Incident:
 
 
 def _with_emptied(history: History, one: Incident, emptied: dict[str, int]) -> Incident:
-    """Add that a master whose last slot went follows the new owner, with its replicas (R66, R73, R124)."""
+    """Add that a master without slots follows the new owner, with its replicas (R66, R73, R124)."""
     sources = {step.subject for step in one.steps}
     end_ns = one.ended_ns if one.ended_ns is not None else one.started_ns
     steps = list(one.steps)

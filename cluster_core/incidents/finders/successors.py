@@ -1,4 +1,4 @@
-"""Why nobody took the place of a master that failed: what kept each replica, and which voters were gone (R54, R84 to R93)."""
+"""Obstacles to the replacement of a failed master: replicas, and missing voters (R54, R84 to R93)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from cluster_core.kinds import EventKind
 from cluster_core.slots.node_flags import NodeFlags
 
 DELAY_NS: Final = 1_500_000_000
-"""An election is due so long after FAIL, and a second more for each replica that is ahead (R86)."""
+"""Delay of an election after FAIL, and of each better replica (R86)."""
 OLD_DATA: Final = "Disconnected from "
-"""How the log of a replica says that its data is too old (R85): "Disconnected from master for longer than allowed"."""
+"""Log text of a replica with too old data (R85)."""
 
 
 class Bar(StrEnum):
-    """What keeps a replica from taking over."""
+    """Obstacle of a replica."""
 
     DEAD = "it was out of reach itself"
     NOFAILOVER = "it may not be elected (NOFAILOVER)"
@@ -31,12 +31,12 @@ class Bar(StrEnum):
 
 
 def slots_of_failed(history: History, episode: Episode) -> int:
-    """The slots that the node that failed held as a master, bit s for slot s."""
+    """Return the failed master's slots, bit s for slot s."""
     return history.own_slots(history.claim_at(episode.subject, episode.started_ns))
 
 
 def successor_steps(history: History, episode: Episode) -> list[Step]:
-    """What kept each replica, or that there was none, at the time of the verdict or, without one, of the first doubt."""
+    """Return each replica's obstacle, or that there was none, at FAIL or, without it, at the first PFAIL."""
     at_ns = episode.from_ns if episode.fail_ns is None else episode.fail_ns
     master, replicas = episode.subject, replicas_at(history, episode.subject, episode.started_ns)
     steps = [Step(at_ns, EventKind.BARRED, one, master, detail=_bar(history, episode, one, at_ns)) for one in replicas]
@@ -46,7 +46,7 @@ def successor_steps(history: History, episode: Episode) -> list[Step]:
 
 
 def replicas_at(history: History, master: str, ts_ns: int) -> list[str]:
-    """The replicas of *master*, as they say themselves, or where one was not heard, as another node believes."""
+    """Return the replicas of *master* by their own headers, else in another node's view."""
     found = []
     for node in history.nodes:
         said = history.claim_at(node, ts_ns)
@@ -56,7 +56,7 @@ def replicas_at(history: History, master: str, ts_ns: int) -> list[str]:
 
 
 def is_heard(history: History, node: str, ts_ns: int) -> bool:
-    """Whether a node was talking at that time."""
+    """Return whether a node was sending then."""
     said = history.said_at(node, ts_ns)
     if said is None:
         return not history.speech and not history.is_failing(node, ts_ns)
@@ -93,7 +93,7 @@ def _bar(history: History, episode: Episode, replica: str, at_ns: int) -> str:
 
 
 def missing_voters(history: History, episode: Episode) -> list[Step]:
-    """If too few masters were left for a majority when the doubt began: one step for each that was gone (R54, R93)."""
+    """Return one step per missing voter if less than a majority was left at the first PFAIL (R54, R93)."""
     at_ns = episode.from_ns
     witnesses = [one for one in history.observers if one != episode.subject and is_heard(history, one, at_ns)]
     if not witnesses:

@@ -1,4 +1,4 @@
-"""Incidents of several nodes or several times: partitions, epoch collisions, flapping nodes."""
+"""Incidents of several nodes or repeated events: partitions, epoch collisions, flapping nodes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from cluster_core.replay.rows import EpochRow
 
 
 TOLD: Final = (EventKind.LAST_SIGN, EventKind.PROCESS_IDLE, EventKind.FAIL_DECIDED, EventKind.BACK)
-"""Steps of each failure that the story of a partition has."""
+"""Steps of each failure that a partition includes."""
 
 
 def find_partitions(history: History, episodes: list[Episode]) -> list[Incident]:
-    """Nodes that most others could not reach while they lived.
+    """Return nodes that were alive but unreachable for most others.
 
-    Either they kept talking, or several fell silent together and came back together: that tells a cut, or a machine
-    that stood still, from processes that died.  A master and its replicas alone are one failure, not a cut.
+    Either they kept sending, or several stopped and resumed together, as in a network partition or a stalled host. A
+    master with its replicas alone is one failure.
     """
     groups: list[list[Episode]] = []
     cut = (one for one in episodes if one.by_most and (one.talked or one.back_ns is not None))
@@ -90,9 +90,9 @@ def _partition(history: History, group: list[Episode]) -> Incident:
 
 
 def find_collisions(history: History) -> list[Incident]:
-    """Masters that had one config epoch and drew new ones (R80); a burst is one incident.
+    """Return collisions of config epochs with their new epochs (R80), one incident per burst.
 
-    All masters of a new cluster start with epoch 0 and draw: that is the variant "first epochs".
+    Masters of a new cluster all start with epoch 0: that is the variant "first epochs".
     """
     rows = [row for row in history.epochs if row.mechanism is Mechanism.COLLISION]
     return [_collision(history, group) for group in runs(rows, history.thresholds.pause_ns, lambda row: row.ts_ns)]
@@ -121,7 +121,7 @@ def _collision(history: History, group: list[EpochRow]) -> Incident:
 
 
 def _collided_with(history: History, row: EpochRow, epoch: int) -> str:
-    """The master of a greater id that claimed the same epoch then (R80); empty if none was heard."""
+    """Return the master with a greater id and the same epoch (R80); empty if none was observed."""
     found = [
         node
         for node in history.speech
@@ -137,7 +137,7 @@ def _collided_with(history: History, row: EpochRow, epoch: int) -> str:
 
 
 def find_flapping(history: History, episodes: list[Episode]) -> list[Incident]:
-    """Nodes that were doubted again and again."""
+    """Return nodes that were marked PFAIL repeatedly."""
     by_node: dict[str, list[Episode]] = {}
     for one in episodes:
         by_node.setdefault(one.subject, []).append(one)
@@ -174,7 +174,7 @@ def _flapping(subject: str, run: list[Episode]) -> Incident:
 
 
 def with_first_epochs(history: History, incidents: list[Incident]) -> list[Incident]:
-    """Fold the drawing of first epochs into the meeting of the nodes that it belongs to."""
+    """Merge first epochs into the membership incident they belong to."""
     draws = [one for one in incidents if one.kind == IncidentKind.EPOCH_COLLISION and one.variant == "first epochs"]
     kept = [one for one in incidents if one not in draws]
     for draw in draws:
@@ -190,7 +190,7 @@ def with_first_epochs(history: History, incidents: list[Incident]) -> list[Incid
 
 
 def _belongs(history: History, draw: Incident, met: Incident) -> bool:
-    """Whether nodes that had just met drew the epochs."""
+    """Return whether nodes that had just met took the epochs."""
     pause_ns = history.thresholds.pause_ns
     near = met.started_ns - pause_ns <= draw.started_ns <= (met.ended_ns or met.started_ns) + pause_ns
     return near and bool(set(draw.nodes) & set(met.nodes))
