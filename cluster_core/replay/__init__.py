@@ -1,4 +1,4 @@
-"""Replay of one observer: state in its view over time, from sent and received messages."""
+"""Replay of one observer: its view over time, from sent and received messages."""
 
 from cluster_core.door import open_door
 

@@ -1,6 +1,5 @@
-"""What an observer shows of its beliefs by what it sends: gossip flags, UPDATEs, forgotten nodes (R9, R40, R61, R77).
-
-These functions compare a sent message with the replayed view, make the view follow, and say what differed.
+"""Corrections of a replayed view by the observer's own output: gossip flags, UPDATEs, forgotten nodes (R9, R40, R61,
+R77). The functions compare a sent message with the view, update the view and return the differences.
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ from cluster_core.wire.bus import GossipEntry, Update
 
 
 def health_word(flags: int) -> str:
-    """A node's health in one word."""
+    """Return a node's health as text."""
     return "fail" if flags & FAIL else "fail?" if flags & PFAIL else "ok"
 
 
 def role_word(flags: int) -> str:
-    """A node's role in one word."""
+    """Return a node's role as text."""
     return "slave" if flags & REPLICA else "master"
 
 
 def differs(peer: Peer, entry: GossipEntry) -> bool:
-    """Whether a gossip entry that the observer sent says another role or health than the view."""
+    """Return whether a sent gossip entry has another role or health than the view."""
     return bool((peer.flags ^ entry.flags) & (ROLES | FAILURES))
 
 
 def follow_entry(view: View, peer: Peer, entry: GossipEntry, now_ms: int) -> tuple[list[Effect], list[Correction]]:
-    """Give *peer* the role and health that the observer's own gossip says."""
+    """Set role and health of *peer* from the observer's gossip."""
     effects: list[Effect] = []
     corrections: list[Correction] = []
     if (peer.flags ^ entry.flags) & FAILURES:
@@ -65,7 +64,7 @@ def set_health(view: View, peer: Peer, bits: int, now_ms: int, cause: Cause) -> 
 
 
 def meet_by_gossip(view: View, entry: GossipEntry, now_ms: int) -> tuple[list[Effect], list[Correction]]:
-    """The observer gossips a node that the view lacks: it knows it."""
+    """Add a node that the observer gossips and the view lacks."""
     if not is_node_id(entry.node):
         return [], []
     view.blacklist.pop(entry.node, None)
@@ -75,7 +74,7 @@ def meet_by_gossip(view: View, entry: GossipEntry, now_ms: int) -> tuple[list[Ef
 
 
 def add_peer(view: View, node_id: str, flags: int, now_ms: int) -> Peer:
-    """Put a node into the table on other evidence than a rule of the machine."""
+    """Add a node to the table on evidence outside the machine's rules."""
     peer = Peer(node_id, flags, now_ms)
     view.nodes[node_id] = peer
     view.state_stale = True
@@ -83,10 +82,10 @@ def add_peer(view: View, node_id: str, flags: int, now_ms: int) -> Peer:
 
 
 def follow_update(view: View, update: Update, moved: int = 0) -> tuple[list[Effect], list[Correction]]:
-    """The observer tells somebody who owns slots: that is its belief about the owner (R77).
+    """Apply an UPDATE of the observer as its view of the owner (R77).
 
-    An UPDATE omits slots that their owner does not claim.  *moved* are slots that the owner got about when its last
-    header arrived: if the UPDATE omits them, the observer read that header after the move.
+    An UPDATE omits slots that their owner does not claim. *moved*: slots the owner got at about its last header; if the
+    UPDATE omits them, the observer read that header after the move.
     """
     owner = view.nodes.get(update.node)
     if owner is None:
@@ -108,8 +107,9 @@ def follow_update(view: View, update: Update, moved: int = 0) -> tuple[list[Effe
 
 
 def follow_state(view: View, unclaimed: int) -> tuple[list[Effect], list[Correction]]:
-    """The observer says the cluster is down although all slots have healthy owners: slots that their owner does not
-    claim any more (*unclaimed*) were deleted here too (CLUSTER DELSLOTS; R71, R107)."""
+    """Apply cluster state FAIL with all slots owned by healthy nodes: the *unclaimed* slots were deleted here too
+    (CLUSTER DELSLOTS; R71, R107).
+    """
     down = down_reason(coverage_of(view), full_coverage_required=view.full_coverage_required)
     if down or not unclaimed:
         return [], []
@@ -129,9 +129,9 @@ def follow_state(view: View, unclaimed: int) -> tuple[list[Effect], list[Correct
 def follow_poll(
     view: View, poll: NodePoll, now_ms: int, fresh: Container[str] = ()
 ) -> tuple[list[Effect], list[Correction]]:
-    """Make the view equal to a CLUSTER NODES answer of the observer; handshakes in it are left to the machine.
+    """Set the view to a CLUSTER NODES reply of the observer; the machine handles handshakes.
 
-    Nodes in *fresh* have changed so lately that the answer may be older.
+    Nodes in *fresh* changed recently, so the reply may be older.
     """
     effects: list[Effect] = []
     corrections: list[Correction] = []

@@ -1,7 +1,7 @@
-"""What the first bytes of messages still tell of one process when its captures are cut: elections, votes, wins.
+"""Events from truncated messages of one process: elections, votes, wins.
 
-A header that was cut behind its sender (R3) has no role, no flags, no master and no whole slot bitmap, so no belief can
-be replayed; but its type, its sender and its epochs are there.
+A header cut after its sender (R3) lacks role, flags, master and slots, so views cannot be replayed; type, sender and
+epochs remain.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CONNECTIONS_MAX = 10_000
 
 
 class CutHeaders:
-    """Feed it what one process sent and received; it returns events, votes and epochs."""
+    """Takes one process's sent and received messages; returns events, votes and epochs."""
 
     def __init__(self) -> None:
         self._ends: dict[int, str] = {}
@@ -24,7 +24,7 @@ class CutHeaders:
         self._won_epoch = 0
 
     def note(self, seen: MessageSeen) -> list[ReplayRow]:
-        """Take in one message with a cut header."""
+        """Add one message with a truncated header."""
         header = seen.message.header
         if not isinstance(header, PartialHeader) or not header.peek.sender:
             return []

@@ -1,14 +1,12 @@
-"""Who saw what?  Clues of a capture, polls and log lines, in order, to the processes that they concern, as they come.
+"""Assign messages, polls and log lines, in order, to the processes they concern.
 
-A process is known by the address that it listens on: the accepting end of a connection.  The opening end has a port
-of no meaning; the id in the messages that it sends leads to the process, because the same id answers at its listening
-address, or else the bus port in its headers does (R3).  An id may change while the process lives (R82), so evidence
-is sorted by process.  A connection without a message belongs to a process only if no other process shares the
-address.
+A process is identified by its listening address, the accepting end of a connection. The opening end has an arbitrary
+port; its process is found by the node id in its messages, which also replies at the listening address, or by the bus
+port in its headers (R3). Ids may change (R82), so evidence is sorted by process. A connection without messages belongs
+to a process only if no other shares the address.
 
-A clue waits until it is known whose it is, at most `WAIT_NS`, and all that follow wait behind it.  So what comes out
-depends on the clues alone and not on how a capture was cut into files; `attribution` does the same for a capture that
-is there as a whole, with knowledge from its end at its start.
+A clue waits until its process is known, at most `WAIT_NS`, and later ones wait behind it. The result depends on the
+clues alone, not on how a capture is split into files.
 """
 
 from __future__ import annotations
@@ -21,16 +19,16 @@ from typing import Final, Literal, NamedTuple
 from cluster_core.replay.evidence import Endpoint, LinkChange, SightingKind
 
 WAIT_NS: Final = 2_000_000_000
-"""How long a clue waits for the id that tells whose it is; nodes that are linked speak each second (R31)."""
+"""Maximum wait for the id that identifies a process; linked nodes send every second (R31)."""
 WAITING_MAX: Final = 1_000_000
-"""Bound of the clues that wait."""
+"""Maximum waiting clues."""
 CLOSED_NS: Final = 60_000_000_000
-"""How long a connection is remembered after its end; stray packets may follow."""
+"""How long a closed connection is remembered for late packets."""
 CONNECTIONS_MAX: Final = 100_000
 PROCESSES_MAX: Final = 20_000
-"""Addresses that are taken for processes; a scan of ports must not make observers without end."""
+"""Maximum addresses treated as processes, against port scans."""
 CLOCK_BACK_NS: Final = 1_000_000_000
-"""Packets of several processors are out of order by microseconds; a clock that goes back by more was set."""
+"""Larger steps back mean a changed clock, not packets reordered between CPUs."""
 
 
 NEVER_NS: Final = 1 << 62
@@ -39,13 +37,12 @@ DeliveryKind = LinkChange | Literal["message", "poll", "log"]
 
 
 class Clue(NamedTuple):
-    """One thing seen on the wire: a whole message, a packet that opens or ends a connection, or bytes that are missing.
+    """One observation of a capture: a message, a packet that opens or ends a connection, or missing bytes.
 
-    *kind* is ``message``, ``syn``, ``syn-ack``, ``fin``, ``rst``, ``gap``, ``unread`` (what this side sent at *since_ns*
-    or later has not arrived) or ``read`` (it has after all); *from_opener* says which side sent it.
-    *sender* and *cport* are those of a full header, *ref* is the number of the message (-1 for none).  *packed* is the
-    message without its bitmap, which has the number *bitmap* (-1 for none).  *held* if it waited for bytes before it
-    that never came.
+    *kind*: ``message``, ``syn``, ``syn-ack``, ``fin``, ``rst``, ``gap``, ``unread`` (bytes sent at *since_ns* or later
+    have not arrived) or ``read`` (they arrived after all). *from_opener*: the sending side. *sender* and *cport*: of a
+    full header. *ref*: message number (-1 for none). *packed*: the message without its bitmap, which has number
+    *bitmap* (-1 for none). *held*: it waited for earlier bytes that never came.
     """
 
     ts_ns: int
@@ -66,9 +63,9 @@ class Clue(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """What a process said of itself outside the bus: a ``poll`` or a ``log`` line, as bytes of its own form.
+    """Evidence of a process outside the bus: a ``poll`` or ``log`` line, as raw bytes.
 
-    *node_id* or *address* (either may be missing) tells which process.
+    *node_id* or *address* (either may be missing) identifies the process.
     """
 
     ts_ns: int
@@ -79,10 +76,10 @@ class Statement(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """A piece of evidence for one process, not decoded yet.
+    """Undecoded evidence for one process.
 
-    *kind* is ``message``, ``opened``, ``closed``, ``refused``, ``gap``, ``unread``, ``read``, ``poll`` or ``log``; *sent*
-    tells who caused it.
+    *kind*: ``message``, ``opened``, ``closed``, ``refused``, ``gap``, ``unread``, ``read``, ``poll`` or ``log``;
+    *sent*: caused by this process.
     """
 
     process: Endpoint
@@ -99,10 +96,10 @@ class Delivery(NamedTuple):
 
 
 class Passage(NamedTuple):
-    """A clue or statement whose turn has come: *number* counts them, *ts_ns* never goes back.
+    """A clue or statement in its final order: *number* counts them, *ts_ns* never decreases.
 
-    *opener* and *acceptor* are processes, None where not known; *was_open* tells whether the connection was up.  A gap
-    lies somewhere after *since_ns*, the last message before it.
+    *opener* and *acceptor* are processes, None if unknown; *was_open*: the connection was up. A gap lies after
+    *since_ns*, the last message before it.
     """
 
     number: int
@@ -115,7 +112,7 @@ class Passage(NamedTuple):
 
 
 class Known(NamedTuple):
-    """A connection of which all is known: the process that opened it, and the addresses on the wire."""
+    """A fully identified connection: opening process and addresses."""
 
     opener: Endpoint
     opener_end: Endpoint
@@ -124,7 +121,7 @@ class Known(NamedTuple):
 
 @dataclass(slots=True)
 class Connection:
-    """What is known of a connection; *ends* are the addresses on the wire, of who opened and who accepted it, once *opener* is certain."""
+    """State of a connection; *ends* are its addresses, opener first, once *opener* is certain."""
 
     opener_id: str = ""
     ends: tuple[Endpoint, Endpoint] | None = None
@@ -136,9 +133,9 @@ class Connection:
 
 
 class Dispatcher:
-    """Feed it clues in the order of the capture; it returns passages as soon as it is known whose they are.
+    """Takes clues in capture order; returns passages once their processes are known.
 
-    *homes* says where nodes listen as far as other sources know (addresses in polls); *statements* are in order of time.
+    *homes*: listening addresses from other sources (polls); *statements* are in time order.
     """
 
     def __init__(self) -> None:
@@ -146,9 +143,9 @@ class Dispatcher:
         self.number = 0
         self.clock_steps: list[tuple[int, int]] = []
         self.forgotten: list[int] = []
-        """Connections that are not known any more, until somebody took note of it."""
+        """Dropped connections, until the caller has read them."""
         self.renames = 0
-        """How often a process said another id than before."""
+        """Number of id changes of processes."""
         self._statements: deque[Statement] = deque()
         self._hints: dict[str, Endpoint] = {}
         self._waiting: deque[tuple[int, Clue | Statement]] = deque()
@@ -161,7 +158,7 @@ class Dispatcher:
         self._told_ns = 0
 
     def tell(self, statements: list[Statement], hints: dict[str, Endpoint]) -> bool:
-        """Add statements; False, and nothing is added, when one is older than what has had its turn."""
+        """Add statements; return False, without effect, if one is older than the last passage."""
         if statements and self.number and min(statement.ts_ns for statement in statements) <= self._told_ns:
             return False
         self._statements = deque(sorted([*self._statements, *statements], key=_turn_of))
@@ -169,7 +166,7 @@ class Dispatcher:
         return True
 
     def feed(self, clue: Clue) -> list[Passage]:
-        """Add a clue and return what has its turn now."""
+        """Add a clue and return the passages it releases."""
         is_late = clue.held or clue.kind == "gap"
         if clue.ts_ns < self.clock_ns - CLOCK_BACK_NS and not is_late and len(self.clock_steps) < CONNECTIONS_MAX:
             self.clock_steps.append((clue.ref, self.clock_ns - clue.ts_ns))
@@ -183,13 +180,13 @@ class Dispatcher:
 
     @property
     def quiet_before_ns(self) -> int:
-        """Messages on connections of which all is known may pass by themselves up to before this time; 0 while anything waits."""
+        """Return the time before which messages on known connections can skip the order; 0 while a clue waits."""
         if self._waiting:
             return 0
         return self._statements[0].ts_ns if self._statements else NEVER_NS
 
     def known(self, connection_id: int, sender: str, *, from_opener: bool) -> Known | None:
-        """Who opened a connection and its ends, where a message that *sender* sends on it may pass by itself; else None."""
+        """Return the connection if a message of *sender* on it can skip the order; else None."""
         connection = self._connections.get(connection_id)
         if connection is None or connection.opener is None or connection.ends is None:
             return None
@@ -199,14 +196,14 @@ class Dispatcher:
         return Known(connection.opener, *connection.ends)
 
     def pass_over(self, now_ns: int, count: int) -> int:
-        """So many messages passed by themselves, the last one at *now_ns*; return the number of the first one."""
+        """Count *count* skipped messages, the last at *now_ns*; return the number of the first."""
         first = self.number + 1
         self.number += count
         self.clock_ns, self._told_ns = now_ns, max(self._told_ns, now_ns)
         return first
 
     def note_spoken(self, connection_id: int, *spoke_ns: int) -> None:
-        """Who opened a connection, and who accepted it, spoke at these times, 0 for never, in messages that passed by themselves."""
+        """Record when opener and acceptor sent skipped messages; 0 for never."""
         connection = self._connections.get(connection_id)
         if connection is None:
             return
@@ -216,7 +213,7 @@ class Dispatcher:
                 connection.spoke_ns[from_opener] = max(ts_ns, connection.spoke_ns.get(from_opener, ts_ns))
 
     def advance(self) -> list[Passage]:
-        """There are no captures, only statements: the last of them is the time."""
+        """Release statements up to the last one, without captures."""
         if not self._statements:
             return []
         self.clock_ns = max(self.clock_ns, self._statements[-1].ts_ns)
@@ -225,7 +222,7 @@ class Dispatcher:
         return self._release()
 
     def finish(self) -> list[Passage]:
-        """No more comes: return all that waits."""
+        """End the input and return all waiting passages."""
         self._waiting.extend((statement.ts_ns, statement) for statement in self._statements)
         self._statements.clear()
         found = [self._pass(*item) for item in self._waiting]
@@ -233,19 +230,19 @@ class Dispatcher:
         return found
 
     def id_of(self, process: Endpoint | None) -> str:
-        """The node id that a process had last; its address while it has not told."""
+        """Return the last node id of a process; its address if unknown."""
         if process is None:
             return ""
         return self._ids.get(process) or f"{process.ip}:{process.port}"
 
     def processes(self) -> dict[Endpoint, str]:
-        """The processes that spoke, each with its last node id, in order of appearance."""
+        """Return active processes with their last node ids, in order of appearance."""
         return dict(self._ids)
 
-    # -- learning ------------------------------------------------------------------------------------------------
+    # -- identification ------------------------------------------------------------------------------------------
 
     def _learn(self, clue: Clue) -> bool:
-        """Learn whose a connection is; False for a copy of a packet that opened or ended it."""
+        """Identify a connection's processes; False for a copy of an opening or closing packet."""
         connection = self._connections.get(clue.connection)
         if connection is None:
             if len(self._connections) >= CONNECTIONS_MAX:
@@ -278,7 +275,7 @@ class Dispatcher:
         if known is not None and known != process:
             self._alone[process.ip] = None
 
-    # -- turns ---------------------------------------------------------------------------------------------------
+    # -- order ---------------------------------------------------------------------------------------------------
 
     def _release(self) -> list[Passage]:
         waiting = self._waiting
@@ -352,12 +349,12 @@ class Dispatcher:
 
 
 def _turn_of(statement: Statement) -> tuple[int, str, str]:
-    """What decides when a statement has its turn: of one process, the order in which it was told."""
+    """Return the sort key of a statement: per process, the order of input."""
     return statement.ts_ns, statement.node_id, f"{statement.address}"
 
 
 def deliveries(passage: Passage) -> Iterator[Delivery]:
-    """What a passage is to the processes that it concerns: both ends of a connection see its messages (R27)."""
+    """Yield the deliveries of a passage: both ends of a connection see its messages (R27)."""
     item = passage.item
     if isinstance(item, Statement):
         if passage.opener is not None:

@@ -1,4 +1,4 @@
-"""What a replay is fed with: what one observer saw, was asked and wrote down."""
+"""Evidence of one observer: messages, connections, polls, log lines."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from cluster_core.topology.node import Topology
 from cluster_core.wire.bus import Gossip, Header, Message
 
 SightingKind = PacketKind | Literal["message", "gap"]
-"""What a capture shows: a whole message, a packet that opens or ends a connection, or bytes that are missing."""
+"""Kind of capture evidence: a message, a packet that opens or ends a connection, or missing bytes."""
 LinkChange = Literal["opened", "closed", "refused", "dropped", "gap", "unread", "read"]
-"""What becomes of a connection of the observer; `gap`: bytes that one side sent there are not in the capture; `unread`:
-they have not arrived; `read`: they have after all."""
+"""Change of a connection; `gap`: one side's bytes are missing from the capture; `unread`: they have not arrived;
+`read`: they arrived after all.
+"""
 
 
 class Endpoint(NamedTuple):
@@ -26,7 +27,7 @@ class Endpoint(NamedTuple):
 
 
 class MessageSeen(NamedTuple):
-    """A message that the observer *sent* or received, on a connection that it opened (*outbound*) or accepted (R27)."""
+    """A message *sent* or received by the observer, on a connection it opened (*outbound*) or accepted (R27)."""
 
     ts_ns: int
     ref: int
@@ -38,10 +39,10 @@ class MessageSeen(NamedTuple):
 
 
 class LinkSeen(NamedTuple):
-    """A connection of the observer was ``opened``, ``closed`` or ``refused``; *by_us* if its side did it.
+    """A connection was ``opened``, ``closed`` or ``refused``; *by_us*: by the observer.
 
-    Or *what* is ``gap``: bytes that its side (*by_us*) or the other sent there are not in the capture.  Or ``unread``: what
-    a side sent at *since_ns* or later has not arrived, until ``read``.
+    ``gap``: bytes of its side (*by_us*) or the other are missing from the capture. ``unread``: bytes sent at *since_ns*
+    or later have not arrived, until ``read``.
     """
 
     ts_ns: int
@@ -55,7 +56,7 @@ class LinkSeen(NamedTuple):
 
 
 class NodePoll(NamedTuple):
-    """A CLUSTER NODES answer of the observer, one entry per node; *asked_ns* is when it was asked for."""
+    """CLUSTER NODES of the observer, one entry per node; *asked_ns* is the time of the request."""
 
     ts_ns: int
     nodes: tuple[PolledNode, ...]
@@ -77,10 +78,10 @@ class PolledNode(NamedTuple):
 
 
 class LogSeen(NamedTuple):
-    """A line of the observer's log that names a health change, or the start of its process (R160).
+    """A health change, or process start, in the observer's log (R160).
 
-    *kind* is ``pfail``, ``fail-decided``, ``fail-learned`` or ``fail-cleared``, *subject* the node; or ``started``, and *subject*
-    is the server's version.
+    *kind*: ``pfail``, ``fail-decided``, ``fail-learned`` or ``fail-cleared`` with the node as *subject*, or ``started``
+    with the server's version.
     """
 
     ts_ns: int
@@ -92,7 +93,7 @@ Evidence = MessageSeen | LinkSeen | NodePoll | LogSeen
 
 
 def poll_of(ts_ns: int, topology: Topology, asked_ns: int = 0) -> NodePoll:
-    """Turn a read CLUSTER NODES answer (R128) into evidence; *ts_ns* is when the answer was complete."""
+    """Convert CLUSTER NODES (R128) to evidence; *ts_ns* is when the reply was complete."""
     return NodePoll(
         ts_ns,
         tuple(
@@ -114,7 +115,7 @@ def poll_of(ts_ns: int, topology: Topology, asked_ns: int = 0) -> NodePoll:
 
 
 def readable_part(message: Message) -> Message:
-    """The message as the machine may read it: a cut gossip section counts as far as it goes."""
+    """Return the part of a message that the machine can read; a truncated gossip section counts up to its end."""
     if message.rest is not None and isinstance(message.header, Header) and isinstance(message.body, Gossip):
         return replace(message, rest=None) if message.rest.reason.endswith("were captured") else message
     return message

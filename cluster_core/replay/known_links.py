@@ -1,7 +1,7 @@
-"""Connections of which all is known: their messages pass in compiled runs, and only sums and times remember them.
+"""Fast path for messages on identified connections: compiled runs that update sums and times only.
 
-Most of a capture are messages on connections whose ends have spoken, from senders that said so before.  Whose they are is known once,
-and holds until a process says another id, or a connection is forgotten.
+Most messages of a capture qualify. A connection is identified until its process changes id or the connection is
+dropped.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from cluster_core.replay.evidence import Endpoint
 from cluster_core.replay.link_meter import LinkMeter
 
 RUN_MIN: Final = 16
-"""Messages that a run must cover to be worth it; after a shorter one the plain code goes on for longer and longer."""
+"""Minimum messages of a useful run; after shorter ones, ever longer stretches use the plain code."""
 PATIENCE_MAX: Final = 64
 AHEAD_MAX: Final = 512
-"""So much is looked at ahead where a message is on a connection that is new here."""
+"""Lookahead in messages at a connection new to this path."""
 
 
 class KnownLinks:
-    """A part of *dispatcher* and *meter* that only saves time; *number_of* gives addresses their numbers."""
+    """Fast path of *dispatcher* and *meter*; *number_of* numbers addresses."""
 
     def __init__(self, dispatcher: Dispatcher, meter: LinkMeter, number_of: Callable[[Endpoint], int]) -> None:
         self._dispatcher, self._meter, self._number_of = dispatcher, meter, number_of
@@ -32,9 +32,9 @@ class KnownLinks:
         self._renames = dispatcher.renames
 
     def pass_on(self, seen: SeenMessages, at: int, take: Callable[[int, Passing], None]) -> int:
-        """Let messages pass from place *at* of the order on, and return the place of what is to be looked at.
+        """Skip messages from index *at* on; return the index of the next one to process.
 
-        *take* gets what passed, and the number of the first of them.
+        *take* gets the skipped messages and the number of the first.
         """
         dispatcher, meter, start = self._dispatcher, self._meter, at
         before_ns = dispatcher.quiet_before_ns
@@ -60,13 +60,15 @@ class KnownLinks:
         return at
 
     def settle(self, connection: int | None = None) -> None:
-        """Tell the dispatcher when *connection*, or each one, was used last."""
+        """Report the last use of *connection*, or of each, to the dispatcher."""
         self._forget()
         for spoken in self._table.spoken(connection):
             self._dispatcher.note_spoken(*spoken)
 
     def _learn(self, seen: SeenMessages, at: int) -> bool:
-        """Whether the message at *at* may pass, as its connection was entered; those after it are then looked at, too."""
+        """Return whether the message at *at* can be skipped once its connection is entered; later ones are then checked
+        too.
+        """
         is_first = True
         for connection, side, name, sender in seen.said(at, AHEAD_MAX):
             if is_first or not self._table.knows(connection, side):
@@ -89,7 +91,7 @@ class KnownLinks:
         return True
 
     def _refresh(self) -> None:
-        """Leave what does not hold any more."""
+        """Drop entries that are no longer valid."""
         dispatcher = self._dispatcher
         self._forget()
         if self._renames != dispatcher.renames or self._table.is_loose:

@@ -1,7 +1,7 @@
 """Roles of servers in metrics, as rows of a replay.
 
-A server is a node whose id other evidence names at its address; else its address stands for its id.  Metrics do not name
-slots, and failure marks only by their number: such columns are empty.
+A server's node id comes from other evidence at its address; otherwise its address is used. Metrics lack slots and
+failing nodes, so these columns are empty.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cluster_core.replay.rows import NodeViewRow
 
 
 def metric_rows(samples: Iterable[MetricSample], ids: Mapping[str, str]) -> Iterator[NodeViewRow]:
-    """The rows of *samples*, which are in order of server and time; *ids* has the node at an address, where that is known."""
+    """Yield the rows of *samples*, ordered by server and time; *ids* maps known addresses to nodes."""
     for address, group in groupby(samples, key=lambda sample: sample.address):
         scrapes = list(group)
         node = ids.get(address, address)
@@ -24,7 +24,7 @@ def metric_rows(samples: Iterable[MetricSample], ids: Mapping[str, str]) -> Iter
 
 
 def _views(node: str, address: str, samples: Iterable[MetricSample], ids: Mapping[str, str]) -> Iterator[NodeViewRow]:
-    """What the server said of itself: its role, its master, its config epoch."""
+    """Yield a server's own role, master and config epoch."""
     host, _, port = address.rpartition(":")
     row: NodeViewRow | None = None
     before_ns: int | None = None

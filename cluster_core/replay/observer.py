@@ -1,9 +1,8 @@
-"""Replay of one observer: its evidence in, rows of belief and events out.
+"""Replay of one observer: evidence in, rows of views and events out.
 
-The machine of `cluster_core.gossip` is fed with what the observer received; what the observer sent, and polls and
-logs if there are any, correct it, and each correction is a row.  Verdicts that always leave a message (FAIL) are
-taken from that message.  Pings on links that cannot be seen (a peer that refuses connections) are assumed by R32 and
-R34.
+The machine of `cluster_core.gossip` processes received messages; sent messages, polls and logs correct it, and each
+correction is a row. FAIL decisions are taken from their messages. Pings on invisible links (refused connections) are
+assumed by R32 and R34.
 """
 
 from __future__ import annotations
@@ -34,18 +33,18 @@ from cluster_core.replay.view_log import CauseSeen
 from cluster_core.wire.bus import Fail, Header, MessageType, PartialHeader
 
 TICK_NS: Final = 100_000_000
-"""The cron of a server (R28)."""
+"""Cron period of a server (R28)."""
 TICKS_BEHIND_MAX: Final = 600
-"""Ticks that are made up after a silence; a clock that jumps ahead must not keep us busy."""
+"""Maximum ticks simulated after a silence, against clock jumps."""
 SILENCE_NS: Final = 1_000_000_000
-"""A node that knows nobody is silent; what was ordered before it speaks is dated this long before its first link."""
+"""A node without peers is silent; commands before its first message are dated this long before its first link."""
 BEHIND_MAX: Final = 200_000
-"""Bound of the evidence that waits for the new_owners of slots."""
+"""Maximum evidence waiting for new owners of slots."""
 BUS_PORT_OFFSET: Final = 10_000
 MESSAGE: Final = Cause.MESSAGE
 PING: Final = Cause.PING
 TIME: Final = Cause.TIME
-"""Looked up once: they are asked for with every message."""
+"""Cached enum members for the hot path."""
 LOG_HEALTH: Final[dict[EventKind, int]] = {
     EventKind.PFAIL: PFAIL,
     EventKind.FAIL_DECIDED: FAIL,
@@ -55,12 +54,12 @@ LOG_HEALTH: Final[dict[EventKind, int]] = {
 
 
 class ObserverReplay:
-    """Feed it one process's evidence in time order; it returns rows as they end.  `finish` hands out the open ones.
+    """Replays one process's evidence in time order; returns rows as they end, `finish` the open ones.
 
-    *address* is where the process listens; *node_timeout_ms* as configured or estimated; *profile* is read from the
-    traffic if not given; *start_ns* is when the view begins.  Without *new_owners* (of a `NewOwnerFinder`) it finds them
-    itself, and waits up to `CLAIM_NS` with evidence that shows losses.  What it returns depends on the evidence alone, not on
-    how it was cut into calls; it can be saved between two of them.
+    *address*: listening address; *node_timeout_ms*: configured or estimated; *profile*: inferred if not given;
+    *start_ns*: start of the view. Without *new_owners* (of a `NewOwnerFinder`) it finds them itself and delays evidence
+    of lost slots by up to `CLAIM_NS`. The result does not depend on how evidence is split into calls; the state can be
+    saved between calls.
     """
 
     def __init__(
@@ -83,7 +82,7 @@ class ObserverReplay:
         self._recorder: Recorder | None = None
         self._next_tick_ns = 0
         self._calm = (0, -1)
-        """Until when ticks find nothing to do, while the view has this version."""
+        """Time until which ticks have no effect, and the view version for which this is valid."""
         self._unbound: dict[int, None] = {}
         self._alone_ns = 0
         self._down = False
@@ -95,11 +94,11 @@ class ObserverReplay:
 
     @property
     def node(self) -> ClusterNode | None:
-        """The machine; None before the observer's first header."""
+        """Return the machine; None before the observer's first header."""
         return self._recorder.node if self._recorder is not None else None
 
     def feed(self, evidence: Evidence) -> list[ReplayRow]:
-        """Add evidence; return the rows that are settled now."""
+        """Add evidence; return completed rows."""
         if self._finder is None:
             self._pace(evidence)
             return self._drain()
@@ -118,7 +117,7 @@ class ObserverReplay:
             self._run(batch)
 
     def finish(self) -> list[ReplayRow]:
-        """The evidence ends: return everything that is open."""
+        """End the evidence and return all open rows."""
         while self._behind:
             self._pace(self._behind.popleft())
         for batch in self._pacer.finish():
@@ -168,7 +167,7 @@ class ObserverReplay:
                 _follow_log(recorder, evidence)
 
     def _note_signs(self, batch: list[Paced]) -> None:
-        """Whose rules the observer follows, by what it sends and by what its log says of its start."""
+        """Infer the profile from sent messages and the log of the start."""
         for _, evidence, _ in batch:
             if isinstance(evidence, MessageSeen):
                 if evidence.sent:
@@ -177,7 +176,7 @@ class ObserverReplay:
                 self._signs.note_version(evidence.subject)
 
     def _begin(self, batch: list[Paced]) -> Recorder | None:
-        """The observer's first header makes the machine; what it says is assumed to hold since the start."""
+        """Create the machine from the observer's first header, assumed valid since the start."""
         sent = (e.evidence for e in batch if isinstance(e.evidence, MessageSeen) and e.evidence.sent)
         header = next((seen.message.header for seen in sent if isinstance(seen.message.header, Header)), None)
         if header is None and isinstance(batch[-1].evidence, NodePoll):
@@ -189,7 +188,7 @@ class ObserverReplay:
         recorder = self._record(header.sender, self.address, header.port, start_ns)
         self._next_tick_ns = begun_ns
         first = batch[0].evidence
-        if isinstance(first, LinkSeen) and first.what == "opened":  # it knew nobody before
+        if isinstance(first, LinkSeen) and first.what == "opened":  # it knew no nodes before
             recorder.look(header.sender, start_ns, CauseSeen(Cause.ASSUMED_NEW, -1))
             recorder.now_ns = max(start_ns, begun_ns - SILENCE_NS)
         recorder.apply(ev.HeaderSent(header), CauseSeen(Cause.FIRST_HEADER, -1))
@@ -197,7 +196,7 @@ class ObserverReplay:
         return recorder
 
     def _begin_by_poll(self, poll: NodePoll) -> Recorder | None:
-        """The observer was asked before it said anything: the answer makes the machine, the rest is read on."""
+        """Create the machine from a poll that precedes the first message."""
         mine = next((node for node in poll.nodes if node.flags & MYSELF), None)
         if mine is None or not is_node_id(mine.node_id):
             return None
@@ -210,7 +209,7 @@ class ObserverReplay:
         return recorder
 
     def _record(self, node_id: str, address: Endpoint, port: int, start_ns: int) -> Recorder:
-        """Make the machine."""
+        """Create the machine."""
         profile = self._profile or self._signs.profile
         node = ClusterNode(node_id, profile, self._timeout_ms, start_ns // 1_000_000, verdicts_observed=True)
         myself = node.view.myself
@@ -220,10 +219,10 @@ class ObserverReplay:
         return recorder
 
     def _advance(self, recorder: Recorder, ts_ns: int) -> None:
-        """Run the ticks up to *ts_ns*; time never goes back."""
+        """Run ticks up to *ts_ns*; time never goes back."""
         if ts_ns - self._next_tick_ns > TICKS_BEHIND_MAX * TICK_NS:
             self._next_tick_ns = ts_ns - TICKS_BEHIND_MAX * TICK_NS
-        if self._is_mute:  # nobody sees its pings, so nothing can be said of silence
+        if self._is_mute:  # its pings are not captured, so silence means nothing
             self._next_tick_ns = ts_ns
         while self._next_tick_ns <= ts_ns and not self._down and not self._is_mute:
             until_ns, version = self._calm
@@ -236,14 +235,14 @@ class ObserverReplay:
         recorder.now_ns = max(recorder.now_ns, ts_ns)
 
     def _follow_cron(self, recorder: Recorder, seen: MessageSeen) -> None:
-        """A PING on a link that is up leaves in a cron (R28): ticks come when the observer's do."""
+        """Align ticks with the observer's crons: a PING on an open link is sent in one (R28)."""
         if seen.outbound and seen.message.header.type == MessageType.PING and seen.connection in recorder.view.links:
             is_late = self._next_tick_ns - seen.ts_ns < TICK_NS // 2
             self._next_tick_ns = seen.ts_ns if is_late else seen.ts_ns + TICK_NS
             self._advance(recorder, seen.ts_ns)
 
     def _tick(self, recorder: Recorder) -> None:
-        """The cron: pings that leave on links that nobody sees (R32, R34), then what silence means (R53)."""
+        """Run the cron: assumed pings on invisible links (R32, R34), then PFAIL by timeout (R53)."""
         interval_ms, now_ms = self._timeout_ms // 2, recorder.now_ms
         for peer in recorder.view.nodes.values():
             if (
@@ -258,9 +257,9 @@ class ObserverReplay:
         recorder.rows += recorder.ledger.settle(recorder.now_ns)
 
     def _calm_until_ns(self, view: View, now_ms: int) -> int:
-        """Until when no tick has anything to do unless a link closes or the view changes.
+        """Return until when ticks have no effect unless a link closes or the view changes.
 
-        A PING or PONG to come makes nothing due earlier than half the node timeout from now.
+        A later PING or PONG makes nothing due for half the node timeout.
         """
         if not view.ok or view.state_stale or view.mf_end_ms:
             return 0
@@ -308,7 +307,7 @@ class ObserverReplay:
                 recorder.apply(ev.ForgetOrdered(peer.id), CauseSeen(Cause.LINK_DROPPED, seen.ref))
 
     def _note_idle(self, recorder: Recorder, seen: LinkSeen) -> None:
-        """The observer's machine accepts a connection, but the process has said nothing for longer than one that runs."""
+        """Record that the host accepts connections while the process is silent for too long."""
         silence_ns = max(self._timeout_ms * 500_000, SILENCE_NS) + 2 * TICK_NS
         if not self._down and self._sent_ns > self._idle_ns and seen.ts_ns - self._sent_ns > silence_ns:
             self._idle_ns = seen.ts_ns
@@ -360,7 +359,7 @@ class ObserverReplay:
         recorder.rows += recorder.ledger.note_sent(seen.message, receiver, recorder.now_ns, seen.ref)
 
     def _revive(self, recorder: Recorder, ref: int) -> None:
-        """A process that refused connections speaks again: it was restarted."""
+        """Handle a message of a process that refused connections: it was restarted."""
         self._down = False
         self._next_tick_ns = recorder.now_ns + TICK_NS
         self._watch.forget_header()
@@ -368,7 +367,7 @@ class ObserverReplay:
         recorder.apply(ev.Restarted(), CauseSeen(Cause.RESTART, ref))
 
     def _rename(self, recorder: Recorder, header: Header, ref: int) -> None:
-        """The observer has another id now: it was reset (R82), which closed all its links at that moment."""
+        """Handle a new id of the observer: CLUSTER RESET (R82) closed all its links then."""
         now_ns = recorder.now_ns
         linked = any(peer.outbound is not None for peer in recorder.view.nodes.values())
         recorder.now_ns = now_ns if linked or not self._alone_ns else self._alone_ns
@@ -380,7 +379,7 @@ class ObserverReplay:
     # -- links ---------------------------------------------------------------------------------------------------
 
     def _bind(self, recorder: Recorder, seen: MessageSeen) -> None:
-        """The first message on a connection of the observer's own: to whom is it (R30)?"""
+        """Bind the observer's outbound link to a node by its first message (R30)."""
         here = recorder.view.at_address(seen.peer.ip, seen.peer.port)
         free = [peer for peer in here if peer.outbound is None]
         cause = CauseSeen(Cause.LINK, seen.ref)
@@ -394,7 +393,7 @@ class ObserverReplay:
             recorder.apply(ev.LinkConnected(seen.connection, chosen.id), cause)
 
     def _bind_by_answer(self, recorder: Recorder, seen: MessageSeen, header: Header) -> None:
-        """Somebody answers on a link whose node we could not tell: the observer knows who that is, so we do now."""
+        """Bind a link by the reply of a node, which the observer knows."""
         if not is_node_id(header.sender) or header.sender == recorder.view.myself.id:
             return
         peer = recorder.view.nodes.get(header.sender)
@@ -413,7 +412,7 @@ def _is_message(evidence: Evidence, ref: int) -> bool:
 
 
 def _other_id(batch: list[Paced], my_id: str) -> Header | None:
-    """The header with which the observer speaks at the end of the batch, if it has another id now."""
+    """Return the observer's last header of the batch if it has a new id."""
     last = batch[-1].evidence
     header = last.message.header if isinstance(last, MessageSeen) and last.sent else None
     if isinstance(header, Header) and header.sender != my_id and is_node_id(header.sender):
@@ -422,7 +421,7 @@ def _other_id(batch: list[Paced], my_id: str) -> Header | None:
 
 
 def _meet(recorder: Recorder, seen: MessageSeen, cause: CauseSeen) -> Peer | None:
-    """A MEET to an address that nobody known is waiting at: an operator ordered it (R56)."""
+    """Handle a MEET to an address of no pending node: CLUSTER MEET (R56)."""
     port = seen.peer.port - BUS_PORT_OFFSET if seen.peer.port > BUS_PORT_OFFSET else 0
     effects = recorder.apply(ev.MeetOrdered(seen.peer.ip, port, seen.peer.port), cause)
     added = next((effect.node for effect in effects if isinstance(effect, NodeAdded)), "")
@@ -430,7 +429,7 @@ def _meet(recorder: Recorder, seen: MessageSeen, cause: CauseSeen) -> Peer | Non
 
 
 def _follow_log(recorder: Recorder, seen: LogSeen) -> None:
-    """A log line of the observer names the health of a node (R160)."""
+    """Apply a health change in the observer's log (R160)."""
     peer = recorder.view.nodes.get(seen.subject)
     bits = LOG_HEALTH.get(seen.kind)
     if peer is None or bits is None or (bits == PFAIL and peer.flags & FAIL):

@@ -1,13 +1,12 @@
-"""When did the observer read what reached it?  Evidence in order of processing, with stops and silent orders inferred.
+"""Infer when the observer processed its input: order, stalls and unlogged commands.
 
-A capture shows when a message reached the observer's machine, not when its process read it.  A server answers a PING in
-the event loop pass that reads it, so a PING that stays unanswered while the observer sends nothing means that the
-process was stopped: everything since then is read when it speaks again.
+A capture shows when a message reached the host, not when the process read it. A server replies to a PING in the event
+loop pass that reads it. An unanswered PING while the observer sends nothing shows a stall: everything since then is
+read when it sends again. Retransmitted data, or data answered by RST, has not arrived and waits for its
+acknowledgement.
 
-What is sent again, or answered by a RST, has not arrived.  It waits for its acknowledgement, outside the order.
-
-An order such as CLUSTER FORGET is not on the bus, but its trace is: a server connects again within 100 ms to every node
-that it knows (R29), so a connection that the observer itself closed and does not open again was to a forgotten node.
+CLUSTER FORGET is not on the bus, but a server reconnects to every known node within 100 ms (R29), so a connection that
+the observer closes and does not reopen belonged to a forgotten node.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ from cluster_core.replay.evidence import Evidence, LinkSeen, LogSeen, MessageSee
 from cluster_core.wire.bus import MessageType
 
 HORIZON_NS: Final = 1_200_000_000
-"""How far ahead is looked for a reconnection, or for a sign that the observer lives (it sends each second, R31)."""
+"""Lookahead for a reconnection, or a sign of life (sent each second, R31)."""
 ALIVE_NS: Final = 200_000_000
-"""The observer must have sent something so long after closing a link, or it may be gone itself."""
+"""Minimum time after closing a link with a message of the observer, to show that it is alive."""
 STALL_NS: Final = 150_000_000
-"""A PING that is unanswered for longer, with nothing else sent, means that the process stood still."""
+"""An unanswered PING for longer, without other messages sent, shows a stall."""
 LOSSY_NS: Final = 60_000_000_000
-"""After a gap on any connection of the observer a reconnection that is not there may just be missing, for so long."""
+"""After a gap on any connection a missing reconnection may be uncaptured for this long."""
 UNREAD_MAX: Final = 10_000
-"""Connections with messages that have not arrived."""
+"""Maximum connections with messages that have not arrived."""
 HELD_MAX: Final = 50_000
-"""Bound of the evidence that waits for the observer to speak."""
+"""Maximum evidence waiting for the observer's next message."""
 PING: Final = int(MessageType.PING)
 
 
 class Paced(NamedTuple):
-    """Evidence and when it took effect; *resumed* when the observer stood still until then."""
+    """Evidence with its effective time; *resumed*: the observer stalled until then."""
 
     ts_ns: int
     evidence: Evidence
@@ -43,7 +42,7 @@ class Paced(NamedTuple):
 
 
 class Pacer:
-    """Feed it one observer's evidence in time order; it returns batches that end with something the observer sent."""
+    """Takes one observer's evidence in time order; returns batches ending with a sent message."""
 
     def __init__(self) -> None:
         self._ahead: deque[Evidence] = deque()
@@ -53,7 +52,7 @@ class Pacer:
         self._unread: dict[int, list[MessageSeen]] = {}
 
     def feed(self, evidence: Evidence) -> list[list[Paced]]:
-        """Add evidence; return the batches whose order and time are certain now."""
+        """Add evidence; return batches of certain order and time."""
         if isinstance(evidence, LinkSeen):
             if evidence.what == "gap":
                 self._gap_ns = evidence.ts_ns
@@ -67,7 +66,7 @@ class Pacer:
         return batches
 
     def finish(self) -> list[list[Paced]]:
-        """No more comes: return the rest."""
+        """End the input and return the rest."""
         batches: list[list[Paced]] = []
         while self._ahead:
             self._settle(self._ahead.popleft(), batches)
@@ -91,7 +90,7 @@ class Pacer:
             self._held = []
 
     def _note_arrival(self, seen: LinkSeen) -> None:
-        """Set aside messages that have not reached the observer, or hand them on when they have."""
+        """Hold messages that have not arrived, or release them when they have."""
         if seen.by_us:
             return
         if seen.what == "read":
@@ -113,17 +112,17 @@ class Pacer:
             del self._closed[next(iter(self._closed))]
 
     def _release(self, spoke_ns: int) -> list[Paced]:
-        """The observer speaks: what had reached it since it last spoke was read only now, if it stood still."""
+        """Release evidence when the observer sends; after a stall it was read only now."""
         held, self._held = self._held, []
         unread = (e.ts_ns for e in held if isinstance(e, MessageSeen) and not e.sent and _is_ping(e))
-        if any(isinstance(e, LinkSeen) and e.what == "gap" and e.by_us for e in held):  # it may have answered
+        if any(isinstance(e, LinkSeen) and e.what == "gap" and e.by_us for e in held):  # it may have replied
             return [Paced(e.ts_ns, e) for e in held]
         if spoke_ns - next(unread, spoke_ns) <= STALL_NS:
             return [Paced(e.ts_ns, e) for e in held]
         return [Paced(spoke_ns, e, True) for e in held]
 
     def _is_dropped(self, closed: LinkSeen) -> bool:
-        """Whether the observer lives on but does not connect to that address again, and nothing is missing here."""
+        """Return whether the live observer does not reconnect to that address, without a gap."""
         if closed.ts_ns - self._gap_ns < LOSSY_NS:
             return False
         alive = False
@@ -138,7 +137,7 @@ class Pacer:
 
 
 def _received(waiting: Iterable[Evidence], unread: LinkSeen) -> Iterator[MessageSeen]:
-    """The messages among *waiting* of which *unread* says that they did not arrive."""
+    """Yield the messages among *waiting* that *unread* marks as not arrived."""
     messages = (one for one in waiting if isinstance(one, MessageSeen) and not one.sent)
     return (one for one in messages if one.connection == unread.connection and one.ts_ns >= unread.since_ns)
 

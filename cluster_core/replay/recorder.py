@@ -1,4 +1,4 @@
-"""The machine of one observer together with the books that are kept about it: views, ledger, disagreements."""
+"""The machine of one observer with its records: views, ledger, disagreements."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from cluster_core.replay.view_log import CauseSeen, ViewLog
 UNBOUNDED: Final = frozenset(
     (Cause.OWN_GOSSIP, Cause.OWN_UPDATE, Cause.OWN_STATE, Cause.INFERRED, Cause.FIRST_HEADER, Cause.ASSUMED_NEW)
 )
-"""Causes that show a belief at some time after it began."""
+"""Causes that show a view some time after it began."""
 
 
 OUTSIDE: Final = frozenset((Cause.POLL, Cause.LOG))
-"""Causes that stand for all that they change: the rules by which it follows did not show it."""
+"""Causes from outside the machine's rules."""
 
 
 class Correction(NamedTuple):
-    """One difference: which node and field, what the machine had, what another source says."""
+    """One difference: node, field, machine's value, other source's value."""
 
     node: str
     field: Field
@@ -42,11 +42,11 @@ class Correction(NamedTuple):
 
 
 Comparison = tuple[list[Effect], list[Correction]]
-"""What a comparison changed in the view, and what differed."""
+"""Changes of the view, and differences."""
 
 
 class Recorder:
-    """Applies events to the machine at `now_ns` and writes down what they change; `rows` is drained by its owner."""
+    """Applies events to the machine at `now_ns` and records changes; the owner drains `rows`."""
 
     def __init__(self, node: ClusterNode, start_ns: int) -> None:
         self.node = node
@@ -60,22 +60,22 @@ class Recorder:
         self.doubted_ns: dict[str, int] = {}
         self.own_changed_ns = 0
         self.header_ns = self.polled_ns = 0
-        """When the observer last sent a header, and was last asked for a poll."""
+        """Time of the observer's last header, and of its last poll request."""
 
     @property
     def now_ms(self) -> int:
-        """The time in the machine's unit."""
+        """Return the time in ms."""
         return self.now_ns // 1_000_000
 
     def apply(self, event: Event, cause: CauseSeen) -> list[Effect]:
-        """Give an event to the machine and note its effects."""
+        """Apply an event and record its effects."""
         effects = self._filter.handle(event, self.now_ms)
         if effects and (len(effects) > 1 or type(effects[0]) is not ReplyPong):
             self.note(effects, cause)
         return effects
 
     def note(self, effects: list[Effect], cause: CauseSeen) -> None:
-        """Write down what the effects changed."""
+        """Record changes by effects."""
         view, now_ns = self.view, self.now_ns
         view.version += 1
         touched: dict[str, Cause] = {}
@@ -109,7 +109,7 @@ class Recorder:
         self.rows += self.log.note(self.view, node_id, ts_ns, cause, self._earliest_ns(ts_ns, cause.cause))
 
     def _earliest_ns(self, ts_ns: int, cause: Cause) -> int | None:
-        """When a belief that is shown at *ts_ns* can have begun at the earliest; None if nothing bounds it."""
+        """Return the earliest start of a view shown at *ts_ns*; None if unbounded."""
         if cause is Cause.POLL:
             return self.polled_ns or None
         if cause is Cause.OWN_HEADER:
@@ -117,7 +117,7 @@ class Recorder:
         return None if cause in UNBOUNDED else ts_ns
 
     def correct(self, found: Comparison, source: Cause, ref: int) -> None:
-        """Note what another source changed, and each difference as a disagreement."""
+        """Record changes by another source, and each difference as a disagreement."""
         effects, corrections = found
         observer = self.view.myself.id
         for node, field, machine, says in corrections:
@@ -126,19 +126,19 @@ class Recorder:
             self.note(effects, CauseSeen(source, ref))
 
     def confirm_doubt(self, node_id: str, from_ns: int, since_ns: int | None = None) -> None:
-        """The observer shows that it doubts a node, and did not before *from_ns*; at the latest it did at *since_ns*."""
+        """Record that the observer marks a node PFAIL: not before *from_ns*, by *since_ns* at the latest."""
         if node_id in self.log.unsure:
             self.doubted_ns[node_id] = self.now_ns
             self.rows += self.log.confirm(node_id, from_ns, since_ns)
 
     def rename(self, observer: str, ts_ns: int) -> None:
-        """The observer has another id from *ts_ns* on: close its books and open new ones."""
+        """Close all rows and reopen them under the observer's new id at *ts_ns*."""
         self.rows += self.log.close(ts_ns)
         self.rows += self.ledger.finish()
         self.log, self.ledger = ViewLog(observer), Ledger(observer)
         self.doubted_ns.clear()
 
     def finish(self) -> None:
-        """Hand out everything that is open; rows that still hold have no end."""
+        """Return all open rows; valid ones have no end."""
         self.rows += self.log.close(None)
         self.rows += self.ledger.finish()

@@ -1,4 +1,4 @@
-"""Rows that a replay gives: what was believed, what happened, and where sources disagree."""
+"""Rows of a replay: views, events, and disagreements of sources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Why = Annotated[
 
 
 class NodeViewRow(NamedTuple):
-    """What *observer* believed about one node for a while (SCD type 2); texts as CLUSTER NODES prints them (R128)."""
+    """*observer*'s view of one node for a period (SCD type 2); texts as in CLUSTER NODES (R128)."""
 
     observer: Observer
     node_id: Annotated[str, "node that it is about"]
@@ -44,7 +44,7 @@ class NodeViewRow(NamedTuple):
 
 
 class DisagreementRow(NamedTuple):
-    """The replayed machine and another source (own header, own gossip, poll, log) said different things of a node."""
+    """The machine and another source (own header, own gossip, poll, log) disagree on a node."""
 
     observer: Observer
     node_id: Annotated[str, "node that it is about"]
@@ -57,7 +57,7 @@ class DisagreementRow(NamedTuple):
 
 
 class FailureReportRow(NamedTuple):
-    """At *observer*, *reporter* held *subject* to be failing (R51, R52)."""
+    """*reporter*'s failure report on *subject* at *observer* (R51, R52)."""
 
     observer: Observer
     reporter: Annotated[str, "node that reported"]
@@ -69,7 +69,7 @@ class FailureReportRow(NamedTuple):
 
 
 class VoteRow(NamedTuple):
-    """*voter* was asked by *candidate* in *epoch*: granted when its AUTH_ACK was seen, else why not (R90)."""
+    """A vote request of *candidate* to *voter* in *epoch*: granted if AUTH_ACK was seen, else the reason (R90)."""
 
     voter: Annotated[str, "node that was asked"]
     candidate: Annotated[str, "replica that asked"]
@@ -92,7 +92,7 @@ class EpochRow(NamedTuple):
 
 
 class EventRow(NamedTuple):
-    """Something that *observer* did or learned."""
+    """An action or observation of *observer*."""
 
     observer: Observer
     ts_ns: Annotated[Instant, "when"]
@@ -108,7 +108,7 @@ class EventRow(NamedTuple):
 
 
 class IgnoredRow(NamedTuple):
-    """How many inputs of *observer* were ignored for *reason*."""
+    """Number of inputs of *observer* ignored for *reason*."""
 
     observer: Observer
     reason: Annotated[IgnoredReason, "why they were ignored"]
@@ -116,7 +116,7 @@ class IgnoredRow(NamedTuple):
 
 
 class OwnerRow(NamedTuple):
-    """Who owned a range of slots for a while, as one observer believed or as all agreed."""
+    """Owner of a slot range for a period, in one observer's view or in all."""
 
     observer: Annotated[str, "id of the node whose belief this is; empty for what all observers agree on"]
     first_slot: Annotated[Small, "first slot of a range"]
@@ -137,7 +137,7 @@ class OwnerRow(NamedTuple):
 
 
 class MembershipRow(NamedTuple):
-    """From when to when *observer* knew a node."""
+    """Period in which *observer* knew a node."""
 
     observer: Observer
     node_id: Annotated[str, "node that it knew"]

@@ -30,20 +30,20 @@ from cluster_core.replay.evidence import readable_part
 from cluster_core.wire.bus import Message, decode_message, decode_partial, encode_message
 
 STATE_VERSION: Final = 12
-"""Of the form; a state of another version is not read, and the replay begins anew."""
+"""Format version; other versions are not read, and the replay restarts."""
 STATE_SOURCE: Final = "silver/replay_state"
-"""Where states are kept, and what an error names that comes from one."""
+"""Where states are stored; errors name it."""
 BODY_BYTES_MAX: Final = 512 << 20
 BODY_BYTES_FREE: Final = 16 << 20
 INFLATION_MAX: Final = 200
-"""A body may be so many times as long as its compressed form, beyond `BODY_BYTES_FREE`; states of recordings have 10 to 30."""
+"""Maximum compression ratio of a body above `BODY_BYTES_FREE`; recordings have 10 to 30."""
 _HEADER: Final = struct.Struct("<4sBQ")
 _MAGIC: Final = b"SLSR"
 NESTING_MAX: Final = 100
 RAW_BYTES_MIN: Final = 1 << 16
-"""Bytes that are longer stand behind the body."""
+"""Longer bytes are stored after the body."""
 INT_MIN, INT_MAX = -(1 << 63), (1 << 63) - 1
-"""What is written in eight bytes."""
+"""Range of integers stored in eight bytes."""
 
 COUNT: Final = struct.Struct("<I")
 _TAGGED_INT: Final = struct.Struct("<cq")
@@ -56,13 +56,13 @@ _PACKAGES: Final = (
         for name in ("formats", "gossip", "incidents", "kernels", "replay", "slots", "topology", "wire")
     ),
 )
-"""Whose value classes a state may hold."""
+"""Modules with value classes allowed in a state."""
 _SEQUENCES: Final[dict[type, bytes]] = {tuple: b"t", frozenset: b"Z", list: b"l", set: b"S", deque: b"q"}
 _MAPS: Final[dict[type, bytes]] = {dict: b"m", OrderedDict: b"o"}
 
 
 class Writer:
-    """Writes values; what may be shared or changed is written once and referred to by number afterwards."""
+    """Writes values; shared or mutable ones are written once and then referenced by number."""
 
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
@@ -149,7 +149,7 @@ class Writer:
             self._record(kind, value)
 
     def _record(self, kind: type, record: Any) -> None:
-        """Write the fields of a record: the names of those that many have are written once."""
+        """Write the fields of a record; common field names are written once."""
         name_of(kind)
         state = record.__getstate__()
         if hasattr(kind, "__setstate__"):
@@ -170,9 +170,7 @@ class Writer:
         put, write = self.pieces.append, self.write
         for fields in both:
             for value in fields.values():
-                if (
-                    type(value) is int and INT_MIN <= value <= INT_MAX
-                ):  # most are, and a call costs more than to write one
+                if type(value) is int and INT_MIN <= value <= INT_MAX:  # the common case, without a call
                     put(_TAGGED_INT.pack(b"i", value))
                 else:
                     write(value)
@@ -191,7 +189,7 @@ class Writer:
             self.write(entry)
 
     def _class(self, tag: bytes, kind: type) -> None:
-        """Write the number of a class, and its name where it is a new one."""
+        """Write the number of a class, and its name on first use."""
         known = self._classes.get(kind)
         self.pieces.append(tag + COUNT.pack(len(self._classes) if known is None else known))
         if known is None:
@@ -201,7 +199,7 @@ class Writer:
 
 @cache
 def name_of(kind: type) -> str:
-    """What a state calls a value class (``module:class``); raises EncodeError for another one."""
+    """Return the name of a value class (``module:class``); raises EncodeError for other classes."""
     name = f"{kind.__module__}:{kind.__qualname__}"
     if class_of(name) is not kind:
         raise EncodeError(f"{name} has no place in a state")
@@ -209,19 +207,19 @@ def name_of(kind: type) -> str:
 
 
 def class_of(name: str) -> type | None:
-    """Return the value class that a state calls *name* (``module:class``), None for anything else."""
+    """Return the value class called *name* (``module:class``), None for other names."""
     module, _, own = name.partition(":")
     found = getattr(sys.modules.get(module), own, None) if module.startswith(_PACKAGES) else None
     return found if isinstance(found, type) and found.__module__ == module and found is not Message else None
 
 
 INT_BYTES_MAX: Final = 4096
-"""A slot bitmap has 2048."""
+"""Maximum bytes of an integer; a slot bitmap has 2048."""
 _INT64: Final = struct.Struct("<q")
 
 
 class Reader:
-    """Reads what `Writer` wrote; every length is checked against what is there."""
+    """Reads the output of `Writer`; checks every length."""
 
     def __init__(self, body: bytes, raw: bytes) -> None:
         self._body, self._raw = body, raw
@@ -233,7 +231,7 @@ class Reader:
         self._depth = 0
 
     def whole(self) -> Any:
-        """Return the one value of the body."""
+        """Return the single value of the body."""
         value = self.read()
         if self._at != len(self._body) or self._raw_at != len(self._raw):
             raise self._error("bytes after the end of a state")
@@ -270,7 +268,7 @@ class Reader:
         return raw
 
     def _count(self) -> int:
-        """A number of things that take a byte each at least."""
+        """Return a count of items with at least one byte each."""
         count: int = COUNT.unpack(self._take(COUNT.size))[0]
         if count > len(self._body) - self._at:
             raise self._error("a state that ends within a value")
@@ -309,11 +307,11 @@ class Reader:
         return self._keep(readable_part(message) if tag == b"Q" else message)  # type: ignore[no-any-return]
 
     def _fixed(self, tag: bytes) -> Any:
-        """What is whole only when all its values are: numbered after them."""
+        """Read an immutable container: numbered after its items."""
         return self._keep((tuple if tag == b"t" else frozenset)([self.read() for _ in range(self._count())]))
 
     def _growing(self, tag: bytes) -> Any:
-        """What may hold itself: numbered before its values."""
+        """Read a mutable container, which may contain itself: numbered before its items."""
         made: Any = {b"l": list, b"S": set, b"q": deque}[tag]()
         at = len(self._kept)
         self._keep(made)
@@ -364,7 +362,7 @@ class Reader:
         return made
 
     def _shaped(self, tag: bytes) -> Any:
-        """A record whose fields are named with the first of its shape."""
+        """Read a record with the field names of the first of its shape."""
         number = self._number()
         if number == len(self._shapes):
             self._shapes.append(self._shape())
@@ -424,7 +422,7 @@ _READERS: Final[dict[bytes, Callable[[Reader, bytes], Any]]] = {
 
 
 def save(value: object) -> bytes:
-    """Return *value* as compressed bytes; raises EncodeError for what has no place in a state."""
+    """Return *value* as compressed bytes; raises EncodeError for unsupported values."""
     writer = Writer()
     try:
         writer.write(value)
@@ -435,7 +433,7 @@ def save(value: object) -> bytes:
 
 
 def load(data: bytes, *, source: str = "<state>") -> Any:
-    """Return what `save` was given; raises DecodeError for bytes that are no such state."""
+    """Return the value passed to `save`; raises DecodeError for invalid bytes."""
     try:
         return Reader(*_inflate(data)).whole()
     except DecodeError as error:
@@ -454,7 +452,7 @@ def load(data: bytes, *, source: str = "<state>") -> Any:
 
 
 def _inflate(data: bytes) -> tuple[bytes, bytes]:
-    """The body, and what stands behind it."""
+    """Return the body and the bytes after it."""
     if len(data) < _HEADER.size or data[:4] != _MAGIC or data[4] != STATE_VERSION:
         raise DecodeError("not a state of this version of the program", offset=0)
     size = _HEADER.unpack_from(data)[2]

@@ -1,4 +1,4 @@
-"""Watches what an observer says and compares it with its machine: own headers, gossip, UPDATEs, FAILs, extensions."""
+"""Compare an observer's sent messages with its machine: own headers, gossip, UPDATEs, FAILs, extensions."""
 
 from __future__ import annotations
 
@@ -40,26 +40,26 @@ from cluster_core.wire.bus import Fail, Gossip, Header, MessageType, Update
 from cluster_core.wire.bus_message import FORGOTTEN_NODE, ForgottenNode
 
 GRACE_NS: Final = 150_000_000
-"""What was built before a change may leave after it: such contradictions are not believed at once."""
+"""Messages built before a change may be sent this long after it, so contradictions within it are ignored."""
 CRON_NS: Final = 100_000_000
-"""What a cron counts shows in the messages until the next one."""
+"""Counts of a cron appear in messages until the next one."""
 TICK_LATE_NS: Final = 20_000_000
-"""How much later than 100 ms a cron comes."""
+"""Usual delay of a cron beyond 100 ms."""
 SECONDS_MIN: Final = 6
-"""So many seconds around the one without its random PING must have theirs: fewer may be chance."""
+"""Minimum neighbouring seconds with their random PING, for one missing to be significant."""
 DOUBT_NS: Final = 1_100_000_000
-"""A node that is doubted is listed within this time: some PING leaves each second (R31, R40)."""
+"""Maximum time until a PFAIL node is gossiped: some PING is sent each second (R31, R40)."""
 
 
 class MovedSlots(NamedTuple):
-    """Slots (bits) that a node got about when its last header arrived, at *header_ms*."""
+    """Slots that a node got at about its last header, which arrived at *header_ms*."""
 
     header_ms: int
     slots: int
 
 
 class SentMessages:
-    """Feed it what the observer sent; it corrects the recorder's view."""
+    """Takes the observer's sent messages and corrects the recorder's view."""
 
     def __init__(self, recorder: Recorder, new_owners: NewOwners) -> None:
         self._recorder = recorder
@@ -75,14 +75,14 @@ class SentMessages:
         self._listed_ns: dict[str, int] = {}
         self._moved: dict[str, MovedSlots] = {}
         self._unclaimed = 0
-        """Slots that their owner does not claim, for servers that take no note of it (R71)."""
+        """Slots that their owner stopped claiming, for servers that do not record this (R71)."""
 
     def forget_header(self) -> None:
-        """The observer restarted or was reset: its last header says nothing about its next one."""
+        """Drop the last header after a restart or reset."""
         self._key, self._epoch, self._header = (), 0, None
 
     def on_sent(self, seen: MessageSeen, receiver: str) -> None:
-        """Compare one sent message, body by body; its header went to `on_header`."""
+        """Compare the body of one sent message; `on_header` takes its header."""
         recorder, body = self._recorder, seen.message.body
         if isinstance(body, Gossip):
             self._check_gossip(seen, body)
@@ -101,7 +101,7 @@ class SentMessages:
             pings_ns.popleft()
 
     def on_header(self, header: Header, ref: int) -> None:
-        """Compare the observer's own header with the machine, unless it was built before a change that we know."""
+        """Compare the observer's header with the machine, unless it was built before a known change."""
         if header.current_epoch >= self._epoch and not self._order.is_outdated(header, self._recorder.now_ns):
             self._epoch = header.current_epoch
             self._adopt(header, ref)
@@ -130,7 +130,7 @@ class SentMessages:
                 )
 
     def on_received(self, received: object, ref: int) -> None:
-        """Somebody may have dropped slots while the observer says that the cluster is down."""
+        """Handle slots possibly dropped by others while the observer has state FAIL."""
         view = self._recorder.view
         if not view.profile.unclaimed_noted and isinstance(received, Header) and received.sender in view.nodes:
             claimed = slot_bits(received.myslots) if received.flags & MASTER else 0
@@ -144,7 +144,7 @@ class SentMessages:
             self._recorder.correct(follow_state(view, unclaimed), Cause.OWN_HEADER, ref)
 
     def on_poll(self, poll: NodePoll, ref: int = -1) -> None:
-        """Compare an answer of the observer; its own slots may have moved one by one since its last header."""
+        """Compare a poll reply; its own slots may have moved since its last header."""
         recorder = self._recorder
         view = recorder.view
         polled = {node.node_id: node for node in poll.nodes}
@@ -170,14 +170,15 @@ class SentMessages:
                 self._denied_ns[node.node_id] = recorder.now_ns
         self._seen_ns, recorder.polled_ns = recorder.now_ns, poll.asked_ns or poll.ts_ns
 
-    # -- slots that were moved one by one --------------------------------------------------------------------------
+    # -- slot by slot moves ----------------------------------------------------------------------------------------
 
     def _step_own(self, old: Header, new: Header, ref: int) -> None:
-        """Slots that differ from the last own header without a message to say why were moved one by one (R124), or
-        all at once if nobody had them, or has them now."""
+        """Apply slots that changed in the own header without a message: one by one (R124), or at once to or from no
+        owner.
+        """
         view, recorder = self._recorder.view, self._recorder
         holder = view.myself if view.myself.is_master else view.master_of(view.myself)
-        if holder is None or not holder.slots or old.myslots == new.myslots:  # a first claim comes by ranges, at once
+        if holder is None or not holder.slots or old.myslots == new.myslots:  # first slots are added as ranges
             return
         moved = (slot_bits(old.myslots) ^ slot_bits(new.myslots)) & (holder.slots ^ slot_bits(new.myslots))
         given = taken = 0
@@ -196,7 +197,7 @@ class SentMessages:
         self._step(holder, moved, self._seen_ns, CauseSeen(Cause.OWN_HEADER, ref))
 
     def _take_deleted(self, holder: Peer, slots: int, cause: CauseSeen) -> None:
-        """Slots that their owner had deleted were taken by one command (R107), some time since the last own header."""
+        """Apply slots deleted by their owner and taken by one command since the last own header (R107)."""
         recorder = self._recorder
         halfway_ns = (self._seen_ns + recorder.now_ns) // 2
         for effect in assign_slots(recorder.view, holder, holder.slots | slots):
@@ -204,7 +205,7 @@ class SentMessages:
                 recorder.look(effect.node, halfway_ns, cause)
 
     def step_master(self, header: Header, ref: int) -> None:
-        """Our master's new slots reached us one by one where SETSLOT is replicated (R125)."""
+        """Apply our master's new slots one by one if SETSLOT is replicated (R125)."""
         recorder = self._recorder
         master = recorder.view.nodes.get(header.sender)
         since_ns, self._master_seen_ns = max(self._master_seen_ns, self._seen_ns), recorder.now_ns
@@ -233,21 +234,21 @@ class SentMessages:
                 recorder.look(node_id, ts_ns, inferred if node_id == target else cause)
 
     def _note_moved(self, target: str, bit: int, since_ns: int) -> None:
-        """Remember a slot that *target* got after *since_ns* if a header of *target* arrived after that, too."""
+        """Record a slot that *target* got after *since_ns*, if a header of *target* arrived after that too."""
         peer = self._recorder.view.nodes.get(target)
         if peer is not None and peer.data_received_ms >= since_ns // 1_000_000:
             slots = self._moved_about_header(target)
             self._moved[target] = MovedSlots(peer.data_received_ms, slots | bit)
 
     def _moved_about_header(self, node_id: str) -> int:
-        """The slots that *node_id* got about when its last header arrived: before or after, nothing on the bus tells."""
+        """Return slots that *node_id* got at about its last header; the order is unknown."""
         peer, moved = self._recorder.view.nodes.get(node_id), self._moved.get(node_id)
         return moved.slots if peer is not None and moved is not None and moved.header_ms == peer.data_received_ms else 0
 
     # -- gossip ----------------------------------------------------------------------------------------------------
 
     def _check_gossip(self, seen: MessageSeen, body: Gossip) -> None:
-        """Compare what the observer gossips with the machine (R9, R40, R61)."""
+        """Compare the observer's gossip with the machine (R9, R40, R61)."""
         recorder = self._recorder
         nodes, now_ns, touched_ns = recorder.view.nodes, recorder.now_ns, recorder.touched_ns
         for entry in body.entries:
@@ -276,10 +277,10 @@ class SentMessages:
             self._forget_pings()
 
     def _doubted_unseen_ns(self) -> int:
-        """Since when a node is doubted because the random PING of a second (R31) went to it and nobody saw that; 0 if not.
+        """Return since when a node is PFAIL after an unobserved random PING of a second (R31); 0 if none.
 
-        No capture shows a PING on a link that does not come up, but it shows that the second had no other.  The doubt
-        comes whole seconds later, in the cron that sends another random PING and does not list the node yet.
+        Captures lack PINGs on links that do not come up, but show that the second had no other. PFAIL follows whole
+        seconds later, in a cron with another random PING.
         """
         timeout_ns = self._recorder.view.node_timeout_ms * 1_000_000
         pings_ns = [*self._pings_ns]
@@ -296,7 +297,7 @@ class SentMessages:
         return 0
 
     def before_verdict(self, node_id: str, ref: int) -> None:
-        """Somebody's FAIL arrives: the observer may have doubted that node itself, in silence."""
+        """Handle a FAIL of another node: the observer may have had PFAIL unobserved."""
         recorder = self._recorder
         peer = recorder.view.nodes.get(node_id)
         since_ns = (
@@ -310,9 +311,9 @@ class SentMessages:
             recorder.now_ns = now_ns
 
     def _check_doubts(self, body: Gossip, ref: int) -> None:
-        """Every PING, PONG and MEET lists the nodes that are PFAIL, as many as the last cron counted (R40).
+        """Compare PFAIL nodes with gossip, which lists all that the last cron counted (R40).
 
-        One that is missing is not PFAIL, unless another became so in between and stands in its place.
+        A missing node is not PFAIL, unless another became so meanwhile and takes its place.
         """
         recorder = self._recorder
         now_ns, unsure = recorder.now_ns, recorder.log.unsure
@@ -336,14 +337,14 @@ class SentMessages:
 
 
 def _second_before(pings_ns: list[int], at_ns: int, seconds: int) -> int:
-    """The PING that left *seconds* seconds of ten crons each before *at_ns*, 0 if there is none."""
+    """Return the PING *seconds* seconds of ten crons before *at_ns*, 0 if none."""
     from_ns, to_ns = (at_ns - seconds * 10 * CRON_NS - late_ns for late_ns in (2 * TICK_LATE_NS, -TICK_LATE_NS // 2))
     place = bisect_left(pings_ns, from_ns)
     return pings_ns[place] if place < len(pings_ns) and pings_ns[place] <= to_ns else 0
 
 
 def _run_before(pings_ns: list[int], at_ns: int) -> tuple[int, int]:
-    """The first PING of those that left second by second up to *at_ns*, and how many seconds before."""
+    """Return the first of the PINGs sent every second up to *at_ns*, and the number of seconds."""
     seconds = 0
     while before_ns := _second_before(pings_ns, at_ns, 1):
         at_ns, seconds = before_ns, seconds + 1

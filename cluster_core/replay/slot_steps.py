@@ -1,11 +1,9 @@
-"""Slots that an operator moved one by one: what happened between two headers, and where slots went that a node gave
-away.
+"""Slots moved one by one: changes between two headers, and new owners of lost slots.
 
-CLUSTER SETSLOT NODE takes one slot at a time and sends no message to say so (R124).  The node's next header shows the
-sum of all commands since the last one.  A server would have answered with every state in between, so the replay lays
-the commands evenly over that time, in the order of the slots, which is how tools go.  To whom a slot was given is
-known when its new owner claims it: seconds later where a tool moves slot by slot, minutes later where it tells one node
-of all slots before it tells the next.  `NewOwnerFinder` looks ahead for it.
+CLUSTER SETSLOT NODE moves one slot without a message (R124); the next header shows the sum of all commands. The replay
+spreads them evenly over that time in slot order, as tools do. The new owner is known when it claims the slot: seconds
+later if a tool moves slot by slot, minutes later if it informs one node of all slots first. `NewOwnerFinder` looks
+ahead for it.
 """
 
 from __future__ import annotations
@@ -19,31 +17,31 @@ from cluster_core.replay.evidence import Evidence, MessageSeen
 from cluster_core.wire.bus import Header
 
 STEPS_MAX: Final = 1000
-"""More slots than this that came from nobody, or went to nobody, between two headers were moved by one command."""
+"""More slots gained from or lost to no owner between two headers are one command."""
 GIVEN_MAX: Final = 10_000
-"""Bound of the losses whose winner is looked for."""
+"""Maximum losses with an unknown new owner."""
 
 CLAIM_NS: Final = 15_000_000_000
-"""Slots that somebody claims within this time after a loss went to that node."""
+"""Slots claimed within this time after a loss moved to the claiming node."""
 BULK_NS: Final = 120_000_000_000
-"""So long after its last loss nobody is expected to claim the slots of a bulk any more."""
+"""Time after the last loss of a bulk in which claims are expected."""
 
 PASS_NS: Final = 100_000_000
-"""A header that leaves in the pass of a command does not know yet that the command took the cluster down."""
+"""A header sent in the pass of a command may not show the resulting state FAIL."""
 DROPPED_NS: Final = 1_200_000_000
-"""A node that drops slots and says within this time that the cluster is down has deleted them (CLUSTER DELSLOTS)."""
+"""A node that drops slots and reports state FAIL within this time deleted them (CLUSTER DELSLOTS)."""
 OUTDATED_NS: Final = 150_000_000
-"""So long after a change headers from before it may still leave."""
+"""Older headers may be sent until this long after a change."""
 NOBODY: Final = ""
 
 NewOwners = dict[int, list[tuple[int, str]]]
-"""By the own header that shows a change: which slots (bits) went to which node, or came from `NOBODY` with one command."""
+"""New owners of slots by the own header with the change; `NOBODY` stands for slots gained by one command."""
 
 
 class HeaderOrder:
-    """Recognizes headers of one node that left after newer ones.
+    """Detects headers of one node sent after newer ones.
 
-    A node builds one header for many links, and a link that is slow sends it after the next one was built.
+    One header is built for many links, and a slow link may send it after the next one.
     """
 
     def __init__(self) -> None:
@@ -51,7 +49,7 @@ class HeaderOrder:
         self._replaced_ns: dict[tuple[object, ...], int] = {}
 
     def is_outdated(self, header: Header, ts_ns: int) -> bool:
-        """Whether a newer header replaced the claims of *header* less than `OUTDATED_NS` ago."""
+        """Return whether a newer header replaced the claims of *header* less than `OUTDATED_NS` ago."""
         claims = (header.sender, header.config_epoch, header.replicaof, header.flags & ROLES, header.myslots)
         if claims == self._claims:
             return False
@@ -65,7 +63,7 @@ class HeaderOrder:
 
 @dataclass(slots=True)
 class Loss:
-    """Slots (bits) that an own header has lost and nobody has claimed yet; *ref* and *ts_ns* are the header's."""
+    """Slots lost in an own header and not yet claimed; *ref* and *ts_ns* are the header's."""
 
     ref: int
     ts_ns: int
@@ -73,13 +71,11 @@ class Loss:
 
 
 class NewOwnerFinder:
-    """Feed it one observer's evidence; `new_owners` says, for each own header that lost slots while the cluster stayed
-    whole, to whom they went.
+    """Finds new owners of slots lost in own headers with the cluster state ok, in `new_owners`.
 
-    That is who claims them within `CLAIM_NS`.  Losses that follow each other are a bulk: an operator tells this node of
-    all slots first, and their new owner minutes later.  Whoever then claims the first of them has got all that nobody
-    else claims in time.  For own headers that gained slots it says which of them their last owner had deleted.  The
-    newest `GIVEN_MAX` new_owners are kept.
+    The new owner claims within `CLAIM_NS`. Consecutive losses form a bulk: an operator may inform this node of all
+    slots first and the new owner minutes later; the first claim then takes all slots without another claim. For slots
+    gained it reports those deleted by their last owner. The newest `GIVEN_MAX` entries are kept.
     """
 
     def __init__(self) -> None:
@@ -96,7 +92,7 @@ class NewOwnerFinder:
 
     @property
     def waits_for(self) -> int:
-        """The oldest own header whose losses may still find their winner, -1 if there is none."""
+        """Return the oldest own header with losses that may still be claimed, -1 if none."""
         return self._given[0].ref if self._given else -1
 
     def note(self, seen: Evidence) -> None:
@@ -109,7 +105,7 @@ class NewOwnerFinder:
         if seen.sent:
             if self._order.is_outdated(header, seen.ts_ns):
                 return
-            if header.state:  # what was lost in the pass before was not given to anybody
+            if header.state:  # slots lost in the previous pass were dropped
                 self._given = [loss for loss in self._given if loss.ts_ns < self._whole_ns - PASS_NS]
             else:
                 self._whole_ns = seen.ts_ns
@@ -120,7 +116,7 @@ class NewOwnerFinder:
             self._note_claim(header, seen)
 
     def _note_claim(self, header: Header, seen: MessageSeen) -> None:
-        """Somebody else says which slots it has."""
+        """Handle another node's slot claims."""
         old = self._claims.get(header.sender)
         if old is None or old.myslots != header.myslots:
             self._claims[header.sender] = header
@@ -138,7 +134,7 @@ class NewOwnerFinder:
             self._deleted |= dropped.slots
 
     def _give_up(self, now_ns: int) -> None:
-        """What nobody claimed in time went where the rest of its bulk went, if that is known."""
+        """Assign unclaimed losses to the owner of their bulk, if known."""
         while self._given and now_ns - self._given[0].ts_ns > CLAIM_NS:
             if self._winner:
                 loss = self._given.pop(0)
@@ -150,7 +146,7 @@ class NewOwnerFinder:
 
     def _note_own(self, old: Header, new: Header, seen: MessageSeen) -> None:
         before, after = slot_bits(old.myslots), slot_bits(new.myslots)
-        if new.replicaof and new.replicaof != old.replicaof:  # its last slot gone, a node follows the winner (R124)
+        if new.replicaof and new.replicaof != old.replicaof:  # without slots, a node follows the winner (R124)
             self._settle(after, new.replicaof)
             return
         gained = after & ~before
@@ -183,16 +179,16 @@ class NewOwnerFinder:
 
 
 def is_stepwise(old: Header, new: Header, count: int) -> bool:
-    """Whether a change of *count* slots between two headers of one node can be SETSLOT commands.
+    """Return whether *count* slots between two headers can be SETSLOT commands.
 
-    An election or a demotion changes the role, an atomic migration the epoch with many slots at once (R127).
+    An election or demotion changes the role, an atomic migration the epoch with many slots at once (R127).
     """
     same_role = old.sender == new.sender and old.replicaof == new.replicaof and not (old.flags ^ new.flags) & ROLES
     return same_role and count > 0 and (old.config_epoch == new.config_epoch or count == 1)
 
 
 def step_times_ns(from_ns: int, to_ns: int, count: int) -> list[int]:
-    """*count* instants, evenly over the time between two headers.
+    """Return *count* evenly spaced instants between two headers.
 
     >>> step_times_ns(0, 100, 4)
     [20, 40, 60, 80]
@@ -201,7 +197,7 @@ def step_times_ns(from_ns: int, to_ns: int, count: int) -> list[int]:
 
 
 def each_bit(bits: int) -> list[int]:
-    """The single bits of a number, lowest first."""
+    """Return the single bits of a number, lowest first."""
     found = []
     while bits:
         lowest = bits & -bits
@@ -211,7 +207,7 @@ def each_bit(bits: int) -> list[int]:
 
 
 def move_slot(view: View, holder: Peer, bit: int, target: str) -> list[str]:
-    """Take one slot from *holder*, or give it one, and return the nodes that this touched."""
+    """Add or remove one slot of *holder*; return the affected nodes."""
     touched = [holder.id]
     if holder.slots & bit:
         holder.slots ^= bit

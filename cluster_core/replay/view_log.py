@@ -1,4 +1,4 @@
-"""Intervals of belief (SCD type 2): one open row per node, closed when what CLUSTER NODES prints changes."""
+"""View periods (SCD type 2): one open row per node, closed when its CLUSTER NODES line changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WORDS = (
 
 
 class CauseSeen(NamedTuple):
-    """Why a row begins, and the message that showed it (-1 for none)."""
+    """Cause of a row, and the message that showed it (-1 for none)."""
 
     cause: Cause
     ref: int
@@ -37,11 +37,11 @@ class OpenRow(NamedTuple):
     from_ns: int
     cause: CauseSeen
     min_ns: int | None = None
-    """The earliest time at which it can have begun; None if nothing bounds it."""
+    """Earliest start; None if unbounded."""
 
 
 def flag_words(flags: int) -> str:
-    """The flags as CLUSTER NODES prints them (R128).
+    """Return flags as in CLUSTER NODES (R128).
 
     >>> flag_words(0x11), flag_words(0)
     ('myself,master', 'noflags')
@@ -50,12 +50,12 @@ def flag_words(flags: int) -> str:
 
 
 def slots_text(bits: int) -> str:
-    """The slots as CLUSTER NODES prints them."""
+    """Return slots as in CLUSTER NODES."""
     return str(SlotSet.from_wire(bits.to_bytes(WIRE_BYTES, "little")))
 
 
 CORRECTIONS: Final = (Cause.OWN_GOSSIP, Cause.POLL, Cause.LOG)
-"""Sources that know better than time."""
+"""Sources more precise than the machine's time."""
 EVIDENCE: Final = {
     Cause.POLL: Source.POLL,
     Cause.LOG: Source.LOG,
@@ -63,14 +63,14 @@ EVIDENCE: Final = {
     Cause.SILENCE: Source.RULE,
     Cause.ASSUMED_NEW: Source.RULE,
 }
-"""The kind of evidence behind a cause; a message for all others."""
+"""Kind of evidence by cause; a message for others."""
 
 
 class ViewLog:
-    """Compares the view with the open rows and hands out the rows that ended.
+    """Compares the view with open rows and returns ended rows.
 
-    A doubt that time alone tells is *unsure*: the row before it is kept until the observer shows the doubt (`confirm`),
-    or takes it back, which leaves no row of it.
+    A PFAIL derived from time alone is *unsure*: the previous row is kept until the observer shows PFAIL (`confirm`) or
+    withdraws it, which leaves no row.
     """
 
     def __init__(self, observer: str) -> None:
@@ -81,7 +81,7 @@ class ViewLog:
     def note(
         self, view: View, node_id: str, ts_ns: int, cause: CauseSeen, min_ns: int | None = None
     ) -> list[NodeViewRow]:
-        """Look at one node and return the row that ends, if what is printed about it changed, not before *min_ns*."""
+        """Compare one node; return the ended row if it changed, not before *min_ns*."""
         peer = view.nodes.get(node_id)
         values = row_of(view, peer) if peer is not None and not peer.flags & HANDSHAKE else None
         old = self.open.get(node_id)
@@ -91,7 +91,7 @@ class ViewLog:
             return []
         if values == old.values:
             return []
-        ts_ns = max(ts_ns, old.from_ns)  # what is laid between two headers cannot come before what is certain
+        ts_ns = max(ts_ns, old.from_ns)  # changes spread between headers cannot precede certain ones
         rows: list[NodeViewRow] = []
         if node_id in self.unsure:
             if values is not None and not values[0] & FAILURES and cause.cause in CORRECTIONS:
@@ -110,7 +110,7 @@ class ViewLog:
         return [*rows, self._row(node_id, old, ts_ns)] if ts_ns > old.from_ns else rows
 
     def confirm(self, node_id: str, from_ns: int, since_ns: int | None = None) -> list[NodeViewRow]:
-        """The observer doubted a node indeed, not before *from_ns* but at *since_ns*: return the row that ends then."""
+        """Record that the observer had PFAIL, not before *from_ns* but at *since_ns*; return the ended row."""
         before, doubt = self.unsure.pop(node_id, None), self.open.get(node_id)
         if before is None or doubt is None:
             return []
@@ -120,7 +120,7 @@ class ViewLog:
         return [self._row(node_id, before, from_ns)] if from_ns > before.from_ns else []
 
     def close(self, ts_ns: int | None) -> list[NodeViewRow]:
-        """End every open row, or with None hand them out as still valid."""
+        """End every open row, or with None return them as still valid."""
         rows = [row for node_id in list(self.unsure) for row in self.confirm(node_id, 0)]
         rows += [
             self._row(node_id, row, ts_ns) for node_id, row in self.open.items() if ts_ns is None or row.from_ns < ts_ns
