@@ -1,6 +1,4 @@
-"""What happened at one observer: failure reports, votes, epochs and events, from the machine's effects and its
-messages.
-"""
+"""Failure reports, votes, epochs and events of one observer, from the machine's effects and its messages."""
 
 from __future__ import annotations
 
@@ -25,14 +23,14 @@ from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, Ignor
 from cluster_core.wire.bus import Fail, Header, Message, MessageFlag, MessageType
 
 ANSWER_NS_MAX: Final = 1_000_000_000
-"""A vote comes within the pass that read the request; after this long there is none."""
+"""A vote is sent in the pass that read the request; after this time there is none."""
 CROSSING_NS: Final = 50_000_000
-"""Two verdicts may cross: one that leaves so soon after another's arrived was made without it."""
+"""A FAIL decision sent this soon after another's arrival was made independently."""
 REASONS_MAX: Final = 1000
 
 
 class Request(NamedTuple):
-    """A vote that the observer was asked for."""
+    """A vote request to the observer."""
 
     asked_ns: int
     refusal: Refusal
@@ -40,7 +38,7 @@ class Request(NamedTuple):
 
 
 class Ledger:
-    """Keeps what is under way at one observer and returns rows when it is settled."""
+    """Tracks open requests and reports of one observer; returns rows when they are settled."""
 
     def __init__(self, observer: str) -> None:
         self.observer = observer
@@ -57,7 +55,7 @@ class Ledger:
         self._raised: tuple[str, int] = ("", 0)
 
     def note_effects(self, effects: list[Effect], ts_ns: int, ref: int) -> list[ReplayRow]:
-        """Take in what the machine said."""
+        """Add effects of the machine."""
         rows: list[ReplayRow] = []
         for effect in effects:
             if isinstance(effect, ReportAdded):
@@ -84,19 +82,20 @@ class Ledger:
         return rows
 
     def note_verdict(self, peer: Peer | None) -> None:
-        """The observer is about to tell that *peer* failed: a node without address, or one that it has forgotten, was
-        not found silent by a quorum, but another id answers at its address (R58)."""
+        """Handle an upcoming FAIL of *peer*: without address, or forgotten, it was not decided by quorum but by another
+        id at its address (R58).
+        """
         self._is_mismatch = peer is None or bool(peer.flags & NOADDR)
 
     def note_sent(self, message: Message, receiver: str, ts_ns: int, ref: int) -> list[ReplayRow]:
-        """Take in a message that the observer sent to *receiver*."""
+        """Add a message that the observer sent to *receiver*."""
         header = message.header
         rows: list[ReplayRow] = []
         if not isinstance(header, Header):
             return rows
         kind = header.type
         if kind == MessageType.FAIL and isinstance(message.body, Fail):
-            self._learned.pop(message.body.node, None)  # it decided before it read the other's verdict
+            self._learned.pop(message.body.node, None)  # it decided before it read the other FAIL
             if ts_ns - self._failed.get(message.body.node, -ANSWER_NS_MAX) >= ANSWER_NS_MAX:
                 what = EventKind.FAIL_MISMATCH if self._is_mismatch else EventKind.FAIL_DECIDED
                 rows.append(self._event(ts_ns, what, message.body.node, header.current_epoch, "", ref))
@@ -120,11 +119,11 @@ class Ledger:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is under way that time alone settles."""
+        """Return whether something awaits a timeout."""
         return bool(self._requests or self._learned)
 
     def settle(self, now_ns: int) -> list[ReplayRow]:
-        """Requests that nobody answers any more are refusals."""
+        """Turn timed-out vote requests into refusals."""
         rows: list[ReplayRow] = []
         for node in [n for n, row in self._learned.items() if now_ns - row.ts_ns > CROSSING_NS]:
             rows.append(self._learned.pop(node))
@@ -133,7 +132,7 @@ class Ledger:
         return rows
 
     def finish(self) -> list[ReplayRow]:
-        """The replay ends: hand out everything that is open."""
+        """End the replay and return all open rows."""
         rows: list[ReplayRow] = [self._vote(*key, request, None) for key, request in self._requests.items()]
         for (reporter, subject), (from_ns, ref) in self._reports.items():
             rows.append(FailureReportRow(self.observer, reporter, subject, from_ns, None, ReportEnd.NONE, ref))
@@ -162,7 +161,7 @@ class Ledger:
             self._note_master(last, header, ts_ns, ref, rows)
 
     def _note_master(self, last: Header | None, header: Header, ts_ns: int, ref: int, rows: list[ReplayRow]) -> None:
-        """A promotion, and an own config epoch that grew, each once: headers may leave out of order (R161)."""
+        """Record a promotion and an increased config epoch once: headers may arrive out of order (R161)."""
         known = last is not None and last.sender == header.sender
         promoted = last is not None and known and not last.flags & MASTER
         claim = (header.sender, header.config_epoch)
@@ -181,7 +180,7 @@ class Ledger:
         return self._event(ts_ns, kind, header.sender, header.config_epoch, str(header.offset), ref)
 
     def _mechanism(self, last: Header | None, header: Header, *, promoted: bool) -> Mechanism:
-        """How an epoch was raised (R79, R80, R81, R93, R97)."""
+        """Return how an epoch was increased (R79, R80, R81, R93, R97)."""
         if promoted:
             return Mechanism.ELECTION if header.config_epoch == self._election_epoch else Mechanism.TAKEOVER
         if last is None or last.sender != header.sender:

@@ -1,4 +1,4 @@
-"""What went from node to node: messages, bytes by type, and the times in which nothing did."""
+"""Traffic between nodes: messages, bytes by type, silences."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from cluster_core.kernels.bus.known_links import BYTES, FIRST, GOSSIP, LAST, LON
 from cluster_core.wire.bus import GOSSIP_TYPES, HEADER_BYTES, TYPE_NAMES, type_name
 
 SILENCES_MAX: Final = 1000
-"""Silences of one pair beyond this are not listed."""
+"""Maximum silences listed per pair."""
 CONNECTIONS_MAX: Final = 10_000
-"""Connections of one pair are counted up to here."""
+"""Maximum connections counted per pair."""
 PAIRS_MAX: Final = 2_000_000
 TYPES_MAX: Final = 64
-"""Types of one pair beyond this are counted together, as ``other``."""
+"""Maximum types per pair; others are counted as ``other``."""
 _PAIRS_MIN: Final = 64
 
 
 class LinkRow(NamedTuple):
-    """One pair of nodes, and what went from *source* to *target*; times are ns since the epoch."""
+    """Traffic from *source* to *target*; times in ns since the epoch."""
 
     source: str
     target: str
@@ -35,7 +35,7 @@ class LinkRow(NamedTuple):
 
 
 class LinkMeter:
-    """Feed it messages in order of time; a silence is longer than *silence_ns*.  What is counted stands in *sums*, a row a pair."""
+    """Counts messages in time order in *sums*, one row per pair; a silence is longer than *silence_ns*."""
 
     def __init__(self, silence_ns: int) -> None:
         self.silence_ns = silence_ns
@@ -46,7 +46,7 @@ class LinkMeter:
         self._silences: dict[int, list[tuple[int, int]]] = {}
 
     def pair_of(self, source: str, target: str) -> int:
-        """The row of a pair, -1 where there are too many."""
+        """Return the row of a pair, -1 if there are too many."""
         pair = self._pairs.get((source, target))
         if pair is None:
             if len(self._pairs) >= PAIRS_MAX:
@@ -78,19 +78,19 @@ class LinkMeter:
         self._note_type(pair, kind, total_bytes)
 
     def note_connection(self, pair: int, connection: int) -> None:
-        """Messages of a pair went over this connection."""
+        """Count a connection of a pair."""
         known = self._connections[pair]
         if len(known) < CONNECTIONS_MAX:
             known[connection] = None
 
     def note_silence(self, pair: int, from_ns: int, to_ns: int) -> None:
-        """Nothing went from node to node in this time."""
+        """Record a silence of a pair."""
         known = self._silences.setdefault(pair, [])
         if len(known) < SILENCES_MAX:
             known.append((from_ns, to_ns))
 
     def rows(self, end_ns: int) -> list[LinkRow]:
-        """The sums of every pair, silence up to *end_ns* included; call it last."""
+        """Return the sums of every pair, with silences up to *end_ns*; call it last."""
         found = []
         for (source, target), pair in sorted(self._pairs.items()):
             row = self.sums.sums[pair].tolist()

@@ -1,7 +1,7 @@
-"""Do logs and packets tell the same, at the same time?  Events of one observer from both sides, paired.
+"""Compare the clocks of logs and packets by events of one observer in both.
 
-Events that leave a message and a log line are paired by what they say (kind, subject, epoch), so that a clock or a time
-zone that is wrong by hours is found; one that is right leaves less than a cron tick between the two.
+Events are paired by content (kind, subject, epoch), so clock or time zone errors of hours are found; correct clocks
+differ by less than a cron period.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 from cluster_core.kinds import EventKind
 
 TOLERATED_NS: Final = 500_000_000
-"""Clocks that differ by less do not disturb a replay."""
+"""Smaller differences do not affect a replay."""
 QUARTER_NS: Final = 15 * 60 * 1_000_000_000
-"""Time zones differ by quarters of an hour."""
+"""Time zones differ by multiples of this."""
 PAIRED_KINDS: Final = (
     EventKind.FAIL_DECIDED,
     EventKind.ELECTION_STARTED,
@@ -23,11 +23,11 @@ PAIRED_KINDS: Final = (
     EventKind.ELECTION_WON,
     EventKind.MANUAL_FAILOVER_MFSTART,
 )
-"""Events that both sides always tell."""
+"""Events present in both."""
 
 
 class Told(NamedTuple):
-    """An event as one side tells it."""
+    """An event in one source."""
 
     ts_ns: int
     kind: EventKind
@@ -36,7 +36,7 @@ class Told(NamedTuple):
 
 
 class ClockDifference(NamedTuple):
-    """How far log times are ahead of packet times: the median of *pairs* events, which differ by *spread_ns*."""
+    """Lead of log times over packet times: median of *pairs* events, with a spread of *spread_ns*."""
 
     pairs: int
     ahead_ns: int
@@ -44,7 +44,7 @@ class ClockDifference(NamedTuple):
 
     @property
     def warning(self) -> str:
-        """What to tell a person; empty when the clocks agree."""
+        """Return a warning for the user; empty if the clocks agree."""
         if abs(self.ahead_ns) <= TOLERATED_NS:
             return ""
         what = f"log times are {abs(self.ahead_ns) / 1e9:.3f} s {'ahead of' if self.ahead_ns > 0 else 'behind'} packets"
@@ -57,9 +57,9 @@ class ClockDifference(NamedTuple):
 
 
 def compare_clocks(logged: Iterable[Told], captured: Iterable[Told]) -> ClockDifference | None:
-    """Compare the times of one observer's events; None when no event is told by both sides.
+    """Compare the times of one observer's events; None without a common event.
 
-    Events that say the same are paired in their order, and only where both sides tell it equally often.
+    Events of equal content are paired in order, if both sources have equally many.
     """
     ours, theirs = _by_content(logged), _by_content(captured)
     ahead = sorted(
@@ -72,7 +72,7 @@ def compare_clocks(logged: Iterable[Told], captured: Iterable[Told]) -> ClockDif
 
 
 def _by_content(events: Iterable[Told]) -> dict[tuple[str, str, int], list[int]]:
-    """Times by what an event says; the subject only where both sides name the same one."""
+    """Return times by content; the subject only if both sources name the same."""
     times: dict[tuple[str, str, int], list[int]] = {}
     for told in sorted(events):
         if told.kind not in PAIRED_KINDS:

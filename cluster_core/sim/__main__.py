@@ -25,7 +25,7 @@ CANNOT = 2
 
 
 def main() -> int:
-    """Play what the command line names."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m cluster_core.sim", description="Play a scenario.")
     parser.add_argument("scenario", nargs="?", help="file of a scenario")
     parser.add_argument("--seed", type=int, help="another seed than the scenario's own")
@@ -76,7 +76,7 @@ def _report(played: Played) -> int:
 
 
 def _writes(stage: Stage) -> str:
-    """What became of the writes that clients were told are done."""
+    """Summarize acknowledged writes."""
     if not stage.clients:
         return "not measured, there are no clients"
     missing = stage.missing()

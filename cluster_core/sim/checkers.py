@@ -1,7 +1,7 @@
-"""What must hold in every run, whatever breaks: the invariants of the protocol (R161 to R169).
+"""Invariants of the protocol that every run must keep (R161 to R169).
 
-Each checker knows nothing of faults and of the network; it listens to effects and messages and says what is wrong.
-`Checks` holds all of them.  `check_views` is for the end, when the network has healed.
+Checkers observe effects and messages only, not faults or the network. `Checks` holds all of them; `check_views` runs at
+the end, after the network has healed.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ AUTH_ACK: Final = int(MessageType.AUTH_ACK)
 AUTH_REQUEST: Final = int(MessageType.AUTH_REQUEST)
 VIOLATIONS_MAX: Final = 1000
 NEVER_OWN: Final = FAILURES | HANDSHAKE | NOADDR
-"""Flags that no node has in its own header (R167)."""
+"""Flags that never appear in a node's own header (R167)."""
 
 
 class Violation(NamedTuple):
-    """A rule that did not hold: which, when, and how."""
+    """A violated rule with time and description."""
 
     rule: str
     time_us: int
@@ -41,7 +41,7 @@ class Violation(NamedTuple):
 
 
 class Checks:
-    """An observer and listener that collects violations of R161 to R167 and R169 as they happen."""
+    """Observer and listener that collects violations of R161 to R167 and R169."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -58,15 +58,15 @@ class Checks:
         world.senders.append(self._on_send)
 
     def wrong(self, rule: str, text: str) -> None:
-        """Note a violation; a run that goes wrong all the time is cut short."""
+        """Record a violation, up to a limit."""
         if len(self.violations) < VIOLATIONS_MAX:
             self.violations.append(Violation(rule, self.world.now_us, text))
 
     def on_note(self, text: str) -> None:
-        """Faults are not our business."""
+        """Ignore notes on faults."""
 
     def restarted(self, host: Host, *, lost_disk: bool) -> None:
-        """A process started again; without its disk it has forgotten its epochs (R161)."""
+        """Handle a restart; without its disk the process lost its epochs (R161)."""
         self._last.pop(host.index, None)
         self._reports.pop(host.index, None)
         if lost_disk:
@@ -86,7 +86,7 @@ class Checks:
             self._check_ack(host, effect.link, header)
 
     def _check_header(self, host: Host, header: Header) -> None:
-        """R161, R166, R167, R169: what a node says of itself."""
+        """Check a node's own header (R161, R166, R167, R169)."""
         flags, name = header.flags, host.name
         if header.config_epoch > header.current_epoch:
             self.wrong("R161", f"{name} has config epoch {header.config_epoch} above {header.current_epoch}")
@@ -105,7 +105,7 @@ class Checks:
             self._check_offset(host, header)
 
     def _check_claim(self, host: Host, header: Header) -> None:
-        """One owner per slot and config epoch (R166)."""
+        """Check that each slot and config epoch has one owner (R166)."""
         claims = self._claims.setdefault(header.config_epoch, {})
         bits = slot_bits(header.myslots)
         if not header.config_epoch or claims.get(header.sender) == bits:
@@ -123,7 +123,7 @@ class Checks:
         self._offsets[key] = header.offset
 
     def _check_ack(self, host: Host, link: int, header: Header) -> None:
-        """R162: a voter says yes once in an epoch."""
+        """Check that a voter votes once per epoch (R162)."""
         peer = _receiver(host.node.view, link)
         before = self._acked.get((header.sender, header.current_epoch))
         if before is not None:
@@ -149,7 +149,7 @@ class Checks:
             self._reports[host.index].get(effect.subject, {}).pop(effect.reporter, None)
 
     def _check_win(self, host: Host, epoch: int) -> None:
-        """R163: one winner an epoch; R164: a majority has said yes, each voter once."""
+        """Check one winner per epoch (R163) with the votes of a majority (R164)."""
         other = self._winners.get(epoch)
         if other is not None and other != host.id:
             self.wrong("R163", f"{self.world.name_of(other)} and {host.name} both won epoch {epoch}")
@@ -160,7 +160,7 @@ class Checks:
             self.wrong("R164", f"{host.name} won epoch {epoch} with {len(voters)} voters of {needed}")
 
     def _check_verdict(self, host: Host, node_id: str) -> None:
-        """R165: enough others had told us, and had not taken it back."""
+        """Check that enough failure reports were valid (R165)."""
         view = host.node.view
         subject = view.nodes.get(node_id)
         if subject is None or not subject.flags & FAIL:
@@ -179,7 +179,7 @@ def _receiver(view: View, link: int) -> Peer | None:
 
 
 def picture(host: Host) -> tuple[tuple[str, bool, str, int, int], ...]:
-    """What a node believes of members, roles, slots and epochs, comparable between nodes."""
+    """Return a node's view of members, roles, slots and epochs, comparable between nodes."""
     view = host.node.view
     rows = [
         (p.id, bool(p.flags & MASTER), p.replicaof, p.slots, view.epoch_shown(p))
@@ -190,7 +190,7 @@ def picture(host: Host) -> tuple[tuple[str, bool, str, int, int], ...]:
 
 
 def check_views(world: World, hosts: Sequence[Host]) -> list[Violation]:
-    """Once all has healed: *hosts* see the same cluster, nobody that answers fails, replicas follow (R166, R168)."""
+    """Check that *hosts* agree after healing, no responding node is failing, and replicas follow (R166, R168)."""
     found: list[Violation] = []
 
     def wrong(rule: str, text: str) -> None:

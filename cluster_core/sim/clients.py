@@ -1,20 +1,15 @@
-"""Clients of a simulated cluster, and the writes that it acknowledged and lost.
+"""Clients of a simulated cluster, and a check of their acknowledged writes.
 
-Every write is a key of its own, so after the run each acknowledged key must be found at the owner of its slot: see
-`cluster_core.sim.clients`.
+Every write has its own key, so each acknowledged key must exist at the owner of its slot after the run. A write without
+a running owner is *unavailable*, not lost, while a process that runs or can be restarted has it, unless its shard has
+continued with another master: then that copy is discarded on return. Writes may be lost in three ways:
 
-A write that no running owner of its slot serves is *unavailable*, not lost, as long as a process that runs or could be started
-again holds it: a shard that is down has lost nothing.  Not so a copy that its shard has gone on without: it is discarded when
-it comes back.
+* ``not replicated``: the master was replaced by a replica without the write;
+* ``split``: the master took the write after its replacement and before it learned of it: within `SLACK_US`, or at most
+  `split_us` after it was isolated, stopped or restarted;
+* ``wiped``: the process was restarted without its data, or its data was deleted.
 
-A write may be lost in three ways only:
-
-* ``not replicated``: its master was replaced by a replica that did not have it yet;
-* ``split``: its master took it after it had been replaced and before it was told: within `SLACK_US`, or at most `split_us`
-  after it was cut off, stopped or started again;
-* ``wiped``: somebody started the process without its data, or had it forget it.
-
-Everything else is a violation, and so is any loss in a manual failover for which the master had its writes wait.
+Other losses are violations, and so is any loss in a manual failover with paused writes.
 """
 
 from __future__ import annotations
@@ -33,14 +28,14 @@ from cluster_core.slots.key_slot import key_slot
 from cluster_core.wire.resp import RespError
 
 ANSWER_US: Final = 1_000_000
-"""After so long a client gives up on an answer and asks somebody else."""
+"""Time until a client gives up on a reply and asks another node."""
 PAUSE_US: Final = 50_000
-"""It waits so long after CLUSTERDOWN, TRYAGAIN, or a node that does not answer."""
+"""Pause after CLUSTERDOWN, TRYAGAIN or an unresponsive node."""
 REDIRECTIONS_MAX: Final = 8
 
 
 class Ack(NamedTuple):
-    """An acknowledged write: who took it, when, and where it stands in which stream."""
+    """An acknowledged write: host, time and position in the replication stream."""
 
     key: bytes
     host: int
@@ -51,7 +46,7 @@ class Ack(NamedTuple):
 
 
 class Client:
-    """One client with one write at a time, *rate* a second if all goes well; *wait* is for how many replicas (WAIT)."""
+    """A client with one write at a time, up to *rate* per second; *wait* is the replica count of WAIT."""
 
     def __init__(self, world: World, number: int, *, rate: float, zone: str = "", wait: int = 0) -> None:
         self.world, self.number, self.zone, self.wait = world, number, zone, wait
@@ -74,7 +69,7 @@ class Client:
         world.call_at(world.now_us + int(self.rng.random() * self.period_us), self._write)
 
     def stop(self) -> None:
-        """Write no more; a write that is on its way still counts if it is acknowledged."""
+        """Stop writing; a pending write still counts if acknowledged."""
         self.stopped = True
 
     def _write(self, _: Any = None, __: Any = None) -> None:
@@ -100,7 +95,7 @@ class Client:
             world.call_at(world.now_us + delay_us, self._arrive, host, self._try)
 
     def _reaches(self, host: Host) -> bool:
-        """Whether a client of our zone gets through to *host*; one without a zone gets everywhere."""
+        """Return whether the client's zone can reach *host*; a client without zone reaches all."""
         if not host.alive:
             return False
         network = self.world.network
@@ -123,7 +118,7 @@ class Client:
         self.world.tell(host, ClientCommand(self.number, (b"SET", self._key, b"%d" % self._serial)))
 
     def _heard(self, host: Host, value: Any) -> None:
-        """A reply leaves *host*; it is taken if we still wait for it."""
+        """Handle a reply of *host* if still awaited."""
         if host is not self._asked or self._is_muted:
             return
         if not isinstance(value, RespError):
@@ -174,7 +169,7 @@ class Client:
         self._retry()
 
     def _retry(self) -> None:
-        """Forget who had the slot and ask anybody, a little later."""
+        """Forget the slot's owner and retry at another node later."""
         self._try += 1
         self._hops = 0
         self._owners.pop(key_slot(self._key), None)
@@ -186,11 +181,11 @@ class Client:
 
 
 SLACK_US: Final = 1_500_000
-"""Ticks, round trips and the second that a reconnection may take."""
+"""Ticks, round trips and the second of a reconnection."""
 
 
 class Promotion(NamedTuple):
-    """*winner* took the place of *loser* with the data up to *offset* of the history *replid*."""
+    """*winner* replaced *loser* with data up to *offset* of the replication id *replid*."""
 
     time_us: int
     winner: int
@@ -198,11 +193,11 @@ class Promotion(NamedTuple):
     replid: str
     offset: int
     is_orderly: bool = False
-    """The loser had its writes wait: a manual failover as it should be loses nothing (R98, R99)."""
+    """The loser paused writes: a manual failover loses nothing (R98, R99)."""
 
 
 class Way(Enum):
-    """How an acknowledged write went."""
+    """Reason of a lost write."""
 
     NOT_REPLICATED = "not replicated"
     SPLIT = "split"
@@ -211,25 +206,25 @@ class Way(Enum):
 
 
 class Loss(NamedTuple):
-    """An acknowledged write that is gone, and the way it went."""
+    """A lost acknowledged write and its reason."""
 
     ack: Ack
     way: Way
 
 
 class Missing(NamedTuple):
-    """The acknowledged writes that are not served at the end: those that are gone, and those that wait for their shard."""
+    """Acknowledged writes not served at the end: lost ones, and ones that wait for their shard."""
 
     lost: tuple[Loss, ...]
     unavailable: tuple[Ack, ...]
 
 
 KEPT: Final = (Way.NO_EXCUSE, Way.WIPED)
-"""Nobody has gone on without the write: a copy of it is a true one."""
+"""Reasons for which no other master has continued without the write."""
 
 
 class LossWatch:
-    """Listens for what may cost writes; `find` says which ones are gone."""
+    """Observes causes of lost writes; `find` returns lost ones."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -250,20 +245,20 @@ class LossWatch:
         )
 
     def trouble(self, host: Host) -> None:
-        """*host* was cut off, stopped, started again: from now on it may not know what the others decided."""
+        """Record that *host* may miss decisions of others: partitioned, stopped or restarted."""
         self.troubles.setdefault(host.index, []).append(self.world.now_us)
 
     def wipe(self, host: Host) -> None:
-        """The data of *host* is gone by somebody's hand."""
+        """Record that the data of *host* was deleted."""
         self.wiped.setdefault(host.index, []).append(self.world.now_us)
 
     def moved(self, slot: int, target: Host) -> None:
-        """The keys of *slot* were brought to *target*: from now on it answers for them."""
+        """Record that the keys of *slot* were moved to *target*."""
         store = target.store
         self.moves.append((slot, Ack(b"", target.index, self.world.now_us, store.replid, store.offset, 0)))
 
     def find(self, acks: Iterable[Ack]) -> Missing:
-        """The writes that are not at a running owner of their slot now."""
+        """Return the writes that no running owner of their slot has."""
         owners = _owners(self.world)
         lost: list[Loss] = []
         unavailable: list[Ack] = []
@@ -279,7 +274,7 @@ class LossWatch:
         return Missing(tuple(lost), tuple(unavailable))
 
     def _way(self, ack: Ack) -> Way:
-        """How *ack* went: by what happened to it where it was taken, or where its slot was brought to."""
+        """Return why *ack* was lost, by events at its host or at the slot's later host."""
         slot = key_slot(ack.key)
         later = [moved for at, moved in self.moves if at == slot and moved.time_us >= ack.time_us]
         ways = map(self._excuse, (ack, *later))
@@ -302,7 +297,7 @@ class LossWatch:
         return Way.NO_EXCUSE
 
     def _came_from(self, replid: str, ancestor: str) -> bool:
-        """Whether the history *replid* branched off *ancestor*, at once or later."""
+        """Return whether the replication history *replid* descends from *ancestor*."""
         known = self.parents.get(replid)
         while known is not None:
             if known == ancestor:
@@ -317,7 +312,7 @@ class LossWatch:
 
 
 def split_us(node_timeout_us: int) -> int:
-    """How long a master that is cut off may go on serving: until its pings are overdue, and a tick (R32, R53, R111).
+    """Return how long an isolated master may serve: until pings are overdue, and a tick (R32, R53, R111).
 
     >>> split_us(2_000_000)
     4500000
@@ -326,7 +321,7 @@ def split_us(node_timeout_us: int) -> int:
 
 
 def _owners(world: World) -> dict[int, Host]:
-    """Who owns which slot, by those that own them and have the greatest epoch."""
+    """Return the owner of each slot by the greatest epoch."""
     owners: dict[int, Host] = {}
     epochs: dict[int, int] = {}
     for host in world.hosts:
@@ -340,7 +335,7 @@ def _owners(world: World) -> dict[int, Host]:
 
 
 def violations_of(world: World, lost: Iterable[Loss]) -> list[Violation]:
-    """Losses that nothing excuses."""
+    """Return unexplained losses as violations."""
     return [
         Violation(
             "lost write", loss.ack.time_us, f"{loss.ack.key.decode()} acknowledged by {world.hosts[loss.ack.host].name}"

@@ -1,7 +1,4 @@
-"""What breaks: processes, machines, clocks, and the network between groups of hosts.
-
-A fault is a function of the world and the hosts that it hits; it tells the observers what it did.
-"""
+"""Faults of processes, machines, clocks and the network. Each fault reports to the observers."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from cluster_core.sim.world import World
 
 
 class Faults:
-    """The faults of one world; *on_trouble* hears of hosts that may have missed something, *on_restart* of new processes."""
+    """Faults of one world; *on_trouble* gets hosts that may have missed decisions, *on_restart* new processes."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -27,7 +24,7 @@ class Faults:
     # -- processes and machines ----------------------------------------------------------------------------------
 
     def crash(self, host: Host) -> None:
-        """The process is killed; its kernel closes what it had open."""
+        """Kill the process; its kernel closes its connections."""
         if not host.alive:
             return
         self._end(host)
@@ -35,7 +32,7 @@ class Faults:
         self.world.replication.crash(host)
 
     def switch_off(self, host: Host) -> None:
-        """The machine loses power, or the zone its network: nobody is told anything."""
+        """Power off the machine, or its zone's network, without closing connections."""
         if host.alive:
             self._end(host)
         host.is_off = True
@@ -50,7 +47,7 @@ class Faults:
         host.paused_work = []
 
     def restart(self, host: Host, *, config: bool = True, data: bool = True) -> None:
-        """The process starts again, with its nodes.conf or as a new node, with its data or empty."""
+        """Restart the process with or without nodes.conf and data."""
         if host.alive:
             self.crash(host)
         was_off, host.is_off = host.is_off, False
@@ -69,14 +66,14 @@ class Faults:
                 self.world.network.connect_again(other, host)
 
     def stop(self, host: Host) -> None:
-        """SIGSTOP: the kernel goes on accepting, the process does nothing."""
+        """SIGSTOP: the kernel accepts connections, the process does nothing."""
         if host.answers:
             host.is_stopped = True
             host.inbox = host.inbox if host.inbox is not None else deque()
             self._trouble(host)
 
     def resume(self, host: Host) -> None:
-        """SIGCONT: the timer fires first, then everything that waited is read."""
+        """SIGCONT: run the timer first, then process waiting input."""
         if not host.is_stopped:
             return
         self._trouble(host)
@@ -91,7 +88,7 @@ class Faults:
             self.world.replication.healed(other, host)
 
     def slow(self, host: Host, work_us: int) -> None:
-        """From now on the process takes *work_us* for each event; 0 makes it fast again."""
+        """Make each event take *work_us*; 0 restores full speed."""
         if host.is_stopped:
             host.work_us = work_us
             return
@@ -102,24 +99,24 @@ class Faults:
         host.work_us = work_us
         if work_us:
             host.inbox = deque()
-        if any(type(event) is Tick for event in waiting):  # else the next one is planned already
+        if any(type(event) is Tick for event in waiting):  # otherwise the next one is already planned
             self.world.plan_tick(host)
 
     # -- clocks --------------------------------------------------------------------------------------------------
 
     def jump(self, host: Host, by_us: int) -> None:
-        """The host's clock is set (R175)."""
+        """Set the host's clock (R175)."""
         host.shift_us += by_us
         self._trouble(host)
 
     def drift(self, host: Host, ppm: float) -> None:
-        """The host's clock gains so many microseconds a second."""
+        """Make the host's clock gain *ppm* µs per second."""
         host.drift_ppm = ppm
 
     # -- the network ---------------------------------------------------------------------------------------------
 
     def cut(self, one: Sequence[Host], other: Sequence[Host], *, both_ways: bool = True) -> None:
-        """Nothing gets through from *one* to *other*, nor back unless *both_ways* is false."""
+        """Block traffic from *one* to *other*, and back if *both_ways*."""
         self._change(one, other, is_blocked=True)
         if both_ways:
             self._change(other, one, is_blocked=True)
@@ -127,7 +124,7 @@ class Faults:
             self._trouble(host)
 
     def heal(self) -> None:
-        """Every wall falls, every path is as usual again."""
+        """Remove all blocks and restore all paths."""
         usual = self.world.network.usual
         changes = {name: getattr(usual, name) for name in _CHANGEABLE}
         for source, target in sorted(self.world.network.paths):
@@ -137,12 +134,12 @@ class Faults:
             self._trouble(host)
 
     def change_paths(self, one: Sequence[Host], other: Sequence[Host], **changes: Any) -> None:
-        """Change both directions between two groups, as `Path.copy` has it."""
+        """Change both directions between two groups; see `Path.copy`."""
         self._change(one, other, **changes)
         self._change(other, one, **changes)
 
     def flap(self, one: Sequence[Host], other: Sequence[Host], period_us: int, until_us: int) -> None:
-        """A wall that stands for every other *period_us* until *until_us*."""
+        """Block and unblock traffic every *period_us* until *until_us*."""
         self._flap((tuple(one), tuple(other), period_us, until_us), 1)
 
     def _flap(self, what: tuple[Sequence[Host], Sequence[Host], int, int], stands: int) -> None:

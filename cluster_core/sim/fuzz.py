@@ -1,6 +1,6 @@
-"""Scenarios by chance: a cluster, a load, faults that overlap, then peace, in which everything must come right again.
+"""Random scenarios: a cluster, load, overlapping faults, then a quiet period to recover.
 
-The result is the text of a scenario, so what goes wrong can be kept as a file, made smaller by hand, and played again.
+The result is scenario text, so failures can be saved, reduced and replayed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def below(rng: Random, limit: int) -> int:
-    """A whole number from 0 to *limit*, which it is not."""
+    """Return a random integer from 0 to *limit* - 1."""
     return int(rng.random() * limit)
 
 
@@ -28,7 +28,7 @@ def pick(rng: Random, choices: Sequence[T]) -> T:
 
 
 class Plot:
-    """Steps of a scenario; *repairs* ends at the end each fault that is still there."""
+    """Steps of a scenario; *repairs* ends remaining faults."""
 
     def __init__(self, rng: Random, masters: int, replicas: int, timeout_s: int) -> None:
         self.rng, self.timeout_s = rng, timeout_s
@@ -42,7 +42,7 @@ class Plot:
         self.steps.append((at_s, text))
 
     def victim(self) -> str:
-        """The node of a fault."""
+        """Return a random node to hit."""
         return pick(self.rng, self.names)
 
     def some(self) -> list[str]:
@@ -50,11 +50,11 @@ class Plot:
         return [name for name in self.names if self.rng.random() < 0.3][: len(self.names) // 2] or [self.victim()]
 
     def rest(self) -> float:
-        """Seconds that a fault lasts: shorter or longer than a node timeout."""
+        """Return a fault's duration in seconds, below or above a node timeout."""
         return self.timeout_s * (0.1 + 4 * self.rng.random())
 
     def lines(self, peace_s: float) -> list[str]:
-        """The steps in their order, and those that end all faults."""
+        """Return the steps in order, and those that end all faults."""
         return [
             *(f"at {at_s:.3f}s {text}" for at_s, text in sorted(self.steps, key=lambda step: step[0])),
             f"at {peace_s:.3f}s heal",
@@ -63,14 +63,14 @@ class Plot:
 
 
 def _crash(plot: Plot, at_s: float) -> None:
-    """A process or its machine goes, and comes back."""
+    """Crash a process or machine, and restart it."""
     victim = plot.victim()
     plot.add(at_s, f"{pick(plot.rng, ('crash', 'switch-off'))} {victim}")
     plot.add(at_s + plot.rest(), f"restart {victim}")
 
 
 def _stop(plot: Plot, at_s: float) -> None:
-    """A process is stopped, and goes on."""
+    """Stop a process, and resume it."""
     victim = plot.victim()
     plot.add(at_s, f"stop {victim}")
     plot.add(at_s + plot.rest(), f"resume {victim}")
@@ -78,7 +78,7 @@ def _stop(plot: Plot, at_s: float) -> None:
 
 
 def _cut(plot: Plot, at_s: float) -> None:
-    """A wall around some, in one direction or both."""
+    """Partition some nodes, in one or both directions."""
     one = plot.some()
     ways = "" if plot.rng.random() < 0.6 else " one-way"
     plot.add(at_s, f"cut {','.join(one)} from others{ways}")
@@ -86,24 +86,24 @@ def _cut(plot: Plot, at_s: float) -> None:
 
 
 def _cut_zone(plot: Plot, at_s: float) -> None:
-    """A wall around a zone."""
+    """Partition a zone."""
     plot.add(at_s, f"cut Z{1 + below(plot.rng, ZONES)} from others")
     plot.add(at_s + plot.rest(), "heal")
 
 
 def _lose(plot: Plot, at_s: float) -> None:
-    """Lossy paths to some."""
+    """Make paths to some nodes lossy."""
     plot.add(at_s, f"lose 0.05 between {','.join(plot.some())} and others")
 
 
 ZONES: Final = 3
 FIRST_FAULT_S: Final = 6.0
 FAULTS_S: Final = 30.0
-"""Within so many seconds faults begin."""
+"""Seconds within which faults start."""
 
 
 def random_scenario(rng: Random, seed: int, profile: str = "") -> str:
-    """The text of a scenario; equal generators give equal texts.  *seed* goes into it, *profile* is chosen if not given."""
+    """Return a random scenario, equal for equal generators; *seed* is written to it, *profile* is random if empty."""
     masters, replicas = 3 + below(rng, 4), below(rng, 3)
     timeout_s = pick(rng, (1, 2, 5))
     profile = profile or pick(rng, tuple(PROFILES))

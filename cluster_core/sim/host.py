@@ -1,8 +1,7 @@
-"""One process of a simulated cluster, on a machine of its own: its node, its clock, its streams, what its disk holds.
+"""One simulated process on its own machine: node, clock, streams, disk.
 
-A link of the bus is a TCP connection, so nothing is lost or turned around within it: a lost segment holds up what is
-behind it until it is sent again.  `duplicate` and `reorder` are what no TCP does; they are there to show that the
-checkers see what such a network breaks.
+Bus links are TCP connections: no loss or reordering, a lost segment delays later ones. `duplicate` and `reorder`
+violate TCP to test the checkers.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ if TYPE_CHECKING:
 
 
 RETRY_US: Final = 200_000
-"""The first retransmission timeout; each further one is twice as long (RFC 6298, Linux's minimum)."""
+"""First retransmission timeout, doubled each time (RFC 6298, Linux's minimum)."""
 RETRY_US_MAX: Final = 120_000_000
 CONNECT_RETRY_US: Final = 1_000_000
-"""After so long the first SYN is sent again (RFC 6298)."""
+"""Time until the first SYN is sent again (RFC 6298)."""
 CONNECT_ATTEMPTS_MAX: Final = 7
-"""SYNs that are sent before a connection is given up: 127 s, as Linux has it."""
+"""SYNs before a connection attempt fails: 127 s, as in Linux."""
 
 
 class Path:
-    """One direction between two hosts; times in microseconds, shares from 0 to 1."""
+    """One direction between two hosts; times in µs, probabilities from 0 to 1."""
 
     __slots__ = ("delay_us", "duplicate", "is_blocked", "jitter_us", "loss", "plain", "reorder")
 
@@ -52,12 +51,12 @@ class Path:
         self.plain = not (loss or duplicate or reorder or is_blocked)
 
     def copy(self, **changes: object) -> Path:
-        """This path with *changes* of the arguments of the constructor."""
+        """Return a copy with changed constructor arguments."""
         known = ("delay_us", "jitter_us", "loss", "duplicate", "reorder", "is_blocked")
         return Path(**{name: changes.get(name, getattr(self, name)) for name in known})  # type: ignore[arg-type]
 
     def travel_us(self, rng: Random) -> int:
-        """How long a segment takes, with the retransmissions that its losses cost."""
+        """Return the delay of a segment, with retransmissions."""
         wait_us = self.delay_us + int(rng.random() * self.jitter_us)
         retry_us = RETRY_US
         while self.loss and rng.random() < self.loss and retry_us < RETRY_US_MAX:
@@ -67,7 +66,7 @@ class Path:
 
 
 def retry_after_us(held_us: int) -> int:
-    """How long after a wall of *held_us* fell the sender tries again: its timeouts had doubled meanwhile.
+    """Return the sender's delay after a block of *held_us* ended, with doubled timeouts.
 
     >>> retry_after_us(0), retry_after_us(500_000), retry_after_us(1_000_000)
     (200000, 100000, 400000)
@@ -81,10 +80,10 @@ def retry_after_us(held_us: int) -> int:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Host:
-    """State of one process; `World` and its parts act on it.
+    """State of one process, changed by `World` and its parts.
 
-    *shift_us* is what the host's clock adds to the world's, *drift_ppm* how much it gains.  With *inbox* set, events wait
-    in it: the process is stopped, or it is slow and takes *work_us* for each event.
+    *shift_us*: offset of the host's clock; *drift_ppm*: its rate error. Events wait in *inbox*, if set: the process is
+    stopped, or takes *work_us* per event.
     """
 
     index: int
@@ -118,21 +117,21 @@ class Host:
 
     @property
     def id(self) -> str:
-        """The id of its node."""
+        """Return the node id."""
         return self.node.view.myself.id
 
     @property
     def answers(self) -> bool:
-        """Whether the process runs and is not stopped."""
+        """Return whether the process runs and is not stopped."""
         return self.alive and not self.is_stopped
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Stream:
-    """One direction of a connection; *target_link* is how its receiver calls the link.
+    """One direction of a connection; *target_link* is the receiver's link number.
 
-    *waiting* holds what was sent before the connection was up, *held* what was sent behind a wall; None if there is no such.
-    *unanswered* is how many SYNs were lost in a row, and when the last of them was sent, as long as nobody can answer.
+    *waiting*: messages sent before the connection was established; *held*: messages behind a block; None if none.
+    *unanswered*: lost SYNs in a row and the time of the last one, while nobody can answer.
     """
 
     source: Host

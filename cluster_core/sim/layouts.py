@@ -1,6 +1,6 @@
-"""Which nodes a simulated cluster has, and where: shards, replicas, zones, the nodes.conf they start from.
+"""Layouts of simulated clusters: shards, replicas, zones, nodes.conf.
 
-Masters are called M1, M2 …, the replicas of M1 R1, R1b, R1c …, nodes that belong to nothing yet N1, N2 …
+Masters are M1, M2 …, replicas of M1 are R1, R1b, R1c …, unattached nodes N1, N2 …
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ NO_SLOTS: Final = SlotSet()
 
 
 class LayoutError(ClusterCoreError, ValueError):
-    """A cluster that cannot be; the text says why."""
+    """An invalid layout."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How many masters with how many replicas each, in how many zones; *spares* are empty nodes that nobody knows.
+    """Masters, replicas per master, and zones; *spares* are unattached nodes.
 
-    Replica k of a master stands k + 1 zones further on: a zone that goes takes no whole shard with it if there are two.
+    Replica k of a master is k + 1 zones further, so with two zones the loss of one never takes a whole shard.
     """
 
     masters: int = 3
@@ -44,13 +44,13 @@ class Layout:
 
     @property
     def nodes(self) -> int:
-        """Nodes of the cluster, without spares."""
+        """Return the number of nodes without spares."""
         return self.masters * (1 + self.replicas)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One node: what it is called, where it stands, who it is; *master* names the one it replicates."""
+    """One node: name, zone and ids; *master* names its master."""
 
     name: str
     ip: str
@@ -62,11 +62,11 @@ class Place:
     slots: SlotSet = NO_SLOTS
     is_spare: bool = False
     config_epoch: int | None = None
-    """Of a recorded cluster; None: 1, 2, 3 … as the servers' tools give them."""
+    """Config epoch of a recorded cluster; None: 1, 2, 3 … as set by the servers' tools."""
 
 
 def check_layout(layout: Layout) -> None:
-    """Raise LayoutError for a layout that no cluster can have."""
+    """Raise LayoutError for an invalid layout."""
     if layout.masters < 1 or layout.replicas < 0 or layout.spares < 0 or layout.zones < 1:
         raise LayoutError("a cluster has one master and one zone at least, and no negative number of anything")
     if layout.masters > SLOT_COUNT or layout.nodes + layout.spares > NODES_MAX:
@@ -78,7 +78,7 @@ def check_layout(layout: Layout) -> None:
 
 
 def names_of(layout: Layout) -> dict[str, tuple[str, ...]]:
-    """What a scenario may call the nodes of *layout*: each by its name, groups, zones; ``others`` is ``all`` here."""
+    """Return the names in scenarios: nodes, groups, zones; ``others`` means ``all`` here."""
     named = [(place.name, place.zone, place.master, place.is_spare) for place in _named(layout)]
     everybody = tuple(name for name, *_ in named)
     groups: dict[str, tuple[str, ...]] = {name: (name,) for name in everybody}
@@ -92,7 +92,7 @@ def names_of(layout: Layout) -> dict[str, tuple[str, ...]]:
 
 
 def _named(layout: Layout) -> list[Place]:
-    """The nodes of *layout*, masters first, without ids and settings."""
+    """Return the nodes, masters first, without ids and settings."""
     places: list[Place] = []
 
     def add(name: str, zone: int, master: str = "", *, is_spare: bool = False, slots: SlotSet = NO_SLOTS) -> None:
@@ -113,7 +113,7 @@ def _named(layout: Layout) -> list[Place]:
 
 
 def places_of(layout: Layout, settings_of: Callable[[str], NodeSettings], rng: Random) -> list[Place]:
-    """The nodes of *layout*, masters first, with ids by chance and the settings of each name; raises LayoutError."""
+    """Return the nodes, masters first, with random ids and settings by name; raises LayoutError."""
     check_layout(layout)
     shards: dict[str, str] = {}
     places = []
@@ -125,7 +125,7 @@ def places_of(layout: Layout, settings_of: Callable[[str], NodeSettings], rng: R
 
 
 def topology_of(places: Sequence[Place]) -> Topology:
-    """The cluster that *places* make, with config epochs 1, 2, 3 … as the servers' tools give them."""
+    """Return the cluster of *places* with config epochs 1, 2, 3 … as set by the servers' tools."""
     ids = {place.name: place.node_id for place in places}
     masters = [place for place in places if not place.master]
     epochs = {place.name: number for number, place in enumerate(masters, 1)}

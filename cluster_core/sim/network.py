@@ -1,7 +1,7 @@
-"""The network between hosts: connections that open, carry messages in order, and break (R27 to R30, R36).
+"""Network between hosts: connections that open, carry messages in order, and break (R27 to R30, R36).
 
-A link is a TCP connection, two streams of messages.  What waits to be sent while a wall stands is delivered in order when
-it has fallen, if nobody has closed the link by then.
+A link is a TCP connection with two streams. Messages behind a block are delivered in order when it ends, unless the
+link was closed.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ if TYPE_CHECKING:
     from random import Random
 
 FIN: Final = None
-"""What stands in a stream for its end."""
+"""End marker of a stream."""
 
 
 class Listener(Protocol):
-    """Somebody who hears what arrives, and changes nothing."""
+    """Passive observer of arrivals."""
 
     def connected(self, stream: Stream) -> None:
-        """A connection was accepted; *stream* is that of the side that opened it."""
+        """Handle an accepted connection; *stream* is the opener's."""
 
     def delivered(self, stream: Stream, message: Message) -> None:
-        """A message arrived."""
+        """Handle an arrived message."""
 
     def closed(self, stream: Stream) -> None:
-        """The end of *stream* arrived."""
+        """Handle the arrived end of *stream*."""
 
 
 class Driver(Clock):
-    """Time, and the hands of the hosts: whoever tells their nodes what happens and carries out what they want."""
+    """Clock and driver of the nodes: passes events and executes effects."""
 
     def __init__(self) -> None:
         super().__init__()
         self.recorder: Listener | None = None
 
     def wall_ms(self, host: Host) -> int:
-        """What *host*'s clock shows."""
+        """Return the time of *host*'s clock."""
         return (self.now_us + host.shift_us) // 1000
 
     def tell(self, host: Host, event: Event) -> None:
@@ -51,12 +51,12 @@ class Driver(Clock):
         raise NotImplementedError
 
     def carry_out(self, host: Host, wanted: list[Any]) -> None:
-        """Do what the node of *host* wants."""
+        """Execute effects of a node."""
         raise NotImplementedError
 
 
 class Network:
-    """Carries the bus between the hosts of *world*; *rng* decides delays and losses."""
+    """Bus connections between the hosts of *world*; *rng* draws delays and losses."""
 
     def __init__(self, world: Driver, rng: Random, path: Path) -> None:
         self.world = world
@@ -72,11 +72,11 @@ class Network:
     # -- paths ---------------------------------------------------------------------------------------------------
 
     def path(self, source: Host, target: Host) -> Path:
-        """The path from one host to another."""
+        """Return the path from one host to another."""
         return self.paths.get((source.index, target.index), self.usual) if self.paths else self.usual
 
     def change(self, source: Host, target: Host, **changes: Any) -> None:
-        """Change one direction, as `Path.copy` has it; streams that stand are moved over, held messages go on."""
+        """Change one direction; see `Path.copy`. Open streams use the new path, held messages continue."""
         old = self.path(source, target)
         new = self.paths[source.index, target.index] = old.copy(**changes)
         for stream in source.streams.values():
@@ -90,7 +90,7 @@ class Network:
             self.connect_again(target, source)
 
     def _retry(self, stream: Stream, _: Any = None) -> None:
-        """The sender tries again what it could not get through."""
+        """Retry held messages."""
         if stream.held is None or stream.path.is_blocked:
             return
         held, stream.held = stream.held, None
@@ -100,7 +100,7 @@ class Network:
     # -- connections ---------------------------------------------------------------------------------------------
 
     def open(self, host: Host, link: int, ip: str, cport: int) -> None:
-        """Begin to connect (R29); what answers decides whether the link comes up."""
+        """Start connecting (R29)."""
         target = self.by_address.get((ip, cport))
         if target is None or target is host:
             self.world.call_at(self.world.now_us + 2 * self.usual.delay_us, self._refuse, host, link)
@@ -111,7 +111,7 @@ class Network:
         self._syn(stream, 0)
 
     def _refuse(self, host: Host, link: int) -> None:
-        """No such machine answers with a reset."""
+        """Refuse: no machine, or a reset."""
         self.world.tell(host, LinkClosed(link))
 
     def _syn(self, stream: Stream, attempt: int) -> None:
@@ -133,7 +133,7 @@ class Network:
             self.world.call_at(now_us + stream.path.travel_us(self.rng), self._accept, stream)
 
     def connect_again(self, source: Host, target: Host) -> None:
-        """What was in the way from *source* to *target* is gone: SYNs that nobody could answer are sent again at their next time."""
+        """Resume lost SYNs from *source* to *target* at their next retransmission."""
         for stream in source.streams.values():
             if stream.target is target and stream.unanswered is not None:
                 (attempt, at_us), stream.unanswered = stream.unanswered, None
@@ -143,12 +143,12 @@ class Network:
                 self.world.call_at(at_us, self._syn, stream, attempt)
 
     def _give_up(self, stream: Stream, lost: tuple[int, int]) -> None:
-        """Since then nothing has changed that could have brought an answer."""
+        """Give up unless an answer became possible meanwhile."""
         if stream.unanswered is lost:
             self._lose(stream)
 
     def _accept(self, stream: Stream, _: Any = None) -> None:
-        """The SYN arrives: the kernel answers, even for a process that is stopped."""
+        """Handle an arrived SYN: the kernel answers, even for a stopped process."""
         source, target = stream.source, stream.target
         if source.streams.get(stream.link) is not stream:
             return
@@ -182,13 +182,13 @@ class Network:
         self.world.tell(source, LinkOpened(stream.link))
 
     def _lose(self, stream: Stream, _: Any = None) -> None:
-        """The attempt came to nothing."""
+        """Fail the attempt."""
         if stream.source.streams.get(stream.link) is stream:
             del stream.source.streams[stream.link]
             self.world.tell(stream.source, LinkClosed(stream.link))
 
     def close(self, host: Host, link: int) -> None:
-        """*host* closes a link: what it has sent still arrives, what comes towards it does not."""
+        """Close a link of *host*: sent messages still arrive, incoming ones do not."""
         stream = host.streams.pop(link, None)
         if stream is None or stream.reverse is None:
             return
@@ -200,12 +200,12 @@ class Network:
         self._carry(stream, FIN)
 
     def crash(self, host: Host) -> None:
-        """The process ends: its kernel closes every link."""
+        """End the process: its kernel closes every link."""
         for link in list(host.streams):
             self.close(host, link)
 
     def switch_off(self, host: Host) -> None:
-        """The machine goes: nothing is closed, nothing comes through."""
+        """Power off: nothing is closed or delivered."""
         for stream in host.streams.values():
             stream.is_open = False
             if stream.reverse is not None:
@@ -214,7 +214,7 @@ class Network:
         host.streams.clear()
 
     def reset_orphans(self, host: Host) -> None:
-        """A machine that is on again knows nothing of old connections: who sends on them is told so."""
+        """Reset old connections at a restarted machine when their peers send."""
         orphans, host.orphans = host.orphans, []
         for stream in orphans:
             if stream.source.streams.get(stream.link) is stream:
@@ -223,7 +223,7 @@ class Network:
     # -- messages ------------------------------------------------------------------------------------------------
 
     def send(self, host: Host, link: int, message: Message) -> None:
-        """Put *message* on a link of *host*, behind what waits there."""
+        """Queue *message* on a link of *host*."""
         stream = host.streams.get(link)
         if stream is None:
             return
@@ -233,7 +233,7 @@ class Network:
         self.messages += 1
         self.bytes += message.header.totlen  # type: ignore[union-attr]  # nodes send whole messages
         path = stream.path
-        if path.plain and stream.held is None:  # what `_carry` does, for nearly all messages
+        if path.plain and stream.held is None:  # fast path of `_carry` for most messages
             world = self.world
             at_us = world.now_us + path.delay_us + int(self.random() * path.jitter_us)
             if at_us < stream.arrival_us:
@@ -269,7 +269,7 @@ class Network:
             self.world.call_at(self.world.now_us, self._overflow, stream)
 
     def _overflow(self, stream: Stream, _: Any = None) -> None:
-        """R36: too much waits."""
+        """Handle a full send buffer (R36)."""
         if stream.source.streams.get(stream.link) is stream:
             self.world.tell(stream.source, LinkOverflowed(stream.link))
 

@@ -17,7 +17,7 @@ from cluster_core.wire.tcp_stream import ACK, FIN, SYN
 
 FIRST_PORT: Final = 32_768
 PORTS: Final = 28_000
-"""Ports that a system gives to those who connect (Linux's ip_local_port_range)."""
+"""Ephemeral ports (Linux's ip_local_port_range)."""
 SEGMENT_BYTES_MAX: Final = 60_000
 _FILE_HEADER: Final = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 101)
 """pcap with microseconds; link type 101 is raw IP."""
@@ -25,22 +25,22 @@ _RECORD, _IP, _TCP = struct.Struct("<IIII"), struct.Struct(">BBHHHBBH4s4s"), str
 
 
 class Recorder:
-    """Keeps what arrives; set it as `World.recorder` before the run."""
+    """Collects arrivals; set as `World.recorder` before the run."""
 
     def __init__(self, world: Driver) -> None:
         self.world = world
         self.kept: list[tuple[int, Stream, Message | str]] = []
 
     def delivered(self, stream: Stream, message: Message) -> None:
-        """A message arrived."""
+        """Record an arrived message."""
         self.kept.append((self.world.now_us, stream, message))
 
     def connected(self, stream: Stream) -> None:
-        """A connection was accepted; *stream* is that of the side that opened it."""
+        """Record an accepted connection; *stream* is the opener's."""
         self.kept.append((self.world.now_us, stream, "open"))
 
     def closed(self, stream: Stream) -> None:
-        """The end of *stream* arrived."""
+        """Record the arrived end of *stream*."""
         self.kept.append((self.world.now_us, stream, "closed"))
 
     def pcap(self) -> Iterator[bytes]:

@@ -1,6 +1,6 @@
-"""What happened, in lines that people read: beliefs, elections, roles, state, and what was done from outside.
+"""Trace of a run as text: view changes, elections, roles, state, external actions.
 
-The same thing at several hosts within `TOGETHER_US` is one line.  Pings are not told: `recording` has them.
+Equal events at several hosts within `TOGETHER_US` share a line. Pings are left to `recording`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from cluster_core.sim.world import World
 
 TOGETHER_US: Final = 2_000_000
 AGAIN_US: Final = 100_000
-"""What a host says a second time within so long is not told again: role and master are two changes of one thing."""
+"""Repeated events of a host within this time are omitted: role and master change together."""
 HOSTS_NAMED_MAX: Final = 12
 """More hosts are counted, not named."""
 
 
 class Entry(NamedTuple):
-    """Something that happened at *host* (empty for what was done from outside)."""
+    """An event at *host* (empty for external actions)."""
 
     time_us: int
     host: str
@@ -33,7 +33,7 @@ class Entry(NamedTuple):
 
 
 class Trace:
-    """An observer that keeps what nodes believe and do; `lines` tells it."""
+    """Observer that collects events; `lines` formats them."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -41,7 +41,7 @@ class Trace:
         self._last: dict[tuple[str, str], int] = {}
 
     def on_effect(self, host: Host, effect: Effect) -> None:
-        """Keep what is worth a line."""
+        """Record a relevant effect."""
         describe = _WORDS.get(type(effect))
         text = describe(self.world, host, effect) if describe is not None else ""
         if not text:
@@ -52,11 +52,11 @@ class Trace:
             self.entries.append(Entry(self.world.now_us, host.name, text))
 
     def on_note(self, text: str) -> None:
-        """Keep what was done from outside."""
+        """Record an external action."""
         self.entries.append(Entry(self.world.now_us, "", text))
 
     def lines(self) -> list[str]:
-        """One line for each thing that happened, hosts to which it happened together in one."""
+        """Return one line per event, merged over hosts."""
         groups: list[tuple[int, str, list[str]]] = []
         open_groups: dict[str, int] = {}
         for time_us, host, text in self.entries:
@@ -70,18 +70,18 @@ class Trace:
 
 
 class Log:
-    """An observer that keeps the lines of the servers' logs, with the names of their hosts."""
+    """Observer that collects server log lines with host names."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
 
     def on_effect(self, host: Host, effect: Effect) -> None:
-        """Keep a line of the log."""
+        """Record a log line."""
         if type(effect) is ev.LogLine:
             self.lines.append((host.name, effect.text))
 
     def on_note(self, text: str) -> None:
-        """Not a line of any log."""
+        """Ignore external actions."""
 
 
 def _line(time_us: int, text: str, hosts: list[str]) -> str:
@@ -164,7 +164,7 @@ _LOGGED: Final = (
     ("configEpoch collision", "config epoch collides"),
     ("WARNING: configEpoch collision", "config epoch collides"),
 )
-"""Log lines that no other effect tells."""
+"""Log lines without another effect."""
 
 _WORDS: Final[dict[type, Callable[[World, Host, Any], str]]] = {
     belief.Changed: _changed,

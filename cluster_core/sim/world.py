@@ -1,7 +1,7 @@
-"""The world of a simulation: virtual time, hosts, and the driver that keeps the contract of docs/design/node.md.
+"""World of a simulation: virtual time, hosts, and the driver of docs/design/node.md.
 
-Everything that happens is an entry of the heap of `Clock`: the same seed gives the same run, event by event, anywhere.  Chance comes from generators that the caller makes (*make_rng* of a text), one for
-each host and for each part of the world, so that a fault more does not change what another part draws.
+Every event is an entry of the heap of `Clock`, so equal seeds give equal runs everywhere. Each host and each part of
+the world has its own generator (*make_rng* of a name), so an additional fault does not change other draws.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
     from random import Random
 
 ASKER: Final = 0
-"""The number of the client whose replies `World.ask` returns; others write."""
+"""Client number used by `World.ask`; writing clients have others."""
 TICK_US: Final = 100_500
-"""The cron of a server: 100 ms and what the loop takes, as measured (R170)."""
+"""Cron period of a server: 100 ms and the event loop's time, measured (R170)."""
 
 
 class Observer(Protocol):
-    """Somebody who is told what nodes do and what is done to them, and changes nothing."""
+    """Passive observer of nodes' effects and external actions."""
 
     def on_effect(self, host: Host, effect: Effect) -> None:
-        """A node wanted or believes something; messages are told to `on_send` of those who have it."""
+        """Handle an effect; messages go to `on_send` of observers that have it."""
 
     def on_note(self, text: str) -> None:
-        """The scenario did something."""
+        """Handle an action of the scenario."""
 
 
 class World(Driver):
-    """Hosts and the network between them; *clients* of the hosts are answered through `on_reply`."""
+    """Hosts and their network; replies to *clients* go to `on_reply`."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class World(Driver):
     # -- hosts ---------------------------------------------------------------------------------------------------
 
     def add(self, place: Place, config: str | SavedConfig = "", shift_us: int = 0) -> Host:
-        """Put a host into the world and start its process, which has been up for a part of a second already."""
+        """Add a host and start its process, with an uptime below a second."""
         index = len(self.hosts)
         rng = self.make_rng(f"{self.seed}/host/{index}")
         host = Host(index, place.name, place.ip, place.zone, place.settings, rng, START_US + shift_us)
@@ -86,7 +86,7 @@ class World(Driver):
         return host
 
     def populate(self, places: Sequence[Place], shifts_us: Sequence[int] = ()) -> list[Host]:
-        """Put *places* into the world, their clocks off by *shifts_us*; those of the cluster know each other from the start."""
+        """Add *places* with clock offsets *shifts_us*; cluster members know each other from the start."""
         topology = topology_of([place for place in places if not place.is_spare])
         owned = owned_slots(topology)
         hosts = []
@@ -115,7 +115,7 @@ class World(Driver):
         if host.store.offset:
             self.tell(host, ev.ReplicationOffset(host.store.offset))
         crons = host.rng.random()
-        if host.life == 1:  # not all processes of a cluster were started in the same second
+        if host.life == 1:  # processes of a cluster start in different seconds
             crons *= RANDOM_PING_CRONS
             host.node.state.iteration = int(crons)
         self.call_at(self.now_us + int(crons % 1 * self.tick_us), self._tick, host, host.life)
@@ -136,14 +136,14 @@ class World(Driver):
             self.plan_tick(host)
 
     def plan_tick(self, host: Host) -> None:
-        """The next cron comes so long after this one (R28, R170)."""
+        """Schedule the next cron (R28, R170)."""
         wait_us = self.tick_us + int(host.rng.random() * self.tick_jitter_us)
         self.call_at(self.now_us + wait_us, self._tick, host, host.life)
 
     # -- driver --------------------------------------------------------------------------------------------------
 
     def tell(self, host: Host, event: Event) -> None:
-        """Hand an event to a node, now or as soon as its process looks, and carry out what it wants."""
+        """Pass an event to a node, now or when its process continues, and execute its effects."""
         if not host.alive:
             return
         if host.inbox is not None:
@@ -154,7 +154,7 @@ class World(Driver):
         self.carry_out(host, host.node.handle(event, (self.now_us + host.shift_us) // 1000))
 
     def carry_out(self, host: Host, wanted: list[Any]) -> None:
-        """Do what the node of *host* wants."""
+        """Execute effects of the node of *host*."""
         send, observers = self.network.send, self.observers
         for effect in wanted:
             kind = type(effect)
@@ -170,7 +170,7 @@ class World(Driver):
                 observer.on_effect(host, effect)
 
     def _work(self, host: Host, life: int) -> None:
-        """A slow process takes the next event from its inbox."""
+        """Process the next event of a slow process."""
         inbox = host.inbox
         if host.life != life or not inbox or host.is_stopped:
             return
@@ -188,26 +188,26 @@ class World(Driver):
             self.call_at(self.now_us + host.work_us, self._work, host, life)
 
     def note(self, text: str) -> None:
-        """Tell the observers what was done from outside."""
+        """Report an external action to the observers."""
         for observer in self.observers:
             observer.on_note(text)
 
     def find(self, name: str) -> Host | None:
-        """The host with a name."""
+        """Return the host with a name."""
         return next((host for host in self.hosts if host.name == name), None)
 
     def name_of(self, node_id: str) -> str:
-        """How to call the node with an id: the host's name, or the beginning of an id that no host has."""
+        """Return the host name of a node id, or the prefix of an unknown id."""
         return self.names.get(node_id) or f"?{node_id[:6]}"
 
     def running(self) -> Sequence[Host]:
-        """The hosts whose process runs and is not stopped."""
+        """Return the hosts with a running process that is not stopped."""
         return [host for host in self.hosts if host.answers]
 
     # -- clients -------------------------------------------------------------------------------------------------
 
     def serve(self, host: Host, client: int, words: tuple[bytes, ...]) -> None:
-        """Hand a client's command to a server: to its node, but for the jobs that servers have beside it."""
+        """Pass a client's command to a server: its migration jobs, else its node."""
         reply = self.migrations.execute(host, words) if host.answers else None
         if reply is None:
             self.tell(host, ev.ClientCommand(client, words))
@@ -215,7 +215,7 @@ class World(Driver):
             self._answer(host, client, reply)
 
     def ask(self, host: Host, words: tuple[bytes, ...]) -> Any:
-        """What *host* replies to a command at once; None if it does not answer."""
+        """Return the immediate reply of *host*; None without one."""
         replies: list[Any] = []
         before = self.on_reply.get(ASKER)
         self.on_reply[ASKER] = lambda _, value: replies.append(value)
@@ -234,7 +234,7 @@ class World(Driver):
         self.network.close(host, effect.link)
 
     def _save(self, host: Host, effect: ev.SaveConfig) -> None:
-        """R95: what was not synced is lost with the machine, not with the process."""
+        """Save nodes.conf; unsynced content is lost with the machine, not with the process (R95)."""
         if self.keep_configs:
             host.config_saved = host.node.config_text()
             if effect.fsync:
@@ -261,7 +261,7 @@ class World(Driver):
         self.call_at(self.now_us, self._unpause, host, host.life)
 
     def _unpause(self, host: Host, life: int) -> None:
-        """What clients had asked for is done, by the rules that hold now (R100)."""
+        """Execute paused client commands by the current rules (R100)."""
         if host.life != life or self.now_us < host.paused_until_us:
             return
         work, host.paused_work = host.paused_work, []
@@ -289,7 +289,7 @@ class World(Driver):
 
 TICK: Final = Tick()
 WRITES: Final = frozenset((b"set", b"del"))
-"""What clients of a simulation write with."""
+"""Write commands of simulated clients."""
 
 _ACTIONS: Final[dict[type, Callable[[World, Host, Any], None]]] = {
     ev.OpenLink: World._open_link,

@@ -1,9 +1,8 @@
-"""Experiments: one run and its outcome, and grids of runs.
+"""Experiments: single runs with their outcome, and grids of runs.
 
-`OutcomeWatch` is an observer that knows which hosts were hit.  A shard is *recovered* when a running replica of it has won
-an election, and *settled* when every running host knows.
-
-A trial is a value, its outcome depends on nothing else: a thousand of them run anywhere, in any order, on any partition.
+`OutcomeWatch` observes the hosts that were hit. A shard is *recovered* when a running replica won its election, and
+*settled* when every running host knows. The outcome depends only on the trial, a plain value, so trials can run
+anywhere in any order.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class OutcomeWatch:
-    """Times what comes of a fault; call `begin` when it happens, `is_over` while the world runs."""
+    """Measures the consequences of a fault: `begin` at the fault, `is_over` while the world runs."""
 
     def __init__(self, world: World, shards: dict[str, tuple[str, ...]]) -> None:
         self.world = world
@@ -50,7 +49,7 @@ class OutcomeWatch:
         world.observers.append(self)
 
     def begin(self, hit: Sequence[Host]) -> None:
-        """The fault happens now and hits these hosts."""
+        """Start measuring a fault of these hosts."""
         self.fault_us = self.world.now_us
         self.was_ok = all(host.node.view.ok for host in self.world.running())
         for host in hit:
@@ -59,10 +58,10 @@ class OutcomeWatch:
                 self.victims[host.id] = host.name
 
     def on_note(self, text: str) -> None:
-        """Nothing to time."""
+        """Ignore notes."""
 
     def on_effect(self, host: Host, effect: Any) -> None:
-        """Note verdicts, requests, votes and wins."""
+        """Record FAIL decisions, vote requests, votes and wins."""
         kind = type(effect)
         if kind is belief.Changed:
             if effect.what is Field.FAIL:
@@ -96,16 +95,16 @@ class OutcomeWatch:
     # -- the end -------------------------------------------------------------------------------------------------
 
     def left(self) -> list[Host]:
-        """The hosts that run and were not hit."""
+        """Return the running hosts that were not hit."""
         return [host for host in self.world.running() if host.name not in self.hit]
 
     def electable(self) -> list[str]:
-        """The failed masters of which a replica is left."""
+        """Return the failed masters with a remaining replica."""
         running = {host.name for host in self.left()}
         return [name for name in self.victims.values() if any(other in running for other in self.shards.get(name, ()))]
 
     def is_over(self) -> bool:
-        """Whether nothing more is to come: every shard that can has a new master, and everybody knows."""
+        """Return whether every recoverable shard has a new master known to all."""
         if self.converged_us is not None:
             return True
         wanted = self.electable()
@@ -123,7 +122,7 @@ class OutcomeWatch:
         return True
 
     def shard_outcomes(self) -> tuple[ShardOutcome, ...]:
-        """One line for each shard that lost its master."""
+        """Return one outcome per shard that lost its master."""
         running = {host.name: host for host in self.left()}
         found = []
         for name in self.victims.values():
@@ -152,7 +151,7 @@ class OutcomeWatch:
         return None if at_us is None else (at_us - self.fault_us) / 1000
 
     def times_ms(self) -> tuple[float | None, float | None, float | None]:
-        """Until the last shard was detected, elected, and everybody knew; None if one never was."""
+        """Return ms until the last shard was detected, elected and settled; None if never."""
         names = list(self.victims.values())
         times: list[float | None] = []
         for known in (self.detected_us, self.won_us):
@@ -164,7 +163,7 @@ class OutcomeWatch:
 
 LOOK_US: Final = 100_000
 REST_US: Final = 2 * US_PER_S
-"""Clients go on for so long after the cluster has settled, then the writes are looked for."""
+"""Time that clients continue after the cluster has settled, before writes are checked."""
 FAULTS: Final[dict[str, str]] = {
     "crash": "the processes of some masters are killed",
     "power": "the machines of some masters lose power",
@@ -176,12 +175,12 @@ FAULTS: Final[dict[str, str]] = {
 
 
 class TrialError(ClusterCoreError, ValueError):
-    """A trial that cannot be made; the text says why."""
+    """An invalid trial."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Parameters of one run.  *hit* is how many masters the fault takes, or which zone (empty: one by chance)."""
+    """Parameters of one run. *hit*: number of masters, or zone, that the fault hits (empty: a random one)."""
 
     seed: int = 1
     profile: str = VALKEY_9_1.name
@@ -197,11 +196,11 @@ class Trial:
     rate: float = 10.0
     delay_ms: float = 0.25
     limit_s: float = 160.0
-    """The run ends so long after the fault at the latest."""
+    """Maximum seconds after the fault."""
 
 
 def check_trial(trial: Trial) -> None:
-    """Raise TrialError, or LayoutError, for a trial that cannot be made."""
+    """Raise TrialError or LayoutError for an invalid trial."""
     if trial.profile not in PROFILES:
         raise TrialError(f"no profile {trial.profile!r}; there are {', '.join(PROFILES)}")
     if trial.fault not in FAULTS:
@@ -224,12 +223,12 @@ def check_trial(trial: Trial) -> None:
 
 
 def layout_of(trial: Trial) -> Layout:
-    """The cluster of *trial*; a small one has not more zones than nodes."""
+    """Return the cluster of *trial*; it has at most as many zones as nodes."""
     return Layout(trial.shards, trial.replicas, min(trial.zones, max(1, trial.shards * (1 + trial.replicas))))
 
 
 def settings_for(trial: Trial) -> NodeSettings:
-    """The settings of every node of *trial*."""
+    """Return the settings of every node."""
     return NodeSettings(
         profile=PROFILES[trial.profile],
         node_timeout_ms=trial.node_timeout_ms,
@@ -270,7 +269,7 @@ def _run(trial: Trial, make_rng: Callable[[str], Random]) -> Outcome:
 
 
 def shards_of(places: Sequence[Place]) -> dict[str, tuple[str, ...]]:
-    """The names of the replicas of each master."""
+    """Return the names of each master's replicas."""
     shards: dict[str, tuple[str, ...]] = {place.name: () for place in places if not place.master}
     for place in places:
         if place.master:
@@ -279,7 +278,7 @@ def shards_of(places: Sequence[Place]) -> dict[str, tuple[str, ...]]:
 
 
 def choose_victims(trial: Trial, hosts: Sequence[Host], rng: Random) -> list[Host]:
-    """The hosts that the fault hits: masters by chance, or everybody in a zone."""
+    """Return the hosts that the fault hits: random masters, or a zone."""
     if trial.fault == "none":
         return []
     if trial.fault in ("zone", "partition"):
@@ -334,7 +333,7 @@ RUNS_MAX: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Values of each parameter of `Trial` that varies, and how many seeds; *base* holds the others."""
+    """Values per varied parameter of `Trial`, and the number of seeds; *base* has the other parameters."""
 
     base: Trial = field(default_factory=Trial)
     seeds: int = 100
@@ -351,12 +350,12 @@ class Grid:
     delay_ms: tuple[float, ...] = ()
 
     def axes(self) -> list[tuple[str, tuple[object, ...]]]:
-        """The parameters that are given, with their values; the last varies fastest."""
+        """Return the varied parameters with values; the last varies fastest."""
         return [(name, getattr(self, name)) for name in AXES if getattr(self, name)]
 
     @property
     def cases(self) -> int:
-        """How many combinations there are."""
+        """Return the number of combinations."""
         count = 1
         for _, values in self.axes():
             count *= len(values)
@@ -364,7 +363,7 @@ class Grid:
 
     @property
     def runs(self) -> int:
-        """How many runs there are."""
+        """Return the number of runs."""
         return self.cases * self.seeds
 
     def trial(self, run: int) -> Trial:
@@ -383,7 +382,7 @@ class Grid:
 
 
 def check_grid(grid: Grid) -> None:
-    """Raise TrialError or LayoutError for a grid of which a trial cannot be made."""
+    """Raise TrialError or LayoutError for a grid with an invalid trial."""
     if grid.seeds < 1 or grid.runs > RUNS_MAX:
         raise TrialError(f"{grid.runs} runs: there must be 1 to {RUNS_MAX}")
     for case in range(grid.cases):

@@ -1,4 +1,4 @@
-"""Outcomes of simulated runs as rows of the tables."""
+"""Rows of simulation outcomes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cluster_core.columns import Small
 
 
 class ShardOutcome(NamedTuple):
-    """One shard that lost its master; times in milliseconds since the fault, None for never."""
+    """A shard that lost its master; times in ms since the fault, None for never."""
 
     master: Annotated[str, "the master that was lost: M1, M2 …, or its address in a recorded cluster"]
     replicas: Annotated[Small, "its replicas that ran after the fault"]
@@ -19,7 +19,7 @@ class ShardOutcome(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of one run; times in milliseconds since the fault, None for never (within the run)."""
+    """Outcome of one run; times in ms since the fault, None for never within the run."""
 
     detected_ms: Annotated[
         float | None, "from the fault until the last failed master was FAIL for somebody; null: never"

@@ -1,4 +1,4 @@
-"""Plays a scenario: does its steps at their times, looks whether what it expects is so, and returns what came of it."""
+"""Play a scenario: run its steps, check its conditions, return the result."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from random import Random
 
 LOOK_US: Final = 20_000
-"""How often a condition is looked at while it may come true, or must stay so."""
+"""Interval of checks of a pending or lasting condition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What came of a scenario: its trace, expectations that failed, rules that broke, and the stage as it was at the end."""
+    """Result of a scenario: trace, failed expectations, violated rules, and the final stage."""
 
     trace: tuple[str, ...]
     failures: tuple[str, ...]
@@ -29,7 +29,7 @@ class Played:
 
     @property
     def is_fine(self) -> bool:
-        """Whether all went as it should."""
+        """Return whether nothing failed."""
         return not self.failures and not self.violations
 
 
@@ -40,7 +40,7 @@ def play(
     seed: int | None = None,
     prepare: Callable[[Stage], None] | None = None,
 ) -> Played:
-    """Play *scenario*, with another *seed* if one is given; *prepare* sees the stage before the first event."""
+    """Play *scenario*, optionally with another *seed*; *prepare* gets the stage before the first event."""
     chosen = scenario.seed if seed is None else seed
     places = places_of(scenario.layout, lambda name: settings_of(scenario, name), make_rng(f"{chosen}/places"))
     stage = Stage(make_rng, chosen, places, path=scenario.path)

@@ -1,4 +1,4 @@
-"""The stage of a scenario: a world, its checkers, the actions that change it and the conditions that it may meet."""
+"""Stage of a scenario: world, checkers, actions and conditions."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 
 STEP_US: Final = 20_000
-"""Between two commands of a tool."""
+"""Time between two commands of a tool."""
 _NAME: Final = re.compile(r"@([A-Za-z0-9]+)")
 
 
 class Operators:
-    """Gives commands; *on_moved* hears of keys that a tool brought to another master."""
+    """Issues commands; *on_moved* is called for keys moved to another master."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.on_moved: list[Callable[[int, Host], None]] = []
 
     def command(self, host: Host, words: tuple[str, ...]) -> str:
-        """What *host* answers to a command; ``@M1`` stands for the id of M1.  Empty if it does not answer."""
+        """Return the reply of *host*; ``@M1`` stands for the id of M1. Empty without a reply."""
         named = tuple(_NAME.sub(self._id_of, word) for word in words)
         reply = self.world.ask(host, tuple(word.encode() for word in named))
         self.world.names[host.id] = host.name
@@ -52,9 +52,9 @@ class Operators:
         return self.command(host, ("CLUSTER", "MEET", other.ip, str(other.settings.port)))
 
     def move_slot(self, slot: int, source: Host, target: Host) -> None:
-        """What redis-cli does to move one slot: both marks, the keys, the new owner at both ends (R123, R124).
+        """Move one slot like redis-cli: marks, keys, new owner at both ends (R123, R124).
 
-        It stops at the first step that is refused, and before the first if *source* does not own the slot.
+        It stops at the first refused step, and does nothing if *source* does not own the slot.
         """
         if source is target or not source.answers or not source.node.view.myself.slots >> slot & 1:
             return
@@ -76,7 +76,7 @@ class Operators:
             self.world.call_at(self.world.now_us + STEP_US, self._go_on, steps[1:])
 
     def migrate_keys(self, slot: int, source: Host, target: Host) -> bool:
-        """MIGRATE of every key in a slot: there first, then gone here; False if an end does not run or may not write."""
+        """MIGRATE all keys of a slot; False if an end is down or must not write."""
         if not source.answers or not target.answers:
             return False
         if not source.node.view.myself.flags & target.node.view.myself.flags & MASTER:
@@ -90,7 +90,7 @@ class Operators:
 
 
 def text_of(value: Any) -> str:
-    """A reply as one line: an error's text, a number, a text, the beginning of anything else."""
+    """Format a reply as one line."""
     if isinstance(value, RespError):
         return value.text
     if isinstance(value, bytes):
@@ -99,9 +99,9 @@ def text_of(value: Any) -> str:
 
 
 class Stage:
-    """A cluster that runs, and all who act on it or watch it; the same arguments give the same run.
+    """A running cluster with its actors and observers; equal arguments give equal runs.
 
-    Without *is_told* nobody keeps a trace and logs, which a large cluster has no use for.
+    Without *is_told* there is no trace and no log, for large clusters.
     """
 
     def __init__(
@@ -134,45 +134,45 @@ class Stage:
         world.populate(places, shifts_us)
 
     def hosts(self, names: Collection[str]) -> list[Host]:
-        """The hosts with these names, in the order of the world."""
+        """Return the hosts with these names, in world order."""
         return [host for host in self.world.hosts if host.name in names]
 
     def host(self, name: str) -> Host:
-        """The host with a name."""
+        """Return the host with a name."""
         return self.hosts((name,))[0]
 
     def add_clients(self, count: int, *, rate: float = 10.0, zone: str = "", wait: int = 0) -> None:
-        """Have *count* more clients write."""
+        """Add *count* writing clients."""
         for _ in range(count):
             self.clients.append(Client(self.world, len(self.clients) + 1, rate=rate, zone=zone, wait=wait))
 
     def stop_clients(self) -> None:
-        """Have nobody write any more."""
+        """Stop all clients."""
         for client in self.clients:
             client.stop()
 
     @property
     def acknowledged(self) -> int:
-        """Writes that clients know to be done."""
+        """Return the number of acknowledged writes."""
         return sum(len(client.acks) for client in self.clients)
 
     def missing(self) -> Missing:
-        """Acknowledged writes that are gone, or cannot be reached."""
+        """Return acknowledged writes that are lost or unreachable."""
         return self.losses.find(ack for client in self.clients for ack in client.acks)
 
     def agreement(self) -> list[Violation]:
-        """In what the running members of the cluster differ; nothing if they agree."""
+        """Return differences between views of running members."""
         members = [host for host in self.world.running() if len(host.node.view.nodes) > 1]
         return check_views(self.world, members)
 
     def violations(self, *, converges: bool) -> list[Violation]:
-        """Everything that should not have been; with *converges* also that views still differ."""
+        """Return all violations; with *converges* also differing views."""
         found = list(self.checks.violations)
         found += violations_of(self.world, self.missing().lost)
         return found + (self.agreement() if converges else [])
 
     def digest(self) -> str:
-        """A number for the whole run: its trace and what went over the bus."""
+        """Return a hash of trace and bus traffic."""
         network = self.world.network
         text = "\n".join((*self.trace.lines(), f"{network.messages} {network.bytes} {self.world.sequence}"))
         return sha256(text.encode()).hexdigest()
@@ -267,15 +267,15 @@ ACTIONS: Final[Mapping[str, Callable[..., None]]] = {
     "=migrate-keys slot =from node =to node": _between(Operators.migrate_keys),
     "=say rest": lambda stage, words: None,
 }
-"""By the row of kinds (`forms`) that its line has."""
+"""Actions by form (`forms`) of the line."""
 
 
 MEASURED_BY_CLIENTS: Final = ("=lost range", "=unavailable range", "=acknowledged range", "=unavailable time =at =most")
-"""Conditions of what clients saw: without clients none of them is known to hold."""
+"""Conditions on clients; false without clients."""
 
 
 def holds_of_cluster(stage: Stage, form: str, values: tuple[Any, ...]) -> bool:
-    """Whether the condition of *form* with *values* holds now."""
+    """Return whether the condition of *form* with *values* is true now."""
     if form in MEASURED_BY_CLIENTS and not stage.clients:
         return False
     return CONDITIONS[form](stage, *values)
@@ -330,7 +330,7 @@ def _knows(stage: Stage, names: tuple[str, ...], verb: str, count: int) -> bool:
 
 
 def answers(stage: Stage, names: tuple[str, ...], verb: str, text: str, words: tuple[str, ...]) -> bool:
-    """Whether all of them answer a command with a text."""
+    """Return whether all hosts answer a command with a text."""
     return all(text in stage.operators.command(host, words) for host in stage.hosts(names))
 
 
@@ -344,12 +344,12 @@ def _heard(stage: Stage, name: str, channel: str, wanted: tuple[int, int]) -> bo
 
 
 def traced(stage: Stage, text: str, wanted: tuple[int, int]) -> bool:
-    """Whether the trace has a text so often."""
+    """Return whether the trace contains a text this often."""
     return within(sum(text in entry.text for entry in stage.trace.entries), wanted)
 
 
 def logged(stage: Stage, name: str, text: str, wanted: tuple[int, int]) -> bool:
-    """Whether the log of a host has a text so often."""
+    """Return whether the log of a host contains a text this often."""
     return within(sum(host == name and text in line for host, line in stage.log.lines), wanted)
 
 
@@ -360,7 +360,7 @@ def _sent(stage: Stage, kind: str, wanted: tuple[int, int]) -> bool:
 
 
 def within(value: int, wanted: tuple[int, int]) -> bool:
-    """Whether *value* is between the least and the greatest number of a range."""
+    """Return whether *value* is in an inclusive range."""
     return wanted[0] <= value <= wanted[1]
 
 

@@ -1,8 +1,8 @@
-"""Reads and writes scenario files; `docs/design/simulator.md` has their words.
+"""Read and write scenario files (syntax: `docs/design/simulator.md`).
 
 A line is a heading (`title`, `rules`, `cluster`, `settings`, `network`, `seed`, `hide`, `converges`, `breaks`), a step
-(``at``, ``by``, ``until`` and a time, or ``then``), ``end`` and a time, or, behind that, ``expect``.  What stands below a line of ``---``
-is the trace of the last run.
+(``at``, ``by``, ``until`` and a time, or ``then``), ``end`` and a time, or after it ``expect``. The trace of the last
+run follows a line of ``---``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cluster_core.slots.key_slot import SLOT_COUNT
 
 
 class ScenarioError(ClusterCoreError, ValueError):
-    """A scenario that cannot be read; *line* and *column* count from 1."""
+    """An invalid scenario; *line* and *column* count from 1."""
 
     def __init__(self, reason: str, *, line: int, column: int = 1, source: str = "<scenario>") -> None:
         self.reason, self.line, self.column, self.source = reason, line, column, source
@@ -31,10 +31,11 @@ class ScenarioError(ClusterCoreError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One line: at or until a time, do or expect something.
+    """One line: an action or expectation with a time.
 
-    *when* is ``at`` (do it, or it must hold then), ``then`` (do it as soon as the step before has come true), ``by`` (it
-    must come true before) or ``until`` (it must hold all the time since the step before).  *what* is the form of an action or a condition, *values* its arguments in order.
+    *when*: ``at`` (run, or must be true then), ``then`` (run once the previous step is true), ``by`` (must become true
+    before) or ``until`` (must be true since the previous step). *what*: the form of an action or condition; *values*:
+    its arguments.
     """
 
     when: str
@@ -47,26 +48,26 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A cluster, a network, a seed, what is done and expected when, and the trace that came of it (empty: not known)."""
+    """A cluster, network, seed, steps, expectations, and the resulting trace (empty: unknown)."""
 
     title: str = ""
     rules: tuple[str, ...] = ()
     layout: Layout = Layout()  # noqa: RUF009 - frozen
     settings: NodeSettings = NodeSettings(node_timeout_ms=2000)  # noqa: RUF009 - frozen
     special: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Settings of single nodes that differ, by name."""
+    """Differing settings of single nodes, by name."""
     path: Path = field(default_factory=Path)
     seed: int = 1
     hidden: tuple[str, ...] = ()
-    """Trace lines that contain one of these are left out."""
+    """Trace lines with one of these texts are omitted."""
     steps: tuple[Step, ...] = ()
     end_us: int = 10_000_000
     after: tuple[Step, ...] = ()
-    """What is expected when all is over."""
+    """Expectations at the end."""
     converges: bool = True
-    """Whether all views must be equal at the end."""
+    """All views must be equal at the end."""
     breaks: tuple[str, ...] = ()
-    """Rules that it breaks on purpose: it shows that the checkers see it."""
+    """Rules that it violates on purpose, to test the checkers."""
     trace: tuple[str, ...] = ()
 
 
@@ -79,14 +80,14 @@ NUMBER_MAX: Final = 10**15
 
 
 class Word(NamedTuple):
-    """A word of a line and its column, counted from 1."""
+    """A word and its column, from 1."""
 
     text: str
     column: int
 
 
 class WrongWordError(ValueError):
-    """A word that cannot stand where it stands."""
+    """An unexpected word."""
 
     def __init__(self, reason: str, column: int) -> None:
         self.column = column
@@ -94,7 +95,7 @@ class WrongWordError(ValueError):
 
 
 def words_of(line: str) -> list[Word]:
-    """Split a line at spaces, but not within double quotes; a ``#`` outside of them ends it.
+    """Split a line at blanks outside double quotes, up to a ``#``.
 
     >>> [word.text for word in words_of('at 1s command M1 SET "a b" # why')]
     ['at', '1s', 'command', 'M1', 'SET', 'a b']
@@ -109,7 +110,7 @@ def words_of(line: str) -> list[Word]:
 
 
 def read_time_us(text: str) -> int:
-    """Microseconds of ``250ms``, ``1.5s``, ``2m``; raises ValueError.
+    """Parse ``250ms``, ``1.5s``, ``2m`` to µs; raises ValueError.
 
     >>> read_time_us("1.5s")
     1500000
@@ -124,7 +125,7 @@ def read_time_us(text: str) -> int:
 
 
 def read_range(text: str) -> tuple[int, int]:
-    """``3``, ``1..4`` or ``2..`` as the least and the greatest number.
+    """Parse ``3``, ``1..4`` or ``2..`` to minimum and maximum.
 
     >>> read_range("3"), read_range("1..4"), read_range("2..")
     ((3, 3), (1, 4), (2, 1000000000000000))
@@ -140,14 +141,14 @@ def read_range(text: str) -> tuple[int, int]:
 
 
 def read_number(text: str) -> float:
-    """A number that is not negative."""
+    """Parse a non-negative number."""
     if not re.fullmatch(r"\d{1,15}(\.\d{1,9})?", text):
         raise ValueError(f"{text[:40]!r} is no number")
     return float(text)
 
 
 def read_share(text: str) -> float:
-    """A number from 0 to 1."""
+    """Parse a number from 0 to 1."""
     value = read_number(text)
     if value > 1:
         raise ValueError(f"{text!r} is more than 1")
@@ -155,14 +156,14 @@ def read_share(text: str) -> float:
 
 
 def read_count(text: str) -> int:
-    """A whole number."""
+    """Parse an integer."""
     if not re.fullmatch(r"\d{1,9}", text):
         raise ValueError(f"{text[:40]!r} is no whole number")
     return int(text)
 
 
 def read_slot(text: str) -> int:
-    """A slot."""
+    """Parse a slot."""
     slot = read_count(text)
     if slot >= SLOT_COUNT:
         raise ValueError(f"slot {slot} is not between 0 and {SLOT_COUNT - 1}")
@@ -170,7 +171,7 @@ def read_slot(text: str) -> int:
 
 
 def read_yes(text: str) -> bool:
-    """``yes`` or ``no``."""
+    """Parse ``yes`` or ``no``."""
     if text not in ("yes", "no"):
         raise ValueError(f"{text[:40]!r} is neither yes nor no")
     return text == "yes"
@@ -185,13 +186,13 @@ KINDS: Final[Mapping[str, Callable[[str], Any]]] = {
     "slot": read_slot,
     "text": str,
 }
-"""Kinds beside ``node`` and ``nodes`` (names), and ``rest`` (all other words)."""
+"""Kinds of values other than ``node`` and ``nodes`` (names) and ``rest`` (all other words)."""
 
 
 def match_form(
     form: str, words: Sequence[Word], end: int, find: Callable[[str], tuple[str, ...]], first: tuple[str, ...] = ()
 ) -> tuple[Any, ...]:
-    """The values of *words* under *form*; *find* resolves names.  Raises WrongWordError where they part."""
+    """Return the values of *words* by *form*; *find* resolves names. Raises WrongWordError at the first mismatch."""
     values: list[Any] = []
     kinds = form.split()
     for number, kind in enumerate(kinds):
@@ -231,7 +232,7 @@ def _said(kind: str) -> str:
 def match_any(
     forms: Iterable[str], words: Sequence[Word], end: int, find: Callable[[str], tuple[str, ...]]
 ) -> tuple[str, tuple[Any, ...]]:
-    """The form that fits *words* and its values; raises WrongWordError of the form that went furthest."""
+    """Return the matching form and its values; raises WrongWordError of the longest match."""
     furthest: WrongWordError | None = None
     for form in forms:
         try:
@@ -279,7 +280,7 @@ SETTINGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "client-ipv4": ("client_ipv4", str),
     "client-ipv6": ("client_ipv6", str),
 }
-"""Names of settings in a scenario, the fields of `NodeSettings`, how their values are read."""
+"""Settings: name in scenarios, field of `NodeSettings`, parser."""
 CLUSTER: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     name: (name, read_count) for name in ("masters", "replicas", "zones", "spares")
 }
@@ -291,7 +292,7 @@ NETWORK: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
 
 
 def read_scenario(text: str, source: str = "<scenario>") -> Scenario:
-    """Return the scenario that *text* tells; raises ScenarioError with line and column."""
+    """Parse a scenario; raises ScenarioError with line and column."""
     body, _, trace = text.partition(f"\n{RULE}\n")
     lines = body.split("\n")
     if len(lines) > LINES_MAX:
@@ -315,18 +316,18 @@ def read_scenario(text: str, source: str = "<scenario>") -> Scenario:
 
 
 def with_trace(text: str, lines: tuple[str, ...]) -> str:
-    """*text* with *lines* in the place of its trace."""
+    """Return *text* with *lines* as its trace."""
     body = text.partition(f"\n{RULE}\n")[0].rstrip("\n")
     return "\n".join((body, RULE, *lines, ""))
 
 
 def said(words: list[Word]) -> str:
-    """The line again, without its comment."""
+    """Return the line without its comment."""
     return " ".join(f'"{word.text}"' if " " in word.text or not word.text else word.text for word in words)
 
 
 class _Reader:
-    """The scenario so far, and how each kind of line changes it."""
+    """Parser state: the scenario so far, with a method per kind of line."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -336,7 +337,7 @@ class _Reader:
         self.ended = False
 
     def take(self, words: list[Word], line: int, text: str) -> None:
-        """Read one line; raises WrongWordError."""
+        """Parse one line; raises WrongWordError."""
         head = words[0]
         end = len(text.rstrip()) + 1
         if head.text in ("at", "by", "until"):
@@ -395,7 +396,7 @@ class _Reader:
         self.scenario = replace(self.scenario, steps=(*self.scenario.steps, step))
 
     def _then(self, words: list[Word], line: int, text: str, end: int) -> None:
-        """At once, when the line above has come true."""
+        """Parse a step that follows the previous line's condition."""
         if self.ended or not self.scenario.steps:
             raise WrongWordError("then follows a step", words[0].column)
         if len(words) < 2:
@@ -414,7 +415,7 @@ class _Reader:
         return match_any(known, words, end, self._find)
 
     def _find(self, text: str) -> tuple[str, ...]:
-        """The nodes that a word names: single ones, groups, zones, several with commas."""
+        """Return the nodes of a word: names, groups, zones, comma-separated."""
         if not self.names:
             self.names = names_of(self.scenario.layout)
         found: list[str] = []
@@ -471,7 +472,7 @@ class _Reader:
         return replace(self.scenario, special=special)
 
     def _one(self, words: list[Word], end: int, read: Callable[[str], Any]) -> Any:
-        """The value of a heading with one word."""
+        """Return the value of a one-word heading."""
         self._expect_words(words, 2, end)
         try:
             return read(words[1].text)
@@ -479,7 +480,7 @@ class _Reader:
             raise WrongWordError(str(error), words[1].column) from error
 
     def heading(self, words: list[Word], end: int) -> Scenario:
-        """The scenario with what a heading says."""
+        """Return the scenario with a heading applied."""
         scenario, texts = self.scenario, tuple(word.text for word in words[1:])
         match words[0].text:
             case "title":
@@ -503,5 +504,5 @@ class _Reader:
 
 
 def settings_of(scenario: Scenario, name: str) -> NodeSettings:
-    """The settings of the node *name*."""
+    """Return the settings of the node *name*."""
     return replace(scenario.settings, **scenario.special.get(name, {}))

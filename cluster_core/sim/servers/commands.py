@@ -1,10 +1,9 @@
-"""Commands of simulated servers, and migrations of slots between them.
+"""Data commands of simulated servers, and slot migration jobs.
 
-A command on data comes here when the node has decided to serve it.  MIGRATE asks the node at the other end as any client would, so
-that it answers MOVED or takes the key as the rules have it; the time that the transfer takes is not modelled.
-
-A job takes its time, then its target has the keys and takes the slots under a new epoch while the source's writers wait.  Jobs of one
-source run one after another.  It fails when an end is not there, the target is no master, or the source has lost the slots.
+The node has decided to serve these commands. MIGRATE sends commands to the target node like a client, so it may get
+MOVED; transfer time is not modelled. A migration job takes time, then the target has the keys and takes the slots with
+a new epoch while writes at the source are paused. Jobs of one source run in sequence. A job fails if an end is down,
+the target is no master, or the source lost the slots.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from cluster_core.wire.resp import RespError
 
 Words = tuple[bytes, ...]
 KEYS_AT: Final = 6
-"""Where the options of MIGRATE begin."""
+"""Index of the first option of MIGRATE."""
 IOERR: Final = RespError("IOERR error or timeout reading to target instance")
 
 
 def server_version(profile: Profile) -> tuple[str, str]:
-    """Product and version of a server that follows *profile*; of Redis 8 the one that moves slots by itself.
+    """Return product and version of a server with *profile*; for Redis 8 the version with slot migration.
 
     >>> from cluster_core.gossip.profile import REDIS_8
     >>> server_version(REDIS_8)
@@ -42,13 +41,13 @@ def server_version(profile: Profile) -> tuple[str, str]:
 
 
 class Commands:
-    """Commands on the data of hosts; *ask* has a node answer a command as it answers a client."""
+    """Data commands of hosts; *ask* lets a node answer a command like a client's."""
 
     def __init__(self, network: Network, replication: Replication, ask: Callable[[Host, Words], Any]) -> None:
         self.network, self.replication, self.ask = network, replication, ask
 
     def execute(self, host: Host, words: Words) -> Any:
-        """Carry out a command that the node of *host* serves and return its reply; what is not known is OK."""
+        """Execute a command and return its reply; unknown commands return OK."""
         command = _COMMANDS.get(words[0].lower())
         return "OK" if command is None else command(self, host, words)
 
@@ -75,7 +74,7 @@ class Commands:
         return "OK"
 
     def _migrate(self, host: Host, words: Words) -> Any:
-        """MIGRATE host port key|"" db timeout [REPLACE] [KEYS key …]: there first, then gone here."""
+        """MIGRATE host port key|"" db timeout [REPLACE] [KEYS key …]."""
         options = [word.upper() for word in words[KEYS_AT:]]
         keys = words[KEYS_AT + options.index(b"KEYS") + 1 :] if b"KEYS" in options else words[3:4]
         here = [key for key in keys if host.store.holds(key)]
@@ -114,7 +113,7 @@ class Commands:
         return "".join(f"{line}\r\n" for line in lines).encode()
 
     def _config(self, host: Host, words: Words) -> Any:
-        """CONFIG GET, for as much as nodes of a simulation have."""
+        """CONFIG GET, for settings of simulated nodes."""
         if words[1:] != (b"GET", b"cluster-node-timeout"):
             return []
         return [words[2], b"%d" % host.settings.node_timeout_ms]
@@ -134,14 +133,14 @@ _COMMANDS: Final[dict[bytes, Callable[[Commands, Host, Words], Any]]] = {
 
 
 JOB_US: Final = 110_000
-"""What a job takes at least, as measured."""
+"""Minimum duration of a job, measured."""
 RETRY_US: Final = 1_000_000
-"""An import of Redis that failed tries again after so long, until it is cancelled."""
+"""Retry interval of a failed import in Redis, until cancelled."""
 PAUSE_MS: Final = 20
-"""So long writers of the source wait while the slots change hands."""
+"""Pause of writes at the source while slots change owner."""
 ACTIVE, FAILED, CANCELLED, DONE = range(4)
 _SINCE: Final = {"valkey": 9, "redis": 8}
-"""Major versions that have jobs."""
+"""First major versions with migration jobs."""
 _STATES: Final = {
     "valkey": ("snapshotting", "failed", "cancelled", "success"),
     "redis": ("snapshotting", "failed", "canceled", "completed"),
@@ -150,7 +149,7 @@ _STATES: Final = {
 
 @dataclass(slots=True)
 class Job:
-    """One migration; *ends* are source and target, *lives* the processes that know of it."""
+    """One migration job; *ends* are source and target, *lives* their processes."""
 
     name: str
     ends: tuple[Host, Host]
@@ -162,17 +161,17 @@ class Job:
     attempt: int = 0
 
     def is_known_at(self, host: Host) -> bool:
-        """Whether the process of *host* is one that took part."""
+        """Return whether the process of *host* took part."""
         return any(end is host and life == host.life for end, life in zip(self.ends, self.lives, strict=True))
 
     @property
     def is_active(self) -> bool:
-        """Whether it may still move slots: a failed import of Redis does, as long as its target knows of it."""
+        """Return whether it may still move slots; failed imports of Redis may while the target knows of them."""
         return self.state == ACTIVE or (self.state == FAILED and self.tries_again and self.is_known_at(self.ends[1]))
 
 
 class SlotMigrations:
-    """The jobs of a `World`."""
+    """The migration jobs of a `World`."""
 
     def __init__(self, world: Driver, network: Network, replication: Replication) -> None:
         self.world, self.network, self.replication = world, network, replication
@@ -180,7 +179,7 @@ class SlotMigrations:
         self._free_us: dict[int, int] = {}
 
     def execute(self, host: Host, words: Words) -> Any:
-        """The reply to a CLUSTER command that is about jobs on such a server; None for any other command."""
+        """Return the reply to a CLUSTER command on jobs; None for others."""
         product, version = server_version(host.settings.profile)
         if int(version.partition(".")[0]) < _SINCE[product]:
             return None
@@ -200,7 +199,7 @@ class SlotMigrations:
     # -- commands ------------------------------------------------------------------------------------------------
 
     def _export(self, host: Host, words: list[str]) -> Any:
-        """SLOTSRANGE first last … NODE id, as often as there are targets."""
+        """SLOTSRANGE first last … NODE id, repeated per target."""
         wanted: list[tuple[Host, SlotSet]] = []
         bounds: list[str] = []
         for word, following in zip(words, [*words[1:], ""], strict=True):
@@ -295,7 +294,7 @@ class SlotMigrations:
         job.state, job.message = FAILED, why
         if job.is_active:
             source, target = job.ends
-            job.lives = source.life, target.life  # a source that was restarted hears of it from its target
+            job.lives = source.life, target.life  # a restarted source learns of it from its target
             self._plan(job, RETRY_US)
 
 

@@ -1,8 +1,7 @@
 """Replication between hosts, as far as failover depends on it (P1 to P11).
 
-Modelled: streams in order with the network's delay, offsets, backlog, partial and full syncs, replicas of replicas, a link
-that dies at once with its process and after `REPL_TIMEOUT_US` of silence otherwise.  Not modelled: memory, disks, the
-time that commands take.
+Modelled: ordered streams with network delay, offsets, backlog, partial and full resynchronization, chained replicas,
+links that end with their process or after `REPL_TIMEOUT_US` of silence. Not modelled: memory, disks, execution time.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from cluster_core.sim.servers.store import PING_BYTES, Write
 REPL_TIMEOUT_US: Final = 60 * US_PER_S
 """`repl-timeout`."""
 CRON_US: Final = US_PER_S
-"""How often a replica tries to connect, and looks at its link (replicationCron)."""
+"""Interval at which a replica connects and checks its link (replicationCron)."""
 FULL_SYNC_US: Final = 500_000
-"""What a full sync takes at least: fork, snapshot, transfer, loading."""
+"""Minimum duration of a full resynchronization: fork, snapshot, transfer, loading."""
 KEY_SYNC_US: Final = 20
-"""What it takes for each key."""
+"""Additional duration per key."""
 
 
 class Feed:
-    """The stream from *master* to *replica*; *heard_us* is when anything last came of it."""
+    """Stream from *master* to *replica*; *heard_us* is the time of the last data."""
 
     __slots__ = ("acked", "arrival_us", "heard_us", "held", "held_us", "is_full", "is_up", "master", "replica")
 
@@ -41,7 +40,7 @@ class Feed:
 
 
 class Waiter:
-    """A client that waits until *count* replicas of *master* have confirmed *offset* (WAIT, P10)."""
+    """A client waiting until *count* replicas of *master* acknowledge *offset* (WAIT, P10)."""
 
     __slots__ = ("count", "master", "offset", "then")
 
@@ -50,7 +49,7 @@ class Waiter:
 
 
 class Replication:
-    """All feeds between the hosts of *world*, which take the paths of its *network*."""
+    """All streams between the hosts of *world*, over the paths of *network*."""
 
     def __init__(self, world: Driver, network: Network) -> None:
         self.world, self.network = world, network
@@ -60,17 +59,17 @@ class Replication:
         self.on_replaced: Callable[[Host], None] | None = None
 
     def start(self, host: Host) -> None:
-        """A process started."""
+        """Handle a process start."""
         self.world.call_at(self.world.now_us + int(host.rng.random() * CRON_US), self._cron, host, host.life)
 
     def followers(self, master: Host) -> list[Feed]:
-        """The feeds that are up at *master*."""
+        """Return the open streams of *master*."""
         return [feed for feed in self.feeds.values() if feed.master is master and feed.is_up]
 
     # -- connecting ----------------------------------------------------------------------------------------------
 
     def follow(self, host: Host, effect: ev.StartReplication) -> None:
-        """Replicate another host from now on (R67, P2, P6)."""
+        """Start to replicate another host (R67, P2, P6)."""
         master = self.network.by_address.get((effect.ip, effect.port))
         self._drop_followers(host)
         self.feeds.pop(host.index, None)
@@ -80,7 +79,7 @@ class Replication:
         self._connect(feed)
 
     def promote(self, host: Host) -> None:
-        """Be a master with the data that is here (R93, P5)."""
+        """Become a master with the current data (R93, P5)."""
         feed = self.feeds.pop(host.index, None)
         if feed is not None:
             if self.on_promoted is not None:
@@ -89,7 +88,7 @@ class Replication:
         self._drop_followers(host)
 
     def crash(self, host: Host) -> None:
-        """The process of *host* ends; its replicas notice as soon as its kernel's FIN arrives."""
+        """End the process of *host*; replicas notice when the FIN arrives."""
         self.feeds.pop(host.index, None)
         for feed in self.feeds.values():
             if feed.master is host and host.is_off:
@@ -108,7 +107,7 @@ class Replication:
         return feed.master.answers and not walls
 
     def _connect(self, feed: Feed, _: Any = None) -> None:
-        """The replica asks: it goes on, is sent everything, or has to ask again later (P2, P3)."""
+        """Request synchronization: partial, full, or a later retry (P2, P3)."""
         if not self._is_current(feed) or feed.is_up or not feed.replica.alive:
             return
         now_us = self.world.now_us
@@ -132,7 +131,7 @@ class Replication:
         return not feed.is_full and may_continue(master.lineage, master.window, replica.replid, replica.offset + 1)
 
     def _continue(self, feed: Feed, _: Any = None) -> None:
-        """A partial sync: what we lack comes from the backlog (P3)."""
+        """Apply a partial resynchronization from the backlog (P3)."""
         is_possible = self._is_current(feed) and self._reaches(feed) and self._is_served(feed)
         if not is_possible or not self._may_continue(feed):
             self._connect(feed)
@@ -145,7 +144,7 @@ class Replication:
             self._send(feed, write)
 
     def _copy(self, feed: Feed, _: Any = None) -> None:
-        """A full sync ends: the master's data takes the place of ours (P7)."""
+        """Finish a full resynchronization with the master's data (P7)."""
         if not self._is_current(feed) or not self._reaches(feed) or not feed.replica.answers:
             self._connect(feed)
             return
@@ -162,7 +161,7 @@ class Replication:
         self.world.tell(feed.replica, ev.ReplicationOffset(feed.replica.store.offset))
 
     def _lose(self, feed: Feed, _: Any = None) -> None:
-        """The link to the master broke."""
+        """Handle a broken master link."""
         if not self._is_current(feed) or not feed.is_up:
             return
         feed.is_up, feed.held = False, None
@@ -175,7 +174,7 @@ class Replication:
             self.world.call_at(self.world.now_us, self._lose, feed)
 
     def _cron(self, host: Host, life: int) -> None:
-        """Once a second: PINGs of a master to its replicas, silence of a master (P9, P10)."""
+        """Run every second: PINGs to replicas, timeout of a silent master (P9, P10)."""
         world = self.world
         if host.life != life or not host.alive:
             return
@@ -191,7 +190,7 @@ class Replication:
     # -- the stream ----------------------------------------------------------------------------------------------
 
     def write(self, host: Host, key: bytes, value: bytes | None, size: int) -> None:
-        """A write on a master: its offset grows, its replicas are told."""
+        """Apply a write on a master and stream it to replicas."""
         write = host.store.append(key, value, size)
         self.world.call_at(self.world.now_us, self._tell_offset, host, host.life)
         for feed in self.followers(host):
@@ -231,7 +230,7 @@ class Replication:
             self.world.call_at(self.world.now_us + path.delay_us, self._ack, feed, write.offset)
 
     def healed(self, source: Host, target: Host) -> None:
-        """The wall from *source* to *target* fell, or *target* goes on: what was held up goes on."""
+        """Resume streams after a block ended or *target* continued."""
         feed = self.feeds.get(target.index)
         if feed is not None and feed.master is source and feed.held is not None:
             wait_us = retry_after_us(self.world.now_us - feed.held_us)
@@ -248,7 +247,7 @@ class Replication:
     # -- WAIT ----------------------------------------------------------------------------------------------------
 
     def wait(self, master: Host, count: int, then: Callable[[], None]) -> None:
-        """Call *then* once *count* replicas have what *master* has written up to now (WAIT)."""
+        """Call *then* once *count* replicas have *master*'s current offset (WAIT)."""
         self.waiters.append(Waiter(master, master.store.offset, count, then))
         self._look(master)
 

@@ -1,6 +1,6 @@
-"""The data of one simulated process, and its place in a stream of replication (P1 to P8).
+"""Data of one simulated process, and its replication position (P1 to P8).
 
-A write is a key with a value; the stream is the writes in order, each at the offset behind it.
+A write is a key with a value; the stream is the ordered writes with their end offsets.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from cluster_core.replication.psync import Lineage
 from cluster_core.slots.key_slot import key_slot
 
 WRITE_BYTES: Final = 60
-"""What a SET of a short key takes in the stream, as do the DELs of a migration here."""
+"""Stream bytes of a SET of a short key, and of a DEL in a migration."""
 PING_BYTES: Final = 14
-"""``*1 $4 PING`` with its line ends (P9)."""
+"""Bytes of ``*1 $4 PING`` with line ends (P9)."""
 BACKLOG_WRITES: Final = 20_000
-"""So many writes a backlog holds; who misses more needs a full sync (P3)."""
+"""Maximum writes in the backlog; a replica missing more needs a full resynchronization (P3)."""
 
 
 class Write(NamedTuple):
-    """One entry of the stream: *key* gets *value*, or goes if that is None; no key for a PING.  *offset* is its end."""
+    """Entry of the stream: *key* is set to *value*, or deleted if None; no key for a PING. *offset* is its end."""
 
     offset: int
     key: bytes
@@ -27,7 +27,7 @@ class Write(NamedTuple):
 
 
 class Store:
-    """Keys by slot, replication id and offset, backlog; it answers as a `cluster_core.node.state.Keyspace`."""
+    """Keys by slot, replication id, offset and backlog; implements `cluster_core.node.state.Keyspace`."""
 
     __slots__ = ("backlog", "base", "held", "lineage", "shifts", "start")
 
@@ -39,38 +39,38 @@ class Store:
         self.backlog: list[Write] = []
         self.shifts = 0
 
-    # -- what the node asks --------------------------------------------------------------------------------------
+    # -- queries -------------------------------------------------------------------------------------------------
 
     def count(self, slot: int) -> int:
-        """How many keys are in *slot*."""
+        """Return the number of keys in *slot*."""
         return len(self.held.get(slot, ()))
 
     def keys(self, slot: int, limit: int) -> list[bytes]:
-        """At most *limit* keys of *slot*."""
+        """Return up to *limit* keys of *slot*."""
         return list(self.held.get(slot, ()))[:limit]
 
     def holds(self, key: bytes) -> bool:
-        """Whether *key* is there."""
+        """Return whether *key* exists."""
         return key in self.held.get(key_slot(key), ())
 
     def value(self, key: bytes) -> bytes | None:
-        """What *key* holds."""
+        """Return the value of *key*."""
         return self.held.get(key_slot(key), {}).get(key)
 
     def is_empty(self) -> bool:
-        """Whether there is no key at all."""
+        """Return whether there are no keys."""
         return not self.held
 
-    # -- what changes it -----------------------------------------------------------------------------------------
+    # -- changes -------------------------------------------------------------------------------------------------
 
     def append(self, key: bytes, value: bytes | None, size: int) -> Write:
-        """A write of our own: apply it and return its entry in the stream."""
+        """Apply an own write and return its stream entry."""
         write = Write(self.offset + size, key, value)
         self.apply(write)
         return write
 
     def apply(self, write: Write) -> None:
-        """Carry out an entry of the stream and keep it in the backlog."""
+        """Apply a stream entry and add it to the backlog."""
         self.lineage.offset = write.offset
         self.backlog.append(write)
         if len(self.backlog) > 2 * BACKLOG_WRITES:
@@ -87,43 +87,43 @@ class Store:
                 del self.held[slot]
 
     def drop(self, slots: int) -> None:
-        """Forget the keys in *slots*, bit s for slot s (R74)."""
+        """Delete the keys in *slots*, bit s for slot s (R74)."""
         for slot in [slot for slot in self.held if slots >> slot & 1]:
             del self.held[slot]
 
     def clear(self) -> None:
-        """Forget every key."""
+        """Delete all keys."""
         self.held.clear()
 
-    # -- its place in the stream ---------------------------------------------------------------------------------
+    # -- replication position ------------------------------------------------------------------------------------
 
     @property
     def replid(self) -> str:
-        """The id of its history."""
+        """Return the replication id."""
         return self.lineage.replid
 
     @property
     def offset(self) -> int:
-        """How far its history goes."""
+        """Return the offset."""
         return self.lineage.offset
 
     @property
     def window(self) -> tuple[int, int]:
-        """First byte and length of the backlog (P3)."""
+        """Return first byte and length of the backlog (P3)."""
         return self.start + 1, self.offset - self.start
 
     @property
     def next_replid(self) -> str:
-        """The id of the history that `shift` will begin."""
+        """Return the replication id of the next `shift`."""
         return f"{self.base}+{self.shifts + 1}"
 
     def shift(self) -> None:
-        """Become a master: a new history that shares the old one up to here (P5, shiftReplicationId)."""
+        """Become a master: a new id with the old one valid up to here (P5, shiftReplicationId)."""
         self.lineage.promote(self.next_replid)
         self.shifts += 1
 
     def since(self, offset: int) -> list[Write]:
-        """The entries behind *offset*, oldest first."""
+        """Return the entries after *offset*, oldest first."""
         found = []
         for write in reversed(self.backlog):
             if write.offset <= offset:
@@ -132,7 +132,7 @@ class Store:
         return found[::-1]
 
     def copy_from(self, master: Store) -> None:
-        """A full sync: the master's data and place, nothing of our own (P7)."""
+        """Take over the master's data and position (P7)."""
         self.held = {slot: dict(keys) for slot, keys in master.held.items()}
         self.lineage.replace(master.replid, master.offset)
         self.start = master.offset
