@@ -1,6 +1,6 @@
-"""Chosen keys of a dump as bytes of a format: JSON or commands for a server's release.
+"""Export chosen keys of a dump as JSON or as commands for a server release.
 
-The work is done by `cluster_core.rdb.value_walk`; what it leaves to the plain decoder (streams, what modules keep) is written here.
+`cluster_core.rdb.value_walk` does most of the work; streams and module values are written here by the plain decoder.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Release(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As it is asked for."""
+        """Return the name of the release."""
         return f"{self.family}-{self.number[0]}.{self.number[1]}"
 
     @property
@@ -76,7 +76,7 @@ class Release(NamedTuple):
 
 
 NEWEST = Release("redis", (255, 255))
-"""A server that holds whatever commands can make."""
+"""A server that supports all commands."""
 
 
 def release_of(name: str) -> Release:
@@ -134,7 +134,7 @@ def rare_bytes(key: Record, db: int, style: int, release: Release, *, selects: b
 def stream_tail_bytes(
     data: bytes, generation: int, key: Record, db: int, style: int, release: Release, *, is_empty: bool
 ) -> tuple[bytes, int]:
-    """Return the bytes of what stands in *data* behind the entries of the stream *key*, whose value is not known, and how many strings were no text.
+    """Return the bytes of the stream *key* after its entries in *data*, and the number of strings that are not text.
 
     Raises EncodeError, or one of `elements.DAMAGE`.
     """
@@ -263,8 +263,8 @@ def _plain_commands(key: Record, release: Release) -> Iterator[bytes]:
 
 
 def _stream_commands(key: bytes, value: StreamValue, release: Release, *, is_empty: bool) -> Iterator[bytes]:
-    """The commands that complete a stream whose entries were added (`rewriteStreamObject`)."""
-    if is_empty:  # a stream that holds nothing is made, then emptied
+    """Yield the commands that complete a stream after its entries (`rewriteStreamObject`)."""
+    if is_empty:  # an empty stream is created by an XADD that trims its own entry
         yield command_of(b"XADD", key, b"MAXLEN", b"0", _id(max(value.last_id, (0, 1))).encode(), b"x", b"y")
     counts = [b"ENTRIESADDED", b"%d" % value.added, b"MAXDELETEDID", _id(value.deleted_id).encode()]
     yield command_of(b"XSETID", key, _id(value.last_id).encode(), *(counts if release.has_stream_counts else []))
@@ -330,9 +330,11 @@ class ValueWriter:
         return int(self._state[at.NOT_TEXT])
 
     def pieces(self, data: NDArray[np.uint8], batch: KeyBatch, rows: NDArray[np.int64]) -> Iterator[memoryview]:
-        """Yield the bytes of the keys *rows* of *batch*; *data* are the file's bytes, and a piece is good until the next is asked for.
+        """Yield the output for the keys *rows* of *batch*; *data* are the file's bytes.
 
-        Raises DecodeError with the offset of a value that cannot be read, EncodeError for one that the server cannot hold.
+        A piece is valid until the next one.
+
+        Raises DecodeError with the offset of an invalid value, EncodeError for one that the server cannot hold.
         """
         st = self._state
         columns = Keys(*(getattr(batch, name) for name in Keys._fields))
@@ -389,7 +391,7 @@ class ValueWriter:
         st = self._state
         st[at.OUT], st[at.BEGUN], st[at.PHASE] = kept, -1, at.P_BEGIN
         st[at.NOT_TEXT] = st[at.BEGUN_NOT_TEXT]
-        st[at.DB] = -1  # its SELECT may be among what is taken back
+        st[at.DB] = -1  # its SELECT may be among the removed output
 
     def _flush(self) -> Iterator[memoryview]:
         st = self._state
@@ -446,7 +448,7 @@ class ValueWriter:
         st[at.OUT] += len(piece)
 
     def _leave_out(self, batch: KeyBatch, row: int, answer: int) -> None:
-        """Take back what was written of a key, and go on with the next, or raise the error that it is."""
+        """Remove the output of a key and continue with the next, or raise its error."""
         no_expiry = EncodeError(f"{self._release.name} has no fields that expire")
         self._take_back(batch, row, no_expiry if answer == at.REFUSED else None)
         self._state[at.ROW] += 1

@@ -1,4 +1,4 @@
-"""The first bytes of an RDB file, and what the file says about itself: dialect, version, server, aux fields, databases."""
+"""Head of an RDB file: dialect, version, server, auxiliary fields, databases."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def embstr_bytes_max(rule: int, key_bytes: int, expires: bool) -> int:
 
 
 def read_magic(first: bytes, source: str) -> RdbHead:
-    """Return dialect and version of the file whose first `MAGIC_BYTES` are *first*, fewer if the file is shorter.
+    """Return dialect and version from the first `MAGIC_BYTES`, or fewer of a shorter file.
 
-    Raises TruncatedError for a file that ends within them, DecodeError for what is no RDB or has an unknown version.
+    Raises TruncatedError for a shorter file, DecodeError for other files or an unknown version.
     """
     if not first:
         raise TruncatedError("the file is empty", offset=0, source=source)
@@ -112,7 +112,9 @@ class DeclaredCounts(NamedTuple):
 
 
 class FileFacts:
-    """Head, aux fields and database sizes of one file or range of a file, behind which database *db_after* goes on where that is known."""
+    """Head, auxiliary fields and database sizes of a file or range; *db_after* is the database after the range, if
+    known.
+    """
 
     def __init__(
         self, head: RdbHead | None, *, source: str, start: int, end: int | None, db_after: int | None = None
@@ -128,7 +130,7 @@ class FileFacts:
         self._selected = start > 0
 
     def add_aux(self, name: bytes, value: bytes) -> bool:
-        """Keep one aux field, up to `AUX_FIELDS_MAX`; return whether it says more about the writer."""
+        """Keep one auxiliary field, up to `AUX_FIELDS_MAX`; return whether it describes the writer."""
         label = _text(name)
         if label in self.aux or len(self.aux) < AUX_FIELDS_MAX:
             self.aux[label] = _text(value)
@@ -154,7 +156,7 @@ class FileFacts:
         self._selected = True
 
     def check_end(self) -> None:
-        """Raise SplitError where the range does not end in the database that goes on behind it."""
+        """Raise SplitError unless the range ends in the database in which the next one starts."""
         if self._db_after is not None and self.db != self._db_after:
             reason = f"the range ends in database {self.db}, not in database {self._db_after}"
             raise SplitError(reason, offset=self._end or 0, source=self._source)

@@ -26,7 +26,7 @@ from cluster_core.slots.key_slot import SLOT_COUNT
 __all__ = ["SplitError", "find_databases", "find_record_splits", "find_splits"]
 
 ReadAt = Callable[[int, int], bytes]
-"""Returns up to so many bytes (second argument) of the file from an offset (first); fewer only at the file's end."""
+"""Returns up to *count* bytes (second argument) at an offset (first); fewer only at the end of the file."""
 
 PIECE_BYTES = 1 << 16
 SEARCH_PIECE_BYTES = 1 << 20
@@ -37,7 +37,7 @@ PROOF_BYTES_MAX = 32 << 20
 RANGE_BYTES_MIN = 1 << 16
 
 SYNC_KEYS = 64
-"""A walk from any byte of a dump mostly fails soon, or comes to where records begin: after so many keys it is taken to be there."""
+"""Keys after which a walk from an arbitrary byte counts as aligned with records; wrong starts usually fail early."""
 SYNC_BYTES_MAX = 64 << 20
 """Bytes that such a walk may pass over, and those that it may read: what seems to be a length mostly is none."""
 SYNC_READ_BYTES_MAX = 4 << 20
@@ -229,7 +229,7 @@ class _Near:
 
 
 def _walk_to_record(read_at: ReadAt, head: RdbHead, start: int) -> tuple[int | None, int]:
-    """Return where the last of `SYNC_KEYS` keys from *start* on begins, None where there are not so many; and the bytes read."""
+    """Return the start of the last of `SYNC_KEYS` keys from *start* on, None if there are fewer; and the bytes read."""
     skimmer = RdbSkimmer("<probe>", start=start, head=head, check_crc=False, batch_keys=SYNC_KEYS)
     read = 0
     with suppress(DecodeError):
@@ -293,7 +293,7 @@ def _may_be_slot_info(data: bytes, place: int, begins: tuple[int, ...]) -> bool:
 
 
 def _may_be_sizes(data: bytes, place: int, begins: tuple[int, ...]) -> bool:
-    """Whether keys and expiring keys, and then a key's record, could be told from *place* on."""
+    """Return whether database sizes and then a key can start at *place*."""
     try:
         keys, at = length_at(data, place)
         expires, at = length_at(data, at)

@@ -1,7 +1,4 @@
-"""The value of one key of a dump, element by element, from the bytes of one record.
-
-Works on the bytes of one record whose bounds a skim has found and checked (`KeyRow.offset`, ``serialized_bytes``).
-"""
+"""Decode the value of one key from its record, located and checked by a skim (`KeyRow.offset`, ``serialized_bytes``)."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ StreamId = tuple[int, int]
 """Milliseconds and sequence."""
 
 NOT_READ = -1
-"""`StreamGroup.read` of a group whose count the server does not know (``SCG_INVALID_ENTRIES_READ``)."""
+"""`StreamGroup.read` if the server does not know the count (``SCG_INVALID_ENTRIES_READ``)."""
 
 DELETED, SAME_FIELDS = 1, 2
 """Flags of an entry in a node."""
@@ -36,7 +33,7 @@ class StreamEntry(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """An entry that a group delivered and nobody acknowledged."""
+    """A delivered, unacknowledged entry."""
 
     id: StreamId
     delivered_at_ms: int
@@ -53,7 +50,7 @@ class StreamConsumer(NamedTuple):
 
 
 class StreamGroup(NamedTuple):
-    """A group: its last delivered id, how many entries it has read (`NOT_READ` if unknown), what is pending, its consumers."""
+    """A consumer group: last delivered id, entries read (`NOT_READ` if unknown), pending entries, consumers."""
 
     name: bytes
     last_id: StreamId
@@ -73,10 +70,11 @@ class StreamValue(NamedTuple):
 
 
 def stream_value(generation: int, data: bytes, at: int) -> StreamValue:
-    """Decode the stream whose bytes begin at *at*, in the form of its *generation* (`grammar`).
+    """Decode the stream at *at* in the form of its *generation* (`grammar`).
 
-    A consumer before the third was active when it was seen; a group of the first has read an unknown number of entries: so
-    does a server load them.  What those from the fourth on say of idempotent producers is left out.  Raises IndexError, ValueError or Fault where the bytes stand for nothing.
+    Like a server's load: before the third generation a consumer's active time is its seen time, and in the first a
+    group's entries read are unknown. Data on idempotent producers (fourth on) is skipped. Raises IndexError, ValueError
+    or Fault for invalid bytes.
     """
     nodes, at = length_at(data, at)
     entries: list[StreamEntry] = []
@@ -167,7 +165,7 @@ def _time(data: bytes, at: int) -> int:
 
 
 class NodeEntry(NamedTuple):
-    """One entry as a node has it: flags, how far its id is from the node's, its words, and the number of listpack entries it says it takes and takes."""
+    """One entry of a node: flags, id offset, words, and its stated and actual number of listpack entries."""
 
     flags: int
     ms_delta: int
@@ -232,7 +230,7 @@ class Field(NamedTuple):
 
 
 class ModuleValue(NamedTuple):
-    """A module's value as its bytes: the module's id, what it saved, its end mark.  Only the module knows what they mean."""
+    """A module value: module id, saved bytes, end mark. Only the module can interpret them."""
 
     data: bytes
 
@@ -332,7 +330,7 @@ def _value(row: grammar.ValueType, data: bytes, at: int) -> object:
 
 
 def _elements(row: grammar.ValueType, data: bytes, at: int) -> object:
-    """A value that is not packed; `ValueType.element` says how each element is made."""
+    """Decode an unpacked value; `ValueType.element` describes its elements."""
     if row.key_type == grammar.HASH:
         return _hash(row, data, at)
     return list(_scored(row.element, data, at)) if row.key_type == grammar.ZSET else list(_strings(data, at))

@@ -143,7 +143,7 @@ class RdbWriter:
         return self._add(out)
 
     def dumped(self, key: bytes, payload: bytes, expire_at_ms: int) -> bytes:
-        """Return a key whose value is as DUMP of a server of the target's version answered it."""
+        """Return a key with a DUMP payload of a server of the target's version."""
         value = without_tail(payload)
         expiry = bytes((grammar.OP_EXPIRE_MS,)) + expire_at_ms.to_bytes(8, "little") if expire_at_ms >= 0 else b""
         return self.raw(expiry + value[:1] + string_bytes(key) + value[1:])

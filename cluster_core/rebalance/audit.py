@@ -21,7 +21,7 @@ LOAD = "load"
 SLACK = 0.005
 """Fair shares by which a measured load may exceed its promise: data changed while slots moved."""
 STANDARD_ERRORS = 1.96
-"""Half the width of a range that holds the truth in 95 of 100 cases."""
+"""Half-width, in standard errors, of a 95 % confidence interval."""
 DETAILS_MAX = 5
 
 
@@ -165,7 +165,7 @@ def heaviest_share(stored: StoredPlan, measured: Measured) -> tuple[float | None
 
 
 def is_kept(findings: Iterable[Finding]) -> bool:
-    """Return whether no finding says that a promise was broken."""
+    """Return whether no finding reports a broken promise."""
     return all(finding.kept is not False for finding in findings)
 
 

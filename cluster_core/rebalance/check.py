@@ -69,7 +69,7 @@ def _after(scaled: Scaled, plan: Plan) -> tuple[int, ...]:
 
 
 def _check_limits(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, ...]) -> list[str]:
-    """A plan that says so keeps every limit, empties every drained master and no other."""
+    """Check that a plan that claims so keeps every limit and empties exactly the drained masters."""
     if plan.verdict not in (PlanVerdict.MOVE, PlanVerdict.BALANCED):
         return []
     wrong = []
@@ -114,7 +114,7 @@ def _check_sums(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, 
 
 
 def _check_ranges(scaled: Scaled, bounded: Targets, plan: Plan) -> list[str]:
-    """There are as few ranges as is said, and no budget is said to give less than can be."""
+    """Check the claimed number of ranges, and that no budget promises less than possible."""
     wrong = []
     if plan.ranges_bound > least_ranges(scaled, bounded):
         wrong.append(f"it is not proven that there are at least {plan.ranges_bound} slot ranges")
@@ -145,7 +145,7 @@ def _check_floors(scaled: Scaled, targets: Targets, plan: Plan) -> list[str]:
 
 
 def _check_conflicts(scaled: Scaled, plan: Plan) -> list[str]:
-    """What is said to be impossible is; and only for limits that cannot be met together a plan has a tolerance of its own."""
+    """Check claimed contradictions; only contradicting limits justify a tolerance of its own."""
     wrong = [
         f"it is not proven that {one.kind} cannot be kept" for one in plan.conflicts if not conflict.prove(scaled, one)
     ]

@@ -169,7 +169,7 @@ class Execution:
     def run(self) -> Steps[Outcome]:
         """Yield effects, return the outcome.
 
-        A failover in the middle ends the run with nothing left open: the next one goes on with the promoted replica.
+        A failover ends the run with nothing left open; the next run continues with the promoted replica.
         """
         journal = read_journal(self.steps)
         was_replaced = ""

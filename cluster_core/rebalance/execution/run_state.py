@@ -266,7 +266,7 @@ class Work:
             yield Wait(LOOK_PAUSE_S_MAX)
 
     def unhealthy(self, sight: ClusterSight) -> str:
-        """Return in a sentence what is wrong with the cluster now and was not before the run; empty if nothing is."""
+        """Describe cluster problems that did not exist before the run; empty if none."""
         known = {name for node in self.before.nodes.values() for name in node.doubted}
         for node, why in sight.lost.items():
             return f"{self.name(node)} does not answer: {why}"

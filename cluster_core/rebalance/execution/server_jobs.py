@@ -32,7 +32,7 @@ RETRIES_MAX = 3
 LOST = "Connection lost"
 """The message of a node that lost the other end begins so; the other end knows the reason."""
 GONE_S = 5.0
-"""A job that no list has for this long, and whose slots have not moved, was lost in a restart."""
+"""A job missing from all lists for this long, with unmoved slots, was lost in a restart."""
 
 
 def run_batch(work: Work, batch: Batch) -> Steps[bool]:
@@ -133,9 +133,9 @@ class _Watch:
 
 
 def _wait(work: Work, watch: _Watch) -> Steps[None]:
-    """Read the cluster until every job has ended; cancel them when the user or the time limit says so.
+    """Wait until every job has ended; cancel them at the user's request or the time limit.
 
-    A command without an answer may have begun its jobs: the lists of the servers tell.
+    After a command without reply the servers' lists show whether its jobs started.
     """
     pause_s = LOOK_PAUSE_S
     ends = tuple(ends_of([watch.batch]))

@@ -17,7 +17,7 @@ from cluster_core.slots.slot_set import SlotSet
 KEYS_MAX = 100
 """Keys of one MIGRATE."""
 TOLD_MASTERS_MAX = 100
-"""With more masters than this only source and target hear of a slot, and gossip tells the others."""
+"""With more masters only source and target get the command, and gossip informs the others."""
 
 
 @dataclass(slots=True)
@@ -225,7 +225,7 @@ def mend(work: Work, sight: ClusterSight) -> Steps[str | None]:
             target, source = sight.nodes[job.target], sight.nodes[job.source]
             for slot in job.slots:
                 is_counted = slot in target.importing or slot not in source.migrating
-                # a promoted replica does not import what its master imported, and holds the keys: that can only go on
+                # A promoted replica has its master's keys but not its importing mark: the move can only continue.
                 keys_sent = target.open_keys.get(slot, 0) if is_counted else 1
                 move = _move(work, slot, job.source, job.target, keys_sent)
                 pending.append((move, slot in target.own))
@@ -289,7 +289,7 @@ def close_untouched(work: Work) -> Steps[list[int]]:
             and slot in sight.nodes[target].importing
             and not sight.nodes[target].open_keys.get(slot)
         ]
-    )  # others own these now: nobody sends a key to where they were to go
+    )  # others own these now: no key is sent to their previous target
     sight = yield from work.glance(work.nodes, answer_s(work.settings.patience_s))
     return sorted(sight.open_slots().keys() & left.keys())
 

@@ -1,4 +1,4 @@
-"""Whether a placement keeps its limits, by how much it does not, and what a bound may then be about."""
+"""Whether a placement keeps its limits, by how much it misses them, and which limits a bound can use."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def keeps(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> bool:
 
 
 def kept(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Targets:
-    """Return the limits that a placement keeps: *targets* with its hosts, or where it misses one, no less than what it leaves every master.
+    """Return the limits that a placement keeps: *targets* with its hosts or, if missed, the placement's own maxima.
 
-    Whatever is proven to move for these limits, the placement itself moves too.
+    A bound proven for these limits therefore applies to the placement itself.
     """
     if keeps(scaled, targets, owner):
         return rehost(scaled, targets, owner)

@@ -1,4 +1,4 @@
-"""How long a placement holds: when the growth between two measurements brings a master to a limit."""
+"""When growth between two measurements brings a master to a limit."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Outlook:
 
 
 def look_ahead(problem: Problem, owners: Sequence[str], growth: Growth, limits: Mapping[str, Number]) -> Outlook:
-    """Return how long *owners* (a master id a slot) hold, if the load of every master goes on growing as its slots did.
+    """Return when *owners* (master id per slot) exceed a limit if each master's load keeps growing like its slots.
 
-    A master is out of balance above *limits* (by resource) times its fair share; a master that does not grow does not get there.
+    A master is out of balance above *limits* (by resource) times its fair share; a master without growth never is.
     """
     scaled = validate(problem)
     capacity: dict[str, Due] = {}

@@ -366,7 +366,7 @@ def _find(
 
 
 def owners_of(topology: Topology) -> list[str]:
-    """Return the node id that owns each slot; PlanError for slots that nobody owns."""
+    """Return the owner's node id by slot; PlanError for unassigned slots."""
     missing = topology.uncovered()
     if missing:
         raise PlanError(f"nobody owns slots {missing}: repair the cluster first")
