@@ -85,8 +85,9 @@ def _is_path(words: str) -> bool:
 def _look_at_cluster(address: str, request: Request) -> int:
     from rich.console import Console
 
+    from slotscope.reports.records import write_json
     from slotscope.reports.survey.document import look_document
-    from slotscope.reports.survey.figures import overview, overview_json
+    from slotscope.reports.survey.figures import overview
     from slotscope.reports.terminal import print_document
     from slotscope.runtime.progress import progress
     from slotscope.runtime.settings import read_settings
@@ -101,7 +102,7 @@ def _look_at_cluster(address: str, request: Request) -> int:
         measured = survey(parse_address(address), access, seconds=request.seconds, rate=request.rate)
     found = overview(measured, separators=settings.separators, prefix_depth=settings.prefix_depth)
     if request.json:
-        sys.stdout.write(overview_json(found))
+        write_json(found, sys.stdout)
     else:
         print_document(look_document(found, address), Console(file=sys.stdout))
     return cli.OK

@@ -6,14 +6,13 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable
 from enum import StrEnum
-from functools import partial
-from typing import Any, TextIO
+from importlib import import_module
+from typing import TextIO, cast
 
 from rich.console import Console
 
-from slotscope.reports.document import Document, HandDrawn
+from slotscope.reports.document import Document
 from slotscope.reports.index import Card, shelve
 from slotscope.reports.page import render_document
 from slotscope.reports.records import write_json
@@ -43,62 +42,21 @@ _MISTAKABLE = re.compile(
 """Names that would read as another page, or as one with a digest."""
 
 
-def _key_space(report: Any, root: str) -> Document:
-    from slotscope.reports.keyspace.document import snapshot_document
-
-    return snapshot_document(report, root)
-
-
-def _comparison(report: Any, root: str) -> Document:
-    from slotscope.reports.keyspace.comparison import comparison_document
-
-    return comparison_document(report)
-
-
-def _plan(report: Any, root: str) -> Document:
-    from slotscope.reports.rebalance.document import plan_document
-
-    return plan_document(report)
-
-
-def _simulation(report: Any, root: str) -> Document:
-    from slotscope.reports.simulation.report import simulation_document
-
-    return simulation_document(report)
-
-
-def _history(report: Any, root: str) -> Document:
-    from slotscope.reports.history.html import render_history
-    from slotscope.reports.history.terminal import print_incidents
-
-    about = (report.snapshot_id,)
-    title = f"History of {report.snapshot_id}"
-    drawn = HandDrawn(partial(render_history, report), partial(print_incidents, report))
-    return Document(
-        "history", title, report.verdict[0], (), about, about, report.last_ns // 1_000_000, hand_drawn=drawn
-    )
-
-
-def _fleet(report: Any, root: str) -> Document:
-    from slotscope.reports.fleet.report import fleet_document
-
-    return fleet_document(report)
-
-
-KINDS: dict[str, tuple[Page, Callable[[Any, str], Document]]] = {
-    "KeyspaceReport": (Page.KEY_SPACE, _key_space),
-    "ComparisonReport": (Page.COMPARISON, _comparison),
-    "RebalanceReport": (Page.PLAN, _plan),
-    "SimulationReport": (Page.SIMULATION, _simulation),
-    "HistoryReport": (Page.HISTORY, _history),
-    "FleetReport": (Page.FLEET, _fleet),
+KINDS: dict[str, tuple[Page, str]] = {
+    "KeyspaceReport": (Page.KEY_SPACE, "keyspace.document:snapshot_document"),
+    "ComparisonReport": (Page.COMPARISON, "keyspace.comparison:comparison_document"),
+    "RebalanceReport": (Page.PLAN, "rebalance.document:plan_document"),
+    "SimulationReport": (Page.SIMULATION, "simulation.report:simulation_document"),
+    "HistoryReport": (Page.HISTORY, "history.html:history_document"),
+    "FleetReport": (Page.FLEET, "fleet.report:fleet_document"),
 }
-"""By the name of the report's class: a command loads the code of its own report only."""
+"""The page and the document of a report by the name of its class: a command loads the code of its own report only."""
 
 
-def document_of(report: object, root: str = "") -> Document:
-    """Return *report*, of the tables under *root*, as a document."""
-    return KINDS[type(report).__name__][1](report, root)
+def document_of(report: object) -> Document:
+    """Return *report* as a document."""
+    module, _, name = KINDS[type(report).__name__][1].partition(":")
+    return cast(Document, getattr(import_module(f"slotscope.reports.{module}"), name)(report))
 
 
 def deliver(report: object, *, root: str, html: str | None, stream: TextIO | None, as_json: bool = False) -> str:
@@ -106,7 +64,7 @@ def deliver(report: object, *, root: str, html: str | None, stream: TextIO | Non
 
     Without *html* the page goes beside the tables, and into the list of their pages.
     """
-    kind, document = KINDS[type(report).__name__][0], document_of(report, root)
+    kind, document = KINDS[type(report).__name__][0], document_of(report)
     page = document.hand_drawn.page() if document.hand_drawn else render_document(document)
     if html is None:
         path = report_path(root, *document.names, page=kind)

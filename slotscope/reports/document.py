@@ -99,6 +99,11 @@ class Cell(NamedTuple):
     """Steps by which a name is indented."""
 
 
+def estimated(value: int | None, error: int, words: Callable[[int], str]) -> Cell:
+    """Return a figure that is at most *error* too low, such as ``60 +≤ 5``."""
+    return Cell(value, note=f"+≤ {words(error)}" if error else "")
+
+
 class Column(NamedTuple):
     """One column: *of* is the attribute of a record that it shows, or makes its value; without it rows are lists.
 

@@ -7,14 +7,16 @@ read for the list.  Each page has its own card, so jobs that end at the same tim
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
-from typing import Any
 from urllib.parse import quote
 
 from cluster_core.errors import DecodeError
-from slotscope.reports.page import environment, render_page
+from slotscope.reports.document import Cell, Column, Document, Format, Section, Table
+from slotscope.reports.page import environment, render_document
+from slotscope.runtime import text
 from slotscope.sources.files import expand, open_raw, write_text
 
 INDEX = "index.html"
@@ -26,7 +28,6 @@ CARD_BYTES_MAX = 65_536
 CARDS_MAX = 5_000
 READERS = 16
 RELATED_MAX = 12
-VERDICT_MAX = 600
 _BEGIN, _END = "<!--trail-->", "<!--/trail-->"
 """What stands between these is made anew when a page about the same comes; text from outside holds no ``<``."""
 
@@ -130,11 +131,20 @@ def _link_again(folder: str, card: Card, cards: Sequence[Card]) -> None:
 
 
 def render_index(cards: Sequence[Card]) -> str:
-    """Return the list of all pages as a page, the newest first."""
-    newest = sorted(cards, key=lambda one: (-one.written_ms, one.file))
-    kinds: dict[str, int] = {}
-    for one in newest:
-        kinds[one.kind] = kinds.get(one.kind, 0) + 1
-    fleet = next((one for one in newest if one.kind == FLEET), None)
-    context: dict[str, Any] = {"cards": newest, "fleet": fleet, "kinds": kinds, "verdict_max": VERDICT_MAX}
-    return render_page("index.html", context)
+    """Return the list of all pages as a page: that of the fleet first, then the newest."""
+    newest = sorted(cards, key=lambda one: (one.kind != FLEET, -one.written_ms, one.file))
+    counts = Counter(one.kind for one in newest)
+    about = ", ".join(f"{text.count(number)} {kind}" for kind, number in counts.items())
+    columns = [
+        Column("Page", of=lambda one: Cell(None, text.printable(one.title, 80), link=one.link)),
+        Column("Kind", of="kind"),
+        Column("Verdict", Format.LONG, "verdict"),
+        Column("Data from", Format.MOMENT, "of_ms"),
+        Column("Written", Format.MOMENT, "written_ms", "none" if counts[FLEET] else "descending"),
+    ]
+    table = Table("page-table", f"{text.plural(len(newest), 'page')}: {about}", columns, newest, on_page=CARDS_MAX)
+    verdict = newest[0].verdict if newest else "No page was written yet."
+    subtitle = "All pages beside these tables, the newest first"
+    return render_document(
+        Document("index", "All reports", verdict, [Section("pages", "Pages", [table])], page_subtitle=subtitle)
+    )

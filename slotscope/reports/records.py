@@ -13,13 +13,15 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import Enum
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar, cast
 
+from schemas.table import Table
+from slotscope.runtime.storage.delta_files import exists, read_rows
 from slotscope.runtime.text import shown
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-    from pyspark.sql import Row
 
 Record = TypeVar("Record")
 
@@ -28,7 +30,7 @@ NAME_LENGTH_MAX: Final = 1000
 """Characters of a name in bytes, as in the text columns of tables."""
 
 
-def record(kind: type[Record], row: Row | Mapping[str, Any], **more: Any) -> Record:
+def record(kind: type[Record], row: Mapping[str, Any], **more: Any) -> Record:
     """Return a *kind* (a dataclass or a named tuple) from *more* and the columns of *row*; other fields keep their defaults."""
     own = vars(kind).get("_fields") or [field.name for field in fields(cast("type[DataclassInstance]", kind))]
     return kind(**{name: _plain(row[name]) for name in own if name not in more and name in row}, **more)
@@ -36,6 +38,18 @@ def record(kind: type[Record], row: Row | Mapping[str, Any], **more: Any) -> Rec
 
 def _plain(value: Any) -> Any:
     return bytes(value) if isinstance(value, bytearray) else value
+
+
+class Row(SimpleNamespace):
+    """A row of a table: each column is an attribute."""
+
+
+def read(root: str, table: Table, **query: Any) -> list[Row]:
+    """Return rows of *table*, see `read_rows`, without the columns that a run stamps; none where the table does not exist."""
+    if not exists(root, table):
+        return []
+    columns = [name for name in table.columns if name not in table.labels]
+    return [Row(**row) for row in read_rows(root, table, **{"columns": columns, **query})]
 
 
 def grouped(rows: Iterable[Mapping[str, Any]], *columns: str) -> dict[Any, list[Mapping[str, Any]]]:
@@ -71,6 +85,8 @@ def json_value(value: Any) -> Any:
         return json_value({one.name: getattr(value, one.name) for one in fields(value)})
     if hasattr(value, "_asdict"):
         return json_value(value._asdict())
+    if isinstance(value, Row):
+        return json_value(vars(value))
     if isinstance(value, Mapping):
         found = {}
         for key, one in value.items():

@@ -171,7 +171,9 @@ def find_age(units: Sequence[UnitFacts]) -> list[Caveat]:
 def with_age(report: KeyspaceReport, now_ms: int) -> KeyspaceReport:
     """*report*, read at *now_ms*, with how old its dumps are then: tables hold times, and no ages."""
     begun = {
-        source.path: int(told) * 1000 for source in report.sources if _is_number(told := source.facts.get("ctime", ""))
+        source.source: int(told) * 1000
+        for source in report.sources
+        if _is_number(told := source.facts.get("ctime", ""))
     }
     found = _told_age(begun, now_ms, "this report")
     if not found:

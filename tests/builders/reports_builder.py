@@ -5,22 +5,14 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from cluster_core.slots.key_slot import key_slot
 from schemas.caveats import Caveat
-from slotscope.reports.keyspace.key_use import KeyUse, UseReport
-from slotscope.reports.keyspace.report import (
-    SLOT_COUNT,
-    BigKey,
-    KeyGroup,
-    KeyspaceReport,
-    NodeLoad,
-    SizeRange,
-    SlotLoad,
-    Source,
-    TtlBucket,
-)
-from slotscope.reports.keyspace.savings import ConditionBytes, CurvePoint, Saving, SavingsReport
+from slotscope.reports.keyspace.key_use import UseReport
+from slotscope.reports.keyspace.report import SLOT_COUNT, KeyspaceReport, SlotLoad
+from slotscope.reports.keyspace.savings import SavingsReport
+from slotscope.reports.records import Row
 
 TAKEN_AT_MS = 1_790_000_000_000
 HOSTILE_KEYS = (
@@ -46,6 +38,19 @@ HOSTILE_KEYS = (
 _RANGES = (range(5461), range(5461, 10923), range(10923, 16384))
 
 
+def changed(row: Row, **values: Any) -> Row:
+    """Return *row* with other *values*."""
+    return Row(**vars(row) | values)
+
+
+def key_group(name: bytes, slot: int | None = None, keys: int = 0, size: int | None = None, **more: Any) -> Row:
+    """A hash tag or a prefix."""
+    errors = dict.fromkeys(("keys_error", "bytes_error", "memory_error", "depth"), 0)
+    return Row(
+        **{"name": name, "slot": slot, "keys": keys, "serialized_bytes": size, "memory_bytes": None, **errors, **more}
+    )
+
+
 @cache
 def keyspace_report(*, seed: int = 7, hostile: bool = False, sizes: bool = True, masters: int = 3) -> KeyspaceReport:
     """Build a snapshot in which ``big:list`` and ``{user1}`` weigh most; *hostile* adds `HOSTILE_KEYS`."""
@@ -65,28 +70,37 @@ def keyspace_report(*, seed: int = 7, hostile: bool = False, sizes: bool = True,
         slots=slots,
         big_keys=big_keys,
         hash_tags=[
-            KeyGroup(
+            key_group(
                 b"user1",
                 user_slot,
                 slots[user_slot].keys * 4 // 5,
                 (slots[user_slot].serialized_bytes or 0) * 4 // 5,
             ),
             *(
-                KeyGroup(f"tenant:{n}".encode(), key_slot(f"tenant:{n}".encode()), 400 - n, 90_000 - n, 12, 900)
+                key_group(
+                    f"tenant:{n}".encode(),
+                    key_slot(f"tenant:{n}".encode()),
+                    400 - n,
+                    90_000 - n,
+                    keys_error=12,
+                    bytes_error=900,
+                )
                 for n in range(20)
             ),
-            *(KeyGroup(name, key_slot(name), 3, 300) for name in names),
+            *(key_group(name, key_slot(name), 3, 300) for name in names),
         ],
         prefixes=[
-            KeyGroup(b"cache:", None, 90_000, 41_200_000),
-            KeyGroup(b"cache:page:", None, 70_000, 32_000_000, 0, 0, 1),
-            KeyGroup(b"session:", None, 40_000, 9_000_000, 40, 9_000),
-            *(KeyGroup(name + b":", None, 2, 200) for name in names),
+            key_group(b"cache:", None, 90_000, 41_200_000),
+            key_group(b"cache:page:", None, 70_000, 32_000_000, depth=1),
+            key_group(b"session:", None, 40_000, 9_000_000, keys_error=40, bytes_error=9_000),
+            *(key_group(name + b":", None, 2, 200) for name in names),
         ],
         ttl_buckets=_ttl_buckets(slots),
         bad_records=2 if hostile else 0,
-        sizes=[SizeRange(64 << bits, 90_000 >> bits, (90_000 >> bits) * (80 << bits)) for bits in range(14)],
-        elements=[SizeRange(1 << bits, 500 >> bits, 700) for bits in range(8)],
+        sizes=[
+            Row(at_least=64 << bits, keys=90_000 >> bits, total=(90_000 >> bits) * (80 << bits)) for bits in range(14)
+        ],
+        elements=[Row(at_least=1 << bits, keys=500 >> bits, total=700) for bits in range(8)],
     )
     return report if sizes else without_sizes(report)
 
@@ -96,11 +110,11 @@ def without_sizes(report: KeyspaceReport) -> KeyspaceReport:
     return replace(
         report,
         slots=[replace(slot, serialized_bytes=None, top_key_bytes=None) for slot in report.slots],
-        nodes=[replace(node, serialized_bytes=None) for node in report.nodes],
+        nodes=[changed(node, serialized_bytes=None) for node in report.nodes],
         big_keys=[],
-        hash_tags=[replace(tag, serialized_bytes=None) for tag in report.hash_tags],
-        prefixes=[replace(prefix, serialized_bytes=None) for prefix in report.prefixes],
-        ttl_buckets=[replace(bucket, serialized_bytes=None) for bucket in report.ttl_buckets],
+        hash_tags=[changed(tag, serialized_bytes=None) for tag in report.hash_tags],
+        prefixes=[changed(prefix, serialized_bytes=None) for prefix in report.prefixes],
+        ttl_buckets=[changed(bucket, serialized_bytes=None) for bucket in report.ttl_buckets],
         sizes=[],
     )
 
@@ -136,12 +150,12 @@ def _slots(chance: random.Random, masters: int) -> list[SlotLoad]:
     return slots
 
 
-def _nodes(slots: list[SlotLoad], masters: int) -> list[NodeLoad]:
+def _nodes(slots: list[SlotLoad], masters: int) -> list[Row]:
     owned: list[list[SlotLoad]] = [[] for _ in range(masters)]
     for slot in slots:
         owned[slot.owner or 0].append(slot)
     return [
-        NodeLoad(
+        Row(
             node_id=f"{(at + 1) * 0x9E3779B97F4A7C15 % 2**64:016x}" + "0" * 24,
             address=f"10.0.{at // 250}.{at % 250 + 1}:6379",
             slots=len(mine),
@@ -150,15 +164,16 @@ def _nodes(slots: list[SlotLoad], masters: int) -> list[NodeLoad]:
             serialized_bytes=sum(slot.serialized_bytes or 0 for slot in mine),
             memory_bytes=None,
             ops=None,
+            unread_share=0.0,
         )
         for at, mine in enumerate(owned)
     ]
 
 
-def _big_keys(chance: random.Random, slots: list[SlotLoad], nodes: list[NodeLoad]) -> list[BigKey]:
+def _big_keys(chance: random.Random, slots: list[SlotLoad], nodes: list[Row]) -> list[Row]:
     heaviest = sorted((slot for slot in slots if slot.top_key), key=lambda slot: -(slot.top_key_bytes or 0))[:40]
     return [
-        BigKey(
+        Row(
             key=slot.top_key or b"",
             db=0,
             slot=slot.slot,
@@ -168,32 +183,35 @@ def _big_keys(chance: random.Random, slots: list[SlotLoad], nodes: list[NodeLoad
             elements=chance.randrange(1, 100_000),
             serialized_bytes=slot.top_key_bytes,
             expire_at_ms=TAKEN_AT_MS + 86_400_000 if chance.random() < 0.4 else None,
+            memory_bytes=None,
+            estimate=None,
         )
         for slot in heaviest
     ]
 
 
-def _with_hostile_keys(slots: list[SlotLoad], big_keys: list[BigKey]) -> tuple[list[SlotLoad], list[BigKey]]:
+def _with_hostile_keys(slots: list[SlotLoad], big_keys: list[Row]) -> tuple[list[SlotLoad], list[Row]]:
     slots = list(slots)
     for key in HOSTILE_KEYS:
         slot = key_slot(key)
         slots[slot] = replace(slots[slot], keys=max(slots[slot].keys, 1), top_key=key, top_key_bytes=20_000)
-    hostile = [replace(big_keys[0], key=key, slot=key_slot(key)) for key in HOSTILE_KEYS]
+    hostile = [changed(big_keys[0], key=key, slot=key_slot(key)) for key in HOSTILE_KEYS]
     return slots, hostile + big_keys
 
 
-def _sources(nodes: list[NodeLoad]) -> list[Source]:
-    return [
-        Source(
-            f"dumps/node-{at}.rdb",
-            "rdb",
-            node.node_id,
-            node.keys,
-            1_000_000 + at,
-            {"version": "80", "slot-info": "yes"},
-        )
+def _sources(nodes: list[Row]) -> list[Row]:
+    dumps = [
+        source_row(f"dumps/node-{at}.rdb", node_id=node.node_id, keys=node.keys, file_bytes=1_000_000 + at)
         for at, node in enumerate(nodes)
-    ] + [Source("dumps/nodes.txt", "topology", None, 0, 900, {"masters": str(len(nodes))})]
+    ]
+    return [*dumps, source_row("dumps/nodes.txt", kind="topology", facts={"masters": str(len(nodes))})]
+
+
+def source_row(source: str, **more: Any) -> Row:
+    """An input file, by default an empty dump of an unknown node."""
+    facts = {"version": "80", "slot-info": "yes"}
+    known = {"kind": "rdb", "node_id": None, "keys": 0, "file_bytes": 900, "facts": facts, "unread_share": 0.0}
+    return Row(source=source, **known | more)
 
 
 def _warnings(names: tuple[bytes, ...]) -> list[Caveat]:
@@ -209,17 +227,23 @@ def _warnings(names: tuple[bytes, ...]) -> list[Caveat]:
     ]
 
 
-def _ttl_buckets(slots: list[SlotLoad]) -> list[TtlBucket]:
+def _ttl_buckets(slots: list[SlotLoad]) -> list[Row]:
     expires, keys = sum(slot.expires for slot in slots), sum(slot.keys for slot in slots)
     labels = ("already expired", "under 1 hour", "under 1 day", "under 30 days", "30 days or more")
     parts = [expires * share // 100 for share in (2, 18, 40, 30)]
     parts.append(expires - sum(parts))
-    sized = [TtlBucket(label, part, part * 310) for label, part in zip(labels, parts, strict=True)]
-    return [*sized, TtlBucket("never", keys - expires, (keys - expires) * 300)]
+    sized = [
+        Row(label=label, keys=part, serialized_bytes=part * 310) for label, part in zip(labels, parts, strict=True)
+    ]
+    return [*sized, Row(label="never", keys=keys - expires, serialized_bytes=(keys - expires) * 300)]
 
 
-def _use_of(name: bytes, size: int, rate: float) -> KeyUse:
-    return KeyUse(name, 100, size, 40, size // 2, size // 4, 0, 10, 20, 30, size // 2, rate, 0.5)
+def _use_of(name: bytes, size: int, rate: float) -> Row:
+    spans = ("untouched_1d", "untouched_7d", "untouched_30d", "expiring_1h", "expiring_1d", "expiring_7d", "expiring")
+    sizes = (size // 2, size // 4, 0, 10, 20, 30, size // 2)
+    known = {f"{span}_bytes": part for span, part in zip(spans, sizes, strict=True)}
+    rates = {"ops_per_s": rate, "ops_per_s_error": 0.5}
+    return Row(name=name, keys=100, weight_bytes=size, expires=40, never_expiring=60, **known, **rates)
 
 
 def full_report() -> KeyspaceReport:
@@ -229,9 +253,17 @@ def full_report() -> KeyspaceReport:
         _use_of(b"", 9_000_000, 5.0), [_use_of(b"1" * 40, 9, 1.0)], [_use_of(name, 90_000, 2.0) for name in names], []
     )
     changes = [
-        Saving(rank, kind, name, 1000, 10, "how " * 20, "risk " * 20, "undo " * 10, kind != "expire")
+        Row(
+            rank=rank, kind=kind, name=kind, subject=name, saved_bytes=1000, keys=10, how="how " * 20, risk="risk " * 20,
+            undo="undo " * 10, counted=kind != "expire",
+        )
         for rank, (name, kind) in enumerate(zip(names[:60], ["bucket", "compress", "expire"] * 20, strict=True))
+    ]  # fmt: skip
+    curves = [
+        Row(setting=f"setting-{at}", value=128 << step, keys=5, saved_bytes=100, walked_max=400, is_knee=step == 2)
+        for at in range(8)
+        for step in range(6)
     ]
-    curves = [CurvePoint(f"setting-{at}", 128 << step, 5, 100, 400, step == 2) for at in range(8) for step in range(6)]
-    savings = SavingsReport(changes, [ConditionBytes("redis 7.0", "libc", 10**7, 9 * 10**6, 3)] * 10, curves)
+    server = Row(server="redis 7.0", allocator="libc", now_bytes=10**7, memory_bytes=9 * 10**6, unmeasured_keys=3)
+    savings = SavingsReport(changes, [server] * 10, curves)
     return replace(keyspace_report(hostile=True), use=use, savings=savings)

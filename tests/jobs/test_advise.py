@@ -7,7 +7,6 @@ import io
 import pytest
 from rich.console import Console
 
-from cluster_core.memory.model import MemorySettings
 from jobs import advise
 from jobs.key_slots import Request
 from schemas.advice import MEMORY_CONDITIONS, SAVING_CURVES, SAVINGS
@@ -17,11 +16,7 @@ from slotscope.reports.terminal import print_document
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.settings import read_settings
 from slotscope.runtime.storage.delta_files import read_rows
-from slotscope.sources.keys import advice_tally
-from slotscope.sources.keys.partial_rows import TallyOptions
 from slotscope.sources.rdb import files as rdb_files
-from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
-from slotscope.sources.rdb.survey import RangeReader
 from tests.benches.reports import page_of
 from tests.builders import rdb_builder as build
 from tests.conftest import DATA
@@ -126,31 +121,6 @@ def rows_of_advice(root):
     """The rows of each table, but for the run that wrote them."""
     tables = (SAVINGS, SAVING_CURVES, MEMORY_CONDITIONS)
     return [sorted(str(row | {"run_id": None}) for row in read_rows(root, table, snapshot_id="s")) for table in tables]
-
-
-def test_a_record_that_is_too_large_to_be_held_counts_as_it_is(spark, tmp_path, monkeypatch):
-    """It is among the keys of which nothing else is known, and its bytes are in every sum."""
-    monkeypatch.setattr(advice_tally, "RECORD_BYTES_MAX", 1000)
-    dump = tmp_path / "dump.rdb"
-    keys = [build.key(b"k:%d" % length, 0, build.string(b"v" * length)) for length in (10, 900, 1100, 5000)]
-    dump.write_bytes(build.rdb(build.aux("redis-ver", "7.0.15"), build.select(0), *keys))
-    (tally,) = [tally_of(dump)]
-
-    rows = [row for batch in tally.rows() for row in batch.to_pylist() if row["kind"] == "type"]
-    assert [row["amounts"][-1] for row in rows] == [2]
-    assert rows[0]["amounts"][0] > 7000
-
-
-def tally_of(dump):
-    """What is summed of a dump of one type."""
-    options = TallyOptions(memory=MemorySettings())
-    reader = RdbUnitReader(RdbUnit(str(dump), dump.stat().st_size), memory=options.memory)
-    records, tally = RangeReader(str(dump)), None
-    for batch in reader:
-        tally = tally or advice_tally.advice_tally(reader.skimmer.head, options)
-        tally.add_records(batch, records)
-    records.close()
-    return tally
 
 
 def test_a_snapshot_that_is_not_there_is_one_line(spark, tmp_path):

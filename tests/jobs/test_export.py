@@ -250,26 +250,6 @@ def test_damage_leaves_nothing_or_what_stands_before_it(tmp_path, capsys):
     assert len(out.read_text().splitlines()) > 10
 
 
-def test_what_a_target_cannot_hold_is_refused_by_name(tmp_path, capsys):
-    """Fields that expire, for a server that has none; left out and counted with permissive."""
-    dump, out = tmp_path / "d.rdb", tmp_path / "keys.resp"
-    expiring = build.length(1) + build.string(b"f") + build.string(b"v") + (4_102_444_800_000).to_bytes(8, "little")
-    dump.write_bytes(
-        build.rdb(
-            build.select(0), build.key(b"h", 22, expiring), build.key(b"k", 0, build.string(b"v")), magic="VALKEY080"
-        )
-    )
-    words = ["export", "--rdb", dump, "--to", "resp", "--out", out, "--target", "valkey-8.0"]
-    strict = slotscope(*words)
-    refused = without_progress(capsys.readouterr().err)
-    permissive = slotscope(*words, "--mode", "permissive")
-
-    assert (strict, permissive) == (BAD_INPUT, PARTIAL)
-    assert refused == [f"slotscope: {dump}: offset 11: valkey-8.0 has no fields that expire"]
-    assert out.read_bytes() == b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n"
-    assert "left out: 1 key: hash: valkey-8.0 has no fields that expire" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("words", "line"),
     [

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from jobs.main import main, program
-from slotscope.runtime import progress
 from slotscope.servers import measuring, slot_counts, visits
 from tests.benches.clusters import Cluster, running_cluster
 from tests.benches.measured_memory import memory_by_master
@@ -157,16 +156,6 @@ def test_the_verdict_comes_first_and_lines_fit(cluster, capsys, monkeypatch):
 
 
 @pytest.mark.servers
-def test_load_of_others_is_told_without_our_own(cluster, capsys):
-    """An idle cluster has no commands a second, however much it was asked."""
-    found = told(capsys, address(cluster.nodes[0]), "--seconds", "2")
-
-    assert sum(one["commands_per_s"] for one in found["masters"]) < 20
-    assert set(found["commands_per_s"]) <= {"replconf", "ping", "info"}
-    assert [one["cpu_share"] for one in found["slots"] if one["cpu_share"]] == []
-
-
-@pytest.mark.servers
 def test_a_node_that_is_gone_is_told_and_the_rest_is_measured(capsys):
     """Its slots have no answer; the look ends all the same."""
     binary = valkey_binary()
@@ -290,14 +279,6 @@ def test_files_that_nothing_reads_are_said_in_a_line_each(tmp_path, capsys):
         "not known: empty",
     ]
     assert "none of these files" in err
-
-
-def test_a_survey_that_takes_long_says_what_goes_on(redis_server, capsys, monkeypatch):
-    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.0)
-
-    assert run(f"127.0.0.1:{redis_server.port}") == 0
-
-    assert f"slotscope: measuring 127.0.0.1:{redis_server.port}, 0 s so far" in capsys.readouterr().err
 
 
 def polls(*kinds: str) -> str:

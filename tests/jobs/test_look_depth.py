@@ -158,12 +158,3 @@ def test_a_replica_is_read_and_its_master_tells_how_keys_are_used(capsys):
     assert b"cmdstat_dump" not in asked[master.port]
     assert any("comes from their masters" in note for note in found["notes"])
     assert any("no idle keys: " in note for note in found["notes"])
-
-
-@pytest.mark.servers
-def test_too_few_values_say_nothing(valkey, capsys):
-    """At ten commands a second: said, not guessed."""
-    found = told(capsys, address(valkey), "--seconds", "2", "--rate", "10")
-
-    assert found["savings"] is None
-    assert any("values were read, 100 are needed" in note for note in found["notes"])

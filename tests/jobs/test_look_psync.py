@@ -6,18 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster_core.wire.resp import read_info
-from jobs import advise
-from jobs.key_slots import Request
 from jobs.main import main
-from schemas.advice import MEMORY_CONDITIONS, SAVING_CURVES, SAVINGS
 from schemas.gold import BIG_KEYS, KEY_PREFIXES
 from schemas.silver import SLOT_LOAD, SOURCES
-from slotscope.runtime.settings import read_settings
 from slotscope.runtime.storage.delta_files import read_rows
 from tests.benches.clusters import Cluster, running_cluster
 from tests.benches.program import without_progress
-from tests.benches.servers import Server, valkey_binary, wait_for
+from tests.benches.servers import valkey_binary, wait_for
 from tests.jobs.test_look import address, halves, run, slot_of
 
 pytestmark = pytest.mark.servers
@@ -92,46 +87,6 @@ def test_the_figures_are_those_of_the_dumps_on_disk(spark, cluster, tmp_path, ca
     assert "was made of live servers, whose dumps were not kept: name the servers with --rdb" in refused_advice(
         root, capsys
     )
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_advice_from_live_dumps_is_that_from_the_dumps_on_disk(spark, cluster, tmp_path):
-    """In one pass: nothing is asked for twice."""
-    root = str(tmp_path / "root")
-    topology = tmp_path / "nodes.txt"
-    topology.write_bytes(cluster.masters[0].call("CLUSTER", "NODES"))
-    asked = [full_syncs(node) for node in cluster.replicas]
-    told = {"root": root, "topology": str(topology)}
-    advise.run(
-        spark,
-        Request(snapshot="live", rdb=tuple(f"redis://{address(node)}" for node in cluster.replicas), **told),
-        read_settings(),
-    )
-    again = [full_syncs(node) for node in cluster.replicas]
-    for node in cluster.replicas:
-        wait_for(lambda n=node: b"rdb_bgsave_in_progress:0" in n.call("INFO", "persistence"), "its child to end")
-        node.call("SAVE")
-    dumps = tuple(str(node.directory / "dump.rdb") for node in cluster.replicas)
-    advise.run(spark, Request(snapshot="files", rdb=dumps, **told), read_settings())
-
-    assert [after - before for before, after in zip(asked, again, strict=True)] == [1, 1]
-    assert advised(root, "live") == advised(root, "files")
-
-
-def full_syncs(node: Server) -> int:
-    """How often a server has made a dump for a replica."""
-    return int(read_info(node.call("INFO", "stats"))["sync_full"])
-
-
-def advised(root: str, snapshot: str) -> dict[str, list[str]]:
-    """The rows of advice, but for where they are from."""
-    left_out = {"snapshot_id", "run_id", "source", "offset"}
-    found = {}
-    for table in (SAVINGS, SAVING_CURVES, MEMORY_CONDITIONS):
-        rows = read_rows(root, table, snapshot_id=snapshot)
-        found[table.name] = sorted(str({name: row[name] for name in row if name not in left_out}) for row in rows)
-    return found
 
 
 def refused_advice(root: str, capsys: pytest.CaptureFixture[str]) -> str:

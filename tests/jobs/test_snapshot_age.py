@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from schemas.interim import UnitFacts
-from slotscope.reports.keyspace.report import Source
 from slotscope.transforms.snapshot_warnings import find_age, with_age
-from tests.builders.reports_builder import empty_report
+from tests.builders.reports_builder import empty_report, source_row
 
 
 def dump(source: str, ctime: int | None) -> UnitFacts:
@@ -26,7 +25,7 @@ def test_an_age_is_counted_from_the_newest_time_that_is_known():
         in find_age([first, second])[0].text
     )
     assert "1 h 6 min before the newest time known" in find_age([first, log])[0].text
-    sources = [Source(unit.source, "rdb", None, 1, 1, unit.words()) for unit in (first, second)]
+    sources = [source_row(unit.source, facts=unit.words()) for unit in (first, second)]
     (warning,) = with_age(
         replace(empty_report(), sources=sources, warnings=find_age([first, log])), 87_400_000
     ).warnings

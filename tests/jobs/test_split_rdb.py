@@ -280,13 +280,3 @@ def test_prefixes_and_mutations_never_crash_a_split_or_leave_a_part_that_cannot_
 
     assert not any(cut)
     assert any(changed)
-
-
-@pytest.mark.slow
-def test_every_prefix_and_two_thousand_mutations(nodes, tmp_path):
-    data, random = small_dump(), Random(6)
-    cut = [_survives(data[:size], nodes, tmp_path) for size in range(len(data))]
-    changed = [_survives(cut_or_change(data, random), nodes, tmp_path) for _ in range(2_000)]
-
-    assert not any(cut)
-    assert any(changed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -92,18 +91,6 @@ def test_each_way_to_start_the_job_writes_the_same_tables_and_ends_with_the_same
     (page,) = (root / "reports").glob(f"{rows[SNAPSHOTS.name][0]['snapshot_id']}*.html")
     assert page.stat().st_size > 10_000
     assert list(elsewhere.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_a_bad_dump_is_one_line_with_file_offset_and_reason(dumps, tmp_path):
-    """Strict is the default: the first bad byte ends the job with 2 and no snapshot."""
-    done = run(SLOTSCOPE, "key-slots", "--root", str(tmp_path / "root"), "--rdb", str(dumps / "cut.rdb"), cwd=tmp_path)
-
-    assert done.returncode == 2
-    assert done.stdout == ""
-    (line,) = lines(done)
-    assert re.fullmatch(rf"slotscope: {re.escape(str(dumps))}/cut\.rdb: offset \d+: \S.*", line)
-    assert not (tmp_path / "root" / SNAPSHOTS.name).exists()
 
 
 @pytest.mark.parametrize(

@@ -144,13 +144,13 @@ def without_goals(problem: Problem, names: Collection[str]) -> Problem:
 def exact(value: Number, what: str) -> Fraction:
     """Return *value* as a fraction, a float as its shortest decimal; PlanError for NaN, infinite or negative ones."""
     if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
-        raise PlanError(f"{what} is not a number")
+        raise PlanError(f"{what} must be a number")
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise PlanError(f"{what} is {value}")
+            raise PlanError(f"{what} must be finite, not {value}")
         value = Fraction(repr(value))
     if value < 0:
-        raise PlanError(f"{what} is negative: {value}")
+        raise PlanError(f"{what} must not be negative: {value}")
     return Fraction(value)
 
 

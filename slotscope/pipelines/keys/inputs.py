@@ -1,4 +1,4 @@
-"""What ``key-slots`` is asked, checked before Spark starts, and turned into what its tasks need."""
+"""Checks the options of ``key-slots`` before Spark starts, and makes the options of its tasks."""
 
 from __future__ import annotations
 
@@ -21,17 +21,19 @@ LFU_SETTING_MAX = 65_535
 
 
 def check_request(request: KeyOptions) -> None:
-    """Refuse what cannot work before Spark starts: nothing to read, missing files, a topology that is none."""
+    """Refuse options that cannot work, missing files and damaged topologies before Spark starts."""
     find_inputs(list(request.rdb), list(request.keys), request.key_format, request.aof)
     if request.allocator != "auto" and request.allocator not in ALLOCATORS:
-        raise InputError(f"--allocator {request.allocator}: auto, {', '.join(ALLOCATORS)}")
+        raise InputError(f"--allocator {request.allocator}: must be auto, {', '.join(ALLOCATORS)}")
     if request.server is not None and request.server not in LAYOUT_NAMES:
-        raise InputError(f"--server {request.server}: {', '.join(LAYOUT_NAMES)}")
+        raise InputError(f"--server {request.server}: must be one of {', '.join(LAYOUT_NAMES)}")
     if request.list_compress_depth < 0:
-        raise InputError(f"--list-compress-depth {request.list_compress_depth}: 0 or more")
+        raise InputError(f"--list-compress-depth {request.list_compress_depth}: must be 0 or more")
     for name in ("lfu_log_factor", "lfu_decay_time"):
         if not 0 <= getattr(request, name) <= LFU_SETTING_MAX:
-            raise InputError(f"--{name.replace('_', '-')} {getattr(request, name)}: 0 to {LFU_SETTING_MAX}")
+            raise InputError(
+                f"--{name.replace('_', '-')} {getattr(request, name)}: must be from 0 to {LFU_SETTING_MAX}"
+            )
     if request.keep_keys and not request.rdb:
         raise InputError("--keep-keys needs --rdb: it keeps the keys of dumps")
     if request.keep_keys and any(map(is_live, request.rdb)):
@@ -45,7 +47,7 @@ def check_request(request: KeyOptions) -> None:
 def tally_options(
     request: KeyOptions, settings: Settings, topology: Topology | None, *, advice: bool = False
 ) -> TallyOptions:
-    """What the tasks of *request* need; with *advice* they measure values, too."""
+    """Return the options of the tasks of *request*; with *advice* they measure values, too."""
     owners: tuple[int, ...] = ()
     owner_ids: tuple[str, ...] = ()
     if topology is not None:
@@ -77,7 +79,7 @@ def _dump_options(request: KeyOptions) -> DumpOptions:
 
 
 def memory_settings(request: KeyOptions, *, in_cluster: bool) -> MemorySettings | None:
-    """How keys are measured; None where they are not to be."""
+    """Return the settings of the memory model; None with --no-memory."""
     if request.no_memory:
         return None
     return MemorySettings(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from cluster_core.incidents.story import seconds
+from slotscope.reports.document import Document, HandDrawn
 from slotscope.reports.history.lanes import Room, draw_lanes, incident_bar, mark_kind, step_id
 from slotscope.reports.history.report import HistoryReport
-from slotscope.reports.history.terminal import FIGURE_WORDS, clock, figure_text, moment
+from slotscope.reports.history.terminal import FIGURE_WORDS, clock, figure_text, moment, print_incidents
 from slotscope.reports.page import render_page
 from slotscope.reports.severities import count_by_severity
 
@@ -21,6 +24,13 @@ def render_history(report: HistoryReport) -> str:
         room = room.half()
         page = _render(report, room)
     return page
+
+
+def history_document(report: HistoryReport) -> Document:
+    """Return *report* as a document with a page and a terminal text of its own."""
+    drawn = HandDrawn(partial(render_history, report), partial(print_incidents, report))
+    about, title, of_ms = (report.snapshot_id,), f"History of {report.snapshot_id}", report.last_ns // 1_000_000
+    return Document("history", title, report.verdict[0], (), about, about, of_ms, hand_drawn=drawn)
 
 
 def _render(report: HistoryReport, room: Room) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from slotscope.reports.document import (
     Block,
@@ -21,20 +21,27 @@ from slotscope.reports.document import (
     how_to_read,
 )
 from slotscope.reports.keyspace.figures import node_names, telling_prefixes, totals
-from slotscope.reports.keyspace.report import KeyGroup, KeyspaceReport
+from slotscope.reports.keyspace.report import KeyspaceReport
+from slotscope.reports.records import Row
 from slotscope.runtime import text
 
 PARTIAL_COMPARISON = "not all inputs could be read: what looks like growth or loss may be what was not read"
-_TITLES = {"masters": "Masters", "slots": "Slots", "prefixes": "Prefixes", "hash_tags": "Hash tags"}
+KINDS: Final = {
+    "masters": ("Masters", "Node", Format.TEXT),
+    "slots": ("Slots", "Slot", Format.SLOT),
+    "prefixes": ("Prefixes", "Prefix", Format.KEY),
+    "hash_tags": ("Hash tags", "Tag", Format.TAG),
+}
+"""The title of each table, the heading of its first column, and the format of that."""
+SIZES: Final = {"memory_bytes": "in memory", "serialized_bytes": "serialized"}
 ROWS_ON_TERMINAL = 8
 NODE_ID_SHOWN = 8
 NODE_ID_LENGTH = 40
-NAMES = {"masters": Format.TEXT, "slots": Format.SLOT, "prefixes": Format.KEY, "hash_tags": Format.TAG}
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Keys and bytes of one thing in one snapshot; bytes are None where no source knows sizes."""
+    """Keys and bytes in one snapshot; bytes are None where no source knows sizes."""
 
     keys: int
     serialized_bytes: int | None
@@ -43,10 +50,9 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """One thing in two snapshots; *before* is None where it is new, *after* where it has vanished.
+    """Two loads of one node (*name* is its id), slot, prefix or hash tag; *before* is None for a new one, *after* for a vanished one.
 
-    *name* is a node id, a slot number, a prefix or a hash tag without its braces; *detail* says more: a
-    node's address, a slot's owner.
+    *detail* is a node's address, or a slot's owner.
     """
 
     name: bytes
@@ -54,89 +60,47 @@ class Growth:
     after: Load | None
     detail: str = ""
 
-    @property
-    def keys_delta(self) -> int:
-        """Keys gained, below zero when lost."""
-        return (self.after.keys if self.after else 0) - (self.before.keys if self.before else 0)
-
-    @property
-    def bytes_delta(self) -> int | None:
-        """Bytes gained; None where a snapshot that has the thing does not know its size."""
-        before, after = (0 if side is None else side.serialized_bytes for side in (self.before, self.after))
+    def delta(self, figure: str) -> int | None:
+        """Return the increase of a field of `Load`; None where it is unknown in one snapshot."""
+        before, after = (0 if side is None else getattr(side, figure) for side in (self.before, self.after))
         return None if before is None or after is None else after - before
 
-    @property
-    def memory_delta(self) -> int | None:
-        """Bytes in memory gained; None where a snapshot that has the thing does not know them."""
-        before, after = (0 if side is None else side.memory_bytes for side in (self.before, self.after))
-        return None if before is None or after is None else after - before
-
-    @property
-    def is_of_keys(self) -> bool:
-        """Whether the change is told in keys: no size is known, or none changed."""
-        return not (self.memory_delta or self.bytes_delta)
-
-    @property
-    def largest_delta(self) -> int:
-        """The change by memory where it is known, else by bytes, else by keys."""
-        return self.memory_delta or self.bytes_delta or self.keys_delta
-
-    @property
-    def keys_ratio(self) -> float | None:
-        """Keys after over keys before; None where there were none."""
-        return self._ratio("keys")
-
-    @property
-    def bytes_ratio(self) -> float | None:
-        """Bytes after over bytes before; None where there were none, or are not known."""
-        return self._ratio("serialized_bytes")
-
-    @property
-    def memory_ratio(self) -> float | None:
-        """Bytes in memory after over those before; None where there were none, or are not known."""
-        return self._ratio("memory_bytes")
-
-    def _ratio(self, figure: str) -> float | None:
+    def ratio(self, figure: str) -> float | None:
+        """Return *figure* after over before; None where that was 0, or is unknown."""
         before, after = (None if side is None else getattr(side, figure) for side in (self.before, self.after))
         return after / before if before and after is not None else None
 
     @property
+    def largest(self) -> str:
+        """The figure that tells the change: memory, else bytes, else keys."""
+        return next((figure for figure in SIZES if self.delta(figure)), "keys")
+
+    @property
     def status(self) -> str:
-        """``new``, ``vanished``, ``grown``, ``shrunk`` or ``same``, by `largest_delta`."""
+        """``new``, ``vanished``, ``grown``, ``shrunk`` or ``same``."""
         if self.before is None:
             return "new"
         if self.after is None:
             return "vanished"
-        delta = self.largest_delta
+        delta = self.delta(self.largest) or 0
         return "grown" if delta > 0 else "shrunk" if delta < 0 else "same"
 
 
 @dataclass(frozen=True, slots=True)
 class GrowthTable:
-    """All that changed of one kind (masters, slots, prefixes, hash_tags), the largest change first.
+    """The changes of one kind (masters, slots, prefixes, hash_tags), largest first.
 
-    *partial* says that each snapshot lists only its heaviest: what is new or has vanished may just have
-    entered or left that list.
+    *partial*: each snapshot lists only its heaviest, so that new and vanished ones may have entered or left that list.
     """
 
     kind: str
     rows: list[Growth]
     partial: bool = False
 
-    @property
-    def in_memory(self) -> bool:
-        """Whether the change of all its rows is known in memory."""
-        return bool(self.rows) and all(row.memory_delta is not None for row in self.rows)
-
-    @property
-    def title(self) -> str:
-        """The heading of the table."""
-        return _TITLES.get(self.kind, self.kind)
-
 
 @dataclass(frozen=True, slots=True)
 class ComparisonReport:
-    """Two snapshots side by side; *partial_words* say what of either could not be read, so that growth may be none."""
+    """Two snapshots side by side; *partial_words* name the unread inputs of either."""
 
     from_snapshot: str
     to_snapshot: str
@@ -148,33 +112,29 @@ class ComparisonReport:
 
     @property
     def verdict(self) -> str:
-        """What grew, by how much, and on which master most: in one sentence."""
+        """The growth, and the master with most of it, in one sentence."""
         total = self.total
-        parts = [
-            f"{text.signed_count(total.keys_delta)} keys"
-            + (f" ({text.ratio(total.keys_ratio)})" if total.keys_ratio else "")
-        ]
-        if total.memory_delta is not None:
-            parts.append(f"{text.signed_size(total.memory_delta)} in memory")
-        elif total.bytes_delta is not None:
-            parts.append(f"{text.signed_size(total.bytes_delta)} serialized ({text.ratio(total.bytes_ratio)})")
-        if not any(table.rows and any(row.status != "same" for row in table.rows) for table in self.tables):
+        if not any(row.status != "same" for table in self.tables for row in table.rows):
             return f"Nothing changed from {self.from_snapshot} to {self.to_snapshot}."
+        ratio = f" ({text.ratio(total.ratio('keys'))})" if total.ratio("keys") else ""
+        parts = [f"{text.signed_count(total.delta('keys') or 0)} keys{ratio}"]
+        if (memory := total.delta("memory_bytes")) is not None:
+            parts.append(f"{text.signed_size(memory)} in memory")
+        else:
+            parts += _size_changes(total)
         doubt = f"; {PARTIAL_COMPARISON}" if self.partial_words else ""
         return f"{' and '.join(parts)} from {self.from_snapshot} to {self.to_snapshot}{self._most()}{doubt}."
 
     def _most(self) -> str:
-        """Where most of the change lies: the master, and the prefix or hash tag of the largest change."""
+        """The master with the largest change."""
         masters = next((table.rows for table in self.tables if table.kind == "masters"), [])
-        changed = [row for row in masters if row.largest_delta]
-        if len(masters) < 2 or not changed:
+        changes = {id(row): row.delta(row.largest) or 0 for row in masters}
+        if len(masters) < 2 or not any(changes.values()):
             return ""
-        most = max(changed, key=lambda row: abs(row.largest_delta))
-        named = most.detail or most.name.decode("utf-8", "replace")
-        words = (
-            text.signed_count(most.keys_delta) + " keys" if most.is_of_keys else text.signed_size(most.largest_delta)
-        )
-        return f", most on {text.printable(named, 60)} ({words})"
+        most = max(masters, key=lambda row: abs(changes[id(row)]))
+        name, change = most.detail or most.name.decode("utf-8", "replace"), changes[id(most)]
+        words = f"{text.signed_count(change)} keys" if most.largest == "keys" else text.signed_size(change)
+        return f", most on {text.printable(name, 60)} ({words})"
 
 
 def growth_table(
@@ -185,67 +145,56 @@ def growth_table(
     details: Mapping[bytes, str] | None = None,
     partial: bool = False,
 ) -> GrowthTable:
-    """Put two snapshots of one kind side by side; what did not change at all is left out, except masters."""
+    """Put two snapshots of one kind side by side, without unchanged rows but for masters."""
     details = details or {}
     names = list(dict.fromkeys([*before, *after]))
     if kind == "prefixes":
         names = telling_prefixes({name: (before.get(name), after.get(name)) for name in names})
     rows = [Growth(name, before.get(name), after.get(name), details.get(name, "")) for name in names]
     kept = [row for row in rows if kind == "masters" or row.status != "same"]
-    kept.sort(
-        key=lambda row: (*(-abs(delta or 0) for delta in (row.memory_delta, row.bytes_delta, row.keys_delta)), row.name)
-    )
+    kept.sort(key=lambda row: (*(-abs(row.delta(figure) or 0) for figure in (*SIZES, "keys")), row.name))
     return GrowthTable(kind, kept, partial)
 
 
 def compare_reports(before: KeyspaceReport, after: KeyspaceReport) -> ComparisonReport:
-    """Compare two key-space reports; their lists of prefixes and tags are taken as the heaviest only."""
+    """Compare two snapshots; their prefixes and tags are the heaviest only."""
     owners = {str(slot.slot).encode(): _owner_change(before, after, slot.slot) for slot in after.slots}
-    addresses = {_node_key(node.node_id, node.address): node.address for node in [*before.nodes, *after.nodes]}
+    addresses = {_node_key(node): node.address for node in [*before.nodes, *after.nodes]}
+    sides = (before, after)
+    masters, slots, prefixes, tags, total = zip(*map(_loads, sides), strict=True)
     return ComparisonReport(
         from_snapshot=before.snapshot_id,
         to_snapshot=after.snapshot_id,
         from_taken_at_ms=before.taken_at_ms,
         to_taken_at_ms=after.taken_at_ms,
-        total=Growth(b"", _total(before), _total(after)),
-        partial_words=[
-            f"snapshot {side.snapshot_id}: {words}" for side in (before, after) for words in side.partial_words
-        ],
+        total=Growth(b"", *(loads[b""] for loads in total)),
+        partial_words=[f"snapshot {side.snapshot_id}: {words}" for side in sides for words in side.partial_words],
         tables=[
-            growth_table("masters", _node_loads(before), _node_loads(after), details=addresses),
-            growth_table("slots", _slot_loads(before), _slot_loads(after), details=owners),
-            growth_table("prefixes", _group_loads(before.prefixes), _group_loads(after.prefixes), partial=True),
-            growth_table("hash_tags", _group_loads(before.hash_tags), _group_loads(after.hash_tags), partial=True),
+            growth_table("masters", *masters, details=addresses),
+            growth_table("slots", *slots, details=owners),
+            growth_table("prefixes", *prefixes, partial=True),
+            growth_table("hash_tags", *tags, partial=True),
         ],
     )
 
 
-def _total(report: KeyspaceReport) -> Load:
-    whole = totals(report)
-    return Load(whole.keys, whole.serialized_bytes, whole.memory_bytes)
+def _loads(report: KeyspaceReport) -> list[dict[bytes, Load]]:
+    """Loads of masters, slots, prefixes and tags by name, and of all."""
+
+    def by_name(pairs: Iterable[tuple[bytes, Any]]) -> dict[bytes, Load]:
+        return {name: Load(one.keys, one.serialized_bytes, one.memory_bytes) for name, one in pairs}
+
+    return [
+        by_name((_node_key(node), node) for node in report.nodes),
+        by_name((str(slot.slot).encode(), slot) for slot in report.slots if slot.keys),
+        by_name((group.name, group) for group in report.prefixes),
+        by_name((group.name, group) for group in report.hash_tags),
+        by_name([(b"", totals(report))]),
+    ]
 
 
-def _node_key(node_id: str | None, address: str) -> bytes:
-    return (node_id or address).encode("utf-8", "surrogateescape")
-
-
-def _node_loads(report: KeyspaceReport) -> dict[bytes, Load]:
-    return {
-        _node_key(node.node_id, node.address): Load(node.keys, node.serialized_bytes, node.memory_bytes)
-        for node in report.nodes
-    }
-
-
-def _slot_loads(report: KeyspaceReport) -> dict[bytes, Load]:
-    return {
-        str(slot.slot).encode(): Load(slot.keys, slot.serialized_bytes, slot.memory_bytes)
-        for slot in report.slots
-        if slot.keys
-    }
-
-
-def _group_loads(groups: Iterable[KeyGroup]) -> dict[bytes, Load]:
-    return {group.name: Load(group.keys, group.serialized_bytes, group.memory_bytes) for group in groups}
+def _node_key(node: Row) -> bytes:
+    return str(node.node_id or node.address).encode("utf-8", "surrogateescape")
 
 
 def _owner_change(before: KeyspaceReport, after: KeyspaceReport, slot: int) -> str:
@@ -260,7 +209,7 @@ def _owner_name(report: KeyspaceReport, slot: int) -> str:
 
 
 def status_words(row: Growth, table: GrowthTable) -> str:
-    """Say what became of *row* and no more than is known: new in a list of the heaviest is not yet new."""
+    """Return the status of *row*; in a list of the heaviest a new row is only new in the list."""
     words = {"new": "new", "vanished": "vanished"}
     if table.kind == "slots":
         words = {"new": "first keys", "vanished": "emptied"}
@@ -273,115 +222,84 @@ def comparison_document(report: ComparisonReport) -> Document:
     """Return *report* as a document."""
     names = (report.from_snapshot, report.to_snapshot)
     partial = [("error", text.printable(words, 1000)) for words in report.partial_words]
-    sections = [
-        Section(
-            "partial",
-            "Partial input",
-            [Sentence(f"{PARTIAL_COMPARISON}."), Facts(partial)] if partial else [],
-            short="Not read",
-        ),
-        *(_growth(table) for table in report.tables),
-        _reading(),
-    ]
+    unread: list[Block] = [Sentence(f"{PARTIAL_COMPARISON}."), Facts(partial)] if partial else []
+    keys = f"{text.signed_count(report.total.delta('keys') or 0)} keys ({text.ratio(report.total.ratio('keys'))})"
     return Document(
         "comparison",
         f"Growth from {report.from_snapshot} to {report.to_snapshot}",
         report.verdict,
-        sections,
+        [
+            Section("partial", "Partial input", unread, short="Not read"),
+            *map(_growth, report.tables),
+            how_to_read(
+                "Bytes are the size of keys in the dump; memory is an estimate of what they take on the server.",
+                "Prefixes and hash tags are compared by the lists of the heaviest that each snapshot keeps.",
+            ),
+        ],
         names=names,
         about=names,
         of_ms=report.to_taken_at_ms,
         terminal_title=f"growth from {report.from_snapshot} to {report.to_snapshot}",
         page_subtitle=f"{text.moment(report.from_taken_at_ms)} to {text.moment(report.to_taken_at_ms)}",
         alarm=" · partial" if partial else "",
-        figures=_figures(report.total),
+        figures=[keys, *_size_changes(report.total)],
         tiles=_tiles(report.total),
         page_words="All of it",
     )
 
 
-def _figures(total: Growth) -> list[str]:
-    found = [f"{text.signed_count(total.keys_delta)} keys ({text.ratio(total.keys_ratio)})"]
-    if total.memory_delta is not None:
-        found.append(f"{text.signed_size(total.memory_delta)} in memory ({text.ratio(total.memory_ratio)})")
-    if total.bytes_delta is not None:
-        found.append(f"{text.signed_size(total.bytes_delta)} serialized ({text.ratio(total.bytes_ratio)})")
-    return found
+def _size_changes(total: Growth) -> list[str]:
+    """The known changes of sizes, such as ``+1.00 kB serialized (1.02×)``."""
+    return [
+        f"{text.signed_size(delta)} {words} ({text.ratio(total.ratio(figure))})"
+        for figure, words in SIZES.items()
+        if (delta := total.delta(figure)) is not None
+    ]
 
 
 def _tiles(total: Growth) -> list[Tile]:
-    before, after = total.before or Load(0, None), total.after or Load(0, None)
-    sizes = [
-        (
-            "total-memory",
-            "Memory, estimated",
-            total.memory_delta,
-            before.memory_bytes,
-            after.memory_bytes,
-            total.memory_ratio,
-        ),
-        (
-            "total-bytes",
-            "Dump bytes",
-            total.bytes_delta,
-            before.serialized_bytes,
-            after.serialized_bytes,
-            total.bytes_ratio,
-        ),
+    def tile(name: str, title: str, figure: str, how: Format, words: Any) -> Tile:
+        sides = (words(getattr(side or Load(0, None), figure)) for side in (total.before, total.after))
+        return Tile(name, title, total.delta(figure), how, f"{' → '.join(sides)}, {text.ratio(total.ratio(figure))}")
+
+    tiles = [
+        tile("total-keys", "Keys", "keys", Format.SIGNED_COUNT, text.count),
+        tile("total-memory", "Memory, estimated", "memory_bytes", Format.SIGNED_SIZE, text.size),
+        tile("total-bytes", "Dump bytes", "serialized_bytes", Format.SIGNED_SIZE, text.size),
     ]
-    keys = f"{text.count(before.keys)} → {text.count(after.keys)}, {text.ratio(total.keys_ratio)}"
-    return [
-        Tile("total-keys", "Keys", total.keys_delta, Format.SIGNED_COUNT, keys),
-        *(
-            Tile(name, title, delta, Format.SIGNED_SIZE, f"{text.size(old)} → {text.size(new)}, {text.ratio(ratio)}")
-            for name, title, delta, old, new, ratio in sizes
-            if delta is not None
-        ),
-    ]
+    return [one for one in tiles if one.value is not None]
 
 
 def _growth(table: GrowthTable) -> Section:
-    in_memory, kind = table.in_memory, table.kind
+    kind, (title, heading, how) = table.kind, KINDS[table.kind]
+    in_memory = bool(table.rows) and all(row.delta("memory_bytes") is not None for row in table.rows)
     size, weight = ("Memory", "memory_bytes") if in_memory else ("Bytes", "serialized_bytes")
+
+    def ratio(row: Growth) -> float | None:
+        return row.ratio("keys" if row.delta(weight) is None else weight)
+
+    details = {
+        "masters": [Column("Address", of="detail")],
+        "slots": [Column("Owner", of="detail", on=Place.PAGE)],
+    }
     columns = [
-        Column(
-            {"masters": "Node", "slots": "Slot", "prefixes": "Prefix"}.get(kind, "Tag"),
-            NAMES[kind],
-            lambda one: _name(one, kind),
-        ),
-        Column(
-            "Address" if kind == "masters" else "Owner",
-            Format.TEXT,
-            "detail",
-            on=Place.EVERYWHERE if kind == "masters" else Place.PAGE,
-        ),
+        Column(heading, how, lambda one: _name(one, kind)),
+        *details.get(kind, []),
         Column("Keys before", Format.COUNT, lambda one: getattr(one.before, "keys", None), on=Place.PAGE),
         Column("Keys", Format.COUNT, lambda one: getattr(one.after, "keys", None)),
-        Column("Change", Format.SIGNED_COUNT, "keys_delta"),
+        Column("Change", Format.SIGNED_COUNT, lambda one: one.delta("keys")),
         Column(f"{size} before", Format.SIZE, lambda one: getattr(one.before, weight, None), on=Place.PAGE),
         Column(size, Format.SIZE, lambda one: getattr(one.after, weight, None)),
-        Column("Change", Format.SIGNED_SIZE, "memory_delta" if in_memory else "bytes_delta"),
-        Column(
-            "Ratio",
-            Format.RATIO,
-            lambda one: (
-                one.memory_ratio if in_memory else one.keys_ratio if one.bytes_delta is None else one.bytes_ratio
-            ),
-        ),
-        Column(
-            "What",
-            Format.TEXT,
-            lambda one: Cell(status_words(one, table), style="quiet" if one.status == "same" else ""),
-        ),
+        Column("Change", Format.SIGNED_SIZE, lambda one: one.delta(weight)),
+        Column("Ratio", Format.RATIO, ratio),
+        Column("What", of=lambda one: Cell(status_words(one, table), style="quiet" if one.status == "same" else "")),
     ]
-    if kind not in ("masters", "slots"):
-        columns.pop(1)
-    caption = f"{table.title}, largest changes first"
+    caption = f"{title}, largest changes first"
     if table.partial:
         caption += "; each snapshot lists only its heaviest: new in list and left list say no more than that"
     about = "largest changes" if len(table.rows) > ROWS_ON_TERMINAL else ""
-    blocks: list[Block] = [Table(f"{kind}-table", caption, columns, table.rows, on_terminal=ROWS_ON_TERMINAL)]
-    return Section(kind, table.title, blocks if table.rows else [Sentence("Nothing changed.", Place.PAGE)], about=about)
+    shown = Table(f"{kind}-table", caption, columns, table.rows, on_terminal=ROWS_ON_TERMINAL)
+    return Section(kind, title, [shown if table.rows else Sentence("Nothing changed.", Place.PAGE)], about=about)
 
 
 def _name(row: Growth, kind: str) -> Any:
@@ -389,11 +307,3 @@ def _name(row: Growth, kind: str) -> Any:
         is_id = bool(row.detail) and len(row.name) == NODE_ID_LENGTH
         return Cell(None, text.shown(row.name[:NODE_ID_SHOWN] if is_id else row.name))
     return int(row.name) if kind == "slots" else row.name
-
-
-def _reading() -> Section:
-    sentences = (
-        "Bytes are the size of keys in the dump; memory is an estimate of what they take on the server.",
-        "Prefixes and hash tags are compared by the lists of the heaviest that each snapshot keeps.",
-    )
-    return how_to_read(*sentences)

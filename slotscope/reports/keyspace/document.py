@@ -20,6 +20,7 @@ from slotscope.reports.document import (
     Table,
     Template,
     Tile,
+    estimated,
     how_to_read,
 )
 from slotscope.reports.index import SNAPSHOT
@@ -39,8 +40,9 @@ from slotscope.reports.keyspace.figures import (
 from slotscope.reports.keyspace.key_use import use_sections
 from slotscope.reports.keyspace.log_load import log_sections
 from slotscope.reports.keyspace.page_data import heaviest_nodes, owner_runs, prefix_tree, slot_data, tree_data
-from slotscope.reports.keyspace.report import SLOT_COUNT, KeyGroup, KeyspaceReport, SizeRange
+from slotscope.reports.keyspace.report import SLOT_COUNT, KeyspaceReport
 from slotscope.reports.keyspace.savings import savings_sections
+from slotscope.reports.records import Row
 from slotscope.runtime import text
 from slotscope.runtime.program import program_name, shell_word
 
@@ -54,12 +56,12 @@ NEAREST = {"nearest": "nearest model"}
 SCRIPTS = ("slot_map.js", "keyspace.js", "icicle.js")
 
 
-def snapshot_document(report: KeyspaceReport, root: str = "") -> Document:
-    """Return *report* as a document; *root* is where its tables are."""
+def snapshot_document(report: KeyspaceReport) -> Document:
+    """Return *report* as a document."""
     tree = tree_data(report)
     sections = [
         _masters(report),
-        *_next(report, root, Place.PAGE),
+        *_next(report, Place.PAGE),
         *_fills(report, tree),
         _map(report),
         _heavy(report),
@@ -71,7 +73,7 @@ def snapshot_document(report: KeyspaceReport, root: str = "") -> Document:
         *use_sections(report.use, names_by_id(report)),
         *savings_sections(report.savings),
         *log_sections(report.log),
-        *_next(report, root, Place.TERMINAL),
+        *_next(report, Place.TERMINAL),
         _sources(report),
         _reading(report),
     ]
@@ -186,11 +188,11 @@ def _masters(report: KeyspaceReport) -> Section:
     return Section("masters", "Masters", [table] if nodes else [], about=shown)
 
 
-def _next(report: KeyspaceReport, root: str, on: Place) -> list[Section]:
+def _next(report: KeyspaceReport, on: Place) -> list[Section]:
     """The command that plans moves, where there are masters to move slots between."""
     if len([node for node in report.nodes if node.node_id and node.slots]) < 2:
         return []
-    where = f"--root {shell_word(root)} " if root else ""
+    where = f"--root {shell_word(report.root)} " if report.root else ""
     command = f"{program_name()} plan make {where}--snapshot {shell_word(report.snapshot_id)}"
     rows = [(command, "plan which slots to move; nothing is changed")]
     return [Section("next" if on is Place.PAGE else "commands", "Next", [Commands(rows)], on=on)]
@@ -273,8 +275,8 @@ def _big_keys(report: KeyspaceReport) -> Section:
     columns = [
         Column("Key", Format.KEY, "key"),
         Column("Database", Format.COUNT, "db", on=Place.PAGE),
-        Column("Type", Format.TEXT, lambda one: one.type[:8]),
-        Column("Encoding", Format.TEXT, "encoding", on=Place.PAGE),
+        Column("Type", Format.TEXT, lambda one: (one.type or "")[:8]),
+        Column("Encoding", Format.TEXT, lambda one: one.encoding or "", on=Place.PAGE),
         Column("Elements", Format.COUNT, "elements"),
         Column("Bytes", Format.SIZE, "serialized_bytes", "none" if is_memory else "descending"),
         Column(
@@ -300,24 +302,20 @@ def _big_keys(report: KeyspaceReport) -> Section:
     return Section("big-keys", "Biggest keys", [table])
 
 
-def _group_columns(report: KeyspaceReport, groups: Sequence[KeyGroup]) -> list[Column]:
+def _group_columns(report: KeyspaceReport, groups: Sequence[Row]) -> list[Column]:
     by, whole = weighed_by(report), totals(report)
     peak, all_weight = max(map(by.of, groups), default=0), by.of(whole)
     sizes = [
-        Column("Bytes", Format.SIZE, lambda one: _estimated(one.serialized_bytes, one.bytes_error, text.size)),
-        Column("Memory", Format.SIZE, lambda one: _estimated(one.memory_bytes, one.memory_error, text.size)),
+        Column("Bytes", Format.SIZE, lambda one: estimated(one.serialized_bytes, one.bytes_error, text.size)),
+        Column("Memory", Format.SIZE, lambda one: estimated(one.memory_bytes, one.memory_error, text.size)),
     ]
     known = (whole.serialized_bytes is not None, whole.memory_bytes is not None)
     return [
-        Column("Keys", Format.COUNT, lambda one: _estimated(one.keys, one.keys_error, text.count)),
+        Column("Keys", Format.COUNT, lambda one: estimated(one.keys, one.keys_error, text.count)),
         *(column for column, is_known in zip(sizes, known, strict=True) if is_known),
         Column("Share", Format.SHARE, lambda one: by.of(one) / all_weight if all_weight else None),
         Column("of the heaviest", Format.BAR, lambda one: Bar(by.of(one) / peak if peak else 0.0)),
     ]
-
-
-def _estimated(value: int | None, error: int, words: Callable[[int], str]) -> Cell:
-    return Cell(value, note=f"+≤ {words(error)}" if error else "")
 
 
 def _hash_tags(report: KeyspaceReport) -> Section:
@@ -387,7 +385,7 @@ def _sizes(report: KeyspaceReport) -> Section:
     return Section("sizes", "Sizes and elements", blocks if is_known else [], on=Place.PAGE)
 
 
-def _range_table(name: str, caption: str, ranges: Sequence[SizeRange], how: Format, of: str) -> Table:
+def _range_table(name: str, caption: str, ranges: Sequence[Row], how: Format, of: str) -> Table:
     keys, total = sum(one.keys for one in ranges) or 1, sum(one.total for one in ranges) or 1
     most_keys, most = (
         max((one.keys for one in ranges), default=0) or 1,
@@ -424,7 +422,7 @@ def _time_to_live(report: KeyspaceReport) -> Section:
 def _sources(report: KeyspaceReport) -> Section:
     names = names_by_id(report)
     columns = [
-        Column("File", Format.LONG, "path"),
+        Column("File", Format.LONG, "source"),
         Column("Kind", Format.TEXT, "kind"),
         Column("Node", Format.TEXT, lambda one: names.get(one.node_id, one.node_id or "")),
         Column("Keys", Format.COUNT, "keys"),

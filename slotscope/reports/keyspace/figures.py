@@ -7,7 +7,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from slotscope.reports.keyspace.report import KeyGroup, KeyspaceReport, NodeLoad, SizeRange, SlotLoad
+from slotscope.reports.keyspace.report import KeyspaceReport, SlotLoad
+from slotscope.reports.records import Row
 from slotscope.runtime import text
 
 SHORT_ID_LENGTH = 8
@@ -35,7 +36,7 @@ class Weight(StrEnum):
         """As a report calls it."""
         return _WEIGHT_WORDS[self]
 
-    def of(self, load: SlotLoad | NodeLoad | KeyGroup | Totals) -> int:
+    def of(self, load: SlotLoad | Row | Totals) -> int:
         """Return what *load* weighs, 0 where it does not say."""
         return getattr(load, self.value) or 0
 
@@ -72,7 +73,7 @@ class HeavySlot:
     """One of the heaviest slots, with its part of the snapshot and, where one stands out, its cause."""
 
     load: SlotLoad
-    owner: NodeLoad | None
+    owner: Row | None
     share: float
     cause: Cause | None
 
@@ -108,7 +109,7 @@ def weighed_by(report: KeyspaceReport) -> Weight:
     return Weight.KEYS
 
 
-def quantile(ranges: Sequence[SizeRange], share: float, count: Callable[[SizeRange], int]) -> SizeRange:
+def quantile(ranges: Sequence[Row], share: float, count: Callable[[Row], int]) -> Row:
     """Return the first of *ranges* up to whose end *share* of what *count* counts is; the last where nothing is counted."""
     wanted, passed = share * sum(map(count, ranges)), 0
     for one in ranges:
@@ -134,7 +135,7 @@ def _ends(node_id: str, head: int, tail: int) -> str:
     )
 
 
-def node_names(nodes: Iterable[NodeLoad]) -> list[str]:
+def node_names(nodes: Iterable[Row]) -> list[str]:
     """Return a short name for each node: of its id (`short_names`), else its address."""
     nodes = list(nodes)
     names = short_names(node.node_id for node in nodes if node.node_id)
@@ -153,7 +154,7 @@ def heavy_slots(report: KeyspaceReport, limit: int) -> list[HeavySlot]:
     held = [slot for slot in report.slots if slot.keys]
     heaviest = heapq.nsmallest(limit, held, key=lambda slot: (-by.of(slot), slot.slot))
     whole = sum(by.of(slot) for slot in held)
-    tags: dict[int, list[KeyGroup]] = {}
+    tags: dict[int, list[Row]] = {}
     for tag in report.hash_tags:
         if tag.slot is not None:
             tags.setdefault(tag.slot, []).append(tag)
@@ -173,7 +174,7 @@ def cause_of(report: KeyspaceReport, slot: SlotLoad) -> Cause | None:
     return _cause(slot, (tag for tag in report.hash_tags if tag.slot == slot.slot), weighed_by(report))
 
 
-def _cause(slot: SlotLoad, tags: Iterable[KeyGroup], by: Weight) -> Cause | None:
+def _cause(slot: SlotLoad, tags: Iterable[Row], by: Weight) -> Cause | None:
     """Name what explains *slot*: one key with half of it, else its heaviest tag, else its largest key."""
     key = _key_cause(slot, by)
     if key is not None and key.share >= SINGLE_CAUSE_SHARE:
@@ -193,7 +194,7 @@ def _key_cause(slot: SlotLoad, by: Weight) -> Cause | None:
     return Cause("key", slot.top_key, 1, size, size / by.of(slot), by)
 
 
-def _tag_cause(slot: SlotLoad, tag: KeyGroup, by: Weight) -> Cause:
+def _tag_cause(slot: SlotLoad, tag: Row, by: Weight) -> Cause:
     """Weigh *tag* as the slot where it says that, too, else by keys."""
     if getattr(tag, by) is None or not by.of(slot):
         by = Weight.KEYS
@@ -212,7 +213,7 @@ def telling_prefixes(loads: Mapping[bytes, Hashable]) -> list[bytes]:
     return [name for name in whole if not any(one != name and one.startswith(name) for one in alike[loads[name]])]
 
 
-def folded_prefixes(groups: Sequence[KeyGroup]) -> list[KeyGroup]:
+def folded_prefixes(groups: Sequence[Row]) -> list[Row]:
     """Return those of *groups* that say something of their own (`telling_prefixes`)."""
     telling = set(
         telling_prefixes({group.name: (group.keys, group.serialized_bytes, group.memory_bytes) for group in groups})
@@ -260,7 +261,7 @@ def _of_one(report: KeyspaceReport) -> str:
     return f"{text.plural(report.keys, 'key')}{size}{' ' if report.nodes else ''}{where}."
 
 
-def _because(report: KeyspaceReport, node: NodeLoad, by: Weight, excess: float) -> str:
+def _because(report: KeyspaceReport, node: Row, by: Weight, excess: float) -> str:
     """Why *node* has *excess* more than the mean: one slot, with what fills it; many slots; or nothing that stands out."""
     number = report.nodes.index(node)
     mine = [slot for slot in report.slots if slot.owner == number]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from schemas.aof import COMMAND_LOAD, WRITE_KEYS, WRITE_LOAD
-from slotscope.reports.document import Bar, Block, Cell, Column, Format, Section, Table
-from slotscope.reports.records import record
+from slotscope.reports.document import Bar, Block, Cell, Column, Format, Section, Table, estimated
+from slotscope.reports.records import Row, read
 from slotscope.runtime import text
-from slotscope.runtime.storage.delta_files import all_equal, exists, query_rows, read_rows
+from slotscope.runtime.storage.delta_files import all_equal, exists, query_rows
 
 COMMANDS_SHOWN = 100
 KEYS_SHOWN = 100
@@ -17,34 +17,12 @@ ROWS_ON_TERMINAL = 6
 
 
 @dataclass(frozen=True, slots=True)
-class CommandCount:
-    """A command by name, in all logs."""
-
-    name: str
-    commands: int
-    log_bytes: int
-    known: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """Writes to a key or a slot (*name* is None)."""
-
-    name: bytes | None
-    slot: int
-    ops: int
-    log_bytes: int
-    ops_error: int = 0
-    bytes_error: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class LogLoad:
-    """The logs of one snapshot; every list is ordered as it is to be shown."""
+    """The logs of one snapshot: commands, then keys and slots written most, each in the order of its table."""
 
-    commands: list[CommandCount]
-    keys: list[Written]
-    slots: list[Written]
+    commands: list[Row]
+    keys: list[Row]
+    slots: list[Row]
 
 
 def load_log_load(root: str, snapshot_id: str) -> LogLoad | None:
@@ -66,12 +44,8 @@ def load_log_load(root: str, snapshot_id: str) -> LogLoad | None:
             GROUP BY slot ORDER BY ops DESC, slot LIMIT {SLOTS_SHOWN}""",
         WRITE_LOAD,
     )
-    keys = read_rows(root, WRITE_KEYS, order_by="rank_ops", limit=KEYS_SHOWN, snapshot_id=snapshot_id)
-    return LogLoad(
-        [record(CommandCount, row) for row in commands],
-        [record(Written, row, name=row["key"]) for row in keys],
-        [record(Written, row, name=None) for row in slots],
-    )
+    keys = read(root, WRITE_KEYS, order_by="rank_ops", limit=KEYS_SHOWN, snapshot_id=snapshot_id)
+    return LogLoad([Row(**row) for row in commands], keys, [Row(**row) for row in slots])
 
 
 def log_sections(log: LogLoad | None) -> list[Section]:
@@ -93,52 +67,26 @@ def _commands(log: LogLoad) -> list[Block]:
         Column("Share", Format.SHARE, lambda one: one.commands / whole),
         Column("of commands", Format.BAR, lambda one: Bar(one.commands / peak)),
     ]
+    caption, shown = "Commands of all logs", 2 * ROWS_ON_TERMINAL
     return [
-        Table(
-            "commands-table",
-            "Commands of all logs",
-            columns,
-            log.commands,
-            "gold/command_load",
-            on_terminal=2 * ROWS_ON_TERMINAL,
-            is_sample=True,
-        )
+        Table("commands-table", caption, columns, log.commands, "gold/command_load", on_terminal=shown, is_sample=True)
     ]
 
 
 def _written(log: LogLoad) -> list[Block]:
-    columns = [
-        Column("Key", Format.KEY, "name"),
+    slots = [
         Column("Slot", Format.SLOT, "slot"),
-        Column(
-            "Writes",
-            Format.COUNT,
-            lambda one: Cell(one.ops, note=f"+≤ {text.count(one.ops_error)}" if one.ops_error else ""),
-            "descending",
-        ),
-        Column(
-            "Bytes",
-            Format.SIZE,
-            lambda one: Cell(one.log_bytes, note=f"+≤ {text.size(one.bytes_error)}" if one.bytes_error else ""),
-        ),
+        Column("Writes", Format.COUNT, "ops", "descending"),
+        Column("Bytes", Format.SIZE, "log_bytes"),
     ]
-    return [
-        Table(
-            "write-keys-table",
-            "Keys written most",
-            columns,
-            log.keys,
-            "gold/write_keys",
-            on_terminal=ROWS_ON_TERMINAL,
-            is_sample=True,
-        ),
-        Table(
-            "write-slots-table",
-            "Slots written most",
-            columns[1:],
-            log.slots,
-            "gold/write_load",
-            on_terminal=ROWS_ON_TERMINAL,
-            is_sample=True,
-        ),
+    keys = [
+        Column("Key", Format.KEY, "key"),
+        slots[0],
+        slots[1]._replace(of=lambda one: estimated(one.ops, one.ops_error, text.count)),
+        slots[2]._replace(of=lambda one: estimated(one.log_bytes, one.bytes_error, text.size)),
     ]
+    tables = (
+        ("write-keys-table", "Keys written most", keys, log.keys, "gold/write_keys"),
+        ("write-slots-table", "Slots written most", slots, log.slots, "gold/write_load"),
+    )
+    return [Table(*table, on_terminal=ROWS_ON_TERMINAL, is_sample=True) for table in tables]

@@ -8,8 +8,8 @@ from itertools import groupby
 from typing import Any
 
 from slotscope.reports.keyspace.figures import Weight, folded_prefixes, node_names, totals, weighed_by
-from slotscope.reports.keyspace.key_use import KeyUse
-from slotscope.reports.keyspace.report import KeyGroup, KeyspaceReport
+from slotscope.reports.keyspace.report import KeyspaceReport
+from slotscope.reports.records import Row
 from slotscope.runtime import text
 
 NAME_LENGTH_MAX = 24
@@ -68,9 +68,9 @@ def _top_tags(report: KeyspaceReport) -> dict[int, str]:
 class PrefixNode:
     """A prefix, or all keys (an empty name), with the prefixes below it, the heaviest first; *use* where it is recorded."""
 
-    group: KeyGroup
+    group: Row
     weight: int
-    use: KeyUse | None = None
+    use: Row | None = None
     children: list[PrefixNode] = field(default_factory=list)
 
 
@@ -80,9 +80,10 @@ def prefix_tree(report: KeyspaceReport) -> PrefixNode | None:
     uses = {one.name: one for one in report.use.prefixes} if report.use else {}
     least = by.of(whole) * SHARE_MIN
     root = PrefixNode(
-        KeyGroup(b"", None, whole.keys, whole.serialized_bytes, memory_bytes=whole.memory_bytes), by.of(whole),
+        Row(name=b"", keys=whole.keys, serialized_bytes=whole.serialized_bytes, memory_bytes=whole.memory_bytes),
+        by.of(whole),
         report.use.whole if report.use else None,
-    )  # fmt: skip
+    )
     known = {b"": root}
     for group in sorted(folded_prefixes(report.prefixes), key=lambda group: (len(group.name), group.name)):
         if by.of(group) < max(least, 1):

@@ -21,9 +21,8 @@ from slotscope.reports.document import (
     Sentence,
     Table,
 )
-from slotscope.reports.records import record
+from slotscope.reports.records import Row, read
 from slotscope.runtime import text
-from slotscope.runtime.storage.delta_files import exists, read_rows
 
 NAMES: Final = {
     "upgrade": "load into",
@@ -49,73 +48,30 @@ HOW: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Saving:
-    """A row of ``gold/savings``."""
-
-    rank: int
-    kind: str
-    subject: bytes
-    saved_bytes: int | None
-    keys: int
-    how: str
-    risk: str
-    undo: str
-    counted: bool
-
-    @property
-    def name(self) -> str:
-        """What the change does, without its subject."""
-        return NAMES.get(self.kind, self.kind)
-
-
-@dataclass(frozen=True, slots=True)
-class ConditionBytes:
-    """All keys under a server version and allocator."""
-
-    server: str
-    allocator: str
-    now_bytes: int
-    memory_bytes: int
-    unmeasured_keys: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
-    """A row of ``gold/saving_curves``."""
-
-    setting: str
-    value: int
-    keys: int
-    saved_bytes: int
-    walked_max: int
-    is_knee: bool
-
-
-@dataclass(frozen=True, slots=True)
 class SavingsReport:
     """Changes in their order, all keys under each condition, the curves of settings."""
 
-    changes: Sequence[Saving]
-    conditions: Sequence[ConditionBytes]
-    curves: Sequence[CurvePoint]
+    changes: Sequence[Row]
+    conditions: Sequence[Row]
+    curves: Sequence[Row]
 
     @property
     def now_bytes(self) -> int:
         """Bytes in memory now."""
-        return self.conditions[0].now_bytes
+        return int(self.conditions[0].now_bytes)
 
     @property
-    def counted(self) -> list[Saving]:
+    def counted(self) -> list[Row]:
         """Changes whose bytes add up."""
         return [one for one in self.changes if one.counted]
 
     @property
-    def instead(self) -> list[Saving]:
+    def instead(self) -> list[Row]:
         """Other ways to save the same bytes."""
         return [one for one in self.changes if not one.counted and one.kind in ("upgrade", "allocator", "restart")]
 
     @property
-    def hints(self) -> list[Saving]:
+    def hints(self) -> list[Row]:
         """What frees memory only if something is given up, and what should be split."""
         return [one for one in self.changes if one.kind in ("expire", "split_key", "split_tag")]
 
@@ -126,21 +82,17 @@ class SavingsReport:
 
 
 def load_savings(root: str, snapshot_id: str) -> SavingsReport | None:
-    """Read it; None where `slotscope advise` has not run for the snapshot."""
-    if not exists(root, MEMORY_CONDITIONS):
-        return None
-    conditions = read_rows(
+    """Read the savings; None where `slotscope advise` has not run for the snapshot."""
+    conditions = read(
         root, MEMORY_CONDITIONS, order_by="memory_bytes, server", snapshot_id=snapshot_id, scope="cluster"
     )
     if not conditions:
         return None
-    changes = read_rows(root, SAVINGS, order_by="rank", snapshot_id=snapshot_id)
-    curves = read_rows(root, SAVING_CURVES, order_by="setting, walked_max, value", snapshot_id=snapshot_id)
-    return SavingsReport(
-        [record(Saving, row) for row in changes],
-        [record(ConditionBytes, row) for row in conditions],
-        [record(CurvePoint, row) for row in curves],
-    )
+    changes = read(root, SAVINGS, order_by="rank", snapshot_id=snapshot_id)
+    for change in changes:
+        change.name = NAMES.get(change.kind, change.kind)
+    curves = read(root, SAVING_CURVES, order_by="setting, walked_max, value", snapshot_id=snapshot_id)
+    return SavingsReport(changes, conditions, curves)
 
 
 def savings_document(snapshot_id: str, found: SavingsReport | None) -> Document:
@@ -155,23 +107,12 @@ def savings_sections(found: SavingsReport | None, *, whole: bool = False) -> lis
     if found is None:
         return []
     place = Place.EVERYWHERE if whole else Place.PAGE
+    title, about = "Changes" if whole else "What would save memory", "no two changes count the same bytes"
+    hints = "Not counted: what could expire, what should be split"
     parts = [
-        Section(
-            "savings",
-            "Changes" if whole else "What would save memory",
-            _changes(found),
-            about="no two changes count the same bytes",
-            short="Savings",
-            on=place,
-        ),
+        Section("savings", title, _changes(found), about=about, short="Savings", on=place),
         Section("instead", "Other ways to save the same bytes", [_other_ways(found)], on=place),
-        Section(
-            "hints",
-            "Not counted: what could expire, what should be split",
-            _hints(found),
-            short="Expire, split",
-            on=place,
-        ),
+        Section("hints", hints, _hints(found), short="Expire, split", on=place),
         Section("servers", "The same keys on other servers", [_servers(found)], about="loaded from a dump", on=place),
         Section("limits", "Limits of packed values", [_limits(found)], on=place),
     ]
@@ -197,37 +138,25 @@ def _changes(found: SavingsReport) -> list[Block]:
     unmeasured, whole = found.conditions[0].unmeasured_keys, found.now_bytes or 1
     sentences = [Sentence(_verdict(found), Place.PAGE, is_quiet=False)]
     if unmeasured:
-        sentences.append(
-            Sentence(
-                f"{text.plural(unmeasured, 'key')} (modules, fields that expire) count as now under all conditions."
-            )
-        )
+        keys = text.plural(unmeasured, "key")
+        sentences.append(Sentence(f"{keys} (modules, fields that expire) count as now under all conditions."))
     if not found.counted:
         return [*sentences, Sentence("No change saves a thousandth of it.")]
     saved = accumulate(one.saved_bytes or 0 for one in found.counted)
     left = {id(one): found.now_bytes - so_far for one, so_far in zip(found.counted, saved, strict=True)}
+
+    def bar(change: Row) -> Bar:
+        return Bar((left[id(change)] + (change.saved_bytes or 0)) / whole, left[id(change)] / whole)
+
     columns = [
         CHANGE,
         KEYS,
         Column("Saves", Format.SIZE, "saved_bytes", "descending"),
         Column("Share", Format.SHARE, lambda one: (one.saved_bytes or 0) / whole),
         Column("Left", Format.SIZE, lambda one: left[id(one)]),
-        Column(
-            "of memory",
-            Format.BAR,
-            lambda one: Bar((left[id(one)] + (one.saved_bytes or 0)) / whole, left[id(one)] / whole),
-            on=Place.PAGE,
-        ),
+        Column("of memory", Format.BAR, bar, on=Place.PAGE),
         *HOW,
     ]
-    table = Table(
-        "savings-table",
-        "Changes, largest saving first",
-        columns,
-        found.counted,
-        "gold/savings",
-        on_terminal=ROWS_ON_TERMINAL,
-    )
     shown = found.counted[:ROWS_ON_TERMINAL]
     firsts = {one.kind: one for one in reversed(shown)}.values()
     facts = [
@@ -235,41 +164,30 @@ def _changes(found: SavingsReport) -> list[Block]:
         for one in shown
         if one in firsts or one.kind == "setting"
     ]
-    return [*sentences, table, Facts(facts, Place.TERMINAL)]
+    caption = "Changes, largest saving first"
+    return [*sentences, _table("savings-table", caption, columns, found.counted), Facts(facts, Place.TERMINAL)]
+
+
+def _table(
+    name: str, caption: str, columns: Sequence[Column], rows: Sequence[Row], shown: int = ROWS_ON_TERMINAL
+) -> Table:
+    return Table(name, caption, columns, rows, "gold/savings", on_terminal=shown)
 
 
 def _other_ways(found: SavingsReport) -> Table:
     columns = [CHANGE, KEYS, Column("Saves", Format.SIZE, "saved_bytes"), *HOW]
-    return Table(
-        "savings-instead",
-        "Each instead of changes above",
-        columns,
-        found.instead,
-        "gold/savings",
-        on_terminal=ROWS_ON_TERMINAL,
-    )
+    return _table("savings-instead", "Each instead of changes above", columns, found.instead)
 
 
 def _hints(found: SavingsReport) -> list[Block]:
-    """The first of each kind before the rest: prefixes that could expire would else leave no room for what should be split."""
-    kinds = [
-        [one for one in found.hints if one.kind == kind] for kind in dict.fromkeys(one.kind for one in found.hints)
-    ]
-    firsts = [one for of in kinds for one in of[:HINTS_FIRST]]
-    rows = [*firsts, *(one for of in kinds for one in of[HINTS_FIRST:])]
+    """The first of each kind before the rest, so that prefixes to expire leave room for keys to split."""
+    kinds = [[one for one in found.hints if one.kind == kind] for kind in {one.kind: None for one in found.hints}]
+    firsts = [one for kind in kinds for one in kind[:HINTS_FIRST]]
+    rows = [*firsts, *(one for kind in kinds for one in kind[HINTS_FIRST:])]
     columns = [CHANGE, KEYS, Column("Frees", Format.SIZE, "saved_bytes"), *HOW]
-    table = Table(
-        "savings-hints",
-        "Frees memory only if data is given up or split",
-        columns,
-        rows,
-        "gold/savings",
-        on_terminal=len(firsts),
-    )
-    return [
-        table,
-        Facts([(f"{of[0].name} {text.shown(of[0].subject, 40)}", of[0].how) for of in kinds], Place.TERMINAL),
-    ]
+    caption = "Frees memory only if data is given up or split"
+    facts = [(f"{kind[0].name} {text.shown(kind[0].subject, 40)}", kind[0].how) for kind in kinds]
+    return [_table("savings-hints", caption, columns, rows, len(firsts)), Facts(facts, Place.TERMINAL)]
 
 
 def _servers(found: SavingsReport) -> Table:
@@ -281,14 +199,8 @@ def _servers(found: SavingsReport) -> Table:
         Column("Of now", Format.RATIO, lambda one: one.memory_bytes / one.now_bytes if one.now_bytes else None),
         Column("Compared", Format.BAR, lambda one: Bar(one.memory_bytes / most), on=Place.PAGE),
     ]
-    return Table(
-        "savings-servers",
-        "Memory of the same keys after loading a dump",
-        columns,
-        found.conditions,
-        "gold/memory_conditions",
-        on_terminal=20,
-    )
+    caption, source = "Memory of the same keys after loading a dump", "gold/memory_conditions"
+    return Table("savings-servers", caption, columns, found.conditions, source, on_terminal=20)
 
 
 def _limits(found: SavingsReport) -> Table:

@@ -19,6 +19,7 @@ from slotscope.reports.document import (
     Sentence,
     Table,
     Tile,
+    how_to_read,
 )
 from slotscope.runtime import text
 from slotscope.runtime.storage.delta_files import all_equal, query_rows, read_rows
@@ -56,18 +57,6 @@ PARAMETER_WORDS: Final = {
     "delay_ms": "delay (ms)",
     "clients": "clients",
 }
-MODELLED: Final = (
-    "Every node is the whole state machine that also replays captures: gossip, failure detection, elections, votes, UPDATE,"
-    " replica migration, in the rules of the server version that was asked for.",
-    "The network is TCP: connections, order within a link, delays; lost packets hold up what is behind them.",
-    "Replication has offsets, delay, partial and full syncs; clients write, follow redirections and remember what was acknowledged.",
-)
-NOT_MODELLED: Final = (
-    "Time that commands, forks, disks and big keys take; a busy event loop delays pings in reality.",
-    "Bandwidth: a message of the bus takes as long whatever its size, and links have no limit unless one is set.",
-    "Memory, eviction, expiry, modules, TLS, and everything that clients do but SET.",
-    "The operating system: a process stops at once, and a machine that is back has its clock.",
-)
 
 
 class Spread(NamedTuple):
@@ -259,12 +248,14 @@ def simulation_document(report: SimulationReport) -> Document:
         "stuck-table", "Shards that no replica took over before the run ended", stuck, report.stuck, "gold/simulated_shards", report.stuck_count,
         on_terminal=STUCK_ON_TERMINAL,
     )  # fmt: skip
-    model = [*(f"Modelled: {line}" for line in MODELLED), *(f"Not modelled: {line}" for line in NOT_MODELLED)]
-    model.append("A run is reproduced from its parameters and seed in gold/simulated_runs.")
     sections = [
         Section("cases", "Results", [_results(report, measured), *unknown]),
         Section("stuck", "Shards without a new master", [stuck_table], short="Without a new master"),
-        Section("model", "What is modelled", [Sentence(line) for line in model], on=Place.PAGE, is_folded=True),
+        how_to_read(
+            "Every node runs the state machine that also replays captures; the network and replication are modelled, the time"
+            " that commands, forks and disks take is not: see docs/simulator.md.",
+            "A run is reproduced from its parameters and seed in gold/simulated_runs.",
+        ),
     ]
     broken = text.plural(report.violations, "invariant")
     recovered = sum(one.spreads["elected_ms"].known for one in report.cases)
@@ -277,7 +268,7 @@ def simulation_document(report: SimulationReport) -> Document:
         subtitle=f" · {text.plural(report.runs, 'run')}",
         alarm=f" · {broken} broken: a defect of the simulator" if report.violations else "",
         reason=report.fixed(),
-        page_words="All quantiles, and what is modelled",
+        page_words="All quantiles",
         tiles=[
             Tile("total-runs", "Runs", report.runs, note=f"of {text.plural(len(report.cases), 'case')}"),
             Tile("total-recovered", "Recovered", recovered, note="a new master in every failed shard"),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cluster_core.advice.changes import OF_ALL_KEYS, Kind
 from cluster_core.incidents.symptoms import Symptom
@@ -41,7 +40,6 @@ UNEVEN: Final = 1.2
 """A master that holds so much more than the mean is worth a word; a plan's usual tolerance is smaller, but here memory is an estimate."""
 OUTSTANDING: Final = 3.0
 """A slot that holds so much more than the mean of those that hold anything stands out."""
-NAME_LENGTH_MAX: Final = 1000
 UNTOUCHED_DAYS: Final = (1, 7, 30)
 DAY_S: Final = 86_400
 MODEL_SHARE_MAX: Final = 0.1
@@ -444,20 +442,3 @@ def _server(info: Mapping[str, str]) -> str:
     """Family and version, as a dump names its writer."""
     valkey = info.get("valkey_version")
     return f"valkey {valkey}" if valkey else f"redis {info.get('redis_version', '')}"
-
-
-def overview_json(found: Overview) -> str:
-    """One JSON object; names of keys are texts, as on the terminal."""
-    return json.dumps(_plain(asdict(found)), ensure_ascii=False, indent=2) + "\n"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return text.shown(value, NAME_LENGTH_MAX)
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return {name: _plain(one) for name, one in value._asdict().items()}
-    if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return round(value, 3) if isinstance(value, float) else value

@@ -15,9 +15,8 @@ from slotscope.reports.keyspace.comparison import (
     growth_table,
     status_words,
 )
-from slotscope.reports.keyspace.report import KeyGroup
 from tests.benches.reports import terminal_of
-from tests.builders.reports_builder import keyspace_report
+from tests.builders.reports_builder import key_group, keyspace_report
 
 
 def grown() -> ComparisonReport:
@@ -32,36 +31,24 @@ def grown() -> ComparisonReport:
         before,
         snapshot_id="2026-09-22\x1b[1m",
         slots=slots,
-        prefixes=[*before.prefixes[1:], KeyGroup(b"\x1b[31mnew:", None, 5, 500)],
+        prefixes=[*before.prefixes[1:], key_group(b"\x1b[31mnew:", keys=5, size=500)],
     )
     return compare_reports(before, after)
 
 
-def test_growth_has_deltas_and_ratios() -> None:
-    """Of keys and of bytes."""
-    growth = Growth(b"a", Load(100, 1000), Load(150, 500))
-
-    assert (growth.keys_delta, growth.bytes_delta, growth.keys_ratio, growth.bytes_ratio) == (
-        50,
-        -500,
-        1.5,
-        0.5,
-    )
-    assert growth.status == "shrunk"
+def changes(growth: Growth) -> list[object]:
+    """The changes of keys and bytes, each with its ratio, and the status."""
+    pairs = [(growth.delta(figure), growth.ratio(figure)) for figure in ("keys", "serialized_bytes")]
+    return [*pairs, growth.status]
 
 
-def test_what_is_new_or_gone_has_no_ratio() -> None:
-    """Nothing to divide by, or nothing left."""
-    new, gone = Growth(b"a", None, Load(3, 30)), Growth(b"a", Load(3, 30), None)
+def test_growth_has_deltas_and_ratios_of_keys_and_bytes_unless_one_side_is_missing() -> None:
+    load = Load(3, 30)
 
-    assert (new.status, new.keys_delta, new.bytes_delta, new.keys_ratio, new.bytes_ratio) == (
-        "new",
-        3,
-        30,
-        None,
-        None,
-    )
-    assert (gone.status, gone.keys_delta, gone.bytes_delta, gone.bytes_ratio) == ("vanished", -3, -30, None)
+    assert changes(Growth(b"a", Load(100, 1000), Load(150, 500))) == [(50, 1.5), (-500, 0.5), "shrunk"]
+    assert changes(Growth(b"a", None, load)) == [(3, None), (30, None), "new"]
+    assert changes(Growth(b"a", load, None)) == [(-3, None), (-30, None), "vanished"]
+    assert changes(Growth(b"a", load, Load(4, None))) == [(1, 4 / 3), (None, None), "grown"]
 
 
 def test_the_largest_change_comes_first_and_the_unchanged_is_left_out() -> None:
@@ -76,10 +63,10 @@ def test_the_largest_change_comes_first_and_the_unchanged_is_left_out() -> None:
 def test_reports_are_compared_by_every_kind() -> None:
     """One slot grew, a prefix came and one went, the tags stayed."""
     report = grown()
-    rows = {table.kind: [(row.name, row.bytes_delta) for row in table.rows] for table in report.tables}
+    rows = {table.kind: [(row.name, row.delta("serialized_bytes")) for row in table.rows] for table in report.tables}
 
     assert tuple(rows) == ("masters", "slots", "prefixes", "hash_tags")
-    assert (report.total.keys_delta, report.total.bytes_delta) == (1, 1000)
+    assert [report.total.delta(figure) for figure in ("keys", "serialized_bytes")] == [1, 1000]
     assert rows["slots"] == [(str(key_slot(b"big:list")).encode(), 1000)]
     assert rows["prefixes"] == [(b"cache:", -41_200_000), (b"\x1b[31mnew:", 500)]
     assert rows["hash_tags"] == []

@@ -14,7 +14,7 @@ from slotscope.reports.keyspace.figures import (
     node_names,
     weighed_by,
 )
-from tests.builders.reports_builder import keyspace_report
+from tests.builders.reports_builder import changed, keyspace_report
 
 
 def test_a_slot_is_explained_by_the_key_that_holds_most_of_it() -> None:
@@ -73,8 +73,8 @@ def test_where_memory_of_some_keys_is_not_known_slots_weigh_by_bytes() -> None:
 def test_names_of_nodes_are_as_long_as_it_takes_to_tell_them_apart() -> None:
     """Eight digits of the id, more where two ids begin alike, the address where there is no id."""
     nodes = keyspace_report().nodes
-    twins = [replace(nodes[0], node_id="ab" * 5 + "0" * 30), replace(nodes[1], node_id="ab" * 5 + "1" * 30)]
+    twins = [changed(nodes[0], node_id="ab" * 5 + "0" * 30), changed(nodes[1], node_id="ab" * 5 + "1" * 30)]
 
     assert [len(name) for name in node_names(nodes)] == [8, 8, 8]
     assert node_names(twins) == ["ab" * 5 + "00", "ab" * 5 + "11"]
-    assert node_names([replace(nodes[0], node_id=None)]) == ["10.0.0.1:6379"]
+    assert node_names([changed(nodes[0], node_id=None)]) == ["10.0.0.1:6379"]

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from slotscope.reports.keyspace.comparison import Load, growth_table
 from slotscope.reports.keyspace.figures import folded_prefixes
-from slotscope.reports.keyspace.report import KeyGroup
+from tests.builders.reports_builder import key_group
 
 
 def test_a_prefix_with_one_child_is_told_by_the_child():
     """The same 1,500 keys three times are one line."""
-    groups = [
-        KeyGroup(name, keys=1500, serialized_bytes=9)
-        for name in (b"{tenant:", b"{tenant:acme}:", b"{tenant:acme}:item:")
-    ]
+    groups = [key_group(name, keys=1500, size=9) for name in (b"{tenant:", b"{tenant:acme}:", b"{tenant:acme}:item:")]
 
     assert [group.name for group in folded_prefixes(groups)] == [b"{tenant:acme}:item:"]
 
@@ -20,7 +17,7 @@ def test_a_prefix_with_one_child_is_told_by_the_child():
 def test_a_prefix_that_more_lies_under_stays_and_none_cuts_a_tag():
     """What has two children is a figure of its own, unless it is half a tag."""
     groups = [
-        KeyGroup(name, keys=keys)
+        key_group(name, keys=keys)
         for name, keys in ((b"a:", 3), (b"a:b:", 2), (b"{t:", 5), (b"{t:1}:", 4), (b"{}x:", 1))
     ]
 

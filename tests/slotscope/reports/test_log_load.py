@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from slotscope.reports.keyspace.log_load import CommandCount, LogLoad, Written
+from slotscope.reports.keyspace.log_load import LogLoad
+from slotscope.reports.records import Row
 from tests.benches.reports import page_of, terminal_of
 from tests.builders.reports_builder import HOSTILE_KEYS, keyspace_report
 
 LOG = LogLoad(
-    commands=[CommandCount("set", 90, 4_000), CommandCount("bf.add", 10, 500, known=False), CommandCount("<b>\x1b[31m", 1, 1, known=False)],
-    keys=[Written(b"hot", 71, 60, 3_000, 5, 100), *(Written(name, 1, 2, 3) for name in HOSTILE_KEYS)],
-    slots=[Written(None, 71, 61, 3_001)],
-)  # fmt: skip
+    [
+        Row(name=name, commands=commands, log_bytes=50 * commands, known=name == "set")
+        for name, commands in (("set", 90), ("bf.add", 10), ("<b>\x1b[31m", 1))
+    ],
+    [Row(key=key, slot=71, ops=60, log_bytes=3_000, ops_error=5, bytes_error=0) for key in (b"hot", *HOSTILE_KEYS)],
+    [Row(slot=71, ops=61, log_bytes=3_001)],
+)
 REPORT = replace(keyspace_report(), log=LOG)
 
 

@@ -14,7 +14,7 @@ from slotscope.reports.keyspace.figures import totals
 from slotscope.reports.keyspace.report import KeyspaceReport
 from slotscope.reports.terminal import print_document
 from slotscope.runtime import text
-from tests.builders.reports_builder import empty_report, keyspace_report
+from tests.builders.reports_builder import changed, empty_report, keyspace_report
 
 
 def rendered(report: KeyspaceReport, *, width: int = 80, encoding: str = "utf-8", colour: bool = False) -> str:
@@ -65,11 +65,11 @@ def test_figures_stay_whole_beside_long_names_and_ids_that_begin_alike(key: byte
     heaviest = max(range(len(report.slots)), key=lambda slot: report.slots[slot].serialized_bytes or 0)
     slots = [replace(slot, top_key=key) if slot.slot == heaviest else slot for slot in report.slots]
     nodes = [
-        replace(node, node_id=name, address="fd00:0:0:1::17:6379") for node, name in zip(report.nodes, ids, strict=True)
+        changed(node, node_id=name, address="fd00:0:0:1::17:6379") for node, name in zip(report.nodes, ids, strict=True)
     ]
     report = replace(
-        report, nodes=nodes, slots=slots, big_keys=[replace(one, key=key) for one in report.big_keys],
-        prefixes=[replace(one, name=key) for one in report.prefixes],
+        report, nodes=nodes, slots=slots, big_keys=[changed(one, key=key) for one in report.big_keys],
+        prefixes=[changed(one, name=key) for one in report.prefixes],
     )  # fmt: skip
 
     lines = rendered(report, encoding=encoding).splitlines()
