@@ -22,6 +22,11 @@ def partial(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
     )
 
 
+def partial_table(*rows: dict[str, Any]) -> pa.Table:
+    """Partial sums as a table; columns that a row does not name are null, its source is ``a.rdb`` and its part 0."""
+    return pa.Table.from_pylist([{"source": "a.rdb", "part": 0, **row} for row in rows], PARTIAL)
+
+
 def frame(spark: SparkSession, schema: Any, *rows: dict[str, Any] | tuple[Any, ...]) -> DataFrame:
     """A frame of one partition; columns that a row does not name are null."""
     declared = spark_schema(schema) if isinstance(schema, pa.Schema) else schema

@@ -71,7 +71,7 @@ def test_a_node_that_will_join_need_not_be_there_yet():
     ("text", "said"),
     [
         ("zone_share_max = 1.5\n", "line 1: zone_share_max is a share"),
-        ("\n\nzone_share_max = nan\n", "line 3: zone_share_max is nan"),
+        ("\n\nzone_share_max = nan\n", "line 3: zone_share_max must be finite, not nan"),
         ("\nweigth = 2\n", "line 2: weigth is not known"),
         ('[[nodes]]\nnode = "x"\nweigth = 2\n', "line 3: weigth is not known; did you mean weight?"),
         ('[[nodes]]\nnode = "x"\nweight = -2\n', "line 3: weight must be more than 0"),

@@ -135,15 +135,10 @@ def test_the_map_has_the_figures_of_every_slot() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "key",
-    [b"<" * 5_000, *(pytest.param(one * 5_000, marks=pytest.mark.slow) for one in (b"\x00", "日".encode(), b"\\"))],
-    ids=["markup", "nul", "wide", "backslash"],
-)
-def test_a_page_stays_small_whatever_the_keys_are_called(key: bytes) -> None:
+def test_a_page_stays_small_whatever_the_keys_are_called() -> None:
     """Names of the largest keys are cut; those of which each character is escaped take twice the room."""
     report = keyspace_report()
-    slots = [replace(slot, top_key=key, top_key_bytes=5_000) for slot in report.slots]
+    slots = [replace(slot, top_key=b"<" * 5_000, top_key_bytes=5_000) for slot in report.slots]
 
     assert len(page_of(replace(report, slots=slots)).encode()) < 2 * SIZE_MAX
 

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from cluster_core.slots.key_slot import key_slot
-from slotscope.reports.keyspace.comparison import compare_reports
 from slotscope.reports.keyspace.figures import heavy_slots
 from slotscope.runtime import text
 from tests.benches.browser import Page, open_page
 from tests.benches.reports import page_of
-from tests.builders.reports_builder import HOSTILE_KEYS, empty_report, keyspace_report
+from tests.builders.reports_builder import HOSTILE_KEYS, keyspace_report
 
 REPORT = keyspace_report(hostile=True)
 LEFT, TOP, RIGHT = 46, 20, 76
@@ -221,28 +220,6 @@ def test_nothing_is_loaded_nothing_is_complained_of_and_no_name_runs(chromium: A
     assert page.texts("#big-keys-table tbody th")[: len(HOSTILE_KEYS)] == [text.shown(key) for key in HOSTILE_KEYS]
 
 
-AUDIT = Path(__file__).with_name("audit.js").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("kind", ["hostile", "empty", "growth", "no sizes"])
-def test_every_page_passes_the_basics_of_accessibility(chromium: Any, tmp_path: Path, kind: str, theme: str) -> None:
-    """WCAG 2.2: names (4.1.2), headings (1.3.1), contrast of text 4.5:1 (1.4.3), sound references."""
-    pages = {
-        "hostile": lambda: page_of(REPORT),
-        "empty": lambda: page_of(empty_report()),
-        "no sizes": lambda: page_of(keyspace_report(sizes=False, masters=40)),
-        "growth": lambda: page_of(compare_reports(keyspace_report(), REPORT)),
-    }
-    path = tmp_path / "page.html"
-    path.write_text(pages[kind](), encoding="utf-8")
-    page = open_page(chromium, path)
-    page.choose("theme", theme)
-
-    assert page.run(AUDIT) == []
-    assert page.console() == []
-
-
 def test_the_focus_can_be_seen_wherever_tab_leads(page: Page) -> None:
     """WCAG 2.4.7: an outline, on the element or on the label that stands for it."""
     from selenium.webdriver import Keys
@@ -264,14 +241,3 @@ def test_the_focus_can_be_seen_wherever_tab_leads(page: Page) -> None:
     assert seen[0][0] == "Skip to content"
     assert {"slot-map", "metric", "scale", "borders"} <= {name for name, _, _ in seen}
     assert [name for name, style, width in seen if style == "none" or width < 1] == []
-
-
-def test_changes_of_the_current_slot_are_announced(page: Page) -> None:
-    """Politely, as a whole; and the map has a name and instructions."""
-    assert page.run("return ['ariaLive', 'ariaAtomic'].map((name) => document.getElementById('readout')[name])") == [
-        "polite",
-        "true",
-    ]
-    assert "Arrow keys" in page.text(
-        "#" + page.run("return document.getElementById('slot-map').getAttribute('aria-describedby')")
-    )

@@ -44,7 +44,7 @@ class _Reader(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
-@pytest.mark.parametrize("masters", [1, 2, 6, 100, 1000])
+@pytest.mark.parametrize("masters", [1, 1000])
 def test_a_page_of_any_size_is_below_two_megabytes_and_says_what_it_leaves_out(masters: int) -> None:
     """The rows shown are capped; how many there are is said."""
     report = rebalance_report(masters)

@@ -19,7 +19,6 @@ from schemas.caveats import Caveat, Code
 from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS, REBALANCE_CURVE, REBALANCE_PLANS
 from slotscope.pipelines.rebalance.plan import MadePlan, make_plan
 from slotscope.pipelines.rebalance.rows import write_plan
-from slotscope.reports.delivery import deliver
 from slotscope.reports.rebalance.tables import _curve, _kept, load_rebalance_report
 from slotscope.reports.rebalance.words import amount, headline
 from slotscope.runtime.errors import InputError
@@ -102,17 +101,6 @@ def test_shares_of_the_masters_add_up(root: str, made: MadePlan) -> None:
             assert total == pytest.approx(sum(loads))
     assert sum(node.slots_after for node in report.nodes) == 400
     assert report.total == sum(made.stored.problem.loads["serialized_bytes"])
-
-
-def test_a_heavy_slot_comes_with_what_makes_it_heavy(root: str) -> None:
-    """No note repeats it."""
-    report = load_rebalance_report(root)
-    heavy = next(line for line in report.heavy if line.slot == 17)
-
-    assert heavy.resource == "ops"
-    assert heavy.ratio > 1.02
-    assert [part.hash_tag for part in heavy.parts] == [b"cart:42"]
-    assert not any("divided" in warning.text for warning in report.warnings)
 
 
 def test_a_promise_whose_error_reaches_too_far_is_unknown_in_the_history() -> None:
@@ -248,16 +236,3 @@ def test_a_plan_that_is_not_there_is_said_in_one_line(root: str, tmp_path: Path)
         load_rebalance_report(str(tmp_path / "elsewhere"))
     with pytest.raises(InputError, match="0 plans have that id"):
         load_rebalance_report(root, "abcdef")
-
-
-@pytest.mark.long
-def test_the_report_is_delivered_to_a_file_and_a_stream(root: str, tmp_path: Path, capsys: Any) -> None:
-    """The page lies where it was asked for, or under ROOT/reports."""
-    import sys
-
-    report = load_rebalance_report(root)
-    path = deliver(report, root=root, html=None, stream=sys.stdout)
-
-    assert path == str(tmp_path / "reports" / f"plan-{report.plan_id}.html")
-    assert report.plan_id in Path(path).read_text(encoding="utf-8")
-    assert report.plan_id in capsys.readouterr().out

@@ -9,21 +9,9 @@ from base64 import b64decode
 import pytest
 
 from schemas.gold import NODE_LOAD
-from slotscope.reports.delivery import deliver
-from slotscope.reports.keyspace.comparison import compare_reports
 from slotscope.reports.records import json_text, print_records
 from slotscope.reports.run_summary import summaries, with_runs
 from slotscope.runtime.storage.runs import running
-from tests.builders.history_report import history_report
-from tests.builders.rebalance_report import rebalance_report
-from tests.builders.reports_builder import keyspace_report
-
-REPORTS = {
-    "keyspace": keyspace_report,
-    "comparison": lambda: compare_reports(keyspace_report(), keyspace_report()),
-    "plan": rebalance_report,
-    "history": history_report,
-}
 
 
 @pytest.mark.parametrize("key", [b"user:1", b"\x1b[31m\xff\x00", b"", "\u202eключ".encode(), b"k" * 5000])
@@ -39,20 +27,6 @@ def test_a_key_is_told_as_reports_show_it_and_byte_for_byte(key):
 def test_names_in_pairs_and_figures_that_are_none_are_json_too():
     """Maps by (observer, node), a ratio to nothing."""
     assert json.loads(json_text({("a", "b"): float("inf"), 3: {b"\xff"}})) == {"a b": None, "3": ["\\xff"]}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("kind", REPORTS)
-def test_a_report_as_json_is_one_line_with_its_page_and_its_verdict(tmp_path, kind):
-    """`jq` reads it; nothing else is on the stream."""
-    stream = io.StringIO()
-    path = deliver(REPORTS[kind](), root=str(tmp_path), html=None, stream=stream, as_json=True)
-
-    told = json.loads(stream.getvalue())
-    assert stream.getvalue().count("\n") == 1
-    assert told["page"] == path
-    assert told["verdict"]
-    assert told["report"]
 
 
 def test_what_a_job_says_as_json_has_the_runs_that_made_it(tmp_path):

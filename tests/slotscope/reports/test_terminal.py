@@ -91,8 +91,8 @@ def test_figures_stay_whole_beside_long_names_and_ids_that_begin_alike(key: byte
         )
 
 
-@pytest.mark.parametrize("width", [80, 100, 120])
-@pytest.mark.parametrize("masters", [1, 3, 400])
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("masters", [1, 400])
 @pytest.mark.parametrize("sizes", [True, False])
 def test_no_line_is_wider_than_the_terminal(width: int, masters: int, sizes: bool) -> None:
     """And no figure is cut."""
