@@ -9,7 +9,7 @@ from base64 import b64decode
 import pytest
 
 from schemas.gold import NODE_LOAD
-from slotscope.reports.records import json_text, print_records
+from slotscope.reports.records import Row, json_text, print_records
 from slotscope.reports.run_summary import summaries, with_runs
 from slotscope.runtime.storage.runs import running
 
@@ -20,6 +20,7 @@ def test_a_key_is_told_as_reports_show_it_and_byte_for_byte(key):
     line = json_text({"key": key})
 
     assert b64decode(json.loads(line)["key_base64"]) == key
+    assert json_text(Row(key=key)) == line
     assert line.isascii()
     assert line.isprintable()
 
