@@ -37,14 +37,13 @@ def command(request: Request = Request()) -> int | None:
     from slotscope.pipelines.bus.inputs import check_request
     from slotscope.reports.delivery import deliver
     from slotscope.reports.history.tables import load_history
-    from slotscope.reports.records import write_json
-    from slotscope.reports.run_summary import with_runs
+    from slotscope.reports.records import json_value, summaries, write_json
     from slotscope.runtime.text import printable
 
     inputs = check_request(request)
     outcome = run(request.session("history"), request, inputs)
     if request.json:
-        write_json(with_runs(outcome, request.root, outcome.snapshot), sys.stdout)
+        write_json({**json_value(outcome), "runs": summaries(request.root, [outcome.snapshot])}, sys.stdout)
     else:
         sys.stdout.writelines(f"{printable(line)}\n" for line in outcome.lines())
         report = load_history(request.root, outcome.snapshot)

@@ -167,7 +167,7 @@ COMMANDS = {
     ),
     "tables snapshots": Command(
         DATA,
-        "jobs.snapshots:command",
+        "jobs.upkeep:snapshots_command",
         "List the snapshots in the tables",
         "slotscope tables snapshots",
         ("root", "json"),

@@ -8,16 +8,22 @@ bronze/bad_records, and the report of a cluster's incidents.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from slotscope.options import SHARED, Html, NewCluster, NewSnapshot, Paths, TableOptions, options
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.text import plural, printable
 
 if TYPE_CHECKING:
     from slotscope.pipelines.sentinel_replay import Outcome
+
+
+SHOWN_MAX = 200
+"""Incidents and views that are shown; the tables hold all."""
 
 
 @options
@@ -44,11 +50,8 @@ def command(request: Request = Request()) -> int | None:
     from slotscope.pipelines.sentinel_replay import find_files, replay_sentinels
     from slotscope.reports.delivery import deliver
     from slotscope.reports.history.tables import load_history
-    from slotscope.reports.records import print_records
-    from slotscope.reports.run_summary import summaries
-    from slotscope.reports.sentinel_text import load_sentinels, sentinel_lines
+    from slotscope.reports.records import print_records, summaries
     from slotscope.runtime.stores import check_writable
-    from slotscope.runtime.text import printable
 
     root, permissive = request.root, request.mode == "permissive"
     if request.snapshot == "":
@@ -76,8 +79,49 @@ def command(request: Request = Request()) -> int | None:
     return cli.PARTIAL if outcome.bad_records and permissive else None
 
 
+def load_sentinels(root: str, snapshot: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return rows of gold/incidents, in order, and the last view of every sentinel."""
+    from schemas.incidents import INCIDENTS
+    from schemas.sentinel import SENTINEL_VIEWS
+    from slotscope.runtime.storage.delta_files import read_rows
+
+    order = "master, observer, kind, name"
+    return (
+        read_rows(root, INCIDENTS, order_by="incident", limit=SHOWN_MAX, snapshot_id=snapshot),
+        read_rows(
+            root, SENTINEL_VIEWS, where="valid_to_ns IS NULL", order_by=order, limit=10 * SHOWN_MAX, snapshot_id=snapshot
+        ),
+    )  # fmt: skip
+
+
+def sentinel_lines(
+    incidents: Sequence[dict[str, Any]], views: Sequence[dict[str, Any]], first_ns: int, summary: str
+) -> list[str]:
+    """Return *summary*, a line per incident with its time, and the masters that the sentinels know at the end."""
+    lines = [summary]
+    for row in incidents:
+        since = (row["started_ns"] - first_ns) / 1e9
+        lines.append(f"{since:>10.3f} s  {row['incident']:>3}  {row['summary']}")
+    if not incidents:
+        lines.append("nothing happened to the masters")
+    lines += ["", "at the end:", *(_last_lines(views) or ["  no sentinel runs"])]
+    return [printable(line, 400) for line in lines[: 3 * SHOWN_MAX]]
+
+
+def _last_lines(views: Sequence[dict[str, Any]]) -> Iterable[str]:
+    masters = [row for row in views if row["kind"] == "master"]
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for row in masters:
+        key = (row["master"], f"{row['ip']}:{row['port']}", f"{row['flags']}, epoch {row['config_epoch']}")
+        groups.setdefault(key, []).append(row["observer"])
+    return [
+        f"  {name} is {address} ({state}) for {plural(len(observers), 'sentinel')}: "
+        + ", ".join(observer[:8] for observer in observers)
+        for (name, address, state), observers in groups.items()
+    ]
+
+
 def _summary(outcome: Outcome) -> str:
-    """What was read, and of whom it tells."""
     return (
         f"{outcome.sentinels} sentinels, {outcome.events} events, "
         f"from {outcome.lines} log lines and {outcome.answers} answers"

@@ -1,4 +1,4 @@
-"""Maintain the tables: ``forget`` removes snapshots, ``maintain`` compacts files, ``migrate`` upgrades older tables."""
+"""Maintain the tables: list snapshots, ``forget`` removes them, ``maintain`` compacts files, ``migrate`` upgrades older tables."""
 
 from __future__ import annotations
 
@@ -33,6 +33,14 @@ class MaintainRequest(TableOptions):
     """History of the tables in days (delta.logRetentionDuration). Default: 30 for new tables"""
     abandoned_hours: int = ABANDONED_H
     """Age in hours after which an unfinished run counts as failed"""
+
+
+def snapshots_command(request: TableOptions = TableOptions()) -> None:
+    """List the snapshots in the tables: job, time, inputs and state."""
+    from slotscope.pipelines.stored_snapshots import list_snapshots
+    from slotscope.reports.answer import deliver_answer
+
+    deliver_answer(list_snapshots(request.root), stream=sys.stdout, as_json=request.json)
 
 
 def forget_command(request: ForgetRequest = ForgetRequest()) -> None:

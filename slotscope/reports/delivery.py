@@ -15,7 +15,7 @@ from rich.console import Console
 from slotscope.reports.document import Document
 from slotscope.reports.index import Card, shelve
 from slotscope.reports.page import render_document
-from slotscope.reports.records import write_json
+from slotscope.reports.records import summaries, write_json
 from slotscope.reports.terminal import print_document
 from slotscope.runtime import stores
 from slotscope.sources.files import is_uri, write_text
@@ -74,8 +74,6 @@ def deliver(report: object, *, root: str, html: str | None, stream: TextIO | Non
         path = html
         write_text(path, page)
     if stream is not None and as_json:
-        from slotscope.reports.run_summary import summaries
-
         runs = summaries(root, document.names)
         write_json({"page": path, "verdict": document.verdict, "runs": runs, "report": report}, stream)
     elif stream is not None:

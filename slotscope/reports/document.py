@@ -6,12 +6,13 @@ ticket, `page.render_document` as an HTML page.  A table's cells are values; its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from slotscope.reports.severities import Graded
+from cluster_core.kinds import Severity
 from slotscope.runtime import text
 
 ROWS_ON_PAGE = 200
@@ -224,6 +225,33 @@ class Section:
             if one.on in (Place.EVERYWHERE, place)
             and not (isinstance(one, Table | Facts | Steps | Commands) and not one.rows)
         ]
+
+
+class Graded(Protocol):
+    """A warning or a finding."""
+
+    @property
+    def severity(self) -> str:
+        """One of `Severity`."""
+
+    @property
+    def code(self) -> str:
+        """Its kind."""
+
+    @property
+    def text(self) -> str:
+        """Its sentence."""
+
+
+def count_by_severity(found: Iterable[Graded]) -> dict[str, int]:
+    """Return the number of *found* by severity, gravest first."""
+    counts = Counter(str(one.severity) for one in found)
+    return {severity.value: counts[severity] for severity in Severity if counts[severity]}
+
+
+def gravest_first(found: Iterable[Graded]) -> list[Graded]:
+    """Return *found* by severity."""
+    return sorted(found, key=lambda one: list(Severity).index(Severity(one.severity)))
 
 
 class Tile(NamedTuple):

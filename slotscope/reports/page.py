@@ -18,8 +18,7 @@ from importlib.resources import files
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from slotscope.reports.document import Document, Format, Place, written
-from slotscope.reports.severities import count_by_severity, gravest_first
+from slotscope.reports.document import Document, Format, Place, count_by_severity, gravest_first, written
 from slotscope.runtime import text
 
 WARNINGS_ON_PAGE = 200

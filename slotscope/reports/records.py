@@ -1,14 +1,11 @@
-"""Records of a report: from rows of tables, whose columns hold what fields of the same names do, and to JSON.
-
-A report is such records: its terminal, its page and whatever else shows it draw from them, and compute no figure of their own.
-"""
+"""Rows of tables as values of a report, and values as JSON."""
 
 from __future__ import annotations
 
 import json
 import math
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -16,8 +13,10 @@ from enum import Enum
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar, cast
 
+from schemas.runs import RUNS
 from schemas.table import Table
-from slotscope.runtime.storage.delta_files import exists, read_rows
+from slotscope.runtime.storage.delta_files import any_of, exists, read_rows
+from slotscope.runtime.storage.runs import State
 from slotscope.runtime.text import shown
 
 if TYPE_CHECKING:
@@ -108,3 +107,23 @@ def json_value(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+RUN_COLUMNS: Final = (
+    "job", "snapshot_id", "cluster", "run_id", "version", "started_at", "ended_at", "data_at", "partial", "inputs", "rows", "checks",
+)  # fmt: skip
+
+
+def summaries(root: str, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the complete runs of the snapshots, or plans, *names*, in order of time, with the count and bytes of their inputs."""
+    if not names or not exists(root, RUNS):
+        return []
+    where = any_of("snapshot_id", names)
+    found = read_rows(root, RUNS, columns=RUN_COLUMNS, where=where, order_by="started_at", state=str(State.COMPLETE))
+    return [_summary(row) for row in found]
+
+
+def _summary(row: dict[str, Any]) -> dict[str, Any]:
+    inputs = row.pop("inputs") or {}
+    counts = {"input_files": len(inputs), "input_bytes": sum(inputs.values())}
+    return {**row, "seconds": (row["ended_at"] - row["started_at"]).total_seconds(), **counts}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from rich.console import Console
@@ -16,17 +17,19 @@ from slotscope.reports.document import (
     Document,
     Facts,
     Format,
+    Graded,
     Place,
     Preformatted,
     Section,
     Sentence,
     Steps,
     Table,
+    count_by_severity,
+    gravest_first,
     written,
 )
-from slotscope.reports.ink import FIGURES, Ink
+from slotscope.reports.ink import FIGURES, SEVERITY_STYLES, Ink
 from slotscope.reports.ink import Cell as InkCell
-from slotscope.reports.severities import print_caveats, print_counts
 from slotscope.runtime import text
 
 WORDS_MAX = 400
@@ -35,6 +38,8 @@ FACTS_SHOWN = 20
 NAME_MAX = 24
 STEPS_SHOWN = 200
 PLAIN_WIDTH = 100
+CAVEATS_SHOWN = 6
+CAVEAT_LENGTH_MAX = 300
 _WIDE, _BAR_WIDTH, _NARROW_BAR_WIDTH = 100, 16, 8
 _STYLES = {"strong": "bold", "quiet": "dim", "alarm": "red"}
 
@@ -67,9 +72,28 @@ def _print_warnings(document: Document, ink: Ink) -> None:
     if document.warnings:
         ink.console.print()
         print_counts(ink, document.warnings, left_out and f"; {left_out}")
-        print_caveats(ink, document.warnings)
+        caveats = [(caveat.severity, caveat.text) for caveat in gravest_first(document.warnings)]
+        print_graded(ink, caveats, CAVEAT_LENGTH_MAX, CAVEATS_SHOWN)
     elif left_out:
         ink.line(ink.words(f"▲ {left_out}", "yellow"))
+
+
+def print_counts(ink: Ink, found: Iterable[Graded], more: str = "") -> None:
+    """Print the number of *found*, at least one, by severity, and *more*."""
+    counts = count_by_severity(found)
+    words = ", ".join(text.plural(number, severity) for severity, number in counts.items())
+    ink.line(ink.words(f"▲ {words}{more}", SEVERITY_STYLES[next(iter(counts))]))
+
+
+def print_graded(ink: Ink, found: Sequence[tuple[str, str]], length_max: int, shown: int) -> None:
+    """Print the first *shown* of *found* (severity, words), and the number of the rest."""
+    ink.labelled(
+        [
+            (ink.words(severity, SEVERITY_STYLES.get(severity, "yellow")), ink.words(text.printable(words, length_max)))
+            for severity, words in found[:shown]
+        ]
+    )
+    ink.rest(len(found), shown)
 
 
 def _print_section(section: Section, ink: Ink) -> None:

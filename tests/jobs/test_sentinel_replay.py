@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from jobs.sentinel_replay import command
+from jobs.sentinel_replay import command, load_sentinels, sentinel_lines
 from schemas.bronze import BAD_RECORDS
 from schemas.incidents import INCIDENT_STEPS, INCIDENTS
 from schemas.sentinel import SENTINEL_EVENTS, SENTINEL_VIEWS, SENTINEL_VOTES
 from slotscope.pipelines.sentinel_replay import find_files, replay_sentinels
 from slotscope.reports.history.html import render_history
 from slotscope.reports.history.tables import load_history, load_incidents
-from slotscope.reports.sentinel_text import load_sentinels, sentinel_lines
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage import tables

@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from cluster_core.incidents.story import seconds
-from slotscope.reports.document import Document, HandDrawn
+from slotscope.reports.document import Document, HandDrawn, count_by_severity
 from slotscope.reports.history.lanes import Room, draw_lanes, incident_bar, mark_kind, step_id
 from slotscope.reports.history.report import HistoryReport
 from slotscope.reports.history.terminal import FIGURE_WORDS, clock, figure_text, moment, print_incidents
 from slotscope.reports.page import render_page
-from slotscope.reports.severities import count_by_severity
 
 PAGE_BYTES_MAX = 2_000_000
 """A page of more is slow to open: it shows less of everything, and says how much."""

@@ -14,7 +14,7 @@ from cluster_core.kinds import EventKind, IncidentKind, Severity
 from schemas.caveats import Caveat
 from slotscope.reports.history.report import FindingLine, HistoryReport, IncidentLine
 from slotscope.reports.ink import Ink
-from slotscope.reports.severities import print_counts, print_graded
+from slotscope.reports.terminal import print_counts, print_graded
 from slotscope.runtime import text
 
 SUMMARY_LENGTH_MAX = 1000

@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from slotscope.reports.keyspace.page_data import slot_data
+from slotscope.reports.keyspace.document import slot_data
 from slotscope.reports.keyspace.report import KeyspaceReport
 from slotscope.reports.page import embedded_json
 from tests.benches.reports import page_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from slotscope.reports.keyspace.page_data import heaviest_nodes, prefix_tree
+from slotscope.reports.keyspace.document import heaviest_nodes, prefix_tree
 from tests.benches.browser import open_page
 from tests.benches.reports import page_of, terminal_of
 from tests.builders.reports_builder import full_report, keyspace_report
