@@ -484,8 +484,8 @@ def slot_data(report: KeyspaceReport) -> dict[str, Any]:
             for node, name in zip(report.nodes, node_names(report.nodes), strict=True)
         ],
         "keys": [slot.keys for slot in slots],
-        "bytes": _sizes(slot.serialized_bytes for slot in slots),
-        "memory": _sizes(slot.memory_bytes for slot in slots),
+        "bytes": _known(slot.serialized_bytes for slot in slots),
+        "memory": _known(slot.memory_bytes for slot in slots),
         "expires": [slot.expires for slot in slots],
         "topKeyBytes": [slot.top_key_bytes if slot.top_key_memory is None else slot.top_key_memory for slot in slots],
         "topKey": [None if slot.top_key is None else text.shown(slot.top_key, KEY_LENGTH_MAX) for slot in slots],
@@ -499,7 +499,7 @@ def owner_runs(owners: Iterable[int]) -> list[tuple[int, int]]:
     return [(owner, sum(1 for _ in run)) for owner, run in groupby(owners)]
 
 
-def _sizes(values: Iterable[int | None]) -> list[int] | None:
+def _known(values: Iterable[int | None]) -> list[int] | None:
     """Return *values* with 0 for unknown ones; None where all are."""
     found = list(values)
     return [value or 0 for value in found] if any(value is not None for value in found) else None
