@@ -1,1 +1,1 @@
-"""Tables to what a person reads: a terminal summary and one self-contained HTML file."""
+"""Reports: tables as terminal text, HTML pages and JSON."""

@@ -98,7 +98,7 @@ def _card(document: Document, file: str) -> Card:
 
 
 def report_path(root: str, *names: str, page: Page = Page.KEY_SPACE) -> str:
-    """Return ``ROOT/reports/NAME.html``: another file for other *names*, also where case does not tell files apart.
+    """Return ``ROOT/reports/NAME.html``, a file of its own for all *names*, even on file systems that ignore case.
 
     Names of small letters, digits, ``.``, ``_`` and ``-`` stay as they are; where anything had to be replaced or cut, or the name
     could be that of another page, a digest of page and names is added.

@@ -52,7 +52,7 @@ class Format(Enum):
 
 
 def written(value: Any, how: Format, separator: str = ",") -> str:
-    """Return *value* in words; None is unknown."""
+    """Return *value* as text; None is unknown."""
     if value is None:
         return text.NOTHING
     if how in _WRITERS:
@@ -89,7 +89,7 @@ class Bar(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A value with more than its format says: other *words*, a *note* behind it, a *style* (strong, quiet, alarm), a link of the page."""
+    """A value with other *words*, a *note* behind it, a *style* (strong, quiet, alarm) or a link of the page."""
 
     value: Any
     words: str = ""
@@ -119,7 +119,7 @@ class Column(NamedTuple):
     id: str = ""
 
     def cell(self, row: Any, at: int) -> Cell:
-        """Return what the column, the one at *at*, shows of *row*."""
+        """Return the cell of *row* in this column, the one at *at*."""
         if isinstance(row, list) or self.of is None:
             value = row[at] if at < len(row) else ""
         else:
@@ -161,7 +161,7 @@ class Sentence(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """Names and what is to be said of each; tiles on the page where they are short."""
+    """Names and texts; tiles on the page where they are short."""
 
     rows: Sequence[tuple[str, str]]
     on: Place = Place.EVERYWHERE
@@ -178,7 +178,7 @@ class Steps(NamedTuple):
 
 
 class Commands(NamedTuple):
-    """What to type next, each with what it does."""
+    """The next commands, each with its effect."""
 
     rows: Sequence[tuple[str, str]]
     on: Place = Place.EVERYWHERE
@@ -289,7 +289,7 @@ class Document:
     of_ms: int | None = None
     subtitle: str = ""
     page_subtitle: str = ""
-    """Below the title of the page, where that says more than *subtitle*."""
+    """The line below the title of the page, if it differs from *subtitle*."""
     terminal_title: str = ""
     alarm: str = ""
     reason: str = ""
@@ -309,7 +309,7 @@ class Document:
 
 
 def how_to_read(*sentences: str) -> Section:
-    """Return the last section of a page: what its words and figures mean, folded."""
+    """Return the last section of a page: the meaning of its words and figures, folded."""
     return Section(
         "reading",
         "How to read this",

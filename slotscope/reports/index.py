@@ -34,7 +34,7 @@ _BEGIN, _END = "<!--trail-->", "<!--/trail-->"
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One page: *about* are the snapshots that it tells of, *of_ms* is their time, *written_ms* its own."""
+    """One page: *about* are its snapshots, *of_ms* is their time, *written_ms* its own."""
 
     file: str
     kind: str

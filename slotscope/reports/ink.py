@@ -29,7 +29,7 @@ SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 
 Cell = str | Text | Callable[[int], Text]
-"""What stands in a table: plain words, a text, or what makes one of at most so many characters (names of keys, which lose their middle)."""
+"""A cell: words, a text, or a function from a width to a text (names of keys, which lose their middle)."""
 _Made = Text | Callable[[int], Text]
 FIGURES = ">"
 """What the heading of a column of figures begins with: they stand to the right and are never cut."""
@@ -37,7 +37,7 @@ FIGURES = ">"
 
 @dataclass(frozen=True, slots=True)
 class Ink:
-    """Writes on *console* with what its encoding offers."""
+    """Writes on *console* within its encoding."""
 
     console: Console
 
@@ -67,7 +67,7 @@ class Ink:
         return Text("{").append_text(self.key(tag, limit - 2)).append_text(Text("}"))
 
     def bar(self, fraction: float, width: int, style: str = "cyan") -> Text:
-        """Return a bar of *fraction* of *width* cells; what is not nothing shows at least a sliver."""
+        """Return a bar of *fraction* of *width* cells; non-zero values draw at least an eighth of a cell."""
         fraction = min(max(fraction, 0.0), 1.0)
         if self.ascii_only:
             cells = round(fraction * width)
@@ -90,11 +90,11 @@ class Ink:
         self.line(line)
 
     def line(self, line: Text) -> None:
-        """Write one line; what does not fit goes on in the next."""
+        """Write one line, folded at the width."""
         self.console.print(line, highlight=False, soft_wrap=False, overflow="fold")
 
     def whole(self, line: Text) -> None:
-        """Write a command or a path on one line, however long: what is folded cannot be copied."""
+        """Write a command or a path on one line without folding, so that it can be copied."""
         self.console.print(line, highlight=False, soft_wrap=True)
 
     def note(self, words: str) -> None:
@@ -136,7 +136,7 @@ class Ink:
         self.console.print(grid, highlight=False)
 
     def table(self, headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-        """Write rows without any rules between them, indented by two; figures (`FIGURES`) keep their width, names get what is left."""
+        """Write rows without rules, indented by two; figures (`FIGURES`) keep their width, names share the rest."""
         columns = [self.words(heading.removeprefix(FIGURES)) for heading in headings]
         figures = [heading.startswith(FIGURES) for heading in headings]
         made = [[self.words(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
@@ -159,7 +159,7 @@ class Ink:
         self.console.print(indented, highlight=False)
 
     def _widths(self, headings: Sequence[Text], figures: Sequence[bool], rows: Sequence[Sequence[_Made]]) -> list[int]:
-        """Return the cells of each column: figures get all they need, then words, then what is fitted."""
+        """Return the width of each column: figures first, then words, then fitted names."""
         room = self.console.width - _INDENT - _GAP * (len(headings) - 1)
         cells = list(zip_longest(*rows, fillvalue=Text(""))) or [()] * len(headings)
         fitted = [at for at, column in enumerate(cells) if any(not isinstance(cell, Text) for cell in column)]

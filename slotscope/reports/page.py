@@ -108,7 +108,7 @@ def embedded_json(value: object) -> Markup:
 
 
 def content_security_policy(style: str, script: str) -> str:
-    """Return a policy that loads nothing, and runs and styles only what has the given texts."""
+    """Return a policy that loads nothing and allows only the given style sheet and script."""
     return "; ".join(
         [
             "default-src 'none'",

@@ -52,7 +52,7 @@ def read(root: str, table: Table, **query: Any) -> list[Row]:
 
 
 def grouped(rows: Iterable[Mapping[str, Any]], *columns: str) -> dict[Any, list[Mapping[str, Any]]]:
-    """Return *rows* by what they have in *columns* (of several, a tuple), in their order."""
+    """Group *rows* by their values in *columns* (a tuple for several), in their order."""
     found: dict[Any, list[Mapping[str, Any]]] = {}
     for row in rows:
         key = row[columns[0]] if len(columns) == 1 else tuple(row[name] for name in columns)
@@ -61,7 +61,7 @@ def grouped(rows: Iterable[Mapping[str, Any]], *columns: str) -> dict[Any, list[
 
 
 def print_records(records: Any, lines: Callable[[], Iterable[str]], *, as_json: bool, stream: TextIO) -> None:
-    """Write *records* as JSON, or the *lines* that tell of them."""
+    """Write *records* as JSON, or as *lines*."""
     if as_json:
         write_json(records, stream)
     else:

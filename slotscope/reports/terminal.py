@@ -60,7 +60,7 @@ def print_document(document: Document, console: Console, *, html_path: str | Non
 
 
 def plain_text(document: Document) -> str:
-    """Return what the terminal shows as text without colours, for a ticket or a mail."""
+    """Return the terminal text without colours, for a ticket or a mail."""
     stream = io.StringIO()
     console = Console(file=stream, width=PLAIN_WIDTH, color_system=None, force_terminal=False)
     print_document(document, console)

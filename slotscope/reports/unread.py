@@ -1,4 +1,4 @@
-"""What could not be read, in words that every report and command uses."""
+"""Sentences on unread input, for all reports and commands."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from cluster_core.load.unread import FileUnread, Unread
 from slotscope.runtime import text
 
 FILES_SHOWN = 8
-"""Inputs that are named; the rest is in the sentence about all."""
+"""Inputs that are named."""
 SOURCE_LENGTH_MAX = 160
 HOLDS_WORDS = "what was not read is in none of these figures"
 
 
 def unread_lines(unread: Unread) -> list[str]:
-    """One sentence an input, the least read first, and one about all of them; none where everything was read."""
+    """Return a sentence per input, the least read first, and one on all; none if everything was read."""
     ordered = sorted(unread.files, key=lambda file: (-1.0 if file.share is None else -file.share, file.source))
     lines = [
         f"{text.printable(file.source, SOURCE_LENGTH_MAX)}: {unread_words(file)}" for file in ordered[:FILES_SHOWN]
@@ -25,7 +25,7 @@ def unread_lines(unread: Unread) -> list[str]:
 
 
 def partial_lines(unread: Unread) -> list[str]:
-    """What everybody must know who acts on a plan, a line each: that it is made from a part of the data, and from which."""
+    """Return lines that mark a plan as partial, with the unread share of each input."""
     lines = unread_lines(unread)
     return (
         [
@@ -38,7 +38,7 @@ def partial_lines(unread: Unread) -> list[str]:
 
 
 def unread_words(file: FileUnread) -> str:
-    """How much of *file* was not read: ``at least 54 % of its keys (874 of 1,607) were not read``."""
+    """Return the unread share of *file*: ``at least 54 % of its keys (874 of 1,607) were not read``."""
     noun = "keys" if file.kind in ("rdb", "aof") else "records"
     whose = "its" if file.source else "their"
     parts = []

@@ -1,4 +1,4 @@
-"""From intervals of belief to who owned which slots, per observer and agreed, and to memberships.
+"""Slot owners, per observer and agreed, and memberships from intervals of belief.
 
 One pass over the beliefs of all observers in order of time: an owner table per observer (two bytes a slot) and one of
 what all observers agree on.
@@ -89,7 +89,7 @@ class Owners:
 
     @classmethod
     def empty(cls, owner: NDArray[np.int32], since_ns: int) -> Owners:
-        """Nobody owns anything, as *owner* says."""
+        """A view without owners; *owner* is its array."""
         return cls(
             owner,
             np.full(SLOT_COUNT, since_ns, np.int64),
@@ -163,7 +163,7 @@ def _without(slots: NDArray[np.uint16], others: NDArray[np.uint16]) -> NDArray[n
 
 
 def _union(parts: list[NDArray[Any]]) -> NDArray[np.int64]:
-    """The slots of all *parts*, each of which is in order."""
+    """Return the slots of all *parts*, each in ascending order."""
     found: NDArray[np.int64] = (parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))).astype(np.int64)
     return found
 
@@ -178,7 +178,7 @@ class _Books:
         self._evidence = np.zeros(SLOT_COUNT, np.int8)
         self._views: dict[str, Owners] = {}
         self._owners = np.full((observers + 1, SLOT_COUNT), NOBODY, np.int32)
-        """One observer's after the other's; those that none has said yet name nobody.  The accord comes last."""
+        """A row per observer, unused ones without owners; the accord is the last row."""
         self._accord = Owners.empty(self._owners[-1], start_ns)
 
     def apply(self, ts_ns: int, touched: dict[str, list[Change]]) -> None:
@@ -213,7 +213,7 @@ class _Books:
         return changed
 
     def _agree(self, slots: NDArray[np.int64], ts_ns: int) -> None:
-        """What all observers that name an owner say of *slots*."""
+        """Update the accord of all observers that name an owner of *slots*."""
         if not len(slots):
             return
         begin, end = int(slots[0]), int(slots[-1]) + 1

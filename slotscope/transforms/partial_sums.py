@@ -40,7 +40,7 @@ Step = Callable[[pa.Table], pa.Table]
 
 @dataclass(frozen=True, slots=True)
 class PartialSums:
-    """What the tasks returned (`PARTIAL`): here, or, where that may be much, kept by Spark in so many *pieces*.
+    """Rows of the tasks (`PARTIAL`): on the driver, or, where they may be many, in *pieces* persisted by Spark.
 
     *told* are the rows of kind `UNIT`.
     """
@@ -69,7 +69,7 @@ class PartialSums:
         return rows.where(~F.col("source").isin(list(sources)))
 
     def release(self) -> None:
-        """Let Spark forget what it keeps."""
+        """Unpersist the rows."""
         if isinstance(self.rows, DataFrame):
             self.rows.unpersist()
 
@@ -97,7 +97,7 @@ def are_few(inputs: Inputs, options: TallyOptions, units: int) -> bool:
 
 
 def read_units(spark: SparkSession, inputs: Inputs, options: TallyOptions) -> tuple[PartialSums, list[UnitFacts]]:
-    """Tally *inputs* and keep the result; the second value is what each unit says of itself.
+    """Tally *inputs*; return the rows and the facts of each unit.
 
     Large files are read in ranges; those that cannot be, and only those, are read once more, whole.
     """
@@ -133,7 +133,7 @@ def _read(partial: DataFrame, few: bool, pieces: int) -> PartialSums:
 
 
 def facts_of(told: pa.Table) -> list[UnitFacts]:
-    """What the rows *told*, of kind `UNIT`, say."""
+    """Return the facts in rows of kind `UNIT`."""
     return [
         UnitFacts(
             source=row["source"], kind=row["text"], keys=row["keys"], file_bytes=row["serialized_bytes"],
@@ -144,7 +144,7 @@ def facts_of(told: pa.Table) -> list[UnitFacts]:
 
 
 def with_node(rows: pa.Table, nodes: Mapping[str, str | None] | None) -> pa.Table:
-    """Add ``node_id``: whose the file is (*nodes* by source), or who owns the slot where the file is nobody's; null without *nodes*."""
+    """Add ``node_id``: the node of the file (*nodes* by source), else the owner of the slot; null without *nodes*."""
     node = pa.nulls(len(rows), pa.string())
     if nodes is not None:
         whose = pa.array([*nodes.values(), None], pa.string())

@@ -1,4 +1,4 @@
-"""Warnings about a plan: what the loss of a zone takes along, and loads that it did not balance."""
+"""Warnings about a plan: zones with too many copies, and resources that are not balanced."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slotscope.runtime.text import plural
 
 NAMED_MAX = 4
 _STAND_IN = ("serialized_bytes", "memory_bytes")
-"""The first stands for the second where that is not known; where that is balanced, it is only told."""
+"""The first stands for the second; where the second is balanced, the first is only a note."""
 
 
 def replica_zones(topology: Topology) -> dict[str, list[str]]:
@@ -99,7 +99,7 @@ def _named(nodes: Sequence[str], addresses: Mapping[str, str]) -> str:
 
 
 def find_not_balanced(watched: Watched | None, balanced: Sequence[str]) -> list[Caveat]:
-    """Name each load that was not balanced and ends worse than it was, or above what a balanced one may hold; the worst first."""
+    """Return a caveat for each unbalanced resource that gets worse or exceeds its tolerance, worst first."""
     if watched is None:
         return []
     bad = [reach for reach in watched.reach if reach.after > reach.before or reach.after > reach.limit]

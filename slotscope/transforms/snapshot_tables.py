@@ -1,4 +1,4 @@
-"""The tables of a snapshot from its partial sums, wherever these are: which rows, which step over pieces of them, what becomes of what that leaves."""
+"""Tables of a snapshot from its partial sums: each takes rows of some kinds, reduces each piece, then reduces the results."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _BY_BYTES = (
 _BY_KEYS = (("keys", "descending"), *_BY_BYTES[:2], ("name", "ascending"))
 _IN_SLOTS = ("keys", *_SIZES, "expires", *USES)
 RATE_BOUNDS = "rate_bounds"
-"""That counters tell how much more often than said keys may be used."""
+"""LFU counters have an upper bound of the rate."""
 
 
 def keys_by_owner(partial: PartialSums) -> list[Foreign]:
@@ -88,11 +88,11 @@ class SnapshotTables:
         return top.rename_columns({"name": "hash_tag", "name_text": "hash_tag_text", "owner_id": "node_id"})
 
     def prefixes(self) -> pa.Table:
-        """The heaviest prefixes of each depth, of which `key_prefixes` and `key_use` are made."""
+        """The heaviest prefixes of each depth, for `key_prefixes` and `key_use`."""
         return self._heaviest(interim.PREFIX, heaviest_prefixes)
 
     def _heaviest(self, kind: int, heaviest: Callable[[pa.Table, int], pa.Table]) -> pa.Table:
-        """The groups of *kind* that are *heaviest* of what each piece of the rows leaves of them."""
+        """The *heaviest* groups of *kind*, reduced per piece, then over all pieces."""
         missed = missed_of(self.partial.told, kind)
         step = bind(_heaviest_of, heaviest=heaviest, missed=missed, known=self.known, count=self.groups)
         return heaviest(self.partial.of(kind, step=step, by="name"), self.groups)
@@ -213,7 +213,7 @@ def owned_by_source(owned: pa.Table) -> list[Foreign]:
 
 
 def first_bad(rows: pa.Table) -> pa.Table:
-    """How many rows of kind `BAD` there are, told in the first, and the first of them."""
+    """The first rows of kind `BAD`; the first one has their number."""
     head = rows.slice(0, LISTED_MAX).select(["source", "offset", "text"])
     return head.append_column("count", pa.array([len(rows), *[0] * (LISTED_MAX - 1)][: len(head)], LONG))
 
@@ -254,7 +254,7 @@ def ttl_buckets(found: pa.Table) -> pa.Table:
 
 
 def scoped(rows: pa.Table, nodes: Mapping[str, str | None] | None) -> pa.Table:
-    """Rows of kinds `TOP_TYPE`, `TOP_OWNER` and `TOP_SLOT` whose size is known, once in each scope in which they are ranked."""
+    """Rows of kinds `TOP_TYPE`, `TOP_OWNER` and `TOP_SLOT` with a known size, once per scope."""
     tops = with_node(rows, nodes)
     tops = tops.append_column("weight", pc.coalesce(tops["memory_bytes"], tops["serialized_bytes"]))
     tops = tops.filter(pc.is_valid(tops["weight"]))
@@ -297,7 +297,7 @@ def big_keys(found: pa.Table) -> pa.Table:
 
 
 def missed_of(told: pa.Table, kind: int) -> pa.Table:
-    """What each task may have missed of a group of *kind*, by the rows *told* of kind `UNIT`: ``part, keys, bytes, memory``."""
+    """Upper bounds of the undercount per task for groups of *kind*, from rows of kind `UNIT`: ``part, keys, bytes, memory``."""
     noun = "tag" if kind == TAG else "prefix"
     bounds = {
         what: pc.fill_null(pc.struct_field(told["facts"], f"missed_{noun}_{what}"), 0) for what in _ERRORS.values()

@@ -1,4 +1,4 @@
-"""Warnings of a snapshot: pure functions from what its tasks found to caveats."""
+"""Warnings of a snapshot: pure functions from the facts of its units to caveats."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def memory_basis(units: Sequence[UnitFacts]) -> MemoryBasis | None:
 
 
 def find_nearest(units: Sequence[UnitFacts]) -> list[Caveat]:
-    """Dumps of servers that no model knows, whose keys are measured by the model of the nearest version."""
+    """Dumps of servers without a model, measured by the model of the nearest version."""
     nearest = {unit.source: unit for unit in units if unit.memory_estimate == ESTIMATES[NEAREST]}
     return [
         Caveat.note(
@@ -253,7 +253,7 @@ def _writer(aux: Mapping[str, str]) -> str:
 
 
 def find_unmeasured(units: Sequence[UnitFacts]) -> list[Caveat]:
-    """Keys whose layout in memory is not known: they are in no figure of memory."""
+    """Keys of unknown memory layout: they are in no memory figure."""
     counts: dict[str, int] = {}
     for unit in units:
         counts[unit.source] = counts.get(unit.source, 0) + (unit.unmeasured_keys or 0)
@@ -268,7 +268,7 @@ def find_unmeasured(units: Sequence[UnitFacts]) -> list[Caveat]:
 
 
 def find_contradictions(units: Sequence[UnitFacts]) -> list[Caveat]:
-    """Dumps whose keys would take more than the server used in all (aux field ``used-mem``): another allocator, perhaps."""
+    """Dumps with more estimated memory than the server used (aux field ``used-mem``), as with another allocator."""
     totals: dict[str, tuple[int, int, str]] = {}
     for unit in units:
         said = unit.aux.get("used-mem", "")
@@ -319,7 +319,7 @@ def find_uncertain(units: Sequence[UnitFacts]) -> list[Caveat]:
 
 
 def find_unread(units: Sequence[UnitFacts]) -> Unread:
-    """Return what could not be read of the inputs that *units* are pieces of."""
+    """Return the unread parts of the inputs that *units* belong to."""
     pieces: dict[str, list[UnitFacts]] = {}
     for unit in units:
         pieces.setdefault(unit.source, []).append(unit)
@@ -328,7 +328,7 @@ def find_unread(units: Sequence[UnitFacts]) -> Unread:
 
 
 def find_partial(unread: Unread) -> list[Caveat]:
-    """Say for each input, and for all, what share of it was not read."""
+    """Return a caveat on the unread share of all inputs, then one per input."""
     if not unread:
         return []
     lines = unread_lines(unread)
@@ -348,7 +348,7 @@ def share_by_node(unread: Unread, node_of: Mapping[str, str | None]) -> dict[str
 
 
 def _size(pieces: Sequence[UnitFacts]) -> int:
-    """Bytes of a file as stored; a log is the sum of its files, each told by one of its pieces."""
+    """Return the stored bytes of a file; of a log, the sum over its files, each with one piece."""
     sizes = [unit.file_bytes for unit in pieces]
     return sum(sizes) if pieces[0].kind == "aof" else max(sizes)
 

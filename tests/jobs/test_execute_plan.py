@@ -163,16 +163,6 @@ def more_slots(root: Path, plan_id: str) -> None:
     change_slots(root, plan_id, range(100, 3001))
 
 
-def other_owners(root: Path, plan_id: str) -> None:
-    """The batches are as they were."""
-    change_slots(root, plan_id, range(3000, 3050))
-
-
-def other_batches(root: Path, plan_id: str) -> None:
-    """A job that no row of the slots speaks of."""
-    change_document(root, plan_id, lambda told: told["batches"][0].append([IDS[0], IDS[2], [[100, 101]]]))
-
-
 def fewer_moves(root: Path, plan_id: str) -> None:
     """The table of moves lost a row."""
     rows = read_rows(str(root), REBALANCE_MOVES, plan_id=plan_id)
@@ -184,8 +174,6 @@ def fewer_moves(root: Path, plan_id: str) -> None:
     "change",
     [
         more_slots,
-        pytest.param(other_owners, marks=pytest.mark.slow),
-        pytest.param(other_batches, marks=pytest.mark.slow),
         fewer_moves,
     ],
 )

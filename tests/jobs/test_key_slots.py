@@ -23,7 +23,6 @@ from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, KEY_TYPES, NODE_LOAD
 from schemas.interim import SLOT
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from slotscope.reports.keyspace.tables import load_report
-from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import BAD_INPUT, PARTIAL
 from slotscope.runtime.settings import read_settings
 from slotscope.runtime.storage.delta_files import read_rows
@@ -213,11 +212,6 @@ def test_a_comparison_finds_what_grew(root):
     assert (b"export:2030-01:", "new") in [(row.name, row.status) for row in prefixes.rows]
 
 
-def test_a_snapshot_that_is_not_there_is_named(root):
-    with pytest.raises(InputError, match="nosuch"):
-        compare.run(root=str(root), before="nosuch", after="after")
-
-
 def test_keys_of_another_nodes_slots_are_said_loudly(spark, tmp_path):
     """A path that names one node, with the dump of another."""
     one, other = (line.split()[0] for line in NODES.read_text().splitlines()[:2])
@@ -340,17 +334,6 @@ def test_a_list_without_sizes_reports_keys_and_no_bytes(spark, tmp_path):
     assert report.keys == len((DATA / "key-lists" / "scan.txt").read_bytes().splitlines())
     assert {slot.serialized_bytes for slot in report.slots} == {None}
     assert report.big_keys == []
-
-
-def test_overlapping_slots_in_the_topology_are_refused(spark, tmp_path):
-    text = NODES.read_text().splitlines()
-    overlapping = tmp_path / "nodes.txt"
-    overlapping.write_text(
-        "\n".join(line.rsplit(" ", 1)[0] + " 0-16383" if "-" in line.split()[-1] else line for line in text) + "\n"
-    )
-
-    with pytest.raises(DecodeError, match=r"nodes\.txt: offset"):
-        run(spark, tmp_path / "root", rdb=[str(VALKEY / BEFORE[0])], topology=str(overlapping))
 
 
 @pytest.mark.parametrize("mode", ["strict", "permissive"])

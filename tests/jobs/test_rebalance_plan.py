@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster_core.memory.model import Exactness, MemoryBasis
 from cluster_core.rebalance.check import check_plan
-from cluster_core.topology.replies import read_topology
 from jobs.rebalance_plan import Request, run
 from schemas.rebalance import (
     REBALANCE_HEAVY,
@@ -19,7 +17,6 @@ from schemas.rebalance import (
     REBALANCE_PLANS,
     REBALANCE_SLOTS,
 )
-from slotscope.pipelines.rebalance.inputs import _memory_limits
 from slotscope.plans.stored_plans import read_stored_plan
 from slotscope.runtime.failure import BAD_INPUT, IMPOSSIBLE, NEW_PLAN, OK, UNEXPECTED
 from slotscope.runtime.storage.delta_files import exists, read_rows
@@ -276,31 +273,6 @@ def test_polls_of_collect_need_no_topology_and_no_snapshot(tmp_path):
     assert list(stored.problem.owners) == [node_id(third) for third in THIRDS]
     assert {node.id for node in stored.nodes} == {node_id(n) for n in range(3)}
     assert (stored.plan.verdict, stored.plan.cost) == ("move", "keys")
-
-
-def test_the_maxmemory_that_polls_hold_is_the_capacity_of_memory(tmp_path):
-    """As for live servers: 95 % of it, less what the server keeps besides data; of memory that is known of a part of the keys nothing is said."""
-    told = "used_memory:9000\r\nmaxmemory:%d\r\nmaxmemory_policy:%s\r\n"
-    polls = []
-    for number, (limit, policy) in enumerate([(20_000, "noeviction"), (9_100, "allkeys-lru"), (0, "noeviction")]):
-        mine = topology(THIRDS, 3).replace("myself,", "")
-        lines = [
-            line.replace(" master", " myself,master") if line.startswith(node_id(number)) else line
-            for line in mine.splitlines()
-        ]
-        polls.append(json.dumps({"time": 10**18, "text": "\n".join(lines), "persistence": told % (limit, policy)}))
-    (tmp_path / "polls.jsonl").write_text("\n".join(polls))
-    asked = Request(root=str(tmp_path), slot_stats=(str(tmp_path / "polls.jsonl"),))
-    of = read_topology(topology(THIRDS, 3).encode())
-    loads = {"memory_bytes": [1.0] * 16384}
-    held = THIRDS.count(0)
-
-    limits = _memory_limits(asked, of, loads, [])
-
-    assert (limits.capacity, limits.evicting) == ({node_id(0): held + 10_000}, {node_id(1): "allkeys-lru"})
-    assert not _memory_limits(asked, of, {}, []).capacity
-    partial = MemoryBasis("redis 7.0", Exactness.PARTIAL, 3)
-    assert not _memory_limits(asked, of, loads, [partial]).capacity
 
 
 def poll(owners, seconds):

@@ -1,4 +1,4 @@
-"""What would save memory: every value measured under all conditions, as a snapshot is made or from the dumps of one, and the changes ranked."""
+"""Memory savings: measures values under all conditions, with a new snapshot or from the dumps of one, and ranks changes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ NO_DUMP = "there is no dump: what would save memory is read from values"
 
 
 def advise(spark: SparkSession, request: KeyOptions, settings: Settings) -> str:
-    """Write what would save memory, of the dumps that *request* names, which become a snapshot, or of those of a snapshot; its name.
+    """Write the savings of the dumps of *request*, which become a snapshot, or of a snapshot; return its name.
 
     Raises InputError where the snapshot is not there, holds no dump, or its servers differ.
     """
@@ -74,7 +74,7 @@ def advise(spark: SparkSession, request: KeyOptions, settings: Settings) -> str:
 def _write(
     spark: SparkSession, root: str, snapshot_id: str, partial: PartialSums, model: MemoryModel, settings: Settings
 ) -> None:
-    """Rank what the *partial* sums say, and write the tables."""
+    """Rank the savings in the *partial* sums, and write the tables."""
     conditions = conditions_for(model)
     found = _Sums(_told(spark, partial), conditions, settings.groups_listed)
     changes = rank_changes(found.totals.sums(model))
@@ -129,7 +129,7 @@ def _model_of(units: Sequence[UnitFacts], memory: MemorySettings | None) -> Memo
 
 
 class _Sums:
-    """The partial sums of all tasks, added up: by Spark what may be many, here the rest."""
+    """Totals of the partial sums; Spark adds up prefixes, slots and types."""
 
     def __init__(self, partial: DataFrame, conditions: Sequence[Condition], groups_listed: int) -> None:
         self.slots = _added(partial, "slot", 2 + len(conditions))
@@ -177,7 +177,7 @@ def _added(partial: DataFrame, kind: str, width: int) -> NDArray[np.int64]:
 
 
 def _saving_rows(changes: Sequence[Change], root: str, snapshot_id: str, found: _Sums) -> Rows:
-    """Rows of ``gold/savings``: the ranked changes, then what frees memory without saving it, then what should be split."""
+    """Rows of ``gold/savings``: ranked changes, then expiries, then keys and tags to split."""
     use = read_rows(root, KEY_USE, snapshot_id=snapshot_id, scope="prefix") if exists(root, KEY_USE) else []
     nodes = [row["memory_bytes"] for row in read_rows(root, NODE_LOAD, snapshot_id=snapshot_id) if row["memory_bytes"]]
     slots = {int(row[0]): int(row[1]) for row in found.slots}

@@ -36,7 +36,7 @@ PARTIAL = ".partial"
 RANGE_BYTES_MIN = 8 << 20
 """A smaller range of a dump is not worth a part of its own."""
 SUFFIXES = {"json": (".json", ".jsonl", ".ndjson"), "resp": (".resp", ".aof")}
-"""By what ``--out`` is one file; the first ends the names of parts."""
+"""Suffixes by which ``--out`` is one file; parts have the first."""
 _STDOUT_NUMBER = 1
 
 
@@ -168,13 +168,13 @@ class _Folder:
                         self._units[number] = RdbUnit(unit.path, unit.size)
 
     def _fatal(self, number: int, ended: Future[PartFacts]) -> BaseException | None:
-        """What ended the writing of a part for good; of a range whose bounds were guessed, any fault may be that of the guess."""
+        """Return the error of a part; None for a range with guessed bounds, which is written again as a whole file."""
         error = ended.exception() if ended.done() and not ended.cancelled() else None
         is_guess = self._units[number].guessed and isinstance(error, ClusterCoreError)
         return None if is_guess or isinstance(error, SplitError) else error
 
     def _drop(self, number: int) -> None:
-        """Remove what was written of a part."""
+        """Remove the file of a part."""
         self._done.pop(number, None)
         with suppress(FileNotFoundError):
             os.unlink(self._path(number))
@@ -203,7 +203,7 @@ class _Folder:
 
 
 def _refuse_place(shown: str, out: str, is_one: bool, files: Sequence[InputFile]) -> None:
-    """Refuse what would be lost by writing there."""
+    """Refuse a place with files that are no export."""
     if is_uri(shown):
         raise InputError(f"{shown}: exports are written to local folders and files")
     if any(os.path.abspath(file.path) == out or file.path.startswith(out + os.sep) for file in files):

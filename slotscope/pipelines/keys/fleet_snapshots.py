@@ -33,7 +33,7 @@ from slotscope.transforms.snapshot_warnings import with_age
 MANIFEST_BYTES_MAX: Final = 16 << 20
 SUFFIX: Final = ".toml"
 HOMES: Final = ("*", "*/*")
-"""Where in a landing what belongs to a cluster may lie: in its folder, or in one of its points."""
+"""Folders of a cluster in a landing: its own, and those of its points."""
 FILES: Final = {"rdb": ("rdb/*",), "aof": ("aof/*.manifest", "aof/*/*.manifest"), "keys": ("keys/*",)}
 """Options, and the files of a home that are meant."""
 NAMED: Final = frozenset({"aof"})
@@ -41,7 +41,7 @@ NAMED: Final = frozenset({"aof"})
 TOPOLOGIES: Final = ("nodes.txt", "nodes.conf")
 POLLS: Final = "polls/*"
 PATHS: Final = frozenset({*FILES, "topology"})
-"""Options whose values are paths: in a manifest from where it lies."""
+"""Options with paths; in a manifest they are relative to its folder."""
 
 Options = dict[str, Any]
 
@@ -49,13 +49,13 @@ Options = dict[str, Any]
 AT_ONCE: Final = 4
 """Clusters that are read at a time: much of a small job is waiting for its commits."""
 OF_ALL: Final = frozenset(field.name for field in fields(SnapshotOptions)) - {"mode", "snapshot"} | {"manifest"}
-"""Options that one cluster cannot have of its own."""
+"""Options of the whole fleet."""
 OF_ONE: Final = (*sorted(PATHS), "cluster", "html")
-"""Options that are meaningless for all clusters together."""
+"""Options of one cluster."""
 
 
 class Counted(NamedTuple):
-    """What became of one cluster: its snapshot and the *page* about it, or why there is none."""
+    """The outcome of one cluster: its snapshot and *page*, or the *failure*."""
 
     cluster: str
     snapshot: str | None = None
@@ -67,7 +67,7 @@ class Counted(NamedTuple):
 
     @property
     def row(self) -> tuple[str | int | None, ...]:
-        """What is said of it, by `COLUMNS`."""
+        """Its values by `COLUMNS`."""
         return (*self[:-1], self.failure.line if self.failure else None)
 
 
@@ -117,7 +117,7 @@ def _parsed(options: Options, where: str, parse: Callable[[Sequence[str]], KeyOp
 
 
 def count_clusters(spark: SparkSession, requests: Sequence[KeyOptions]) -> Iterator[Counted]:
-    """Read the inputs of each of *requests* into a snapshot with a page, several at a time; what became of them, as they end."""
+    """Read the inputs of each request into a snapshot with a page, several at a time; yield the outcomes as they end."""
     done = 0
     pool = ThreadPoolExecutor(AT_ONCE, "cluster")
     with progress("reading clusters", lambda: f"{done} of {len(requests)}"):
@@ -133,7 +133,7 @@ def count_clusters(spark: SparkSession, requests: Sequence[KeyOptions]) -> Itera
 
 
 def _told(request: KeyOptions, ended: Future[str]) -> Counted:
-    """What became of one cluster; pages are written one after the other, since they share their list."""
+    """Return the outcome of one cluster; pages are written one by one, since they share the list of pages."""
     cluster = str(request.cluster)
     error = ended.exception()
     if error is not None:
@@ -159,7 +159,7 @@ def _count(spark: SparkSession, request: KeyOptions) -> str:
 
 
 def exit_code(clusters: Sequence[Counted]) -> int:
-    """How a job over *clusters* ends: as all of them did, or with what says that something is missing."""
+    """Return the common exit code of *clusters*, or the one of partial results."""
     codes = {one.failure.code for one in clusters if one.failure is not None}
     if all(one.failure is not None for one in clusters):
         return codes.pop() if len(codes) == 1 else UNEXPECTED
@@ -208,7 +208,7 @@ def _from(home: str, value: Any) -> Any:
 
 
 def _find_clusters(landing: str) -> dict[str, Options]:
-    """What lies in *landing* of each cluster of which there are dumps, logs or key lists."""
+    """Return the inputs in *landing* by cluster."""
     clusters: dict[str, Options] = {}
     for option, patterns in FILES.items():
         for cluster, path in _found(landing, *patterns):

@@ -80,7 +80,7 @@ class KeyOptions(SnapshotOptions):
     html: Html = None
 
     def settings(self) -> Settings:
-        """The settings, with what the user gave here."""
+        """The settings, with these options over them."""
         return read_settings(
             self.conf_file,
             top=self.top,

@@ -1,4 +1,4 @@
-"""One snapshot of a key space, from its inputs to its tables: who calls what, in which order.
+"""Makes the tables of one snapshot of a key space.
 
 ``inputs → units → partial sums (Python workers) → attribution of dumps to nodes → tables → warnings``.  Every table is a small aggregate of the
 partial sums.  All are appended; figures that must agree are compared before the run is complete.
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 JOB = "key-slots"
 KNOWN = ("serialized_bytes", "memory_bytes", "expires", "ops", "idle", "counters")
-"""Loads, and uses of keys, that a unit says it knows by its fact ``knows_NAME``."""
+"""Loads, and access data, that a unit has if its fact ``knows_NAME`` is set."""
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class KeySnapshot:
 
     @classmethod
     def read(cls, spark: SparkSession, request: KeyOptions, settings: Settings, *, advice: bool = False) -> KeySnapshot:
-        """Read and tally the inputs, with *advice* also what would save memory; raises DecodeError for bad input in strict mode, and for missing files in both."""
+        """Read and tally the inputs, with *advice* their savings, too; DecodeError for missing files, and in strict mode for bad input."""
         topology = load_topology(request.topology)
         inputs = find_inputs(
             list(request.rdb), list(request.keys), request.key_format, request.aof, replay=not request.no_replay
@@ -128,7 +128,7 @@ class KeySnapshot:
         return [node.id for node in self.topology.nodes] if self.topology else []
 
     def _known(self) -> frozenset[str]:
-        """The loads that some input knows, and what it says of how keys are used."""
+        """Loads and access data that an input has."""
         known = {name for name in KNOWN if any(getattr(unit, f"knows_{name}") for unit in self.units)}
         return frozenset(known | {RATE_BOUNDS} if self.options.lfu.are_bounded and "counters" in known else known)
 
@@ -159,7 +159,7 @@ class KeySnapshot:
         ]
 
     def _change(self, rows: Callable[[], DataFrame | pa.Table], table: Table, large: bool = False) -> Change:
-        """*rows* with what all rows of the snapshot say of it."""
+        """*rows* with the column ``partial``."""
         return Change(lambda: _with_partial(rows(), bool(self.unread)), table, large=large)
 
     def _bad_records(self, spark: SparkSession) -> DataFrame | pa.Table:
@@ -261,7 +261,7 @@ def count_keys(spark: SparkSession, request: KeyOptions, settings: Settings) -> 
 def counted(
     spark: SparkSession, request: KeyOptions, settings: Settings, *, advice: bool = False
 ) -> Iterator[tuple[str, KeySnapshot]]:
-    """The same, with what was read, until the end."""
+    """Read the inputs of *request* into a snapshot; yield its name and its facts, which hold Spark rows until the end."""
     with ExitStack() as ended:
         with running(request.root, JOB, request.snapshot, cluster=request.cluster) as run:
             snapshot = KeySnapshot.read(spark, request, settings, advice=advice)

@@ -72,7 +72,7 @@ class Growth:
 
     @property
     def largest(self) -> str:
-        """The figure that tells the change: memory, else bytes, else keys."""
+        """The figure that shows the change: memory, else bytes, else keys."""
         return next((figure for figure in SIZES if self.delta(figure)), "keys")
 
     @property

@@ -1,4 +1,4 @@
-"""The report on a snapshot as a document: masters, the map, what is heavy and why."""
+"""The report on a snapshot as a document: masters, the slot map, heavy slots and their causes."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def _fills(report: KeyspaceReport, tree: dict[str, Any] | None) -> list[Section]
 
 
 def _tree_colours(report: KeyspaceReport, weight: Weight) -> list[tuple[str, str]]:
-    """What the prefixes' colour may show, what they are weighed by first."""
+    """The colours of prefixes, that of their weight first."""
     use = report.use.whole if report.use else None
     known = {
         "memory": weight is Weight.MEMORY,
@@ -471,7 +471,7 @@ def _reading(report: KeyspaceReport) -> Section:
 
 
 def slot_data(report: KeyspaceReport) -> dict[str, Any]:
-    """Return what the map of a snapshot needs, as columns of 16384 entries; -1 stands for no owner."""
+    """Return the data of the slot map as columns of 16384 entries; owner -1 is none."""
     slots = report.slots
     data: dict[str, Any] = {
         "snapshot": text.printable(report.snapshot_id, 80),

@@ -1,4 +1,4 @@
-"""Figures that both renderings derive from a report: totals, skew, names of nodes, causes of heavy slots."""
+"""Figures of a report: totals, skew, names of nodes, causes of heavy slots."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _ENDS = (*((length, 0) for length in range(SHORT_ID_LENGTH, 17, 4)), (4, 6), (6,
 EVEN_RATIO = 1.05
 """A heaviest master below this much of the mean is no news."""
 EXPLAINING_SHARE = 0.5
-"""What explains a master holds this share of what it has more than the mean; what explains a slot, of the slot."""
+"""A cause holds this share of a slot, or of a master's excess over the mean."""
 NAME_LENGTH_MAX = 48
 
 
 class Weight(StrEnum):
-    """What slots, masters, tags and prefixes are compared by: a field of each of them."""
+    """The figure by which slots, masters, tags and prefixes are compared."""
 
     MEMORY = "memory_bytes"
     BYTES = "serialized_bytes"
@@ -37,7 +37,7 @@ class Weight(StrEnum):
         return _WEIGHT_WORDS[self]
 
     def of(self, load: SlotLoad | Row | Totals) -> int:
-        """Return what *load* weighs, 0 where it does not say."""
+        """Return the weight of *load*, 0 if unknown."""
         return getattr(load, self.value) or 0
 
 
@@ -94,14 +94,14 @@ def totals(report: KeyspaceReport) -> Totals:
 
 
 def max_over_mean(values: Sequence[int | None]) -> float | None:
-    """Return how far the largest of *values* is above an even spread; None where that says nothing."""
+    """Return the largest of *values* over their mean; None if that is 0."""
     known = [value for value in values if value is not None]
     whole = sum(known)
     return max(known) * len(known) / whole if whole else None
 
 
 def weighed_by(report: KeyspaceReport) -> Weight:
-    """Return what the loads of *report* are compared by: memory where all slots with keys say it, else bytes, else keys."""
+    """Return memory if it is known for all slots with keys, else bytes, else keys."""
     held = [slot for slot in report.slots if slot.keys]
     for weight in (Weight.MEMORY, Weight.BYTES):
         if held and all(getattr(slot, weight) is not None for slot in held):
@@ -110,7 +110,7 @@ def weighed_by(report: KeyspaceReport) -> Weight:
 
 
 def quantile(ranges: Sequence[Row], share: float, count: Callable[[Row], int]) -> Row:
-    """Return the first of *ranges* up to whose end *share* of what *count* counts is; the last where nothing is counted."""
+    """Return the range in which the cumulated *count* reaches *share* of its total."""
     wanted, passed = share * sum(map(count, ranges)), 0
     for one in ranges:
         passed += count(one)
@@ -120,7 +120,7 @@ def quantile(ranges: Sequence[Row], share: float, count: Callable[[Row], int]) -
 
 
 def short_names(ids: Iterable[str]) -> dict[str, str]:
-    """Return as many digits of each node id as tell all apart; where these are too many, the first and the last of them."""
+    """Return a unique short form of each node id: its first digits, or its first and last."""
     known = sorted(set(ids))
     for head, tail in _ENDS:
         names = {node_id: _ends(node_id, head, tail) for node_id in known}
@@ -170,12 +170,12 @@ def heavy_slots(report: KeyspaceReport, limit: int) -> list[HeavySlot]:
 
 
 def cause_of(report: KeyspaceReport, slot: SlotLoad) -> Cause | None:
-    """Name what makes *slot* of *report* heavy."""
+    """Return the cause of a heavy slot."""
     return _cause(slot, (tag for tag in report.hash_tags if tag.slot == slot.slot), weighed_by(report))
 
 
 def _cause(slot: SlotLoad, tags: Iterable[Row], by: Weight) -> Cause | None:
-    """Name what explains *slot*: one key with half of it, else its heaviest tag, else its largest key."""
+    """Return the cause of *slot*: one key with half of it, else its heaviest tag, else its largest key."""
     key = _key_cause(slot, by)
     if key is not None and key.share >= SINGLE_CAUSE_SHARE:
         return key
@@ -195,7 +195,7 @@ def _key_cause(slot: SlotLoad, by: Weight) -> Cause | None:
 
 
 def _tag_cause(slot: SlotLoad, tag: Row, by: Weight) -> Cause:
-    """Weigh *tag* as the slot where it says that, too, else by keys."""
+    """Weigh *tag* as the slot if that figure is known, else by keys."""
     if getattr(tag, by) is None or not by.of(slot):
         by = Weight.KEYS
     share = by.of(tag) / by.of(slot) if by.of(slot) else 0.0
@@ -214,7 +214,7 @@ def telling_prefixes(loads: Mapping[bytes, Hashable]) -> list[bytes]:
 
 
 def folded_prefixes(groups: Sequence[Row]) -> list[Row]:
-    """Return those of *groups* that say something of their own (`telling_prefixes`)."""
+    """Return the *groups* without redundant prefixes (`telling_prefixes`)."""
     telling = set(
         telling_prefixes({group.name: (group.keys, group.serialized_bytes, group.memory_bytes) for group in groups})
     )
@@ -227,7 +227,7 @@ def _cuts_a_tag(prefix: bytes) -> bool:
 
 
 def verdict(report: KeyspaceReport) -> str:
-    """Return the sentence, by what slots are compared by."""
+    """Return the headline: the fullest master and its cause."""
     if not report.keys:
         return "No keys were found."
     owners = [node for node in report.nodes if node.slots or node.keys]
@@ -262,7 +262,7 @@ def _of_one(report: KeyspaceReport) -> str:
 
 
 def _because(report: KeyspaceReport, node: Row, by: Weight, excess: float) -> str:
-    """Why *node* has *excess* more than the mean: one slot, with what fills it; many slots; or nothing that stands out."""
+    """Return the reason of the *excess* of *node* over the mean: one slot and its cause, many slots, or none."""
     number = report.nodes.index(node)
     mine = [slot for slot in report.slots if slot.owner == number]
     heaviest = max(mine, key=lambda slot: (by.of(slot), -slot.slot), default=None)

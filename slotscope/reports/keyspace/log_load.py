@@ -26,7 +26,7 @@ class LogLoad:
 
 
 def load_log_load(root: str, snapshot_id: str) -> LogLoad | None:
-    """Read what the tables of logs hold of a snapshot; None if it read no logs."""
+    """Read the tables of logs; None for a snapshot without logs."""
     if not exists(root, COMMAND_LOAD):
         return None
     own = all_equal({"snapshot_id": snapshot_id})

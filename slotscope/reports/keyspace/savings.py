@@ -1,4 +1,4 @@
-"""What would save memory: read from the tables of `slotscope advise`, and as sections of a document."""
+"""Memory savings: read from the tables of `slotscope advise`, and as sections of a document."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NAMES: Final = {
     "split_key": "split key",
     "split_tag": "split hash tag",
 }
-"""What a change does, by its kind."""
+"""The verb of a change by its kind."""
 ROWS_ON_TERMINAL: Final = 12
 HINTS_FIRST: Final = 4
 """Hints of each kind that are shown first; the total does not count hints."""
@@ -72,7 +72,7 @@ class SavingsReport:
 
     @property
     def hints(self) -> list[Row]:
-        """What frees memory only if something is given up, and what should be split."""
+        """Expiries and splits: they free memory only if data is given up or divided."""
         return [one for one in self.changes if one.kind in ("expire", "split_key", "split_tag")]
 
     @property

@@ -1,4 +1,4 @@
-"""An audit as a document: what was promised, what was measured, what is broken."""
+"""An audit as a document: promised and measured figures, broken promises."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ Line = tuple[str, str]
 
 
 def dry_run_document(stored: StoredPlan, prospect: Prospect) -> Document:
-    """Return what a run would do now: its checks, batches and commands."""
+    """Return the dry run: checks, batches and commands."""
     addresses = {node.id: node.address or node.id for node in stored.nodes}
     at, total_s = list(stored.problem.loads).index(stored.problem.cost), sum(prospect.seconds)
     checks: list[list[Cell | str]] = [
@@ -133,7 +133,7 @@ def write_commands(stored: StoredPlan, prospect: Prospect) -> Iterator[str]:
 
 
 def dry_run_json(stored: StoredPlan, prospect: Prospect) -> dict[str, Any]:
-    """Return what a run would do as JSON."""
+    """Return the dry run as JSON."""
     return {
         "plan_id": stored.plan_id,
         "snapshot_id": stored.snapshot_id,

@@ -200,7 +200,7 @@ def _kept(audits: Sequence[Row]) -> bool | None:
 
 
 def _executed(steps: Sequence[Row]) -> str | None:
-    """Return what became of a plan by its journal; None if no slot moved."""
+    """Return the outcome of a plan by its journal; None if no slot moved."""
     moving = [step for step in steps if step["step"] != StepKind.HELD]
     ordered = sorted(moving, key=lambda step: (step["ts"], step["seq"]))
     if not any(step["step"] == StepKind.DONE for step in ordered):

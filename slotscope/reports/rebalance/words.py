@@ -84,7 +84,7 @@ def headline(report: RebalanceReport) -> str:
 
 
 def caveats(report: RebalanceReport) -> list[str]:
-    """Return what limits the verdict, a sentence each."""
+    """Return the limits of the verdict, a sentence each."""
     over = [*_given_up(report), *(reach for reach in report.watched if reach.after > reach.limit)]
     held = ", ".join(f"{resource_words(reach.resource)} ends at {factor(reach.after)}" for reach in over)
     return [
@@ -245,7 +245,7 @@ def range_words(report: RebalanceReport) -> list[str]:
 
 
 def why_many_ranges(report: RebalanceReport) -> list[str]:
-    """Why a plan leaves more than `RANGES_A_MASTER_MAX` slot ranges a master, and what gives fewer; empty where it does not."""
+    """Return the reason of more than `RANGES_A_MASTER_MAX` slot ranges per master, and options with fewer; empty below that."""
     owners = sum(1 for node in report.nodes if node.slots_after)
     if not report.acts or report.ranges_after <= RANGES_A_MASTER_MAX * owners:
         return []

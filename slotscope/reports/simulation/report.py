@@ -43,7 +43,7 @@ FAULT_WORDS: Final = {
     "none": "nothing fails",
 }
 MEASURED_BY_CLIENTS: Final = ("lost", "unavailable")
-"""Figures that there are only where clients write."""
+"""Figures that need clients."""
 PARAMETER_WORDS: Final = {
     "profile": "profile",
     "node_timeout_ms": "node timeout (ms)",
@@ -169,7 +169,7 @@ def _parameters(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _stuck(root: str, own: str, numbers: Mapping[tuple[Any, ...], int]) -> list[Stuck]:
-    """The masters for which no replica was elected, with what hindered it most often; those of the most runs first."""
+    """Return masters without a new master, with the most frequent reason; those of most runs first."""
     named = ", ".join(PARAMETER_WORDS)
     counted = query_rows(
         root,

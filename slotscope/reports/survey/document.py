@@ -1,4 +1,4 @@
-"""A look at a live cluster as a document: verdict, what is wrong, figures, the next command, notes."""
+"""A look at a live cluster as a document: verdict, symptoms, figures, notes, the next command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person wants to know of a survey: a verdict in one sentence, and tables of what stands out."""
+"""Figures of a survey: the verdict in one sentence, and tables of the largest keys, slots and groups."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 LISTED: Final = 20
 """Rows of each list in JSON; the terminal shows fewer."""
 UNEVEN: Final = 1.2
-"""A master that holds so much more than the mean is worth a word; a plan's usual tolerance is smaller, but here memory is an estimate."""
+"""A master above this multiple of the mean is uneven."""
 OUTSTANDING: Final = 3.0
-"""A slot that holds so much more than the mean of those that hold anything stands out."""
+"""A slot above this multiple of the mean is listed."""
 UNTOUCHED_DAYS: Final = (1, 7, 30)
 DAY_S: Final = 86_400
 MODEL_SHARE_MAX: Final = 0.1
-"""A model that is so far from what MEMORY USAGE tells is worth a word."""
+"""A larger error of the memory model against MEMORY USAGE is noted."""
 
 
 class MasterFigures(NamedTuple):
-    """One master; memory of its keys is an estimate (None where none was drawn), *used_memory* what INFO tells of everything."""
+    """One master; the memory of its keys is an estimate (None without samples), *used_memory* comes from INFO."""
 
     address: str
     slots: int
@@ -86,7 +86,7 @@ class KeyFigures(NamedTuple):
 
 
 class GroupFigures(NamedTuple):
-    """A prefix or a hash tag, of which *hits* keys were drawn."""
+    """A prefix or a hash tag with *hits* sampled keys."""
 
     name: bytes
     keys: Estimate
@@ -148,7 +148,7 @@ class Overview:
 
 
 def overview(survey: Survey, *, separators: str, prefix_depth: int) -> Overview:
-    """Derive what is shown; prefixes end in one of *separators*, the longest has *prefix_depth* of them."""
+    """Return the figures of *survey*; prefixes end in one of *separators*, the longest has *prefix_depth* of them."""
     parts = survey.parts
     marks = separators.encode()
     masters = [_master(master, survey) for master in survey.masters]
@@ -357,7 +357,7 @@ def _notes(survey: Survey, masters: Sequence[MasterFigures], *, skewed: bool) ->
 
 
 def untouched(parts: Sequence[Part]) -> list[UntouchedFigures]:
-    """Estimate what nobody touched for each of `UNTOUCHED_DAYS`; nothing where no master says."""
+    """Estimate the memory of untouched keys for each of `UNTOUCHED_DAYS`; empty if no master has idle times."""
     if not any(draw.idle_s is not None for part in parts for draw in part.draws):
         return []
     found = estimate_groups(parts, lambda draw: [days for days in UNTOUCHED_DAYS if (draw.idle_s or 0) >= days * DAY_S])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,12 @@ import pytest
 
 from cluster_core.kinds import Severity
 from cluster_core.rebalance.goal.problem import Master, Problem
-from cluster_core.rebalance.plan import CurvePoint
 from cluster_core.rebalance.stored_plan import PlannedNode
 from schemas.caveats import Caveat, Code
-from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS, REBALANCE_CURVE, REBALANCE_PLANS
+from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS, REBALANCE_PLANS
 from slotscope.pipelines.rebalance.plan import MadePlan, make_plan
 from slotscope.pipelines.rebalance.rows import write_plan
-from slotscope.reports.rebalance.tables import _curve, _kept, load_rebalance_report
+from slotscope.reports.rebalance.tables import load_rebalance_report
 from slotscope.reports.rebalance.words import amount, headline
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import append_rows, read_rows
@@ -54,23 +52,6 @@ def root(tmp_path: Path, made: MadePlan) -> str:
     return str(tmp_path)
 
 
-def test_budgets_that_give_the_same_are_one_line(tmp_path: Path, made: MadePlan) -> None:
-    """Named after the plan where it is among them."""
-    least = CurvePoint(Fraction(0), 100, 9, 5)
-    alike = [CurvePoint(budget, 102, 7, 6) for budget in (Fraction(1, 50), Fraction(1, 20), Fraction(1, 10))]
-    curve = (least, *alike, CurvePoint(Fraction(1, 5), 115, 6, 6), CurvePoint(None, 115, 6, 6))
-    plan = replace(made.stored.plan, curve=curve, budget=Fraction(1, 20), bound=100)
-    write_plan(str(tmp_path), replace(made, stored=replace(made.stored, plan=plan)), parts={})
-
-    lines = _curve(read_rows(str(tmp_path), REBALANCE_CURVE))
-
-    assert [(line.moved_bytes, line.ranges, line.choice) for line in lines] == [
-        (100, 9, "fewest bytes"),
-        (102, 7, "recommended"),
-        (115, 6, "fewest ranges"),
-    ]
-
-
 @pytest.mark.long
 def test_every_figure_of_the_plan_is_in_the_report(root: str, made: MadePlan) -> None:
     """Against the plan itself."""
@@ -89,31 +70,6 @@ def test_every_figure_of_the_plan_is_in_the_report(root: str, made: MadePlan) ->
     }
     assert sum(one.moved_bytes or 0 for one in report.transfers) == plan.moved
     assert report.created_at_ms == MADE_MS
-
-
-def test_shares_of_the_masters_add_up(root: str, made: MadePlan) -> None:
-    """Nothing is lost between before and after."""
-    report = load_rebalance_report(root)
-
-    for resource, loads in made.stored.problem.loads.items():
-        for value in ("before", "after"):
-            total = sum(getattr(node.shares[resource], value) for node in report.nodes)
-            assert total == pytest.approx(sum(loads))
-    assert sum(node.slots_after for node in report.nodes) == 400
-    assert report.total == sum(made.stored.problem.loads["serialized_bytes"])
-
-
-def test_a_promise_whose_error_reaches_too_far_is_unknown_in_the_history() -> None:
-    """One that is broken is broken all the same."""
-    known = {"kept": True, "allowed": 1.02, "error": None}
-    vague = {"kept": None, "allowed": 1.02, "error": 0.3}
-
-    assert [_kept(rows) for rows in ([], [known], [known, vague], [vague, {**known, "kept": False}])] == [
-        None,
-        True,
-        None,
-        False,
-    ]
 
 
 def test_parts_of_a_heavy_slot_count_in_the_resource_that_is_too_much(tmp_path: Path) -> None:
