@@ -22,6 +22,7 @@ USED_ELSEWHERE = {
     "compress_type": "zipfile reads it of an entry",
     "external_attr": "zipfile reads it of an entry",
     "seekable": "io asks a file for it",
+    "snapshots_command": "jobs.main names it as text",
     "forget_command": "jobs.main names it as text",
     "maintain_command": "jobs.main names it as text",
     "migrate_command": "jobs.main names it as text",

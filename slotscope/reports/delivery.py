@@ -42,21 +42,21 @@ _MISTAKABLE = re.compile(
 """Names that would read as another page, or as one with a digest."""
 
 
-KINDS: dict[str, tuple[Page, str]] = {
-    "KeyspaceReport": (Page.KEY_SPACE, "keyspace.document:snapshot_document"),
-    "ComparisonReport": (Page.COMPARISON, "keyspace.comparison:comparison_document"),
-    "RebalanceReport": (Page.PLAN, "rebalance.document:plan_document"),
-    "SimulationReport": (Page.SIMULATION, "simulation.report:simulation_document"),
-    "HistoryReport": (Page.HISTORY, "history.html:history_document"),
-    "FleetReport": (Page.FLEET, "fleet.report:fleet_document"),
+KINDS = {
+    "KeyspaceReport": (Page.KEY_SPACE, "keyspace.document"),
+    "ComparisonReport": (Page.COMPARISON, "keyspace.comparison"),
+    "RebalanceReport": (Page.PLAN, "rebalance.document"),
+    "SimulationReport": (Page.SIMULATION, "simulation.report"),
+    "HistoryReport": (Page.HISTORY, "history.html"),
+    "FleetReport": (Page.FLEET, "fleet.report"),
 }
-"""The page and the document of a report by the name of its class: a command loads the code of its own report only."""
+"""The page and the module of a report by the name of its class: a command loads the code of its own report only."""
 
 
 def document_of(report: object) -> Document:
     """Return *report* as a document."""
-    module, _, name = KINDS[type(report).__name__][1].partition(":")
-    return cast(Document, getattr(import_module(f"slotscope.reports.{module}"), name)(report))
+    module = import_module(f"slotscope.reports.{KINDS[type(report).__name__][1]}")
+    return cast(Document, module.to_document(report))
 
 
 def deliver(report: object, *, root: str, html: str | None, stream: TextIO | None, as_json: bool = False) -> str:

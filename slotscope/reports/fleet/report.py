@@ -143,7 +143,7 @@ CLUSTERS_ON_PAGE: Final = 2_000
 CLUSTERS_ON_TERMINAL: Final = 100
 
 
-def fleet_document(report: FleetReport) -> Document:
+def to_document(report: FleetReport) -> Document:
     """Return *report* as a document."""
     troubled = {one.cluster: troubles(one, report.now_ms) for one in report.clusters}
     problems = [(cluster, words) for cluster, found in troubled.items() for words in found]

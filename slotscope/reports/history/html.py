@@ -25,7 +25,7 @@ def render_history(report: HistoryReport) -> str:
     return page
 
 
-def history_document(report: HistoryReport) -> Document:
+def to_document(report: HistoryReport) -> Document:
     """Return *report* as a document with a page and a terminal text of its own."""
     drawn = HandDrawn(partial(render_history, report), partial(print_incidents, report))
     about, title, of_ms = (report.snapshot_id,), f"History of {report.snapshot_id}", report.last_ns // 1_000_000

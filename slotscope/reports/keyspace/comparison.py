@@ -218,7 +218,7 @@ def status_words(row: Growth, table: GrowthTable) -> str:
     return words.get(row.status, row.status)
 
 
-def comparison_document(report: ComparisonReport) -> Document:
+def to_document(report: ComparisonReport) -> Document:
     """Return *report* as a document."""
     names = (report.from_snapshot, report.to_snapshot)
     partial = [("error", text.printable(words, 1000)) for words in report.partial_words]

@@ -63,7 +63,7 @@ LABEL_LENGTH_MAX = 40
 SCRIPTS = ("slot_map.js", "keyspace.js", "icicle.js")
 
 
-def snapshot_document(report: KeyspaceReport) -> Document:
+def to_document(report: KeyspaceReport) -> Document:
     """Return *report* as a document."""
     tree = tree_data(report)
     sections = [

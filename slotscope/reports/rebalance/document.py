@@ -40,7 +40,7 @@ RANGES_NAMED = 12
 NAME_MAX = 32
 
 
-def plan_document(report: RebalanceReport) -> Document:
+def to_document(report: RebalanceReport) -> Document:
     """Return *report* as a document."""
     sections = [
         Section("next", "Next", [Commands(say.next_commands(report))], on=Place.PAGE),

@@ -230,7 +230,7 @@ STUCK_ON_TERMINAL: Final = 8
 ROWS_ON_TERMINAL: Final = 60
 
 
-def simulation_document(report: SimulationReport) -> Document:
+def to_document(report: SimulationReport) -> Document:
     """Return *report* as a document."""
     measured = [name for name in FIGURE_WORDS if any(one.spreads[name].known for one in report.cases)]
     unknown = [

@@ -39,11 +39,11 @@ def test_every_page_is_in_the_list_with_its_verdict_the_newest_first(tmp_path):
     page = (tmp_path / "reports" / "index.html").read_text("utf-8")
     table = page.partition("<tbody>")[2]
 
-    kinds = re.findall(r"</a></th><td>(\w+)</td>", table)
+    kinds = re.findall(r'data-label="Kind" ><bdi>(\w+)<', table)
     assert kinds == ["history", "plan", "comparison", "snapshot", "snapshot"]
     assert f"<bdi>{verdict(AFTER)}</bdi>" in table
     assert all(
-        (tmp_path / "reports" / name).exists() for name in re.findall(r'<th scope="row"><a href="([^"]+)"', table)
+        (tmp_path / "reports" / name).exists() for name in re.findall(r'<th scope="row" ><a href="([^"]+)"', table)
     )
 
 

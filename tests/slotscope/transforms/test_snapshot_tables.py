@@ -59,13 +59,12 @@ def sums(spark, rows):
     return PartialSums(spark_frame(spark, rows), rows.filter(pc.equal(rows["kind"], UNIT)), pieces=2)
 
 
-@pytest.fixture
-def same(spark):
-    """Asserts that a table has the columns of a DDL schema with these rows."""
-    return lambda found, schema, *rows: assert_rows(spark_frame(spark, found), schema, *rows)
+def assert_table(spark, found, schema, *rows):
+    """Assert that a table has the columns of a DDL schema with these rows."""
+    assert_rows(spark_frame(spark, found), schema, *rows)
 
 
-def test_a_row_belongs_to_the_node_of_its_file_else_to_the_owner_of_its_slot(same):
+def test_a_row_belongs_to_the_node_of_its_file_else_to_the_owner_of_its_slot(spark):
     found = with_node(
         partial_table(
             {"kind": SLOT, "slot": 1, "owner_id": B},
@@ -75,14 +74,14 @@ def test_a_row_belongs_to_the_node_of_its_file_else_to_the_owner_of_its_slot(sam
         {"a.rdb": A, "list.txt": None},
     )
 
-    same(found, "slot int, node_id string", (1, A), (2, B), (3, None))
+    assert_table(spark, found, "slot int, node_id string", (1, A), (2, B), (3, None))
 
 
 LOADS = "keys long, serialized_bytes long, memory_bytes long, expires long, ops long"
 SLOTS = f"slot int, node_id string, owner_id string, {LOADS}"
 
 
-def test_keys_are_summed_where_they_lie_and_idle_slots_have_a_row_of_their_owner(tables, same):
+def test_keys_are_summed_where_they_lie_and_idle_slots_have_a_row_of_their_owner(tables, spark):
     """Slot 1 in two parts, slot 2 on a node that does not own it, slot 3 without keys, slot 4 without an owner."""
     made = tables(
         {"kind": SLOT, "slot": 1, "owner_id": A, "keys": 2, "serialized_bytes": 10, "expires": 1},
@@ -92,20 +91,20 @@ def test_keys_are_summed_where_they_lie_and_idle_slots_have_a_row_of_their_owner
         known=("serialized_bytes", "expires"),
     )
 
-    same(
-        made.slot_load([A, A, B, B, None]), SLOTS,
+    assert_table(
+        spark, made.slot_load([A, A, B, B, None]), SLOTS,
         (1, A, A, 5, 15, None, 1, None), (2, A, B, 1, 7, None, 0, None), (2, B, B, 0, 0, None, 0, None),
         (3, B, B, 0, 0, None, 0, None), (0, A, A, 0, 0, None, 0, None), (4, None, None, 0, 0, None, 0, None),
     )  # fmt: skip
 
 
-def test_a_slot_without_owner_that_a_node_holds_has_no_empty_row(tables, same):
+def test_a_slot_without_owner_that_a_node_holds_has_no_empty_row(tables, spark):
     made = tables({"kind": SLOT, "slot": 0, "keys": 1, "serialized_bytes": 9}, nodes={"a.rdb": A}, known=SIZED)
 
-    same(made.slot_load([None]), SLOTS, (0, A, None, 1, 9, None, None, None))
+    assert_table(spark, made.slot_load([None]), SLOTS, (0, A, None, 1, 9, None, None, None))
 
 
-def test_writes_of_a_log_are_operations_and_their_bytes_no_size_of_keys(tables, same):
+def test_writes_of_a_log_are_operations_and_their_bytes_no_size_of_keys(tables, spark):
     """A slot with writes only has no keys; one of a base without writes has no row of its own."""
     made = tables(
         {"kind": LOG_SLOT, "slot": 0, "owner_id": A, "ops": 4, "serialized_bytes": 400},
@@ -114,18 +113,20 @@ def test_writes_of_a_log_are_operations_and_their_bytes_no_size_of_keys(tables, 
         known=("ops",),
     )
 
-    same(made.slot_load([A, A]), SLOTS, (0, A, A, 0, None, None, None, 4), (1, A, A, 0, None, None, None, 0))
+    assert_table(
+        spark, made.slot_load([A, A]), SLOTS, (0, A, A, 0, None, None, None, 4), (1, A, A, 0, None, None, None, 0)
+    )
 
 
-def test_a_node_has_the_sums_of_its_slots_and_its_share_of_all(spark, same):
+def test_a_node_has_the_sums_of_its_slots_and_its_share_of_all(spark):
     """B holds a key of a slot that A owns: the key counts for B, the slot for A; C holds nothing."""
     rows = [(1, A, A, 6, 30), (2, B, B, 1, 8), (1, B, A, 1, 2)]
     slots = spark.createDataFrame([(*row, None, None, None) for row in rows], SLOTS).toArrow()
 
     found = snapshot_tables.node_load(slots, {A: "h:1", B: "h:2", "c": "h:3"}, {B: 0.25, "c": None})
 
-    same(
-        found,
+    assert_table(
+        spark, found,
         "node_id string, address string, slots int, keys long, keys_share double, keys_over_mean double, bytes_share double,"
         " bytes_over_mean double, unread_share double",
         (A, "h:1", 1, 6, 0.75, 2.25, 0.75, 2.25, 0.0), (B, "h:2", 1, 2, 0.25, 0.75, 0.25, 0.75, 0.25),
@@ -140,7 +141,7 @@ def top(kind, name, size, **more):
     return {"kind": kind, "name": name, "serialized_bytes": size, "slot": 1, "owner_id": A, "type": "string", **more}
 
 
-def test_big_keys_are_ranked_in_the_cluster_and_in_each_node_slot_and_type(tables, same):
+def test_big_keys_are_ranked_in_the_cluster_and_in_each_node_slot_and_type(tables, spark):
     """A key that is listed for its type and for its owner is ranked once a node."""
     made = tables(
         top(TOP_TYPE, b"s", 9, offset=1), top(TOP_TYPE, b"h", 5, type="hash", offset=2, db=3),
@@ -148,21 +149,21 @@ def test_big_keys_are_ranked_in_the_cluster_and_in_each_node_slot_and_type(table
         nodes={"a.rdb": A}, top=2,
     )  # fmt: skip
 
-    same(
-        made.big_keys(), BIG,
+    assert_table(
+        spark, made.big_keys(), BIG,
         ("cluster", "", 1, b"s", 9, 0), ("cluster", "", 2, b"h", 5, 3), ("node", A, 1, b"s", 9, 0), ("node", A, 2, b"h", 5, 3),
         ("slot", "1", 1, b"s", 9, 0), ("type", "string", 1, b"s", 9, 0), ("type", "hash", 1, b"h", 5, 3),
     )  # fmt: skip
 
 
-def test_of_equals_the_first_in_the_files_is_larger_and_a_key_without_size_is_not_ranked(tables, same):
+def test_of_equals_the_first_in_the_files_is_larger_and_a_key_without_size_is_not_ranked(tables, spark):
     found = tables(
         top(TOP_TYPE, b"late", 7, offset=8), top(TOP_TYPE, b"early", 7, offset=2),
         top(TOP_TYPE, b"other file", 7, source="b.rdb", offset=1), top(TOP_TYPE, b"unknown", None, offset=0), top=2,
     ).big_keys()  # fmt: skip
 
     in_cluster = found.filter(pc.equal(found["scope"], "cluster"))
-    same(in_cluster, BIG, ("cluster", "", 1, b"early", 7, 0), ("cluster", "", 2, b"late", 7, 0))
+    assert_table(spark, in_cluster, BIG, ("cluster", "", 1, b"early", 7, 0), ("cluster", "", 2, b"late", 7, 0))
 
 
 def group(kind, name, keys, size, **more):
@@ -179,27 +180,27 @@ def unit(noun, keys, size, **more):
 TAGS = "hash_tag binary, keys long, serialized_bytes long, keys_error long, bytes_error long, rank_keys int, rank_bytes int"
 
 
-def test_a_tag_that_a_part_does_not_list_may_have_been_missed_there(tables, same):
+def test_a_tag_that_a_part_does_not_list_may_have_been_missed_there(tables, spark):
     """Both parts list t; u is listed by the second alone, so the first may have up to its bound more of it."""
     made = tables(
         group(TAG, b"t", 5, 50), group(TAG, b"t", 5, 50, part=1), group(TAG, b"u", 3, 900, part=1),
         unit("tag", 2, 20), unit("tag", 1, 10, part=1), known=SIZED,
     )  # fmt: skip
 
-    same(made.hash_tags(), TAGS, (b"t", 10, 100, 0, 0, 1, 2), (b"u", 3, 900, 2, 20, 2, 1))
+    assert_table(spark, made.hash_tags(), TAGS, (b"t", 10, 100, 0, 0, 1, 2), (b"u", 3, 900, 2, 20, 2, 1))
 
 
-def test_the_heaviest_by_keys_and_the_heaviest_by_bytes_are_kept_and_ties_go_by_name(tables, same):
+def test_the_heaviest_by_keys_and_the_heaviest_by_bytes_are_kept_and_ties_go_by_name(tables, spark):
     tags = (group(TAG, name, keys, size) for name, keys, size in (
         (b"many", 9, 1), (b"big", 1, 99), (b"\xff", 9, 1), (b"small", 1, 1),
     ))  # fmt: skip
 
     made = tables(unit("tag", 0, 0), *tags, known=SIZED, groups=1)
 
-    same(made.hash_tags(), TAGS, (b"many", 9, 1, 0, 0, 1, 2), (b"big", 1, 99, 0, 0, 2, 1))
+    assert_table(spark, made.hash_tags(), TAGS, (b"many", 9, 1, 0, 0, 1, 2), (b"big", 1, 99, 0, 0, 2, 1))
 
 
-def test_where_memory_is_known_tags_and_prefixes_are_ranked_by_it(tables, same):
+def test_where_memory_is_known_tags_and_prefixes_are_ranked_by_it(tables, spark):
     """A small record can be large in memory; the bound of a missed group is known in memory, too."""
     made = tables(
         unit("tag", 0, 0), unit("tag", 1, 10, part=1),
@@ -209,22 +210,29 @@ def test_where_memory_is_known_tags_and_prefixes_are_ranked_by_it(tables, same):
     )  # fmt: skip
 
     tags = "hash_tag binary, memory_bytes long, memory_error long, rank_bytes int"
-    same(made.hash_tags(), tags, (b"spread", 500, 20, 1), (b"packed", 10, 20, 2))
+    assert_table(spark, made.hash_tags(), tags, (b"spread", 500, 20, 1), (b"packed", 10, 20, 2))
     prefixes = snapshot_tables.key_prefixes(made.prefixes())
-    same(prefixes, "prefix binary, memory_bytes long, rank_bytes int", (b"s:", 500, 1), (b"p:", 10, 2))
+    assert_table(spark, prefixes, "prefix binary, memory_bytes long, rank_bytes int", (b"s:", 500, 1), (b"p:", 10, 2))
 
 
-def test_prefixes_are_ranked_by_depth_and_one_key_is_no_group_but_at_the_top(tables, same):
+def test_prefixes_are_ranked_by_depth_and_one_key_is_no_group_but_at_the_top(tables, spark):
     made = tables(
         unit("prefix", 0, 0), group(PREFIX, b"a:", 3, 30, number=1), group(PREFIX, b"b:", 1, 10, number=1),
         group(PREFIX, b"a:x:", 2, 20, number=2), group(PREFIX, b"a:y:", 1, 99, number=2), known=SIZED,
     )  # fmt: skip
 
     schema = "prefix binary, depth int, keys long, rank_bytes int"
-    same(snapshot_tables.key_prefixes(made.prefixes()), schema, (b"a:", 1, 3, 1), (b"b:", 1, 1, 2), (b"a:x:", 2, 2, 1))
+    assert_table(
+        spark,
+        snapshot_tables.key_prefixes(made.prefixes()),
+        schema,
+        (b"a:", 1, 3, 1),
+        (b"b:", 1, 1, 2),
+        (b"a:x:", 2, 2, 1),
+    )
 
 
-def test_times_to_live_add_up_by_node_and_bucket(tables, same):
+def test_times_to_live_add_up_by_node_and_bucket(tables, spark):
     made = tables(
         {"kind": TTL, "number": 0, "keys": 2, "serialized_bytes": 4, "owner_id": A},
         {"kind": TTL, "number": 0, "keys": 3, "owner_id": A, "part": 1}, {"kind": TTL, "number": 1, "keys": 1, "owner_id": B},
@@ -232,10 +240,10 @@ def test_times_to_live_add_up_by_node_and_bucket(tables, same):
     )  # fmt: skip
 
     schema = "node_id string, bucket int, label string, keys long, serialized_bytes long"
-    same(made.ttl_buckets(), schema, (A, 0, TTL_LABELS[0], 5, 4), (B, 1, TTL_LABELS[1], 1, None))
+    assert_table(spark, made.ttl_buckets(), schema, (A, 0, TTL_LABELS[0], 5, 4), (B, 1, TTL_LABELS[1], 1, None))
 
 
-def test_ranges_of_sizes_add_up_by_node_type_and_measure(tables, same):
+def test_ranges_of_sizes_add_up_by_node_type_and_measure(tables, spark):
     one = {"kind": RANGE, "type": "list", "text": "elements", "owner_id": A}
     made = tables(
         one | {"number": 0, "keys": 2, "offset": 0}, one | {"number": 4, "keys": 3, "offset": 30},
@@ -243,8 +251,8 @@ def test_ranges_of_sizes_add_up_by_node_type_and_measure(tables, same):
         one | {"number": 4, "keys": 7, "offset": 70, "text": "memory_bytes"}, nodes={"a.rdb": None},
     )  # fmt: skip
 
-    same(
-        made.key_sizes(), "node_id string, type string, measure string, at_least long, keys long, total long",
+    assert_table(
+        spark, made.key_sizes(), "node_id string, type string, measure string, at_least long, keys long, total long",
         (A, "list", "elements", 0, 2, 0), (A, "list", "elements", 8, 4, 38), (A, "list", "memory_bytes", 8, 7, 70),
     )  # fmt: skip
 
