@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -105,9 +105,6 @@ def find_file_facts(units: Sequence[UnitFacts]) -> list[Caveat]:
 
 def find_hollow(units: Sequence[UnitFacts]) -> list[Caveat]:
     """Collections without elements, one warning a dump: servers drop them, so they are in no figure."""
-    counts: dict[str, int] = defaultdict(int)
-    for unit in units:
-        counts[unit.source] += unit.hollow_keys or 0
     examples = {unit.source: unit.hollow_key for unit in reversed(units) if unit.hollow_key is not None}
     return [
         Caveat.warning(
@@ -115,9 +112,16 @@ def find_hollow(units: Sequence[UnitFacts]) -> list[Caveat]:
             f"{printable(source)}: {plural(count, 'key')} without elements that a server drops when it loads the dump: in no figure here "
             f"({examples[source]}{' …' if count > 1 else ''})",
         )
-        for source, count in sorted(counts.items())
-        if count
+        for source, count in _counts(units, "hollow_keys")
     ]
+
+
+def _counts(units: Sequence[UnitFacts], fact: str) -> list[tuple[str, int]]:
+    """Sources and their sums of a fact, without zeros."""
+    sums = Counter[str]()
+    for unit in units:
+        sums[unit.source] += getattr(unit, fact) or 0
+    return [(source, count) for source, count in sorted(sums.items()) if count]
 
 
 def find_coverage(topology: Topology | None, keys_in_unowned: int) -> list[Caveat]:
@@ -158,56 +162,36 @@ def _list(examples: list[str], count: int) -> str:
 
 
 def find_age(units: Sequence[UnitFacts]) -> list[Caveat]:
-    """When the oldest dump was begun, counted back from the newest time of the inputs: of a dump, or of a log's end.
-
-    Nothing for dumps without a time, or where no later time is known.
-    """
-    begun = {unit.source: unit.ctime * 1000 for unit in units if unit.ctime is not None}
-    ended = [unit.last_s * 1000 for unit in units if unit.last_s is not None]
-    newest_ms = max([*begun.values(), *ended], default=0)
-    return _told_age(begun, newest_ms, f"the newest time known, {moment(newest_ms)}")
+    """Return the age of the oldest dump before the newest time of the inputs: of a dump, or of the end of a log."""
+    started_ms = {unit.source: unit.ctime * 1000 for unit in units if unit.ctime is not None}
+    ended_ms = [unit.last_s * 1000 for unit in units if unit.last_s is not None]
+    newest_ms = max([*started_ms.values(), *ended_ms], default=0)
+    return _age_note(started_ms, newest_ms, f"the newest time known, {moment(newest_ms)}")
 
 
 def with_age(report: KeyspaceReport, now_ms: int) -> KeyspaceReport:
-    """*report*, read at *now_ms*, with how old its dumps are then: tables hold times, and no ages."""
-    begun = {
-        source.source: int(told) * 1000
-        for source in report.sources
-        if _is_number(told := source.facts.get("ctime", ""))
-    }
-    found = _told_age(begun, now_ms, "this report")
-    if not found:
-        return report
-    others = [warning for warning in report.warnings if warning.code != Code.SNAPSHOT_AGE]
-    ordered = sorted([*others, *found], key=lambda warning: list(Severity).index(warning.severity))
+    """Return *report* with the age of its dumps at *now_ms*: tables have times only."""
+    times = {source.source: source.facts.get("ctime", "") for source in report.sources}
+    started_ms = {source: int(time) * 1000 for source, time in times.items() if _is_number(time)}
+    notes = _age_note(started_ms, now_ms, "this report")
+    others = [warning for warning in report.warnings if not notes or warning.code != Code.SNAPSHOT_AGE]
+    ordered = sorted([*others, *notes], key=lambda warning: list(Severity).index(warning.severity))
     return replace(report, warnings=ordered)
 
 
-def age(passed_ms: int) -> str:
-    """Return a time that has passed, in the one or two largest units.
-
-    >>> age(90_000), age(2 * 86_400_000 + 3_700_000)
-    ('1 min 30 s', '2 d 1 h')
-    """
-    left = max(passed_ms, 0) // 1000
-    parts: list[str] = []
-    for unit, seconds in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
-        number, left = divmod(left, seconds)
-        if number or (unit == "s" and not parts):
-            parts.append(f"{number:,} {unit}")
-        if len(parts) == 2 or (parts and not number):
-            break
-    return " ".join(parts[:2])
-
-
-def _told_age(begun: Mapping[str, int], newest_ms: int, after: str) -> list[Caveat]:
-    if not begun or newest_ms - min(begun.values()) < AGE_MS_MIN:
+def _age_note(started_ms: Mapping[str, int], newest_ms: int, after: str) -> list[Caveat]:
+    if not started_ms or newest_ms - min(started_ms.values()) < AGE_MS_MIN:
         return []
-    oldest = min(begun, key=lambda source: (begun[source], source))
-    text = f"later writes are missing: {printable(oldest)} started {moment(begun[oldest])}, {age(newest_ms - begun[oldest])} before {after}"
-    if len(begun) > 1:
-        text += f"; {len(begun)} dumps started within {age(max(begun.values()) - min(begun.values()))}"
-    return [Caveat.note(Code.SNAPSHOT_AGE, text)]
+    oldest = min(started_ms, key=lambda source: (started_ms[source], source))
+    start = started_ms[oldest]
+    words = f"later writes are missing: {printable(oldest)} started {moment(start)}, {_seconds(newest_ms - start)} before {after}"
+    if len(started_ms) > 1:
+        words += f"; {len(started_ms)} dumps started within {_seconds(max(started_ms.values()) - start)}"
+    return [Caveat.note(Code.SNAPSHOT_AGE, words)]
+
+
+def _seconds(passed_ms: int) -> str:
+    return text.duration(passed_ms // 1000)
 
 
 def _is_number(words: str) -> bool:
@@ -254,16 +238,12 @@ def _writer(aux: Mapping[str, str]) -> str:
 
 def find_unmeasured(units: Sequence[UnitFacts]) -> list[Caveat]:
     """Keys of unknown memory layout: they are in no memory figure."""
-    counts: dict[str, int] = {}
-    for unit in units:
-        counts[unit.source] = counts.get(unit.source, 0) + (unit.unmeasured_keys or 0)
     return [
         Caveat.note(
             Code.MEMORY_UNKNOWN,
-            f"{printable(source)}: {text.plural(count, 'key')} of a layout in memory that is not known: no figure of memory holds them",
+            f"{printable(source)}: {plural(count, 'key')} of a layout in memory that is not known: no figure of memory holds them",
         )
-        for source, count in sorted(counts.items())
-        if count
+        for source, count in _counts(units, "unmeasured_keys")
     ]
 
 

@@ -21,13 +21,13 @@ def test_an_age_is_counted_from_the_newest_time_that_is_known():
 
     assert find_age([first]) == find_age([dump("c.rdb", None), log]) == []
     assert (
-        "later writes are missing: a.rdb started 1970-01-01 00:16:40 UTC, 1 min before the newest time known"
+        "later writes are missing: a.rdb started 1970-01-01 00:16:40 UTC, 60 s before the newest time known"
         in find_age([first, second])[0].text
     )
-    assert "1 h 6 min before the newest time known" in find_age([first, log])[0].text
+    assert "66 min 40 s before the newest time known" in find_age([first, log])[0].text
     sources = [source_row(unit.source, facts=unit.words()) for unit in (first, second)]
     (warning,) = with_age(
         replace(empty_report(), sources=sources, warnings=find_age([first, log])), 87_400_000
     ).warnings
     assert (warning.severity, warning.code) == ("note", "snapshot_age")
-    assert warning.text.endswith("1 d before this report; 2 dumps started within 1 min")
+    assert warning.text.endswith("24 h before this report; 2 dumps started within 60 s")
