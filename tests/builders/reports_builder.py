@@ -250,7 +250,7 @@ def full_report() -> KeyspaceReport:
     """A hostile report with as much use and as many savings as a page shows."""
     names = [*HOSTILE_KEYS, *(b"prefix-%d:" % number for number in range(500))]
     use = UseReport(
-        _use_of(b"", 9_000_000, 5.0), [_use_of(b"1" * 40, 9, 1.0)], [_use_of(name, 90_000, 2.0) for name in names], []
+        _use_of(b"", 9_000_000, 5.0), [_use_of(b"1" * 40, 9, 1.0)], [_use_of(name, 90_000, 2.0) for name in names]
     )
     changes = [
         Row(

@@ -25,12 +25,11 @@ NEVER: Final = Column("Never expires", Format.COUNT, "never_expiring")
 
 @dataclass(frozen=True, slots=True)
 class UseReport:
-    """Access and expiry of all keys, by node, by prefix (heaviest first) and of the slots with most accesses."""
+    """Access and expiry of all keys, by node, and by prefix, heaviest first."""
 
     whole: Row
     nodes: Sequence[Row]
     prefixes: Sequence[Row]
-    hot_slots: Sequence[Row]
 
     @property
     def is_recorded(self) -> bool:
@@ -50,8 +49,7 @@ def load_key_use(root: str, snapshot_id: str) -> UseReport | None:
     whole = rows("cluster")
     if not whole:
         return None
-    prefixes = rows("prefix", "weight_bytes DESC NULLS LAST, scope_value")
-    return UseReport(whole[0], rows("node"), prefixes, rows("slot", "ops_per_s DESC NULLS LAST, scope_value"))
+    return UseReport(whole[0], rows("node"), rows("prefix", "weight_bytes DESC NULLS LAST, scope_value"))
 
 
 def use_figures(use: Row) -> list[tuple[str, str]]:
