@@ -166,7 +166,7 @@ def _masters(report: KeyspaceReport) -> Section:
         Column(
             "Address",
             Format.KEY,
-            lambda one: "" if names[id(one)] == one.address else one.address.encode("utf-8", "surrogateescape"),
+            lambda one: "" if one.address in ("", names[id(one)]) else one.address.encode("utf-8", "surrogateescape"),
         ),
         Column("Slots", Format.COUNT, "slots", id="slots"),
         Column("Keys", Format.COUNT, "keys", id="keys"),

@@ -256,9 +256,10 @@ def _of_one(report: KeyspaceReport) -> str:
         ),
         None,
     )
-    where = "on one master" if report.nodes else "; whose slots they are is not known"
+    has_owner = any(node.node_id or node.address for node in report.nodes)
+    where = " on one master" if has_owner else "; owners of slots are unknown without --topology"
     size = f" with {text.size(known[1])} {known[0]}" if known else ""
-    return f"{text.plural(report.keys, 'key')}{size}{' ' if report.nodes else ''}{where}."
+    return f"{text.plural(report.keys, 'key')}{size}{where}."
 
 
 def _because(report: KeyspaceReport, node: Row, by: Weight, excess: float) -> str:

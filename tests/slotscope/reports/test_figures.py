@@ -12,6 +12,7 @@ from slotscope.reports.keyspace.figures import (
     Weight,
     heavy_slots,
     node_names,
+    verdict,
     weighed_by,
 )
 from tests.builders.reports_builder import changed, keyspace_report
@@ -78,3 +79,12 @@ def test_names_of_nodes_are_as_long_as_it_takes_to_tell_them_apart() -> None:
     assert [len(name) for name in node_names(nodes)] == [8, 8, 8]
     assert node_names(twins) == ["ab" * 5 + "00", "ab" * 5 + "11"]
     assert node_names([changed(nodes[0], node_id=None)]) == ["10.0.0.1:6379"]
+
+
+def test_a_report_without_topology_names_no_master() -> None:
+    report = keyspace_report(masters=1)
+    (master,) = report.nodes
+    unowned = replace(report, nodes=(changed(master, node_id=None, address=""),))
+
+    assert verdict(report).endswith(" on one master.")
+    assert verdict(unowned).endswith("; owners of slots are unknown without --topology.")
