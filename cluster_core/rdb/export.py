@@ -1,6 +1,6 @@
 """Export chosen keys of a dump as JSON or as commands for a server release.
 
-`cluster_core.rdb.value_walk` does most of the work; streams and module values are written here by the plain decoder.
+`cluster_core.rdb.value_writing` does most of the work; streams and module values are written here by the plain decoder.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from cluster_core.rdb.head import RdbHead
 from cluster_core.rdb.skim_state import grammar_array
 from cluster_core.rdb.texts import BASE64_MARK
 from cluster_core.rdb.value_state import JSON
-from cluster_core.rdb.value_walk import write_values
-from cluster_core.rdb.value_writing import Keys
+from cluster_core.rdb.value_writing import Keys, write_values
 from cluster_core.rdb.values import (
     DAMAGE,
     NOT_READ,
@@ -461,7 +460,7 @@ class ValueWriter:
     def _refuse(self, batch: KeyBatch, row: int, refusal: EncodeError | None, *, is_gone: bool = False) -> None:
         """Count the key, or raise: *refusal*, or that its value cannot be read; also where the beginning of the key *is_gone* out already."""
         offset = int(batch.offset[row])
-        reason = str(refusal) if refusal else "its value is not what its header says (key-slots --deep lists such keys)"
+        reason = str(refusal) if refusal else "its value is not what its header says"
         if self._permissive and not is_gone:
             self.left_out[f"{KEY_TYPES[batch.type[row]]}: {reason}"] += 1
             self.keys -= 1

@@ -22,6 +22,7 @@ from cluster_core.rdb.memory_sizes import model_array
 from cluster_core.rdb.shapes import ACCUMULATED, PARTS
 from cluster_core.rdb.skim import RdbSkimmer
 from cluster_core.rdb.skim_state import Tables, grammar_array
+from cluster_core.rdb.value_state import STATE_LENGTH
 
 SCRATCH_BYTES_MAX = 256 << 20
 """A packed value that expands to more is not measured."""
@@ -44,6 +45,7 @@ class ValueMeasure:
         self._conditions = grammar_array(head.dialect, head.version, conditions[0].model), models, rules
         self._head = head
         self._scratch = np.empty(_SCRATCH_BYTES, np.uint8)
+        self._walk = np.zeros(STATE_LENGTH, np.int64)
         self._sums = np.zeros(ACCUMULATED, np.int64), np.zeros((len(conditions), PARTS), np.int64)
 
     def unmeasured(self, count: int) -> Measured:
@@ -57,10 +59,10 @@ class ValueMeasure:
         found = self.unmeasured(count)
         starts = batch.offset - begin
         records = starts, starts + batch.serialized_bytes
-        keys = np.diff(batch.key_offsets).astype(np.int64), batch.expire_at_ms, batch.encoding
+        keys = np.diff(batch.key_offsets).astype(np.int64), batch.expire_at_ms, batch.encoding, batch.elements
         first = 0
         while first < count:
-            work = self._scratch, *self._sums
+            work = self._scratch, self._walk, *self._sums
             first, need = shapes.measure_values(first, data, records, keys, self._conditions, work, tuple(found))
             if need > SCRATCH_BYTES_MAX:
                 first += 1

@@ -19,9 +19,11 @@ from cluster_core.memory.structures import LIBC
 from cluster_core.rdb import grammar
 from cluster_core.rdb import memory_sizes as sizes
 from cluster_core.rdb import skim_state as columns
-from cluster_core.rdb.atoms import digits_of, expand, little_endian, read_length, read_string, signed_integer
-from cluster_core.rdb.strings import INT_STRING, LZF_STRING, RAW_STRING
-from cluster_core.rdb.walk_packed import entry_bytes, entry_value
+from cluster_core.rdb import value_state as state
+from cluster_core.rdb.atoms import digits_of, read_string, signed_integer
+from cluster_core.rdb.strings import INT_STRING, LZF_STRING
+from cluster_core.rdb.value_state import DOUBLE, IN_DATA, IN_SCRATCH, INTEGER
+from cluster_core.rdb.value_walk import begin_value, find_element, pass_element
 from cluster_core.rdb.walk_records import embstr_bytes_max, find_value, is_integer
 
 DONE, SCRATCH, UNKNOWN = 0, 1, -1
@@ -46,6 +48,8 @@ _LONG_SCORE_BYTES = 18
 _ZIPLIST_HEAD, _LISTPACK_HEAD = 11, 7
 _CHUNK_MIN = 32
 _INTEGER_DIGITS_MAX = 20
+COMPRESSED: Final = -1
+"""Form of a string that is not expanded: it is longer than any number."""
 
 _PLAIN = compiled(
     structures, "listpack_integer_bytes", "listpack_string_bytes", "ziplist_entry_payload", "intset_width",
@@ -84,11 +88,16 @@ def take_string(acc: Any, parts: Any, models: Any, measure: int, length: int, nu
 
 
 @borrowing()
-def take_score(acc: Any, number: int, is_number: bool) -> None:
+def _take_score(acc: Any, form: int, value: int, size: int) -> None:
     """Add the score of a sorted set's member: part of a packed value, nothing of its own in a table."""
-    length = digits_of(number) if is_number else _LONG_SCORE_BYTES
-    acc[LISTPACK_BYTES] += _listpack_integer_bytes(number) if is_number else _listpack_string_bytes(length)
-    zipped = _ziplist_entry_payload(length, number, is_number) + (1 if acc[ENTRY_BEFORE] < 254 else 5)
+    is_number, number = form == INTEGER, value
+    if form == DOUBLE:
+        is_number, number = _whole_number(value)
+        size = np.int64(_LONG_SCORE_BYTES)
+    if is_number:
+        size = _digits(number)
+    acc[LISTPACK_BYTES] += _listpack_integer_bytes(number) if is_number else _listpack_string_bytes(size)
+    zipped = _ziplist_entry_payload(size, number, is_number) + (1 if acc[ENTRY_BEFORE] < 254 else 5)
     acc[ZIPLIST_BYTES] += zipped
     acc[ENTRY_BEFORE] = zipped
 
@@ -104,9 +113,11 @@ def _integer_of(data: Any, at: int, size: int) -> int:
 
 
 @borrowing()
-def take_text(data: Any, at: int, size: int, acc: Any, parts: Any, models: Any, measure: int) -> None:
-    """Add the string at *at*, a number where a server would take it for one."""
-    if 0 < size <= _INTEGER_DIGITS_MAX and is_integer(data, at, size):
+def _take_word(data: Any, form: int, at: int, size: int, acc: Any, parts: Any, models: Any, measure: int) -> None:
+    """Add one word of an element; a string is a number where a server would take it for one."""
+    if form == INTEGER:
+        take_string(acc, parts, models, measure, _digits(at), at, True)
+    elif form != COMPRESSED and 0 < size <= _INTEGER_DIGITS_MAX and is_integer(data, at, size):
         take_string(acc, parts, models, measure, size, _integer_of(data, at, size), True)
     else:
         take_string(acc, parts, models, measure, size, np.int64(0), False)
@@ -135,65 +146,6 @@ def _digits(value: int) -> int:
         value //= 10
         count += 1
     return count
-
-
-@borrowing()
-def _walk_packed(data: Any, at: int, end: int, form: int, sums: Any, models: Any, measure: int) -> int:
-    """Add the entries of the packed value that is ``data[at:end]``; return `DONE` or `UNKNOWN`."""
-    acc, parts = sums
-    is_zset = measure == grammar.M_ZSET
-    side = np.int64(0)
-    if form == grammar.F_INTSET:
-        width = little_endian(data, at, 4)
-        if width != 2 and width != 4 and width != 8:
-            return UNKNOWN
-        at += 8
-        while at + width <= end:
-            value = signed_integer(data, at, width)
-            take_string(acc, parts, models, measure, _digits(value), value, True)
-            at += width
-        return DONE
-    if form == grammar.F_ZIPMAP:
-        return UNKNOWN
-    at += 6 if form == grammar.F_LISTPACK else 10
-    while at < end and data[at] != 255:
-        size = entry_bytes(data, at, end, form, side)
-        if size < 1 or at + size >= end:
-            return UNKNOWN
-        is_number, number, _, length = entry_value(data, at, form, side)
-        if is_number:
-            length = _digits(number)
-        if is_zset and side == 1:
-            if not is_number:
-                acc[LISTPACK_BYTES] += _listpack_string_bytes(length)
-                zipped = _ziplist_entry_payload(length, number, False) + (1 if acc[ENTRY_BEFORE] < 254 else 5)
-                acc[ZIPLIST_BYTES] += zipped
-                acc[ENTRY_BEFORE] = zipped
-            else:
-                take_score(acc, number, True)
-        else:
-            take_string(acc, parts, models, measure, length, number, is_number)
-        side = 1 - side if is_zset else side
-        at += size
-    return DONE
-
-
-@borrowing()
-def take_packed(
-    data: Any, at: int, end: int, form: int, sums: Any, models: Any, measure: int, scratch: Any
-) -> tuple[int, int, int]:
-    """Add the packed value whose string prefix is at *at*: return (`DONE`, position after), or what else, with the scratch needed."""
-    size, body, raw, kind = read_string(data, at, end)
-    start = at + size
-    if size <= 0 or start + body > end or kind == INT_STRING:
-        return UNKNOWN, at, raw
-    if kind == RAW_STRING:
-        return _walk_packed(data, start, start + body, form, sums, models, measure), start + body, raw
-    if raw > scratch.size:
-        return SCRATCH, at, raw
-    if not expand(data, start, start + body, scratch, 0, raw):
-        return UNKNOWN, at, raw
-    return _walk_packed(scratch, np.int64(0), raw, form, sums, models, measure), start + body, raw
 
 
 @borrowing()
@@ -234,41 +186,8 @@ by the first model; bytes of a string, of its compressed form (0: it is not)."""
 
 
 @borrowing()
-def _walk_elements(data: Any, at: int, end: int, element: int, measure: int, sums: Any, models: Any) -> int:
-    """Add the elements of a value that is a table in the file; return `DONE` or `UNKNOWN`."""
-    acc, parts = sums
-    size, count = read_length(data, at, end)
-    if size <= 0 or element == grammar.E_EXPIRY_AFTER or element == grammar.E_EXPIRY_BEFORE:
-        return UNKNOWN
-    at += size
-    for _ in range(2 * count if measure == grammar.M_HASH else count):
-        size, body, raw, kind = read_string(data, at, end)
-        start = at + size
-        if size <= 0 or start + body > end:
-            return UNKNOWN
-        if kind == INT_STRING:
-            number = signed_integer(data, start, body)
-            take_string(acc, parts, models, measure, digits_of(number), number, True)
-        elif kind == LZF_STRING:
-            take_string(acc, parts, models, measure, raw, np.int64(0), False)
-        else:
-            take_text(data, start, body, acc, parts, models, measure)
-        at = start + body
-        if element == grammar.E_SCORE:
-            if at + 8 > end:
-                return UNKNOWN
-            whole, number = _whole_number(data, at)
-            take_score(acc, number, whole)
-            at += 8
-        elif element == grammar.E_SCORE_TEXT:
-            return UNKNOWN
-    return DONE
-
-
-@borrowing()
-def _whole_number(data: Any, at: int) -> tuple[bool, int]:
-    """Return whether the double at *at* is a whole number that a listpack holds as one (`double2ll`), and that number."""
-    bits = little_endian(data, at, 8)
+def _whole_number(bits: int) -> tuple[bool, int]:
+    """Return whether the double of these *bits* is a whole number that a listpack holds as one (`double2ll`), and that number."""
     exponent = ((bits >> 52) & 0x7FF) - 1023
     if bits == 0:
         return True, np.int64(0)
@@ -282,46 +201,72 @@ def _whole_number(data: Any, at: int) -> tuple[bool, int]:
 
 
 @borrowing()
-def _walk_list(data: Any, at: int, end: int, form: int, sums: Any, conditions: Any, scratch: Any) -> tuple[int, int]:
-    """Add the nodes of a list; return (`DONE` or what else, scratch needed)."""
-    acc, parts = sums
+def _end_node(acc: Any, parts: Any, conditions: Any, pack_bytes: int, zip_bytes: int) -> None:
+    """Add the packed node of a list whose entries end here; they began after that many bytes of others."""
     _, models, rules = conditions
-    size, nodes = read_length(data, at, end)
-    if size <= 0:
-        return UNKNOWN, np.int64(0)
-    at += size
-    for _ in range(nodes):
-        container = np.int64(grammar.PACKED_NODE)
-        if form == grammar.F_LISTPACK:
-            size, container = read_length(data, at, end)
-            if size <= 0:
-                return UNKNOWN, np.int64(0)
-            at += size
-        pack, zip_ = acc[LISTPACK_BYTES], acc[ZIPLIST_BYTES]
-        acc[ENTRY_BEFORE] = 0
-        if container == grammar.PLAIN_NODE:
-            size, body, raw, _ = read_string(data, at, end)
-            if size <= 0 or at + size + body > end:
-                return UNKNOWN, np.int64(0)
-            at += size + body
-            acc[COUNT] += 1
-            acc[NODES_MET] += 2
-            acc[LONGEST_STRING] = max(acc[LONGEST_STRING], raw)
-            acc[LISTPACK_BYTES] += raw
-            for k in range(len(models)):
-                whole = raw + 11 + 5 if rules[k, ZIPLISTS] else raw
-                parts[k, PART_NODES] += models[k, sizes.LIST_NODE] + sizes.packed_size(models[k], whole)
-            continue
-        code, at, need = take_packed(data, at, end, form, sums, models[:0], np.int64(grammar.M_LIST), scratch)
-        if code != DONE:
-            return code, need
-        acc[NODES_MET] += 1
-        for k in range(len(models)):
-            node = packed_memory(
-                models[k], rules[k, ZIPLISTS], acc, acc[ZIPLIST_BYTES] - zip_, acc[LISTPACK_BYTES] - pack
-            )
-            parts[k, PART_NODES] += models[k, sizes.LIST_NODE] + node
-    return DONE, np.int64(0)
+    acc[NODES_MET] += 1
+    for k in range(len(models)):
+        node = packed_memory(
+            models[k], rules[k, ZIPLISTS], acc, acc[ZIPLIST_BYTES] - zip_bytes, acc[LISTPACK_BYTES] - pack_bytes
+        )
+        parts[k, PART_NODES] += models[k, sizes.LIST_NODE] + node
+
+
+@borrowing()
+def _take_plain_node(acc: Any, parts: Any, conditions: Any, size: int) -> None:
+    """Add a node of a list that is one element of *size* bytes."""
+    _, models, rules = conditions
+    acc[COUNT] += 1
+    acc[NODES_MET] += 2
+    acc[LONGEST_STRING] = max(acc[LONGEST_STRING], size)
+    acc[LISTPACK_BYTES] += size
+    for k in range(len(models)):
+        whole = size + 11 + 5 if rules[k, ZIPLISTS] else size
+        parts[k, PART_NODES] += models[k, sizes.LIST_NODE] + sizes.packed_size(models[k], whole)
+
+
+@borrowing()
+def _take_elements(data: Any, st: Any, measure: int, sums: Any, conditions: Any, tables: Any, scratch: Any) -> int:
+    """Add all elements of the value that `begin_value` went to; return `DONE`, `SCRATCH` or `UNKNOWN`."""
+    acc, parts = sums
+    g = conditions[0]
+    is_list = measure == grammar.M_LIST
+    is_packed = st[state.PHASE] == state.P_NODES
+    node = np.int64(-1)  # nodes that are left behind the one at hand
+    pack_bytes = zip_bytes = np.int64(0)
+    while True:
+        rc = find_element(data, st, g, scratch)
+        if rc == state.SCRATCH:
+            return SCRATCH
+        if rc not in (state.GO, state.PLAIN, state.DONE):
+            return UNKNOWN
+        if is_list and node >= 0 and (rc != state.GO or st[state.NODES] != node):
+            _end_node(acc, parts, conditions, pack_bytes, zip_bytes)
+            node = np.int64(-1)
+        if rc == state.DONE:
+            return DONE
+        form, at, size = st[state.FIRST_FORM], st[state.FIRST_AT], st[state.FIRST_BYTES]
+        if rc == state.PLAIN:
+            _take_plain_node(acc, parts, conditions, _digits(at) if form == INTEGER else size)
+        else:
+            if is_list and node < 0:
+                node, pack_bytes, zip_bytes = st[state.NODES], acc[LISTPACK_BYTES], acc[ZIPLIST_BYTES]
+                acc[ENTRY_BEFORE] = 0
+            if form == IN_SCRATCH and not is_packed:
+                form = np.int64(COMPRESSED)
+            words = scratch if form == IN_SCRATCH else data
+            _take_word(words, form, at, size, acc, parts, tables, measure)
+            if st[state.WORDS_OF_ONE] > 1:
+                form, at, size = st[state.SECOND_FORM], st[state.SECOND_AT], st[state.SECOND_BYTES]
+                if measure == grammar.M_ZSET:
+                    _take_score(acc, form, at, size)
+                else:
+                    if form == IN_SCRATCH and not is_packed:
+                        form = np.int64(COMPRESSED)
+                    words = scratch if form == IN_SCRATCH else data
+                    _take_word(words, form, at, size, acc, parts, tables, measure)
+        st[state.LEFT] -= 1
+        pass_element(st)
 
 
 @borrowing()
@@ -419,11 +364,10 @@ def _string(data: Any, at: int, end: int, name: Any, sums: Any, conditions: Any,
     if kind == INT_STRING:
         number = signed_integer(data, start, body)
         length = digits_of(number)
-        take_string(acc, parts, models[:0], list_measure, length, number, True)
-    elif kind == LZF_STRING:
-        take_string(acc, parts, models[:0], list_measure, raw, np.int64(0), False)
+        _take_word(data, np.int64(INTEGER), number, length, acc, parts, models[:0], list_measure)
     else:
-        take_text(data, start, body, acc, parts, models[:0], list_measure)
+        form = np.int64(COMPRESSED if kind == LZF_STRING else IN_DATA)
+        _take_word(data, form, start, raw, acc, parts, models[:0], list_measure)
     for k in range(len(models)):
         form = encoding
         if encoding != grammar.INT:
@@ -435,60 +379,65 @@ def _string(data: Any, at: int, end: int, name: Any, sums: Any, conditions: Any,
     return DONE
 
 
+_MEASURES = np.zeros(len(grammar.KEY_TYPES), np.int64)
+_MEASURES[[grammar.LIST, grammar.SET, grammar.ZSET, grammar.HASH]] = (
+    grammar.M_LIST, grammar.M_SET, grammar.M_ZSET, grammar.M_HASH,
+)  # fmt: skip
+
+
 @borrowing()
 def measure_values(
     first: int, data: Any, records: Any, keys: Any, conditions: Any, work: Any, results: Any
 ) -> tuple[int, int]:
     """Measure keys from *first* on; return (the key that needs more scratch, or their number; the bytes it needs).
 
-    *records*: where each begins and ends in *data*; *keys*: length of the name, expiry, encoding; *conditions*: the grammar, a model
-    and its limits a row each; *work*: scratch and sums; *results*: bytes in memory a model, and `SHAPES`.
+    *records*: where each begins and ends in *data*; *keys*: length of the name, expiry, encoding, elements; *conditions*: the grammar, a model
+    and its limits a row each; *work*: scratch, state of the walk, sums; *results*: bytes in memory a model, and `SHAPES`.
     """
     begins, ends = records
-    lengths, expire_at_ms, encodings = keys
+    lengths, expire_at_ms, encodings, elements = keys
     g, models, _ = conditions
-    scratch, acc, parts = work
+    scratch, st, acc, parts = work
     memory, shapes = results
+    st[state.FORMAT] = state.SIZES
     for i in range(first, len(begins)):
-        end = ends[i]
         expires = expire_at_ms[i] >= 0
-        op, at = find_value(data, begins[i], end, g)
-        if op < 0:
+        st[state.LEFT] = elements[i]
+        if begin_value(data, st, g, begins[i], ends[i]) != state.GO:
             continue
-        layout, form = g[op, columns.LAYOUT], g[op, columns.FORM]
+        op, at = find_value(data, begins[i], ends[i], g)
+        layout, form, element = g[op, columns.LAYOUT], g[op, columns.FORM], g[op, columns.ELEMENT]
         acc[:] = 0
         acc[FIELD] = -1
         acc[WIDTH] = 2
         acc[FROM_ZIPLIST] = form == grammar.F_ZIPLIST
         parts[:] = 0
-        measure = np.int64(grammar.M_UNKNOWN)
-        kind = g[op, columns.KEY_TYPE]
-        if kind == grammar.SET:
-            measure = np.int64(grammar.M_SET)
-        elif kind == grammar.ZSET:
-            measure = np.int64(grammar.M_ZSET)
-        elif kind == grammar.HASH:
-            measure = np.int64(grammar.M_HASH)
-        code, need = np.int64(UNKNOWN), np.int64(0)
+        measure = _MEASURES[st[state.TYPE]]
+        code = np.int64(UNKNOWN)
         if layout == grammar.L_STRING:
             name = lengths[i], expires, np.int64(encodings[i])
-            code = _string(data, at, end, name, (acc, parts), conditions, memory[i], shapes[i])
+            code = _string(data, at, ends[i], name, (acc, parts), conditions, memory[i], shapes[i])
         elif layout == grammar.L_QUICKLIST:
-            code, need = _walk_list(data, at, end, form, (acc, parts), conditions, scratch)
+            code = _take_elements(data, st, measure, (acc, parts), conditions, models[:0], scratch)
             if code == DONE:
                 _list(lengths[i], expires, (acc, parts), conditions, memory[i], shapes[i])
-        elif measure != grammar.M_UNKNOWN and g[op, columns.LEAD_BYTES] == 0:
-            if layout == grammar.L_PACKED and g[op, columns.ENTRIES] < 3:
-                # what is packed stays so, but for sets of texts: no server needs the elements of a table
-                tables = models if measure == grammar.M_SET and form != grammar.F_INTSET else models[:0]
-                code, _, need = take_packed(data, at, end, form, (acc, parts), tables, measure, scratch)
-            elif layout == grammar.L_ELEMENTS:
-                code = _walk_elements(data, at, end, g[op, columns.ELEMENT], measure, (acc, parts), models)
+        elif (
+            measure not in (grammar.M_UNKNOWN, grammar.M_LIST)
+            and g[op, columns.LEAD_BYTES] == 0
+            and g[op, columns.ENTRIES] < 3
+            and form != grammar.F_ZIPMAP
+            and element in (grammar.E_ONE, grammar.E_PAIR, grammar.E_SCORE)
+        ):
+            # what is packed stays so, but for sets of texts: no server needs the elements of a table
+            is_packed = layout == grammar.L_PACKED
+            stays = is_packed and (measure != grammar.M_SET or form == grammar.F_INTSET)
+            tables = models[:0] if stays else models
+            code = _take_elements(data, st, measure, (acc, parts), conditions, tables, scratch)
             if code == DONE:
-                name = lengths[i], expires, layout == grammar.L_PACKED
+                name = lengths[i], expires, is_packed
                 _collection(measure, name, (acc, parts), conditions, memory[i], shapes[i])
         if code == SCRATCH:
-            return i, need
+            return i, st[state.WANT]
         if code == DONE:
             shapes[i, IS_KNOWN] = 2 if measure == grammar.M_SET and acc[TEXTS] == 0 else 1
             shapes[i, LONGEST] = acc[LONGEST_STRING]

@@ -16,8 +16,7 @@ from cluster_core.rdb import value_state as at
 from cluster_core.rdb.grammar import ARRAY, HASH, LIST, MODULE, SET, STREAM, STRING, ZSET
 from cluster_core.rdb.head import RdbHead
 from cluster_core.rdb.skim_state import grammar_array
-from cluster_core.rdb.value_walk import write_values
-from cluster_core.rdb.value_writing import WORDS_MAX, Keys
+from cluster_core.rdb.value_writing import WORDS_MAX, Keys, write_values
 from cluster_core.rdb.values import NOT_READ, Field, ModuleValue, StreamGroup, StreamId, StreamValue, decode_record
 
 BATCH_BYTES = 32 << 20

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-JSON, RESP, WORDS = range(3)
-"""Formats: a line of JSON a key; commands that make the key; bare words with their ends."""
+JSON, RESP, WORDS, SIZES = range(4)
+"""Formats: a line of JSON a key; commands that make the key; bare words with their ends; nothing, and compressed strings stay so."""
+
+IN_DATA, IN_SCRATCH, INTEGER, DOUBLE = range(4)
+"""Forms of a word: bytes of the data or of the scratch, or a number, whose value (of a double, the bits) is in the place."""
 
 # Answers.
 GO, DONE, FULL, SCRATCH, RARE, FAULT, REFUSED, PLAIN, TAIL = range(9)
@@ -33,7 +36,7 @@ P_BEGIN, P_STRING, P_ELEMENTS, P_PACKED, P_NODES, P_STREAM, P_ENTRIES, P_END = r
     DONE_ELEMENTS,
     NODES,  # of a list, still to come
     EARLIEST,  # expiry that those of fields are counted from
-    IN_SCRATCH,  # whether the packed value at hand was expanded
+    IS_EXPANDED,  # whether the packed value at hand was expanded
     PACKED_AT,
     PACKED_END,
     WIDTH,  # of an intset's integers
@@ -42,10 +45,10 @@ P_BEGIN, P_STRING, P_ELEMENTS, P_PACKED, P_NODES, P_STREAM, P_ENTRIES, P_END = r
     FIELDS_AT,  # names of fields that the node's entries share
     FIELDS,
     FIELDS_BYTES,  # of these names
-    FIRST_INSIDE,  # the words of the element at hand: whether the first is in the scratch, where, its bytes
+    FIRST_FORM,  # the words of the element at hand: form, place, bytes
     FIRST_AT,
     FIRST_BYTES,
-    SECOND_INSIDE,
+    SECOND_FORM,
     SECOND_AT,
     SECOND_BYTES,
     WORDS_OF_ONE,
@@ -60,5 +63,5 @@ P_BEGIN, P_STRING, P_ELEMENTS, P_PACKED, P_NODES, P_STREAM, P_ENTRIES, P_END = r
 ) = range(44)
 STATE_LENGTH = 44
 
-DIGITS_BYTES = 96
-"""The first bytes of the scratch hold numbers in decimal: three thirds, one a word."""
+RESERVED_BYTES = 48
+"""The first bytes of the scratch, which hold the id of an entry of a stream as text."""

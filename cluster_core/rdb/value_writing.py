@@ -1,4 +1,4 @@
-"""A key and its elements in each of the formats: what stands before the value, an element, what stands after it."""
+"""Chosen keys of a dump in one of the formats: what stands before the value, its elements or entries, what stands after it."""
 
 # numba's int64 is what `int` stands for below.
 # mypy: disable-error-code="no-any-return,return-value,arg-type,assignment"
@@ -11,16 +11,25 @@ from numpy.typing import NDArray
 
 from cluster_core.kernels.compiled import borrowing
 from cluster_core.rdb import grammar
+from cluster_core.rdb import skim_state as columns
 from cluster_core.rdb import value_state as state
+from cluster_core.rdb.atoms import big_endian, read_string
+from cluster_core.rdb.strings import RAW_STRING
 from cluster_core.rdb.texts import (
     JSON_BYTES_MAX,
     is_json_number,
     put,
     put_bulk,
+    put_double,
     put_integer,
     put_json,
     put_line_end,
+    put_unsigned,
 )
+from cluster_core.rdb.value_state import DOUBLE, IN_SCRATCH, INTEGER
+from cluster_core.rdb.value_walk import begin_value, find_element, find_entry, open_packed, pass_element
+from cluster_core.rdb.values import DELETED, SAME_FIELDS
+from cluster_core.rdb.walk_packed import entry_value, listpack_entry_bytes
 
 Numbers = NDArray[np.int64]
 FRAME_BYTES_MAX = 512
@@ -67,6 +76,7 @@ _HPEXPIREAT, _FIELDS = _fixed("*6\r\n$10\r\nHPEXPIREAT\r\n"), _fixed("$6\r\nFIEL
 _NAMES = _fixed_rows(list(grammar.KEY_TYPES))
 _COMMANDS = _fixed_rows(["SET", "RPUSH", "SADD", "ZADD", "HSET"])
 _J_ENTRIES = _fixed('"entries":[')
+_INFINITY_BITS = np.int64(0x7FF << 52)
 _OPEN = np.array([0, 91, 91, 123, 123, 123], np.uint8)
 _CLOSE = np.array([0, 93, 93, 125, 125], np.uint8)
 
@@ -87,24 +97,48 @@ def _put_number(out: Any, at: int, label: Any, value: int, after: int) -> int:
 
 
 @borrowing()
-def put_bulk_number(out: Any, at: int, value: int) -> int:
-    size = np.int64(1)
-    left = value
-    while left > 9:
-        left //= 10
-        size += 1
+def _put_bulk_number(out: Any, at: int, form: int, value: int) -> int:
+    """Write the number *value* of *form* (`value_state`) as a bulk string."""
+    begin = at + 5
+    end = put_double(out, begin, value) if form == DOUBLE else put_integer(out, begin, value)
     out[at] = 36
-    at = put_line_end(out, put_integer(out, at + 1, size))
-    return put_line_end(out, put_integer(out, at, value))
+    at = put_line_end(out, put_integer(out, at + 1, end - begin))
+    for i in range(begin, end):  # one byte down where the length has one digit
+        out[at + i - begin] = out[i]
+    return put_line_end(out, at + end - begin)
 
 
 @borrowing(forceinline=True)
-def put_key(out: Any, at: int, st: Any, names: Any) -> int:
+def _put_bulk_word(out: Any, at: int, words: Any, form: int, begin: int, size: int) -> int:
+    if form >= INTEGER:
+        return _put_bulk_number(out, at, form, begin)
+    return put_bulk(out, at, words, begin, size)
+
+
+@borrowing(forceinline=True)
+def _put_json_word(st: Any, out: Any, at: int, words: Any, form: int, begin: int, size: int) -> int:
+    if form < INTEGER:
+        return put_json(st, out, at, words, begin, size)
+    out[at] = 34
+    at = put_double(out, at + 1, begin) if form == DOUBLE else put_integer(out, at + 1, begin)
+    out[at] = 34
+    return at + 1
+
+
+@borrowing(forceinline=True)
+def _put_bare_word(out: Any, at: int, words: Any, form: int, begin: int, size: int) -> int:
+    if form == DOUBLE:
+        return put_double(out, at, begin)
+    return put_integer(out, at, begin) if form == INTEGER else put(out, at, words, begin, size)
+
+
+@borrowing(forceinline=True)
+def _put_key(out: Any, at: int, st: Any, names: Any) -> int:
     return put_bulk(out, at, names, st[state.KEY_AT], st[state.KEY_BYTES])
 
 
 @borrowing(forceinline=True)
-def has_room(st: Any, out: Any, word_bytes: int) -> bool:
+def _has_room(st: Any, out: Any, word_bytes: int) -> bool:
     """Whether the key's name and *word_bytes* of words fit into the rest of *out*; else `WANT` is what they need."""
     need = FRAME_BYTES_MAX + JSON_BYTES_MAX * st[state.KEY_BYTES]
     need += word_bytes if st[state.FORMAT] in (state.RESP, state.WORDS) else JSON_BYTES_MAX * word_bytes
@@ -113,7 +147,7 @@ def has_room(st: Any, out: Any, word_bytes: int) -> bool:
 
 
 @borrowing()
-def begin_key(st: Any, out: Any, names: Any, idle: int, freq: int) -> None:
+def _begin_key(st: Any, out: Any, names: Any, idle: int, freq: int) -> None:
     """Write what stands before the value of the key at hand, with its idle time and frequency."""
     at = st[state.OUT]
     style = st[state.FORMAT]
@@ -139,12 +173,13 @@ def begin_key(st: Any, out: Any, names: Any, idle: int, freq: int) -> None:
             at = put(out, at, _J_ENTRIES, np.int64(0), _J_ENTRIES.size)
     elif style == state.RESP and st[state.DB] != st[state.KEY_DB]:
         st[state.DB] = st[state.KEY_DB]
-        at = put_bulk_number(out, put(out, at, _SELECT, np.int64(0), _SELECT.size), st[state.DB])
+        at = put(out, at, _SELECT, np.int64(0), _SELECT.size)
+        at = _put_bulk_number(out, at, np.int64(INTEGER), st[state.DB])
     st[state.OUT] = at
 
 
 @borrowing(forceinline=True)
-def end_key(st: Any, out: Any, names: Any) -> None:
+def _end_key(st: Any, out: Any, names: Any) -> None:
     """Write what stands after the value."""
     at = st[state.OUT]
     style = st[state.FORMAT]
@@ -156,8 +191,8 @@ def end_key(st: Any, out: Any, names: Any) -> None:
         out[at + 1] = 10
         at += 2
     elif style == state.RESP and st[state.EXPIRE] >= 0:
-        at = put_key(out, put(out, at, _PEXPIREAT, np.int64(0), _PEXPIREAT.size), st, names)
-        at = put_bulk_number(out, at, st[state.EXPIRE])
+        at = _put_key(out, put(out, at, _PEXPIREAT, np.int64(0), _PEXPIREAT.size), st, names)
+        at = _put_bulk_number(out, at, np.int64(INTEGER), st[state.EXPIRE])
     st[state.OUT] = at
 
 
@@ -173,7 +208,7 @@ def _put_command(st: Any, out: Any, at: int, names: Any) -> int:
     at = put_line_end(out, put_integer(out, at + 1, 2 + left * st[state.WORDS_OF_ONE]))
     out[at] = 36
     at = put_line_end(out, put_integer(out, at + 1, np.int64(_COMMANDS[kind, 0])))
-    return put_key(out, put_line_end(out, _put_row(out, at, _COMMANDS, kind)), st, names)
+    return _put_key(out, put_line_end(out, _put_row(out, at, _COMMANDS, kind)), st, names)
 
 
 @borrowing(forceinline=True)
@@ -182,16 +217,25 @@ def _put_resp(st: Any, out: Any, at: int, names: Any, first: Any, second: Any) -
         at = _put_command(st, out, at, names)
     st[state.CHUNK] -= 1
     kind = st[state.TYPE]
+    form, place, size = st[state.FIRST_FORM], st[state.FIRST_AT], st[state.FIRST_BYTES]
     if kind == grammar.ZSET:
-        at = put_bulk(out, at, second, st[state.SECOND_AT], st[state.SECOND_BYTES])
-    at = put_bulk(out, at, first, st[state.FIRST_AT], st[state.FIRST_BYTES])
+        at = _put_bulk_word(out, at, second, st[state.SECOND_FORM], st[state.SECOND_AT], st[state.SECOND_BYTES])
+    at = _put_bulk_word(out, at, first, form, place, size)
     if kind == grammar.HASH:
-        at = put_bulk(out, at, second, st[state.SECOND_AT], st[state.SECOND_BYTES])
+        at = _put_bulk_word(out, at, second, st[state.SECOND_FORM], st[state.SECOND_AT], st[state.SECOND_BYTES])
         if st[state.ONE_EXPIRE] >= 0:
-            at = put_key(out, put(out, at, _HPEXPIREAT, np.int64(0), _HPEXPIREAT.size), st, names)
-            at = put(out, put_bulk_number(out, at, st[state.ONE_EXPIRE]), _FIELDS, np.int64(0), _FIELDS.size)
-            at = put_bulk(out, at, first, st[state.FIRST_AT], st[state.FIRST_BYTES])
+            at = _put_key(out, put(out, at, _HPEXPIREAT, np.int64(0), _HPEXPIREAT.size), st, names)
+            at = _put_bulk_number(out, at, np.int64(INTEGER), st[state.ONE_EXPIRE])
+            at = put(out, at, _FIELDS, np.int64(0), _FIELDS.size)
+            at = _put_bulk_word(out, at, first, form, place, size)
     return at
+
+
+@borrowing(forceinline=True)
+def _is_json_number(words: Any, form: int, at: int, size: int) -> bool:
+    if form == DOUBLE:
+        return at & _INFINITY_BITS != _INFINITY_BITS
+    return form == INTEGER or is_json_number(words, at, size)
 
 
 @borrowing(forceinline=True)
@@ -199,17 +243,17 @@ def _put_json(st: Any, out: Any, at: int, first: Any, second: Any) -> int:
     if st[state.DONE_ELEMENTS] > 0:
         out[at] = 44
         at += 1
-    at = put_json(st, out, at, first, st[state.FIRST_AT], st[state.FIRST_BYTES])
+    at = _put_json_word(st, out, at, first, st[state.FIRST_FORM], st[state.FIRST_AT], st[state.FIRST_BYTES])
     if st[state.WORDS_OF_ONE] == 1:
         return at
     out[at] = 58
     at += 1
-    second_at, second_bytes = st[state.SECOND_AT], st[state.SECOND_BYTES]
-    if st[state.TYPE] == grammar.ZSET and is_json_number(second, second_at, second_bytes):
-        return put(out, at, second, second_at, second_bytes)
+    form, second_at, second_bytes = st[state.SECOND_FORM], st[state.SECOND_AT], st[state.SECOND_BYTES]
+    if st[state.TYPE] == grammar.ZSET and _is_json_number(second, form, second_at, second_bytes):
+        return _put_bare_word(out, at, second, form, second_at, second_bytes)
     if st[state.ONE_EXPIRE] >= 0:
         at = put(out, at, _J_FIELD, np.int64(0), _J_FIELD.size)
-    at = put_json(st, out, at, second, second_at, second_bytes)
+    at = _put_json_word(st, out, at, second, form, second_at, second_bytes)
     if st[state.ONE_EXPIRE] >= 0:
         at = _put_number(out, at, _J_FIELD_EXPIRE, st[state.ONE_EXPIRE], 125)
     return at
@@ -219,11 +263,11 @@ def _put_json(st: Any, out: Any, at: int, first: Any, second: Any) -> int:
 def _put_words(st: Any, out: Any, ends: Any, at: int, first: Any, second: Any) -> int:
     """The words one after the other; a hash has a third one, empty or the field's expiry in decimal."""
     word = st[state.WORD_COUNT]
-    at = put(out, at, first, st[state.FIRST_AT], st[state.FIRST_BYTES])
+    at = _put_bare_word(out, at, first, st[state.FIRST_FORM], st[state.FIRST_AT], st[state.FIRST_BYTES])
     ends[word] = at
     word += 1
     if st[state.WORDS_OF_ONE] > 1:
-        at = put(out, at, second, st[state.SECOND_AT], st[state.SECOND_BYTES])
+        at = _put_bare_word(out, at, second, st[state.SECOND_FORM], st[state.SECOND_AT], st[state.SECOND_BYTES])
         ends[word] = at
         word += 1
         if st[state.TYPE] == grammar.HASH:
@@ -236,7 +280,7 @@ def _put_words(st: Any, out: Any, ends: Any, at: int, first: Any, second: Any) -
 
 
 @borrowing(forceinline=True)
-def put_element(st: Any, out: Any, ends: Any, names: Any, first: Any, second: Any) -> int:
+def _put_element(st: Any, out: Any, ends: Any, names: Any, first: Any, second: Any) -> int:
     """Write the element at hand, whose words are in *first* and *second*: `GO`, or with nothing written `FULL`, `FAULT` if there are
     too many, `REFUSED` if the server that is written for cannot hold it.
     """
@@ -245,7 +289,7 @@ def put_element(st: Any, out: Any, ends: Any, names: Any, first: Any, second: An
     if st[state.ONE_EXPIRE] >= 0 and st[state.FIELDS_STAY]:
         return np.int64(state.REFUSED)
     twice = 2 if st[state.ONE_EXPIRE] >= 0 else 1
-    if not has_room(st, out, twice * st[state.FIRST_BYTES] + st[state.SECOND_BYTES]):
+    if not _has_room(st, out, twice * st[state.FIRST_BYTES] + st[state.SECOND_BYTES]):
         return np.int64(state.FULL)
     at = st[state.OUT]
     style = st[state.FORMAT]
@@ -262,3 +306,244 @@ def put_element(st: Any, out: Any, ends: Any, names: Any, first: Any, second: An
     st[state.LEFT] -= 1
     st[state.DONE_ELEMENTS] += 1
     return np.int64(state.GO)
+
+
+_J_ENTRY_ID, _J_ENTRY_FIELDS = _fixed('{"id":"'), _fixed('","fields":[')
+_XADD = _fixed("$4\r\nXADD\r\n")
+_ID_BYTES = 16
+_WORD_FRAME_BYTES = 32
+"""What a word takes beyond the bytes of its entry: integers are written out."""
+_ENTRY_WORDS_MAX = 1 << 28
+
+
+@borrowing()
+def _integer_at(source: Any, at: int, stop: int) -> tuple[bool, int, int]:
+    """Read the entry at *at* as an integer: whether it is one, it, the position after it."""
+    total, after = _pass_words(source, at, stop, np.int64(1))
+    if total < 0:
+        return False, np.int64(0), at
+    is_integer, value, _, _ = entry_value(source, at, np.int64(grammar.F_LISTPACK), np.int64(0))
+    return is_integer, value, after
+
+
+@borrowing()
+def _pass_words(source: Any, at: int, stop: int, count: int) -> tuple[int, int]:
+    """Pass over *count* entries: return (their bytes, position after them), or -1 bytes where one is no entry."""
+    begin = at
+    for _ in range(count):
+        size = listpack_entry_bytes(source, at, stop) if at < stop else np.int64(0)
+        if size <= 0 or at + size > stop:
+            return np.int64(-1), at
+        at += size
+    return at - begin, at
+
+
+@borrowing()
+def _open_stream_node(data: Any, st: Any, scratch: Any) -> int:
+    """Go into the next node: its id, and the names of fields that its entries share."""
+    at = st[state.POS]
+    end = st[state.END]
+    size, body, _, form = read_string(data, at, end)
+    start = at + size
+    if size <= 0 or form != RAW_STRING or body != _ID_BYTES or start + body > end:
+        return np.int64(state.FAULT)
+    rc = open_packed(data, start + body, end, np.int64(grammar.F_LISTPACK), st, scratch)
+    if rc != state.GO:
+        return rc
+    st[state.NODE_MS] = big_endian(data, start, 8)
+    st[state.NODE_SEQ] = big_endian(data, start + 8, 8)
+    source = scratch if st[state.IS_EXPANDED] else data
+    stop = st[state.PACKED_END]
+    _, at = _pass_words(source, st[state.PACKED_AT], stop, np.int64(2))
+    is_known, fields, at = _integer_at(source, at, stop)
+    if not is_known or fields < 0 or fields > _ENTRY_WORDS_MAX:
+        return np.int64(state.FAULT)
+    st[state.FIELDS_AT] = at
+    st[state.FIELDS] = fields
+    total, at = _pass_words(source, at, stop, fields + 1)
+    if total < 0:
+        return np.int64(state.FAULT)
+    st[state.FIELDS_BYTES] = total
+    st[state.PACKED_AT] = at
+    st[state.NODES] -= 1
+    st[state.PHASE] = state.P_ENTRIES
+    return np.int64(state.GO)
+
+
+@borrowing()
+def _put_id(out: Any, at: int, ms: int, seq: int) -> int:
+    at = put_unsigned(out, at, np.uint64(ms))
+    out[at] = 45
+    return put_unsigned(out, at + 1, np.uint64(seq))
+
+
+@borrowing()
+def _begin_entry(st: Any, out: Any, names: Any, scratch: Any, ms: int, seq: int, fields: int) -> int:
+    """Write what stands before the fields of an entry; return the place after it."""
+    at = st[state.OUT]
+    no = np.int64(0)
+    if st[state.FORMAT] == state.JSON:
+        if st[state.DONE_ELEMENTS] > 0:
+            out[at] = 44
+            at += 1
+        at = _put_id(out, put(out, at, _J_ENTRY_ID, no, _J_ENTRY_ID.size), ms, seq)
+        return put(out, at, _J_ENTRY_FIELDS, no, _J_ENTRY_FIELDS.size)
+    out[at] = 42
+    at = put_line_end(out, put_unsigned(out, at + 1, np.uint64(3 + 2 * fields)))
+    at = _put_key(out, put(out, at, _XADD, no, _XADD.size), st, names)
+    return put_bulk(out, at, scratch, no, _put_id(scratch, no, ms, seq))
+
+
+@borrowing()
+def _put_word(st: Any, out: Any, at: int, source: Any, from_: int) -> tuple[int, int]:
+    """Write the entry at *from_*, which was passed before: return the places after it in the output and in the node."""
+    form, begin, size, after = find_entry(
+        source, from_, st[state.PACKED_END], np.int64(grammar.F_LISTPACK), np.int64(0)
+    )
+    if st[state.FORMAT] == state.JSON:
+        return _put_json_word(st, out, at, source, form, begin, size), after
+    return _put_bulk_word(out, at, source, form, begin, size), after
+
+
+@borrowing()
+def _write_entry(st: Any, out: Any, names: Any, source: Any, scratch: Any) -> int:
+    """Write the entry at hand, unless it is deleted, and go behind it."""
+    stop = st[state.PACKED_END]
+    is_flag, flags, at = _integer_at(source, st[state.PACKED_AT], stop)
+    is_ms, ms, at = _integer_at(source, at, stop)
+    is_seq, seq, at = _integer_at(source, at, stop)
+    if not (is_flag and is_ms and is_seq):
+        return np.int64(state.FAULT)
+    fields = st[state.FIELDS]
+    names_at = st[state.FIELDS_AT]
+    shares = flags & SAME_FIELDS
+    if not shares:
+        is_known, fields, at = _integer_at(source, at, stop)
+        if not is_known or fields < 0 or fields > _ENTRY_WORDS_MAX:
+            return np.int64(state.FAULT)
+    values_at = at
+    word_bytes, at = _pass_words(source, at, stop, (fields if shares else 2 * fields) + 1)
+    if word_bytes < 0:
+        return np.int64(state.FAULT)
+    word_bytes += st[state.FIELDS_BYTES] if shares else 0
+    if not flags & DELETED:
+        if not _has_room(st, out, word_bytes + 2 * _WORD_FRAME_BYTES * fields):
+            return np.int64(state.FULL)
+        put_at = _begin_entry(st, out, names, scratch, st[state.NODE_MS] + ms, st[state.NODE_SEQ] + seq, fields)
+        is_json = st[state.FORMAT] != state.RESP
+        for field in range(fields):
+            if is_json:
+                out[put_at] = 44
+                put_at += 1 if field else 0
+                out[put_at] = 91
+                put_at += 1
+            if shares:
+                put_at, names_at = _put_word(st, out, put_at, source, names_at)
+            else:
+                put_at, values_at = _put_word(st, out, put_at, source, values_at)
+            if is_json:
+                out[put_at] = 44
+                put_at += 1
+            put_at, values_at = _put_word(st, out, put_at, source, values_at)
+            if is_json:
+                out[put_at] = 93
+                put_at += 1
+        if is_json:
+            out[put_at] = 93
+            out[put_at + 1] = 125
+            put_at += 2
+        st[state.OUT] = put_at
+        st[state.DONE_ELEMENTS] += 1
+    st[state.PACKED_AT] = at
+    return np.int64(state.GO)
+
+
+@borrowing()
+def _write_stream(data: Any, st: Any, out: Any, names: Any, scratch: Any) -> int:
+    """Write the entries of the stream at hand: `TAIL` behind the last, or what is in the way."""
+    while True:
+        if st[state.PHASE] == state.P_ENTRIES:
+            source = scratch if st[state.IS_EXPANDED] else data
+            while st[state.PACKED_AT] < st[state.PACKED_END]:
+                rc = _write_entry(st, out, names, source, scratch)
+                if rc != state.GO:
+                    return rc
+            st[state.PHASE] = state.P_STREAM
+        if st[state.NODES] <= 0:
+            return np.int64(state.TAIL)
+        rc = _open_stream_node(data, st, scratch)
+        if rc != state.GO:
+            return rc
+
+
+@borrowing()
+def _begin(data: Any, st: Any, g: Any, out: Any, keys: Keys, row: int) -> int:
+    """Begin a key: find its value, write what stands before it."""
+    st[state.BEGUN] = st[state.OUT]
+    st[state.BEGUN_NOT_TEXT] = st[state.NOT_TEXT]
+    st[state.KEY_AT] = keys.key_offsets[row]
+    st[state.KEY_BYTES] = keys.key_offsets[row + 1] - keys.key_offsets[row]
+    st[state.KEY_DB] = keys.db[row]
+    st[state.EXPIRE] = keys.expire_at_ms[row]
+    if not _has_room(st, out, np.int64(0)):
+        return np.int64(state.FULL)
+    begin = keys.offset[row] - st[state.BASE]
+    end = begin + keys.serialized_bytes[row]
+    if begin < 0 or end > data.size:
+        return np.int64(state.FAULT)
+    st[state.LEFT] = keys.elements[row]
+    rc = begin_value(data, st, g, begin, end)
+    if rc != state.GO:
+        st[state.PHASE] = state.P_BEGIN
+        return rc
+    kind = st[state.KIND]
+    st[state.DONE_ELEMENTS] = 0
+    st[state.CHUNK] = 0
+    st[state.IS_ROOMY] = (
+        g[kind, columns.ELEMENT] not in (grammar.E_EXPIRY_AFTER, grammar.E_EXPIRY_BEFORE)
+        and g[kind, columns.ENCODED] != grammar.LISTPACKEX
+    )
+    _begin_key(st, out, keys.key_data, keys.idle_s[row], np.int64(keys.freq[row]))
+    return np.int64(state.GO)
+
+
+@borrowing()
+def write_values(
+    data: Any, keys: Keys, rows: Any, g: Any, st: Any, out: Any, ends: Any, row_words: Any, scratch: Any
+) -> int:
+    """Write the keys *rows* (indices) from `ROW` on to *out*: `DONE`, or what is in the way.
+
+    `FULL`: *out* (or *ends*, if `WANT` is 0) has no room; `SCRATCH`: it must have `WANT` bytes; `RARE`: the key at hand is for the plain
+    decoder, `TAIL`: so is what stands behind the entries of a stream, from `POS` on; `FAULT`: its value cannot be read; `REFUSED`: the server cannot hold it.  The first two go on where they stopped.
+    """
+    names = keys.key_data
+    while st[state.ROW] < rows.size:
+        row = rows[st[state.ROW]]
+        if st[state.PHASE] == state.P_BEGIN:
+            rc = _begin(data, st, g, out, keys, row)
+            if rc != state.GO:
+                return rc
+        if st[state.PHASE] == state.P_STREAM or st[state.PHASE] == state.P_ENTRIES:
+            return _write_stream(data, st, out, names, scratch)
+        while st[state.PHASE] != state.P_END:
+            rc = find_element(data, st, g, scratch)
+            if rc == state.DONE:
+                break
+            if rc != state.GO and rc != state.PLAIN:
+                return rc
+            first = scratch if st[state.FIRST_FORM] == IN_SCRATCH else data
+            second = scratch if st[state.SECOND_FORM] == IN_SCRATCH else data
+            rc = _put_element(st, out, ends, names, first, second)
+            if rc != state.GO:
+                return rc
+            pass_element(st)
+        if st[state.LEFT] != 0:
+            return np.int64(state.FAULT)
+        if not _has_room(st, out, np.int64(0)):
+            return np.int64(state.FULL)
+        _end_key(st, out, names)
+        st[state.PHASE] = state.P_BEGIN
+        if row_words.size:
+            row_words[st[state.ROW]] = st[state.WORD_COUNT]
+        st[state.ROW] += 1
+    return np.int64(state.DONE)
