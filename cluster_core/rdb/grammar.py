@@ -54,7 +54,6 @@ ENCODINGS: tuple[str, ...] = (
 
 # Forms of packed values.
 F_LISTPACK, F_ZIPLIST, F_INTSET, F_ZIPMAP = range(4)
-FORM_NAMES = ("listpack", "ziplist", "intset", "zipmap")
 
 # What is measured of a value in memory (`cluster_core.memory`).
 (

@@ -9,9 +9,6 @@ from cluster_core.aof.strings import (
     EMPTY,
     add_to,
     is_hyperloglog,
-    merge,
-    murmur64a,
-    place_of,
     registers_of,
 )
 
@@ -20,15 +17,6 @@ def test_an_empty_one_has_one_run_of_zeros():
     assert is_hyperloglog(EMPTY)
     assert len(EMPTY) == 18
     assert registers_of(EMPTY) == bytearray(16384)
-
-
-def test_elements_spread_over_registers_by_their_hash():
-    """MurmurHash64A; that it is the servers' own is seen in the lengths that `test_real_servers` compares."""
-    places = [place_of(b"e%d" % number) for number in range(2000)]
-
-    assert murmur64a(b"", 0) == 0
-    assert len({register for register, _ in places}) > 1800
-    assert {count for _, count in places} >= {1, 2, 3, 4, 5}
 
 
 @pytest.mark.long
@@ -43,18 +31,6 @@ def test_elements_make_it_longer_until_it_is_dense():
     sparse = [length for length in lengths if length != DENSE_BYTES]
     assert 0 < max(sparse) <= 3000
     assert lengths[len(sparse) :] == [DENSE_BYTES] * (len(lengths) - len(sparse))
-
-
-@pytest.mark.long
-def test_sparse_and_dense_hold_the_same_registers():
-    few = [b"e%d" % number for number in range(300)]
-    sparse = add_to(EMPTY, few)
-    dense = merge([sparse, add_to(EMPTY, [b"d%d" % number for number in range(5000)])], None)
-
-    both = registers_of(add_to(dense, few))
-
-    assert both == registers_of(dense)
-    assert all(low <= high for low, high in zip(registers_of(sparse), both, strict=True))
 
 
 def test_a_damaged_one_is_an_error():

@@ -90,14 +90,6 @@ def test_what_a_small_log_writes_is_told_by_command_and_key():
     assert not found.tail.is_cut
 
 
-def test_pieces_of_any_size_and_small_batches_change_nothing():
-    """The walk may stop at any byte."""
-    whole = walk_log(SMALL).told()
-
-    for piece in (1, 2, 3, 7, 16, 100):
-        assert walk_log(SMALL, piece=piece, rows=2).told() == whole
-
-
 def test_every_prefix_is_whole_or_cut_and_never_damaged():
     """A crash leaves a prefix (`aof-load-truncated`): what is whole before it is kept, and said where it ends."""
     commands = walk_log(SMALL).commands

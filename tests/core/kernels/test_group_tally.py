@@ -81,14 +81,6 @@ def test_true_counts_lie_between_the_count_and_the_count_plus_its_error(keys, ca
             assert row.memory_bytes <= true_memory[name] <= row.memory_bytes + row.memory_error
 
 
-def test_a_table_with_room_for_all_groups_has_no_error():
-    tally = GroupTally(64)
-
-    tally.add_tags(key_batch([(b"{a}%d" % number, 10, -1) for number in range(100)]))
-
-    assert tally.rows() == [(b"a", 0, 100, 1000, 0, 0, 0, 0, 0)]
-
-
 def test_names_that_are_too_long_are_counted_apart():
     tally = GroupTally(16)
 

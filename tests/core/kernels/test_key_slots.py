@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cluster_core.kernels.key_slots import key_slots, key_slots_of, slot_of, tag_bounds
+from cluster_core.kernels.key_slots import key_slots, key_slots_of
 from cluster_core.slots.key_slot import hash_tag, key_slot
 
 XMODEM = crcmod.predefined.mkCrcFun("xmodem")
@@ -41,20 +41,6 @@ def test_keys_at_the_very_end_of_the_buffer_are_hashed_too(keys: list[bytes]) ->
     slots = key_slots(pa.array(keys, pa.binary()))
 
     assert slots.tolist() == [key_slot(key) for key in keys]
-
-
-@given(KEYS, st.binary(max_size=9), st.sampled_from([b"", PADDING]))
-def test_one_key_in_a_buffer_has_the_same_tag_and_slot(key: bytes, before: bytes, after: bytes) -> None:
-    """R113: what other kernels call."""
-    data = np.frombuffer(before + key + after, dtype=np.uint8)
-    start, end = len(before), len(before) + len(key)
-    first, last = tag_bounds(data, start, end)
-
-    tag = hash_tag(key)
-    assert data[first:last].tobytes() == (key if tag is None else tag)
-    assert ((first, last) == (start, end)) == (tag is None)
-    assert slot_of(data, start, end) == key_slot(key)
-    assert [type(number) for number in (first, last, slot_of(data, start, end))] == [int, int, int]
 
 
 @pytest.mark.parametrize(

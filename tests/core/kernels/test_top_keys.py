@@ -36,23 +36,6 @@ def test_the_list_is_the_largest_of_each_group_however_the_input_is_cut(offers, 
     assert all(row.slot == key_slot(row.key) for row in tops.rows())
 
 
-def test_of_equally_large_keys_the_first_stays():
-    tops = TopKeys(1, 2)
-
-    tops.add(key_batch([(b"a", 5, -1), (b"b", 5, -1), (b"c", 5, -1), (b"d", 6, -1)]), np.zeros(4, np.int64))
-
-    assert [row.key for row in tops.rows()] == [b"d", b"a"]
-
-
-def test_keys_are_ranked_by_their_memory_and_by_their_record_where_that_is_not_known():
-    tops = TopKeys(1, 3)
-
-    keys = [(b"packed", 50, -1), (b"spread", 10, -1), (b"unknown", 70, -1), (b"small", 40, -1)]
-    tops.add(key_batch(keys, memory=[60, 900, -1, 45]), np.zeros(4, np.int64))
-
-    assert [row.key for row in tops.rows()] == [b"spread", b"unknown", b"packed"]
-
-
 def test_long_keys_that_come_and_go_do_not_fill_the_memory():
     tops = TopKeys(1, 1)
 

@@ -9,35 +9,6 @@ import pytest
 from cluster_core.load.key_use import NEW_KEY_COUNTER, LfuSettings, accesses_per_s
 
 
-def mean_counter(rate_per_min: float, settings: LfuSettings, begun: int) -> float:
-    """The mean counter of a key that is hit at random moments, by `updateLFU` of a server."""
-    chance = random.Random(5)
-    counter, touched, at, total = begun, 0, 0.0, 0
-    for hit in range(2 * HITS):
-        at += chance.expovariate(rate_per_min)
-        counter = max(counter - (int(at) - touched) // settings.decay_minutes, 0)
-        touched = int(at)
-        above = max(counter - NEW_KEY_COUNTER, 0)
-        if counter < 255 and chance.random() < 1 / (above * settings.log_factor + 1):
-            counter += 1
-        total += counter if hit >= HITS else 0
-    return total / HITS
-
-
-HITS = 150_000
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("settings", [LfuSettings(), LfuSettings(log_factor=3), LfuSettings(decay_minutes=3)])
-def test_a_counter_stays_where_its_rate_holds_it(settings):
-    rates = accesses_per_s(settings)
-    assert rates is not None
-    for counter in (20, 40):
-        found = mean_counter(rates[counter] * 60, settings, begun=30)
-
-        assert found == pytest.approx(counter, rel=0.15)
-
-
 @pytest.mark.parametrize(("rate_per_min", "within"), [(8, 0.3), (20, 0.1), (100, 0.1)])
 def test_the_rates_of_many_keys_are_told_in_the_mean(rate_per_min, within):
     """A counter is read above where it stays even: that rate itself was told, three times what keys have that are used twice a minute."""

@@ -18,9 +18,7 @@ from cluster_core.memory.structures import (
     allocated_bytes,
     bucket_table_units,
     dict_slots,
-    mstr_bytes,
     node_units,
-    sds_bytes,
 )
 from cluster_core.rdb.grammar import EMBSTR, INT, RAW
 from cluster_core.rdb.memory_sizes import field_size, model_array, string_size
@@ -70,19 +68,6 @@ def test_an_allocation_holds_what_was_asked_for_and_never_shrinks_with_it(alloca
     assert taken >= size
     assert taken <= allocated_bytes(allocator, size + 1)
     assert taken <= max(size * 5 // 4, size + 40) + (8192 if allocator == LIBC and size > 100_000 else 0)
-
-
-def test_a_string_has_the_header_of_its_length():
-    """`sdsHdrSize`: 1, 3, 5, 9 and 17 bytes; an empty string is made to grow; one byte ends each."""
-    lengths = {0: 4, 1: 3, 31: 33, 32: 36, 255: 259, 256: 262, 65_535: 65_541, 65_536: 65_546, 1 << 32: (1 << 32) + 18}
-
-    assert {length: sds_bytes(length) for length in lengths} == lengths
-
-
-def test_an_mstr_carries_its_expiry_before_itself():
-    assert mstr_bytes(5, False) == 7
-    assert mstr_bytes(5, True) - mstr_bytes(5, False) == 18
-    assert mstr_bytes(40, False) == 44
 
 
 def test_redis_strings_are_as_redis_7_0_15_replied():
@@ -204,21 +189,3 @@ def _build(ids: list[bytes], depth: int, nodes: list[int]) -> None:
     nodes.append(8 * len(heads) + ((4 + len(heads) + 7) & ~7))
     for head in heads:
         _build([id_ for id_ in ids if id_[end] == head], end + 1, nodes)
-
-
-@pytest.mark.parametrize(
-    "server", ["redis 5.0.7", "redis 6.0.1", "redis 8.2.1", "valkey 10.0.0", "keydb 6.3.0", "", "redis "]
-)
-def test_a_version_that_is_not_known_has_no_layout(server: str):
-    assert layout_of(server) is None
-
-
-@pytest.mark.parametrize(
-    "server",
-    [
-        *("redis 6.2.14", "redis 7.0.15", "redis 7.2.5", "redis 7.4.1", "redis 8.0.0"),
-        *("valkey 7.2.8", "valkey 8.0.1", "valkey 8.1.3", "valkey 9.0.0", "valkey 9.1.2"),
-    ],
-)
-def test_a_version_that_is_known_has_a_layout(server: str):
-    assert layout_of(server) is not None

@@ -343,12 +343,6 @@ def test_a_capped_number_of_aux_fields_is_kept():
     assert len(skimmer.aux) == 256
 
 
-def test_room_never_reaches_past_the_range():
-    skimmer = RdbSkimmer("x", end=100)
-
-    assert len(skimmer.room()) == 100
-
-
 def test_a_range_needs_a_head_and_sensible_bounds():
     with pytest.raises(ValueError, match="head"):
         RdbSkimmer("x", start=9)
@@ -365,22 +359,6 @@ def test_errors_of_a_skim_are_raised_again():
     for _ in range(2):
         with pytest.raises(DecodeError, match="empty"):
             list(skimmer.batches())
-
-
-def test_a_file_that_ends_inside_a_function_library_does_not_hold_it():
-    """Cut at every byte: only libraries that end before the cut are counted."""
-    description = build.string("n") + build.string("LUA") + build.length(1) + build.string("d")
-    data = build.rdb(
-        b"\xf5" + build.string("#!lua name=mylib"), b"\xf6" + description + build.string("code"), magic="VALKEY080"
-    )
-
-    counts = []
-    for cut in range(len(data)):
-        _, skimmer, _ = skim_all(data[:cut])
-        counts.append(skimmer.function_count)
-
-    assert counts == sorted(counts)
-    assert set(counts) == {0, 1, 2}
 
 
 @pytest.mark.parametrize("pieces", [[0], [1], [7]])
