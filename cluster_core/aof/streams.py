@@ -196,20 +196,13 @@ def _trim(stream: Stream, how: bytes, threshold: bytes, about: bool) -> None:
         del stream.entries[name]
 
 
-def _existing(store: Store, key: bytes) -> Stream:
-    stream: Stream | None = store.typed(key, STREAM)
-    if stream is None:
-        raise Refused
-    return stream
-
-
 def _xtrim(store: Store, words: Words) -> None:
     trim, _ = _trim_of(words, 2)
-    _trim(_existing(store, words[1]), *trim)
+    _trim(_stream(store, words[1]), *trim)
 
 
 def _xdel(store: Store, words: Words) -> None:
-    stream = _existing(store, words[1])
+    stream = _stream(store, words[1])
     for word in words[2:]:
         name = stream_id(word)
         if stream.entries.pop(name, None) is not None:
@@ -217,7 +210,7 @@ def _xdel(store: Store, words: Words) -> None:
 
 
 def _xsetid(store: Store, words: Words) -> None:
-    stream = _existing(store, words[1])
+    stream = _stream(store, words[1])
     stream.last_id = stream_id(words[2])
     options = lowered(words[3:])
     for at, option in enumerate(options):

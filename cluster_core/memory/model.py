@@ -5,19 +5,13 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from cluster_core.memory.layouts import DICT, Layout, layout_named, layout_of, nearest_layout
+from cluster_core.memory.layouts import Layout, layout_named, layout_of, nearest_layout
 from cluster_core.memory.structures import (
     ALLOCATORS,
     JEMALLOC_16,
     LIBC,
     SMALL_ALLOCATION_BYTES,
-    UNIT_BITS,
     allocated_bytes,
-    bucket_table_units,
-    dict_slots,
-    embedded_sds_bytes,
-    node_units,
-    sds_bytes,
     small_allocations,
 )
 from cluster_core.rdb.head import RdbHead
@@ -116,28 +110,10 @@ class MemoryModel(NamedTuple):
             return small_allocations(self.allocator)[size]
         return allocated_bytes(self.allocator, size)
 
-    def scored_member_units(self, length: int) -> int:
-        """Return the expected units of a skip list member of a sorted set."""
-        if self.layout.zset_embeds:
-            return node_units(self.allocator, EMBEDDED_NODE_BYTES + embedded_sds_bytes(length))
-        member = self.layout.zset_entry + self.allocated(sds_bytes(length))
-        return (member << UNIT_BITS) + node_units(self.allocator, 24)
-
     def zset_bytes(self) -> int:
         """Return the bytes of a sorted set besides its object, table and members."""
         header = 0 if self.layout.zset_embeds else self.allocated(SKIPLIST_HEADER_BYTES)
         return self.layout.zset + header
-
-    def keyspace_bytes(self, keys: int, expires: int) -> int:
-        """Return the bytes of the key space tables:
-
-        *keys* entries, *expires* of them with expiry. MEMORY USAGE omits these.
-        """
-        if self.layout.table_kind == DICT:
-            slots = dict_slots(keys, 1, True) + dict_slots(expires, 1, True)
-            entry = self.allocated(ENTRY_BYTES)
-            return 8 * slots + keys * (entry - ENTRY_BYTES) + expires * entry
-        return sum(bucket_table_units(count, 1, False) for count in (keys, expires)) >> UNIT_BITS
 
 
 def model_of(head: RdbHead, settings: MemorySettings) -> MemoryModel | None:

@@ -30,14 +30,17 @@ def allocated_bytes(allocator: int, size: int) -> int:
     glibc adds eight bytes, rounds to 16, and uses whole pages from 128 KiB on (initial ``M_MMAP_THRESHOLD``).
     """
     if allocator == LIBC:
-        chunk = max((size + 8 + 15) & ~15, 32)
+        chunk = (size + 8 + 15) & ~15
+        if chunk < 32:
+            return 24
         if chunk < _MMAP_BYTES:
             return chunk - 8
         return ((chunk + 8 + _PAGE_BYTES - 1) & ~(_PAGE_BYTES - 1)) - 16
     if size <= 8:
         return 8
-    quantum_bits = 4 if allocator == JEMALLOC_16 or size > 64 else 3
-    shift = max((size - 1).bit_length() - 3, quantum_bits)
+    shift = 4 if allocator == JEMALLOC_16 or size > 64 else 3
+    while (size - 1) >> (shift + 3) > 0:
+        shift += 1
     return (size + (1 << shift) - 1) >> shift << shift
 
 
@@ -95,44 +98,14 @@ LOADS = 32
 """Steps, of one element, of the average bucket load in the table of chains."""
 
 
-def dict_slots(count: int, steps: int, presized: bool) -> int:
-    """Return the slots of a ``dict`` of *count* elements; of both tables while it grows (`dictSlots`).
-
-    A full table doubles (`_dictExpandIfNeeded`). Every insertion moves *steps* non-empty buckets, a share of 1 - 1/e.
-    """
-    if count <= 4:
-        return 4
-    old = 1 << ((count - 1).bit_length() - 1)
-    if presized:
-        return 2 * old
-    return 2 * old if (count - old - 1) * steps >= (old * 647) >> 10 else 3 * old
-
-
-def bucket_table_units(count: int, steps: int, presized: bool) -> int:
-    """Return the expected units of the buckets of a ``hashtable`` of *count* elements (`hashtableMemUsage`).
-
-    Buckets of 64 bytes hold 7 elements, chained ones 6. The table doubles at 7 elements per bucket
-    (``MAX_FILL_PERCENT_SOFT``), and every insertion moves *steps* buckets. A *presized* table has at most 6.4 elements
-    per bucket (`nextBucketExp`).
-    """
-    if count <= SMALL_MAX:
-        return small_tables(0 if presized else steps)[count]
-    buckets = 1 << ((count + BUCKET_ENTRIES - 1) // BUCKET_ENTRIES - 1).bit_length()
-    children = chained_units()
-    old = buckets >> 1
-    moved = (count - BUCKET_ENTRIES * old - 1) * steps
-    if presized:
-        buckets, moved = 1 << ((count * 5 - 1) // 32).bit_length(), old
-    load = children[count * LOADS // buckets]
-    if moved >= old:
-        return (buckets << UNIT_BITS) * BUCKET_BYTES + buckets * load
-    full = children[BUCKET_ENTRIES * LOADS]
-    return ((buckets + old) << UNIT_BITS) * BUCKET_BYTES + (old - moved) * full + 2 * moved * load
-
-
 @cache
 def small_tables(steps: int) -> tuple[int, ...]:
-    """Return `bucket_table_units` of 0 to `SMALL_MAX` elements; *steps* 0 means presized."""
+    """Return the expected size, in units, of a ``hashtable`` of 0 to `SMALL_MAX` elements (`hashtableMemUsage`); 0 *steps*: a presized one.
+
+    Buckets of 64 bytes hold 7 elements, chained ones 6; the table doubles when it has 7 elements a bucket
+    (``MAX_FILL_PERCENT_SOFT``), and every insertion moves *steps* buckets.  A presized one has at most 6.4 elements a bucket
+    (`nextBucketExp`).
+    """
     return tuple(_small_table(count, steps) for count in range(SMALL_MAX + 1))
 
 

@@ -27,14 +27,14 @@ from cluster_core.rdb.value_state import JSON
 from cluster_core.rdb.value_writing import Keys, write_values
 from cluster_core.rdb.values import (
     DAMAGE,
-    NOT_READ,
     Field,
     ModuleValue,
     Record,
-    StreamGroup,
     StreamId,
     StreamValue,
     decode_record,
+    id_text,
+    stream_document,
     stream_tail,
 )
 
@@ -140,7 +140,7 @@ def stream_tail_bytes(
     texts = _Texts()
     value = StreamValue([], *stream_tail(generation, data, 0))
     if style == JSON:
-        rest = _json(_stream_rest(value, texts))
+        rest = _json(stream_document(value, texts.of))
         return b"]," + rest[1:].encode() + b"}\n", texts.marked
     commands = list(_stream_commands(key.key, value, release, is_empty=is_empty))
     if key.expire_at_ms >= 0:
@@ -161,7 +161,7 @@ def json_value(value: object, texts: _Texts) -> Any:
     if isinstance(value, StreamValue):
         return {
             "entries": [_entry(entry.id, entry.words, texts) for entry in value.entries],
-            **_stream_rest(value, texts),
+            **stream_document(value, texts.of),
         }
     if isinstance(value, ModuleValue):
         return {"payload": base64.b64encode(value.data).decode()}
@@ -180,44 +180,10 @@ def json_value(value: object, texts: _Texts) -> Any:
     return [texts.of(element) for element in value]
 
 
-def _stream_rest(value: StreamValue, texts: _Texts) -> dict[str, Any]:
-    return {
-        "last_id": _id(value.last_id),
-        "entries_added": value.added,
-        "max_deleted_id": _id(value.deleted_id),
-        "groups": [_group(group, texts) for group in value.groups],
-    }
-
-
 def _entry(id_: StreamId, words: tuple[bytes, ...], texts: _Texts) -> dict[str, Any]:
     """An entry; its fields are pairs, since one may come twice."""
     found = [texts.of(word) for word in words]
-    return {"id": _id(id_), "fields": [list(pair) for pair in zip(found[::2], found[1::2], strict=True)]}
-
-
-def _group(group: StreamGroup, texts: _Texts) -> dict[str, Any]:
-    return {
-        "name": texts.of(group.name),
-        "last_id": _id(group.last_id),
-        "entries_read": None if group.read == NOT_READ else group.read,
-        "pending": [
-            {"id": _id(one.id), "delivered_at_ms": one.delivered_at_ms, "deliveries": one.deliveries}
-            for one in group.pending
-        ],
-        "consumers": [
-            {
-                "name": texts.of(one.name),
-                "seen_at_ms": one.seen_at_ms,
-                "active_at_ms": one.active_at_ms,
-                "pending": [_id(id_) for id_ in one.pending],
-            }
-            for one in group.consumers
-        ],
-    }
-
-
-def _id(id_: StreamId) -> str:
-    return f"{id_[0]}-{id_[1]}"
+    return {"id": id_text(id_), "fields": [list(pair) for pair in zip(found[::2], found[1::2], strict=True)]}
 
 
 def command_of(*words: bytes) -> bytes:
@@ -229,7 +195,7 @@ def _commands(key: Record, release: Release) -> Iterator[bytes]:
     """The commands that make *key*."""
     if isinstance(key.value, StreamValue):
         for entry in key.value.entries:
-            yield command_of(b"XADD", key.key, _id(entry.id).encode(), *entry.words)
+            yield command_of(b"XADD", key.key, id_text(entry.id).encode(), *entry.words)
         yield from _stream_commands(key.key, key.value, release, is_empty=not key.value.entries)
     elif isinstance(key.value, ModuleValue):
         payload = bytes((_MODULE_2,)) + key.value.data + _PAYLOAD_VERSION.to_bytes(2, "little")
@@ -264,12 +230,12 @@ def _plain_commands(key: Record, release: Release) -> Iterator[bytes]:
 def _stream_commands(key: bytes, value: StreamValue, release: Release, *, is_empty: bool) -> Iterator[bytes]:
     """Yield the commands that complete a stream after its entries (`rewriteStreamObject`)."""
     if is_empty:  # an empty stream is created by an XADD that trims its own entry
-        yield command_of(b"XADD", key, b"MAXLEN", b"0", _id(max(value.last_id, (0, 1))).encode(), b"x", b"y")
-    counts = [b"ENTRIESADDED", b"%d" % value.added, b"MAXDELETEDID", _id(value.deleted_id).encode()]
-    yield command_of(b"XSETID", key, _id(value.last_id).encode(), *(counts if release.has_stream_counts else []))
+        yield command_of(b"XADD", key, b"MAXLEN", b"0", id_text(max(value.last_id, (0, 1))).encode(), b"x", b"y")
+    counts = [b"ENTRIESADDED", b"%d" % value.added, b"MAXDELETEDID", id_text(value.deleted_id).encode()]
+    yield command_of(b"XSETID", key, id_text(value.last_id).encode(), *(counts if release.has_stream_counts else []))
     for group in value.groups:
         read = [b"ENTRIESREAD", b"%d" % group.read] if release.has_stream_counts else []
-        yield command_of(b"XGROUP", b"CREATE", key, group.name, _id(group.last_id).encode(), *read)
+        yield command_of(b"XGROUP", b"CREATE", key, group.name, id_text(group.last_id).encode(), *read)
         pending = {one.id: one for one in group.pending}
         for consumer in group.consumers:
             if release.has_empty_consumers:
@@ -279,7 +245,7 @@ def _stream_commands(key: bytes, value: StreamValue, release: Release, *, is_emp
                 if one is None:
                     raise EncodeError("an entry waits for a consumer, but not in its group")
                 yield command_of(
-                    b"XCLAIM", key, group.name, consumer.name, b"0", _id(id_).encode(), b"TIME", b"%d" % one.delivered_at_ms,
+                    b"XCLAIM", key, group.name, consumer.name, b"0", id_text(id_).encode(), b"TIME", b"%d" % one.delivered_at_ms,
                     b"RETRYCOUNT", b"%d" % one.deliveries, b"JUSTID", b"FORCE",
                 )  # fmt: skip
 

@@ -128,17 +128,10 @@ def measure_streams(
     found = np.full((count, len(models)), UNMEASURED, np.int64)
     for column, model in enumerate(models):
         skimmer = _OneModelSkimmer(head, count, len(records), Tables(grammar, model, np.empty(0, np.int64)))
-        at = row = 0
+        row = 0
         try:
             while not skimmer.done:
-                ahead = skimmer.skippable()
-                skimmer.skipped(ahead)
-                at += ahead
-                room = skimmer.room()
-                size = min(len(room), len(records) - at)
-                room[:size] = records[at : at + size].data
-                skimmer.filled(size)
-                at += size
+                skimmer.feed(lambda at, count: records[at - _START : at - _START + count].data)
                 for batch in skimmer.batches():
                     assert batch.memory_bytes is not None
                     found[row : row + len(batch), column] = batch.memory_bytes

@@ -46,7 +46,6 @@ from cluster_core.memory.structures import (
     BUCKET_ENTRIES,
     LEVEL_BYTES,
     LEVEL_WEIGHTS,
-    LIBC,
     LOADS,
     SMALL_ALLOCATION_BYTES,
     SMALL_MAX,
@@ -106,6 +105,7 @@ _WEIGHTS = np.array(LEVEL_WEIGHTS, np.int64)
 _HALF = 1 << (UNIT_BITS - 1)
 
 
+_allocated_large = compiled(structures, "allocated_bytes")["allocated_bytes"]
 _STRINGS = compiled(structures, "embedded_sds_bytes", "sds_bytes", "field_sds_bytes", "mstr_bytes", forceinline=True)
 embedded_sds_bytes, sds_bytes = _STRINGS["embedded_sds_bytes"], _STRINGS["sds_bytes"]
 field_sds_bytes, mstr_bytes = _STRINGS["field_sds_bytes"], _STRINGS["mstr_bytes"]
@@ -127,7 +127,7 @@ def model_array(model: MemoryModel | None) -> NDArray[np.int64]:
         *layout.set_presized, *layout.integers_presized, *layout.hash_presized, *layout.zset_presized, model.loaded, model.estimate,
     )  # fmt: skip
     array[_SIZES:_NODES] = small_allocations(model.allocator)
-    array[_NODES:_SMALL] = [model.scored_member_units(length) for length in range(_NODES_COUNT)]
+    array[_NODES:_SMALL] = [_long_member_units(array, length) for length in range(_NODES_COUNT)]
     if layout.table_kind == BUCKETS:
         array[_SMALL:_CHAINED] = (*small_tables(0), *small_tables(1), *small_tables(2))
         array[_CHAINED:] = chained_units()
@@ -137,23 +137,7 @@ def model_array(model: MemoryModel | None) -> NDArray[np.int64]:
 @borrowing(forceinline=True)
 def allocated(m: Any, size: int) -> int:
     """`cluster_core.memory.structures.allocated_bytes`."""
-    return m[_SIZES + size] if size < _SIZES_COUNT else _allocated_large(m, size)
-
-
-@borrowing()
-def _allocated_large(m: Any, size: int) -> int:
-    kind = m[ALLOCATOR]
-    if kind == LIBC:
-        chunk: int = (size + 23) & ~15
-        if chunk < 32:
-            chunk = np.int64(32)
-        if chunk < 131_072:
-            return chunk - 8
-        return ((chunk + 8 + 4095) & ~4095) - 16
-    shift = np.int64(7)
-    while (size - 1) >> (shift + 3) > 0:
-        shift += 1
-    return ((size + (np.int64(1) << shift) - 1) >> shift) << shift
+    return m[_SIZES + size] if size < _SIZES_COUNT else _allocated_large(m[ALLOCATOR], size)
 
 
 @borrowing(forceinline=True)
@@ -237,8 +221,11 @@ def field_size(m: Any, length: int, value_length: int, expires: bool) -> int:
 @borrowing()
 def scored_member_units(m: Any, length: int) -> int:
     """Return the expected size, in units, of a member of a sorted set that is a skip list."""
-    if length < _NODES_COUNT:
-        return m[_NODES + length]
+    return m[_NODES + length] if length < _NODES_COUNT else _long_member_units(m, length)
+
+
+@borrowing()
+def _long_member_units(m: Any, length: int) -> int:
     if not m[ZSET_EMBEDS]:
         return ((m[ZSET_ENTRY] + _string(m, length)) << UNIT_BITS) + m[NODE_UNITS]
     fixed = EMBEDDED_NODE_BYTES + embedded_sds_bytes(length)
@@ -249,7 +236,12 @@ def scored_member_units(m: Any, length: int) -> int:
 
 
 @borrowing()
-def _table_units(m: Any, count: int, steps: int, presized: bool) -> int:
+def table_units(m: Any, count: int, steps: int, presized: bool) -> int:
+    """Return the expected size, in units, of a table of *count* elements; every insertion moves *steps* buckets while it grows.
+
+    A ``dict`` doubles when it is full (`_dictExpandIfNeeded`) and has two tables meanwhile; 1 - 1/e of its buckets are not empty.  A
+    ``hashtable``: see `small_tables`.
+    """
     presized = presized or m[LOADED] != 0
     if m[TABLE_KIND] == DICT:
         slots = np.int64(4)
@@ -310,17 +302,26 @@ def whole_size(m: Any, measure: int, encoding: int, elements: int, key_length: i
         return total - m[LIST_NODE] if encoding == LISTPACK else total + QUICKLIST_BYTES
     if measure == M_SET:
         low = SET_LOW if parts.marks & HAS_TEXT else INTEGERS_LOW
-        units += _table_units(m, elements, 1, m[low] <= elements <= m[low + 1])
+        units += table_units(m, elements, 1, m[low] <= elements <= m[low + 1])
     elif measure == M_HASH:
         presized = m[HASH_LOW] <= elements <= m[HASH_HIGH] and not parts.marks & HAS_LONG
-        units += _table_units(m, elements, m[HASH_STEPS], presized)
+        units += table_units(m, elements, m[HASH_STEPS], presized)
         total += m[HASH_EXTRA]
         expiring = parts.marks // EXPIRING
         if expiring > 1:
             total += allocated(m, 8 + 8 * expiring)
     elif measure == M_ZSET:
-        units += _table_units(m, elements, 2, m[ZSET_LOW] <= elements <= m[ZSET_HIGH])
+        units += table_units(m, elements, 2, m[ZSET_LOW] <= elements <= m[ZSET_HIGH])
         total += m[ZSET]
     elif measure == M_PACKED_EXPIRY:
         total += allocated(m, np.int64(LISTPACKEX_BYTES))
     return total + ((units + _HALF) >> UNIT_BITS)
+
+
+def keyspace_bytes(model: MemoryModel, keys: int, expires: int) -> int:
+    """Return what the tables of *keys* and of *expires* keys among them take besides what MEMORY USAGE tells of the keys."""
+    m = model_array(model._replace(loaded=False))
+    is_dict = model.layout.table_kind == DICT
+    tables = sum(int(table_units(m, count, 1, is_dict) - (m[TABLE] << UNIT_BITS)) for count in (keys, expires))
+    entry = model.allocated(ENTRY_BYTES) if is_dict else 0
+    return (tables >> UNIT_BITS) + (keys * (entry - ENTRY_BYTES) + expires * entry if is_dict else 0)

@@ -11,7 +11,7 @@ The work is done by `cluster_core.rdb.walk`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +30,9 @@ from cluster_core.rdb.memory_sizes import model_array
 from cluster_core.rdb.skim_state import ROW_COLUMNS, Batch, Tables, grammar_array, new_batch, nothing_declared
 from cluster_core.rdb.strings import string_at
 from cluster_core.rdb.walk import skim
+
+ReadAt = Callable[[int, int], bytes | memoryview]
+"""Returns up to so many bytes (second argument) of the file from an offset (first); fewer only at the file's end."""
 
 KEY_DATA_BYTES = 8 << 20
 """Key names of one batch; a batch ends early when they are full."""
@@ -165,6 +168,15 @@ class RdbSkimmer:
     def skipped(self, count: int) -> None:
         """Say that *count* bytes were passed over."""
         self._window.skipped(count, self.skippable())
+
+    def feed(self, read_at: ReadAt, most: int | None = None) -> int:
+        """Pass over what need not be read, read the next piece, of *most* bytes, and return its size."""
+        self.skipped(self.skippable())
+        room = self.room()
+        piece = read_at(self.fed, len(room) if most is None else min(len(room), most))
+        room[: len(piece)] = piece
+        self.filled(len(piece))
+        return len(piece)
 
     # Output.
 
@@ -434,13 +446,9 @@ def records_between(data: bytes, head: RdbHead | None, *, source: str) -> list[O
     first = 0 if head is None else MAGIC_BYTES  # a range of a file begins behind its magic
     skimmer = RecordSkimmer(source, start=first, head=head, check_crc=False)
     found: list[OtherRecord] = []
-    fed, reached = 0, MAGIC_BYTES
-    while fed < len(data) and not skimmer.done:
-        room = skimmer.room()
-        piece = data[fed : fed + len(room)]
-        room[: len(piece)] = piece
-        skimmer.filled(len(piece))
-        fed += len(piece)
+    reached = MAGIC_BYTES
+    while skimmer.fed < first + len(data) and not skimmer.done:
+        skimmer.feed(lambda at, count: data[at - first : at - first + count])
         for part in skimmer.parts():
             if isinstance(part, KeyBatch):
                 raise _no_records(reached - first, source)

@@ -10,7 +10,7 @@ read the file whole).  Since a range that ends there proves where the next one b
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -19,7 +19,7 @@ from cluster_core.errors import DecodeError
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.rdb.grammar import B_ATTRIBUTE, B_KEY_META, B_TYPE, DIALECT_REDIS, OP_EOF, OP_SELECTDB, OP_SLOT_INFO
 from cluster_core.rdb.head import MAGIC_BYTES, RdbHead, SplitError
-from cluster_core.rdb.skim import NO_SLOT, RdbSkimmer, RecordBounds, RecordSkimmer
+from cluster_core.rdb.skim import NO_SLOT, RdbSkimmer, ReadAt, RecordBounds, RecordSkimmer
 from cluster_core.rdb.strings import Fault, length_at
 from cluster_core.slots.key_slot import SLOT_COUNT
 
@@ -65,18 +65,11 @@ class _Probe:
         self.is_refuted = False
         self.skimmer = RecordSkimmer("<probe>", start=start, head=head, check_crc=False, batch_keys=PROBE_BATCH_KEYS)
         self._read_at = read_at
-        self._start = self._at = start
+        self._start = start
 
     def read(self) -> int:
         """Read and decode the next piece; return its bytes.  Raises DecodeError."""
-        ahead = self.skimmer.skippable()
-        self.skimmer.skipped(ahead)
-        self._at += ahead
-        room = self.skimmer.room()
-        piece = self._read_at(self._at, min(PIECE_BYTES, len(room)))
-        room[: len(piece)] = piece
-        self._at += len(piece)
-        self.skimmer.filled(len(piece))
+        size = self.skimmer.feed(self._read_at, PIECE_BYTES)
         for part in self.skimmer.parts():
             if isinstance(part, KeyBatch):
                 self._count(part)
@@ -86,7 +79,7 @@ class _Probe:
                 self.is_refuted = True
             if self.is_refuted or len(self.slots) > 1:
                 break
-        return len(piece)
+        return size
 
     def _count(self, batch: KeyBatch) -> None:
         self.keys += len(batch)
@@ -182,11 +175,7 @@ def _first_database_bytes(read_at: ReadAt) -> float:
     skimmer = RdbSkimmer("<probe>", check_crc=False)
     with suppress(DecodeError):
         while not skimmer.done and skimmer.fed < SEARCH_PIECE_BYTES:
-            skimmer.skipped(skimmer.skippable())
-            room = skimmer.room()
-            piece = read_at(skimmer.fed, len(room))
-            room[: len(piece)] = piece
-            skimmer.filled(len(piece))
+            skimmer.feed(read_at)
             for batch in skimmer.batches(at_once=True):
                 declared = skimmer.databases.get(skimmer.head.db)
                 return declared.keys * skimmer.position / len(batch) if declared else 0.0
@@ -234,12 +223,7 @@ def _walk_to_record(read_at: ReadAt, head: RdbHead, start: int) -> tuple[int | N
     read = 0
     with suppress(DecodeError):
         while not skimmer.done and skimmer.position - start < SYNC_BYTES_MAX and read < SYNC_READ_BYTES_MAX:
-            skimmer.skipped(skimmer.skippable())
-            room = skimmer.room()
-            piece = read_at(skimmer.fed, min(PIECE_BYTES if read else SYNC_PIECE_BYTES, len(room)))
-            room[: len(piece)] = piece
-            skimmer.filled(len(piece))
-            read += len(piece)
+            read += skimmer.feed(read_at, PIECE_BYTES if read else SYNC_PIECE_BYTES)
             for batch in skimmer.batches():
                 return (int(batch.offset[-1]) if len(batch) == SYNC_KEYS else None), read
     return None, read

@@ -17,7 +17,7 @@ from cluster_core.rdb.grammar import ARRAY, HASH, LIST, MODULE, SET, STREAM, STR
 from cluster_core.rdb.head import RdbHead
 from cluster_core.rdb.skim_state import grammar_array
 from cluster_core.rdb.value_writing import WORDS_MAX, Keys, write_values
-from cluster_core.rdb.values import NOT_READ, Field, ModuleValue, StreamGroup, StreamId, StreamValue, decode_record
+from cluster_core.rdb.values import Field, ModuleValue, StreamValue, decode_record, id_text, stream_document
 
 BATCH_BYTES = 32 << 20
 """Bytes of records whose values are made at once; one key may take more."""
@@ -275,12 +275,11 @@ def _plain(value: object, name: str) -> Any:
     if isinstance(value, StreamValue):
         return {
             "entries": [
-                {"id": _id(entry.id), "fields": [{"field": field, "value": word} for field, word in
+                {"id": id_text(entry.id), "fields": [{"field": field, "value": word} for field, word in
                                                  zip(entry.words[::2], entry.words[1::2], strict=True)]}
                 for entry in value.entries
             ],
-            "last_id": _id(value.last_id), "entries_added": value.added, "max_deleted_id": _id(value.deleted_id),
-            "groups": [_group(group) for group in value.groups],
+            **stream_document(value, bytes),
         }  # fmt: skip
     if isinstance(value, ModuleValue):
         return value.data
@@ -294,17 +293,3 @@ def _plain(value: object, name: str) -> Any:
     if name == "field_expire_at_ms":
         return [(field.name, field.expire_at_ms) for field in value if field.expire_at_ms >= 0]
     return value
-
-
-def _group(group: StreamGroup) -> dict[str, Any]:
-    return {
-        "name": group.name, "last_id": _id(group.last_id), "entries_read": None if group.read == NOT_READ else group.read,
-        "pending": [{"id": _id(one.id), "delivered_at_ms": one.delivered_at_ms, "deliveries": one.deliveries}
-                    for one in group.pending],
-        "consumers": [{"name": one.name, "seen_at_ms": one.seen_at_ms, "active_at_ms": one.active_at_ms,
-                       "pending": [_id(id_) for id_ in one.pending]} for one in group.consumers],
-    }  # fmt: skip
-
-
-def _id(id_: StreamId) -> str:
-    return f"{id_[0]}-{id_[1]}"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from cluster_core.errors import DecodeError
 from cluster_core.rdb import grammar
@@ -67,6 +67,42 @@ class StreamValue(NamedTuple):
     added: int
     deleted_id: StreamId
     groups: list[StreamGroup]
+
+
+def id_text(id_: StreamId) -> str:
+    """Return an id as servers write it."""
+    return f"{id_[0]}-{id_[1]}"
+
+
+def stream_document(value: StreamValue, name_of: Callable[[bytes], Any]) -> dict[str, Any]:
+    """Return all of a stream but its entries by name; *name_of* gives names of groups and consumers."""
+    groups = [
+        {
+            "name": name_of(group.name),
+            "last_id": id_text(group.last_id),
+            "entries_read": None if group.read == NOT_READ else group.read,
+            "pending": [
+                {"id": id_text(one.id), "delivered_at_ms": one.delivered_at_ms, "deliveries": one.deliveries}
+                for one in group.pending
+            ],
+            "consumers": [
+                {
+                    "name": name_of(one.name),
+                    "seen_at_ms": one.seen_at_ms,
+                    "active_at_ms": one.active_at_ms,
+                    "pending": [id_text(id_) for id_ in one.pending],
+                }
+                for one in group.consumers
+            ],
+        }
+        for group in value.groups
+    ]
+    return {
+        "last_id": id_text(value.last_id),
+        "entries_added": value.added,
+        "max_deleted_id": id_text(value.deleted_id),
+        "groups": groups,
+    }
 
 
 def stream_value(generation: int, data: bytes, at: int) -> StreamValue:

@@ -72,13 +72,8 @@ def sound_rows(data: bytes) -> tuple[list[Row], RdbSkimmer]:
 
 def batches_of(skimmer: RdbSkimmer, dump: bytes) -> Iterator[KeyBatch]:
     """The batches of *dump*, which *skimmer* is fed as it has room."""
-    fed = 0
     while not skimmer.done:
-        room = skimmer.room()
-        piece = dump[fed : fed + len(room)]
-        room[: len(piece)] = piece
-        fed += len(piece)
-        skimmer.filled(len(piece))
+        skimmer.feed(lambda at, count: dump[at : at + count])
         yield from skimmer.batches()
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from cluster_core.kernels.compiled import njit
 from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.kernels.raw_bytes import word64
 
 _FIRST, _SECOND, _LAST = 0x9E3779B97F4A7C15, 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53
 
@@ -24,11 +25,7 @@ def _hash_keys(data: Any, offsets: Any, db: Any, hashes: Any) -> None:
         end = np.int64(offsets[i + 1])
         value = (np.uint64(end - at) ^ (np.uint64(db[i]) << np.uint64(32))) * np.uint64(_FIRST)
         while at + 8 <= end:
-            word = np.uint64(data[at]) | np.uint64(data[at + 1]) << eight
-            word |= np.uint64(data[at + 2]) << np.uint64(16) | np.uint64(data[at + 3]) << np.uint64(24)
-            word |= np.uint64(data[at + 4]) << np.uint64(32) | np.uint64(data[at + 5]) << np.uint64(40)
-            word |= np.uint64(data[at + 6]) << np.uint64(48) | np.uint64(data[at + 7]) << np.uint64(56)
-            value = (value ^ word) * np.uint64(_SECOND)
+            value = (value ^ word64(data, at)) * np.uint64(_SECOND)
             value ^= value >> np.uint64(32)
             at += 8
         word = np.uint64(0)

@@ -13,10 +13,10 @@ from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.rdb.values import decode_record
 from schemas.interim import UnitFacts
 from slotscope.sources.aof.files import AofLog, is_rdb
-from slotscope.sources.byte_streams import ByteStream
-from slotscope.sources.files import open_stream, read_pieces
+from slotscope.sources.files import read_pieces
 from slotscope.sources.keys.unread_facts import rest_of
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
+from slotscope.sources.rdb.survey import RangeReader
 
 BATCH_KEYS = 65_536
 _PIECE_BYTES = 1 << 20
@@ -85,22 +85,20 @@ class AofStateReader:
     def _add_base(self, path: str) -> int:
         """Add the keys of the dump that a file begins with; return where its commands begin."""
         reader = RdbUnitReader(RdbUnit(path, 0), check_crc=False)
-        stream, at = open_stream(path), 0
+        records = RangeReader(path)
         try:
             for batch in reader:
                 dialect = reader.skimmer.head.dialect
                 for db, offset, size in zip(
                     batch.db.tolist(), batch.offset.tolist(), batch.serialized_bytes.tolist(), strict=True
                 ):
-                    stream.skip(offset - at)
-                    record = decode_record(_exactly(stream, size), dialect, source=path, offset=offset)
+                    record = decode_record(records.read(offset, size), dialect, source=path, offset=offset)
                     if record.type == "array":
                         reason = "an array of Redis 8.8 in a log's base is not replayed (--no-replay reads the rest)"
                         raise DecodeError(reason, offset=offset, source=path)
                     self.keyspace.add_record(db, record)
-                    at = offset + size
         finally:
-            stream.close()
+            records.close()
         self._note_time(reader.taken_at_ms)
         head = reader.head
         self.head = f"{head.dialect} {head.version}" if head else ""
@@ -141,14 +139,3 @@ class AofStateReader:
                 held = []
         if held:
             yield batch_of_live(held, first)
-
-
-def _exactly(stream: ByteStream, size: int) -> bytes:
-    room = bytearray(size)
-    view, done = memoryview(room), 0
-    while done < size:
-        count = stream.readinto(view[done:])
-        if not count:
-            raise DecodeError("the file became shorter while it was read", offset=done, source="<base>")
-        done += count
-    return bytes(room)

@@ -193,14 +193,9 @@ class _File:
     def _skim(self, settings: MemorySettings | None) -> tuple[RdbSkimmer, list[KeyBatch]]:
         skimmer = RdbSkimmer(self.sampled.part.sampled, check_crc=False, memory=settings)
         found: list[KeyBatch] = []
-        at = 0
-        while at < len(self.data) and not skimmer.done:
-            room = skimmer.room()
-            count = min(len(room), len(self.data) - at)
-            room[:count] = self.data[at : at + count].data
-            skimmer.filled(count)
+        while skimmer.fed < len(self.data) and not skimmer.done:
+            skimmer.feed(lambda at, count: self.data[at : at + count].data)
             found += skimmer.batches()
-            at += count
         return skimmer, found
 
 

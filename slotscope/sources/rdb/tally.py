@@ -11,6 +11,7 @@ from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.load.attribution import attribute
 from cluster_core.memory.model import ESTIMATES, MemoryModel, model_name, model_of
 from cluster_core.rdb.head import SplitError
+from cluster_core.rdb.memory_sizes import keyspace_bytes
 from schemas.interim import ADVICE, UnitFacts
 from slotscope.runtime.stores import is_live
 from slotscope.runtime.text import shown
@@ -144,7 +145,7 @@ class _Dump:
         facts.unmeasured_keys = int(slots.unmeasured)
         if model is not None:
             facts.memory_estimate = ESTIMATES[model.estimate]
-            tables = model.keyspace_bytes(self._one.keys, int(slots.slots[:, 2].sum()))
+            tables = keyspace_bytes(model, self._one.keys, int(slots.slots[:, 2].sum()))
             facts.memory_total = int(slots.memory.sum()) + tables
 
 

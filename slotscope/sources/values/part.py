@@ -158,16 +158,8 @@ def libraries_before_keys(data: NDArray[np.uint8], *, source: str) -> list[bytes
     """Return the code of the function libraries that stand before the first key of a file with the bytes *data*, up to its first error."""
     skimmer = RecordSkimmer(source, check_crc=False)
     found: list[bytes] = []
-    at = 0
     while not skimmer.done:
-        ahead = skimmer.skippable()
-        skimmer.skipped(ahead)
-        at += ahead
-        room = skimmer.room()[:_HEAD_PIECE_BYTES]
-        piece = data[at : at + len(room)]
-        room[: len(piece)] = piece.data
-        skimmer.filled(len(piece))
-        at += len(piece)
+        skimmer.feed(lambda at, count: data[at : at + count].data, _HEAD_PIECE_BYTES)
         try:
             for part in skimmer.parts():
                 if isinstance(part, KeyBatch):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.memory.layouts import layout_of
+from cluster_core.memory.layouts import DICT, layout_of
 from cluster_core.memory.model import MemoryModel
 from cluster_core.memory.structures import (
     BUCKET_BYTES,
@@ -16,12 +16,10 @@ from cluster_core.memory.structures import (
     LIBC,
     UNIT_BITS,
     allocated_bytes,
-    bucket_table_units,
-    dict_slots,
     node_units,
 )
 from cluster_core.rdb.grammar import EMBSTR, INT, RAW
-from cluster_core.rdb.memory_sizes import field_size, model_array, string_size
+from cluster_core.rdb.memory_sizes import TABLE, TABLE_KIND, field_size, model_array, string_size, table_units
 from cluster_core.rdb.skim_state import STATE_LENGTH
 from cluster_core.rdb.walk_packed import add_to_tree, begin_tree, end_tree
 
@@ -39,6 +37,12 @@ class Model:
 
     def field_bytes(self, length: int, value_length: int, expires: bool) -> int:
         return int(field_size(self._numbers, length, value_length, expires))
+
+    def slots(self, count: int, steps: int, presized: bool) -> float:
+        """Slots, or buckets with what is chained to them, of a table of *count* elements."""
+        m = self._numbers
+        units = int(table_units(m, count, steps, presized)) - (int(m[TABLE]) << UNIT_BITS)
+        return units / ((8 if m[TABLE_KIND] == DICT else BUCKET_BYTES) << UNIT_BITS)
 
     def tree_bytes(self, ids: list[bytes]) -> int:
         """What a radix tree of *ids* takes, which rise."""
@@ -112,7 +116,9 @@ def test_a_field_of_valkey_9_embeds_what_fits(field: int, value: int, expires: b
 
 def test_a_dict_doubles_when_full_and_holds_both_tables_for_a_while():
     """Sizes of a set of Redis 7.0.15 that grew one by one: 4, 8 and 16 slots full, then 4 + 8, 8 + 16, 16 + 32."""
-    assert [dict_slots(count, 1, False) for count in (1, 4, 5, 8, 9, 16, 17, 32, 33)] == [
+    redis = Model("redis 7.0.15", JEMALLOC_16)
+
+    assert [redis.slots(count, 1, False) for count in (1, 4, 5, 8, 9, 16, 17, 32, 33)] == [
         4,
         4,
         12,
@@ -123,14 +129,14 @@ def test_a_dict_doubles_when_full_and_holds_both_tables_for_a_while():
         32,
         96,
     ]
-    assert dict_slots(33 + 21, 1, False) == 64
-    assert dict_slots(33 + 11, 2, False) == 64
-    assert dict_slots(33, 1, True) == 64
+    assert redis.slots(33 + 21, 1, False) == 64
+    assert redis.slots(33 + 11, 2, False) == 64
+    assert redis.slots(33, 1, True) == 64
 
 
 def test_a_bucket_table_has_seven_elements_a_bucket_before_it_doubles():
     def buckets(count: int, steps: int = 1, presized: bool = False) -> float:
-        return bucket_table_units(count, steps, presized) / (BUCKET_BYTES << UNIT_BITS)
+        return Model("valkey 9.1.2", LIBC).slots(count, steps, presized)
 
     assert [buckets(count) for count in (1, 7, 9)] == [1, 1, pytest.approx(2, abs=0.1)]
     assert buckets(8) == pytest.approx(3)
@@ -141,7 +147,8 @@ def test_a_bucket_table_has_seven_elements_a_bucket_before_it_doubles():
 
 @pytest.mark.parametrize("steps", [1, 2])
 def test_small_and_large_bucket_tables_join(steps: int):
-    small, large = (bucket_table_units(count, steps, False) / count for count in (400, 400 << 7))
+    valkey = Model("valkey 9.1.2", LIBC)
+    small, large = (valkey.slots(count, steps, False) / count for count in (400, 400 << 7))
 
     assert small == pytest.approx(large, rel=0.02)
 
