@@ -31,9 +31,6 @@ from cluster_core.rdb.skim_state import ROW_COLUMNS, Batch, Tables, grammar_arra
 from cluster_core.rdb.strings import string_at
 from cluster_core.rdb.walk import skim
 
-ReadAt = Callable[[int, int], bytes | memoryview]
-"""Returns up to so many bytes (second argument) of the file from an offset (first); fewer only at the file's end."""
-
 KEY_DATA_BYTES = 8 << 20
 """Key names of one batch; a batch ends early when they are full."""
 
@@ -169,8 +166,11 @@ class RdbSkimmer:
         """Say that *count* bytes were passed over."""
         self._window.skipped(count, self.skippable())
 
-    def feed(self, read_at: ReadAt, most: int | None = None) -> int:
-        """Pass over what need not be read, read the next piece, of *most* bytes, and return its size."""
+    def feed(self, read_at: Callable[[int, int], bytes | memoryview], most: int | None = None) -> int:
+        """Pass over what need not be read, read the next piece, of *most* bytes, and return its size.
+
+        *read_at* returns up to so many bytes (second argument) of the file from an offset (first); fewer only at the file's end.
+        """
         self.skipped(self.skippable())
         room = self.room()
         piece = read_at(self.fed, len(room) if most is None else min(len(room), most))

@@ -10,7 +10,7 @@ read the file whole).  Since a range that ends there proves where the next one b
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -19,7 +19,7 @@ from cluster_core.errors import DecodeError
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.rdb.grammar import B_ATTRIBUTE, B_KEY_META, B_TYPE, DIALECT_REDIS, OP_EOF, OP_SELECTDB, OP_SLOT_INFO
 from cluster_core.rdb.head import MAGIC_BYTES, RdbHead, SplitError
-from cluster_core.rdb.skim import NO_SLOT, RdbSkimmer, ReadAt, RecordBounds, RecordSkimmer
+from cluster_core.rdb.skim import NO_SLOT, RdbSkimmer, RecordBounds, RecordSkimmer
 from cluster_core.rdb.strings import Fault, length_at
 from cluster_core.slots.key_slot import SLOT_COUNT
 
