@@ -66,7 +66,7 @@ class Located:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.fault(path, f"{path[-1]} must be a number, not {value!r}")
         if not math.isfinite(value):
-            raise self.fault(path, f"{path[-1]} is {value}")
+            raise self.fault(path, f"{path[-1]} must be finite, not {value}")
         return value
 
     def above_zero(self, path: Path, value: Any, hint: str = "") -> Number:
