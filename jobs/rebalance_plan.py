@@ -7,6 +7,7 @@ rebalance_slots, rebalance_curve, rebalance_heavy and silver/slot_activity; prin
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING
 
 from slotscope.pipelines.rebalance.options import PlanningOptions as Request
@@ -35,6 +36,8 @@ def command(request: Request = Request()) -> int | None:
     from slotscope.runtime.stores import check_writable
 
     check_writable(request.root)
+    if request.manifest is not None:
+        return plan_fleet(request)
     outcome = run(request)
     plan = outcome.made.stored
     report = load_rebalance_report(request.root, plan.plan_id)
@@ -44,6 +47,25 @@ def command(request: Request = Request()) -> int | None:
     if plan.plan.conflicts:
         return cli.IMPOSSIBLE
     return cli.NEW_PLAN if request.if_needed and plan.plan.moves else None
+
+
+def plan_fleet(request: Request) -> int:
+    """Make the plan of each cluster of a manifest; print those that need a move as text, or all as JSON lines."""
+    from slotscope.pipelines.rebalance.fleet_plans import exit_code, plan_clusters, requests_of
+    from slotscope.reports.delivery import deliver
+    from slotscope.reports.rebalance.fleet import FleetPlansReport
+    from slotscope.reports.records import json_text
+
+    now_ms = time.time_ns() // 1_000_000
+    asked = requests_of(request, lambda words: cli.read_options(Request, words))
+    clusters = []
+    for one in plan_clusters(asked, now_ms):
+        clusters.append(one)
+        if request.json:
+            sys.stdout.write(json_text(one) + "\n")
+    report = FleetPlansReport(request.root, now_ms, clusters)
+    deliver(report, root=request.root, html=None, stream=None if request.json else sys.stdout)
+    return exit_code(report, if_needed=request.if_needed)
 
 
 if __name__ == "__main__":

@@ -136,7 +136,7 @@ def _name_in(head: str) -> str:
 
 _MESSAGES: Final = ("log", "message", "line", "MESSAGE", "@message", "Message", "msg", "event.original", "textPayload")
 _TIMES: Final = ("@timestamp", "timestamp", "time", "__REALTIME_TIMESTAMP", "ts")
-_NAMESPACES: Final = ("kubernetes.namespace", "kubernetes.namespace_name", "namespace")
+_NAMESPACES: Final = ("kubernetes.namespace", "kubernetes.namespace_name", "kubernetes.pod_namespace", "namespace")
 _PODS: Final = ("kubernetes.pod.name", "kubernetes.pod_name", "pod", "pod_name", "k8s.pod.name")
 _CONTAINERS: Final = (
     "kubernetes.container.name", "kubernetes.container_name", "container", "container_name", "container.name",
@@ -144,7 +144,7 @@ _CONTAINERS: Final = (
 )  # fmt: skip
 _HOSTS: Final = ("host.name", "host.hostname", "hostname", "host", "node_name", "_HOSTNAME", "agent.hostname")
 _STREAMS: Final = (
-    "logStreamName", "@logStream", "log.file.path", "filename", "_SYSTEMD_UNIT", "SYSLOG_IDENTIFIER", "instance",
+    "logStreamName", "@logStream", "log.file.path", "filename", "file", "_SYSTEMD_UNIT", "SYSLOG_IDENTIFIER", "instance",
 )  # fmt: skip
 _DOCKER: Final = frozenset(("log", "stream", "time", "attrs"))
 _LEVELS: Final = {"debug": ".", "verbose": "-", "info": "-", "notice": "*", "warning": "#"}

@@ -1,81 +1,67 @@
-"""An Airflow DAG (Airflow 3, provider apache-airflow-providers-apache-spark): every Monday a snapshot, then a plan if one is needed.
+"""An Airflow DAG (Airflow 3, TaskFlow): every Monday snapshots of a fleet, then plans, then a mail if clusters need to move slots.
 
-The folder of this file is no part of the project's packages; copy it into the folder of your DAGs.  `make zip` builds the zip that
-it submits.  In client mode spark-submit ends with the exit code of the job, which cluster mode hides.
+Copy this file into the folder of your DAGs.  The worker needs ``slotscope`` in HOME; nothing here changes a cluster.
 """
 
 from __future__ import annotations
 
 import logging
+import subprocess
 from datetime import datetime, timedelta
-from typing import Any
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import DAG, task
-from airflow.sdk.exceptions import AirflowException
+from airflow.sdk import dag, task
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-HOME = "/opt/slotscope"
+SLOTSCOPE = "/opt/slotscope/.venv/bin/slotscope"
 ROOT = "/mnt/slotscope/tables"
-DUMPS = "/mnt/backups/cache/{{ ds }}"
-NEW_PLAN = 10
-SPARK = {
-    "conn_id": "spark_default",
-    "py_files": f"{HOME}/build/slotscope.zip",
-    "properties_file": f"{HOME}/conf/spark-cluster.conf",
-    "conf": {"spark.submit.deployMode": "client"},
-}
+MANIFEST = "/etc/slotscope/clusters.toml"
+OK, BAD_INPUT, PARTIAL, NEW_PLAN, IMPOSSIBLE = 0, 2, 3, 10, 13
 
 
-class PlanOperator(SparkSubmitOperator):
-    """``rebalance-plan --if-needed``: exit code 10, there is a new plan, is no failure; returns whether there is one."""
-
-    def execute(self, context: Any) -> bool:
-        """Submit, and look at the exit code that the hook puts into its error."""
-        try:
-            super().execute(context)
-        except AirflowException as error:
-            if f"Error code is: {NEW_PLAN}." not in str(error):
-                raise
-            return True
-        return False
+def slotscope(*words: str, allowed: tuple[int, ...]) -> tuple[int, str]:
+    """Run one command on the fleet; bad input is not retried."""
+    ended = subprocess.run(
+        [SLOTSCOPE, *words, "--root", ROOT, "--manifest", MANIFEST], stdout=subprocess.PIPE, text=True, check=False
+    )
+    if ended.returncode == BAD_INPUT:
+        raise AirflowFailException(f"slotscope {words[0]}: bad input, see the log")
+    if ended.returncode not in allowed:
+        raise AirflowException(f"slotscope {words[0]} ended with {ended.returncode}")
+    return ended.returncode, ended.stdout
 
 
-with DAG(
-    dag_id="slotscope_plan",
-    description="Which slots should move?",
+@dag(
     schedule="30 3 * * 1",
     start_date=datetime(2026, 1, 5),
     catchup=False,
-    max_active_runs=1,  # two runs never write the same tables
+    max_active_runs=1,
     default_args={"retries": 1, "retry_delay": timedelta(minutes=10), "execution_timeout": timedelta(hours=4)},
     tags=["slotscope"],
-) as dag:
-    snapshot = SparkSubmitOperator(
-        task_id="snapshot",
-        name="slotscope key-slots",
-        application=f"{HOME}/jobs/key_slots.py",
-        application_args=["--root", ROOT, "--rdb", f"{DUMPS}/*.rdb", "--topology", f"{DUMPS}/nodes.txt"],
-        **SPARK,
-    )
-
-    plan = PlanOperator(
-        task_id="plan",
-        name="slotscope plan make",
-        application=f"{HOME}/jobs/rebalance_plan.py",
-        application_args=["--root", ROOT, "--if-needed"],
-        retries=0,
-        **SPARK,
-    )
-
-    @task.short_circuit
-    def is_new(found: bool) -> bool:
-        """End here when there is nothing to do."""
-        return found
+)
+def slotscope_plan() -> None:
+    """Snapshots, plans, mail."""
 
     @task
-    def tell() -> None:
-        """Put your own way of telling people here; nothing is carried out without a person."""
-        logging.getLogger(__name__).warning("new plan: see %s/reports", ROOT)
+    def snapshots() -> None:
+        slotscope("key-slots", allowed=(OK, PARTIAL))
 
-    snapshot >> plan
-    is_new(plan.output) >> tell()
+    @task
+    def plans() -> str:
+        """Return the text about clusters that need a person, empty without any."""
+        code, text = slotscope("plan", "make", "--if-needed", allowed=(OK, PARTIAL, NEW_PLAN, IMPOSSIBLE))
+        return text if code else ""
+
+    @task.short_circuit
+    def is_needed(text: str) -> bool:
+        return bool(text)
+
+    @task
+    def tell(text: str) -> None:
+        """Send your mail here."""
+        logging.getLogger(__name__).warning("%s", text)
+
+    text = plans()
+    snapshots() >> text >> is_needed(text) >> tell(text)
+
+
+slotscope_plan()

@@ -34,10 +34,11 @@ class Page(StrEnum):
     HISTORY = "{}-history"
     INCIDENT = "{}-incident-{}"
     FLEET = "fleet"
+    FLEET_PLANS = "fleet-plans"
 
 
 _MISTAKABLE = re.compile(
-    rf"^$|^(index|fleet)$|^plan-|^simulation-|-to-|-incident-|-(history|replication)$|-[0-9a-f]{{{DIGEST_DIGITS}}}$"
+    rf"^$|^(index|fleet|fleet-plans)$|^plan-|^simulation-|-to-|-incident-|-(history|replication)$|-[0-9a-f]{{{DIGEST_DIGITS}}}$"
 )
 """Names that would read as another page, or as one with a digest."""
 
@@ -49,6 +50,7 @@ KINDS = {
     "SimulationReport": (Page.SIMULATION, "simulation.report"),
     "HistoryReport": (Page.HISTORY, "history.html"),
     "FleetReport": (Page.FLEET, "fleet.report"),
+    "FleetPlansReport": (Page.FLEET_PLANS, "rebalance.fleet"),
 }
 """The page and the module of a report by the name of its class: a command loads the code of its own report only."""
 

@@ -7,7 +7,7 @@ last line of a Python trace names the class and its message, and that is what is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
@@ -70,6 +70,14 @@ class Failure(NamedTuple):
 
     code: int
     line: str
+
+
+def code_of_all(failures: Sequence[Failure | None], *, is_partial: bool) -> int:
+    """The exit code of a job over several clusters: `PARTIAL` where some failed or are partial, that of all where all failed."""
+    codes = {one.code for one in failures if one is not None}
+    if failures and None not in failures:
+        return codes.pop() if len(codes) == 1 else UNEXPECTED
+    return PARTIAL if codes or is_partial else OK
 
 
 def describe(error: BaseException) -> Failure:

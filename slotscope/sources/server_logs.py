@@ -177,8 +177,10 @@ class ServerLog:
     other programs are counted in *foreign*; a file of nothing else is bad.  Holds the rows of one file that tell something.
     """
 
-    def __init__(self, path: str, options: LogOptions) -> None:
+    def __init__(self, path: str, options: LogOptions, known: dict[str, LogOwner] | None = None) -> None:
+        """Read *path*; *known* owners by the source that a shipper names are those of earlier files, and get those of this one."""
         self.path = path
+        self._known = {} if known is None else known
         self.bad: list[DecodeError] = []
         self.lines = 0
         self.foreign = 0
@@ -203,6 +205,10 @@ class ServerLog:
             self._refuse(DecodeError(reason, offset=conflict.row.offset, source=self.path), None)
         for log in logs:
             owner = owner_of(self.path if len(logs) == 1 else "", log.rows)._replace(source=log.source)
+            if log.source and owner.node_id:
+                self._known[log.source] = owner
+            elif log.source:
+                owner = self._known.get(log.source, owner)
             self.owners.append(owner)
             observer = owner.node_id
             for row in log.rows:

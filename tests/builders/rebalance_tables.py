@@ -39,7 +39,7 @@ def write_snapshot(
     root: Path | str, owners: Sequence[int], bytes_by_slot: Mapping[int, int], *, masters: int = 3, name: str = "current",
     tags: Mapping[bytes, tuple[int, int, int]] | None = None, keys: Mapping[bytes, tuple[int, int]] | None = None,
     memory_by_slot: Mapping[int, int] | None = None, unread: FileUnread | None = None,
-    taken_at: datetime | None = None, exactness: str | None = None, **more: Any,
+    taken_at: datetime | None = None, exactness: str | None = None, cluster: str | None = None, **more: Any,
 ) -> None:  # fmt: skip
     """Write silver/slot_load and silver/snapshots: 1000 bytes and 10 keys a slot but for *bytes_by_slot*.
 
@@ -88,4 +88,4 @@ def write_snapshot(
     ]  # fmt: skip
     snapshot = [{**head, "topology": topology(owners, masters, **more)}]
     written = {SLOT_LOAD: rows, SNAPSHOTS: snapshot, SOURCES: sources, HASH_TAGS: listed, BIG_KEYS: largest}
-    store(str(root), name, written, job="key-slots")
+    store(str(root), name, written, job="key-slots", cluster=cluster)

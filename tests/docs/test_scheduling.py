@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import os
 import re
 import shutil
@@ -13,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from slotscope.pipelines.keys.options import KeyOptions
+from slotscope.pipelines.rebalance.options import PlanningOptions
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
@@ -260,48 +264,69 @@ def read_manifest() -> Any:
     return yaml.safe_load((EXAMPLES / "slotscope-plan.yaml").read_text(encoding="utf-8"))
 
 
-# -- Airflow -----------------------------------------------------------------------------------------------------------
+# -- Airflow, Dagster --------------------------------------------------------------------------------------------------
 
 
-def test_the_dag_is_python_and_names_jobs_that_exist() -> None:
-    """Without Airflow: it compiles, and what it submits is there."""
-    text = (EXAMPLES / "airflow_slotscope_plan.py").read_text(encoding="utf-8")
-    tree = ast.parse(text)
-    compile(tree, "airflow_slotscope_plan.py", "exec")
-    submitted = re.findall(r"\{HOME\}/(jobs/\w+\.py|conf/[\w.-]+)", text)
-
-    assert submitted
-    assert all((ROOT / path).exists() for path in submitted)
-
-
-def test_airflow_parses_the_dag(monkeypatch, tmp_path):
-    """Tasks in order; exit code 10 of spark-submit is a new plan, any other but 0 a failure."""
-    pytest.importorskip("airflow.sdk", reason="Airflow is not installed")
-    pytest.importorskip("airflow.providers.apache.spark", reason="the Spark provider of Airflow is not installed")
-    import importlib.util
-
-    spec = importlib.util.spec_from_file_location("dag", EXAMPLES / "airflow_slotscope_plan.py")
+def example(name: str, monkeypatch, tmp_path: Path, code: int = 0) -> Any:
+    """The module *name*, with a ``slotscope`` that prints its words and ends with *code*."""
+    stub = tmp_path / "slotscope"
+    stub.write_text(f'#!/bin/sh\necho "$@"\nexit {code}\n')
+    stub.chmod(0o755)
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    stub = tmp_path / "spark-submit"
-    stub.write_text('#!/bin/sh\nexit "$STUB_CODE"\n')
-    stub.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
+    monkeypatch.setattr(module, "SLOTSCOPE", str(stub))
+    return module
 
-    order = {name: sorted(module.dag.get_task(name).downstream_task_ids) for name in ("snapshot", "plan", "is_new")}
-    found = []
-    for code in (0, 10):
-        monkeypatch.setenv("STUB_CODE", str(code))
-        found.append(module.plan.execute({}))
-    monkeypatch.setenv("STUB_CODE", "2")
-    with pytest.raises(Exception, match="Error code is: 2"):
-        module.plan.execute({})
 
-    assert order == {"snapshot": ["plan"], "plan": ["is_new"], "is_new": ["tell"]}
-    assert found == [False, True]
+@pytest.mark.parametrize("name", ["airflow_slotscope_plan", "dagster_slotscope_plan"])
+def test_examples_of_orchestrators_call_commands_with_options_that_exist(name):
+    calls = [
+        [word.value for word in node.args if isinstance(word, ast.Constant)]
+        for node in ast.walk(ast.parse((EXAMPLES / f"{name}.py").read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "slotscope"
+    ]
+
+    assert calls == [["key-slots"], ["plan", "make", "--if-needed"]]
+    for request in (KeyOptions, PlanningOptions):
+        assert {"root", "manifest"} <= {field.name for field in fields(request)}
+
+
+def test_airflow_parses_the_dag(monkeypatch, tmp_path):
+    pytest.importorskip("airflow.sdk", reason="Airflow is not installed")
+    module = example("airflow_slotscope_plan", monkeypatch, tmp_path)
+    made = module.slotscope_plan()
+
+    order = {name: sorted(made.get_task(name).downstream_task_ids) for name in ("snapshots", "plans", "is_needed")}
+
+    assert order == {"snapshots": ["plans"], "plans": ["is_needed", "tell"], "is_needed": ["tell"]}
+
+
+@pytest.mark.parametrize(("code", "error"), [(3, ""), (2, "bad input"), (75, "ended with 75")])
+def test_an_airflow_task_fails_for_unexpected_exit_codes(monkeypatch, tmp_path, code, error):
+    pytest.importorskip("airflow.sdk", reason="Airflow is not installed")
+    module = example("airflow_slotscope_plan", monkeypatch, tmp_path, code)
+
+    if error:
+        with pytest.raises(Exception, match=error):
+            module.slotscope("key-slots", allowed=(0, 3))
+    else:
+        assert module.slotscope("key-slots", allowed=(0, 3))[0] == code
+
+
+@pytest.mark.parametrize(("code", "succeeds"), [(0, True), (2, False), (3, True)])
+def test_dagster_materializes_the_assets_unless_a_command_fails(monkeypatch, tmp_path, code, succeeds):
+    dagster = pytest.importorskip("dagster", reason="Dagster is not installed")
+    module = example("dagster_slotscope_plan", monkeypatch, tmp_path, code)
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+
+    ended = dagster.materialize(
+        [module.snapshots, module.plans], raise_on_error=False, instance=dagster.DagsterInstance.ephemeral()
+    )
+
+    assert ended.success is succeeds
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ def test_of_an_empty_root_is_said_what_to_begin_with(tmp_path, capsys):
     ("text", "told"),
     [
         ("[a]\nrbd = 'x'", "a: rbd: there is no such option"),
-        ("[a]\nroot = 'x'", "a: root: one cluster cannot have that"),
+        ("[a]\nroot = 'x'", "a: root: cannot be set per cluster"),
         ("[a]\ntop = 'many'", 'a: Invalid value for --top: "many"'),
         ("[a]\nmode = 'mild'", 'a: Invalid value "mild" for --mode'),
         ("[a]\nrdb = { x = 1 }", "a: rdb: write a text, a number"),
@@ -68,7 +68,7 @@ def test_an_option_that_cannot_be_is_said_with_its_cluster_before_anything_is_re
 
 
 def test_what_is_said_of_one_cluster_is_not_said_of_all(tmp_path):
-    with pytest.raises(InputError, match="--rdb: with --manifest that is said of each cluster"):
+    with pytest.raises(InputError, match="--rdb: set it per cluster"):
         asked(Request(manifest=manifest(tmp_path, "[a]\nrdb = 'x'"), rdb=("y",)))
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import random
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +15,7 @@ from slotscope.sources.bus.point_series import CLOCK, GONE, LATE, recorded_input
 from slotscope.sources.bus.series_clocks import measure_clocks
 from tests.builders.bus_folding import Fold, fold, fold_recorded
 from tests.builders.landings import CLUSTER, RECORDED, SECOND, Landed, landing_files, packets_of, pcap
+from tests.conftest import DATA
 
 OPTIONS = {"node_timeout_ms": 1000, "lateness_ns": 12 * SECOND}
 PACKETS = 2000
@@ -47,6 +51,71 @@ def cut_at_random(count: int, first: int, seed: int) -> list[int]:
     while sum(sizes) < count:
         sizes.append(min(chance.randint(1, 5), count - sum(sizes)))
     return sizes
+
+
+def shipped_by_vector(log: Path, line: str) -> dict[str, object]:
+    return {
+        "file": f"/log/{log.name}",
+        "host": "h1",
+        "message": line,
+        "source_type": "file",
+        "timestamp": "2026-11-28T14:01:00Z",
+    }
+
+
+def shipped_by_fluent_bit(log: Path, line: str) -> dict[str, object]:
+    return {
+        "date": "2026-11-28T14:01:00.0Z",
+        "log": line,
+        "kubernetes": {"pod_name": f"redis-{log.name[:5]}", "container_name": "redis"},
+    }
+
+
+@pytest.mark.parametrize("shipped", [shipped_by_vector, shipped_by_fluent_bit])
+def test_logs_of_a_shipper_give_the_events_of_the_logs_themselves(tmp_path, shipped) -> None:
+    """All nodes of a host in one file."""
+    logs = sorted((DATA / "polled-restart" / "logs").glob("*.gz"))
+    folder = tmp_path / "cluster" / "h1" / "logs"
+    folder.mkdir(parents=True)
+    texts = {log: gzip.decompress(log.read_bytes()).decode() for log in logs}
+    lines = [json.dumps(shipped(log, line)) for log, text in texts.items() for line in text.splitlines()]
+    one = folder / "1795874460-0c5b1c7e.log.gz"
+    one.write_bytes(gzip.compress("\n".join(lines).encode()))
+    for log, text in texts.items():
+        recorded = (
+            folder.parent.parent
+            / "h2"
+            / "logs"
+            / f"{log.name[:5]}-20261128T140000.000000Z_20261128T140100.000000Z.log.gz"
+        )
+        recorded.parent.mkdir(parents=True, exist_ok=True)
+        recorded.write_bytes(gzip.compress(text.encode()))
+
+    whole = fold_recorded(sorted((tmp_path / "cluster" / "h2" / "logs").iterdir()))
+    folded = fold_recorded([one])
+
+    assert folded.facts["log_events"] == whole.facts["log_events"] > 90
+    assert folded.facts["processes"] == whole.facts["processes"]
+    assert (folded.facts["left_out"], folded.facts["bad_records"]) == ([], 0)
+
+
+def test_a_pod_is_known_in_later_files_of_a_shipper(tmp_path) -> None:
+    """Its log names the node when the server starts."""
+    log = DATA / "polled-restart" / "logs" / "22111.log.gz"
+    lines = [
+        json.dumps(shipped_by_fluent_bit(log, line)) for line in gzip.decompress(log.read_bytes()).decode().splitlines()
+    ]
+    named = next(at for at, line in enumerate(lines) if "I'm " in line) + 1
+    folder = tmp_path / "cluster" / "h1" / "logs"
+    folder.mkdir(parents=True)
+    files = [folder / f"17958744{seconds}-1.log.gz" for seconds in (60, 70)]
+    for file, part in zip(files, (lines[:named], lines[named:]), strict=True):
+        file.write_bytes(gzip.compress("\n".join(part).encode()))
+
+    later = fold_recorded([files[1]], fold_recorded([files[0]]))
+
+    assert later.facts["log_events"] > 5
+    assert {row["observer"] for row in later.logs} == {later.facts["processes"][0][2]}
 
 
 def rows(folded: Fold) -> list[str]:

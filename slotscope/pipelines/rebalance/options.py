@@ -76,6 +76,8 @@ class PlanningOptions(Common, GoalOptions):
     snapshot: Paths = ()
     """Snapshots of key-slots, oldest first, or latest. Default: latest, unless --counts or --slot-stats replace it"""
     cluster: Cluster = None
+    manifest: str | None = None
+    """TOML file with a table [NAME.plan] of options per cluster, or a landing folder: a plan for each cluster (docs/fleet.md)"""
     topology: str | None = None
     """Output of CLUSTER NODES, SHARDS or SLOTS, or a nodes.conf. Default: that of the newest poll or snapshot"""
     slot_stats: Paths = ()

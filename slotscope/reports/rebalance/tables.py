@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from cluster_core.rebalance.execution.journal import StepKind
@@ -59,7 +58,7 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport
         transfers=_transfers(_rows(root, rebalance.REBALANCE_MOVES, own_id)),
         curve=_curve(_rows(root, rebalance.REBALANCE_CURVE, own_id)),
         heavy=_heavy(_rows(root, rebalance.REBALANCE_HEAVY, own_id)),
-        history=_history(root, own_id, row["created_at"]),
+        history=_history(root, row),
         parts=_moving_parts(root, stored),
         by_hand_s=sum(seconds_of(stored, stored.batches, Path.LEGACY)) if plan.moves else None,
         key_by_key=stored.problem.slot_cost > 0 if stored.snapshot_id == LIVE else None,
@@ -159,9 +158,15 @@ def _heavy(rows: Sequence[Row]) -> list[HeavyLine]:
     return sorted(lines, key=lambda line: (-line.ratio, line.slot, line.resource))
 
 
-def _history(root: str, own_id: str, created_at: datetime) -> list[EarlierPlan]:
-    """Return the earlier plans, the newest first, with their audits and journals."""
-    earlier = [row for row in plan_rows(root) if row["plan_id"] != own_id and row["created_at"] <= created_at]
+def _history(root: str, own: Row) -> list[EarlierPlan]:
+    """Return the earlier plans of the same cluster, the newest first, with their audits and journals."""
+    earlier = [
+        row
+        for row in plan_rows(root)
+        if row["plan_id"] != own["plan_id"]
+        and row["created_at"] <= own["created_at"]
+        and row["cluster"] == own["cluster"]
+    ]
     if not earlier:
         return []
     audits = grouped(read_rows(root, rebalance.PLAN_AUDITS), "plan_id") if exists(root, rebalance.PLAN_AUDITS) else {}

@@ -87,6 +87,7 @@ from slotscope.sources.bus.series import BatchTexts, BitmapNumbers, series_batch
 from slotscope.sources.bus.series_clocks import measure_clocks, unknown_clock
 from slotscope.sources.bus.side_threads import SideWork, ahead
 from slotscope.sources.files import exists
+from slotscope.sources.server_logs import LogOwner
 
 JOB = "history"
 """The job whose rows of bronze/bad_records these are."""
@@ -155,6 +156,7 @@ class CaptureTask:
         self._is_late = False
         self._turns, self._ahead_ns = Turns(), dict[str, int]()
         self._polled_versions: dict[str, str] = {}
+        self._log_owners: dict[str, LogOwner] = {}
         self._point_notes: list[Caveat] = []
         self._unknown_clocks: list[Caveat] = []
         self._log_notes: list[Caveat] = []
@@ -192,6 +194,7 @@ class CaptureTask:
         self._turns = Turns(*kept["turns"])
         self._point_notes = [Caveat.of(*note) for note in kept["point_notes"]]
         self._unrecorded = Unrecorded(kept["unrecorded"])
+        self._log_owners = {source: LogOwner(*owner) for source, owner in kept.get("log_owners", {}).items()}
 
     def _state(self) -> bytes:
         if self._known_links is not None:
@@ -201,6 +204,7 @@ class CaptureTask:
         kept["clocks"] = (self._clocks.known, notes)
         kept |= {"turns": self._turns.kept(), "point_notes": [note.columns() for note in self._point_notes]}
         kept["unrecorded"] = self._unrecorded.known
+        kept["log_owners"] = {source: tuple(owner) for source, owner in self._log_owners.items()}
         kept |= {"bad": self._bad.kept(), "bitmaps": self._bitmaps.numbers}
         return save(kept)
 
@@ -293,7 +297,7 @@ class CaptureTask:
         options = self._options
         if self._series is None:
             return read_polls_and_logs(options.statements, permissive=options.permissive)
-        told = Told(polled_versions=self._polled_versions)
+        told = Told(polled_versions=self._polled_versions, log_owners=self._log_owners)
         before_ns = self._series.before_ns
         for file in sorted(self._recorded, key=lambda one: (one.place.kind, one.place.file.from_ns, one.path)):
             kind = file.place.kind

@@ -21,7 +21,7 @@ from slotscope.sources.bus.point_series import RecordedInput
 from slotscope.sources.files import exists, read_lines
 from slotscope.sources.node_polls import PollFile
 from slotscope.sources.prometheus import read_metrics
-from slotscope.sources.server_logs import LogLine, LogOptions, ServerLog
+from slotscope.sources.server_logs import LogLine, LogOptions, LogOwner, ServerLog
 
 BUS_PORT_OFFSET: Final = 10_000
 """The bus port of a node whose configuration does not say another (R1)."""
@@ -61,6 +61,8 @@ class Told:
     bad: list[DecodeError] = field(default_factory=list)
     foreign: dict[str, int] = field(default_factory=dict)
     """Lines of logs that no server wrote, by file."""
+    log_owners: dict[str, LogOwner] = field(default_factory=dict)
+    """Nodes by the pod, container or host that a log shipper names: they name themselves in few files."""
     ahead_ns: int = 0
     """How far the clock is ahead by which the file under way tells time."""
 
@@ -81,7 +83,7 @@ def read_polls_and_logs(what: PollsAndLogs, *, permissive: bool, told: Told | No
             _add_poll(told, path, poll)
         told.bad += polls.bad
     for path in what.logs:
-        log = ServerLog(path, LogOptions(what.zone, what.log_node, permissive))
+        log = ServerLog(path, LogOptions(what.zone, what.log_node, permissive), told.log_owners)
         for line in _guarded(log, told, permissive=permissive):
             _add_line(told, path, line)
         told.bad += log.bad

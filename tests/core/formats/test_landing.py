@@ -17,6 +17,7 @@ from cluster_core.formats.landing import (
     latest,
     read_gap,
     read_name,
+    read_path,
     source_of,
 )
 
@@ -102,3 +103,27 @@ def test_a_gap_that_ended_is_told_once():
     other = Gap(Kind.POLLS, 1_000, None, Reason.UNREACHABLE, "10.0.0.1:7000", "refused")
 
     assert latest([begun, other, begun._replace(to_ns=5_000)]) == [begun._replace(to_ns=5_000), other]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "1795874460-0c5b1c7e-5f0a-4c1e-9f0e-1d5c3b7a9e11.log.gz",
+        "redis-0.20261128T140100-aB3.gz",
+        "2026-11-28-14-01-00.jsonl.gz",
+    ],
+)
+def test_a_file_of_a_log_shipper_has_the_time_in_its_name(name):
+    place = read_path(f"/landing/shop/host-1/logs/{name}")
+
+    assert place is not None
+    assert (place.cluster, place.point, place.kind) == ("shop", "host-1", Kind.LOGS)
+    assert place.file == RecordedFile("", 1_795_874_460_000_000_000, 1_795_874_460_000_000_000, "log")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["c/p/logs/redis.log.gz", "c/p/logs/20261341T140100.gz", "c/p/logs/.1764338460.gz", "c/p/bus/1764338460-1.gz"],
+)
+def test_files_without_a_time_are_no_files_of_a_shipper(path):
+    assert read_path(path) is None

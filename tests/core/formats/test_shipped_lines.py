@@ -47,6 +47,11 @@ SHAPES = {
     ),
     "OpenSearch fields": (dumped(_index="i", fields={"message": [LINE], "kubernetes.pod_name": ["redis-0"]}), "redis-0"),
     "fluent-bit": (dumped(log=LINE, stream="stdout", kubernetes={"pod_name": "redis-0", "container_name": "redis"}), "redis-0/redis"),
+    "Vector of a file": (dumped(file="/r.log", host="h1", message=LINE, source_type="file", timestamp=SENT), "h1//r.log"),
+    "Vector of Kubernetes": (
+        dumped(kubernetes={"pod_name": "redis-0", "pod_namespace": "prod", "container_name": "redis"}, message=LINE, stream="stdout"),
+        "prod/redis-0/redis",
+    ),
     "filebeat of a file": (dumped(message=LINE, host={"name": "h1"}, log={"file": {"path": "/r.log"}}), "h1//r.log"),
     "filebeat redis module": (
         dumped(**{"@timestamp": "2026-11-21T10:11:12.345Z"}, message=TEXT, process={"pid": 7}, host={"name": "h1"},

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cluster_core.errors import DecodeError
-from slotscope.pipelines.keys.fleet_snapshots import read_manifest
 from slotscope.runtime.errors import InputError
+from slotscope.sources.fleet_manifest import read_manifest
 from slotscope.sources.inputs import load_topology
 from tests.conftest import DATA
 

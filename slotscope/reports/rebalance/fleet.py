@@ -1,0 +1,125 @@
+"""Plans of a fleet: the clusters that need a move, the worst first, as a page and as text for a mail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from slotscope.reports.document import Cell, Column, Commands, Document, Facts, Format, Place, Section, Table
+from slotscope.reports.rebalance.words import amount, resource_words
+from slotscope.runtime import text
+from slotscope.runtime.failure import Failure
+from slotscope.runtime.program import program_name, shell_word
+
+KIND: Final = "fleet plans"
+ROWS_MAX: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCluster:
+    """The plan of one cluster: the load of the heaviest master over its fair share, in the *resource* that is furthest above its *limit*.
+
+    *moved* counts the resource *cost*; *sentence* and *page* are there where a person has something to do.
+    """
+
+    cluster: str
+    plan_id: str | None = None
+    snapshot_id: str | None = None
+    verdict: str = "failed"
+    resource: str = ""
+    before: float | None = None
+    after: float | None = None
+    limit: float | None = None
+    cost: str = ""
+    moved: int | None = None
+    moved_slots: int = 0
+    estimated_s: float | None = None
+    has_conflict: bool = False
+    is_partial: bool = False
+    sentence: str = ""
+    page: str | None = None
+    failure: Failure | None = None
+
+    @property
+    def needs_a_person(self) -> bool:
+        """Whether slots should move, or limits contradict each other."""
+        return bool(self.moved_slots) or self.has_conflict
+
+    @property
+    def excess(self) -> float:
+        """The heaviest master over its limit."""
+        return (self.before or 0.0) / (self.limit or 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPlansReport:
+    """The plans of all clusters under *root*."""
+
+    root: str
+    now_ms: int
+    clusters: Sequence[PlannedCluster]
+
+    @property
+    def due(self) -> list[PlannedCluster]:
+        """The clusters that need a person, the worst first."""
+        return sorted((one for one in self.clusters if one.needs_a_person), key=lambda one: (-one.excess, one.cluster))
+
+    @property
+    def failed(self) -> list[PlannedCluster]:
+        """The clusters without a plan."""
+        return sorted((one for one in self.clusters if one.failure is not None), key=lambda one: one.cluster)
+
+    @property
+    def verdict(self) -> str:
+        """How many clusters need a move, and what is wrong with others."""
+        moving = [one for one in self.due if one.moved_slots]
+        counts = (
+            (sum(one.has_conflict for one in self.due), "with contradicting limits"),
+            (sum(one.is_partial for one in self.clusters), "with partial inputs"),
+            (len(self.failed), "without a plan"),
+        )
+        others = "".join(f", {text.count(number)} {words}" for number, words in counts if number)
+        return f"{text.count(len(moving))} of {text.plural(len(self.clusters), 'cluster')} need to move slots{others}."
+
+
+def to_document(report: FleetPlansReport) -> Document:
+    """Return *report* as a document."""
+    plan = f"{program_name()} plan execute --root {shell_word(report.root)} --plan PLAN --cluster HOST:PORT"
+    sections = [
+        Section("due", "Clusters to rebalance", [_table(report)], about="worst first"),
+        Section("reasons", "Reasons", [Facts([(one.cluster, one.sentence) for one in report.due])]),
+        Section("failed", "Without a plan", [Facts([(one.cluster, one.failure.line) for one in report.failed if one.failure])]),
+        Section("next", "Next", [Commands([(plan, "dry run of one plan; --apply moves the slots")] if report.due else [])]),
+    ]  # fmt: skip
+    return Document(
+        KIND,
+        "Plans of the fleet",
+        report.verdict,
+        sections,
+        of_ms=report.now_ms,
+        subtitle=f" · {text.moment(report.now_ms)}",
+        is_calm=not report.due and not report.failed,
+    )
+
+
+def _table(report: FleetPlansReport) -> Table:
+    def plan(one: PlannedCluster) -> Cell:
+        return Cell(one.plan_id, link=quote((one.page or "").rpartition("/")[2]))
+
+    columns = [
+        Column("Cluster", Format.KEY, lambda one: one.cluster.encode("utf-8", "surrogateescape")),
+        Column("Before", Format.RATIO, "before"),
+        Column("After", Format.RATIO, "after"),
+        Column("Limit", Format.RATIO, "limit"),
+        Column("Resource", Format.TEXT, lambda one: resource_words(one.resource), on=Place.PAGE),
+        Column("Moves", Format.SIZE, lambda one: Cell(one.moved, amount(one.cost, one.moved))),
+        Column("Slots", Format.COUNT, "moved_slots"),
+        Column("Time", Format.DURATION, "estimated_s"),
+        Column("Plan", Format.TEXT, plan),
+    ]
+    caption = "Heaviest master over its fair share, before and after the plan"
+    return Table(
+        "plan-table", caption, columns, report.due, "gold/rebalance_plans", on_page=ROWS_MAX, on_terminal=ROWS_MAX
+    )
