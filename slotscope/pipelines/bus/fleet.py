@@ -16,6 +16,7 @@ from functools import cache
 from functools import partial as bind
 from typing import Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
@@ -34,7 +35,7 @@ from schemas.history import (
 from schemas.runs import CLUSTERS, RUNS
 from schemas.table import Table
 from slotscope.pipelines.bus.history import HistoryReplay
-from slotscope.pipelines.bus.notes import ROWS
+from slotscope.pipelines.bus.notes import OPEN_SLOT, ROWS
 from slotscope.pipelines.bus.outcome import Outcome
 from slotscope.pipelines.bus.states import CAPTURE_PART, Batch
 from slotscope.runtime.errors import InputError, PlaceError, TryAgainError
@@ -196,12 +197,24 @@ def _unsettled_messages(name: str, states: pa.Table) -> str:
 
 
 def _rows_by_snapshot(root: str, table: Table, where: str, names: Sequence[str]) -> dict[str, pa.Table]:
-    """The rows of *table* that meet *where*, by its first column."""
+    """The rows of *table* that meet *where*, by its first column; of polls only texts with open slots."""
     if where == "FALSE" or not delta_files.exists(root, table):
         return dict.fromkeys(names, table.stored.empty_table())
     part = delta_files.Part(delta_files.location(root, table), where)
-    rows = delta_files.read_part(table, part).read_all().cast(table.stored)
-    return {name: rows.filter(pc.equal(rows.column(0), name)) for name in names}
+    found: dict[str, list[pa.RecordBatch]] = {name: [] for name in names}
+    for read in delta_files.read_part(table, part):
+        batch = read.cast(table.stored)
+        if table is NODE_POLLS:
+            text = batch.column("text")
+            needed = pc.if_else(pc.match_substring_regex(text, OPEN_SLOT), text, pa.scalar(None, text.type))
+            batch = batch.set_column(batch.schema.get_field_index("text"), batch.schema.field("text"), needed)
+        codes = batch.column(0).dictionary_encode()
+        numbers = codes.indices.to_numpy()
+        ordered, at = batch.take(pa.array(numbers.argsort(kind="stable"))), 0
+        for name, count in zip(codes.dictionary.to_pylist(), np.bincount(numbers).tolist(), strict=True):
+            found[name].append(ordered.slice(at, count))
+            at += count
+    return {name: pa.Table.from_batches(batches, table.stored) for name, batches in found.items()}
 
 
 def _folded(

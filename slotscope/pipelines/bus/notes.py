@@ -159,7 +159,9 @@ def polled_samples(polls: Iterable[Mapping[str, Any]]) -> dict[tuple[str, Source
     return {key: sorted(samples, key=lambda one: one.ts_ns) for key, samples in found.items()}
 
 
-HAS_OPEN_SLOTS = "observer IS NOT NULL AND (text LIKE '%->-%' OR text LIKE '%-<-%')"
+OPEN_SLOT = "->-|-<-"
+"""A regular expression for answers to CLUSTER NODES with an open slot."""
+HAS_OPEN_SLOTS = f"observer IS NOT NULL AND regexp_like(text, '{OPEN_SLOT}')"
 
 
 def open_marks(polls: Iterable[Mapping[str, Any]]) -> Iterator[OpenMark]:

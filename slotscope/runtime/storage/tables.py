@@ -116,8 +116,16 @@ def _stage_made(
 
 
 def apply_changes(changes: Iterable[Change], run: Run) -> None:
-    """`apply_change` for several tables, a few at a time; the first error is raised when all have ended."""
+    """`apply_change` for several tables, queries a few at a time; the first error is raised when all have ended."""
+    queries = []
+    for change in changes:
+        if isinstance(change.rows, pa.Table):
+            apply_change(change, run)
+        else:
+            queries.append(change)
+    if not queries:
+        return
     with ThreadPoolExecutor(WRITE_THREADS, "tables") as pool:
-        pending = [pool.submit(apply_change, change, run) for change in changes]
+        pending = [pool.submit(apply_change, change, run) for change in queries]
     for done in pending:
         done.result()

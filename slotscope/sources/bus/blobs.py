@@ -15,7 +15,17 @@ from cluster_core.kernels.bus.known_links import gather
 from cluster_core.kernels.bus.packing import decode_packed, unpack
 from cluster_core.kinds import EventKind
 from cluster_core.replay.dispatch import DeliveryKind
-from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, LogSeen, MessageSeen, poll_of, readable_part
+from cluster_core.replay.evidence import (
+    Endpoint,
+    Evidence,
+    LinkSeen,
+    LogSeen,
+    MessageSeen,
+    NodePoll,
+    PolledNode,
+    poll_of,
+    readable_part,
+)
 from cluster_core.topology.nodes_text import read_nodes
 from cluster_core.wire.bus import SLOT_BITMAP_BYTES, Message, decode_partial
 
@@ -29,6 +39,7 @@ NONE: Final = -1
 """The number of a message or bitmap where there is none."""
 _CODES: Final = {kind: code for code, kind in enumerate(KINDS)}
 MESSAGE: Final = _CODES["message"]
+POLL: Final = _CODES["poll"]
 
 
 @cache
@@ -145,6 +156,7 @@ class EvidenceReader:
 
     def __init__(self) -> None:
         self._bitmaps: dict[int, bytes] = {}
+        self._polled: tuple[bytes, tuple[PolledNode, ...]] = (b"", ())
 
     def read(self, blob: bytes) -> Iterator[tuple[int, Evidence]]:
         """Yield the evidence in *blob*, each piece with its number."""
@@ -159,9 +171,22 @@ class EvidenceReader:
                 message = message_of(packed, self._bitmaps.get(bitmap, b""))
                 yield number, MessageSeen(ts_ns, ref, connection, outbound, sent, peer, message)
                 continue
-            found = _evidence(KINDS[kind], ts_ns, ref, (connection, outbound), sent, peer, packed)
-            if found is not None:
-                yield number, found
+            if kind == POLL:
+                poll = self._poll(ts_ns, packed)
+                if poll is not None:
+                    yield number, poll
+                continue
+            yield number, _evidence(KINDS[kind], ts_ns, ref, (connection, outbound), sent, peer, packed)
+
+    def _poll(self, ts_ns: int, packed: bytes) -> NodePoll | None:
+        """An answer to CLUSTER NODES; one that is equal to the answer before is not read again."""
+        asked, _, text = packed.partition(b"\n")
+        if text != self._polled[0]:
+            try:
+                self._polled = text, poll_of(ts_ns, read_nodes(text)).nodes
+            except DecodeError:  # it was read once before, so this is not met
+                return None
+        return NodePoll(ts_ns, self._polled[1], int(asked) or ts_ns)
 
 
 def unpack_evidence(blobs: Iterable[bytes]) -> Iterator[Evidence]:
@@ -189,16 +214,11 @@ def _evidence(
     sent: bool,
     peer: Endpoint,
     packed: bytes,
-) -> Evidence | None:
-    """A piece of evidence that is no message."""
+) -> Evidence:
+    """A piece of evidence that is neither message nor poll."""
     assert kind != "message"
+    assert kind != "poll"
     connection, outbound = seen
-    if kind == "poll":
-        try:
-            asked, _, text = packed.partition(b"\n")
-            return poll_of(ts_ns, read_nodes(text), int(asked))
-        except DecodeError:  # it was read once before, so this is not met
-            return None
     if kind == "log":
         word, _, subject = packed.decode().partition(" ")
         return LogSeen(ts_ns, EventKind(word), subject)
