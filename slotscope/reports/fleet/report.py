@@ -216,7 +216,9 @@ def _columns(report: FleetReport) -> list[Column]:
                 None if one.history is None else one.open_incidents, style="alarm" if one.open_incidents else ""
             ),
         ),
-        Column("Incidents", Format.COUNT, lambda one: None if one.history is None else one.incidents),
+        Column(
+            "Incidents", Format.COUNT, lambda one: None if one.history is None else one.incidents, on=Place.TERMINAL
+        ),
         Column(f"{DAYS} days", Format.TEXT, lambda one: sparkline(one.per_day) or None, on=Place.PAGE),
         Column("Last incident", Format.DURATION, last_incident, on=Place.PAGE),
     ]
