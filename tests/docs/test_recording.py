@@ -97,6 +97,28 @@ def test_a_recorder_has_one_capability(name):
     assert recorder_of(name)["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["NET_RAW"]}
 
 
+def lost(told: Any, read: Any, path: str = "") -> list[str]:
+    """The paths of *told* that *read* does not have."""
+    if isinstance(told, dict):
+        return [one for key in told for one in lost(told[key], read.get(key) if read else None, f"{path}/{key}")]
+    if isinstance(told, list) and isinstance(read, list) and len(told) == len(read):
+        return [one for pair in zip(told, read, strict=True) for one in lost(*pair, path)]
+    return [] if told == read else [path]
+
+
+def test_the_types_of_grafana_read_the_dashboard():
+    """All but two options of annotations, which belong to the Prometheus data source."""
+    models = pytest.importorskip(
+        "grafana_foundation_sdk.models.dashboard", reason="the SDK of Grafana is not installed"
+    )
+    from grafana_foundation_sdk.cog.encoder import JSONEncoder
+
+    told = json.loads((EXAMPLES / "slotscope-fleet-dashboard.json").read_text(encoding="utf-8"))
+    read = json.loads(json.dumps(models.Dashboard.from_json(told), cls=JSONEncoder))
+
+    assert lost(told, read) == ["/annotations/list/titleFormat", "/annotations/list/step"]
+
+
 def test_prometheus_takes_the_alert_rules_and_the_dashboard_shows_figures_that_exist():
     promtool = shutil.which("promtool")
     if promtool is None:
