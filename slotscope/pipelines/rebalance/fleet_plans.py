@@ -5,10 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import fields, replace
-from functools import partial as bind
 from typing import Final
 
 from slotscope.options import Common
@@ -55,8 +55,7 @@ def plan_clusters(requests: Sequence[PlanningOptions], now_ms: int) -> Iterator[
     done = 0
     workers = min(os.cpu_count() or 1, len(requests))
     context = multiprocessing.get_context("spawn")
-    ignore_interrupt = bind(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
-    pool = ProcessPoolExecutor(workers, context, ignore_interrupt)
+    pool = ProcessPoolExecutor(workers, context, _begin_worker)
     with progress("planning", lambda: f"{done} of {len(requests)} clusters"):
         pending = {pool.submit(_plan, request, now_ms): request for request in requests}
         try:
@@ -67,6 +66,19 @@ def plan_clusters(requests: Sequence[PlanningOptions], now_ms: int) -> Iterator[
                 yield failed or ended.result()
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _begin_worker() -> None:
+    """Leave Ctrl-C to the parent, and end when it ends, also where it was killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _plan(request: PlanningOptions, now_ms: int) -> PlannedCluster:
