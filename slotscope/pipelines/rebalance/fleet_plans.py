@@ -36,11 +36,10 @@ OWN: Final = ("cluster", "counts", "drain", "html", "monitor", "slot_stats", "to
 
 
 def requests_of(request: PlanningOptions, parse: Callable[[Sequence[str]], PlanningOptions]) -> list[PlanningOptions]:
-    """Return a request per cluster of the manifest of *request*; other tolerances are compared only on request.  Raises InputError."""
+    """Return a request per cluster of the manifest of *request*; raises InputError."""
     for name in OWN:
         if getattr(request, name):
             raise InputError(f"--{name.replace('_', '-')}: set it per cluster, in the manifest")
-    request = replace(request, compare_tolerances=request.compare_tolerances or ())
     asked = fleet_manifest.requests_of(request, request.manifest or "", parse, SHARED, fleet_manifest.PLAN)
     return [
         replace(one, snapshot=tuple(f"{name}-{one.cluster}" for name in request.snapshot))
