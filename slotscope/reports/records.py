@@ -13,14 +13,12 @@ from enum import Enum
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar, cast
 
-from schemas.runs import RUNS
-from schemas.table import Table
-from slotscope.runtime.storage.delta_files import any_of, exists, read_rows
-from slotscope.runtime.storage.runs import State
 from slotscope.runtime.text import shown
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+    from schemas.table import Table
 
 Record = TypeVar("Record")
 
@@ -45,6 +43,8 @@ class Row(SimpleNamespace):
 
 def read(root: str, table: Table, **query: Any) -> list[Row]:
     """Return rows of *table*, see `read_rows`, without the columns that a run stamps; none where the table does not exist."""
+    from slotscope.runtime.storage.delta_files import exists, read_rows
+
     if not exists(root, table):
         return []
     columns = [name for name in table.columns if name not in table.labels]
@@ -116,6 +116,10 @@ RUN_COLUMNS: Final = (
 
 def summaries(root: str, names: Sequence[str]) -> list[dict[str, Any]]:
     """Return the complete runs of the snapshots, or plans, *names*, in order of time, with the count and bytes of their inputs."""
+    from schemas.runs import RUNS
+    from slotscope.runtime.storage.delta_files import any_of, exists, read_rows
+    from slotscope.runtime.storage.runs import State
+
     if not names or not exists(root, RUNS):
         return []
     where = any_of("snapshot_id", names)
