@@ -13,7 +13,7 @@ from jobs.main import run
 from slotscope.options import Plain, options
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.stores import check_writable, folder_of, is_store
+from slotscope.runtime.stores import folder_of, is_store
 
 
 @options
@@ -46,7 +46,6 @@ def command(request: Request = Request()) -> int:
 
     Prints each command before it runs; needs no server.  The recordings stay in the folder for further commands.
     """
-    check_writable(request.root)
     lay_out(Path(request.root, RECORDINGS))
     sys.stdout.write(ABOUT)
     shown = list(steps(request.root))

@@ -33,9 +33,7 @@ def command(request: Request = Request()) -> int | None:
     """
     from slotscope.reports.delivery import deliver
     from slotscope.reports.rebalance.tables import load_rebalance_report
-    from slotscope.runtime.stores import check_writable
 
-    check_writable(request.root)
     if request.manifest is not None:
         return plan_fleet(request)
     outcome = run(request)

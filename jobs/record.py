@@ -110,8 +110,6 @@ def command(request: Request) -> None:
     age_ns = None if request.keep_hours is None else int(request.keep_hours * 3600e9)
     landing = stores.plain(stores.folder_of(request.landing))
     is_remote = "://" in landing
-    if is_remote:
-        stores.check_writable(landing)
     point = Point(
         Path(request.spool if is_remote else landing) / cluster / name,
         Rotation(_ns(request.every.total_seconds()), request.file_bytes),

@@ -51,13 +51,11 @@ def command(request: Request = Request()) -> int | None:
     from slotscope.reports.delivery import deliver
     from slotscope.reports.history.tables import load_history
     from slotscope.reports.records import print_records, summaries
-    from slotscope.runtime.stores import check_writable
 
     root, permissive = request.root, request.mode == "permissive"
     if request.snapshot == "":
         raise InputError("the snapshot needs a name")
     files = find_files(log=request.log, polls=request.polls, log_zone=request.log_zone, log_node=request.log_node)
-    check_writable(root)
     outcome = replay_sentinels(
         files, root=root, snapshot=request.snapshot, cluster=request.cluster, permissive=permissive
     )

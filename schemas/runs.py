@@ -7,7 +7,9 @@ import pyarrow as pa
 from schemas.table import CLUSTER, FLAG, INTEGER, LONG, TEXT, TIME, Table, by_name, optional, required, several
 
 FORMAT = 2
-"""Format of the tables; ``slotscope tables migrate`` upgrades a root with an older one."""
+"""Format of the tables, in every row of silver/runs."""
+OLDEST_FORMAT = max(2, FORMAT - 1)
+"""Oldest format that is read: one before the current one.  Format 1 has no number; ``slotscope tables migrate`` upgrades older formats."""
 
 CHECK = pa.struct(
     [

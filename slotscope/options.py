@@ -13,7 +13,7 @@ from cyclopts import Group, Parameter
 
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.program import LATEST, ROOT_VARIABLE, default_root
-from slotscope.runtime.stores import check_conf, folder_of
+from slotscope.runtime.stores import folder_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -169,13 +169,11 @@ class Common:
         self.spark_conf()
 
     def spark_conf(self) -> dict[str, str]:
-        """The settings of Spark that were given here; raises InputError for others, and for the credentials of S3."""
+        """The settings of Spark that were given here; raises InputError for others."""
         for words in self.conf:
             if not words.startswith("spark.") or "=" not in words:
                 raise InputError(f"--conf {words.partition('=')[0]}: write KEY=VALUE, the key of a setting of Spark")
-        conf = {key: value for key, _, value in (words.partition("=") for words in self.conf)}
-        check_conf(conf)
-        return conf
+        return {key: value for key, _, value in (words.partition("=") for words in self.conf)}
 
     @property
     def permissive(self) -> bool:
@@ -183,16 +181,14 @@ class Common:
         return self.mode == "permissive"
 
     def session(self, app: str) -> "SparkSession":
-        """Start the Spark session that the options ask for; raises InputError where the root cannot be written."""
+        """Start the Spark session that the options ask for."""
         from slotscope.runtime.run_metrics import metrics_writer
         from slotscope.runtime.spark.session import spark_session
         from slotscope.runtime.storage.runs import observe_runs
-        from slotscope.runtime.stores import check_writable
         from slotscope.sql.catalog import check_catalog, register_tables
 
         schema = None if self.catalog is None else check_catalog(self.catalog)
         told = [] if self.metrics is None else [metrics_writer(self.metrics)]
-        check_writable(self.root)
         spark = spark_session(app, master=self.master, verbose=self.debug, conf=self.spark_conf())
         if schema is not None:
             told.append(lambda run: register_tables(spark, run.root, schema, run.rows))

@@ -10,9 +10,6 @@ import errno
 import os
 import re
 import shutil
-import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
@@ -35,25 +32,15 @@ _REFUSED: Final = {
 CONNECT_SECONDS: Final = 3
 REQUEST_SECONDS: Final = 60
 ATTEMPTS_MAX: Final = 4
-PROBE: Final = ".slotscope-may-write"
-"""Object that is written and deleted to check a root."""
-PROBE_BYTES: Final = 1 << 20
-"""Size of the smallest snapshot."""
 COMMIT_BYTES: Final = 128 << 10
 """Size of a commit without its rows."""
 REASON_CHARS_MAX: Final = 200
 DEFAULT_REGION: Final = "us-east-1"
 """Region of a store with its own endpoint; few of them have regions."""
 
-ENDPOINT, REGION, KEY, SECRET, TOKEN = (
-    "AWS_ENDPOINT_URL",
-    "AWS_REGION",
-    "AWS_ACCESS_KEY_ID",
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_SESSION_TOKEN",
-)
+ENDPOINT, REGION, KEY = "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ACCESS_KEY_ID"
+SECRET, TOKEN = "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
 _SENT: Final = (ENDPOINT, "AWS_ENDPOINT_URL_S3", REGION, "AWS_DEFAULT_REGION", KEY, SECRET, TOKEN, "AWS_PROFILE")
-_S3_CONF: Final = re.compile(r"spark\.hadoop\.fs\.s3a\.(endpoint|access\.key|secret\.key|session\.token)")
 _OPTIONS: Final = re.compile(r"\?[a-z_]+=")
 """A query; a question mark before anything else is one of a glob."""
 NO_BUCKET: Final = "no such bucket"
@@ -105,11 +92,6 @@ def folder_of(place: str) -> str:
     return place
 
 
-def is_hidden(name: str) -> bool:
-    """Whether listings leave the file *name* out."""
-    return name.startswith((".", "_"))
-
-
 def is_live(path: str) -> bool:
     """Whether *path* means the dump of a live server, ``redis://HOST:PORT``."""
     return path.startswith(LIVE)
@@ -130,13 +112,6 @@ def plain(path: str) -> str:
     return f"s3://{bucket}{slash}{inside}"
 
 
-def check_conf(conf: Mapping[str, str]) -> None:
-    """Raise InputError where settings of Spark name the endpoint or the credentials of S3, which only Spark would use."""
-    for name in conf:
-        if _S3_CONF.match(name):
-            raise InputError(f"--conf {name}: set {ENDPOINT}, {REGION}, {KEY} and {SECRET}, which Spark gets, too")
-
-
 def hide(text: str) -> str:
     """*text* without the secrets in the environment."""
     for name in (SECRET, TOKEN):
@@ -146,13 +121,12 @@ def hide(text: str) -> str:
     return text
 
 
-def _endpoint() -> str | None:
-    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get(ENDPOINT) or None
-
-
-def _region() -> str | None:
-    region = os.environ.get(REGION) or os.environ.get("AWS_DEFAULT_REGION")
-    return region or (DEFAULT_REGION if _endpoint() else None)
+def _endpoint() -> dict[str, str]:
+    """The endpoint and the region of S3 in the environment, by what delta-rs calls them."""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get(ENDPOINT)
+    region = os.environ.get(REGION) or os.environ.get("AWS_DEFAULT_REGION") or (DEFAULT_REGION if endpoint else None)
+    known = {"aws_endpoint_url": endpoint, "aws_region": region}
+    return {name: value for name, value in known.items() if value}
 
 
 def file_system(uri: str) -> tuple[fs.FileSystem, str]:
@@ -195,14 +169,9 @@ def storage_options(uri: str) -> dict[str, str] | None:
     options = {
         "connect_timeout": f"{CONNECT_SECONDS}s", "timeout": f"{REQUEST_SECONDS}s", "max_retries": str(ATTEMPTS_MAX),
     }  # fmt: skip
-    if not is_s3(uri):
-        return options
-    endpoint, region = _endpoint(), _region()
-    options["aws_conditional_put"] = "etag"
-    if endpoint:
-        options |= {"aws_endpoint_url": endpoint, "aws_allow_http": str(endpoint.startswith("http://")).lower()}
-    if region:
-        options["aws_region"] = region
+    if is_s3(uri):
+        options |= _endpoint() | {"aws_conditional_put": "etag"}
+        options["aws_allow_http"] = str(options.get("aws_endpoint_url", "").startswith("http://")).lower()
     return options
 
 
@@ -218,11 +187,12 @@ def spark_settings() -> dict[str, str]:
         "spark.hadoop.fs.s3a.attempts.maximum": str(ATTEMPTS_MAX),
         "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
     }
-    endpoint, region = _endpoint(), _region()
-    if endpoint:
-        settings |= {"spark.hadoop.fs.s3a.endpoint": endpoint, "spark.hadoop.fs.s3a.path.style.access": "true"}
-    if region:
-        settings["spark.hadoop.fs.s3a.endpoint.region"] = region
+    known = _endpoint()
+    if "aws_endpoint_url" in known:
+        settings["spark.hadoop.fs.s3a.endpoint"] = known["aws_endpoint_url"]
+        settings["spark.hadoop.fs.s3a.path.style.access"] = "true"
+    if "aws_region" in known:
+        settings["spark.hadoop.fs.s3a.endpoint.region"] = known["aws_region"]
     return settings
 
 
@@ -244,25 +214,6 @@ def reason(error: Exception) -> str:
         return "permission denied"
     first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
     return hide(getattr(error, "strerror", None) or first)[:REASON_CHARS_MAX]
-
-
-def check_writable(root: str) -> None:
-    """Write a file below *root*, which is made, or a small object, that goes again; raises InputError where that fails."""
-    place = plain(root)
-    try:
-        if is_store(root):
-            probe = f"{place.rstrip('/')}/{PROBE}"
-            write_object(probe, b"slotscope may write here\n")
-            with suppress(OSError):  # who may write need not be allowed to delete
-                system, path = file_system(probe)
-                system.delete_file(path)
-        else:
-            os.makedirs(place, exist_ok=True)
-            with tempfile.TemporaryFile(dir=place) as file:
-                file.write(bytes(PROBE_BYTES))
-                file.flush()
-    except (OSError, ValueError) as error:
-        raise InputError(f"{place}: cannot be written: {reason(error)}") from error
 
 
 def check_room(place: str, size_bytes: int) -> None:

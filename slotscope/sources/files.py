@@ -79,6 +79,10 @@ def _expand(pattern: str, kind: Kind | None) -> list[InputFile]:
     return _expand_uri(pattern, kind)
 
 
+def _is_hidden(name: str) -> bool:
+    return name.startswith((".", "_"))
+
+
 def exists(path: str) -> bool:
     """Whether there is such a file now."""
     try:
@@ -104,7 +108,7 @@ def _list_local(path: str, kind: Kind | None) -> list[InputFile]:
     try:
         if not os.path.isdir(path):
             return [InputFile(os.path.abspath(path), os.stat(path).st_size)]
-        names = sorted(name for name in os.listdir(path) if not stores.is_hidden(name))
+        names = sorted(name for name in os.listdir(path) if not _is_hidden(name))
     except OSError as error:
         raise MissingInputError(stores.reason(error), source=path) from error
     inside = [os.path.join(path, name) for name in names]
@@ -149,7 +153,7 @@ def _listed(system: fs.FileSystem, folder: str, *, recursive: bool = False) -> l
 
     start = len(folder) + 1 if folder else 0
     infos = system.get_file_info(fs.FileSelector(folder, allow_not_found=True, recursive=recursive))
-    return [info for info in infos if not any(map(stores.is_hidden, info.path[start:].split("/")))]
+    return [info for info in infos if not any(map(_is_hidden, info.path[start:].split("/")))]
 
 
 def _matches(system: fs.FileSystem, folder: str, parts: list[str]) -> list[fs.FileInfo]:

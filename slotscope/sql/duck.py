@@ -11,7 +11,7 @@ from schemas.catalogue import TABLES
 from schemas.table import Table
 from slotscope.runtime.answer import Answer
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.delta_files import check_format, exists, location, open_at
+from slotscope.runtime.storage.delta_files import check_format, dataset, exists, location, open_at
 from slotscope.sql.view import View
 from slotscope.sql.views import VIEWS, tables_named
 
@@ -58,10 +58,7 @@ def _rows_of(root: str, table: Table) -> ds.Dataset | pa.Table:
     if not exists(root, table):
         return table.schema.empty_table()
     check_format(root)
-    written = open_at(location(root, table)).to_pyarrow_dataset()
-    known = written.schema
-    fields = [known.field(field.name) if field.name in known.names else field for field in table.schema]
-    return written.replace_schema(pa.schema(fields))
+    return dataset(open_at(location(root, table)), table)
 
 
 def _created(view: View) -> str:

@@ -102,38 +102,37 @@ def test_a_log_is_found_by_the_folder_of_its_server(store):
     assert [file.path.rpartition("/")[2] for file in log.files] == ["appendonly.aof.1.incr.aof"]
 
 
-def test_a_store_that_does_not_answer_is_one_line_before_spark_starts(store, monkeypatch, capfd, data):
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+@pytest.mark.parametrize(
+    ("root", "endpoint", "reason"),
+    [
+        ("s3://lake/r", "http://127.0.0.1:9", "the store at http://127.0.0.1:9 does not answer: check its endpoint"),
+        ("s3a://nowhere/r", None, "no such bucket"),
+    ],
+)
+def test_a_store_without_answer_and_a_missing_bucket_are_one_line(store, monkeypatch, root, endpoint, reason):
+    if endpoint:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
 
-    code = run(["key-slots", "--root", "s3://lake/r", "--rdb", str(data / "valkey-9.1" / "before" / "*.rdb")])
-
-    assert code == 2
-    assert capfd.readouterr().err == (
-        "slotscope: s3://lake/r: cannot be written: the store at http://127.0.0.1:9 does not answer: check its endpoint and the network (docs/clusters.md)\n"
-    )
-
-
-def test_a_bucket_that_is_not_there_is_one_line_before_spark_starts(store, capfd, data):
-    code = run(["key-slots", "--root", "s3a://nowhere/r", "--rdb", str(data / "valkey-9.1" / "before")])
-
-    assert code == 2
-    assert capfd.readouterr().err == "slotscope: s3://nowhere/r: cannot be written: no such bucket\n"
+    with pytest.raises(PlaceError, match=rf"^s3://\w+/r/silver/runs: cannot be (read|written): {reason}"):
+        begin(root)
 
 
-def test_who_may_only_read_or_is_not_known_is_told_so_before_anything_is_read(store, monkeypatch, capfd):
-    key, secret = store.add_reader()
+def begin(root: str) -> None:
+    with running(root, "key-slots", "a"):
+        pass
+
+
+def test_credentials_that_may_only_read_or_are_unknown_are_refused_before_anything_is_read(store, monkeypatch):
+    names = store.add_reader(), ("AKIDOFNOBODY", "guessed-secret")
     try:
-        told = []
-        for name, word in ((key, secret), ("AKIDOFNOBODY", "guessed-secret")):
+        for name, word in names:
             monkeypatch.setenv("AWS_ACCESS_KEY_ID", name)
             monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", word)
-            told.append((run(["key-slots", "--root", "s3://lake/r", "--rdb", __file__]), capfd.readouterr().err))
-            assert word not in told[-1][1]
+            with pytest.raises(PlaceError, match="access denied: check the credentials") as refused:
+                begin("s3://lake/r")
+            assert word not in str(refused.value)
     finally:
         store.ask_everyone(after=1 << 30)
-
-    assert [code for code, _ in told] == [2, 2]
-    assert all("s3://lake/r: cannot be written: access denied: check the credentials" in line for _, line in told)
 
 
 @pytest.mark.spark

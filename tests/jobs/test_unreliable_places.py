@@ -9,7 +9,6 @@ import pytest
 
 from schemas.gold import NODE_LOAD
 from schemas.runs import RUNS
-from slotscope.runtime import stores
 from slotscope.runtime.storage.delta_files import read_rows
 from tests.benches.object_store import object_store
 from tests.benches.program import slotscope, without_progress
@@ -32,10 +31,9 @@ def loads(root: Path | str, snapshot: str) -> list[tuple[Any, ...]]:
 @pytest.mark.slow
 @pytest.mark.spark
 def test_on_a_disk_that_is_full_a_snapshot_stays_and_comes_anew_when_there_is_room(
-    spark, recorded_root, tmp_path, monkeypatch, capfd
+    spark, recorded_root, tmp_path, capfd
 ):
     """Whether it is full at the door, or only when some tables are written."""
-    monkeypatch.setattr(stores, "PROBE_BYTES", 4096)
     words = ["key-slots", "--snapshot", "night", "--topology", NODES]
     before, after = loads(recorded_root, "before"), loads(recorded_root, "after")
     with mounted(tmp_path / "disk", 8 << 10) as disk:

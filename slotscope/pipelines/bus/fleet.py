@@ -202,7 +202,7 @@ def _rows_by_snapshot(root: str, table: Table, where: str, names: Sequence[str])
         return dict.fromkeys(names, table.stored.empty_table())
     part = delta_files.Part(delta_files.location(root, table), where)
     found: dict[str, list[pa.RecordBatch]] = {name: [] for name in names}
-    for read in delta_files.read_part(table, part):
+    for read in delta_files.read_parts(table, [part]):
         batch = read.cast(table.stored)
         if table is NODE_POLLS:
             text = batch.column("text")

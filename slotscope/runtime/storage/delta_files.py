@@ -1,8 +1,7 @@
 """Delta tables without Spark: the one writer of every table, and the reader of commands that need no JVM.
 
 A commit replaces rows by predicate (`commit_rows`), so a retry never adds rows twice, and each version of a table is complete for
-any reader.  delta-rs makes all commits: of two writers one wins on every root, on object stores by conditional put.  Reads are SQL of
-DataFusion, which comes with delta-rs: columns, conditions and limits go into the files.
+any reader.  delta-rs makes all commits: of two writers one wins on every root, on object stores by conditional put.
 """
 
 from __future__ import annotations
@@ -20,13 +19,14 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from schemas.runs import FORMAT, RUNS
-from schemas.table import DOUBLE, FLAG, TEXT, TIME, Table
+from schemas.runs import FORMAT, OLDEST_FORMAT, RUNS
+from schemas.table import Table
 from slotscope.runtime import stores
 from slotscope.runtime.errors import InputError, PlaceError, TryAgainError
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+    from pyarrow.dataset import Dataset
 
 Done = TypeVar("Done")
 
@@ -40,17 +40,13 @@ JOINING: Final = "slotscope-joining"
 """Application id of the transactions that claim a table for a join of files; their version is the end of the claim in ms."""
 CLAIM_MS: Final = 3_600_000
 """A claim of a process that was killed ends after this time."""
-_DATAFUSION: Final = {
-    TEXT: "Utf8", FLAG: "Boolean", DOUBLE: "Float64", TIME: 'Timestamp(Microsecond, Some("UTC"))',
-}  # fmt: skip
-"""Names of types in DataFusion where they are not Arrow's, capitalized."""
 
 
 class Part(NamedTuple):
-    """Rows of a table that meet the SQL condition *where*; *place* is where the table is, or its rows in memory."""
+    """Rows of a table that meet the SQL condition *where*; *place* is the Delta table with them, or the rows in memory."""
 
     place: str | pa.Table
-    where: str
+    where: str = "TRUE"
 
 
 def as_table(table: Table, rows: Iterable[Mapping[str, Any]] | pa.Table) -> pa.Table:
@@ -92,13 +88,14 @@ def is_written(root: str, table: Table) -> bool:
 
 @cache
 def check_format(root: str) -> None:
-    """Raise `InputError` where the tables of *root* have the format of an older or newer version."""
+    """Raise `InputError` where the tables of *root* have a newer format than this version writes, or one older than the last two."""
     with _reading(location(root, RUNS)):
         opened = _opened(location(root, RUNS))
-    if opened is not None and "format" not in {field.name for field in opened.schema().fields}:
-        raise InputError(f"{root}: tables of an older version; run: slotscope tables migrate --root {root}")
     files = pa.table(opened.get_add_actions(flatten=True)).to_pylist() if opened is not None else []
-    if any((file.get("max.format") or 0) > FORMAT for file in files):
+    written = max((file.get("max.format") or 1 for file in files), default=FORMAT)
+    if written < OLDEST_FORMAT:
+        raise InputError(f"{root}: tables of an older version; run: slotscope tables migrate --root {root}")
+    if written > FORMAT:
         raise InputError(f"{root}: tables of a newer version; upgrade slotscope")
 
 
@@ -192,7 +189,7 @@ def revise_rows(
 
     def commit() -> int:
         opened = _opened(place)
-        rows = [] if opened is None else _as_rows(read_part(table, Part(place, where)).read_all())
+        rows = [] if opened is None else _as_rows(read_parts(table, [Part(place, where)]).read_all())
         made = revise(rows)
         keys = any_of(table.key[0], dict.fromkeys(row[table.key[0]] for row in (*rows, *made)))
         _write(opened or place, table, as_table(table, made), f"({where}) OR {keys}", {})
@@ -251,26 +248,24 @@ def compact(root: str, table: Table) -> int:
     delta-rs lets two joins of the same files pass, which doubles their rows.  So a join claims the table first: of two transactions of
     one application at one version one fails, on every root.
     """
-    place = location(root, table)
+    place, now_ms = location(root, table), time.time_ns() // 1_000_000
+
+    def claim(opened: DeltaTable, until_ms: int) -> None:
+        mark = CommitProperties(app_transactions=[Transaction(JOINING, until_ms)], max_commit_retries=0)
+        opened.create_write_transaction([], "append", opened.schema(), commit_properties=mark)
+
     opened = retry(place, lambda: open_at(place))
-    now_ms = time.time_ns() // 1_000_000
     sizes = pa.table(opened.get_add_actions()).column("size_bytes").to_pylist()
     if (opened.transaction_version(JOINING) or 0) > now_ms or sum(size < JOINED_BYTES for size in sizes) < 2:
         return 0
     try:
-        _claim(opened, now_ms + CLAIM_MS)
+        claim(opened, now_ms + CLAIM_MS)
     except CommitFailedError:
         return 0
-
     try:
         return int(retry(place, lambda: open_at(place).optimize.compact(target_size=JOINED_BYTES)["numFilesRemoved"]))
     finally:
-        retry(place, lambda: _claim(open_at(place), now_ms))
-
-
-def _claim(opened: DeltaTable, until_ms: int) -> None:
-    properties = CommitProperties(app_transactions=[Transaction(JOINING, until_ms)], max_commit_retries=0)
-    opened.create_write_transaction([], "append", opened.schema(), commit_properties=properties)
+        retry(place, lambda: claim(open_at(place), now_ms))
 
 
 def read_rows(
@@ -289,7 +284,7 @@ def read_rows(
     A row is a dict of *columns*, or of all; null where it was written before a column was added.  *parts* are read in place of the
     table.  A table that no job of the root has had rows for is empty.  Raises `InputError` where the root has no tables.
     """
-    if parts is not None and not any(map(_may_have_rows, parts)):
+    if parts is not None and not any(len(part.place) for part in parts):
         return []
     names = ", ".join(f'"{name}"' for name in columns or table.columns)
     conditions = [*([all_equal(equal)] if equal else []), f"({where or 'TRUE'})"]
@@ -305,19 +300,22 @@ def query_rows(root: str, sql: str, *tables: Table, parts: Sequence[Part] | None
 
 
 def query_table(root: str, sql: str, *tables: Table, parts: Sequence[Part] | None = None) -> pa.Table:
-    """The answer to *sql*, which names *tables* without their layers; *parts* are read in place of one; raises as `read_rows` does."""
+    """The answer to *sql*, which names *tables* without their layers; *parts* are read in place of one; raises as `read_rows` does.
+
+    DataFusion, which comes with delta-rs, answers where all rows are in Delta tables, DuckDB where some are in memory.
+    """
     if any(isinstance(part.place, pa.Table) for part in parts or ()):
         return _query_memory(sql, tables[0], parts or ())
     engine, views = QueryBuilder(), []
     with _reading(", ".join(location(root, table) for table in tables)):
         for table in tables:
-            whole = [Part(location(root, table), "TRUE")] if parts is None and is_written(root, table) else []
+            whole = [Part(location(root, table))] if parts is None and is_written(root, table) else []
             selects = []
             for number, part in enumerate(whole if parts is None else parts):
                 opened, name = open_at(str(part.place)), f"{table.sql_name}_{number}"
                 engine.register(name, opened)
-                selects.append(_part_rows(table, opened, f"{name} WHERE {part.where}"))
-            rows = " UNION ALL ".join(selects) or _part_rows(table, None, "(SELECT 1) WHERE FALSE")
+                selects.append(_selected(table, opened, f"{name} WHERE {part.where}"))
+            rows = " UNION ALL ".join(selects) or _selected(table, None, "(SELECT 1) WHERE FALSE")
             views.append(f"{table.sql_name} AS ({rows})")
         own = sql.removeprefix("WITH ")
         listed = f"WITH {', '.join(views)}{' ' if own is sql else ', '}{own}"
@@ -325,24 +323,21 @@ def query_table(root: str, sql: str, *tables: Table, parts: Sequence[Part] | Non
 
 
 def _query_memory(sql: str, table: Table, parts: Sequence[Part]) -> pa.Table:
-    """The same for *parts* in memory, by DuckDB: ten small queries a millisecond each, where delta-rs opens a table for each."""
     with _memory_engine().cursor() as engine:
         words, selects = " ".join([sql, *(part.where for part in parts)]), []
         named = [name for name in table.columns if name in words]  # each column costs time
-        for number, part in enumerate([part for part in parts if _may_have_rows(part)] or parts[:1]):
-            rows = part.place if isinstance(part.place, pa.Table) else read_part(table, part).read_all()
-            engine.register(f"{table.sql_name}_{number}", rows.select(named or table.columns[:1]))
-            selects.append(f"SELECT * FROM {table.sql_name}_{number} WHERE {part.where}")
+        for number, part in enumerate(parts):
+            name = f"{table.sql_name}_{number}"
+            is_stored = isinstance(part.place, str)
+            rows = dataset(open_at(part.place), table) if is_stored else part.place.select(named or table.columns[:1])
+            engine.register(name, rows)
+            selects.append(f"SELECT * FROM {name} WHERE {part.where}")
         return engine.sql(f"WITH {table.sql_name} AS ({' UNION ALL '.join(selects)}) {sql}").to_arrow_table()
-
-
-def _may_have_rows(part: Part) -> bool:
-    return len(part.place) > 0  # rows in memory, or a path
 
 
 @cache
 def _memory_engine() -> DuckDBPyConnection:
-    """An empty database that knows the functions of delta-rs that queries use."""
+    """An empty database that knows the functions of DataFusion in queries."""
     import duckdb
 
     engine = duckdb.connect(config={"threads": 1})
@@ -352,27 +347,39 @@ def _memory_engine() -> DuckDBPyConnection:
     return engine
 
 
-def read_part(table: Table, part: Part) -> pa.RecordBatchReader:
-    """The rows of *part*, which is not in memory, in the columns of *table*, as a stream."""
-    opened = open_at(str(part.place))
-    answer = QueryBuilder().register("stored", opened).execute(_part_rows(table, opened, f"stored WHERE {part.where}"))
-    return pa.RecordBatchReader.from_stream(answer)
+def dataset(opened: DeltaTable, table: Table) -> Dataset:
+    """The current rows of *opened* in the columns of *table*, read lazily; null in columns that older rows lack."""
+    there = pa.schema(opened.schema())
+    fields = [there.field(field.name) if field.name in there.names else field for field in table.stored]
+    return opened.to_pyarrow_dataset(schema=pa.schema(fields))
 
 
-def _part_rows(table: Table, opened: DeltaTable | None, source: str) -> str:
+def read_parts(table: Table, parts: Iterable[Part]) -> pa.RecordBatchReader:
+    """The rows of *parts* in the columns of *table*, as a stream; parts in memory are whole."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for part in parts:
+            if isinstance(part.place, pa.Table):
+                yield from part.place.to_batches()
+                continue
+            opened = open_at(part.place)
+            sql = _selected(table, opened, f"stored WHERE {part.where}")
+            answer = QueryBuilder().register("stored", opened).execute(sql)
+            yield from pa.RecordBatchReader.from_stream(answer).cast(table.stored)
+
+    return pa.RecordBatchReader.from_batches(table.stored, batches())
+
+
+def _selected(table: Table, opened: DeltaTable | None, source: str) -> str:
     """The SQL that selects all columns of *table* from *source*; null where the open table has none yet."""
     there = {field.name for field in opened.schema().fields} if opened is not None else set()
-    columns = [f'"{field.name}"' if field.name in there else _null(field) for field in table.schema]
+    nulls = {
+        pa.int32(): "CAST(NULL AS INT) AS ",
+        pa.int64(): "CAST(NULL AS BIGINT) AS ",
+        pa.float64(): "CAST(NULL AS DOUBLE) AS ",
+    }
+    columns = [("" if f.name in there else nulls.get(f.type, "NULL AS ")) + f'"{f.name}"' for f in table.schema]
     return f"SELECT {', '.join(columns)} FROM {source}"
-
-
-def _null(field: pa.Field) -> str:
-    kind = _DATAFUSION.get(field.type) or str(field.type).capitalize()
-    return (
-        f'NULL AS "{field.name}"'
-        if pa.types.is_nested(field.type)
-        else f"arrow_cast(NULL, '{kind}') AS \"{field.name}\""
-    )
 
 
 def _as_rows(answer: pa.Table) -> list[dict[str, Any]]:

@@ -1,27 +1,27 @@
 """Runs: a job stages its rows, then replaces those of its snapshot table by table, each in one commit.
 
-Rows are staged below ``ROOT/_staging/RUN_ID``, where no reader looks, and checked there.  `Run.close` then commits each table once and
-writes ``silver/runs`` last: an audit, not a condition for readers.  A killed run leaves each table old or new and its row ``running``.
-Of two runs of one snapshot the one that began last wins: it marks the other as failed when it begins.  Commits carry the version of
-``silver/runs`` at which their run began; a table with a greater number refuses the earlier run, which may not have seen its mark yet.
-The earlier run waits for the later one before it fails, so two jobs that restart each time cannot take a snapshot from each other for ever.
+A run begins with a row in ``silver/runs``, stages rows in memory or, where tasks write them, below ``ROOT/_staging/RUN_ID``, checks
+them, and closes: one commit a table, then ``silver/runs``, an audit and not a condition for readers.  A killed run leaves each table old
+or new and its row ``running``.  Of two runs of one snapshot the one that began last wins: it marks the other as failed when it begins.
+Commits carry the version of ``silver/runs`` at which their run began; a table with a greater number refuses the earlier run, which may
+not have seen its mark yet.  The earlier run waits for the later one before it fails, so jobs that restart each time both end.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial as bind
-from typing import Any, Final
+from itertools import chain, count
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -34,21 +34,19 @@ from slotscope.runtime.program import LATEST, program_version
 from slotscope.runtime.progress import progress
 from slotscope.runtime.storage import delta_files
 from slotscope.runtime.storage.delta_files import Part, all_equal, any_of, location
-from slotscope.runtime.storage.snapshot_names import fresh_name, recognise, time_name
 
 COMPACT_EVERY: Final = 50
-"""Versions of silver/runs after which the small files of its tables are joined."""
-VERSIONS_OF_RUN: Final = 2
-"""Versions of silver/runs that a run makes: at its begin and at its end."""
+"""Versions of silver/runs after which the small files of its tables are joined; a run makes two."""
 REASON_CHARS_MAX: Final = 200
 HELD_ROWS_MAX: Final = 50_000
-"""Rows of a table that wait in memory; more are staged on disk."""
-COMMIT_THREADS: Final = 4
+"""Rows of a query that are staged in memory; tasks stage more."""
+THREADS: Final = 4
 """Tables that are committed at a time: most of a small commit is waiting."""
 WAIT_S: Final = 1.0
 """Between two looks at a later run."""
-STAGING: Final = "_staging"
-_STAGING_LOCK: Final = threading.RLock()
+ID_DIGITS: Final = 8
+"""Digits of a node id in the name of an unnamed cluster."""
+_COUNTING: Final = threading.Lock()
 
 
 class State(StrEnum):
@@ -63,29 +61,14 @@ class State(StrEnum):
 OVERTAKEN: Final = {
     "state": str(State.FAILED), "reason": "it did not finish before a later run of the snapshot began",
 }  # fmt: skip
-"""What a run writes about an earlier one that has not finished."""
 
 
-@dataclass(slots=True)
-class Stage:
-    """Rows of one table that wait for their commit: *held* in memory, or on disk at *place*, where tasks add theirs.
-
-    *labels* are the values of the columns that name snapshot or plan, cluster and run; *tail* is that of `Run.append`.
-    """
+class Stage(NamedTuple):
+    """Where tasks put rows of *table*: a Delta table at *place*; *labels* name snapshot or plan, cluster and run."""
 
     place: str
     table: Table
-    tail: str
-    labels: tuple[str | None, ...] = ()
-    held: list[pa.Table] = field(default_factory=list)
-    is_on_disk: bool = False
-
-    def spill(self) -> list[Part]:
-        """Move held rows to disk; return all staged rows."""
-        if any(map(len, self.held)):
-            delta_files.append_table(self.place, self.table, pa.concat_tables(self.held))
-            self.held, self.is_on_disk = [], True
-        return [Part(self.place, "TRUE")] if self.is_on_disk and delta_files.is_table(self.place) else []
+    labels: tuple[str | None, ...]
 
     def labelled(self, rows: pa.Table) -> pa.Table:
         """*rows* with the labels, in the columns of the table."""
@@ -95,7 +78,7 @@ class Stage:
         return rows.select(self.table.columns).cast(self.table.stored)
 
     def add(self, rows: pa.Table) -> None:
-        """Append *rows*, labelled, to the staged table; several processes may do so at the same time."""
+        """Append *rows*, labelled; several processes may do so at the same time."""
         delta_files.append_table(self.place, self.table, self.labelled(rows))
 
 
@@ -124,7 +107,7 @@ class Run:
     run_id: str = ""
     is_closed: bool = False
     stored: dict[Table, pa.Table] | None = None
-    """The stored rows of its snapshot, where a task has read them for several runs; staged rows then stay in memory, too."""
+    """The stored rows of its snapshot, where a task has read them for several runs."""
     new_nodes: list[dict[str, Any]] = field(default_factory=list)
     """Rows of silver/clusters that it adds."""
     _number: int = 0
@@ -133,19 +116,31 @@ class Run:
     _cluster_before: str | None = None
     _is_contended: bool = False
     """Whether another run of the snapshot may be at work: then tables without rows are claimed, too."""
-    _staged: dict[Table, Stage] = field(default_factory=dict)
+    _tails: dict[Table, str] = field(default_factory=dict)
+    """Tables with staged rows, and the condition of the rows that these replace."""
+    _held: dict[Table, list[pa.Table]] = field(default_factory=dict)
 
     @property
     def _jobs(self) -> tuple[str, ...]:
         return (self.job, *self.replaces)
 
     @property
-    def _mine(self) -> str:
-        return all_equal({"run_id": self.run_id})
+    def _folder(self) -> str:
+        return f"{delta_files.base(self.root)}/_staging/{self.run_id}"
+
+    @property
+    def _tables(self) -> list[Table]:
+        """The tables of snapshots that its jobs write."""
+        return [table for job in self._jobs for table in WRITTEN_BY.get(job, ()) if table.of_runs]
 
     def _same_snapshot(self) -> str:
         """The SQL condition of the rows of silver/runs about complete and unfinished runs of the snapshot."""
         return f"{all_equal({'snapshot_id': self.name})} AND {any_of('state', (State.RUNNING, State.COMPLETE))}"
+
+    def _is_mine(self, row: Mapping[str, Any], state: State) -> bool:
+        """Whether *row* of silver/runs is about another run of this snapshot and job in *state*."""
+        is_other = row["run_id"] != self.run_id and row["snapshot_id"] == self.name
+        return is_other and row["job"] in self._jobs and row["state"] == state
 
     # -- begin -------------------------------------------------------------------------------------------------------
 
@@ -155,26 +150,35 @@ class Run:
 
     def _announced(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The rows of silver/runs about the snapshot, with that of this run."""
-        self.name = self.name or fresh_name(
-            time_name(self.started_at), self.cluster, {row["snapshot_id"] for row in rows}
-        )
+        self.name = self.name or _free_name(self.started_at, self.cluster, {row["snapshot_id"] for row in rows})
         for row in rows:
             if row["snapshot_id"] == self.name and row["state"] == State.COMPLETE:
                 self._check_cluster(row["cluster"])
                 self._cluster_before = row["cluster"] if row["job"] in self._jobs else self._cluster_before
+        self._is_contended = any(self._is_mine(row, State.RUNNING) for row in rows)
         others = [row for row in rows if row["run_id"] != self.run_id]
-        overtaken = [self._is_mine(row, State.RUNNING) for row in others]
-        self._is_contended = any(overtaken)
-        rest = [row | OVERTAKEN if is_one else row for row, is_one in zip(others, overtaken, strict=True)]
+        rest = [row | OVERTAKEN if self._is_mine(row, State.RUNNING) else row for row in others]
         return [*rest, self._row(State.RUNNING)]
 
-    def _is_mine(self, row: Mapping[str, Any], state: State) -> bool:
-        """Whether *row* of silver/runs is one of this snapshot and job in *state*."""
-        return row["snapshot_id"] == self.name and row["job"] in self._jobs and row["state"] == state
-
     def belongs_to(self, node_ids: Iterable[str]) -> None:
-        """Find the cluster by the ids of its nodes, where it was not given; raises InputError where the snapshot is one of another."""
-        self.cluster, self.new_nodes = recognise(self.root, node_ids, self.cluster, self.stored_parts(CLUSTERS))
+        """Find the cluster with nodes *node_ids* where it was not given: the last that had one of them, or a name made of an id.
+
+        Raises InputError where the snapshot is one of another cluster.
+        """
+        from cluster_core.topology.nodes_text import NODE_ID
+
+        ids = sorted({node_id for node_id in node_ids if NODE_ID.fullmatch(node_id)})
+        if ids:
+            parts = self.stored_parts(CLUSTERS)
+            is_there = parts is not None or delta_files.exists(self.root, CLUSTERS)
+            where, order = any_of("node_id", ids), "since"
+            rows = (
+                delta_files.read_rows(self.root, CLUSTERS, where=where, order_by=order, parts=parts) if is_there else []
+            )
+            self.cluster = self.cluster or (rows[-1]["cluster"] if rows else f"cluster-{ids[0][:ID_DIGITS]}")
+            new = set(ids) - {row["node_id"] for row in rows if row["cluster"] == self.cluster}
+            now = datetime.now(UTC)
+            self.new_nodes = [{"cluster": self.cluster, "node_id": node_id, "since": now} for node_id in sorted(new)]
         self._check_cluster(self._cluster_before)
 
     def _check_cluster(self, known: str | None) -> None:
@@ -186,54 +190,40 @@ class Run:
     # -- stage -------------------------------------------------------------------------------------------------------
 
     def stage(self, table: Table, tail: str = "TRUE") -> Stage:
-        """Where tasks put rows of *table* themselves; `wrote` counts them."""
-        stage = self._stage(table, tail)
-        stage.is_on_disk = True
-        return stage
-
-    def _stage(self, table: Table, tail: str) -> Stage:
-        place = f"{delta_files.base(self.root)}/{STAGING}/{self.run_id}/{table.name}"
-        with _STAGING_LOCK:
-            stage = self._staged.setdefault(table, Stage(place, table, tail))
-            stage.labels = (self.name, self.cluster, self.run_id)
-            return stage
+        """Where tasks put rows of *table* themselves; `wrote` counts them.  *tail* as in `append`."""
+        self._tails.setdefault(table, tail)
+        return Stage(f"{self._folder}/{table.name}", table, (self.name, self.cluster, self.run_id))
 
     def append(self, table: Table, rows: Iterable[Mapping[str, Any]] | pa.Table, tail: str = "TRUE") -> None:
         """Stage *rows* of *table*.
 
         *tail* is the SQL condition of the snapshot's rows that they replace where this run continues an earlier one; all of them else.
         """
-        made, stage = delta_files.as_table(table, rows), self._stage(table, tail)
-        with _STAGING_LOCK:
-            stage.held.append(stage.labelled(made))
-            self.wrote(table, len(made))
-            if sum(map(len, stage.held)) > HELD_ROWS_MAX:
-                stage.spill()
+        made = self.stage(table, tail).labelled(delta_files.as_table(table, rows))
+        self._held.setdefault(table, []).append(made)
+        self.wrote(table, len(made))
 
     def wrote(self, table: Table, rows: int) -> None:
         """Count so many staged *rows* of *table*."""
-        with _STAGING_LOCK:
+        with _COUNTING:
             self.rows[table] = self.rows.get(table, 0) + rows
 
     def staged_parts(self, table: Table) -> list[Part]:
-        """The rows of *table* that this run has staged, now on disk unless stored rows are in memory."""
-        with _STAGING_LOCK:
-            if table not in self._staged:
-                return []
-            stage = self._staged[table]
-            if self.stored is None or stage.is_on_disk:
-                return stage.spill()
-            return [Part(pa.concat_tables([*stage.held, table.stored.empty_table()]), "TRUE")]
+        """The rows of *table* that this run has staged."""
+        held, place = self._held.get(table), f"{self._folder}/{table.name}"
+        in_memory = [Part(pa.concat_tables(held))] if held else []
+        by_tasks = self.stored is None and table in self._tails and delta_files.is_table(place)
+        return [*in_memory, Part(place)] if by_tasks else in_memory
 
     def stored_parts(self, table: Table) -> list[Part] | None:
         """The stored rows of the snapshot in *table* where they are in memory."""
-        return None if self.stored is None else [Part(self.stored[table], "TRUE")]
+        return None if self.stored is None else [Part(self.stored[table])]
 
     def parts(self, table: Table) -> list[Part]:
         """The rows of *table* that its snapshot will have: staged ones, kept ones, and those of other jobs."""
         parts = self.staged_parts(table)
         if self.stored is not None or delta_files.exists(self.root, table):
-            is_written = table in self._staged or table in self._tables()
+            is_written = table in self._tails or table in self._tables
             kept = f" AND NOT ({self._replaced(table)})" if is_written else ""
             place = location(self.root, table) if self.stored is None else self.stored[table]
             parts.append(Part(place, all_equal({table.named_by: self.name}) + kept))
@@ -241,15 +231,14 @@ class Run:
 
     def _replaced(self, table: Table) -> str:
         """The SQL condition of the stored rows of *table* that this run replaces."""
-        kept = self._staged[table].tail if table in self._staged else "FALSE"
-        tail = kept if self.continues else "TRUE"
+        tail = self._tails.get(table, "FALSE") if self.continues else "TRUE"
         jobs = " OR ".join(f"run_id LIKE '{job}-%'" for job in self._jobs)
         return f"{all_equal({table.named_by: self.name})} AND ({jobs}) AND ({tail})"
 
     def begin_anew(self) -> None:
         """Forget everything that was staged, and replace the snapshot as a whole."""
         drop_stage(self.root, self.run_id)
-        self.rows, self.checks, self._staged, self.continues = {}, [], {}, False
+        self.rows, self.checks, self._tails, self._held, self.continues = {}, [], {}, {}, False
 
     def check(self, name: str, values: Mapping[str, int | None]) -> None:
         """Record that the figure *name* is equal in all of *values*, by table; raises InputError where it is not."""
@@ -267,11 +256,9 @@ class Run:
 
     def _written(self, runs: Iterable[Mapping[str, Any]]) -> list[Table]:
         """The tables to commit: those with staged rows, and those where an earlier run, of the rows *runs*, may have some."""
-        has_earlier = any(
-            row["job"] in self._jobs for row in runs if row["run_id"] != self.run_id and row["snapshot_id"] == self.name
-        )
-        earlier = self._tables() if self._is_contended or (has_earlier and not self.continues) else []
-        return list(dict.fromkeys((*self._staged, *earlier)))
+        mine = [row for row in runs if row["snapshot_id"] == self.name and row["job"] in self._jobs]
+        has_earlier = self._is_contended or (len(mine) > 1 and not self.continues)
+        return list(dict.fromkeys((*self._tails, *(self._tables if has_earlier else ()))))
 
     def _check_owned(self, rows: Iterable[Mapping[str, Any]]) -> None:
         state = next((row["state"] for row in rows if row["run_id"] == self.run_id), None)
@@ -280,24 +267,14 @@ class Run:
         if state in (State.FAILED, State.REPLACED):
             raise TryAgainError(f"{self.root}: another {self.job} of {self.name} began during this run; run it again")
 
-    def _rows_of(self, table: Table) -> pa.Table | Callable[[], pa.RecordBatchReader] | None:
-        """The rows of *table* to commit; None where there are none, and no other run may be at work."""
-        stage = self._staged.get(table)
-        if stage is None or not self.rows.get(table):
-            return table.stored.empty_table() if self._is_contended else None
-        return (
-            bind(delta_files.read_part, table, stage.spill()[0]) if stage.is_on_disk else pa.concat_tables(stage.held)
-        )
-
     def _closed(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The rows of silver/runs about the snapshot once this run is complete."""
+        """The rows of silver/runs about the snapshot once this run is complete: one row where it continues another."""
         self._check_owned(rows)
         replaced = {"state": str(State.REPLACED)}
         others = [row for row in rows if row["run_id"] != self.run_id]
-        if self.continues:  # one row a snapshot, however many batches
+        rest = [row | replaced if self._is_mine(row, State.COMPLETE) else row for row in others]
+        if self.continues:
             rest = [row for row in others if not self._is_mine(row, State.COMPLETE)]
-        else:
-            rest = [row | replaced if self._is_mine(row, State.COMPLETE) else row for row in others]
         return [self._row(State.COMPLETE), *rest]
 
     def abandon(self, error: BaseException) -> None:
@@ -305,27 +282,21 @@ class Run:
         reason = (str(error).splitlines() or [""])[0] or type(error).__name__
         failed = self._row(State.FAILED) | {"reason": reason[:REASON_CHARS_MAX]}
         with suppress(InputError, TryAgainError):
-            delta_files.revise_rows(self.root, RUNS, self._mine, lambda rows: [failed])
+            delta_files.revise_rows(self.root, RUNS, all_equal({"run_id": self.run_id}), lambda rows: [failed])
         drop_stage(self.root, self.run_id)
 
     def await_later_run(self) -> None:
         """Wait until no run of the snapshot is at work, at most as long as this one was.
 
-        A job that starts this one again then finds the snapshot free.  Of two jobs that do so the one with the shorter runs ends at its
-        second attempt at the latest.
+        A job that starts this one again then finds the snapshot free: the job with the shorter runs ends at its second attempt.
         """
         worked_s = time.monotonic() - self._began_s
         where = f"{self._same_snapshot()} AND {any_of('job', self._jobs)} AND state = '{State.RUNNING}'"
         with progress(f"waiting for the later run of {self.name}"):
-            while time.monotonic() < self._began_s + 2 * worked_s:
-                if not delta_files.read_rows(self.root, RUNS, columns=("run_id",), where=where):
-                    return
+            while time.monotonic() < self._began_s + 2 * worked_s and delta_files.read_rows(
+                self.root, RUNS, where=where
+            ):
                 time.sleep(min(WAIT_S, worked_s / 10))
-
-    def _tables(self) -> list[Table]:
-        """The tables of snapshots that its jobs write."""
-        known = (table for job in self._jobs for table in WRITTEN_BY.get(job, ()))
-        return [table for table in dict.fromkeys(known) if table.of_runs]
 
     def _row(self, state: State) -> dict[str, Any]:
         ended = state is not State.RUNNING
@@ -338,18 +309,29 @@ class Run:
         }  # fmt: skip
 
 
+def _free_name(moment: datetime, cluster: str | None, taken: Container[str]) -> str:
+    """A name that is not *taken*: *moment*, with the name of the cluster where one was given, and a number where that is needed."""
+    name = _time_name(moment) + (f"-{cluster}" if cluster else "")
+    return next(tried for tried in chain([name], (f"{name}-{number}" for number in count(2))) if tried not in taken)
+
+
+def _time_name(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H%M%SZ}"
+
+
 def begin_together(runs: Sequence[Run]) -> None:
     """Announce *runs* of one root in one commit: a root that cannot be written fails before anything is read.
 
     A snapshot without a name gets one that no other run has.  Raises InputError, also where a snapshot is one of another cluster.
     """
-    seen = []
+    conditions = []
     for run in runs:
         if run.name == LATEST:
             raise InputError(f"--snapshot {LATEST}: reserved for the newest snapshot; choose another name")
         run.run_id = f"{run.job}-{run.started_at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
-        moment = time_name(run.started_at)
-        seen.append(run._same_snapshot() if run.name else f"snapshot_id >= '{moment}' AND snapshot_id < '{moment}~'")
+        first = _time_name(run.started_at)
+        by_time = f"snapshot_id >= '{first}' AND snapshot_id < '{first}~'"
+        conditions.append(run._same_snapshot() if run.name else by_time)
     given = [run.name for run in runs]
 
     def announce(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -358,7 +340,7 @@ def begin_together(runs: Sequence[Run]) -> None:
             rows = run._announced(rows)
         return rows
 
-    number = delta_files.revise_rows(runs[0].root, RUNS, _any(seen), announce)
+    number = delta_files.revise_rows(runs[0].root, RUNS, _any(conditions), announce)
     for run in runs:
         run._number = number
 
@@ -376,7 +358,7 @@ def close_together(runs: Sequence[Run]) -> None:
         run._check_owned(known)
         for table in run._written(known):
             by_table.setdefault(table, []).append(run)
-    with ThreadPoolExecutor(COMMIT_THREADS, "commits") as pool:
+    with ThreadPoolExecutor(THREADS, "commits") as pool:
         for done in [pool.submit(_commit, table, by_table[table]) for table in by_table if table not in last]:
             done.result()
     if any(run.new_nodes for run in runs):
@@ -389,33 +371,37 @@ def close_together(runs: Sequence[Run]) -> None:
             rows = run._closed(rows)
         return rows
 
-    same = _any([f"{run._mine} OR ({run._same_snapshot()})" for run in runs])
-    version_made = delta_files.revise_rows(root, RUNS, same, closed)
+    same = _any([f"{all_equal({'run_id': run.run_id})} OR ({run._same_snapshot()})" for run in runs])
+    version = delta_files.revise_rows(root, RUNS, same, closed)
     for run in runs:
         run.is_closed = True
         drop_stage(root, run.run_id)
         for observe in _observers:
             observe(run)
-    if version_made % COMPACT_EVERY < VERSIONS_OF_RUN:
-        for table in dict.fromkeys((*(table for run in runs for table in run._tables()), RUNS)):
+    if version % COMPACT_EVERY <= 1:
+        for table in dict.fromkeys((*(table for run in runs for table in run._tables), RUNS)):
             with suppress(InputError, TryAgainError):
                 delta_files.compact(root, table)
 
 
 def _commit(table: Table, runs: Sequence[Run]) -> None:
-    """Put the rows of *runs* in the place of those that they replace, in one commit."""
-    made = [rows for rows in (run._rows_of(table) for run in runs) if rows is not None]
+    """Put the rows of *runs* in the place of those that they replace, in one commit; none where there are none and no other run is at work."""
+    parts = [part for run in runs if run.rows.get(table) for part in run.staged_parts(table)]
     claims = {f"slotscope {job} {run.name}": run._number for run in runs for job in run._jobs}
-    rows = made[0] if len(made) == 1 else None
-    if len(made) > 1:
-        rows = pa.concat_tables([one().read_all() if callable(one) else one for one in made])
     where = _any(dict.fromkeys(run._replaced(table) for run in runs))
+    rows: pa.Table | Callable[[], pa.RecordBatchReader] | None = None
+    if parts and all(isinstance(part.place, pa.Table) for part in parts):
+        rows = pa.concat_tables([part.place for part in parts])
+    elif parts:
+        rows = bind(delta_files.read_parts, table, parts)
+    elif any(run._is_contended for run in runs):
+        rows = table.stored.empty_table()
     delta_files.commit_rows(runs[0].root, table, rows, where, claims)
 
 
 def _any(conditions: Iterable[str]) -> str:
     """The SQL condition that one of *conditions* is met."""
-    return " OR ".join(f"({one})" for one in conditions)
+    return " OR ".join(f"({condition})" for condition in conditions)
 
 
 _observers: list[Callable[[Run], None]] = []
@@ -426,35 +412,30 @@ def observe_runs(*observers: Callable[[Run], None]) -> None:
     _observers[:] = observers
 
 
-@contextmanager
-def running(root: str, job: str, name: str | None, **more: Any) -> Iterator[Run]:
-    """A `Run` that is committed when its block ends; one that ends with an error before that changes no table.
-
-    Without *name* it is called by the time at which it began.
-    """
-    with completing(Run(root, job, name or "", **more)) as run:
-        yield run
+def running(root: str, job: str, name: str | None, **more: Any) -> AbstractContextManager[Run]:
+    """`completing` for a new `Run`; without *name* it is called by the time at which it began."""
+    return completing(Run(root, job, name or "", **more))
 
 
 @contextmanager
 def completing(run: Run) -> Iterator[Run]:
-    """The same for a *run* that has not begun."""
+    """Begin *run*, and commit it when the block ends; a run that ends with an error before that changes no table."""
     run.begin()
     try:
         yield run
         run.close()
-    finally:
-        error = sys.exc_info()[1]
-        if not run.is_closed and error is not None:
+    except BaseException as error:
+        if not run.is_closed:
             run.abandon(error)
             if isinstance(error, TryAgainError):
                 with suppress(InputError):
                     run.await_later_run()
+        raise
 
 
 def drop_stage(root: str, run_id: str) -> None:
     """Remove the staged rows of a run, as far as the root can be written."""
-    place = f"{delta_files.base(root)}/{STAGING}/{run_id}"
+    place = f"{delta_files.base(root)}/_staging/{run_id}"
     with suppress(OSError, ValueError):
         system, path = stores.file_system(place)
         system.delete_dir(path)

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from schemas.table import Table
 from slotscope.runtime import stores
-from slotscope.runtime.spark.spark_schema import spark_schema
+from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.runtime.storage.delta_files import Part, is_written, location
 from slotscope.runtime.storage.runs import HELD_ROWS_MAX, Run, Stage
 
@@ -34,24 +34,23 @@ def read(spark: SparkSession, table: Table, root: str) -> DataFrame:
 
     Raises `InputError` where the root has no tables.
     """
-    return read_parts(spark, table, [Part(location(root, table), "TRUE")] if is_written(root, table) else [])
+    return read_parts(spark, table, [Part(location(root, table))] if is_written(root, table) else [])
 
 
 def read_parts(spark: SparkSession, table: Table, parts: Sequence[Part]) -> DataFrame:
     """The rows of several *parts*, see `Run.parts`."""
     fields = spark_schema(table.schema).fields
-    frames = []
+    frames = [spark.createDataFrame([], spark_schema(table.schema))] if not parts else []
     for part in parts:
-        stored = spark.read.format("delta").load(stores.spark_uri(part.place)).where(_in_spark(part.where))
+        if isinstance(part.place, str):
+            where = part.where.replace("\\", "\\\\").replace("''", "\\'")  # Spark escapes quotes by backslashes
+            stored = spark.read.format("delta").load(stores.spark_uri(part.place)).where(where)
+        else:
+            stored = spark_frame(spark, part.place)
         known = set(stored.columns)
         columns = (F.col(f.name) if f.name in known else F.lit(None).cast(f.dataType).alias(f.name) for f in fields)
         frames.append(stored.select(*columns))
-    return reduce(DataFrame.unionByName, frames) if frames else spark.createDataFrame([], spark_schema(table.schema))
-
-
-def _in_spark(where: str) -> str:
-    """A condition in the SQL of Spark, which escapes quotes by backslashes."""
-    return where.replace("\\", "\\\\").replace("''", "\\'")
+    return reduce(DataFrame.unionByName, frames)
 
 
 class Made(NamedTuple):

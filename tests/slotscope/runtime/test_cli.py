@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cluster_core.errors import DecodeError
-from jobs.main import ABOUT, COMMANDS, FAMILIES, HISTORY, PLAN, program
+from jobs.main import ABOUT, COMMANDS, FAMILIES, program
 from slotscope.options import Common, Paths
 from slotscope.runtime import cli
 from slotscope.runtime.cli import FORMER_COMMANDS
@@ -123,12 +123,6 @@ def test_debug_shows_the_trace_before_the_line(capsys):
     assert printed.splitlines()[-1].startswith("slotscope: ZeroDivisionError")
 
 
-def test_an_unknown_job_is_one_line_and_loads_no_job(capsys):
-    """The list of jobs must not cost the import of Spark."""
-    assert cli.run(program(), ["xyzzy"]) == 2
-    assert capsys.readouterr().err == "slotscope: no such command: xyzzy (see --help)\n"
-
-
 def lost():
     """A program with a command whose module is not there."""
     return cli.application(ABOUT, {"nowhere-else": cli.Command("Lost", "no.such:module", "Where?")})
@@ -155,16 +149,6 @@ def test_help_of_a_command_is_found_either_way(capsys, words):
     """As with git and gh."""
     assert cli.run(program(), words) == 0
     assert "--from" in capsys.readouterr().out
-
-
-def test_help_groups_commands_by_the_question_that_they_answer(capsys):
-    """What one looks for is under its question."""
-    assert cli.run(program(), ["help"]) == 0
-
-    printed = capsys.readouterr().out
-    headings = list(dict.fromkeys(command.group for command in COMMANDS.values()))
-    assert [printed.index(heading) for heading in headings] == sorted(printed.index(heading) for heading in headings)
-    assert printed.index(PLAN) < printed.index("rebalance") < printed.index(HISTORY)
 
 
 def test_the_list_of_commands_fits_forty_lines_of_eighty_columns(capsys, monkeypatch):
@@ -213,21 +197,6 @@ def test_completion_knows_commands_and_their_options(capsys, monkeypatch, words)
     printed = capsys.readouterr().out
     assert "history" in printed
     assert "node-timeout-ms" in printed
-
-
-def test_a_former_name_of_a_command_works_and_is_not_listed(capsys, monkeypatch):
-    """Scripts call `bus-replay`, and their error stream has no more lines; a terminal shows the present name."""
-    codes = {name: cli.run(program(), [name]) for name in ("history", "bus-replay")}
-    said = capsys.readouterr().err.splitlines()
-    cli.run(program(), ["--help"])
-    listed = capsys.readouterr().out
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    cli.run(program(), ["bus-replay"])
-
-    assert set(codes.values()) == {2}
-    assert len(set(said)) == 1
-    assert "bus-replay" not in listed
-    assert capsys.readouterr().err.splitlines()[0] == "slotscope: bus-replay is now history"
 
 
 @pytest.mark.parametrize("former", FORMER_COMMANDS)

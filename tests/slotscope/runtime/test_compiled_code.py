@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -33,36 +32,6 @@ def test_a_user_with_an_empty_cache_takes_what_set_up_has_packed(compiled, tmp_p
 
 def files_of(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-
-
-@pytest.mark.long
-def test_executors_get_the_same_as_a_cache_folder(compiled, tmp_path):
-    packed = tmp_path / "packed"
-    compiled_code.pack_beside_programs(packed)
-
-    compiled_code.pack_for_executors(tmp_path / "compiled.zip")
-
-    with zipfile.ZipFile(tmp_path / "compiled.zip") as archive:
-        sent = {name: archive.read(name) for name in archive.namelist()}
-    assert {name.removeprefix("slotscope/"): data for name, data in sent.items()} == files_of(packed)
-
-
-def test_a_folder_that_is_not_there_gives_nothing(tmp_path):
-    assert compiled_code.take_packed(tmp_path / "none") == 0
-
-
-def test_code_that_came_since_a_time_is_seen_whoever_compiled_it(tmp_path, monkeypatch):
-    """By the folders of kernels alone: jars that arrive are no code."""
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    before = compiled_code.compiled_since(0.0)
-    (tmp_path / "slotscope" / "jars").mkdir(parents=True)
-    jars = compiled_code.compiled_since(0.0)
-    kept = tmp_path / "slotscope" / f"walk-{'0a' * 16}"
-    kept.mkdir()
-
-    assert (before, jars) == ("", "")
-    assert compiled_code.compiled_since(kept.stat().st_mtime - 1) == compiled_code.COMPILING
-    assert compiled_code.compiled_since(kept.stat().st_mtime + 1) == ""
 
 
 def test_a_first_read_is_announced_until_there_is_compiled_code(monkeypatch, tmp_path):

@@ -11,7 +11,7 @@ from cluster_core.errors import DecodeError, PlanError, TruncatedError
 from jobs.main import program
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.failure import BAD_INPUT, LINE_CHARS_MAX, UNEXPECTED, describe, printable
+from slotscope.runtime.failure import BAD_INPUT, UNEXPECTED, describe, printable
 
 TRACE = """Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent failure:
 org.apache.spark.api.python.PythonException: Traceback (most recent call last):
@@ -57,13 +57,6 @@ def test_an_error_of_an_executor_is_the_line_that_it_was_raised_with(kind, last,
     assert describe(kind(TRACE.format(last=last))) == (BAD_INPUT, line)
 
 
-def test_an_error_that_nobody_foresaw_asks_for_debug():
-    """Code 1: the fault is not the input's."""
-    failure = describe(ZeroDivisionError("division by zero\nsecond line"))
-
-    assert failure == (UNEXPECTED, "ZeroDivisionError: division by zero; run again with --debug")
-
-
 def test_text_of_another_exception_is_not_mistaken_for_an_executors():
     """Only Spark's own exceptions carry traces of executors."""
     failure = describe(ValueError("cluster_core.errors.DecodeError: x: offset 1: bad"))
@@ -74,11 +67,6 @@ def test_text_of_another_exception_is_not_mistaken_for_an_executors():
 def test_control_characters_are_shown_and_not_obeyed():
     """A file name may hold what a terminal obeys."""
     assert printable("a\x1b[2Jb\nc\u202ed\udc80 ü") == "a\\x1b[2Jb\\nc\\u202ed\\udc80 ü"
-
-
-def test_a_line_has_an_end():
-    """A hostile name must not fill the screen."""
-    assert len(printable("x" * 10_000)) == LINE_CHARS_MAX + 1
 
 
 @pytest.mark.parametrize(

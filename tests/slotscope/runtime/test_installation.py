@@ -38,12 +38,6 @@ def test_files_of_the_record_and_required_packages_that_are_missing_are_named(in
     assert missing_packages(installed) == ["package not-there", 'package not-whole (extra "spark")']
 
 
-def test_packages_of_spark_are_not_missing_without_pyspark(monkeypatch, installed):
-    monkeypatch.setattr(installation, "distribution", lambda name: _not_there(name) if name != "numpy" else None)
-
-    assert missing_packages(installed) == ["package not-there"]
-
-
 def test_setup_fails_in_one_line_where_a_table_of_commands_is_missing(monkeypatch, tmp_path, capsys):
     """As in a wheel that was built without its data files."""
     key_positions.table_of.cache_clear()

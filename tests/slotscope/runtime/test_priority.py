@@ -7,35 +7,19 @@ import sys
 
 import pytest
 
-INSIDE = """
+PROGRAM = """
 import os
 from slotscope.runtime.priority import low_priority
-before = os.getpriority(os.PRIO_PROCESS, 0)
+before, processors = os.getpriority(os.PRIO_PROCESS, 0), os.sched_getaffinity(0)
 with low_priority():
-    print(before, os.getpriority(os.PRIO_PROCESS, 0))
+    print(os.getpriority(os.PRIO_PROCESS, 0) == min(before + 10, 19), len(os.sched_getaffinity(0)))
+print(os.sched_getaffinity(0) == processors)
 """
-PROCESSORS = """
-import os
-from slotscope.runtime.priority import low_priority
-before = os.sched_getaffinity(0)
-with low_priority():
-    inside = os.sched_getaffinity(0)
-print(len(inside), inside <= before, os.sched_getaffinity(0) == before)
-"""
-
-
-def tell(program: str) -> str:
-    """What *program* says in a process of its own: who is not root cannot take a priority back."""
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-
-
-def test_work_in_the_block_gives_way() -> None:
-    """As far as a process can, ten steps."""
-    before, inside = map(int, tell(INSIDE).split())
-    assert inside == min(before + 10, 19)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process cannot choose its processors")
-def test_work_in_the_block_keeps_to_one_processor() -> None:
-    """Of those that it had; afterwards it has them all again."""
-    assert tell(PROCESSORS).split() == ["1", "True", "True"]
+def test_work_in_the_block_gives_way_and_keeps_to_one_processor() -> None:
+    """In a process of its own: without root a process cannot raise its priority again."""
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+
+    assert done.stdout.split() == ["True", "1", "True"]

@@ -36,16 +36,6 @@ def test_long_work_says_what_goes_on_in_plain_lines_where_no_terminal_is(capsys,
     assert capsys.readouterr().err == "slotscope: reading, 0 s so far\n"
 
 
-def test_work_that_knows_how_far_it_is_says_so(capsys, monkeypatch):
-    """Behind what goes on."""
-    monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.01)
-
-    with progress("simulating", lambda: "3 of 8 runs"):
-        time.sleep(0.3)
-
-    assert capsys.readouterr().err == "slotscope: simulating, 3 of 8 runs, 0 s so far\n"
-
-
 def test_a_step_that_is_slow_this_once_says_why(causes, capsys, monkeypatch):
     """A first run compiles; its user shall not believe that every run takes as long."""
     monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.01)

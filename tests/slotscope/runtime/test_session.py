@@ -15,7 +15,7 @@ import pytest
 
 from slotscope.runtime.spark import code_zip
 from slotscope.runtime.spark.jars import provide_jars
-from slotscope.runtime.spark.session import ARCHIVE_CLASSES, how_far, is_one_process, spark_session
+from slotscope.runtime.spark.session import ARCHIVE_CLASSES, how_far, spark_session
 
 ROOT = Path(__file__).parents[3]
 
@@ -74,15 +74,6 @@ def test_the_running_session_is_returned(spark):
     assert spark_session("other") is spark
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.sparkContext.getConf().get("spark.driver.bindAddress") == "127.0.0.1"
-
-
-@pytest.mark.parametrize(
-    ("master", "one"),
-    [("local", True), ("local[2]", True), ("local[*]", True), ("local-cluster[2,1,1024]", False), ("yarn", False)],
-)
-def test_only_local_masters_need_no_code_sent(master, one):
-    """``local-cluster`` has executors of its own."""
-    assert is_one_process(master) is one
 
 
 @pytest.mark.long

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import pytest
 
-from slotscope.runtime.conf import read_conf, read_properties
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.settings import LIMITS, Settings, read_settings
+from slotscope.runtime.settings import read_settings
 
 
 @pytest.fixture
@@ -69,28 +66,3 @@ def test_a_file_that_is_not_text_or_not_there_is_an_error(tmp_path):
         read_settings(str(tmp_path / "x.toml"))
     with pytest.raises(FileNotFoundError):
         read_settings(str(tmp_path / "none.toml"))
-
-
-def test_every_setting_has_a_value_and_its_limits():
-    """The file is complete, and every number is bounded."""
-    numbers = {field.name for field in fields(Settings) if field.type == "int"}
-
-    assert read_settings() == read_settings(None)
-    assert set(LIMITS) == numbers
-
-
-def test_every_setting_says_why():
-    """conf/slotscope.toml: a comment on each line."""
-    lines = [line for line in read_conf("slotscope.toml").splitlines() if "=" in line.split("#")[0]]
-
-    assert len(lines) == len(fields(Settings))
-    assert all("#" in line for line in lines)
-
-
-def test_the_cluster_profile_has_none_of_the_tuning_of_the_local_one():
-    """Memory and cores are the cluster's business."""
-    local, cluster = read_properties("spark-local.conf"), read_properties("spark-cluster.conf")
-
-    assert local["spark.databricks.delta.snapshotPartitions"] == "1"
-    assert cluster["spark.sql.extensions"] == local["spark.sql.extensions"]
-    assert "spark.driver.extraJavaOptions" not in cluster

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
-from schemas.runs import RUNS
 from schemas.table import optional, required, several, snapshot_table
-from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage import delta_files, tables
+from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.runs import running
 from slotscope.runtime.storage.tables import Change
 
@@ -81,41 +77,3 @@ def test_a_table_is_read_as_it_is_declared(spark, tmp_path):
     assert found.schema["slot"].metadata == {"comment": "slot"}
     assert len(list((tmp_path / "silver/test_load").rglob("*.parquet"))) == 1
     assert spark.sql(f"DESCRIBE DETAIL delta.`{root}/{LOAD.name}`").first().description == LOAD.about
-
-
-def test_an_empty_frame_empties_its_snapshot(spark, tmp_path):
-    """Nothing found is a result as well."""
-    root = str(tmp_path)
-    write(root, "a", rows(spark, [1]))
-    write(root, "a", rows(spark, []))
-
-    assert content(spark, root) == []
-
-
-def test_a_table_that_is_not_there_is_named(spark, tmp_path):
-    """With what to look at."""
-    with pytest.raises(InputError, match=r"silver/test_load: no such table; is --root right"):
-        tables.read(spark, LOAD, str(tmp_path))
-
-
-@pytest.mark.slow
-def test_writers_of_many_rows_beside_each_other_all_end_right(spark, tmp_path, monkeypatch):
-    """Rows that tasks stage, in two sessions, in an empty root and in one that is not."""
-    many, root = 3, str(tmp_path)
-    monkeypatch.setattr(tables, "HELD_ROWS_MAX", many - 1)
-
-    def job(number):
-        session = spark.newSession()
-        frame = session.range(many).selectExpr("cast(id as int) as slot", "array('a') as words")
-        write(root, f"s{number}", frame)
-
-    for round_ in (0, 2):
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(job, (round_, round_ + 1)))
-
-    found = (
-        tables.read(spark, LOAD, root).groupBy("snapshot_id").agg(F.count("slot"), F.countDistinct("slot")).collect()
-    )
-    assert sorted(map(tuple, found)) == [(f"s{number}", many, many) for number in range(4)]
-    written = {row["snapshot_id"]: row["rows"] for row in delta_files.read_rows(root, RUNS, state="complete")}
-    assert written == {f"s{number}": {LOAD.name: many} for number in range(4)}
