@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, dataclass_transfo
 from cyclopts import Group, Parameter
 
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.program import LATEST, ROOT_VARIABLE, default_root
+from slotscope.runtime.program import LATEST, ROOT, ROOT_VARIABLE
 from slotscope.runtime.stores import folder_of
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Plain:
 class TableOptions(Plain):
     """Options of every command that reads tables, and needs no Spark for it."""
 
-    root: Root = field(default_factory=default_root)
+    root: Root = ROOT
     """Folder or URI of the tables, in ROOT/{bronze,silver,gold}"""
     json: Annotated[Flag, SHARED] = False
     """Output as JSON"""
@@ -142,7 +142,7 @@ class LiveOptions(Plain):
 class Common:
     """Options of every command that works with tables on Spark."""
 
-    root: Root = field(default_factory=default_root)
+    root: Root = ROOT
     """Folder or URI of the tables, in ROOT/{bronze,silver,gold}"""
     json: Annotated[Flag, SHARED] = False
     """Output as JSON"""

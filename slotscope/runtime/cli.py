@@ -27,7 +27,7 @@ from contextvars import ContextVar
 from functools import cached_property
 from itertools import takewhile
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
 from cyclopts import App, CycloptsError, Group, Parameter, UnknownCommandError
 
@@ -46,7 +46,6 @@ from slotscope.runtime.failure import (
     complaint,
     describe,
 )  # fmt: skip
-from slotscope.runtime.program import FORMER_ROOT, ROOT, ROOT_VARIABLE, default_root
 
 if TYPE_CHECKING:
     from cyclopts.help import DefaultFormatter, HelpEntry, HelpPanel
@@ -245,7 +244,6 @@ def run(program: App | Callable[..., int | None], argv: Sequence[str] | None = N
                 muted.enter_context(redirect_stdout(muted.enter_context(open(os.devnull, "w", encoding="utf-8"))))
                 muted.enter_context(progress.silence())
             app, words = _app(program), _without_former(_present_name(arguments))
-            _name_former_root(app, words)
             outcome = app(words, exit_on_error=False, print_error=False, result_action="return_value")
             sys.stdout.flush()
     except KeyboardInterrupt:
@@ -318,20 +316,6 @@ def _without_former(words: Sequence[str]) -> list[str]:
         sys.stderr.write(complaint(f"{name} was removed and is ignored") + "\n")
         del rest[: 1 if has_value else 1 + former[name]]
     return kept
-
-
-def _name_former_root(app: App, words: Sequence[str]) -> None:
-    """Name the folder of the tables where that is the default of older versions, for commands that have a root."""
-    named = ROOT_VARIABLE in os.environ or any(word.partition("=")[0] == "--root" for word in words)
-    if named or default_root() != FORMER_ROOT:
-        return
-    _, apps, _ = app.parse_commands(words)
-    request = get_type_hints(apps[-1].default_command).get("request") if apps[-1].default_command else None
-    if "root" in getattr(request, "__dataclass_fields__", ()):
-        sys.stderr.write(
-            complaint(f"using the tables in {FORMER_ROOT}, the former default: rename it to {ROOT}, or give --root")
-            + "\n"
-        )
 
 
 def _app(program: App | Callable[..., int | None]) -> App:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import shlex
 import shutil
@@ -14,8 +13,6 @@ NAME = "slotscope"
 ROOT = "slotscope-data"
 """Folder of the tables where neither the command line nor the environment names one."""
 ROOT_VARIABLE = "SLOTSCOPE_ROOT"
-FORMER_ROOT = "./slotscope"
-"""The default of older versions; in a clone it is the source package."""
 LATEST = "latest"
 """What a person says in the place of a name for the newest snapshot, or plan."""
 
@@ -39,13 +36,6 @@ def program_version() -> str:
 def shell_word(word: str) -> str:
     """*word* as one word of a shell; ``...`` for a word that cannot be shown."""
     return shlex.quote(word) if word.isprintable() else "..."
-
-
-def default_root() -> str:
-    """Return `ROOT`, or `FORMER_ROOT` where only that folder holds tables."""
-    if not os.path.isdir(ROOT) and glob.glob(f"{FORMER_ROOT}/*/*/_delta_log"):
-        return FORMER_ROOT
-    return ROOT
 
 
 def cache_folder() -> Path:

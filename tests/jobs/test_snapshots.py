@@ -10,7 +10,7 @@ import pytest
 from jobs.main import main
 from schemas.history import VOTES
 from schemas.silver import SLOT_LOAD
-from slotscope.runtime.storage.runs import Run
+from slotscope.runtime.storage.runs import Run, begin_together
 from tests.builders.stored_rows import store
 
 
@@ -31,7 +31,7 @@ def root(tmp_path):
     failed.begin()
     failed.append(SLOT_LOAD, slots)
     failed.abandon(ValueError("no more"))
-    Run(folder, "key-slots", "killed").begin()
+    begin_together([Run(folder, "key-slots", "killed")])
     return folder
 
 

@@ -19,7 +19,7 @@ from slotscope.pipelines import upkeep
 from slotscope.pipelines.upkeep import forget, maintain
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import read_rows
-from slotscope.runtime.storage.runs import Run
+from slotscope.runtime.storage.runs import Run, begin_together
 from tests.builders.stored_rows import store
 
 NOW = datetime(2030, 6, 1, tzinfo=UTC)
@@ -36,7 +36,7 @@ def root(tmp_path):
     store(folder, "renewed", slots, data_at=NOW - timedelta(days=200))
     store(folder, "renewed", {VOTES: [{"voter": "n"}]}, data_at=NOW - timedelta(days=5))
     killed = Run(folder, "key-slots", "killed", started_at=NOW - timedelta(hours=1))
-    killed.begin()
+    begin_together([killed])
     killed.append(SLOT_LOAD, slots[SLOT_LOAD])
     return folder
 
@@ -128,7 +128,7 @@ def test_maintain_marks_a_killed_run_as_failed_and_removes_its_staged_rows(root)
     """Not before the time: the job may be at work."""
     staged = Path(root) / "_staging"
     run = Run(root, "key-slots", "dead", started_at=NOW - timedelta(hours=1))
-    run.begin()
+    begin_together([run])
     run.append(SLOT_LOAD, [{"slot": 1, "keys": 1}])
     run.parts(SLOT_LOAD)
     early = maintain(root=root, retention_hours=RETENTION_H, abandoned_hours=2, now=NOW)

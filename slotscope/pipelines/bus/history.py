@@ -46,7 +46,7 @@ from slotscope.runtime.progress import progress
 from slotscope.runtime.spark.session import how_far, parallelism, runs_here
 from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.runtime.storage import tables
-from slotscope.runtime.storage.delta_files import Part, any_of, query_table
+from slotscope.runtime.storage.delta_files import Part, any_of, location, query_table
 from slotscope.runtime.storage.runs import HELD_ROWS_MAX, Run, completing
 from slotscope.runtime.storage.snapshot_names import HISTORY_JOBS, finished_names
 from slotscope.runtime.storage.tables import Change
@@ -267,7 +267,7 @@ class HistoryReplay:
             return None
         run.continues = state is not None
         stage = run.stage(history.BUS_MESSAGES, _new_messages(state))
-        parts = (*run.parts(history.BUS_MESSAGES), Part(stage.place, "TRUE"))
+        parts = (*run.parts(history.BUS_MESSAGES), Part(location(stage.folder, history.BUS_MESSAGES)))
         noted = bind(task_notes, root=run.root, parts=parts, states=self._states.of_headers(run, state))
         return MessageTable(stage, HELD_ROWS_MAX, tables.STAGED_ROWS, noted)
 

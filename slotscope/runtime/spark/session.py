@@ -12,20 +12,22 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from py4j.protocol import Py4JJavaError
+import pyarrow as pa
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext, StatusTracker
 from pyspark.errors import PySparkException, PySparkRuntimeError, PySparkValueError
 from pyspark.java_gateway import launch_gateway
@@ -38,7 +40,6 @@ from slotscope.runtime.conf import read_conf, read_properties
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.program import cache_folder
 from slotscope.runtime.spark import code_zip
-from slotscope.runtime.spark.executors import check_executors
 from slotscope.runtime.spark.jars import provide_jars
 from slotscope.runtime.spark.java import find_java_home
 
@@ -58,6 +59,16 @@ ARCHIVE_CLASSES = "SLOTSCOPE_ARCHIVE_CLASSES"
 """Environment variable that is set while a session is to archive its classes."""
 ARCHIVE_SECONDS_MAX = 120
 """The JVM writes 150 MB at its end."""
+NEEDED: Final = ("deltalake", "numba", "numpy", "pandas", "pyarrow", "cluster_core.kernels.compiled")
+_LACKS: Final = "the executors' Python lacks {}: install it there"
+_REASONS: Final = {
+    r'Cannot run program "([^"]+)"': "executors have no Python at {}: set PYSPARK_PYTHON to the one that they have",
+    r"No module named '([\w.]+)'": _LACKS,
+    r"PACKAGE_NOT_INSTALLED\]\s*(\w+)": _LACKS,
+    r"PYTHON_VERSION_MISMATCH\]\s*([^\n]{0,120})": (
+        "the executors' Python is another version than the driver's ({}): set PYSPARK_PYTHON to one of the same"
+    ),
+}
 
 
 def spark_session(
@@ -220,6 +231,23 @@ def _connect(url: str) -> SparkSession:
     atexit.register(session.stop)
     check_executors(session)
     return session
+
+
+def check_executors(spark: SparkSession) -> None:
+    """Run one task that imports what all tasks need; raises InputError with what is missing, and how to bring it."""
+    try:
+        spark.range(0, 1, 1, 1).mapInArrow(_import_all, "id long").collect()
+    except (PySparkException, Py4JError) as error:
+        for sign, reason in _REASONS.items():
+            if match := re.search(sign, str(error)):
+                raise InputError(f"{reason.format(match[1])}; docs/clusters.md says what executors need") from error
+        raise
+
+
+def _import_all(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for name in NEEDED:
+        import_module(name)
+    yield from batches
 
 
 def _join_submitted(app: str, master: str | None, given: Mapping[str, str]) -> SparkSession:

@@ -160,19 +160,14 @@ def commit_rows(
     retry(place, commit)
 
 
-def append_rows(root: str, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Add *rows* in one commit; the table is created at first use."""
-    append_table(location(root, table), table, as_table(table, rows))
-
-
-def append_table(place: str, table: Table, rows: pa.Table) -> None:
-    """Add *rows*, in the columns of *table*, to the table at *place* in one commit; once, also where other writers interfere."""
-    mark = secrets.token_hex(8)
+def append_rows(root: str, table: Table, rows: Iterable[Mapping[str, Any]] | pa.Table) -> None:
+    """Add *rows* in one commit, once also where other writers interfere; the table is created at first use."""
+    place, mark, made = location(root, table), secrets.token_hex(8), as_table(table, rows)
 
     def commit() -> None:
         opened = _opened(place)
         if opened is None or opened.transaction_version(mark) is None:
-            _write(opened or place, table, rows, None, {mark: 1})
+            _write(opened or place, table, made, None, {mark: 1})
 
     retry(place, commit)
 

@@ -13,7 +13,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -64,9 +64,9 @@ OVERTAKEN: Final = {
 
 
 class Stage(NamedTuple):
-    """Where tasks put rows of *table*: a Delta table at *place*; *labels* name snapshot or plan, cluster and run."""
+    """Where tasks put rows of *table*: a Delta table below *folder*; *labels* name snapshot or plan, cluster and run."""
 
-    place: str
+    folder: str
     table: Table
     labels: tuple[str | None, ...]
 
@@ -79,7 +79,7 @@ class Stage(NamedTuple):
 
     def add(self, rows: pa.Table) -> None:
         """Append *rows*, labelled; several processes may do so at the same time."""
-        delta_files.append_table(self.place, self.table, self.labelled(rows))
+        delta_files.append_rows(self.folder, self.table, self.labelled(rows))
 
 
 @dataclass(slots=True)
@@ -125,6 +125,11 @@ class Run:
         return (self.job, *self.replaces)
 
     @property
+    def _moment(self) -> str:
+        """The name of a snapshot without one: the time at which it began, with the cluster where one was given and a number where needed."""
+        return f"{self.started_at.astimezone(UTC):%Y-%m-%dT%H%M%SZ}"
+
+    @property
     def _folder(self) -> str:
         return f"{delta_files.base(self.root)}/_staging/{self.run_id}"
 
@@ -144,13 +149,11 @@ class Run:
 
     # -- begin -------------------------------------------------------------------------------------------------------
 
-    def begin(self) -> None:
-        """Begin this run alone, see `begin_together`."""
-        begin_together([self])
-
     def _announced(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The rows of silver/runs about the snapshot, with that of this run."""
-        self.name = self.name or _free_name(self.started_at, self.cluster, {row["snapshot_id"] for row in rows})
+        if not self.name:
+            base, taken = "-".join(filter(None, (self._moment, self.cluster))), {row["snapshot_id"] for row in rows}
+            self.name = next(name for name in chain([base], (f"{base}-{no}" for no in count(2))) if name not in taken)
         for row in rows:
             if row["snapshot_id"] == self.name and row["state"] == State.COMPLETE:
                 self._check_cluster(row["cluster"])
@@ -192,7 +195,7 @@ class Run:
     def stage(self, table: Table, tail: str = "TRUE") -> Stage:
         """Where tasks put rows of *table* themselves; `wrote` counts them.  *tail* as in `append`."""
         self._tails.setdefault(table, tail)
-        return Stage(f"{self._folder}/{table.name}", table, (self.name, self.cluster, self.run_id))
+        return Stage(self._folder, table, (self.name, self.cluster, self.run_id))
 
     def append(self, table: Table, rows: Iterable[Mapping[str, Any]] | pa.Table, tail: str = "TRUE") -> None:
         """Stage *rows* of *table*.
@@ -210,10 +213,10 @@ class Run:
 
     def staged_parts(self, table: Table) -> list[Part]:
         """The rows of *table* that this run has staged."""
-        held, place = self._held.get(table), f"{self._folder}/{table.name}"
-        in_memory = [Part(pa.concat_tables(held))] if held else []
-        by_tasks = self.stored is None and table in self._tails and delta_files.is_table(place)
-        return [*in_memory, Part(place)] if by_tasks else in_memory
+        parts = [Part(pa.concat_tables(self._held[table]))] if table in self._held else []
+        if self.stored is None and table in self._tails and delta_files.exists(self._folder, table):
+            parts.append(Part(location(self._folder, table)))
+        return parts
 
     def stored_parts(self, table: Table) -> list[Part] | None:
         """The stored rows of the snapshot in *table* where they are in memory."""
@@ -249,10 +252,6 @@ class Run:
             raise InputError(f"{self.root}: consistency check failed, nothing was replaced: {name}: {listed}")
 
     # -- commit ------------------------------------------------------------------------------------------------------
-
-    def close(self) -> None:
-        """Commit this run alone, see `close_together`."""
-        close_together([self])
 
     def _written(self, runs: Iterable[Mapping[str, Any]]) -> list[Table]:
         """The tables to commit: those with staged rows, and those where an earlier run, of the rows *runs*, may have some."""
@@ -309,16 +308,6 @@ class Run:
         }  # fmt: skip
 
 
-def _free_name(moment: datetime, cluster: str | None, taken: Container[str]) -> str:
-    """A name that is not *taken*: *moment*, with the name of the cluster where one was given, and a number where that is needed."""
-    name = _time_name(moment) + (f"-{cluster}" if cluster else "")
-    return next(tried for tried in chain([name], (f"{name}-{number}" for number in count(2))) if tried not in taken)
-
-
-def _time_name(moment: datetime) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%dT%H%M%SZ}"
-
-
 def begin_together(runs: Sequence[Run]) -> None:
     """Announce *runs* of one root in one commit: a root that cannot be written fails before anything is read.
 
@@ -329,8 +318,7 @@ def begin_together(runs: Sequence[Run]) -> None:
         if run.name == LATEST:
             raise InputError(f"--snapshot {LATEST}: reserved for the newest snapshot; choose another name")
         run.run_id = f"{run.job}-{run.started_at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
-        first = _time_name(run.started_at)
-        by_time = f"snapshot_id >= '{first}' AND snapshot_id < '{first}~'"
+        by_time = f"snapshot_id >= '{run._moment}' AND snapshot_id < '{run._moment}~'"
         conditions.append(run._same_snapshot() if run.name else by_time)
     given = [run.name for run in runs]
 
@@ -420,10 +408,10 @@ def running(root: str, job: str, name: str | None, **more: Any) -> AbstractConte
 @contextmanager
 def completing(run: Run) -> Iterator[Run]:
     """Begin *run*, and commit it when the block ends; a run that ends with an error before that changes no table."""
-    run.begin()
+    begin_together([run])
     try:
         yield run
-        run.close()
+        close_together([run])
     except BaseException as error:
         if not run.is_closed:
             run.abandon(error)

@@ -24,7 +24,7 @@ from slotscope.reports.fleet.report import FleetReport, sparkline, troubles
 from slotscope.reports.fleet.tables import load_fleet
 from slotscope.reports.terminal import print_document
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.runs import Run
+from slotscope.runtime.storage.runs import Run, begin_together
 from tests.benches.program import slotscope
 from tests.builders.history_report import history_report
 from tests.builders.reports_builder import keyspace_report
@@ -61,7 +61,7 @@ def history(root: str, cluster: str, *ended: bool, started_ns: Sequence[int] = r
 
 def fail(root: str, cluster: str) -> None:
     run = Run(root, "key-slots", f"failed-{cluster}", cluster)
-    run.begin()
+    begin_together([run])
     run.abandon(ValueError("no such dump"))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cluster_core.errors import DecodeError
-from jobs.main import ABOUT, COMMANDS, FAMILIES, program
+from jobs.main import COMMANDS, FAMILIES, program
 from slotscope.options import Common, Paths
 from slotscope.runtime import cli
 from slotscope.runtime.cli import FORMER_COMMANDS
@@ -78,32 +78,6 @@ def test_the_root_is_that_of_the_command_line_else_of_the_environment_else_slots
     assert [line.split()[2] for line in capsys.readouterr().out.splitlines()] == ["slotscope-data", "lake", "out"]
 
 
-def test_a_former_default_root_that_holds_tables_is_used_and_named(capsys, monkeypatch, tmp_path):
-    """Until there is a folder of the new name; the folder of the source package is none."""
-    monkeypatch.delenv("SLOTSCOPE_ROOT", raising=False)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "slotscope" / "reports" / "templates").mkdir(parents=True)
-    package = Common().root
-    (tmp_path / "slotscope" / "silver" / "runs" / "_delta_log").mkdir(parents=True)
-
-    assert cli.run(job, ["--mode", "strict"]) == 0
-    assert cli.run(job, ["--root", "out"]) == 0
-    (tmp_path / "slotscope-data").mkdir()
-    assert cli.run(job, ["--mode", "strict"]) == 0
-
-    printed = capsys.readouterr()
-    assert package == "slotscope-data"
-    assert printed.out.split() == ["./slotscope", "out", "slotscope-data"]
-    assert printed.err == (
-        "slotscope: using the tables in ./slotscope, the former default: rename it to slotscope-data, or give --root\n"
-    )
-
-
-def job(*, request: Common = NOTHING) -> None:
-    """Say what its root is."""
-    sys.stdout.write(f"{request.root}\n")
-
-
 def test_quiet_prints_errors_only(capsys):
     """For a scheduler: the exit code says how it went; what is an argument of another program is no option of ours."""
     assert cli.run(command, ["--quiet"]) == 0
@@ -121,18 +95,6 @@ def test_debug_shows_the_trace_before_the_line(capsys):
     printed = capsys.readouterr().err
     assert "Traceback" in printed
     assert printed.splitlines()[-1].startswith("slotscope: ZeroDivisionError")
-
-
-def lost():
-    """A program with a command whose module is not there."""
-    return cli.application(ABOUT, {"nowhere-else": cli.Command("Lost", "no.such:module", "Where?")})
-
-
-@pytest.mark.parametrize("words", [["nowhereelse"], ["nowhere_else"], ["Nowhere-Else"], ["help", "nowere-else"]])
-def test_what_a_mistyped_command_was_meant_for_is_said(capsys, words):
-    """As for options."""
-    assert cli.run(lost(), words) == 2
-    assert "did you mean nowhere-else?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

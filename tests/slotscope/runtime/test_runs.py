@@ -23,7 +23,7 @@ from slotscope.runtime.errors import InputError, TryAgainError
 from slotscope.runtime.failure import TRY_AGAIN, describe
 from slotscope.runtime.storage import delta_files
 from slotscope.runtime.storage.delta_files import compact, exists, location, read_rows
-from slotscope.runtime.storage.runs import Run, running
+from slotscope.runtime.storage.runs import Run, begin_together, close_together, running
 from tests.benches.program import without_progress
 from tests.builders.stored_rows import store
 
@@ -148,7 +148,7 @@ def test_rows_of_a_commit_with_a_lost_answer_are_there_once(tmp_path, monkeypatc
 def test_a_killed_run_leaves_the_tables_as_they_were_and_is_marked_unfinished(tmp_path):
     write(tmp_path, "a", 1)
     killed = Run(str(tmp_path), "key-slots", "a")
-    killed.begin()
+    begin_together([killed])
     killed.append(SLOT_LOAD, [{"slot": 1, "keys": 99}])
 
     assert seen(tmp_path, "a") == [[1]] * 3
@@ -273,14 +273,14 @@ def test_two_jobs_that_restart_each_time_both_end(tmp_path):
 def test_a_table_that_a_later_run_replaced_refuses_the_earlier_one(tmp_path, monkeypatch):
     """The earlier run was suspended after its last check of silver/runs."""
     early = Run(str(tmp_path), "key-slots", "a")
-    early.begin()
+    begin_together([early])
     early.append(SLOT_LOAD, [{"slot": 1, "keys": 1}])
     early.append(NODE_LOAD, [{"node_id": "n", "keys": 1}])
     write(tmp_path, "a", 2)
     monkeypatch.setattr(Run, "_check_owned", lambda run, rows: None)
 
     with pytest.raises(TryAgainError, match="a later run replaced these rows"):
-        early.close()
+        close_together([early])
 
     assert seen(tmp_path, "a") == [[2]] * 3
 

@@ -12,7 +12,7 @@ from schemas.runs import RUNS
 from schemas.silver import SLOT_LOAD
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import read_rows
-from slotscope.runtime.storage.runs import Run, observe_runs
+from slotscope.runtime.storage.runs import Run, begin_together, observe_runs
 from slotscope.sql.catalog import check_catalog, register_tables
 from tests.benches.program import slotscope
 from tests.builders.stored_rows import store
@@ -46,7 +46,7 @@ def test_a_table_of_a_catalog_has_the_rows_of_complete_runs(spark, tmp_path, sch
     root = str(tmp_path)
     store(root, "a", {SLOT_LOAD: [{"slot": 1, "keys": 1}]}, job="key-slots")
     killed = Run(root, "key-slots", "b")
-    killed.begin()
+    begin_together([killed])
     killed.append(SLOT_LOAD, [{"slot": 2, "keys": 2}])
 
     register_tables(spark, root, schema, [SLOT_LOAD])
@@ -68,17 +68,6 @@ def test_views_of_the_session_are_not_taken_for_what_the_schema_has(spark, tmp_p
     finally:
         for name in ("runs", "slot_load"):
             spark.catalog.dropTempView(name)
-
-
-def test_a_schema_that_has_the_tables_of_another_root_is_refused(spark, tmp_path, schema):
-    for name in ("one", "two"):
-        store(str(tmp_path / name), "a", {SLOT_LOAD: [{"slot": 1, "keys": 1}]}, job="key-slots")
-    register_tables(spark, str(tmp_path / "one"), schema, [SLOT_LOAD])
-
-    with pytest.raises(
-        InputError, match=r"of_a_test\.runs is a table of another root: .*/one/silver/runs: choose another"
-    ):
-        register_tables(spark, str(tmp_path / "two"), schema, [SLOT_LOAD])
 
 
 @pytest.mark.parametrize("name", ["", "a.b.c", "a b", "a;DROP TABLE x", "`a`"])

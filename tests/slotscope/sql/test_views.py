@@ -11,12 +11,12 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 import slotscope
-from schemas.catalogue import OF_ALL, TABLES, WRITTEN_BY
+from schemas.catalogue import TABLES
 from schemas.gold import KEY_PREFIXES, NODE_LOAD
 from schemas.rebalance import PLAN_AUDITS
 from schemas.silver import SNAPSHOTS
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.delta_files import append_rows, exists, read_rows
+from slotscope.runtime.storage.delta_files import append_rows
 from slotscope.sql.duck import ask
 from slotscope.sql.view import View
 from slotscope.sql.views import READ, VIEWS, column_comments, tables_named
@@ -74,23 +74,6 @@ def test_a_view_says_what_it_is_made_of_and_what_each_column_holds(view: View) -
     assert view.about.endswith(".")
 
 
-def test_names_of_tables_and_views_are_unique() -> None:
-    names = [*(table.sql_name for table in TABLES), *(view.name for view in VIEWS)]
-
-    assert len(names) == len(set(names))
-
-
-def test_the_catalogue_says_which_job_writes_a_table(asked_root: str) -> None:
-    """What key-slots, rebalance-plan, history and simulate have written is listed as theirs; of the others nothing is there."""
-    ran = {table for job in ("key-slots", "rebalance-plan", "history", "simulate") for table in WRITTEN_BY[job]} | {
-        *OF_ALL
-    }
-    written = {table for table in TABLES if exists(asked_root, table)}
-
-    assert len(written) > 20
-    assert written <= ran
-
-
 def test_a_table_that_no_job_wrote_is_empty_and_named(asked_root: str) -> None:
     connection = slotscope.connect(asked_root)
 
@@ -143,18 +126,6 @@ def test_the_newest_snapshot_is_the_one_with_the_latest_dumps_and_of_these_the_l
     ordered = ask(connection, "SELECT snapshot_id FROM snapshot_order ORDER BY place").rows
     assert "".join(row[0] for row in ordered) == "zybca"
     assert ask(connection, "SELECT snapshot_id FROM node_load_now").rows == [("a",)]
-
-
-def test_what_a_plan_promises_is_what_its_row_says(asked_root: str) -> None:
-    (plan,) = read_rows(asked_root, next(table for table in TABLES if table.name == "gold/rebalance_plans"))
-    found = ask(
-        slotscope.connect(asked_root),
-        "SELECT resource, over_fair_before, over_fair_promised FROM plan_promises WHERE balanced",
-    ).rows
-
-    assert len(found) == len(plan["max_over_mean_after"]) > 0
-    assert {name: after for name, _, after in found} == pytest.approx(plan["max_over_mean_after"])
-    assert {name: before for name, before, _ in found} == pytest.approx(plan["max_over_mean_before"])
 
 
 def test_runs_of_slots_add_up_to_the_moves(asked_root: str) -> None:
