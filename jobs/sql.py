@@ -19,8 +19,7 @@ def command(query: Text = "", *, request: Request = Request()) -> None:
     """
     from schemas.catalogue import writers
     from slotscope.reports.answer import deliver_answer
-    from slotscope.sql.duck import ask, connect, find_unwritten
-    from slotscope.sql.reference import contents
+    from slotscope.sql.duck import ask, connect, contents, find_unwritten
 
     answer = ask(connect(request.root), query) if query else contents(request.root)
     for table in find_unwritten(request.root, query):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from schemas.catalogue import TABLES
+from schemas.catalogue import TABLES, writers
 from schemas.table import Table
 from slotscope.runtime.answer import Answer
 from slotscope.runtime.errors import InputError
@@ -46,6 +46,15 @@ def ask(connection: DuckDBPyConnection, query: str) -> Answer:
         return Answer(tuple(column[0] for column in found.description or ()), found.fetchall())
     except duckdb.Error as error:
         raise InputError(" ".join(str(error).split())) from error
+
+
+def contents(root: str) -> Answer:
+    """Return the views, and the tables of *root* with the jobs that write them."""
+    rows = [(view.call, "view", view.about) for view in VIEWS]
+    for table in TABLES:
+        written = "" if exists(root, table) else f" Not there: {' or '.join(writers(table))} writes it."
+        rows.append((table.sql_name, table.name.partition("/")[0], table.about + written))
+    return Answer(("name", "layer", "what"), rows)
 
 
 def find_unwritten(root: str, query: str) -> list[Table]:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from schemas.catalogue import TABLES
+
 ROOT = Path(__file__).parents[2]
 MADE = runpy.run_path(str(ROOT / "docs" / "make_pages.py"))
 
@@ -17,6 +19,12 @@ MADE = runpy.run_path(str(ROOT / "docs" / "make_pages.py"))
 @pytest.mark.parametrize("name", sorted(MADE["PAGES"]))
 def test_a_page_that_is_made_from_the_code_says_what_the_code_says(name: str) -> None:
     assert (ROOT / "docs" / name).read_text("utf-8") == MADE["PAGES"][name](), "run: make docs"
+
+
+def test_every_table_and_view_has_its_section() -> None:
+    headings = re.findall(r"^### (.+)$", MADE["tables"](), re.MULTILINE)
+
+    assert sorted(headings) == sorted([*(table.name for table in TABLES), *(view.name for view in MADE["VIEWS"])])
 
 
 def test_the_diagram_of_sentinel_has_every_transition() -> None:

@@ -13,7 +13,7 @@ from jobs.main import program
 from schemas.silver import SNAPSHOTS
 from slotscope.reports.answer import cell_words, deliver_answer
 from slotscope.runtime import cli
-from slotscope.sql.reference import contents
+from slotscope.sql.duck import contents
 from tests.benches.program import without_progress
 from tests.builders.stored_rows import store_rows
 
