@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -351,18 +352,18 @@ def dataset(opened: DeltaTable, table: Table) -> Dataset:
 
 def read_parts(table: Table, parts: Iterable[Part]) -> pa.RecordBatchReader:
     """The rows of *parts* in the columns of *table*, as a stream; parts in memory are whole."""
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for part in parts:
-            if isinstance(part.place, pa.Table):
-                yield from part.place.to_batches()
-                continue
-            opened = open_at(part.place)
-            sql = _selected(table, opened, f"stored WHERE {part.where}")
-            answer = QueryBuilder().register("stored", opened).execute(sql)
-            yield from pa.RecordBatchReader.from_stream(answer).cast(table.stored)
-
-    return pa.RecordBatchReader.from_batches(table.stored, batches())
+    streams = []
+    for part in parts:
+        if isinstance(part.place, pa.Table):
+            streams.append(part.place.to_reader())
+            continue
+        opened = open_at(part.place)
+        sql = _selected(table, opened, f"stored WHERE {part.where}")
+        answer = (
+            QueryBuilder().register("stored", opened).execute(sql)
+        )  # before the writer runs: its threads cannot ask
+        streams.append(pa.RecordBatchReader.from_stream(answer).cast(table.stored))
+    return pa.RecordBatchReader.from_batches(table.stored, chain.from_iterable(streams))
 
 
 def _selected(table: Table, opened: DeltaTable | None, source: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Barrier, Event
 from time import sleep
 
+import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
@@ -187,6 +188,29 @@ def test_a_fold_that_was_killed_after_its_commit_is_made_again_without_harm(tmp_
     fold(tmp_path, 1)
 
     assert sorted(row["epoch"] for row in read_rows(str(tmp_path), VOTES)) == [0, 1, 1001]
+
+
+@pytest.mark.parametrize("names", ["a", "ab"])
+def test_rows_that_tasks_stage_are_read_and_committed_with_those_in_memory(tmp_path, names):
+    """In one commit a table for all snapshots; the second time they replace the first."""
+    rows = pa.table({"slot": pa.array([1, 2], pa.int32()), "keys": pa.array([7, 7])})
+    empty = SLOT_LOAD.unlabelled.empty_table()
+    for _ in range(2):
+        runs = [Run(str(tmp_path), "key-slots", name) for name in names]
+        begin_together(runs)
+        for run in runs:
+            run.stage(SLOT_LOAD).add(pa.concat_tables([empty, rows], promote_options="default"))
+            run.wrote(SLOT_LOAD, 2)
+            run.append(SLOT_LOAD, [{"slot": 3, "keys": 7}])
+            own = read_rows(str(tmp_path), SLOT_LOAD, columns=("slot",), order_by="slot", parts=run.parts(SLOT_LOAD))
+            assert [row["slot"] for row in own] == [1, 2, 3]
+        close_together(runs)
+
+    found = read_rows(str(tmp_path), SLOT_LOAD, order_by="snapshot_id, slot")
+    assert [(row["snapshot_id"], row["slot"]) for row in found] == [
+        (name, slot) for name in names for slot in (1, 2, 3)
+    ]
+    assert DeltaTable(location(str(tmp_path), SLOT_LOAD)).version() == 1
 
 
 def test_rows_of_other_jobs_of_a_snapshot_stay(tmp_path):
