@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -412,13 +413,13 @@ def completing(run: Run) -> Iterator[Run]:
     try:
         yield run
         close_together([run])
-    except BaseException as error:
-        if not run.is_closed:
+    finally:
+        error = sys.exc_info()[1]
+        if not run.is_closed and error is not None:
             run.abandon(error)
             if isinstance(error, TryAgainError):
                 with suppress(InputError):
                     run.await_later_run()
-        raise
 
 
 def drop_stage(root: str, run_id: str) -> None:
