@@ -329,7 +329,10 @@ def begin_together(runs: Sequence[Run]) -> None:
             rows = run._announced(rows)
         return rows
 
-    number = delta_files.revise_rows(runs[0].root, RUNS, _any(conditions), announce)
+    root, probe = delta_files.base(runs[0].root), f"{runs[0]._folder}/begun"
+    if stores.is_store(root):  # delta-rs prints a panic where it may not write
+        delta_files.retry(root, lambda: stores.write_object(probe, b"1"))
+    number = delta_files.revise_rows(root, RUNS, _any(conditions), announce)
     for run in runs:
         run._number = number
 
