@@ -28,7 +28,7 @@ def root(tmp_path):
     store(folder, "old", {SLOT_LOAD: slots}, cluster="prod", inputs=inputs, data_at=taken(1), partial=False)
     store(folder, "old", {VOTES: [{"voter": "n"}]}, inputs={"bus.pcap": 7}, data_at=taken(3))
     failed = Run(folder, "key-slots", "failed")
-    failed.begin()
+    begin_together([failed])
     failed.append(SLOT_LOAD, slots)
     failed.abandon(ValueError("no more"))
     begin_together([Run(folder, "key-slots", "killed")])

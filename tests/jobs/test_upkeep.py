@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
@@ -129,8 +130,7 @@ def test_maintain_marks_a_killed_run_as_failed_and_removes_its_staged_rows(root)
     staged = Path(root) / "_staging"
     run = Run(root, "key-slots", "dead", started_at=NOW - timedelta(hours=1))
     begin_together([run])
-    run.append(SLOT_LOAD, [{"slot": 1, "keys": 1}])
-    run.parts(SLOT_LOAD)
+    run.stage(SLOT_LOAD).add(pa.Table.from_pylist([{"slot": 1, "keys": 1}], SLOT_LOAD.unlabelled))
     early = maintain(root=root, retention_hours=RETENTION_H, abandoned_hours=2, now=NOW)
     stays = staged.exists()
     late = maintain(root=root, retention_hours=RETENTION_H, abandoned_hours=2, now=NOW + timedelta(hours=2))
