@@ -325,9 +325,10 @@ def _query_memory(sql: str, table: Table, parts: Sequence[Part]) -> pa.Table:
         named = [name for name in table.columns if name in words]  # each column costs time
         for number, part in enumerate(parts):
             name = f"{table.sql_name}_{number}"
-            is_stored = isinstance(part.place, str)
-            rows = dataset(open_at(part.place), table) if is_stored else part.place.select(named or table.columns[:1])
-            engine.register(name, rows)
+            if isinstance(part.place, str):
+                engine.register(name, dataset(open_at(part.place), table))
+            else:
+                engine.register(name, part.place.select(named or table.columns[:1]))
             selects.append(f"SELECT * FROM {name} WHERE {part.where}")
         return engine.sql(f"WITH {table.sql_name} AS ({' UNION ALL '.join(selects)}) {sql}").to_arrow_table()
 
