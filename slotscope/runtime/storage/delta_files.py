@@ -322,14 +322,15 @@ def query_table(root: str, sql: str, *tables: Table, parts: Sequence[Part] | Non
 def _query_memory(sql: str, table: Table, parts: Sequence[Part]) -> pa.Table:
     with _memory_engine().cursor() as engine:
         words, selects = " ".join([sql, *(part.where for part in parts)]), []
-        named = [name for name in table.columns if name in words]  # each column costs time
+        named = [name for name in table.columns if name in words] or table.columns[:1]  # each column costs time
+        columns = ", ".join(f'"{name}"' for name in named)
         for number, part in enumerate(parts):
             name = f"{table.sql_name}_{number}"
             if isinstance(part.place, str):
                 engine.register(name, dataset(open_at(part.place), table))
             else:
-                engine.register(name, part.place.select(named or table.columns[:1]))
-            selects.append(f"SELECT * FROM {name} WHERE {part.where}")
+                engine.register(name, part.place.select(named))
+            selects.append(f"SELECT {columns} FROM {name} WHERE {part.where}")
         return engine.sql(f"WITH {table.sql_name} AS ({' UNION ALL '.join(selects)}) {sql}").to_arrow_table()
 
 
