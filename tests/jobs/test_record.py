@@ -18,11 +18,10 @@ from cluster_core.formats.landing import Gap, Kind, Reason, latest, read_gap
 from cluster_core.kernels.bus.decoder import BusDecoder
 from jobs.main import run as run_command
 from slotscope.sources.bus.capture_points import PointClocks
-from slotscope.sources.bus.clues import BadRows
 from slotscope.sources.bus.evidence import CaptureOptions
 from slotscope.sources.bus.files import find_captures, survey
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
-from slotscope.sources.bus.series import Release, series_batches
+from slotscope.sources.bus.series import series_batches
 from slotscope.sources.node_polls import PollFile
 from tests.benches.capturing import needs_capture
 from tests.benches.clusters import Cluster, running_cluster
@@ -90,12 +89,7 @@ class Recording:
 def messages_of(captures: list[str]) -> list[tuple[int, int, int, int]]:
     """Time, ports and length of every bus message in captures, by the reader of a replay."""
     decoder = BusDecoder()
-    batches = [
-        batch
-        for _, batch in series_batches(
-            survey(find_captures(captures)), decoder, Release(), BadRows(strict=True), PointClocks()
-        )
-    ]
+    batches = [batch for _, batch in series_batches(survey(find_captures(captures)), decoder, PointClocks())]
     batches.append(decoder.finish())
     return [
         (int(row["ts_ns"]), int(row["source_port"]), int(row["target_port"]), int(row["totlen"]))
