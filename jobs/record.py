@@ -118,6 +118,8 @@ def command(request: Request) -> None:
         is_spool=is_remote,
     )
     uploader = Uploader(point, f"{landing}/{cluster}/{name}") if is_remote else None
+    if uploader is not None:
+        uploader.check()
 
     publish = _published(request, cluster, name)
 

@@ -11,8 +11,11 @@ from typing import Final
 from cluster_core.formats.landing import GAPS_FILE
 from slotscope.recording.point import Point
 from slotscope.runtime import stores
+from slotscope.runtime.errors import InputError
 from slotscope.runtime.text import plural
 
+STARTED: Final = ".started"
+"""Name of the object that a recorder writes first; readers skip names with a dot."""
 TURN_S: Final = 1.0
 RETRY_S: Final = (1.0, 60.0)
 """First and longest wait before a retry; the wait doubles each time."""
@@ -34,6 +37,13 @@ class Uploader:
         self._failed = 0
         self._gaps_ns = 0
         self._thread = threading.Thread(target=self._run, name="upload", daemon=True)
+
+    def check(self) -> None:
+        """Write a small object; raises InputError where the store refuses it."""
+        try:
+            stores.write_object(f"{self._target}/{STARTED}", b"1")
+        except (OSError, ValueError) as error:
+            raise InputError(f"{self._target}: cannot be written: {stores.reason(error)}") from error
 
     def start(self) -> None:
         """Start the thread."""

@@ -55,7 +55,7 @@ def store(root: Path | str, cluster: SimulatedCluster) -> StoredPlan:
     document = write_document(stored.problem, plan, stored.batches, stored.nodes)
     rows = slot_rows(stored.problem, plan)
     stored = replace(stored, plan=plan, plan_id=identify(document + stored.state_hash, rows), created_at_ms=1)
-    write_plan(str(root), MadePlan(stored, scaled, document, rows, targets, []), bad_records=0, parts={})
+    write_plan(str(root), MadePlan(stored, scaled, document, rows, targets), bad_records=0, parts={})
     return stored
 
 
