@@ -134,13 +134,13 @@ def test_a_target_that_did_not_answer_one_migrate_is_not_waited_for_again():
     with scripted(answer) as (port, asked):
         places = {"s": Address("127.0.0.1", port), "t": Address("127.0.0.1", 1), "u": Address("127.0.0.1", 2)}
         nodes = LiveNodes(Access(), ("s", "t", "u"), places)
-        replies = nodes.ask(Ask(tuple(Migrate("s", to, KEYS) for to in ("t", "t", "u", "t")), migrate_ms=250))
+        replies = nodes.ask(Ask(tuple(Migrate("s", to, KEYS) for to in ("t", "t", "u", "t")), migrate_ms=10_000))
         nodes.close()
 
     assert [type(reply) for reply in replies] == [Refused, Lost, Answered, Lost]
     assert [words[2:6] for words in asked if words[0] == b"MIGRATE"] == [
-        [b"1", b"", b"0", b"250"],
-        [b"2", b"", b"0", b"250"],
+        [b"1", b"", b"0", b"10000"],
+        [b"2", b"", b"0", b"10000"],
     ]
 
 
