@@ -87,21 +87,21 @@ def _read_toml(path: str) -> dict[str, Options]:
     if len(data) > MANIFEST_BYTES_MAX:
         raise InputError(f"{path}: larger than {MANIFEST_BYTES_MAX} bytes: not a manifest")
     try:
-        told = tomllib.loads(data.decode())
+        tables = tomllib.loads(data.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path}: {error}") from error
     home = path.rpartition("/")[0]
-    for name, options in told.items():
+    for name, options in tables.items():
         if not isinstance(options, dict):
             raise InputError(f"{path}: {name}: options stand below the name of their cluster: [NAME]")
         if not isinstance(options.get(PLAN, {}), dict):
             raise InputError(f"{path}: {name}: options of its plan stand below [{name}.{PLAN}]")
-    return {name: _options(options, home) for name, options in told.items()}
+    return {name: _options(options, home) for name, options in tables.items()}
 
 
-def _options(told: Options, home: str) -> Options:
-    """Options by their names with underscores; relative paths start at *home*."""
-    options = {name.replace("-", "_"): value for name, value in told.items()}
+def _options(table: Options, home: str) -> Options:
+    """Return the options of a TOML *table* by names with underscores; relative paths start at *home*."""
+    options = {name.replace("-", "_"): value for name, value in table.items()}
     paths = {name: _from(home, options[name]) for name in options.keys() & PATHS}
     return options | paths | ({PLAN: _options(options[PLAN], home)} if PLAN in options else {})
 
@@ -116,7 +116,7 @@ def _from(home: str, value: Any) -> Any:
 
 
 def _find_clusters(landing: str) -> dict[str, Options]:
-    """What lies in *landing* of each cluster of which there are dumps, logs or key lists."""
+    """Return the inputs in *landing* by cluster."""
     clusters: dict[str, Options] = {}
     for option, patterns in FILES.items():
         for cluster, path in _found(landing, *patterns):
