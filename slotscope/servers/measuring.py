@@ -26,7 +26,7 @@ from cluster_core.load.sampling import (
 )
 from cluster_core.wire.resp import RespError
 from slotscope.servers.node_link import LinkError, Word
-from slotscope.servers.visits import Conversation, Question, Visit
+from slotscope.servers.visits import Visit
 
 SENT: Final = ("SELECT", "READONLY", "RANDOMKEY", "SCAN", "MEMORY USAGE", "TYPE", "OBJECT FREQ", "OBJECT IDLETIME")
 """Commands for the node that is measured, and for its master (SELECT, OBJECT); none of them changes a key's age or counter."""
@@ -101,7 +101,7 @@ def jobs_of(pairs: Sequence[tuple[Visit, Visit]]) -> list[Job]:
     ]  # fmt: skip
 
 
-def measure_parts(job: Job, until_s: float, *, in_depth: bool = False) -> Conversation[tuple[list[Part], str, str]]:
+def measure_parts(job: Job, until_s: float, *, in_depth: bool = False) -> tuple[list[Part], str, str]:
     """Measure keys until the monotonic clock shows about *until_s*.
 
     *in_depth* also asks the master how the keys are used, and for some of them their values.
@@ -127,14 +127,14 @@ def measure_parts(job: Job, until_s: float, *, in_depth: bool = False) -> Conver
             end_s = now_s + (until_s - now_s) * share
             measured_s = end_s - (end_s - now_s) * VALUES_SHARE if in_depth and not valueless else end_s
             nodes = _Nodes(measured, master, use)
-            part = yield from _measure_database(nodes, count, job, measured_s)
+            part = _measure_database(nodes, count, job, measured_s)
             if not part.draws and not part.large:
                 return parts, "no time left to measure keys: raise --seconds or --rate", valueless
             part = replace(part, limits=key_memory_limits(measured.checkup.info, count) if len(keys) == 1 else None)
             if in_depth:
-                part = yield from _with_types(measured, part, with_elements=not valueless)
+                part = _with_types(measured, part, with_elements=not valueless)
             if in_depth and not valueless:
-                part, valueless = yield from with_values(measured, part, end_s)
+                part, valueless = with_values(measured, part, end_s)
             parts.append(part)
             left -= count
     except (LinkError, RefusedError) as error:
@@ -220,10 +220,10 @@ def _accepted(replies: list[Any]) -> list[Any]:
     return replies
 
 
-def _measure_database(nodes: _Nodes, keys: int, job: Job, until_s: float) -> Conversation[Part]:
+def _measure_database(nodes: _Nodes, keys: int, job: Job, until_s: float) -> Part:
     """Return a part with all keys, or with the large ones that were found and a sample."""
     tally = _Tally(job.kept_max, distinct=True)
-    is_complete = yield from _scan_all(nodes, keys, tally, job.progress, until_s)
+    is_complete = _scan_all(nodes, keys, tally, job.progress, until_s)
     part = Part(str(nodes.master.address), str(nodes.measured.address), keys, ())
     if is_complete:
         return replace(
@@ -236,16 +236,16 @@ def _measure_database(nodes: _Nodes, keys: int, job: Job, until_s: float) -> Con
             slot_keys={slot: count for slot, (count, _, _, _) in tally.by_slot.items()},
         )
     now_s = time.monotonic()
-    found = yield from _search_large(nodes, now_s + max(0.0, until_s - now_s) * SEARCH_SHARE)
+    found = _search_large(nodes, now_s + max(0.0, until_s - now_s) * SEARCH_SHARE)
     found |= {draw.key: draw for draw in (*tally.kept, *tally.large) if draw.memory_bytes > LARGE_BYTES}
-    sample = yield from _sample(nodes, found, job.kept_max, until_s)
+    sample = _sample(nodes, found, job.kept_max, until_s)
     all_kept = sample.seen == len(sample.kept)
     return replace(
         part, draws=sample.kept, large=list(found.values()), largest=sample.large, slot_draws=None if all_kept else sample.by_slot
     )  # fmt: skip
 
 
-def _scan_all(nodes: _Nodes, keys: int, tally: _Tally, progress: Progress, until_s: float) -> Conversation[bool]:
+def _scan_all(nodes: _Nodes, keys: int, tally: _Tally, progress: Progress, until_s: float) -> bool:
     """Measure key after key; return False once the pace shows that there is not the time for all of *keys*."""
     begun_s = time.monotonic()
     seen: set[bytes] = set()
@@ -254,7 +254,7 @@ def _scan_all(nodes: _Nodes, keys: int, tally: _Tally, progress: Progress, until
     is_last = False
     while named or not is_last:
         more = [] if is_last else [("SCAN", cursor, "COUNT", nodes.keys_at_once)]
-        draws, replies = yield from _measure(nodes, named, more)
+        draws, replies = _measure(nodes, named, more)
         tally.add(draws)
         progress.done += len(named)
         named = []
@@ -277,31 +277,31 @@ def _scan_all(nodes: _Nodes, keys: int, tally: _Tally, progress: Progress, until
     return True
 
 
-def _search_large(nodes: _Nodes, until_s: float) -> Conversation[dict[bytes, Draw]]:
+def _search_large(nodes: _Nodes, until_s: float) -> dict[bytes, Draw]:
     """Collections above `LARGE_BYTES`, as many as are found in the time."""
     found: dict[bytes, Draw] = {}
     for kind in ELEMENTS:
         cursor: Word = 0
         while time.monotonic() < until_s:
-            replies = yield Question(nodes.measured, [("SCAN", cursor, "COUNT", SCAN_COUNT_BY_TYPE, "TYPE", kind)])
+            replies = nodes.measured.ask([("SCAN", cursor, "COUNT", SCAN_COUNT_BY_TYPE, "TYPE", kind)])
             if isinstance(replies[0], RespError):
                 return found
             cursor, named = replies[0]
-            draws, _ = yield from _measure(nodes, [key for key in named if key not in found])
+            draws, _ = _measure(nodes, [key for key in named if key not in found])
             found.update((draw.key, draw) for draw in draws if draw.memory_bytes > LARGE_BYTES)
             if cursor in (b"0", 0):
                 break
     return found
 
 
-def _sample(nodes: _Nodes, large: Mapping[bytes, Draw], room: int, until_s: float) -> Conversation[_Tally]:
+def _sample(nodes: _Nodes, large: Mapping[bytes, Draw], room: int, until_s: float) -> _Tally:
     """Draw keys with replacement among all but the *large* ones until the time ends: a key that comes twice counts twice."""
     tally = _Tally(room, distinct=False)
     named: list[bytes] = []
     while True:
         is_last = bool(named) and time.monotonic() >= until_s
         count = 0 if is_last else nodes.keys_at_once
-        found, replies = yield from _measure(nodes, named, [("RANDOMKEY",)] * count)
+        found, replies = _measure(nodes, named, [("RANDOMKEY",)] * count)
         tally.add(found)
         drawn = [key for key in _accepted(replies) if isinstance(key, bytes)]
         if not drawn:
@@ -311,21 +311,21 @@ def _sample(nodes: _Nodes, large: Mapping[bytes, Draw], room: int, until_s: floa
 
 def _measure(
     nodes: _Nodes, named: Sequence[bytes], more: Sequence[Sequence[Word]] = ()
-) -> Conversation[tuple[list[Draw], list[Any]]]:
+) -> tuple[list[Draw], list[Any]]:
     """Memory and use of keys, and the replies to *more*; a key that is gone meanwhile, or on its way to another node, is left out."""
     questions = [("MEMORY", "USAGE", key) for key in named]
     uses = [("OBJECT", nodes.use, key) for key in named] if nodes.use else []
     here = nodes.measured is nodes.master
-    replies = yield Question(nodes.measured, [*questions, *(uses if here else ()), *more])
+    replies = nodes.measured.ask([*questions, *(uses if here else ()), *more])
     sizes = replies[: len(named)]
-    counts = replies[len(named) : len(named) + len(uses)] if here else (yield Question(nodes.master, uses))
+    counts = replies[len(named) : len(named) + len(uses)] if here else nodes.master.ask(uses)
     for size in sizes:
         if isinstance(size, RespError) and not size.text.startswith(("MOVED ", "ASK ", "TRYAGAIN ")):
             raise RefusedError(size.text)
     large = [at for at, size in enumerate(sizes) if isinstance(size, int) and size > LARGE_BYTES]
     for start in range(0, len(large), LARGE_AT_ONCE):
         some = large[start : start + LARGE_AT_ONCE]
-        closer = yield Question(nodes.measured, [("MEMORY", "USAGE", named[at], "SAMPLES", SAMPLES) for at in some])
+        closer = nodes.measured.ask([("MEMORY", "USAGE", named[at], "SAMPLES", SAMPLES) for at in some])
         for at, size in zip(some, closer, strict=True):
             sizes[at] = size
     draws = []
@@ -336,14 +336,14 @@ def _measure(
     return draws, replies[len(replies) - len(more) :]
 
 
-def _with_types(node: Visit, part: Part, *, with_elements: bool) -> Conversation[Part]:
+def _with_types(node: Visit, part: Part, *, with_elements: bool) -> Part:
     """*part* with the types, and the elements, of the keys that may be shown by themselves."""
     named = (*biggest([part], NAMED_MAX), *most_used([part], NAMED_MAX), *longest_idle([part], NAMED_MAX))
     keys = list({draw.key for _, draw in named})
-    replies = yield Question(node, [("TYPE", key) for key in keys])
+    replies = node.ask([("TYPE", key) for key in keys])
     types = {key: reply.decode() for key, reply in zip(keys, replies, strict=True) if isinstance(reply, bytes)}
     held = [key for key in keys if types.get(key) in ELEMENTS] if with_elements else []
-    replies = yield Question(node, [(ELEMENTS[types[key]], key) for key in held])
+    replies = node.ask([(ELEMENTS[types[key]], key) for key in held])
     counts = dict(zip(held, replies, strict=True))
 
     def typed(draws: Sequence[Draw]) -> list[Draw]:
@@ -379,7 +379,7 @@ def allows_values(sampled: Visit, *, is_master: bool) -> str:
     return ""
 
 
-def with_values(sampled: Visit, part: Part, until_s: float) -> Conversation[tuple[Part, str]]:
+def with_values(sampled: Visit, part: Part, until_s: float) -> tuple[Part, str]:
     """*part* with the values of some of its draws, read until the monotonic clock shows *until_s*; and why there are none, if the server refuses."""
     drawn = random.sample(part.draws, min(len(part.draws), VALUES_MAX))
     unread = [draw for draw in drawn if draw.memory_bytes > VALUE_BYTES_MAX]
@@ -389,7 +389,7 @@ def with_values(sampled: Visit, part: Part, until_s: float) -> Conversation[tupl
         begun_s = time.monotonic()
         if begun_s >= until_s:
             break
-        replies = yield Question(sampled, [("DUMP", draw.key) for draw in some] + [("PTTL", draw.key) for draw in some])
+        replies = sampled.ask([("DUMP", draw.key) for draw in some] + [("PTTL", draw.key) for draw in some])
         for reply in replies:
             if isinstance(reply, RespError) and not reply.text.startswith(("MOVED ", "ASK ", "TRYAGAIN ")):
                 return part, reply.text

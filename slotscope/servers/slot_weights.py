@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from cluster_core.load.sampling import Part, SlotMemory, estimate_slot_memory, fit_shares
 from cluster_core.rebalance.execution.cluster_now import read_server
@@ -23,7 +24,7 @@ from slotscope.servers.memory_limits import MemoryLimits, memory_limits
 from slotscope.servers.node_link import Access, Address
 from slotscope.servers.slot_counts import SlotCount, count_every_slot, slot_stats, used_between
 from slotscope.servers.survey import sampled_of
-from slotscope.servers.visits import Conversation, Visit, hold_all, topology_of, visited
+from slotscope.servers.visits import Visit, in_turns, topology_of, visited
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def weigh_slots(
     """
     with visited(first, access, rate) as visits:
         topology, masters = _agreed(visits, first)
-        counts = hold_all((master, count_every_slot(master)) for master in masters)
+        counts = in_turns((master, partial(count_every_slot, master)) for master in masters)
         used = _cpu_usec(masters, counts, window_s)
         until_s = time.monotonic() + seconds
         uncounted = [
@@ -74,7 +75,7 @@ def weigh_slots(
             if memory and any(count.memory_bytes is None for count in held.values())
         ]
         jobs = jobs_of([(master, _sampled(master, visits)) for master, _ in uncounted])
-        measured = hold_all((job.measured, _measured(job, until_s)) for job in jobs)
+        measured = in_turns((job.measured, partial(_measured, job, until_s)) for job in jobs)
         estimates = [
             estimate_slot_memory(parts, {slot: count.keys for slot, count in held.items()})
             for parts, (_, held) in zip(measured, uncounted, strict=True)
@@ -166,7 +167,7 @@ def _cpu_usec(
         if window_s and any(count.cpu_usec is not None for count in held.values())
     ]
     time.sleep(window_s if known else 0.0)
-    later = hold_all((master, slot_stats(master)) for master, _ in known)
+    later = in_turns((master, partial(slot_stats, master)) for master, _ in known)
     return [used_between(held, now) for (_, held), now in zip(known, later, strict=True)]
 
 
@@ -178,8 +179,8 @@ def _sampled(master: Visit, visits: Sequence[Visit]) -> Visit:
     return sampled
 
 
-def _measured(job: Job, until_s: float) -> Conversation[list[Part]]:
-    parts, why, _ = yield from measure_parts(job, until_s)
+def _measured(job: Job, until_s: float) -> list[Part]:
+    parts, why, _ = measure_parts(job, until_s)
     if why:
         raise InputError(
             f"{job.measured.address}: keys cannot be measured: {why}; --resources keys balances by their number alone"

@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple
 
 from cluster_core.incidents.symptoms import Checkup, Symptom, find_symptoms
@@ -21,7 +22,7 @@ from slotscope.runtime.errors import InputError
 from slotscope.servers.measuring import jobs_of, measure_parts
 from slotscope.servers.node_link import Access, Address
 from slotscope.servers.slot_counts import SlotCount, count_slots, used_between
-from slotscope.servers.visits import Visit, hold_all, side_by_side, visited
+from slotscope.servers.visits import Visit, in_turns, side_by_side, visited
 
 COUNTING_SHARE: Final = 0.5
 """Share of the time for counting keys slot by slot, on servers without CLUSTER SLOT-STATS."""
@@ -114,17 +115,17 @@ def _holds_keys(visit: Visit) -> bool:
 
 def _look_at(masters: Sequence[Visit], visits: Sequence[Visit], ends_s: tuple[float, float]) -> list[Master]:
     counted_until_s, until_s = ends_s
-    counts = hold_all((master, count_slots(master, counted_until_s)) for master in masters)
+    counts = in_turns((master, partial(count_slots, master, counted_until_s)) for master in masters)
     timed = [(m, c) for m, c in zip(masters, counts, strict=True) if any(count.cpu_usec for count in c.values())]
     time.sleep(min(max(0.0, until_s - time.monotonic()) * CPU_WINDOW_SHARE, CPU_WINDOW_S_MAX) if timed else 0.0)
-    later = hold_all((master, count_slots(master, 0.0)) for master, _ in timed)
+    later = in_turns((master, partial(count_slots, master, 0.0)) for master, _ in timed)
     cpu_usec = {
         master.address: {slot: spent for slot, spent in used_between(held, now).items() if spent}
         for (master, held), now in zip(timed, later, strict=True)
     }
     pairs = [(master, sampled) for master in masters if (sampled := sampled_of(master, visits)) is not None]
     jobs = jobs_of(pairs)
-    results = hold_all((job.measured, measure_parts(job, until_s, in_depth=True)) for job in jobs)
+    results = in_turns((job.measured, partial(measure_parts, job, until_s, in_depth=True)) for job in jobs)
     by_address = {job.master.address: found for job, found in zip(jobs, results, strict=True)}
     measured = [by_address.get(master.address, ([], LOADING, LOADING)) for master in masters]
     return [

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import math
 import re
+import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from operator import itemgetter
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from cluster_core.errors import DecodeError
 from cluster_core.incidents.symptoms import Checkup
@@ -38,6 +38,8 @@ TOGETHER_MAX: Final = 400
 REMEMBERED: Final = 16
 BURSTS_A_SECOND: Final = 10
 REST_S_MAX: Final = 1.0
+_TURN: Final = threading.RLock()
+"""Whoever asks a node of this machine in `in_turns` holds it, but while it waits."""
 
 
 class PacedLink:
@@ -90,9 +92,19 @@ class PacedLink:
         self._link.close()
 
     def _wait(self) -> None:
+        """Wait until the next batch is due, and let others have the turn meanwhile."""
         left_s = self.due_s - time.monotonic()
-        if left_s > 0:
+        if left_s <= 0:
+            return
+        try:
+            _TURN.release()
+        except RuntimeError:  # this thread does not have the turn
             time.sleep(left_s)
+            return
+        try:
+            time.sleep(left_s)
+        finally:
+            _TURN.acquire()
 
     def _adapt(self, count: int, begun_s: float, took_s: float) -> None:
         """Set the size and time of the next batch; the fastest batch so far gives the round trip."""
@@ -152,11 +164,6 @@ class Visit:
             raise
 
     @property
-    def due_s(self) -> float:
-        """Earliest time of the next batch, by the monotonic clock."""
-        return self.link.due_s if self.link is not None else 0.0
-
-    @property
     def is_here(self) -> bool:
         """Whether its server runs on this machine."""
         return self.link is not None and self.link.is_local
@@ -195,55 +202,19 @@ def side_by_side(function: Callable[[A], B], arguments: Iterable[A]) -> list[B]:
         return list(pool.map(function, every))
 
 
-class Question(NamedTuple):
-    """Commands for a node."""
+def in_turns(calls: Iterable[tuple[Visit, Callable[[], B]]]) -> list[B]:
+    """Return the result of each of *calls*, side by side; each comes with the node that gets most of its commands.
 
-    visit: Visit
-    commands: Sequence[Sequence[Word]]
-
-
-Conversation = Generator[Question, list[Any], A]
-"""A generator that yields commands, receives their replies (or the LinkError), and returns a result."""
-
-
-def hold_all(conversations: Iterable[tuple[Visit, Conversation[A]]]) -> list[A]:
-    """Return the result of each of *conversations*; each comes with the node that gets most of its commands.
-
-    Those with nodes of this machine take turns in one thread: a thread each, and their servers, would take its processors from clients.
+    Of those with nodes of this machine one runs at any time, the others wait: all at once, and their servers, would take its processors
+    from clients.
     """
-    every = list(conversations)
-    here = {number: each for number, (visit, each) in enumerate(every) if visit.is_here}
-    others = [{number: each} for number, (_, each) in enumerate(every) if number not in here]
-    results: dict[int, A] = {}
-    for some in side_by_side(_in_turns, [here, *others]):
-        results |= some
-    return [results[number] for number in range(len(every))]
 
+    def run(call: tuple[Visit, Callable[[], B]]) -> B:
+        visit, function = call
+        with _TURN if visit.is_here else nullcontext():
+            return function()
 
-def _in_turns(conversations: Mapping[int, Conversation[A]]) -> dict[int, A]:
-    """The results by number; the conversation with the earliest batch is next."""
-    results: dict[int, A] = {}
-    asked: dict[int, Question] = {}
-
-    def go_on(number: int, step: Callable[[], Question]) -> None:
-        try:
-            asked[number] = step()
-        except StopIteration as end:
-            asked.pop(number, None)
-            results[number] = end.value
-
-    for number, conversation in conversations.items():
-        go_on(number, partial(next, conversation))
-    while asked:
-        number = min(asked, key=lambda one: asked[one].visit.due_s)
-        conversation = conversations[number]
-        try:
-            replies = asked[number].visit.ask(asked[number].commands)
-        except LinkError as error:
-            go_on(number, partial(conversation.throw, error))
-        else:
-            go_on(number, partial(conversation.send, replies))
-    return results
+    return side_by_side(run, calls)
 
 
 @contextmanager

@@ -20,7 +20,6 @@ from cluster_core.load.sampling import (
 from cluster_core.slots.key_slot import key_slot
 from slotscope.servers import measuring
 from slotscope.servers.measuring import jobs_of, measure_parts
-from slotscope.servers.visits import hold_all
 from tests.benches.simulated_keys import COMMAND_S, Clock, SimulatedKeys
 
 KEYS = 4_000
@@ -60,7 +59,7 @@ def measured(server: SimulatedKeys, seconds: float, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(measuring, "time", server.clock)
     visit = server.visit()
     (job,) = jobs_of([(visit, visit)])
-    ((parts, why, _),) = hold_all([(visit, measure_parts(job, seconds))])
+    parts, why, _ = measure_parts(job, seconds)
     assert not why
     return parts
 

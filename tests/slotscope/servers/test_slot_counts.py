@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
 
@@ -12,42 +13,43 @@ from cluster_core.incidents.symptoms import Checkup
 from cluster_core.topology.nodes_text import read_nodes
 from cluster_core.wire.resp import RespError
 from slotscope.runtime.errors import InputError
+from slotscope.servers.node_link import Address
 from slotscope.servers.slot_counts import SlotCount, count_every_slot, count_slots
-from slotscope.servers.visits import Conversation, Visit
-from tests.benches.simulated_keys import Clock, SimulatedKeys
+from slotscope.servers.visits import Visit
 
 FIRST, LAST = 100, 5460
 UNKNOWN = RespError("ERR unknown subcommand 'SLOT-STATS'")
 BUSY = RespError("BUSY Redis is busy running a script")
 
 
-def master() -> Visit:
+def master(reply: Callable[[Sequence[Any]], Any], batches: Sequence[int] = (20,)) -> Visit:
     """A master that owns the slots *FIRST* to *LAST*."""
-    visit = SimulatedKeys({}, Clock()).visit()
+    link: Any = ScriptedLink(reply, cycle(batches))
     line = f"{'a' * 40} 10.0.0.1:6379@16379 myself,master - 0 0 1 connected {FIRST}-{LAST}\n"
-    visit.checkup = Checkup("10.0.0.1:6379", read_nodes(line.encode()))
-    return visit
+    return Visit(Address("10.0.0.1", 6379), Checkup("10.0.0.1:6379", read_nodes(line.encode())), link)
 
 
-def converse(
-    visit: Visit, conversation: Conversation[Any], reply: Callable[[Sequence[Any]], Any], batches: Sequence[int] = (20,)
-) -> Any:
-    """Answer every command with *reply*; the link allows each size of *batches* in turn."""
-    sizes, replies = cycle(batches), None
-    while True:
-        visit.link.together = next(sizes)
-        try:
-            question = conversation.send(replies)
-        except StopIteration as end:
-            return end.value
-        replies = [reply(command) for command in question.commands]
+@dataclass
+class ScriptedLink:
+    """A link that answers every command with *reply*, and allows each size of *batches* in turn."""
+
+    reply: Callable[[Sequence[Any]], Any]
+    batches: Iterator[int]
+    due_s: float = 0.0
+
+    @property
+    def together(self) -> int:
+        return next(self.batches)
+
+    def ask(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
+        return [self.reply(command) for command in commands]
 
 
 @pytest.mark.parametrize("count", [count_every_slot, lambda visit: count_slots(visit, float("inf"))])
 @pytest.mark.parametrize("batches", [[400, 20, 20], [20, 40, 80, 160, 320], [160, 20, 400, 1]])
 def test_every_slot_is_counted_exactly_once_while_the_batch_size_changes(count, batches):
     """Busy servers get smaller batches; no slot may be skipped then, nor counted again when batches grow."""
-    visit, counted = master(), []
+    counted = []
 
     def reply(command):
         if "SLOT-STATS" in command:
@@ -55,7 +57,7 @@ def test_every_slot_is_counted_exactly_once_while_the_batch_size_changes(count, 
         counted.append(command[2])
         return command[2] * 3
 
-    found = converse(visit, count(visit), reply, batches)
+    found = count(master(reply, batches))
 
     assert counted == list(range(FIRST, LAST + 1))
     assert found == {slot: SlotCount(slot * 3) for slot in counted}
@@ -70,7 +72,7 @@ def test_every_slot_is_counted_exactly_once_while_the_batch_size_changes(count, 
     ],
 )
 def test_the_error_names_the_server_the_slot_and_the_reason(replies, reason):
-    visit, left = master(), list(replies)
+    left = list(replies)
 
     def reply(command):
         if "SLOT-STATS" in command:
@@ -78,6 +80,6 @@ def test_the_error_names_the_server_the_slot_and_the_reason(replies, reason):
         return left.pop(0) if command[2] == 4000 else 7
 
     with pytest.raises(InputError) as raised:
-        converse(visit, count_every_slot(visit), reply)
+        count_every_slot(master(reply))
 
     assert str(raised.value) == f"10.0.0.1:6379: cannot count the keys of slot 4000: {reason}"
