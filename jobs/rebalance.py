@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 
 from slotscope.pipelines.rebalance.options import RebalanceOptions as Request
 from slotscope.runtime import cli
@@ -36,7 +35,8 @@ def command(cluster: str, /, *, request: Request = Request()) -> int:
 
     stored, is_new = choose_plan(cluster, request)
     stream = None if request.json or not is_new else sys.stdout
-    report = replace(load_rebalance_report(request.root, stored.plan_id), asked=(cluster, *request.access.words()))
+    report = load_rebalance_report(request.root, stored.plan_id)
+    report.asked = (cluster, *request.access.words())
     page = deliver(report, root=request.root, html=request.html, stream=stream)
     only_asked = request.if_needed and not request.apply
     executed = None

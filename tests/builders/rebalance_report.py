@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any, TypeVar
 
-from cluster_core.rebalance.plan import PlanVerdict
-from cluster_core.rebalance.table_rows import CurveRow
+from cluster_core.rebalance.plan import PlanVerdict, slot_ranges
 from schemas.caveats import Caveat
-from slotscope.reports.rebalance.report import (
-    EarlierPlan,
-    HeavyLine,
-    HeavyPart,
-    NodeShare,
-    PlanNode,
-    RebalanceReport,
-    Transfer,
-    WorstLoad,
-)
+from slotscope.reports.rebalance.report import RebalanceReport
+from slotscope.reports.records import Row
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -29,8 +20,54 @@ HOSTILE = (
 MADE_MS = 1_790_000_000_000
 RESOURCES = (("serialized_bytes", 5_000_000_000), ("keys", 20_000_000), ("ops", 400_000))
 """What is balanced, with its fair share."""
+UNKNOWN: dict[str, Any] = {
+    **dict.fromkeys(("asked", "warnings", "watched"), ()),
+    **dict.fromkeys(("capacity_due_s", "balance_due_s", "growth_s", "growth_since", "growth_of")),
+    **dict.fromkeys(("parts", "by_hand_s", "memory_error", "key_by_key")),
+    "gain_min": 0.0, "bad_records": 0, "is_partial": False,
+}  # fmt: skip
+"""Columns that most plans lack."""
 FLOOR_OPS = 2.786
 """Operations have a slot that cannot be divided."""
+
+
+Changed = TypeVar("Changed", bound=Row)
+
+
+def changed(row: Changed, **columns: Any) -> Changed:
+    """Return *row* with other *columns*."""
+    return type(row)(**{**vars(row), **columns})
+
+
+def reach(resource: str, before: float, after: float, limit: float, floor: float = 1.0) -> Row:
+    """A balanced resource."""
+    return Row(resource=resource, tolerance=0.02, before=before, after=after, limit=limit, floor=floor, balanced=True)
+
+
+def curve(number: int, choice: str | None, moved: int, over: float | None, ranges: int, slots: int) -> Row:
+    """What another budget would give."""
+    return Row(number=number, choice=choice, moved_bytes=moved, over_bound=over, ranges=ranges, moved_slots=slots)
+
+
+def heavy(slot: int, node: str, ratio: float, pieces: int, parts: list[Row]) -> Row:
+    """A slot that has too many operations."""
+    return Row(slot=slot, node_id=node, resource="ops", ratio=ratio, pieces=pieces, parts=parts)
+
+
+def part(tag: bytes | None, key: bytes | None, keys: int, size: int, share: float, pieces: int | None = None) -> Row:
+    """A hash tag or a key of a heavy slot."""
+    return Row(hash_tag=tag, key=key, keys=keys, bytes=size, share=share, part_pieces=pieces)
+
+
+def earlier(
+    plan_id: str, days: int, verdict: str, moved: int, promised: dict[str, float], audited: dict[str, float] | None = None,
+    kept: bool | None = None,
+) -> Row:  # fmt: skip
+    """An earlier plan, executed if it was audited."""
+    return Row(
+        plan_id=plan_id, created_at_ms=MADE_MS - days * 86_400_000, verdict=verdict, moved_bytes=moved, cost="serialized_bytes",
+        promised=promised, audited=audited or {}, kept=kept, executed="executed" if audited else None,
+    )  # fmt: skip
 
 
 def node_id(number: int) -> str:
@@ -43,27 +80,26 @@ def rebalance_report(masters: int = 6, *, hostile: bool = False) -> RebalanceRep
     nodes = [_node(number, masters) for number in range(masters)]
     sources, targets = nodes[::3], [node for at, node in enumerate(nodes) if at % 3]
     transfers = [
-        Transfer(
+        _transfer(
             1 + at * 3 // max(len(sources), 1),
             source.node_id,
             targets[at % len(targets)].node_id,
             (*range(100 * at % 16384, 100 * at % 16384 + 5), 100 * at % 16384 + 50),
             300_000_000 + at,
-            1_200_000,
         )
         for at, source in enumerate(sources)
         if targets
     ]
     bound = 290_000_000 * len(sources)
-    moved = sum(one.moved_bytes or 0 for one in transfers)
+    moved = sum(one.bytes or 0 for one in transfers)
     report = RebalanceReport(
         plan_id="0123456789ab",
         snapshot_id="2026-11-20",
         created_at_ms=MADE_MS,
         verdict=PlanVerdict.MOVE,
         cost="serialized_bytes",
-        moved=moved,
-        bound=bound,
+        moved_bytes=moved,
+        lower_bound_bytes=bound,
         gap=(moved - bound) / bound,
         moved_slots=sum(len(one.slots) for one in transfers),
         ranges_before=masters,
@@ -73,41 +109,42 @@ def rebalance_report(masters: int = 6, *, hostile: bool = False) -> RebalanceRep
         state_hash="9f" * 32,
         root="/data/slots",
         reaches=[
-            WorstLoad("serialized_bytes", 0.02, 1.967, 1.0198, 1.02, 1.0),
-            WorstLoad("keys", 0.02, 1.42, 1.015, 1.02, 1.0),
-            WorstLoad("ops", 0.02, 3.13, FLOOR_OPS, FLOOR_OPS, FLOOR_OPS),
+            reach("serialized_bytes", 1.967, 1.0198, 1.02),
+            reach("keys", 1.42, 1.015, 1.02),
+            reach("ops", 3.13, FLOOR_OPS, FLOOR_OPS, FLOOR_OPS),
         ],
         nodes=nodes,
         transfers=transfers,
         ranges_bound=masters,
         bytes_budget=0.05,
         curve=[
-            CurveRow(1, 0.0, "fewest bytes", bound, 0.0, masters + 90, 140),
-            CurveRow(2, 0.05, "recommended", moved, (moved - bound) / bound if bound else None, masters + 4 * len(transfers), 12),
-            CurveRow(3, None, "fewest ranges", 3 * moved, 3 * moved / bound - 1 if bound else None, masters + 1, 900),
+            curve(1, "fewest bytes", bound, 0.0, masters + 90, 140),
+            curve(2, "recommended", moved, (moved - bound) / bound if bound else None, masters + 4 * len(transfers), 12),
+            curve(3, "fewest ranges", 3 * moved, 3 * moved / bound - 1 if bound else None, masters + 1, 900),
         ],
         heavy=[
-            HeavyLine(
-                7186, nodes[-1].node_id, "ops", FLOOR_OPS, 3,
+            heavy(
+                7186, nodes[-1].node_id, FLOOR_OPS, 3,
                 [
-                    HeavyPart(b"cart:42", None, 915, 41_200_000, 0.93, 3),
-                    HeavyPart(None, b"session:\xff\x00 index", 1, 1_100_000, 0.04),
+                    part(b"cart:42", None, 915, 41_200_000, 0.93, 3),
+                    part(None, b"session:\xff\x00 index", 1, 1_100_000, 0.04),
                 ],
             ),
-            HeavyLine(9, nodes[0].node_id, "ops", 2.1, 2, [HeavyPart(None, b"counter:global", 1, 64, 0.99)]),
+            heavy(9, nodes[0].node_id, 2.1, 2, [part(None, b"counter:global", 1, 64, 0.99)]),
         ],
         history=[
-            EarlierPlan("aaaa00000003", MADE_MS - 86_400_000, PlanVerdict.TOO_SMALL, 0, "serialized_bytes", {"serialized_bytes": 1.024}),
-            EarlierPlan(
-                "aaaa00000002", MADE_MS - 2 * 86_400_000, PlanVerdict.MOVE, 812_000_000, "serialized_bytes",
-                {"serialized_bytes": 1.0198, "keys": 1.015}, {"serialized_bytes": 1.0187, "keys": 1.0152}, True, "executed",
+            earlier("aaaa00000003", 1, PlanVerdict.TOO_SMALL, 0, {"serialized_bytes": 1.024}),
+            earlier(
+                "aaaa00000002", 2, PlanVerdict.MOVE, 812_000_000,
+                {"serialized_bytes": 1.0198, "keys": 1.015}, {"serialized_bytes": 1.0187, "keys": 1.0152}, True,
             ),
-            EarlierPlan(
-                "aaaa00000001", MADE_MS - 9 * 86_400_000, PlanVerdict.MOVE, 1_912_000_000, "serialized_bytes",
-                {"serialized_bytes": 1.0195, "keys": 1.011}, {"serialized_bytes": 1.0812, "keys": 1.012}, False, "executed",
+            earlier(
+                "aaaa00000001", 9, PlanVerdict.MOVE, 1_912_000_000,
+                {"serialized_bytes": 1.0195, "keys": 1.011}, {"serialized_bytes": 1.0812, "keys": 1.012}, False,
             ),
-            EarlierPlan("aaaa00000000", MADE_MS - 16 * 86_400_000, PlanVerdict.MOVE, 912_000, "serialized_bytes", {"keys": 1.011}),
+            earlier("aaaa00000000", 16, PlanVerdict.MOVE, 912_000, {"keys": 1.011}),
         ],
+        **UNKNOWN,
     )  # fmt: skip
     return _hostile(report) if hostile else report
 
@@ -116,40 +153,46 @@ def quiet_report(verdict: str = PlanVerdict.BALANCED) -> RebalanceReport:
     """Nothing to do: balanced, or not worth it."""
     report = rebalance_report()
     before = 1.013 if verdict == PlanVerdict.BALANCED else 1.024
-    return replace(
+    return changed(
         report,
         verdict=verdict,
-        moved=0,
-        bound=0 if verdict == PlanVerdict.BALANCED else 61_000_000,
+        moved_bytes=0,
+        lower_bound_bytes=0 if verdict == PlanVerdict.BALANCED else 61_000_000,
         gap=None if verdict == PlanVerdict.BALANCED else -1.0,
         moved_slots=0,
         ranges_after=report.ranges_before,
         batches=0,
         estimated_s=0.0,
         gain_min=0.01,
-        reaches=[WorstLoad("serialized_bytes", 0.02, before, before, 1.02, 1.0)],
+        reaches=[reach("serialized_bytes", before, before, 1.02)],
         transfers=[],
         curve=[],
         heavy=[],
     )
 
 
-def _node(number: int, masters: int) -> PlanNode:
-    heavy = number % 3 == 0
+def _transfer(batch: int, source: str, target: str, slots: tuple[int, ...], size: int) -> Row:
+    ranges = slot_ranges(slots)
+    return Row(batch=batch, source=source, target=target, slots=slots, ranges=ranges, bytes=size, keys=1_200_000)
+
+
+def _node(number: int, masters: int) -> Row:
+    is_heavy = number % 3 == 0
     lean = 0.35 + 0.6 * ((number * 37) % 101) / 100
     shares = {}
     for at, (resource, fair) in enumerate(RESOURCES):
         last = resource == "ops" and number == masters - 1
-        before = fair * (1.45 + 0.5 * ((number * 53 + at * 17) % 89) / 88 if heavy else lean)
+        before = fair * (1.45 + 0.5 * ((number * 53 + at * 17) % 89) / 88 if is_heavy else lean)
         after = fair * (FLOOR_OPS if last else 0.93 + 0.089 * ((number * 29 + at * 7) % 97) / 96)
         limit = fair * (FLOOR_OPS if last else 1.02)
-        shares[resource] = NodeShare(
-            fair * 3.13 if last else before, after, fair, limit, 8e9 if resource != "ops" else None
-        )
+        capacity = 8e9 if resource != "ops" else None
+        before = fair * 3.13 if last else before
+        shares[resource] = Row(before=before, after=after, fair=fair, limit=limit, capacity=capacity)
     slots = 16384 // masters
-    return PlanNode(
-        node_id(number), f"10.0.{number // 250}.{number % 250}:6379", "abc"[number % 3], "stays", slots,
-        slots - 6 if heavy else slots + 3, 1, 5 if heavy else 3, shares,
+    return Row(
+        node_id=node_id(number), address=f"10.0.{number // 250}.{number % 250}:6379", zone="abc"[number % 3], role="stays",
+        slots_before=slots, slots_after=slots - 6 if is_heavy else slots + 3, ranges_before=1, ranges_after=5 if is_heavy else 3,
+        shares=shares,
     )  # fmt: skip
 
 
@@ -158,7 +201,7 @@ def _hostile(report: RebalanceReport) -> RebalanceReport:
     everything = " ".join(HOSTILE)
     raw = everything.encode()
     evil = HOSTILE[1]
-    return replace(
+    return changed(
         report,
         plan_id=HOSTILE[0],
         snapshot_id=HOSTILE[0],
@@ -167,21 +210,21 @@ def _hostile(report: RebalanceReport) -> RebalanceReport:
         bad_records=3,
         warnings=[Caveat("warning", evil, everything)],
         reaches=[
-            replace(reach, resource=evil) if reach.resource == "ops" else reach for reach in report.reaches
+            changed(one, resource=evil) if one.resource == "ops" else one for one in report.reaches
         ],
         nodes=[
-            replace(
+            changed(
                 node, address=HOSTILE[0], zone=everything, role=HOSTILE[2],
                 shares={evil if name == "ops" else name: share for name, share in node.shares.items()},
             )
             for node in report.nodes
         ],
-        transfers=[replace(one, source=everything) for one in report.transfers],
+        transfers=[changed(one, source=everything) for one in report.transfers],
         heavy=[
-            replace(line, node_id=evil, resource=evil, parts=[HeavyPart(raw, None, 1, 1, 0.5, 2), HeavyPart(None, raw, 1, 1, 0.5)])
+            changed(line, node_id=evil, resource=evil, parts=[part(raw, None, 1, 1, 0.5, 2), part(None, raw, 1, 1, 0.5)])
             for line in report.heavy
         ],
         history=[
-            replace(one, plan_id=evil, verdict=everything, promised={evil: 1.0}, executed=HOSTILE[2]) for one in report.history
+            changed(one, plan_id=evil, verdict=everything, promised={evil: 1.0}, executed=HOSTILE[2]) for one in report.history
         ],
     )  # fmt: skip

@@ -22,13 +22,8 @@ from slotscope.reports.document import (
     how_to_read,
 )
 from slotscope.reports.rebalance import words as say
-from slotscope.reports.rebalance.report import (
-    EarlierPlan,
-    HeavyLine,
-    PlanNode,
-    RebalanceReport,
-    WorstLoad,
-)
+from slotscope.reports.rebalance.report import RebalanceReport, is_relaxed, ratio
+from slotscope.reports.records import Row
 from slotscope.reports.terminal import plain_text
 from slotscope.runtime import text
 
@@ -84,7 +79,7 @@ def to_document(report: RebalanceReport) -> Document:
 
 
 def _figures(report: RebalanceReport) -> list[str]:
-    found = [say.bound_words(report)] if report.acts or report.bound else []
+    found = [say.bound_words(report)] if report.acts or report.lower_bound_bytes else []
     if report.acts:
         least = f" (proven minimum {text.count(report.ranges_bound)})" if report.ranges_bound else ""
         found += [
@@ -95,12 +90,12 @@ def _figures(report: RebalanceReport) -> list[str]:
 
 
 def _tiles(report: RebalanceReport) -> list[Tile]:
-    share = say.share_text(report.moved / report.total if report.total else None, digits=1)
+    share = say.share_text(report.moved_bytes / report.total if report.total else None, digits=1)
     return [
         *_heaviest_tile(report),
         Tile(
-            "total-moved", "Moves", report.moved, note=f"{share} of {say.resource_words(report.cost)}",
-            words=say.amount(report.cost, report.moved),
+            "total-moved", "Moves", report.moved_bytes, note=f"{share} of {say.resource_words(report.cost)}",
+            words=say.amount(report.cost, report.moved_bytes),
         ),
         Tile("total-slots", "Slots that move", report.moved_slots, note=f"in {text.plural(report.batches, 'batch', 'batches')}"),
         Tile(
@@ -108,14 +103,14 @@ def _tiles(report: RebalanceReport) -> list[Tile]:
             words=text.duration(say.seconds(report)) if report.acts else text.NOTHING,
         ),
         Tile(
-            "total-bound", "Proven minimum", report.bound, note="" if report.gap is None or not report.acts else f"the plan moves {say.share_text(report.gap) if report.gap else 'no'} more",
-            words=say.amount(report.cost, report.bound),
+            "total-bound", "Proven minimum", report.lower_bound_bytes, note="" if report.gap is None or not report.acts else f"the plan moves {say.share_text(report.gap) if report.gap else 'no'} more",
+            words=say.amount(report.cost, report.lower_bound_bytes),
         ),
         Tile("total-ranges", "Slot ranges", report.ranges_after, note=f"{text.count(report.ranges_before)} before"),
     ]  # fmt: skip
 
 
-def worst_reach(report: RebalanceReport) -> WorstLoad | None:
+def worst_reach(report: RebalanceReport) -> Row | None:
     """The resource to lead with: memory where it is balanced, else the one furthest over its limit."""
     memory = [one for one in report.reaches if one.resource == "memory_bytes"]
     return next(iter(memory), None) or max(
@@ -161,15 +156,17 @@ def _balance(report: RebalanceReport) -> Section:
     return Section("balance", "Balance", [table], about="heaviest master over its fair share")
 
 
-def _most(report: RebalanceReport, reach: WorstLoad, *, is_after: bool) -> str:
+def _most(report: RebalanceReport, reach: Row, *, is_after: bool) -> str:
     """The load of the heaviest master in brackets."""
     amount, _ = _heaviest(report, reach.resource, is_after=is_after)
     return f"({say.amount(reach.resource, amount)})" if amount else ""
 
 
-def _tolerance(reach: WorstLoad) -> str:
+def _tolerance(reach: Row) -> str:
     return (
-        f"{say.share_text(reach.tolerance)}{' (raised)' if reach.relaxed else ''}" if reach.balanced else "not balanced"
+        f"{say.share_text(reach.tolerance)}{' (raised)' if is_relaxed(reach) else ''}"
+        if reach.balanced
+        else "not balanced"
     )
 
 
@@ -178,16 +175,14 @@ def _masters(report: RebalanceReport) -> Section:
     if reach is None:
         return Section("masters", "Masters", [])
     lead = reach.resource
-    nodes = sorted(
-        report.nodes, key=lambda node: (node.role != "drained", -node.ratio(lead, after=False), node.node_id)
-    )
+    nodes = sorted(report.nodes, key=lambda node: (node.role != "drained", -ratio(node, lead), node.node_id))
 
-    def load(node: PlanNode, *, is_after: bool) -> Cell:
+    def load(node: Row, *, is_after: bool) -> Cell:
         one = node.shares.get(lead)
         value = None if one is None else one.after if is_after else one.before
         return Cell(value, say.amount(lead, value), style="strong" if is_after else "")
 
-    def filled(node: PlanNode) -> Cell:
+    def filled(node: Row) -> Cell:
         one = node.shares.get(lead)
         shares = [value / one.capacity for value in (one.before, one.after)] if one and one.capacity else []
         return Cell(shares[-1] if shares else None, " → ".join(map(text.share, shares)))
@@ -224,7 +219,7 @@ def _masters(report: RebalanceReport) -> Section:
     return Section("masters", "Masters", [table], about=f"{say.resource_words(lead)}{shown}")
 
 
-def _load_bar(report: RebalanceReport, resource: str, node: PlanNode) -> Cell:
+def _load_bar(report: RebalanceReport, resource: str, node: Row) -> Cell:
     loads = [one for each in report.nodes if (one := each.shares.get(resource)) is not None]
     most = max((max(one.before, one.after, min(one.limit, 2 * one.fair)) for one in loads), default=0.0)
     share = node.shares.get(resource)
@@ -240,12 +235,12 @@ def _change(before: int, after: int) -> str:
 
 
 def _moves(report: RebalanceReport) -> Section:
-    ordered = sorted(report.transfers, key=lambda one: (-(one.moved_bytes or 0), -len(one.slots), one.batch, one.slots))
+    ordered = sorted(report.transfers, key=lambda one: (-(one.bytes or 0), -len(one.slots), one.batch, one.slots))
     columns = [
         Column("From", Format.TEXT, lambda one: _named(report, one.source)),
         Column("To", Format.TEXT, lambda one: _named(report, one.target)),
         Column("Slots", Format.COUNT, lambda one: len(one.slots)),
-        Column("Bytes", Format.SIZE, "moved_bytes"),
+        Column("Bytes", Format.SIZE, "bytes"),
         Column("Keys", Format.COUNT, "keys"),
         Column("Batch", Format.COUNT, "batch"),
         Column("Slot ranges", Format.LONG, lambda one: say.ranges_text(one.ranges, RANGES_NAMED)),
@@ -270,7 +265,7 @@ def _parts(report: RebalanceReport) -> Section:
         Column("From", Format.TEXT, lambda one: _named(report, one.source)),
         Column("To", Format.TEXT, lambda one: _named(report, one.target)),
         Column("Keys", Format.COUNT, "keys"),
-        Column("Size", Format.SIZE, "size_bytes", "descending"),
+        Column("Size", Format.SIZE, "bytes", "descending"),
     ]
     table = Table("parts-table", "The heaviest hash tags and keys that move", columns, report.parts or ())
     blocks: list[Block] = [table] if report.parts else [Sentence(say.no_parts_words(report), is_quiet=False)]
@@ -297,7 +292,7 @@ def _heavy(report: RebalanceReport) -> Section:
     )
 
 
-def _cause(line: HeavyLine) -> Cell:
+def _cause(line: Row) -> Cell:
     part = next(iter(line.parts), None)
     if part is None:
         return Cell(None, "unknown")
@@ -343,7 +338,7 @@ def _history(report: RebalanceReport) -> Section:
         Column("Plan", Format.TEXT, "plan_id"),
         Column("Made", Format.MOMENT, "created_at_ms", "descending"),
         Column("Verdict", Format.TEXT, "verdict"),
-        Column("Moved", Format.COUNT, lambda one: Cell(one.moved, say.amount(one.cost, one.moved))),
+        Column("Moved", Format.COUNT, lambda one: Cell(one.moved_bytes, say.amount(one.cost, one.moved_bytes))),
         Column("Promised → measured", Format.LONG, lambda one: Cell("", "\n".join(_kept_loads(one)))),
         Column("Promise", Format.TEXT, lambda one: Cell(_promise(one), style="alarm" if one.kept is False else "")),
     ]
@@ -354,7 +349,7 @@ def _history(report: RebalanceReport) -> Section:
     return Section("history", "Earlier plans", [*([Sentence(words)] if audited else []), table], short="History")
 
 
-def _kept_loads(one: EarlierPlan) -> list[str]:
+def _kept_loads(one: Row) -> list[str]:
     measured = {name: f" → {say.factor(value)}" for name, value in one.audited.items()}
     return [
         f"{say.resource_words(name)} {say.factor(value)}{measured.get(name, '')}"
@@ -362,7 +357,7 @@ def _kept_loads(one: EarlierPlan) -> list[str]:
     ]
 
 
-def _promise(one: EarlierPlan) -> str:
+def _promise(one: Row) -> str:
     if one.kept is not None:
         return "kept" if one.kept else "broken"
     return "audited, unknown" if one.audited else f"{one.executed}, not audited" if one.executed else "not executed"

@@ -7,8 +7,8 @@ from typing import Any
 
 from cluster_core.rebalance.execution.journal import StepKind
 from cluster_core.rebalance.execution.remaining import Path, seconds_of
+from cluster_core.rebalance.plan import slot_ranges
 from cluster_core.rebalance.stored_plan import StoredPlan
-from cluster_core.rebalance.table_rows import CurveRow
 from schemas import rebalance
 from schemas.caveats import Caveat
 from schemas.gold import BIG_KEYS, HASH_TAGS
@@ -16,21 +16,10 @@ from schemas.table import Table
 from slotscope.plans.growth import LIVE
 from slotscope.plans.stored_plans import epoch_ms, find_plan, plan_rows, read_stored_plan
 from slotscope.reports.rebalance.conflicts import limit_warnings
-from slotscope.reports.rebalance.report import (
-    EarlierPlan,
-    HeavyLine,
-    HeavyPart,
-    MovingPart,
-    NodeShare,
-    PlanNode,
-    RebalanceReport,
-    Transfer,
-    WorstLoad,
-)
-from slotscope.reports.records import grouped, record
+from slotscope.reports.rebalance.report import RebalanceReport
+from slotscope.reports.records import Row, grouped, read
 from slotscope.runtime.storage.delta_files import exists, read_rows
 
-Row = Mapping[str, Any]
 PARTS_LISTED = 12
 RECOMMENDED = "recommended"
 """The plan itself among the budgets."""
@@ -39,25 +28,25 @@ RECOMMENDED = "recommended"
 def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport:
     """Return the report on a plan of the tables under *root*; InputError if it is missing, PlanError if its tables are damaged."""
     row = find_plan(root, plan_id)
-    own_id = row["plan_id"]
-    stored = read_stored_plan(root, own_id)
+    stored = read_stored_plan(root, row["plan_id"])
     plan = stored.plan
-    return record(
-        RebalanceReport,
-        row,
+    known = row["max_over_mean_before"].keys() & row["limits"].keys()
+    warnings = [*(Caveat.of(**warning) for warning in row.get("warnings") or ()), *limit_warnings(stored)]
+    own = {name: value for name, value in row.items() if name not in ("document", "created_at", "warnings")}
+    return RebalanceReport(
+        **own,
         created_at_ms=epoch_ms(row["created_at"]),
-        moved=row["moved_bytes"],
-        bound=row["lower_bound_bytes"],
         root=root,
+        asked=(),
         gain_min=float(stored.problem.gain_min),
         is_partial=bool(stored.unread),
-        warnings=[*(Caveat.of(**warning) for warning in row.get("warnings") or ()), *limit_warnings(stored)],
-        reaches=_reaches(row, [reach.resource for reach in plan.reach]),
-        watched=_watched(row),
-        nodes=_nodes(_rows(root, rebalance.REBALANCE_LOAD, own_id)),
-        transfers=_transfers(_rows(root, rebalance.REBALANCE_MOVES, own_id)),
-        curve=_curve(_rows(root, rebalance.REBALANCE_CURVE, own_id)),
-        heavy=_heavy(_rows(root, rebalance.REBALANCE_HEAVY, own_id)),
+        warnings=warnings,
+        reaches=[_reach(row, reach.resource) for reach in plan.reach if reach.resource in known],
+        watched=[_watched(row, name) for name in sorted(row.get("watched_after") or {})],
+        nodes=_nodes(_rows(root, rebalance.REBALANCE_LOAD, stored.plan_id)),
+        transfers=_transfers(_rows(root, rebalance.REBALANCE_MOVES, stored.plan_id)),
+        curve=_curve(_rows(root, rebalance.REBALANCE_CURVE, stored.plan_id)),
+        heavy=_heavy(_rows(root, rebalance.REBALANCE_HEAVY, stored.plan_id)),
         history=_history(root, row),
         parts=_moving_parts(root, stored),
         by_hand_s=sum(seconds_of(stored, stored.batches, Path.LEGACY)) if plan.moves else None,
@@ -66,99 +55,85 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport
 
 
 def _rows(root: str, table: Table, plan_id: str) -> list[dict[str, Any]]:
-    """Return the rows of one plan; none if the table does not exist."""
-    return read_rows(root, table, plan_id=plan_id) if exists(root, table) else []
+    return [vars(row) for row in read(root, table, plan_id=plan_id)]
 
 
-def _reaches(row: Row, resources: Sequence[str]) -> list[WorstLoad]:
-    return [
-        WorstLoad(
-            name,
-            row["tolerance"].get(name, 0.0),
-            row["max_over_mean_before"][name],
-            row["max_over_mean_after"][name],
-            row["limits"][name],
-            row["floors"].get(name, 1.0),
-        )
-        for name in resources
-        if name in row["max_over_mean_before"] and name in row["limits"]
-    ]
+def _reach(row: Mapping[str, Any], name: str) -> Row:
+    return Row(
+        resource=name, tolerance=row["tolerance"].get(name, 0.0), before=row["max_over_mean_before"][name],
+        after=row["max_over_mean_after"][name], limit=row["limits"][name], floor=row["floors"].get(name, 1.0), balanced=True,
+    )  # fmt: skip
 
 
-def _watched(row: Row) -> list[WorstLoad]:
-    """Return the known loads that were not balanced."""
-    after = row.get("watched_after") or {}
-    return [
-        WorstLoad(name, 0.0, row["watched_before"][name], after[name], row["watched_limits"][name], 1.0, balanced=False)
-        for name in sorted(after)
-    ]
+def _watched(row: Mapping[str, Any], name: str) -> Row:
+    """Return a known load that was not balanced."""
+    return Row(
+        resource=name, tolerance=0.0, before=row["watched_before"][name], after=row["watched_after"][name],
+        limit=row["watched_limits"][name], floor=1.0, balanced=False,
+    )  # fmt: skip
 
 
-def _nodes(rows: Sequence[Row]) -> list[PlanNode]:
+def _nodes(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     by_node = sorted(grouped(rows, "node_id").items())
-    return [
-        record(PlanNode, mine[0], shares={row["resource"]: record(NodeShare, row) for row in mine})
-        for _, mine in by_node
-    ]
+    return [Row(**{**mine[0], "shares": {row["resource"]: Row(**row) for row in mine}}) for _, mine in by_node]
 
 
-def _transfers(rows: Sequence[Row]) -> list[Transfer]:
+def _transfers(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     """Return the slots of each batch, source and target as one transfer."""
     joined = grouped(sorted(rows, key=lambda row: int(row["slot"])), "batch", "source", "target")
-    return [
-        Transfer(batch, source, target, tuple(row["slot"] for row in slots), _sum(slots, "bytes"), _sum(slots, "keys"))
-        for (batch, source, target), slots in sorted(joined.items())
-    ]
+    found = []
+    for (batch, source, target), moves in sorted(joined.items()):
+        slots = tuple(row["slot"] for row in moves)
+        sums = {"bytes": _sum(moves, "bytes"), "keys": _sum(moves, "keys")}
+        found.append(Row(batch=batch, source=source, target=target, slots=slots, ranges=slot_ranges(slots), **sums))
+    return found
 
 
-def _sum(rows: Sequence[Row], name: str) -> int | None:
+def _sum(rows: Sequence[Mapping[str, Any]], name: str) -> int | None:
     known = [row[name] for row in rows if row[name] is not None]
     return sum(known) if known else None
 
 
-def _curve(rows: Sequence[Row]) -> list[CurveRow]:
+def _curve(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     """Budgets in their order; those that give the same are one row, named after the plan if it is among them."""
     found = []
     ordered = sorted(rows, key=lambda row: int(row["number"]))
     for alike in grouped(ordered, "moved_bytes", "ranges", "moved_slots").values():
         names = [row["choice"] for row in alike if row["choice"]]
         name = RECOMMENDED if RECOMMENDED in names else next(iter(names), None)
-        found.append(record(CurveRow, alike[0], choice=name))
+        found.append(Row(**{**alike[0], "choice": name}))
     return found
 
 
-def _moving_parts(root: str, stored: StoredPlan) -> list[MovingPart] | None:
+def _moving_parts(root: str, stored: StoredPlan) -> list[Row] | None:
     """Return the heaviest hash tags and keys of slots that move; None where the snapshot lists none at all."""
     moves = {move.slot: move for move in stored.plan.moves}
-    snapshot_id = stored.snapshot_id
-    if not moves or not snapshot_id or not exists(root, HASH_TAGS) or not exists(root, BIG_KEYS):
+    if not moves or not stored.snapshot_id:
         return None
-    tags = read_rows(root, HASH_TAGS, where="keys > 1", snapshot_id=snapshot_id)
-    keys = read_rows(root, BIG_KEYS, snapshot_id=snapshot_id, scope="slot")
+    tags = read(root, HASH_TAGS, where="keys > 1", snapshot_id=stored.snapshot_id)
+    keys = read(root, BIG_KEYS, snapshot_id=stored.snapshot_id, scope="slot")
     if not tags and not keys:
         return None
-    found = []
-    for row, name in [*((row, "hash_tag") for row in tags), *((row, "key") for row in keys)]:
-        if row["slot"] in moves:
-            move, memory = moves[row["slot"]], row.get("memory_bytes")
-            size = row["serialized_bytes"] if memory is None else memory
-            keys_of = row.get("keys") or 1
-            found.append(
-                MovingPart(bytes(row[name]), name == "hash_tag", row["slot"], move.source, move.target, keys_of, size)
-            )
-    return sorted(found, key=lambda part: (-(part.size_bytes or 0), -part.keys, part.name))[:PARTS_LISTED]
+    found = [
+        Row(
+            name=bytes(name), is_tag=is_tag, slot=row.slot, source=moves[row.slot].source, target=moves[row.slot].target,
+            keys=row.keys if is_tag else 1, bytes=row.serialized_bytes if row.memory_bytes is None else row.memory_bytes,
+        )
+        for row, name, is_tag in [*((row, row.hash_tag, True) for row in tags), *((row, row.key, False) for row in keys)]
+        if row.slot in moves
+    ]  # fmt: skip
+    return sorted(found, key=lambda part: (-(part.bytes or 0), -part.keys, part.name))[:PARTS_LISTED]
 
 
-def _heavy(rows: Sequence[Row]) -> list[HeavyLine]:
+def _heavy(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     lines = []
     for found in grouped(rows, "slot", "resource").values():
         ranked = sorted((row for row in found if row["rank"] is not None), key=lambda row: int(row["rank"]))
-        parts = [record(HeavyPart, row, size_bytes=row["bytes"], pieces=row["part_pieces"]) for row in ranked]
-        lines.append(record(HeavyLine, found[0], parts=parts))
+        lines.append(Row(**{**found[0], "parts": [Row(**row) for row in ranked]}))
     return sorted(lines, key=lambda line: (-line.ratio, line.slot, line.resource))
 
 
-def _history(root: str, own: Row) -> list[EarlierPlan]:
+def _history(root: str, own: Mapping[str, Any]) -> list[Row]:
     """Return the earlier plans of the same cluster, the newest first, with their audits and journals."""
     earlier = [
         row
@@ -169,13 +144,15 @@ def _history(root: str, own: Row) -> list[EarlierPlan]:
     ]
     if not earlier:
         return []
-    audits = grouped(read_rows(root, rebalance.PLAN_AUDITS), "plan_id") if exists(root, rebalance.PLAN_AUDITS) else {}
-    steps = grouped(read_rows(root, rebalance.PLAN_STEPS), "plan_id") if exists(root, rebalance.PLAN_STEPS) else {}
+    audits, steps = (
+        grouped(read_rows(root, table), "plan_id") if exists(root, table) else {}
+        for table in (rebalance.PLAN_AUDITS, rebalance.PLAN_STEPS)
+    )
     return [_earlier(row, audits.get(row["plan_id"], []), steps.get(row["plan_id"], [])) for row in reversed(earlier)]
 
 
-def _earlier(row: Row, audits: Sequence[Row], steps: Sequence[Row]) -> EarlierPlan:
-    """Return one plan with its newest audit."""
+def _earlier(row: Mapping[str, Any], audits: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]]) -> Row:
+    """Return one plan with its newest audit: loads *promised* and *audited* by resource; *kept* is None where that is unknown."""
     newest = max((audit["audited_at"] for audit in audits), default=None)
     last = [audit for audit in audits if audit["audited_at"] == newest]
     promised = dict(row["max_over_mean_after"])
@@ -184,19 +161,13 @@ def _earlier(row: Row, audits: Sequence[Row], steps: Sequence[Row]) -> EarlierPl
         for audit in last
         if audit["aspect"] == "load" and audit["measured"] is not None and audit["resource"] in promised
     }
-    return record(
-        EarlierPlan,
-        row,
-        created_at_ms=epoch_ms(row["created_at"]),
-        moved=row["moved_bytes"],
-        promised=promised,
-        audited=measured,
-        kept=_kept(last),
-        executed=_executed(steps),
-    )
+    return Row(
+        plan_id=row["plan_id"], created_at_ms=epoch_ms(row["created_at"]), verdict=row["verdict"], cost=row["cost"],
+        moved_bytes=row["moved_bytes"], promised=promised, audited=measured, kept=_kept(last), executed=_executed(steps),
+    )  # fmt: skip
 
 
-def _kept(audits: Sequence[Row]) -> bool | None:
+def _kept(audits: Sequence[Mapping[str, Any]]) -> bool | None:
     """Return whether a plan kept its promise; None without an audit, and where it is unknown."""
     if any(audit["kept"] is False for audit in audits):
         return False
@@ -204,7 +175,7 @@ def _kept(audits: Sequence[Row]) -> bool | None:
     return None if unknown or not audits else True
 
 
-def _executed(steps: Sequence[Row]) -> str | None:
+def _executed(steps: Sequence[Mapping[str, Any]]) -> str | None:
     """Return the outcome of a plan by its journal; None if no slot moved."""
     moving = [step for step in steps if step["step"] != StepKind.HELD]
     ordered = sorted(moving, key=lambda step: (step["ts"], step["seq"]))

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 
 from cluster_core.rebalance.plan import PlanVerdict
-from slotscope.reports.rebalance.report import HeavyLine, RebalanceReport, WorstLoad
+from slotscope.reports.rebalance.report import RebalanceReport, is_relaxed
+from slotscope.reports.records import Row
 from slotscope.runtime import text
 from slotscope.runtime.program import program_name, shell_word
 
@@ -57,7 +58,7 @@ def factor(value: float | None) -> str:
 
 def seconds(report: RebalanceReport) -> float:
     """The estimated seconds on the path of this cluster; as jobs of the servers where the path is unknown."""
-    return report.by_hand_s if report.key_by_key and report.by_hand_s is not None else report.estimated_s
+    return float(report.by_hand_s if report.key_by_key and report.by_hand_s is not None else report.estimated_s)
 
 
 def time_words(report: RebalanceReport) -> str:
@@ -93,7 +94,7 @@ def caveats(report: RebalanceReport) -> list[str]:
     ]
 
 
-def _given_up(report: RebalanceReport) -> list[WorstLoad]:
+def _given_up(report: RebalanceReport) -> list[Row]:
     """The soft goals above their limits in a plan that keeps all hard ones."""
     if report.verdict not in (PlanVerdict.MOVE, PlanVerdict.BALANCED):
         return []
@@ -107,7 +108,7 @@ SHARE_OF_CAUSE = 0.5
 SHORT_NAMES = {"memory_bytes": "memory"}
 
 
-def cause(line: HeavyLine) -> str:
+def cause(line: Row) -> str:
     """Return the cause of a heavy slot: ``{tenant:acme} (slot 1612)``, or the slot alone."""
     part = next((part for part in line.parts if (part.share or 0.0) >= SHARE_OF_CAUSE), None)
     if part is None:
@@ -116,7 +117,7 @@ def cause(line: HeavyLine) -> str:
     return f"{name} (slot {line.slot})"
 
 
-def _bound_by(line: HeavyLine) -> str:
+def _bound_by(line: Row) -> str:
     resource = SHORT_NAMES.get(line.resource, resource_words(line.resource))
     return f"{cause(line)} alone is {line.ratio:.2f}× a fair share of {resource}"
 
@@ -126,11 +127,9 @@ def _is_estimate(report: RebalanceReport) -> bool:
 
 
 def _verdict(report: RebalanceReport) -> str:
-    share = share_text(report.moved / report.total if report.total else None, digits=1)
+    share = share_text(report.moved_bytes / report.total if report.total else None, digits=1)
     about = "about " if _is_estimate(report) else ""
-    moves = (
-        f"Move {text.plural(report.moved_slots, 'slot')}, {about}{amount(report.cost, report.moved)} ({share} of all)"
-    )
+    moves = f"Move {text.plural(report.moved_slots, 'slot')}, {about}{amount(report.cost, report.moved_bytes)} ({share} of all)"
     which = "hard limits" if _given_up(report) else "limits"
     line = report.binding
     if line is not None and report.verdict == PlanVerdict.MOVE:
@@ -138,7 +137,7 @@ def _verdict(report: RebalanceReport) -> str:
         best = "Best possible" if reach.after <= reach.limit else "Best found"
         return (
             f"No move can balance this cluster: {_bound_by(line)}. {best}: {reach.before:.2f}× → {reach.after:.2f}×, "
-            f"moves {about}{amount(report.cost, report.moved)}."
+            f"moves {about}{amount(report.cost, report.moved_bytes)}."
         )
     if line is not None and report.verdict in (PlanVerdict.BALANCED, PlanVerdict.TOO_SMALL):
         return f"Balanced as far as possible: {_bound_by(line)}."
@@ -150,7 +149,7 @@ def _verdict(report: RebalanceReport) -> str:
         return "Nothing moves: not every master is within its limits, and nothing better was found."
     if report.verdict == PlanVerdict.IMPOSSIBLE and not report.acts:
         return "These limits cannot be met together, and nothing that moves would bring masters closer to them."
-    raised = [reach for reach in report.reaches if reach.relaxed]
+    raised = [reach for reach in report.reaches if is_relaxed(reach)]
     limits = "; ".join(
         f"{resource_words(one.resource)} up to {factor(one.limit)}, since slots cannot be divided" for one in raised
     )
@@ -165,7 +164,7 @@ def _verdict(report: RebalanceReport) -> str:
 
 def bound_words(report: RebalanceReport) -> str:
     """Return the proven minimum, and the distance of the plan from it."""
-    least = amount(report.cost, report.bound)
+    least = amount(report.cost, report.lower_bound_bytes)
     reached = "" if report.verdict in (PlanVerdict.MOVE, PlanVerdict.BALANCED) else " to come as close"
     above = ""
     if report.acts and report.gap is not None:
@@ -292,12 +291,12 @@ def _empties(report: RebalanceReport) -> bool:
     return any(node.slots_before and not node.slots_after for node in report.nodes)
 
 
-def remedy(line: HeavyLine) -> str:
+def remedy(line: Row) -> str:
     """Return the way to divide a heavy slot, by its parts."""
     tag = next((part for part in line.parts if part.hash_tag is not None), None)
     key = next((part for part in line.parts if part.key is not None and part.hash_tag is None), None)
     if tag is not None and (key is None or (tag.share or 0) >= (key.share or 0)):
-        name, pieces = text.shown(tag.hash_tag or b"", 40), tag.pieces or line.pieces
+        name, pieces = text.shown(tag.hash_tag or b"", 40), tag.part_pieces or line.pieces
         return (
             f"Split the tag {{{name}}} into {pieces} or more, such as {{{name}:0}} to {{{name}:{pieces - 1}}}:"
             " its keys then lie in as many slots."

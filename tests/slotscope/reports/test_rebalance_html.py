@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
 from cluster_core.rebalance.plan import PlanVerdict
-from slotscope.reports.rebalance.report import HeavyLine, HeavyPart, RebalanceReport
+from slotscope.reports.rebalance.report import RebalanceReport, ratio
 from slotscope.reports.rebalance.words import amount, headline, remedy, share_text
 from tests.benches.reports import page_of
-from tests.builders.rebalance_report import quiet_report, rebalance_report
+from tests.builders.rebalance_report import changed, heavy, part, quiet_report, rebalance_report
 
 BYTES_MAX = 2_000_000
 
@@ -67,7 +66,7 @@ def masters_of(report: RebalanceReport) -> list[str]:
 def test_the_heaviest_masters_come_first() -> None:
     """By the resource that is furthest over its limit."""
     report = rebalance_report(12)
-    by_name = {report.names[node.node_id]: node.ratio("serialized_bytes", after=False) for node in report.nodes}
+    by_name = {report.names[node.node_id]: ratio(node, "serialized_bytes") for node in report.nodes}
 
     assert [by_name[name] for name in masters_of(report)] == sorted(by_name.values(), reverse=True)
 
@@ -75,8 +74,8 @@ def test_the_heaviest_masters_come_first() -> None:
 def test_a_master_to_be_emptied_comes_before_all_others() -> None:
     """A drained master has no fair share to be over."""
     report = rebalance_report(6)
-    drained = replace(report.nodes[1], role="drained", slots_after=0)
-    emptied = replace(report, nodes=[*report.nodes[:1], drained, *report.nodes[2:]])
+    drained = changed(report.nodes[1], role="drained", slots_after=0)
+    emptied = changed(report, nodes=[*report.nodes[:1], drained, *report.nodes[2:]])
 
     assert masters_of(emptied)[0] == report.names[drained.node_id]
 
@@ -100,29 +99,29 @@ def test_nothing_to_do_is_said_with_its_reason(verdict: str, words: str) -> None
 
 def test_plans_that_reach_not_all_limits_do_not_claim_it() -> None:
     """The verdict of the tables is what the page says."""
-    assert "not all reach them" in headline(replace(rebalance_report(), verdict=PlanVerdict.CLOSER))
+    assert "not all reach them" in headline(changed(rebalance_report(), verdict=PlanVerdict.CLOSER))
 
 
 def test_a_plan_that_gives_up_a_soft_goal_claims_hard_limits_only() -> None:
     """The headline names the resource that stays above its limit."""
-    report = replace(rebalance_report(), verdict=PlanVerdict.MOVE, heavy=())
-    kept = [replace(reach, after=reach.limit) for reach in report.reaches]
-    given_up = [*kept[:-1], replace(kept[-1], after=2 * kept[-1].limit)]
+    report = changed(rebalance_report(), verdict=PlanVerdict.MOVE, heavy=())
+    kept = [changed(reach, after=reach.limit) for reach in report.reaches]
+    given_up = [*kept[:-1], changed(kept[-1], after=2 * kept[-1].limit)]
 
-    assert "every master ends within its limits" in headline(replace(report, reaches=kept))
-    assert "every master ends within its hard limits" in headline(replace(report, reaches=given_up))
-    assert f"{kept[-1].resource.replace('_', ' ')} ends at" in headline(replace(report, reaches=given_up))
+    assert "every master ends within its limits" in headline(changed(report, reaches=kept))
+    assert "every master ends within its hard limits" in headline(changed(report, reaches=given_up))
+    assert f"{kept[-1].resource.replace('_', ' ')} ends at" in headline(changed(report, reaches=given_up))
 
 
 def test_a_heavy_tag_is_to_be_split_and_a_heavy_key_is_not() -> None:
     """Many keys under a tag can be spread over slots, one key cannot."""
-    tag = HeavyLine(1, "n", "ops", 3.0, 3, [HeavyPart(b"cart:42", None, 900, 1, 0.9, 4)])
-    key = HeavyLine(1, "n", "ops", 3.0, 3, [HeavyPart(None, b"counter", 1, 1, 0.9)])
+    tag = heavy(1, "n", 3.0, 3, [part(b"cart:42", None, 900, 1, 0.9, 4)])
+    key = heavy(1, "n", 3.0, 3, [part(None, b"counter", 1, 1, 0.9)])
 
     assert "{cart:42}" in remedy(tag)
     assert "into 4 or more, such as {cart:42:0} to {cart:42:3}" in remedy(tag)
     assert remedy(key).startswith("One key")
-    assert "3 slots" in remedy(replace(tag, parts=[]))
+    assert "3 slots" in remedy(changed(tag, parts=[]))
 
 
 def test_figures_are_never_rounded_to_nothing() -> None:

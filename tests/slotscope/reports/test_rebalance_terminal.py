@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from slotscope.reports.rebalance.report import RebalanceReport
 from tests.benches.reports import terminal_of
-from tests.builders.rebalance_report import rebalance_report
+from tests.builders.rebalance_report import changed, rebalance_report
 
 
 def rendered(report: RebalanceReport, *, width: int = 100, encoding: str = "utf-8") -> str:
@@ -52,7 +50,7 @@ def test_the_proven_minimum_and_the_gap_are_told() -> None:
 
 def test_loads_that_are_estimates_claim_no_proof() -> None:
     """A sample of the keys: what moves and what must move is about so much."""
-    words = " ".join(rendered(replace(rebalance_report(), memory_error=0.038)).split())
+    words = " ".join(rendered(changed(rebalance_report(), memory_error=0.038)).split())
 
     assert "moves about 600 MB" in words
     assert "about 580 MB must move (loads are estimates, ±3.8 %)" in words
@@ -70,10 +68,10 @@ def test_many_masters_are_cut_and_counted() -> None:
 
 def test_earlier_plans_are_counted_by_what_they_kept() -> None:
     report = rebalance_report()
-    audited = [replace(report.history[0], kept=True), replace(report.history[0], kept=False)]
+    audited = [changed(report.history[0], kept=True), changed(report.history[0], kept=False)]
 
-    assert "1 of 1 audited plan kept its promise" in rendered(replace(report, history=audited[:1]))
-    assert "1 of 2 audited plans kept their promises" in rendered(replace(report, history=audited))
+    assert "1 of 1 audited plan kept its promise" in rendered(changed(report, history=audited[:1]))
+    assert "1 of 2 audited plans kept their promises" in rendered(changed(report, history=audited))
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cluster_core.rebalance.table_rows import CurveRow
 from slotscope.pipelines.rebalance.plan import MadePlan
 from slotscope.pipelines.rebalance.rows import write_plan
-from slotscope.reports.rebalance.report import MovingPart
 from slotscope.reports.rebalance.tables import load_rebalance_report
 from slotscope.reports.rebalance.words import amount, range_words, reason
+from slotscope.reports.records import Row
 from tests.benches.reports import page_of, terminal_of
-from tests.builders.rebalance_report import node_id, rebalance_report
+from tests.builders.rebalance_report import changed, curve, node_id, rebalance_report
 from tests.builders.rebalance_tables import write_snapshot
 from tests.slotscope.reports.test_rebalance_tables import made_plan
 
 PARTS = [
-    MovingPart(b"cart:42", True, 17, node_id(0), node_id(1), 900, 41_200_000),
-    MovingPart(b"big\x1b[2J", False, 18, node_id(0), node_id(1), 1, 9),
+    Row(name=name, is_tag=is_tag, slot=17, source=node_id(0), target=node_id(1), keys=900, bytes=41_200_000)
+    for name, is_tag in ((b"cart:42", True), (b"big\x1b[2J", False))
 ]
 
 
@@ -42,11 +40,11 @@ def test_heavy_tags_and_keys_that_move_are_named(tmp_path: Path, made: MadePlan)
     parts = load_rebalance_report(root).parts
 
     assert parts is not None
-    assert [(one.is_tag, one.slot, one.size_bytes) for one in parts] == [(True, moved, 700), (False, moved, 300)]
+    assert [(one.is_tag, one.slot, one.bytes) for one in parts] == [(True, moved, 700), (False, moved, 300)]
 
 
 def test_the_time_is_told_by_jobs_of_the_servers_and_key_by_key() -> None:
-    report = replace(rebalance_report(), estimated_s=3.0, by_hand_s=700.0)
+    report = changed(rebalance_report(), estimated_s=3.0, by_hand_s=700.0)
 
     page = page_of(report)
     assert "3 s</data><small>key by key 11 min 40 s<" in page
@@ -56,7 +54,7 @@ def test_the_time_is_told_by_jobs_of_the_servers_and_key_by_key() -> None:
 @pytest.mark.parametrize(("key_by_key", "takes", "others"), [(True, "11 min 40 s", "3 s"), (False, "3 s", "11 min")])
 def test_a_plan_of_a_live_cluster_has_one_time_that_of_its_path(key_by_key: bool, takes: str, others: str) -> None:
     """The servers are known: what another path would take helps nobody."""
-    report = replace(rebalance_report(), estimated_s=3.0, by_hand_s=700.0, key_by_key=key_by_key)
+    report = changed(rebalance_report(), estimated_s=3.0, by_hand_s=700.0, key_by_key=key_by_key)
 
     for said in (page_of(report), terminal_of(report)):
         assert takes in said
@@ -64,7 +62,7 @@ def test_a_plan_of_a_live_cluster_has_one_time_that_of_its_path(key_by_key: bool
 
 
 def test_keys_that_move_are_said_to_be_unknown_where_no_snapshot_lists_any() -> None:
-    known, unknown = (page_of(replace(rebalance_report(), parts=parts)) for parts in ([], None))
+    known, unknown = (page_of(changed(rebalance_report(), parts=parts)) for parts in ([], None))
 
     assert "None of the heavy hash tags and keys that the snapshot lists moves." in known
     assert "Hash tags and keys that move: unknown" in unknown
@@ -74,11 +72,11 @@ def test_a_drain_is_told_by_what_is_to_leave_and_its_way_back_may_need_masters_a
     """The masters that stay are below their limits before it: they are not why anything moves."""
     report = rebalance_report()
     first = report.nodes[0]
-    drained = replace(first, role="drained", slots_after=0)
-    calm = [replace(reach, before=0.94, after=1.02, limit=1.02) for reach in report.reaches]
+    drained = changed(first, role="drained", slots_after=0)
+    calm = [changed(reach, before=0.94, after=1.02, limit=1.02) for reach in report.reaches]
     held = amount(report.cost, first.shares[report.cost].before)
 
-    emptied = replace(report, nodes=[drained, *report.nodes[1:]], reaches=calm)
+    emptied = changed(report, nodes=[drained, *report.nodes[1:]], reaches=calm)
 
     assert f"Drain 1 master ({held}). Afterwards the heaviest master holds 1.02× its fair share of " in reason(emptied)
     assert "(limit 1.02×)" in reason(emptied)
@@ -87,7 +85,7 @@ def test_a_drain_is_told_by_what_is_to_leave_and_its_way_back_may_need_masters_a
 
 
 def test_page_and_ticket_hold_all_of_it_and_hostile_names_stay_text() -> None:
-    report = replace(rebalance_report(hostile=True), parts=PARTS)
+    report = changed(rebalance_report(hostile=True), parts=PARTS)
 
     page, block = page_of(report), terminal_of(report)
 
@@ -100,15 +98,15 @@ def test_page_and_ticket_hold_all_of_it_and_hostile_names_stay_text() -> None:
 
 def test_more_than_ten_ranges_a_master_come_with_a_reason_and_what_would_give_fewer() -> None:
     report = rebalance_report()
-    line = CurveRow(4, 0.1, None, 2 * report.moved, 0.1, 40, 500)
+    line = curve(4, None, 2 * report.moved_bytes, 0.1, 40, 500)
 
-    _, why, ways = range_words(replace(report, ranges_after=100, curve=[*report.curve, line]))
+    _, why, ways = range_words(changed(report, ranges_after=100, curve=[*report.curve, line]))
 
     assert "more than 10 a master" in why
     assert "serialized bytes and keys and ops" in why
     assert ways.startswith("Fewer: --bytes-budget 0% gives 96; --bytes-budget 4% gives 14; ")
     assert "--bytes-budget 10% gives 40" in ways
-    dearer = replace(report, ranges_after=100, curve=[line._replace(ranges=120)])
+    dearer = changed(report, ranges_after=100, curve=[changed(line, ranges=120)])
     assert range_words(dearer)[-1] == "A larger --tolerance may give fewer."
 
 
@@ -117,8 +115,8 @@ def test_page_and_ticket_say_why_ranges_are_many_where_there_are_no_other_budget
     ranges_bound: int | None,
 ) -> None:
     """Under a heading of their own, whether a least number is proven or not; nothing of the sort where they are few."""
-    many = replace(rebalance_report(), ranges_after=400, ranges_bound=ranges_bound, curve=[])
-    few = replace(many, ranges_after=14, ranges_bound=None)
+    many = changed(rebalance_report(), ranges_after=400, ranges_bound=ranges_bound, curve=[])
+    few = changed(many, ranges_after=14, ranges_bound=None)
 
     for told in (page_of(many), " ".join(terminal_of(many).split())):
         assert "That is more than 10 a master" in told
