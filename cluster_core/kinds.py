@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Self
+from typing import Final, Self
 
 
 class EventKind(StrEnum):
@@ -209,6 +209,10 @@ class Source(StrEnum):
     """Prometheus samples."""
     RULE = "rule"
     """Derived by a protocol rule from other evidence."""
+
+
+NAMES_NO_SLOTS: Final = (Source.LOG, Source.METRICS)
+"""Evidence of views that names no slots and not every epoch."""
 
 
 class FindingCode(StrEnum):

@@ -152,13 +152,15 @@ def fields_of(row: type) -> list[pa.Field]:
 
 
 def rows_table(rows: Sequence[tuple[Any, ...]], row: type, table: Table) -> pa.Table:
-    """*rows* of the NamedTuple *row* in the `Table.unlabelled` columns of *table*; numbers out of range become the nearest in range."""
+    """*rows* of the NamedTuple *row* in the `Table.unlabelled` columns of *table*, null where *row* lacks the column; numbers out of range become the nearest in range."""
     values: dict[str, list[Any]] = {}
     for place, column in enumerate(columns_of(row)):
         fitted = values[column.name] = [_fitting(each[place], column) for each in rows]
         if column.timestamp:
             values[column.timestamp] = [None if ts_ns is None else ts_ns // 1000 for ts_ns in fitted]
-    return pa.Table.from_arrays([pa.array(values[f.name], f.type) for f in table.unlabelled], schema=table.unlabelled)
+    nothing = [None] * len(rows)
+    columns = [pa.array(values.get(field.name, nothing), field.type) for field in table.unlabelled]
+    return pa.Table.from_arrays(columns, schema=table.unlabelled)
 
 
 def _fitting(value: Any, column: Column) -> Any:

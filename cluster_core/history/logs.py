@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from cluster_core.gossip.causes import Cause, Refusal, ReportEnd
@@ -56,23 +56,16 @@ _REPORTER: Final = re.compile(r"Node ([0-9a-f]{40})\b")
 
 
 def with_logs(rows: Iterable[ReplayRow], lines: Lines) -> list[ReplayRow]:
-    """Return *rows* of packets and polls with additions from *lines*."""
+    """Return *rows* of packets and polls with events, votes and reports of *lines*."""
     given = list(rows)
     if not lines.all:
         return given
     given = _without_logged_states(given, lines)
-    first_ns: dict[str, int] = {}
-    own_ns: dict[str, int] = {}
-    for row in given:
-        if isinstance(row, NodeViewRow):
-            own_ns[row.observer] = min(row.valid_from_ns, own_ns.get(row.observer, row.valid_from_ns))
-            if row.evidence is not Source.METRICS:  # metrics show what a node is, not what it believes of others
-                first_ns[row.observer] = min(row.valid_from_ns, first_ns.get(row.observer, row.valid_from_ns))
     known = _Known(given)
     fresh = list(known.fresh(_events(lines)))
     named = {_key(row) for row in fresh if isinstance(row, EventRow | VoteRow)}
     kept = [row for row in given if not (_is_nameless(row) and _key(row) in named)]
-    return [*kept, *fresh, *_reports(lines, known), *_beliefs(lines, own_ns, first_ns)]
+    return [*kept, *fresh, *_reports(lines, known)]
 
 
 # -- events -----------------------------------------------------------------------------------------------------------
@@ -171,8 +164,16 @@ def _reports(lines: Lines, known: _Known) -> Iterator[FailureReportRow]:
 # -- views ------------------------------------------------------------------------------------------------------------
 
 
-def _beliefs(lines: Lines, own_ns: Mapping[str, int], first_ns: Mapping[str, int]) -> Iterator[NodeViewRow]:
-    """What nodes believed of themselves and of others by their logs, until other evidence shows it: from *own_ns* and *first_ns* on."""
+def logged_views(rows: Iterable[NodeViewRow], lines: Lines) -> Iterator[NodeViewRow]:
+    """Yield each node's view of itself and of others by its log, until *rows* of other evidence show it; slots are unknown (empty)."""
+    if not lines.all:
+        return
+    first_ns: dict[str, int] = {}
+    own_ns: dict[str, int] = {}
+    for row in rows:
+        own_ns[row.observer] = min(row.valid_from_ns, own_ns.get(row.observer, row.valid_from_ns))
+        if row.evidence is not Source.METRICS:  # metrics show what a node is, not what it believes of others
+            first_ns[row.observer] = min(row.valid_from_ns, first_ns.get(row.observer, row.valid_from_ns))
     at = {line.observer: (line.ip, line.port) for line in lines.all if line.port}
     begin_ns = lines.all[0].ts_ns - BEFORE_NS
     for node in lines.of_node:
@@ -261,7 +262,8 @@ def _role_steps(lines: Lines, node: str) -> Iterator[tuple[int, str, str, int]]:
     """Yield role changes in a node's log: time, role, master, epoch."""
     for line in lines.of_node[node]:
         if line.kind in (EventKind.ELECTION_WON, EventKind.TAKEOVER):
-            yield line.ts_ns, "master", "", 0
+            named = lines.between(node, line.ts_ns, line.ts_ns + SAME_NS, EventKind.CONFIG_EPOCH)
+            yield line.ts_ns, "master", "", named[0].epoch if named else 0
         elif line.kind == EventKind.BECAME_REPLICA and line.subject:
             yield line.ts_ns, "slave", line.subject, 0
         elif line.kind == EventKind.MASTER_CONNECTING and line.role == "S":

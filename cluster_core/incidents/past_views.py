@@ -34,18 +34,17 @@ def view_at(rows: Iterable[NodeViewRow], observer: str, ts_ns: int) -> Topology:
     Ping and pong times are 0; links are connected if the address is known and the node was healthy; open slots are
     unknown. Raises NoSuchView if the observer has no row then.
     """
-    held = [
-        row
-        for row in rows
-        if row.observer == observer
-        and row.valid_from_ns <= ts_ns
-        and (row.valid_to_ns is None or row.valid_to_ns > ts_ns)
-    ]
+    held = [row for row in held_at(rows, ts_ns) if row.observer == observer]
     if not held:
         raise NoSuchView(f"nothing is known of what {observer} believed then")
     held.sort(key=lambda row: (row.node_id != observer, row.node_id, row.valid_from_ns))
     latest = {row.node_id: row for row in held}
     return Topology(tuple(_node(row) for row in latest.values()))
+
+
+def held_at(rows: Iterable[NodeViewRow], ts_ns: int) -> list[NodeViewRow]:
+    """Return the rows that are valid at *ts_ns*."""
+    return [row for row in rows if row.valid_from_ns <= ts_ns and (row.valid_to_ns is None or row.valid_to_ns > ts_ns)]
 
 
 def _node(row: NodeViewRow) -> Node:
@@ -102,6 +101,7 @@ def find_observer(wanted: str, addresses: Mapping[str, str]) -> str:
 
     *addresses* are by observer. Raises NoSuchView with the available ones.
     """
+    wanted = wanted.removeprefix(":")  # as the list of incidents names nodes of one host
     if wanted in addresses:
         return wanted
     if ":" in wanted:

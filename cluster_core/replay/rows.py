@@ -29,7 +29,7 @@ class NodeViewRow(NamedTuple):
     flags: Annotated[str, "as CLUSTER NODES prints them: myself,master"]
     master_id: Annotated[str, "its master; empty for a master"]
     config_epoch: Annotated[Unsigned, "as CLUSTER NODES prints it: of a replica its master's"]
-    slots: Annotated[str, "as CLUSTER NODES prints them: 0-5460 5500"]
+    slots: Annotated[str, "as CLUSTER NODES prints them: 0-5460 5500; unknown (empty) where evidence is log or metrics"]
     link_known: Annotated[bool, "whether an address is known to which a link can be made"]
     valid_from_ns: Annotated[Instant, "when this belief began"]
     valid_to_ns: Annotated[Instant | None, "when this belief ended; null while it holds"]
@@ -38,7 +38,7 @@ class NodeViewRow(NamedTuple):
     valid_from_min_ns: Annotated[
         Instant | None, "earliest time at which this belief can have begun; null: no evidence bounds it"
     ] = None
-    evidence: Annotated[Source, "evidence that shows the belief: capture, poll, log, or rule (time alone)"] = (
+    evidence: Annotated[Source, "evidence that shows the belief: capture, poll, log, metrics, or rule (time alone)"] = (
         Source.CAPTURE
     )
 

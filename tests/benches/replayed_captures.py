@@ -71,7 +71,7 @@ def tell(*captures: Path, **options: Any) -> Told:
         offsets=[],
         open_marks=list(open_marks(row for row in found.polls if row["observer"])),
     )
-    history = history_of(with_metrics(notes, found.metrics), basis_of(facts))
+    history, _ = history_of(with_metrics(notes, found.metrics), basis_of(facts))
     return Told(rows, history, find_incidents(history), [Caveat.of(*note) for note in facts["notes"]], facts)
 
 

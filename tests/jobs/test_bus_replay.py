@@ -23,8 +23,11 @@ from schemas.incidents import INCIDENT_STEPS, INCIDENTS
 from schemas.runs import RUNS
 from slotscope.pipelines.bus import derived
 from slotscope.pipelines.bus import history as history_pipeline
-from slotscope.pipelines.bus.findings import Gold, check_figures
+from slotscope.pipelines.bus.findings import check_figures
 from slotscope.pipelines.bus.inputs import check_request
+from slotscope.pipelines.bus.past_views import past_answer, past_views
+from slotscope.reports.history.html import render_history
+from slotscope.reports.history.tables import load_history
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage.delta_files import exists, read_rows
@@ -233,6 +236,39 @@ def test_without_captures_polls_give_views_and_logs_events(spark, tmp_path) -> N
     assert events.where("source = 'log' AND kind = 'election-won'").count() >= 1
 
 
+def test_logs_alone_show_the_role_of_every_node_and_leave_slots_unknown(spark, tmp_path) -> None:
+    logs = [str(RECORDED / "logs")]
+    run(spark, tmp_path, log=logs)
+    first = told(history.NODE_VIEWS, tmp_path)
+    run(spark, tmp_path, log=logs)
+    report = load_history(str(tmp_path), "current")
+    (winner,) = {one.winner for one in report.incidents if one.kind == "failover"}
+    (last,) = past_views(root=str(tmp_path), snapshot="current")
+    (own,) = past_views(root=str(tmp_path), snapshot="current", observer=winner)
+    flags = {node["id"]: node["flags"] for node in last.record()["nodes"]}
+    page = render_history(report)
+
+    assert told(history.NODE_VIEWS, tmp_path) == first
+    assert len(report.nodes) == len(flags) == 6
+    assert flags[winner] == "master"
+    assert all(node["slots"] is None for node in last.record()["nodes"])
+    assert "from its log alone: slots" in "\n".join(own.lines(headed=False))
+    assert report.findings == []
+    assert "master, epoch 6, slots unknown" in page
+    assert "not checked: there is no capture" in page
+    with pytest.raises(InputError, match="slots are not known"):
+        past_answer(["GET", "x"], root=str(tmp_path), snapshot="current", observer=winner)
+
+
+def test_metrics_alone_show_the_role_of_every_server(spark, tmp_path) -> None:
+    run(spark, tmp_path, prometheus=[str(DATA / "scraped-failover/metrics.jsonl.gz")])
+    (last,) = past_views(root=str(tmp_path), snapshot="current")
+    flags = [node["flags"] for node in last.record()["nodes"]]
+
+    assert flags.count("master") >= 3
+    assert "from metrics alone" in "\n".join(last.lines(headed=True))
+
+
 # -- bad input -------------------------------------------------------------------------------------------------------
 
 
@@ -355,7 +391,7 @@ def test_a_replay_whose_tables_hold_another_figure_than_was_read_is_not_complete
             run.append(BUS_MESSAGES, messages)
             run.append(INCIDENTS, [incident])
             run.append(INCIDENT_STEPS, [{"incident": 1, "step": step, "parts": []} for step in (1, 2)])
-            check_figures(run, {"messages": read}, known, Gold(steps, {}, []))
+            check_figures(run, {"messages": read}, known, steps)
     except InputError as found:
         error = str(found)
 

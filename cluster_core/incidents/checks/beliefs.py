@@ -10,7 +10,7 @@ from cluster_core.incidents.finders.failures import find_episodes, is_failure
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Finding, short
 from cluster_core.incidents.story import plural
-from cluster_core.kinds import FindingCode, Severity, Source
+from cluster_core.kinds import NAMES_NO_SLOTS, FindingCode, Severity, Source
 from cluster_core.replay.rows import NodeViewRow
 
 MISSED: Final = 3
@@ -144,7 +144,7 @@ def _disagreement_spells(history: History, node: str) -> list[tuple[int, int, in
     """Return from, to, maximum number of different views, first evidence; silent observers do not count."""
     changes: list[tuple[int, int, int, tuple[str, ...] | None, str]] = []
     for observer in history.observers:
-        rows = history.views.get((observer, node), [])
+        rows = [row for row in history.views.get((observer, node), []) if row.evidence not in NAMES_NO_SLOTS]
         for row, after in zip_longest(rows, rows[1:]):
             held = ("slave" if "slave" in row.flags else "", row.master_id, str(row.config_epoch), row.slots)
             end_ns = _certain_end_ns(row, after)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from cluster_core.incidents.catalogue import find_findings, find_story
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Finding, Incident
@@ -24,7 +26,7 @@ from cluster_core.incidents.story import name_all, set_up_text, step_text, summa
 from cluster_core.kinds import Source
 from cluster_core.replay.rows import NodeViewRow, ReplayRow
 from schemas.caveats import Caveat, Code
-from schemas.history import BUS_MESSAGES
+from schemas.history import BUS_MESSAGES, NODE_VIEWS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from schemas.table import rows_table
 from slotscope.pipelines.bus.headers import Basis, Headers
@@ -35,23 +37,27 @@ from slotscope.runtime.storage.runs import Run
 
 
 class Gold(NamedTuple):
-    """The number of written steps, the state of the headers of each node, the nodes of each cluster (`clusters_in`), and notes for the reader."""
+    """The number of written steps, the state of the headers of each node, the nodes of each cluster (`clusters_in`), *views* that logs
+    and metrics add to those of the replay, and notes for the reader.
+    """
 
     steps: int
     states: dict[str, bytes]
     clusters: list[list[str]]
+    views: pa.Table
     notes: Sequence[Caveat] = ()
 
 
 def write_gold(run: Run, basis: Basis, headers: Headers) -> Gold:
     """Write gold/incidents, gold/incident_steps and gold/findings from what *run* has written and kept of its snapshot."""
     notes = collect_notes(run, headers)
-    history = history_of(notes, basis)
+    history, added = history_of(notes, basis)
     set_up, incidents = find_story(history)
     findings = find_findings(history, notes.breaches)
     _write(run, history, incidents, findings)
     said = [] if set_up is None else [Caveat.note(Code.SET_UP, set_up_text(set_up))]
-    return Gold(sum(len(one.steps) for one in incidents), headers.states, clusters_in(notes.rows), said)
+    views = rows_table(added, NodeViewRow, NODE_VIEWS)
+    return Gold(sum(len(one.steps) for one in incidents), headers.states, clusters_in(notes.rows), views, said)
 
 
 def clusters_in(rows: Iterable[ReplayRow]) -> list[list[str]]:
@@ -66,7 +72,7 @@ def clusters_in(rows: Iterable[ReplayRow]) -> list[list[str]]:
     return sorted(sorted(nodes) for nodes in {id(nodes): nodes for nodes in group.values()}.values() if len(nodes) > 1)
 
 
-def check_figures(run: Run, facts: Mapping[str, Any], known_messages: int, gold: Gold) -> None:
+def check_figures(run: Run, facts: Mapping[str, Any], known_messages: int, found_steps: int) -> None:
     """Compare the figures of *run* with its staged rows; raises InputError where they contradict each other.
 
     *facts* are those of the capture task, of which *known_messages* were settled by earlier runs.
@@ -78,7 +84,7 @@ def check_figures(run: Run, facts: Mapping[str, Any], known_messages: int, gold:
     run.check("messages", {"read": facts["messages"] - known_messages, **by})
     sql = "SELECT sum(steps) AS steps FROM incidents"
     (counted,) = query_rows(run.root, sql, INCIDENTS, parts=run.staged_parts(INCIDENTS))
-    steps = {"found": gold.steps, INCIDENTS.name: counted["steps"] or 0}
+    steps = {"found": found_steps, INCIDENTS.name: counted["steps"] or 0}
     run.check("steps", {**steps, INCIDENT_STEPS.name: run.rows[INCIDENT_STEPS]})
 
 

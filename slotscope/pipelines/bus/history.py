@@ -207,7 +207,7 @@ class HistoryReplay:
             return self._read_into(state, "")
         with Reading(size, is_here=runs_here(self._spark)) as reading:
             told = how_far(self._spark, "tasks", f"{text.plural(len(new), 'file')}, {text.size(size)}", reading.share)
-            with progress("reading captures", told):
+            with progress("reading", told):
                 return self._read_into(state, reading.path)
 
     def _read_into(self, state: State | None, meter: str) -> tuple[_Read, dict[str, Any]]:
@@ -338,7 +338,8 @@ class HistoryReplay:
             derived = beside.submit(write_derived, self._spark, run)
             gold = write_gold(run, basis, headers.result())
             derived.result()
-        check_figures(run, facts, state.messages if state is not None else 0, gold)
+        run.append(history.NODE_VIEWS, gold.views)  # after the tables derived from views: these name no slots
+        check_figures(run, facts, state.messages if state is not None else 0, gold.steps)
         tables.apply_change(Change(self._states.table(seen, found, gold.states, facts), history.REPLAY_STATE), run)
         caveats: list[Caveat] = []
         if self._inputs.captures and self._inputs.logs:

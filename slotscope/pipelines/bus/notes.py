@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from cluster_core.columns import Column, Kind, columns_of
 from cluster_core.formats.prometheus_answer import MetricSample
-from cluster_core.history.logs import with_logs
+from cluster_core.history.logs import logged_views, with_logs
 from cluster_core.history.open_slots import OpenMark
 from cluster_core.history.statements import Lines, LoggedLine
 from cluster_core.incidents.checks.connections import Breach
@@ -64,6 +64,7 @@ class Notes(NamedTuple):
     gaps: list[GapSeen]
     offsets: list[OffsetSeen]
     open_marks: list[OpenMark]
+    scraped: Sequence[NodeViewRow] = ()
 
 
 def collect_notes(run: Run, headers: Headers) -> Notes:
@@ -123,7 +124,7 @@ def with_metrics(notes: Notes, scraped: Iterable[Mapping[str, Any]]) -> Notes:
     sampled: dict[tuple[str, Source], list[MetricSample]] = {}
     for sample in samples:
         sampled.setdefault((ids.get(sample.address, sample.address), Source.METRICS), []).append(sample)
-    return notes._replace(rows=[*notes.rows, *rows], samples=notes.samples | sampled)
+    return notes._replace(scraped=rows, samples=notes.samples | sampled)
 
 
 LINE_COLUMNS = ("observer", "address", "kind", "subject", "text", "ts_ns", "epoch", "peer", "detail", "pid", "role")
@@ -226,14 +227,15 @@ def _asked_in_logs(lines: Iterable[LoggedLine]) -> Iterator[OffsetSeen]:
             yield OffsetSeen(line.observer, line.ts_ns, int(line.detail) - 1, is_last=True)
 
 
-def history_of(notes: Notes, basis: Basis) -> History:
-    """The index that the core asks."""
-    views = [row for row in notes.rows if isinstance(row, NodeViewRow)]
+def history_of(notes: Notes, basis: Basis) -> tuple[History, list[NodeViewRow]]:
+    """The index that the core asks, and the views that logs and metrics add to those of the replay."""
+    views = [*(row for row in notes.rows if isinstance(row, NodeViewRow)), *notes.scraped]
     times = [] if views else [line.ts_ns for line in notes.lines]
     ids = {f"{view.ip}:{view.port}": view.node_id for view in sorted(views, key=lambda view: view.valid_from_ns)}
     lines = Lines(_with_ids(notes.lines, ids), {node: address for address, node in ids.items()})
-    return History(
-        with_logs(notes.rows, lines),
+    added = [*notes.scraped, *logged_views(views, lines)]
+    history = History(
+        [*with_logs(notes.rows, lines), *added],
         notes.speech,
         notes.slots_of,
         node_timeout_ms=basis.node_timeout_ms,
@@ -248,6 +250,7 @@ def history_of(notes: Notes, basis: Basis) -> History:
         samples=notes.samples,
         open_marks=notes.open_marks,
     )
+    return history, added
 
 
 def _with_ids(lines: Iterable[LoggedLine], ids: Mapping[str, str]) -> Iterator[LoggedLine]:

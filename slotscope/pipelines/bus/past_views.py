@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cluster_core.gossip.causes import Cause
-from cluster_core.incidents.past_views import find_observer, view_at
+from cluster_core.incidents.past_views import find_observer
 from cluster_core.instants import time_ns, write_instant
 from cluster_core.kinds import Source
 from cluster_core.replay.rows import NodeViewRow
@@ -131,9 +131,12 @@ def past_answer(
         raise InputError(f"--server {server}: there are {', '.join(DIALECTS)}")
     at_ns = instant_ns(root, snapshot, at)
     rows, book = views_at(root, snapshot, [at_ns])
-    topology = view_at(rows, find_observer(observer, book), at_ns)
-    if topology.my_id is None:
-        raise InputError(f"{observer}: its own row is not known at {write_instant(at_ns)}")
+    seen = past_view(rows, find_observer(observer, book), at_ns, book)
+    topology = seen.topology
+    if topology.my_id is None or seen.names_no_slots:
+        raise InputError(
+            f"{observer}: its own slots are not known at {write_instant(at_ns)}; polls or a capture show them"
+        )
     ok = is_cluster_ok(topology, require_full_coverage=not partial_coverage)
     view = view_of(topology, cluster_ok=ok, dialect=DIALECTS[server])
     command = [word.encode("utf-8", "surrogateescape") for word in words]

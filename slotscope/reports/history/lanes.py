@@ -73,10 +73,10 @@ class Mark(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A lane, ready to be drawn: *now* is what the node is at the end, *part* whether a story tells of it."""
+    """A lane, ready to be drawn: *now* is what the node is at the end, in words, *part* whether a story tells of it."""
 
     lane: Lane
-    now: RoleSpan | None
+    now: str
     health: str
     roles: Sequence[Bar]
     healths: Sequence[Bar]
@@ -145,13 +145,13 @@ def bar_of(whole: Timed, from_ns: int, to_ns: int, kind: str, words: str) -> Bar
 def _drawn(
     lane: Lane, report: HistoryReport, names: Names, room: Room, marks: Mapping[str, list[Mark]], part: bool
 ) -> Drawn:
-    now = lane.roles[-1] if lane.roles else None
+    now = role_words(lane.roles[-1], names) if lane.roles else "not heard"
     health = lane.healths[-1].health if lane.healths else "fine"
     changes = _changes(lane, report, names)
     failed_ms = sum((span.to_ns - span.from_ns) // 1_000_000 for span in lane.healths if span.health == "failed")
     words = (
         f"{lane.node.name}: {len(lane.roles)} roles and epochs, at the end"
-        f" {role_words(now, names) if now else 'not heard'}, {health}; held for failed for"
+        f" {now}, {health}; held for failed for"
         f" {figure_text('failed_ms', failed_ms)}"
     )
     return Drawn(
@@ -169,14 +169,17 @@ def _drawn(
 
 
 def role_words(span: RoleSpan, names: Names) -> str:
-    """What a node was."""
+    """What a node was, as far as it is known."""
+    epoch = "epoch unknown" if span.epoch is None else f"epoch {span.epoch}"
     if span.role == "replica":
-        return f"replica of {names.get(span.master_id, span.master_id[:8] or 'nobody')}, epoch {span.epoch}"
-    return f"master, epoch {span.epoch}, {text.plural(span.slot_count, 'slot')}"
+        return f"replica of {names.get(span.master_id, span.master_id[:8] or 'nobody')}, {epoch}"
+    slots = "slots unknown" if span.slot_count is None else text.plural(span.slot_count, "slot")
+    return f"{span.role}, {epoch}, {slots}"
 
 
 def _role_bar(span: RoleSpan, report: HistoryReport, names: Names) -> Bar:
-    kind = "replica" if span.role == "replica" else "master" if span.slot_count else "empty"
+    has_slots = span.role == "master" and span.slot_count != 0
+    kind = "replica" if span.role == "replica" else "master" if has_slots else "empty"
     return bar_of(report, span.from_ns, span.to_ns, kind, text.printable(role_words(span, names), 120))
 
 

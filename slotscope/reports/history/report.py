@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cluster_core.incidents.story import seconds
-from cluster_core.kinds import IncidentKind
+from cluster_core.kinds import NAMES_NO_SLOTS, IncidentKind, Source
 from cluster_core.rules import sentence
 from schemas.caveats import Caveat, Code
 from slotscope.runtime import text
 
+ROLES = {"slave": "replica", "master": "master"}
 KIND_WORDS: dict[str, tuple[str, str]] = {
     IncidentKind.MEMBERSHIP: ("change of membership", "changes of membership"),
     IncidentKind.SLOTS_ASSIGNED: ("assignment of slots", "assignments of slots"),
@@ -115,15 +116,14 @@ class FindingLine:
 
 @dataclass(frozen=True, slots=True)
 class RoleSpan:
-    """A time in which a node held itself for the same: *slots* at its end, *slot_count* how many."""
+    """A time in which a node held itself for the same: *slot_count* is how many slots it had at the end; None is unknown."""
 
     from_ns: int
     to_ns: int
     role: str
     master_id: str
-    epoch: int
-    slots: str
-    slot_count: int
+    epoch: int | None
+    slot_count: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,22 +279,31 @@ class OwnBelief:
     master_id: str
     epoch: int
     slots: str
+    evidence: str = Source.CAPTURE
+
+    @property
+    def known_slots(self) -> int | None:
+        """How many slots it had; None where logs or metrics, which name none, are the evidence."""
+        return None if self.evidence in NAMES_NO_SLOTS else slot_count(self.slots)
+
+    @property
+    def known_epoch(self) -> int | None:
+        """Its config epoch; None where logs or metrics do not name it."""
+        return None if self.evidence in NAMES_NO_SLOTS and not self.epoch else self.epoch
 
 
 def role_spans(beliefs: Iterable[OwnBelief], last_ns: int) -> list[RoleSpan]:
     """Join beliefs that differ in slots only, so that a resharding of thousands of slots stays one span."""
     spans: list[RoleSpan] = []
     for one in beliefs:
-        role = "replica" if "slave" in one.flags.split(",") else "master"
+        role = next((name for flag, name in ROLES.items() if flag in one.flags.split(",")), "role unknown")
         to_ns = last_ns if one.to_ns is None else one.to_ns
         last = spans[-1] if spans else None
-        same = last is not None and (last.role, last.master_id, last.epoch) == (role, one.master_id, one.epoch)
+        same = last is not None and (last.role, last.master_id, last.epoch) == (role, one.master_id, one.known_epoch)
         from_ns = one.from_ns
         if last is not None and same:
             from_ns = spans.pop().from_ns
-        spans.append(
-            RoleSpan(from_ns, max(to_ns, from_ns), role, one.master_id, one.epoch, one.slots, slot_count(one.slots))
-        )
+        spans.append(RoleSpan(from_ns, max(to_ns, from_ns), role, one.master_id, one.known_epoch, one.known_slots))
     return spans
 
 

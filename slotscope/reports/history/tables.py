@@ -112,7 +112,7 @@ def _address_key(address: str) -> tuple[str, int]:
 
 
 def _lanes(root: str, snapshot_id: str, nodes: list[said.HistoryNode], first_ns: int, last_ns: int) -> list[said.Lane]:
-    columns = ("node_id", "valid_from_ns", "valid_to_ns", "flags", "master_id", "config_epoch", "slots")
+    columns = ("node_id", "valid_from_ns", "valid_to_ns", "flags", "master_id", "config_epoch", "slots", "evidence")
 
     def views(where: str, columns: Sequence[str]) -> list[dict[str, Any]]:
         return read_rows(
@@ -123,7 +123,7 @@ def _lanes(root: str, snapshot_id: str, nodes: list[said.HistoryNode], first_ns:
     for row in views("observer = node_id", columns):
         belief = said.OwnBelief(
             row["valid_from_ns"], row["valid_to_ns"], row["flags"], row["master_id"], int(row["config_epoch"]),
-            row["slots"],
+            row["slots"], row["evidence"] or "",
         )  # fmt: skip
         own.setdefault(row["node_id"], []).append(belief)
     doubts: dict[str, list[tuple[int, int | None, bool]]] = {}

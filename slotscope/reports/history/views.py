@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from cluster_core.incidents.past_views import Difference, printed_fields, view_at, view_differences
+from cluster_core.incidents.past_views import Difference, held_at, printed_fields, view_at, view_differences
 from cluster_core.instants import write_instant
+from cluster_core.kinds import NAMES_NO_SLOTS, Source
 from cluster_core.replay.rows import NodeViewRow
+from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.topology.node import Topology
 from cluster_core.topology.nodes_text import write_nodes
 from slotscope.runtime.text import plural, printable
@@ -33,7 +36,8 @@ def address_book(rows: Iterable[NodeViewRow]) -> dict[str, str]:
 class PastView(NamedTuple):
     """What *observer* would have answered to CLUSTER NODES; *same* is how many of how many nodes answer so, where that was asked.
 
-    *pending* are beliefs that its next answer shows, and that may have begun before.
+    *pending* are beliefs that its next answer shows, and that may have begun before; *names_no_slots* is the evidence, where that is its
+    log or metrics.
     """
 
     observer: str
@@ -42,6 +46,7 @@ class PastView(NamedTuple):
     topology: Topology
     same: tuple[int, int] | None = None
     pending: tuple[NodeViewRow, ...] = ()
+    names_no_slots: Source | None = None
 
     def lines(self, *, headed: bool) -> list[str]:
         """The answer; *headed* puts the observer and the time before it."""
@@ -51,6 +56,7 @@ class PastView(NamedTuple):
         return [
             *([head, *([same] if same else [])] if headed else []),
             *([f"# {self.doubt}"] if self.pending else []),
+            *([f"# {self.unknown}"] if self.names_no_slots else []),
             *(printable(line, LINE_LENGTH_MAX) for line in text.splitlines()),
         ]
 
@@ -63,8 +69,14 @@ class PastView(NamedTuple):
         until = write_instant(max(row.valid_from_ns for row in self.pending))
         return f"uncertain: {printable(named, 400)} changed at some time from {since} to {until}, the next answer"
 
+    @property
+    def unknown(self) -> str:
+        """What the evidence does not show."""
+        source = "its log" if self.names_no_slots is Source.LOG else "metrics"
+        return f"from {source} alone: slots, epochs printed as 0 and nodes without an event are unknown"
+
     def record(self) -> dict[str, Any]:
-        """The same as fields: of each node those that CLUSTER NODES prints."""
+        """The same as fields: of each node those that CLUSTER NODES prints, null where unknown."""
         changes = {
             row.node_id: {
                 "changed_after": write_instant(row.valid_from_min_ns or 0),
@@ -72,7 +84,11 @@ class PastView(NamedTuple):
             }
             for row in self.pending
         }
-        nodes = [{"id": node.id, **printed_fields(node), **changes.get(node.id, {})} for node in self.topology.nodes]
+        unknown = {"slots": None} if self.names_no_slots else {}
+        nodes = [
+            {"id": node.id, **printed_fields(node), **unknown, **changes.get(node.id, {})}
+            for node in self.topology.nodes
+        ]
         whose = {"observer": self.observer, "address": self.address, "at": self.at}
         return {**whose, **({"same": self.same[0], "of": self.same[1]} if self.same else {}), "nodes": nodes}
 
@@ -112,9 +128,10 @@ def past_view(
     """The view of *observer* at *ts_ns*; *pending* are beliefs of later answers that may have begun before."""
     mine = [row for row in rows if row.observer == observer]
     later = tuple(row for row in pending if row.observer == observer)
-    return PastView(
-        observer, book.get(observer, ""), write_instant(ts_ns), view_at(mine, observer, ts_ns), pending=later
-    )
+    topology = view_at(mine, observer, ts_ns)
+    own = next((row for row in held_at(mine, ts_ns) if row.node_id == observer), None)
+    source = own.evidence if own is not None and own.evidence in NAMES_NO_SLOTS else None
+    return PastView(observer, book.get(observer, ""), write_instant(ts_ns), topology, None, later, source)
 
 
 def past_difference(rows: Sequence[NodeViewRow], first: Asked, second: Asked, book: dict[str, str]) -> PastDifference:
@@ -124,7 +141,12 @@ def past_difference(rows: Sequence[NodeViewRow], first: Asked, second: Asked, bo
 
 
 def agreed_views(views: Sequence[PastView]) -> list[PastView | PastDifference]:
-    """The answer that most of *views* give, then what each other answer has differently, from the one that gives it first."""
+    """The answer that most of *views* give, then what each other answer has differently, from the one that gives it first.
+
+    Views from logs or metrics are no whole answers: they give one, of each node by its own row.
+    """
+    if all(view.names_no_slots for view in views):
+        return [_own_rows(views)]
     groups: dict[object, list[PastView]] = {}
     for view in views:
         shown = frozenset((node.id, *printed_fields(node).values()) for node in view.topology.nodes)
@@ -137,3 +159,14 @@ def agreed_views(views: Sequence[PastView]) -> list[PastView | PastDifference]:
             for group in others
         ),
     ]
+
+
+def _own_rows(views: Sequence[PastView]) -> PastView:
+    """Each node as it knew itself, with PFAIL and FAIL where another held it to be failing."""
+    doubts: dict[str, NodeFlags] = {}
+    for view in views:
+        for node in view.topology.nodes:
+            doubts[node.id] = doubts.get(node.id, NodeFlags(0)) | node.flags & (NodeFlags.PFAIL | NodeFlags.FAIL)
+    own = [view.topology.nodes[0] for view in views]
+    nodes = [replace(node, flags=node.flags & ~NodeFlags.MYSELF | doubts[node.id]) for node in own]
+    return PastView("each node", "", views[0].at, Topology(tuple(nodes)), names_no_slots=views[0].names_no_slots)

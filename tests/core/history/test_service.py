@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from cluster_core.gossip.causes import Cause
-from cluster_core.history.logs import with_logs
+from cluster_core.history.logs import logged_views, with_logs
 from cluster_core.history.service import Interval, Lack, common, narrowed
 from cluster_core.history.statements import Lines, LoggedLine
 from cluster_core.incidents.catalogue import find_incidents
@@ -58,7 +58,7 @@ def history(lines: Sequence[LoggedLine], rows: Sequence[NodeViewRow] = (), **opt
     told = Lines(lines)
     times = [one.ts_ns for one in lines] + [row.valid_from_ns for row in rows]
     return History(
-        with_logs(rows, told), [], {}, node_timeout_ms=15_000, knows_timeout=False, first_ns=min(times),
+        [*with_logs(rows, told), *logged_views(rows, told)], [], {}, node_timeout_ms=15_000, knows_timeout=False, first_ns=min(times),
         last_ns=max(times) + S, lines=told, **options,  # type: ignore[arg-type]
     )  # fmt: skip
 
