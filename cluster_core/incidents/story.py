@@ -45,14 +45,18 @@ def name_all(nodes: list[str], address_of: Mapping[str, str]) -> dict[str, str]:
 def seconds(milliseconds: int | None) -> str:
     """Format a duration.
 
-    >>> seconds(5), seconds(3026), seconds(None)
-    ('5 ms', '3.03 s', 'an unknown time')
+    >>> seconds(5), seconds(3026), seconds(60_000), seconds(1_873_000), seconds(93_600_000), seconds(None)
+    ('5 ms', '3.03 s', '60 s', '31 min 13 s', '26 h 0 min', 'an unknown time')
     """
     if milliseconds is None:
         return "an unknown time"
     if abs(milliseconds) < 1000:
         return f"{milliseconds} ms"
-    return f"{milliseconds / 1000:.2f} s" if abs(milliseconds) < 60_000 else f"{milliseconds / 1000:.0f} s"
+    whole = round(milliseconds / 1000)
+    if abs(whole) < 120:
+        return f"{milliseconds / 1000:.2f} s" if abs(milliseconds) < 60_000 else f"{whole} s"
+    minutes = whole // 60
+    return f"{minutes} min {whole % 60} s" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def plural(count: int | None, word: str) -> str:
@@ -188,8 +192,9 @@ def _consequences(one: Incident, names: Names) -> list[str]:
 
 
 def _unserved(one: Incident) -> list[str]:
-    """Return the unserved slots and the duration."""
-    return [f"{_slots(step)} {_LACKS[step.kind]} {_length(step)}" for step in one.steps if step.kind in _LACKS]
+    """Return the unserved slots and the duration, equal ones once."""
+    lacks = (f"{_slots(step)} {_LACKS[step.kind]} {_length(step)}" for step in one.steps if step.kind in _LACKS)
+    return list(dict.fromkeys(lacks))
 
 
 _LACKS: Final[dict[str, str]] = {
@@ -310,8 +315,9 @@ def _outage(one: Incident, names: Names) -> str:
 
 
 def _restart(one: Incident, names: Names) -> str:
-    if one.variant == "rolling":
-        text = f"{plural(len(one.nodes), 'node')} were restarted one after another"
+    if len(one.nodes) > 1:
+        how = "one after another" if one.variant == "rolling" else "some at the same time"
+        text = f"{plural(len(one.nodes), 'node')} were restarted, {how}"
     else:
         text = f"{name_of(one.subject, names)} was restarted ({one.variant})"
     return "; ".join([text, *_unserved(one)])

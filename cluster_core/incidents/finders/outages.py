@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import pairwise
+from operator import or_
 from typing import Any, Final, NamedTuple
 
 from cluster_core.formats.prometheus_answer import MetricSample
@@ -80,6 +82,10 @@ class _Tenure(NamedTuple):
     end: Promotion | None
 
 
+SHARDS_MIN: Final = 2
+"""One master that refuses is the whole cluster only if its slots are known to be all: evidence of others may be missing."""
+
+
 # -- shards -----------------------------------------------------------------------------------------------------------
 
 
@@ -97,9 +103,10 @@ def find_service(history: History, episodes: Sequence[Episode], promotions: Sequ
     for group in joined(one.interval for one in found):
         ts_ns = max(one.from_max_ns for one in group)
         serving = [at for at, tenures in enumerate(shards) if _serves(history, tenures, ts_ns, lost)]
-        whole += common(
-            [[one.interval for one in found if one.shard == at and one.interval in group] for at in serving]
-        )
+        out = [[one for one in found if one.shard == at and one.interval in group] for at in serving]
+        slots = reduce(or_, (one.bits or 0 for outages in out for one in outages), 0)
+        if len(serving) >= SHARDS_MIN or slots.bit_count() == SLOT_COUNT:
+            whole += common([[one.interval for one in outages] for outages in out])
     return Service(sorted(found, key=lambda one: (one.interval.from_max_ns, one.shard)), whole)
 
 

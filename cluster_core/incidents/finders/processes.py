@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Final
 
 from cluster_core.history.processes import LINKED_NS, SAME_NS, DataLoss, Restart, Resync, data_losses
@@ -16,13 +17,13 @@ from cluster_core.incidents.incident import Incident, Step
 from cluster_core.kinds import EventKind, IncidentKind
 
 ROLLING_MIN: Final = 3
-"""Minimum nodes of a rolling restart."""
+"""Minimum nodes of a restart of several."""
 ROLLING_NS: Final = 300_000_000_000
 """Maximum pause between its restarts."""
 
 
 def find_restarts(history: History, told: Iterable[Incident], service: Service) -> list[Incident]:
-    """Return rolling restarts, and single ones outside of *told*."""
+    """Return restarts of several nodes, rolling or together, and single ones outside of *told*."""
     covered = [one for one in told if one.kind in (IncidentKind.FAILOVER, IncidentKind.FAILURE)]
     found = []
     for group in runs(
@@ -30,7 +31,7 @@ def find_restarts(history: History, told: Iterable[Incident], service: Service) 
     ):
         nodes = list(dict.fromkeys(one.node for one in group))
         if len(nodes) >= ROLLING_MIN:
-            found.append(_restart(history, group, "rolling", service))
+            found.append(_restart(history, group, "together" if _overlaps(group) else "rolling", service))
         else:
             found += [
                 _restart(history, [one], one.how or "cause unknown", service)
@@ -38,6 +39,13 @@ def find_restarts(history: History, told: Iterable[Incident], service: Service) 
                 if not _is_told(one, covered)
             ]
     return found
+
+
+def _overlaps(group: Sequence[Restart]) -> bool:
+    """Return whether two of the nodes were down at the same time."""
+    by_end = sorted(group, key=lambda one: one.end_max_ns)
+    started = accumulate((one.start_ns for one in by_end), max)
+    return any(later.end_max_ns < start_ns for start_ns, later in zip(started, by_end[1:], strict=False))
 
 
 def _is_told(restart: Restart, incidents: Iterable[Incident]) -> bool:

@@ -201,13 +201,13 @@ class HistoryReplay:
     def _read(self, state: State | None) -> tuple[_Read, dict[str, Any]]:
         """Read what is new, and say how far that is."""
         known = state.options["files"] if state is not None else {}
-        new = [file for file in self._inputs.captures if file.path not in known]
-        size = sum(file.size for file in new)
         if self._spark is None:
             return self._read_into(state, "")
-        with Reading(size, is_here=runs_here(self._spark)) as reading:
-            told = how_far(self._spark, "tasks", f"{text.plural(len(new), 'file')}, {text.size(size)}", reading.share)
-            with progress("reading", told):
+        new = {path: size for path, size in self._inputs.sizes().items() if path not in known}
+        captured_bytes = sum(new.get(file.path, 0) for file in self._inputs.captures)
+        with Reading(captured_bytes, is_here=runs_here(self._spark)) as reading:
+            files = f"{text.plural(len(new), 'file')}, {text.size(sum(new.values()))}"
+            with progress("reading", how_far(self._spark, "tasks", files, reading.share)):
                 return self._read_into(state, reading.path)
 
     def _read_into(self, state: State | None, meter: str) -> tuple[_Read, dict[str, Any]]:

@@ -37,12 +37,12 @@ class Outcome:
     def lines(self) -> list[str]:
         """The counts of the evidence, and of bad records."""
         files = plural(self.new_files, "new file") + (f", {self.known_files} known" if self.known_files else "")
-        counts = ((self.messages, "messages"), (self.polls, "polls"), (self.log_events, "log lines"))
-        read = ", ".join(f"{count:,} {what}" for count, what in counts if count) or "0 messages"
+        counts = ((self.messages, "message"), (self.polls, "poll"), (self.log_events, "log line"))
+        read = ", ".join(plural(count, what) for count, what in counts if count) or "0 messages"
         timeout = f"{self.node_timeout_ms} ms"
         if any(one.code == Code.NODE_TIMEOUT for one in self.warnings):
             timeout = f"{timeout}, assumed" if self.messages else "unknown, give --node-timeout-ms"
-        lines = [f"{read}, {self.observers} processes, node timeout {timeout} ({files})"]
+        lines = [f"{read}, {plural(self.observers, 'process', 'processes')}, node timeout {timeout} ({files})"]
         if self.bad_records:
             lines.append(f"{self.bad_records} bad records: see bronze/bad_records")
         return lines

@@ -21,6 +21,7 @@ SUMMARY_LENGTH_MAX = 1000
 STEP_LENGTH_MAX = 600
 FINDINGS_SHOWN = 8
 CLOCK_CELLS = 9
+MINUTE_MS = 60_000
 NODES_NAMED = 3
 """Nodes that are named in a line of the list."""
 _NAMED = re.compile(r"([^()\s]+:\d+) \([0-9a-f]{8,40}\)")
@@ -152,8 +153,10 @@ def _impact(one: IncidentLine) -> str:
         least, most = one.figures.get("outage_min_ms") or 0, one.figures.get("outage_ms")
         if most is None:
             return f"{slots} not back"
-        is_range = most - least > RANGE_MS
-        return f"{slots} {f'{least / 1000:.1f}-{most / 1000:.1f} s' if is_range else seconds(most)}"
+        if most - least <= RANGE_MS:
+            return f"{slots} {seconds(most)}"
+        shortest = "up to " if not least else f"{least / 1000:.1f}-" if most < MINUTE_MS else f"{seconds(least)} to "
+        return f"{slots} {shortest}{f'{most / 1000:.1f} s' if most < MINUTE_MS else seconds(most)}"
     if one.kind in (IncidentKind.RESHARDING, IncidentKind.SLOTS_ASSIGNED):
         left = sum(step.kind == EventKind.SLOT_OPEN for step in one.steps)
         if one.variant == "slot open":

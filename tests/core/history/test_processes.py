@@ -109,3 +109,10 @@ def test_restarts_one_after_another_are_a_rolling_restart() -> None:
 
     assert (one.kind, one.variant, one.nodes) == ("restart", "rolling", (MASTER, REPLICA, THIRD))
     assert [step.kind for step in one.steps] == ["process-ended", "process-started"] * 3
+
+
+def test_restarts_at_one_time_are_not_called_one_after_another() -> None:
+    (one,) = find_incidents(history([line for node in PORTS for line in restart(node, 10)]))
+
+    assert (one.kind, one.variant) == ("restart", "together")
+    assert summary_of(one, {}) == "3 nodes were restarted, some at the same time"

@@ -228,3 +228,11 @@ def test_an_epoch_that_no_evidence_names_is_unknown_and_not_zero() -> None:
     assert (one.variant, one.epoch, won.epoch) == ("takeover", None, None)
     assert ", epoch unknown (" in summary_of(one, {})
     assert step_text(won, {}) == f"{NEW[:8]} promotes itself with epoch unknown"
+
+
+def test_the_log_of_one_master_never_shows_that_the_whole_cluster_was_down() -> None:
+    lines = [line(OLD, 10, "state-fail", role="M"), line(OLD, 20, "state-ok", role="M")]
+    told = find_incidents(history(lines))
+
+    assert [(one.kind, one.variant) for one in told] == [("outage", "one shard")]
+    assert "whole cluster" not in summary_of(told[0], {})
