@@ -21,16 +21,14 @@ CHECK = pa.struct(
 
 RUNS = Table(
     "silver/runs",
-    "Runs of jobs, written after their tables: an audit.",
+    "Runs of jobs, written after their tables: an audit of the last run of each job and snapshot.",
     pa.schema(
         [
             required("snapshot_id", TEXT, "snapshot name or plan id"),
             CLUSTER,
             required("run_id", TEXT, "id of the run"),
             required("job", TEXT, "job"),
-            required(
-                "state", TEXT, "running (or killed), complete, replaced (by a later run of the same name) or failed"
-            ),
+            required("state", TEXT, "running (or killed), complete or failed"),
             required("version", TEXT, "program version"),
             required("started_at", TIME, "start, by the clock of the job"),
             optional("ended_at", TIME, "end; null while running, or if killed"),
@@ -41,9 +39,7 @@ RUNS = Table(
             optional("checks", several(CHECK), "figures that were equal when it completed"),
             optional("reason", TEXT, "reason of a failure"),
             optional(
-                "began_at",
-                LONG,
-                "version of this table at its start; of two runs of a snapshot the later one wins",
+                "began_at", LONG, "number of the run; of two runs of a snapshot the one with the greater number wins"
             ),
             required("format", INTEGER, "format of its tables"),
         ]

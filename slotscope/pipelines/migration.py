@@ -37,7 +37,7 @@ def migrate(root: str) -> Answer:
             with progress(f"migrating {table.name}"):
                 rows.append((table.name, _remove_uncounted(root, table, counted) if table.of_runs else 0))
         marked = delta_files.as_table(RUNS, [row | {"format": FORMAT} for row in stored.to_pylist()])
-        delta_files.retry(place, lambda: _overwrite(place, marked))
+        delta_files.retry(place, lambda opened: _overwrite(place, marked))
     for table in (*tables, RUNS):
         with progress(f"migrating {table.name}"):
             _set_layout(root, table)
@@ -51,7 +51,7 @@ def _remove_uncounted(root: str, table: Table, counted: set[str]) -> int:
     if not dead:
         return 0
     place, where = location(root, table), any_of("run_id", dead)
-    return int(delta_files.retry(place, lambda: delta_files.open_at(place).delete(where))["num_deleted_rows"] or 0)
+    return int(delta_files.retry(place, lambda opened: opened.delete(where))["num_deleted_rows"] or 0)
 
 
 def _set_layout(root: str, table: Table) -> None:
@@ -61,14 +61,10 @@ def _set_layout(root: str, table: Table) -> None:
     opened = delta_files.open_at(place)
     known = opened.metadata().configuration
     if any(known.get(name) != value for name, value in layout.items()):
-        delta_files.retry(place, lambda: delta_files.open_at(place).alter.set_table_properties(layout))
+        delta_files.retry(place, lambda opened: opened.alter.set_table_properties(layout))
     if table.of_runs:
-        delta_files.retry(
-            place,
-            lambda: delta_files.open_at(place).update(
-                updates={"run_id": "rtrim(run_id, '+')"}, predicate="run_id LIKE '%+'"
-            ),
-        )
+        plain = {"run_id": "rtrim(run_id, '+')"}
+        delta_files.retry(place, lambda opened: opened.update(updates=plain, predicate="run_id LIKE '%+'"))
 
 
 def _overwrite(place: str, rows: pa.Table) -> None:

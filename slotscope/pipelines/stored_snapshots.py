@@ -33,10 +33,10 @@ def list_snapshots(root: str) -> Answer:
 
 
 def stored_runs(root: str) -> list[dict[str, Any]]:
-    """Rows of silver/runs about snapshots (plans are listed elsewhere), in the order in which the runs began, but for those replaced."""
+    """Rows of silver/runs about snapshots (plans are listed elsewhere), in the order in which the runs began."""
     if not exists(root, RUNS):
         return []
-    rows = read_rows(root, RUNS, where=f"state <> '{State.REPLACED}'", order_by="started_at, run_id")
+    rows = read_rows(root, RUNS, where="state <> 'replaced'", order_by="started_at, run_id")
     return [row for row in rows if REBALANCE_PLANS.name not in row["rows"]]
 
 

@@ -19,10 +19,8 @@ from slotscope.runtime.storage.delta_files import (
     compact,
     exists,
     location,
-    open_at,
     read_rows,
     retry,
-    revise_rows,
 )
 from slotscope.runtime.storage.runs import State, drop_stage
 from slotscope.runtime.text import plural
@@ -132,23 +130,24 @@ def maintain(
 def _keep_log(place: str, days: int) -> None:
     """Keep the log of a table, and with it its history, for so many *days*; no commit where it says so already."""
     name, value = "delta.logRetentionDuration", f"interval {days} days"
-    if retry(place, lambda: open_at(place).metadata()).configuration.get(name) != value:
-        retry(place, lambda: open_at(place).alter.set_table_properties({name: value}))
+    if retry(place, lambda opened: opened.metadata()).configuration.get(name) != value:
+        retry(place, lambda opened: opened.alter.set_table_properties({name: value}))
 
 
 def _vacuum(place: str, retention_h: int) -> tuple[int, int]:
     """Remove the files that a table has not held for *retention_h* hours; return their number and that of younger ones."""
-    gone = retry(place, lambda: open_at(place).vacuum(retention_h, dry_run=False, enforce_retention_duration=False))
-    young = retry(place, lambda: open_at(place).vacuum(0, dry_run=True, enforce_retention_duration=False))
+    gone = retry(place, lambda opened: opened.vacuum(retention_h, dry_run=False, enforce_retention_duration=False))
+    young = retry(place, lambda opened: opened.vacuum(0, dry_run=True, enforce_retention_duration=False))
     return len(gone), len(young)
 
 
 def _mark_killed(root: str, before: datetime) -> None:
     """Mark runs that began *before* and did not end as failed, and remove their staged rows."""
     where = f"state = '{State.RUNNING}' AND started_at < TIMESTAMP '{before:%Y-%m-%d %H:%M:%S}Z'"
-    names = [row["run_id"] for row in read_rows(root, RUNS, columns=("run_id",), where=where)]
+    rows = read_rows(root, RUNS, where=where)
+    names = [row["run_id"] for row in rows]
     if names:
         ended = {"state": str(State.FAILED), "reason": "killed: it did not end"}
-        revise_rows(root, RUNS, any_of("run_id", names), lambda rows: [{**row, **ended} for row in rows])
+        commit_rows(root, RUNS, [row | ended for row in rows], any_of("run_id", names))
     for name in names:
         drop_stage(root, name)

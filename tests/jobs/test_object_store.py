@@ -223,4 +223,4 @@ def test_rows_are_there_once_when_the_store_takes_a_commit_and_loses_its_answer(
             "bm",
             "bn",
         ]
-        assert sorted(run["state"] for run in read_rows(root, RUNS)) == ["complete", "complete", "replaced"]
+        assert sorted(run["state"] for run in read_rows(root, RUNS)) == ["complete", "complete"]

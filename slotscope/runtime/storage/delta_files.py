@@ -67,11 +67,7 @@ def location(root: str, table: Table) -> str:
 
 def exists(root: str, table: Table) -> bool:
     """Whether *table* was ever written under *root*."""
-    return is_table(location(root, table))
-
-
-def is_table(place: str) -> bool:
-    """Whether there is a Delta table at *place*."""
+    place = location(root, table)
     with _reading(place):
         return DeltaTable.is_deltatable(place, stores.storage_options(place))
 
@@ -139,60 +135,37 @@ def commit_rows(
     rows: pa.Table | Sequence[Mapping[str, Any]] | Callable[[], pa.RecordBatchReader] | None,
     where: str,
     claims: Mapping[str, int] | None = None,
-) -> None:
-    """Put *rows* in the place of those that meet *where*, in one commit; the first commit creates the table.
+) -> int:
+    """Put *rows* in the place of those that meet *where*, in one commit, the first of which creates the table; return its version.
 
     Without *rows* it only deletes, and makes no commit where there is nothing to delete.  Every new row must meet *where*, so a commit
     that the store took without answering is made again without harm.  *claims* are numbers by transaction id: a table that holds a
-    greater number of one of them was replaced by a later run.  Raises `TryAgainError` for that and where other writers always come
-    first, `PlaceError` where the table cannot be written.
+    greater number of one of them was replaced by a later run.  Raises as `retry`, and `TryAgainError` for such a table.
     """
     check_format(root)
     place, numbers = location(root, table), dict(claims or {})
 
-    def commit() -> None:
-        opened = _opened(place)
+    def commit(opened: DeltaTable | None) -> int:
         if opened is not None and any((opened.transaction_version(name) or 0) > no for name, no in numbers.items()):
             raise TryAgainError(f"{place}: a later run replaced these rows; run this again")
         if rows is not None:
             _write(opened or place, table, rows() if callable(rows) else as_table(table, rows), where, numbers)
         elif opened is not None:
             opened.delete(where)
+        return opened.version() if opened is not None else 0
 
-    retry(place, commit)
+    return retry(place, commit)
 
 
 def append_rows(root: str, table: Table, rows: Iterable[Mapping[str, Any]] | pa.Table) -> None:
-    """Add *rows* in one commit, once also where other writers interfere; the table is created at first use."""
+    """Add *rows* in one commit, once also where its answer is lost; the table is created at first use."""
     place, mark, made = location(root, table), secrets.token_hex(8), as_table(table, rows)
 
-    def commit() -> None:
-        opened = _opened(place)
+    def commit(opened: DeltaTable | None) -> None:
         if opened is None or opened.transaction_version(mark) is None:
             _write(opened or place, table, made, None, {mark: 1})
 
     retry(place, commit)
-
-
-def revise_rows(
-    root: str, table: Table, where: str, revise: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
-) -> int:
-    """Put the result of *revise* in the place of the rows that meet *where*, in one commit; return the new version.
-
-    Where another writer changes such rows in between, *revise* is called again.  New rows may have other keys.
-    """
-    check_format(root)
-    place = location(root, table)
-
-    def commit() -> int:
-        opened = _opened(place)
-        rows = [] if opened is None else _as_rows(read_parts(table, [Part(place, where)]).read_all())
-        made = revise(rows)
-        keys = any_of(table.key[0], dict.fromkeys(row[table.key[0]] for row in (*rows, *made)))
-        _write(opened or place, table, as_table(table, made), f"({where}) OR {keys}", {})
-        return int((opened or open_at(place)).version())
-
-    return retry(place, commit)
 
 
 def _write(
@@ -203,35 +176,33 @@ def _write(
     numbers: Mapping[str, int],
 ) -> None:
     """Commit *rows* to an open table, or create it at a path; of two writers that create it one fails with `CommitFailedError`."""
-    if isinstance(rows, pa.Table):
-        stores.check_room(target if isinstance(target, str) else target.table_uri.removeprefix("file://"), rows.nbytes)
     how: dict[str, Any] = {"mode": "append"} if where is None else {"mode": "overwrite", "predicate": where}
     if isinstance(target, str):
         how = {
             "mode": "error", "name": table.name, "description": table.about, "configuration": table.properties,
             "partition_by": list(table.partition_by) or None, "storage_options": stores.storage_options(target),
         }  # fmt: skip
-    there = table.stored if isinstance(target, str) else pa.schema(target.schema())
-    kinds = pa.schema([there.field(f.name) if f.name in there.names else f for f in rows.schema])
-    if not set(kinds.names) <= set(there.names):
+    else:
         how["schema_mode"] = "merge"
+    if isinstance(rows, pa.Table):
+        stores.check_room(target if isinstance(target, str) else target.table_uri.removeprefix("file://"), rows.nbytes)
     now_ms = time.time_ns() // 1_000_000
     marks = [Transaction(name, number, now_ms) for name, number in numbers.items()]
     properties = CommitProperties(app_transactions=marks, max_commit_retries=0 if isinstance(target, str) else None)
     try:
-        write_deltalake(target, rows.cast(kinds), commit_properties=properties, **how)
+        write_deltalake(target, rows, commit_properties=properties, **how)
     except DeltaError as error:
         raise CommitFailedError(str(error)) if "already exists" in str(error) else error from None
 
 
-def retry(place: str, commit: Callable[[], Done]) -> Done:
-    """Call *commit* until no other writer comes first.
+def retry(place: str, commit: Callable[[Any], Done]) -> Done:
+    """Call *commit* with the table at *place*, or None, until no other writer comes first.
 
     Raises `TryAgainError` where one always does, `PlaceError` where *place* cannot be written.
     """
     for attempt in range(ATTEMPTS_MAX):
         try:
-            return commit()
+            return commit(_opened(place))
         except CommitFailedError:
             time.sleep(random.uniform(1, 2) * PAUSE_S * (1 + 9 * attempt / ATTEMPTS_MAX))
         except (DeltaError, OSError) as error:
@@ -251,18 +222,19 @@ def compact(root: str, table: Table) -> int:
         mark = CommitProperties(app_transactions=[Transaction(JOINING, until_ms)], max_commit_retries=0)
         opened.create_write_transaction([], "append", opened.schema(), commit_properties=mark)
 
-    opened = retry(place, lambda: open_at(place))
-    sizes = pa.table(opened.get_add_actions()).column("size_bytes").to_pylist()
-    if (opened.transaction_version(JOINING) or 0) > now_ms or sum(size < JOINED_BYTES for size in sizes) < 2:
-        return 0
-    try:
+    def join(opened: DeltaTable | None) -> int:
+        if opened is None:
+            return 0
+        sizes = pa.table(opened.get_add_actions()).column("size_bytes").to_pylist()
+        if (opened.transaction_version(JOINING) or 0) > now_ms or sum(size < JOINED_BYTES for size in sizes) < 2:
+            return 0
         claim(opened, now_ms + CLAIM_MS)
-    except CommitFailedError:
-        return 0
-    try:
-        return int(retry(place, lambda: open_at(place).optimize.compact(target_size=JOINED_BYTES)["numFilesRemoved"]))
-    finally:
-        retry(place, lambda: claim(open_at(place), now_ms))
+        try:
+            return int(retry(place, lambda mine: mine.optimize.compact(target_size=JOINED_BYTES)["numFilesRemoved"]))
+        finally:
+            retry(place, lambda mine: claim(mine, now_ms))
+
+    return retry(place, join)
 
 
 def read_rows(

@@ -1,10 +1,10 @@
 """Runs: a job stages its rows, then replaces those of its snapshot table by table, each in one commit.
 
 A run begins with a row in ``silver/runs``, stages rows in memory or, where tasks write them, below ``ROOT/_staging/RUN_ID``, checks
-them, and closes: one commit a table, then ``silver/runs``, an audit and not a condition for readers.  A killed run leaves each table old
-or new and its row ``running``.  Of two runs of one snapshot the one that began last wins: it marks the other as failed when it begins.
-Commits carry the version of ``silver/runs`` at which their run began; a table with a greater number refuses the earlier run, which may
-not have seen its mark yet.  The earlier run waits for the later one before it fails, so jobs that restart each time both end.
+them, and closes: one commit a table, then its row of ``silver/runs`` in the place of those of earlier runs, an audit and not a condition
+for readers.  A killed run leaves each table old or new and its row ``running``.  Of two runs of one snapshot the later one, by the numbers
+in ``began_at``, wins: the other finds its row before it commits, and a table that holds a greater number refuses its rows.  It
+waits for the later run before it fails, so jobs that restart each time both end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial as bind
-from itertools import chain, count
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -55,13 +54,7 @@ class State(StrEnum):
 
     RUNNING = "running"
     COMPLETE = "complete"
-    REPLACED = "replaced"
     FAILED = "failed"
-
-
-OVERTAKEN: Final = {
-    "state": str(State.FAILED), "reason": "it did not finish before a later run of the snapshot began",
-}  # fmt: skip
 
 
 class Stage(NamedTuple):
@@ -87,8 +80,8 @@ class Stage(NamedTuple):
 class Run:
     """One run of *job* that writes the snapshot or plan *name*; rows of that name by the jobs *replaces* are replaced, too.
 
-    A run that *continues* an earlier one keeps the rows outside of each table's tail (`append`) and takes its row in silver/runs; tables
-    in *last* are committed after all others.
+    A run that *continues* an earlier one keeps the rows outside of each table's tail (`append`); tables in *last* are committed after all
+    others.  Without a name it is called by the time at which it began and a random number, with the cluster where one was given.
     """
 
     root: str
@@ -112,11 +105,9 @@ class Run:
     new_nodes: list[dict[str, Any]] = field(default_factory=list)
     """Rows of silver/clusters that it adds."""
     _number: int = 0
-    """Version of silver/runs at which this run began."""
+    """Greater than those of the runs of its snapshot that it found; else nanoseconds since the epoch."""
     _began_s: float = field(default_factory=time.monotonic)
     _cluster_before: str | None = None
-    _is_contended: bool = False
-    """Whether another run of the snapshot may be at work: then tables without rows are claimed, too."""
     _tails: dict[Table, str] = field(default_factory=dict)
     """Tables with staged rows, and the condition of the rows that these replace."""
     _held: dict[Table, list[pa.Table]] = field(default_factory=dict)
@@ -126,43 +117,22 @@ class Run:
         return (self.job, *self.replaces)
 
     @property
-    def _moment(self) -> str:
-        """The name of a snapshot without one: the time at which it began, with the cluster where one was given and a number where needed."""
-        return f"{self.started_at.astimezone(UTC):%Y-%m-%dT%H%M%SZ}"
-
-    @property
     def _folder(self) -> str:
         return f"{delta_files.base(self.root)}/_staging/{self.run_id}"
 
-    @property
-    def _tables(self) -> list[Table]:
-        """The tables of snapshots that its jobs write."""
-        return [table for job in self._jobs for table in WRITTEN_BY.get(job, ()) if table.of_runs]
-
-    def _same_snapshot(self) -> str:
-        """The SQL condition of the rows of silver/runs about complete and unfinished runs of the snapshot."""
-        return f"{all_equal({'snapshot_id': self.name})} AND {any_of('state', (State.RUNNING, State.COMPLETE))}"
-
-    def _is_mine(self, row: Mapping[str, Any], state: State) -> bool:
-        """Whether *row* of silver/runs is about another run of this snapshot and job in *state*."""
-        is_other = row["run_id"] != self.run_id and row["snapshot_id"] == self.name
-        return is_other and row["job"] in self._jobs and row["state"] == state
+    def _mine(self, rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Those of *rows* of silver/runs that are about runs of this snapshot and job."""
+        return [row for row in rows if row["snapshot_id"] == self.name and row["job"] in self._jobs]
 
     # -- begin -------------------------------------------------------------------------------------------------------
 
-    def _announced(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The rows of silver/runs about the snapshot, with that of this run."""
-        if not self.name:
-            base, taken = "-".join(filter(None, (self._moment, self.cluster))), {row["snapshot_id"] for row in rows}
-            self.name = next(name for name in chain([base], (f"{base}-{no}" for no in count(2))) if name not in taken)
-        for row in rows:
-            if row["snapshot_id"] == self.name and row["state"] == State.COMPLETE:
-                self._check_cluster(row["cluster"])
-                self._cluster_before = row["cluster"] if row["job"] in self._jobs else self._cluster_before
-        self._is_contended = any(self._is_mine(row, State.RUNNING) for row in rows)
-        others = [row for row in rows if row["run_id"] != self.run_id]
-        rest = [row | OVERTAKEN if self._is_mine(row, State.RUNNING) else row for row in others]
-        return [*rest, self._row(State.RUNNING)]
+    def _begin(self, known: Iterable[Mapping[str, Any]]) -> None:
+        """Take a number after those of the snapshot's runs in *known*; raises InputError where it is one of another cluster."""
+        complete = [row for row in known if row["snapshot_id"] == self.name and row["state"] == State.COMPLETE]
+        for row in complete:
+            self._check_cluster(row["cluster"])
+        self._cluster_before = next((row["cluster"] for row in self._mine(complete)), None)
+        self._number = max([time.time_ns(), *((row["began_at"] or 0) + 1 for row in self._mine(known))])
 
     def belongs_to(self, node_ids: Iterable[str]) -> None:
         """Find the cluster with nodes *node_ids* where it was not given: the last that had one of them, or a name made of an id.
@@ -174,10 +144,8 @@ class Run:
         ids = sorted({node_id for node_id in node_ids if NODE_ID.fullmatch(node_id)})
         if ids:
             parts = self.stored_parts(CLUSTERS)
-            is_there = parts is not None or delta_files.exists(self.root, CLUSTERS)
-            where, order = any_of("node_id", ids), "since"
-            rows = (
-                delta_files.read_rows(self.root, CLUSTERS, where=where, order_by=order, parts=parts) if is_there else []
+            rows = delta_files.read_rows(
+                self.root, CLUSTERS, where=any_of("node_id", ids), order_by="since", parts=parts
             )
             self.cluster = self.cluster or (rows[-1]["cluster"] if rows else f"cluster-{ids[0][:ID_DIGITS]}")
             new = set(ids) - {row["node_id"] for row in rows if row["cluster"] == self.cluster}
@@ -233,12 +201,6 @@ class Run:
             parts.append(Part(place, all_equal({table.named_by: self.name}) + kept))
         return parts
 
-    def _replaced(self, table: Table) -> str:
-        """The SQL condition of the stored rows of *table* that this run replaces."""
-        tail = self._tails.get(table, "FALSE") if self.continues else "TRUE"
-        jobs = " OR ".join(f"run_id LIKE '{job}-%'" for job in self._jobs)
-        return f"{all_equal({table.named_by: self.name})} AND ({jobs}) AND ({tail})"
-
     def begin_anew(self) -> None:
         """Forget everything that was staged, and replace the snapshot as a whole."""
         drop_stage(self.root, self.run_id)
@@ -254,44 +216,42 @@ class Run:
 
     # -- commit ------------------------------------------------------------------------------------------------------
 
-    def _written(self, runs: Iterable[Mapping[str, Any]]) -> list[Table]:
-        """The tables to commit: those with staged rows, and those where an earlier run, of the rows *runs*, may have some."""
-        mine = [row for row in runs if row["snapshot_id"] == self.name and row["job"] in self._jobs]
-        has_earlier = self._is_contended or (len(mine) > 1 and not self.continues)
-        return list(dict.fromkeys((*self._tails, *(self._tables if has_earlier else ()))))
+    @property
+    def _tables(self) -> list[Table]:
+        """The tables of snapshots that its jobs write."""
+        return [table for job in self._jobs for table in WRITTEN_BY.get(job, ()) if table.of_runs]
 
-    def _check_owned(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        state = next((row["state"] for row in rows if row["run_id"] == self.run_id), None)
-        if state is None:
-            raise TryAgainError(f"{self.root}: snapshot {self.name} was deleted during this run; run it again")
-        if state in (State.FAILED, State.REPLACED):
+    def _replaced(self, table: Table) -> str:
+        """The SQL condition of the stored rows of *table* that this run replaces."""
+        tail = self._tails.get(table, "FALSE") if self.continues else "TRUE"
+        jobs = " OR ".join(f"run_id LIKE '{job}-%'" for job in self._jobs)
+        return f"{all_equal({table.named_by: self.name})} AND ({jobs}) AND ({tail})"
+
+    def _earlier(self, rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """The earlier runs among *rows* of silver/runs; raises TryAgainError where there is a later one, or this one is not there."""
+        mine = self._mine(rows)
+        earlier = [row for row in mine if (row["began_at"] or 0) < self._number]
+        if any(row["state"] != State.FAILED for row in mine if row not in earlier and row["run_id"] != self.run_id):
             raise TryAgainError(f"{self.root}: another {self.job} of {self.name} began during this run; run it again")
-
-    def _closed(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The rows of silver/runs about the snapshot once this run is complete: one row where it continues another."""
-        self._check_owned(rows)
-        replaced = {"state": str(State.REPLACED)}
-        others = [row for row in rows if row["run_id"] != self.run_id]
-        rest = [row | replaced if self._is_mine(row, State.COMPLETE) else row for row in others]
-        if self.continues:
-            rest = [row for row in others if not self._is_mine(row, State.COMPLETE)]
-        return [self._row(State.COMPLETE), *rest]
+        if self.run_id not in {row["run_id"] for row in mine}:
+            raise TryAgainError(f"{self.root}: snapshot {self.name} was deleted during this run; run it again")
+        return earlier
 
     def abandon(self, error: BaseException) -> None:
         """Record that this run failed, and remove its staged rows, as far as the root can be written."""
         reason = (str(error).splitlines() or [""])[0] or type(error).__name__
         failed = self._row(State.FAILED) | {"reason": reason[:REASON_CHARS_MAX]}
         with suppress(InputError, TryAgainError):
-            delta_files.revise_rows(self.root, RUNS, all_equal({"run_id": self.run_id}), lambda rows: [failed])
+            delta_files.commit_rows(self.root, RUNS, [failed], all_equal({"run_id": self.run_id}))
         drop_stage(self.root, self.run_id)
 
     def await_later_run(self) -> None:
-        """Wait until no run of the snapshot is at work, at most as long as this one was.
+        """Wait until no later run of the snapshot is at work, at most as long as this one was.
 
         A job that starts this one again then finds the snapshot free: the job with the shorter runs ends at its second attempt.
         """
         worked_s = time.monotonic() - self._began_s
-        where = f"{self._same_snapshot()} AND {any_of('job', self._jobs)} AND state = '{State.RUNNING}'"
+        where = f"{any_of('job', self._jobs)} AND {all_equal({'state': State.RUNNING, 'snapshot_id': self.name})}"
         with progress(f"waiting for the later run of {self.name}"):
             while time.monotonic() < self._began_s + 2 * worked_s and delta_files.read_rows(
                 self.root, RUNS, where=where
@@ -299,42 +259,43 @@ class Run:
                 time.sleep(min(WAIT_S, worked_s / 10))
 
     def _row(self, state: State) -> dict[str, Any]:
-        ended = state is not State.RUNNING
         return {
             "snapshot_id": self.name, "cluster": self.cluster, "run_id": self.run_id, "job": self.job, "state": str(state),
-            "version": program_version(), "started_at": self.started_at, "ended_at": datetime.now(UTC) if ended else None,
+            "version": program_version(), "started_at": self.started_at,
+            "ended_at": None if state is State.RUNNING else datetime.now(UTC),
             "data_at": self.data_at, "partial": self.partial, "inputs": list(self.inputs.items()),
             "rows": sorted((table.name, count) for table, count in self.rows.items()), "checks": self.checks,
-            "reason": None, "began_at": self._number if ended else None, "format": FORMAT,
+            "reason": None, "began_at": self._number, "format": FORMAT,
         }  # fmt: skip
+
+
+def _known(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """The rows of silver/runs about the snapshots of *runs*."""
+    if not delta_files.exists(runs[0].root, RUNS):
+        return []
+    columns = ("run_id", "snapshot_id", "job", "state", "cluster", "began_at")
+    names = any_of("snapshot_id", dict.fromkeys(run.name for run in runs))
+    return delta_files.read_rows(runs[0].root, RUNS, columns=columns, where=names)
 
 
 def begin_together(runs: Sequence[Run]) -> None:
     """Announce *runs* of one root in one commit: a root that cannot be written fails before anything is read.
 
-    A snapshot without a name gets one that no other run has.  Raises InputError, also where a snapshot is one of another cluster.
+    Raises InputError, also where a snapshot is one of another cluster.
     """
-    conditions = []
     for run in runs:
         if run.name == LATEST:
             raise InputError(f"--snapshot {LATEST}: reserved for the newest snapshot; choose another name")
-        run.run_id = f"{run.job}-{run.started_at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
-        by_time = f"snapshot_id >= '{run._moment}' AND snapshot_id < '{run._moment}~'"
-        conditions.append(run._same_snapshot() if run.name else by_time)
-    given = [run.name for run in runs]
-
-    def announce(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        for run, name in zip(runs, given, strict=True):
-            run.name = name
-            rows = run._announced(rows)
-        return rows
-
+        began, token = run.started_at.astimezone(UTC), secrets.token_hex(3)
+        run.run_id = f"{run.job}-{began:%Y%m%dT%H%M%SZ}-{token}"
+        run.name = run.name or "-".join(filter(None, (f"{began:%Y-%m-%dT%H%M%SZ}", run.cluster, token)))
     root, probe = delta_files.base(runs[0].root), f"{runs[0]._folder}/begun"
     if stores.is_store(root):  # delta-rs prints a panic where it may not write
-        delta_files.retry(root, lambda: stores.write_object(probe, b"1"))
-    number = delta_files.revise_rows(root, RUNS, _any(conditions), announce)
+        delta_files.retry(root, lambda _: stores.write_object(probe, b"1"))
+    known = _known(runs)
     for run in runs:
-        run._number = number
+        run._begin(known)
+    delta_files.append_rows(root, RUNS, [run._row(State.RUNNING) for run in runs])
 
 
 def close_together(runs: Sequence[Run]) -> None:
@@ -342,29 +303,28 @@ def close_together(runs: Sequence[Run]) -> None:
 
     Raises `TryAgainError` where a snapshot was deleted, or a later run of it began.
     """
-    root, last = runs[0].root, {table for run in runs for table in run.last}
-    names = any_of("snapshot_id", dict.fromkeys(run.name for run in runs))
-    known = delta_files.read_rows(root, RUNS, columns=("run_id", "snapshot_id", "job", "state"), where=names)
+    root, known = runs[0].root, _known(runs)
     by_table: dict[Table, list[Run]] = {}
+    contended = set()
     for run in runs:
-        run._check_owned(known)
-        for table in run._written(known):
+        earlier = run._earlier(known)
+        if any(row["state"] == State.RUNNING for row in earlier):
+            contended.add(run.run_id)
+        cleared = run._tables if earlier and (run.run_id in contended or not run.continues) else ()
+        for table in dict.fromkeys((*run._tails, *cleared)):
             by_table.setdefault(table, []).append(run)
+    last = {table: by_table.pop(table) for run in runs for table in run.last if table in by_table}
+    commit = bind(_commit, contended=contended)
     with ThreadPoolExecutor(THREADS, "commits") as pool:
-        for done in [pool.submit(_commit, table, by_table[table]) for table in by_table if table not in last]:
-            done.result()
-    if any(run.new_nodes for run in runs):
-        delta_files.append_rows(root, CLUSTERS, [row for run in runs for row in run.new_nodes])
-    for table in [table for table in by_table if table in last]:
-        _commit(table, by_table[table])
-
-    def closed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        for run in runs:
-            rows = run._closed(rows)
-        return rows
-
-    same = _any([f"{all_equal({'run_id': run.run_id})} OR ({run._same_snapshot()})" for run in runs])
-    version = delta_files.revise_rows(root, RUNS, same, closed)
+        list(pool.map(commit, by_table, by_table.values()))
+    new_nodes = [row for run in runs for row in run.new_nodes]
+    if new_nodes:
+        delta_files.append_rows(root, CLUSTERS, new_nodes)
+    for table, own in last.items():
+        commit(table, own)
+    named = ((run, f"{all_equal({'snapshot_id': run.name})} AND {any_of('job', run._jobs)}") for run in runs)
+    earlier_rows = _any(f"{mine} AND COALESCE(began_at, 0) <= {run._number}" for run, mine in named)
+    version = delta_files.commit_rows(root, RUNS, [run._row(State.COMPLETE) for run in runs], earlier_rows)
     for run in runs:
         run.is_closed = True
         drop_stage(root, run.run_id)
@@ -376,18 +336,20 @@ def close_together(runs: Sequence[Run]) -> None:
                 delta_files.compact(root, table)
 
 
-def _commit(table: Table, runs: Sequence[Run]) -> None:
-    """Put the rows of *runs* in the place of those that they replace, in one commit; none where there are none and no other run is at work."""
+def _commit(table: Table, runs: Sequence[Run], contended: set[str]) -> None:
+    """Put the rows of *runs* in the place of those that they replace, in one commit; none where there are none.
+
+    Where another run of a snapshot is at work a table without rows is claimed, too.
+    """
     parts = [part for run in runs if run.rows.get(table) for part in run.staged_parts(table)]
     claims = {f"slotscope {job} {run.name}": run._number for run in runs for job in run._jobs}
-    where = _any(dict.fromkeys(run._replaced(table) for run in runs))
+    held = [part.place for part in parts if isinstance(part.place, pa.Table)]
     rows: pa.Table | Callable[[], pa.RecordBatchReader] | None = None
-    if parts and all(isinstance(part.place, pa.Table) for part in parts):
-        rows = pa.concat_tables([part.place for part in parts])
-    elif parts:
+    if len(held) < len(parts):
         rows = bind(delta_files.read_parts, table, parts)
-    elif any(run._is_contended for run in runs):
-        rows = table.stored.empty_table()
+    elif held or any(run.run_id in contended for run in runs):
+        rows = pa.concat_tables([*held, table.stored.empty_table()])
+    where = _any(dict.fromkeys(run._replaced(table) for run in runs))
     delta_files.commit_rows(runs[0].root, table, rows, where, claims)
 
 
@@ -405,7 +367,7 @@ def observe_runs(*observers: Callable[[Run], None]) -> None:
 
 
 def running(root: str, job: str, name: str | None, **more: Any) -> AbstractContextManager[Run]:
-    """`completing` for a new `Run`; without *name* it is called by the time at which it began."""
+    """`completing` for a new `Run`."""
     return completing(Run(root, job, name or "", **more))
 
 

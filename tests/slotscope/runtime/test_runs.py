@@ -13,7 +13,7 @@ from time import sleep
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from schemas.gold import KEY_USE, NODE_LOAD
@@ -157,8 +157,7 @@ def test_a_killed_run_leaves_the_tables_as_they_were_and_is_marked_unfinished(tm
 
     write(tmp_path, "a", 2)
     assert seen(tmp_path, "a") == [[2]] * 3
-    (ended,) = read_rows(str(tmp_path), RUNS, run_id=killed.run_id)
-    assert (ended["state"], ended["reason"]) == ("failed", "it did not finish before a later run of the snapshot began")
+    assert [row["state"] for row in read_rows(str(tmp_path), RUNS)] == ["complete"]
 
 
 def fold(root, number, *, continues=True):
@@ -301,7 +300,7 @@ def test_a_table_that_a_later_run_replaced_refuses_the_earlier_one(tmp_path, mon
     early.append(SLOT_LOAD, [{"slot": 1, "keys": 1}])
     early.append(NODE_LOAD, [{"node_id": "n", "keys": 1}])
     write(tmp_path, "a", 2)
-    monkeypatch.setattr(Run, "_check_owned", lambda run, rows: None)
+    monkeypatch.setattr(Run, "_earlier", lambda run, rows: [])
 
     with pytest.raises(TryAgainError, match="a later run replaced these rows"):
         close_together([early])
@@ -361,23 +360,6 @@ def test_processes_that_join_files_at_once_leave_each_row_once(tmp_path):
 
     assert sorted(joined) == [0, 0, 0, 8]
     assert sorted(row["keys"] for row in read_rows(str(tmp_path), SLOT_LOAD, where="slot = 1")) == list(range(8))
-
-
-def test_a_join_that_was_killed_keeps_others_away_for_an_hour(tmp_path, monkeypatch):
-    for number in range(3):
-        write(tmp_path, f"s{number}", number)
-    claim, killed = delta_files.time.time_ns(), DeltaTable(location(str(tmp_path), SLOT_LOAD))
-    mark = CommitProperties(app_transactions=[Transaction(delta_files.JOINING, claim // 1_000_000 + 3_600_000)])
-    killed.create_write_transaction([], "append", killed.schema(), commit_properties=mark)
-
-    at_once = compact(str(tmp_path), SLOT_LOAD)
-    monkeypatch.setattr(delta_files.time, "time_ns", lambda: claim + 3_700_000_000_000)
-    later = compact(str(tmp_path), SLOT_LOAD)
-    version = DeltaTable(location(str(tmp_path), SLOT_LOAD)).version()
-
-    assert (at_once, later) == (0, 3)
-    assert compact(str(tmp_path), SLOT_LOAD) == 0
-    assert DeltaTable(location(str(tmp_path), SLOT_LOAD)).version() == version
 
 
 def test_a_root_that_cannot_be_written_is_named_before_anything_is_read(tmp_path):
