@@ -251,7 +251,8 @@ class Run:
         A job that starts this one again then finds the snapshot free: the job with the shorter runs ends at its second attempt.
         """
         worked_s = time.monotonic() - self._began_s
-        where = f"{any_of('job', self._jobs)} AND {all_equal({'state': State.RUNNING, 'snapshot_id': self.name})}"
+        running = all_equal({"state": State.RUNNING, "snapshot_id": self.name})
+        where = f"{any_of('job', self._jobs)} AND {running} AND began_at > {self._number}"
         with progress(f"waiting for the later run of {self.name}"):
             while time.monotonic() < self._began_s + 2 * worked_s and delta_files.read_rows(
                 self.root, RUNS, where=where

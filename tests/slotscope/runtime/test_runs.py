@@ -25,7 +25,6 @@ from slotscope.runtime.failure import TRY_AGAIN, describe
 from slotscope.runtime.storage import delta_files
 from slotscope.runtime.storage.delta_files import compact, exists, location, read_rows
 from slotscope.runtime.storage.runs import Run, begin_together, close_together, running
-from tests.benches.program import without_progress
 from tests.builders.stored_rows import store
 
 CHECKOUT = Path(__file__).parents[3]
@@ -270,17 +269,17 @@ def test_of_two_runs_of_one_snapshot_one_wins_in_every_table(tmp_path, before):
 
 def test_two_jobs_that_restart_each_time_both_end(tmp_path):
     """The second takes the snapshot from the first; without a pause the first would take it back, and so on."""
-    has_begun = Event()
+    has_begun, is_overtaken = Event(), Event()
 
     def job(number):
         if number == 2:
             has_begun.wait()
-            sleep(0.15)
         for attempt in range(1, 9):
             try:
                 with running(str(tmp_path), "key-slots", "a") as run:
                     run.append(SLOT_LOAD, [{"slot": 1, "keys": number}])
-                    has_begun.set()
+                    (has_begun if number == 1 else is_overtaken).set()
+                    is_overtaken.wait()
                     sleep(0.3)
             except TryAgainError:
                 continue
@@ -385,29 +384,3 @@ def test_processes_that_begin_together_in_an_empty_root_all_end_right(tmp_path):
 
     assert [job.wait(120) for job in jobs] == [0] * 4
     assert [seen(tmp_path, f"c{number}") for number in range(4)] == [[[number]] * 3 for number in range(4)]
-
-
-@pytest.mark.slow  # threads and processes that begin together are in the tests above
-@pytest.mark.processes
-@pytest.mark.spark
-def test_of_two_command_lines_that_write_one_snapshot_one_wins_and_the_other_ends_with_75(tmp_path):
-    """Both begin before one ends: the loser ends in one line, and the tables hold the winner's rows alone."""
-    dump = CHECKOUT / "tests" / "data" / "valkey-9.1"
-    command = [sys.executable, "-m", "jobs.main", "key-slots", "--root", str(tmp_path), "--snapshot", "a"]
-    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
-    jobs = [
-        subprocess.Popen(
-            [*command, "--cluster", "c", "--rdb", str(dump / folder / "*.rdb")], cwd=CHECKOUT, env=environment, text=True,
-            stderr=subprocess.PIPE, stdout=subprocess.PIPE,
-        )
-        for folder in ("before", "after")
-    ]  # fmt: skip
-    errors = [job.communicate(timeout=500)[1] for job in jobs]
-
-    codes = [job.returncode for job in jobs]
-    assert sorted(codes) == [0, TRY_AGAIN]
-    (line,) = without_progress(errors[codes.index(TRY_AGAIN)])
-    assert line.startswith(f"slotscope: {tmp_path}")
-    keys = (6002, 6693)[codes.index(0)]
-    assert [row["keys"] for row in read_rows(str(tmp_path), SNAPSHOTS)] == [keys]
-    assert sum(row["keys"] for row in read_rows(str(tmp_path), SLOT_LOAD)) == keys
