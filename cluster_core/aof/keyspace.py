@@ -47,7 +47,7 @@ Words = Sequence[bytes]
 def entry_of(store: Store, kind: str, value: Any, expire_at_ms: int) -> Entry:
     """Return the entry for a decoded value of a dump (`cluster_core.rdb.values`)."""
     if isinstance(value, bytes):
-        kept: Any = value if value[:4] == b"HYLL" else store.sized(value)
+        kept: Any = store.sized(value)
     elif kind == LIST:
         kept = deque(value)
     elif kind == SET:

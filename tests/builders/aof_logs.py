@@ -165,3 +165,15 @@ def replay(keyspace: Keyspace, parts: dict[str, bytes]) -> Keyspace:
         for command in reader.commands():
             keyspace.apply(command.words)
     return keyspace
+
+
+def certain(keyspace: Keyspace, truth: dict[tuple[int, bytes], tuple[str, int, int]]) -> bool:
+    """Whether *keyspace* has the keys of *truth* as they are there; only sparse HyperLogLogs may be uncertain."""
+    rows = list(keyspace.rows())
+    unsure = {(row.db, row.key) for row in rows if row.type is None}
+    held = {(row.db, row.key): (row.type, row.elements, row.expire_at_ms) for row in rows if row.type is not None}
+    return (
+        held == {place: facts for place, facts in truth.items() if place not in unsure}
+        and unsure <= set(truth)
+        and set(keyspace.unknown) <= {"pfadd", "pfmerge"}
+    )
