@@ -10,10 +10,9 @@ import numpy as np
 
 from cluster_core.kernels.compiled import borrowing, compiled
 from cluster_core.kernels.raw_bytes import copy_bytes
-from cluster_core.rdb import faults, grammar
+from cluster_core.rdb import faults, grammar, strings
 from cluster_core.rdb import skim_state as state
-from cluster_core.rdb import strings as plain_strings
-from cluster_core.rdb.strings import INT_STRING, LZF_STRING, RAW_STRING
+from cluster_core.rdb.strings import INT_STRING, LZF_STRING
 
 
 @borrowing(forceinline=True)
@@ -54,59 +53,10 @@ def digits_of(value: int) -> int:
     return count
 
 
-@borrowing(forceinline=True)
-def read_length(data: Any, at: int, end: int) -> tuple[int, int]:
-    """Return (bytes of the prefix, value): 0 bytes if more are needed, a negative fault code with its number."""
-    if at >= end:
-        return np.int64(0), np.int64(0)
-    first = np.int64(data[at])
-    if first < 0x40:
-        return np.int64(1), first
-    if first < 0x80:
-        if at + 2 > end:
-            return np.int64(0), np.int64(0)
-        return np.int64(2), ((first & 0x3F) << 8) | np.int64(data[at + 1])
-    if first == 0x80:
-        if at + 5 > end:
-            return np.int64(0), np.int64(0)
-        return np.int64(5), big_endian(data, at + 1, 4)
-    if first == 0x81:
-        if at + 9 > end:
-            return np.int64(0), np.int64(0)
-        return np.int64(9), big_endian(data, at + 1, 8)
-    if first < 0xC0:
-        return np.int64(-faults.LENGTH_PREFIX), first
-    return np.int64(-faults.LENGTH_IS_STRING), first
-
-
-@borrowing(forceinline=True)
-def read_string(data: Any, at: int, end: int) -> tuple[int, int, int, int]:
-    """Return (bytes of the prefix, bytes of the body, bytes of the string, form), or faults as `_length` does."""
-    if at >= end:
-        return np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-    first = np.int64(data[at])
-    if first < 0xC0:
-        size, body = read_length(data, at, end)
-        if size > 0 and (body < 0 or body > grammar.STRING_BYTES_MAX):
-            return np.int64(-faults.STRING_BYTES), body, np.int64(0), np.int64(0)
-        return size, body, body, np.int64(RAW_STRING)
-    if first < 0xC3:
-        return np.int64(1), np.int64(1) << (first & 3), np.int64(0), np.int64(INT_STRING)
-    if first == 0xC3:
-        size, body = read_length(data, at + 1, end)
-        if size <= 0:
-            return size, body, np.int64(0), np.int64(0)
-        more, raw = read_length(data, at + 1 + size, end)
-        if more <= 0:
-            return more, raw, np.int64(0), np.int64(0)
-        if body < 0 or body > grammar.STRING_BYTES_MAX:
-            return np.int64(-faults.STRING_BYTES), body, np.int64(0), np.int64(0)
-        if raw < 0 or raw > grammar.STRING_BYTES_MAX:
-            return np.int64(-faults.STRING_BYTES), raw, np.int64(0), np.int64(0)
-        if raw == 0 or raw > 88 * body:
-            return np.int64(-faults.LZF), body, raw, np.int64(0)
-        return 1 + size + more, body, raw, np.int64(LZF_STRING)
-    return np.int64(-faults.STRING_PREFIX), first, np.int64(0), np.int64(0)
+_PREFIXES = compiled(
+    strings, "read_length", "read_string", known={"big_endian": big_endian}, forceinline=True, boundscheck=False, _nrt=False
+)  # fmt: skip
+read_length, read_string = _PREFIXES["read_length"], _PREFIXES["read_string"]
 
 
 @borrowing()
@@ -213,7 +163,7 @@ def _repeat_run(out: Any, put: int, back: int, run: int) -> None:
 
 
 expand = compiled(
-    plain_strings,
+    strings,
     "expand_into",
     known={"copy_run": _copy_run, "repeat_run": _repeat_run},
     boundscheck=False,

@@ -253,7 +253,6 @@ def _stream_commands(key: bytes, value: StreamValue, release: Release, *, is_emp
 BUFFER_BYTES = 1 << 20
 """Bytes of a piece; one element that takes more has a larger one."""
 _SCRATCH_BYTES = 1 << 16
-_NO_WORDS: NDArray[np.int64] = np.empty(0, np.int64)
 
 
 class ValueWriter:
@@ -306,9 +305,7 @@ class ValueWriter:
         st[at.ROW] = st[at.OUT] = 0
         st[at.PHASE], st[at.BEGUN] = at.P_BEGIN, -1
         while True:
-            answer = write_values(
-                data, columns, rows, self._grammar, st, self._out, _NO_WORDS, _NO_WORDS, self._scratch
-            )
+            answer = write_values(data, columns, rows, self._grammar, st, self._out, self._scratch)
             if answer == at.SCRATCH:
                 self._scratch = np.empty(int(st[at.WANT]), np.uint8)
             elif answer in (at.DONE, at.FULL):

@@ -112,13 +112,9 @@ class DeclaredCounts(NamedTuple):
 
 
 class FileFacts:
-    """Head, auxiliary fields and database sizes of a file or range; *db_after* is the database after the range, if
-    known.
-    """
+    """Head, auxiliary fields and database sizes of a file or range."""
 
-    def __init__(
-        self, head: RdbHead | None, *, source: str, start: int, end: int | None, db_after: int | None = None
-    ) -> None:
+    def __init__(self, head: RdbHead | None, *, source: str, start: int, end: int | None) -> None:
         self.head = head
         self.aux: dict[str, str] = {}
         self.databases: dict[int, DeclaredCounts] = {}
@@ -126,7 +122,6 @@ class FileFacts:
         self._source = source
         self._start = start
         self._end = end
-        self._db_after = db_after
         self._selected = start > 0
 
     def add_aux(self, name: bytes, value: bytes) -> bool:
@@ -146,7 +141,7 @@ class FileFacts:
 
     def select(self, db: int, offset: int) -> None:
         """Note that database *db* follows; raises SplitError where a range may not go on to another one."""
-        if self._end is not None and self._db_after is None and db != self.db and self._selected:
+        if self._end is not None and db != self.db and self._selected:
             raise SplitError(
                 f"database {db} begins in a range that is not the last", offset=offset, source=self._source
             )
@@ -154,12 +149,6 @@ class FileFacts:
             self.head = self.head._replace(db=db)
         self.db = db
         self._selected = True
-
-    def check_end(self) -> None:
-        """Raise SplitError unless the range ends in the database in which the next one starts."""
-        if self._db_after is not None and self.db != self._db_after:
-            reason = f"the range ends in database {self.db}, not in database {self._db_after}"
-            raise SplitError(reason, offset=self._end or 0, source=self._source)
 
     def resize(self, keys: int, expires: int) -> None:
         """Note the announced size of the database at hand; several announcements add up."""

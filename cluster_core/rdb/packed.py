@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from cluster_core.rdb import faults
 from cluster_core.rdb.grammar import F_INTSET, F_LISTPACK, F_ZIPLIST, F_ZIPMAP
+from cluster_core.rdb.strings import big_endian
 
 HEAD_BYTES = (6, 10, 8, 1)
 """Bytes before the first entry, by form."""
@@ -22,11 +23,6 @@ UNKNOWN = -1
 def little_endian(data: bytes, at: int, count: int) -> int:
     """Return the unsigned integer of *count* bytes at *at*, lowest first."""
     return int.from_bytes(data[at : at + count], "little")
-
-
-def big_endian(data: bytes, at: int, count: int) -> int:
-    """Return the unsigned integer of *count* bytes at *at*, highest first."""
-    return int.from_bytes(data[at : at + count], "big")
 
 
 def signed_integer(data: bytes, at: int, count: int) -> int:

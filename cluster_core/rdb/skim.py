@@ -38,9 +38,8 @@ KEY_DATA_BYTES = 8 << 20
 class RdbSkimmer:
     """Skims one RDB file, or the range [*start*, *end*) of one, which must begin and end between two records.
 
-    *source* names the file in errors.  A range that does not start at 0 needs the file's *head*, with the database at hand; one that
-    may go from one database to another must end in *db_after*.  *batch_keys*
-    is the number of rows of a full batch.  With *check_crc* the CRC64 of all bytes is computed, and of a whole
+    *source* names the file in errors.  A range that does not start at 0 needs the file's *head*, with the database at hand.
+    *batch_keys* is the number of rows of a full batch.  With *check_crc* the CRC64 of all bytes is computed, and of a whole
     file compared.  With *memory* every key's size in the server's memory is estimated (`cluster_core.memory`).
 
     `done` turns true when the file's last record (or the range's last byte) was decoded; what is fed after it
@@ -54,7 +53,6 @@ class RdbSkimmer:
         start: int = 0,
         end: int | None = None,
         head: RdbHead | None = None,
-        db_after: int | None = None,
         check_crc: bool = True,
         batch_keys: int = 65_536,
         memory: MemorySettings | None = None,
@@ -73,7 +71,6 @@ class RdbSkimmer:
         self._source = source
         self._start = start
         self._end = end
-        self._db_after = db_after
         self._check_crc = check_crc
         self._capacity = batch_keys
         self._memory = memory
@@ -81,7 +78,7 @@ class RdbSkimmer:
         self._set_up(head)
 
     def _set_up(self, head: RdbHead | None) -> None:
-        self._facts = FileFacts(head, source=self._source, start=self._start, end=self._end, db_after=self._db_after)
+        self._facts = FileFacts(head, source=self._source, start=self._start, end=self._end)
         self._state: NDArray[np.int64] = np.zeros(at.STATE_LENGTH, dtype=np.int64)
         self._window = Window(self._state, self._start, self._end)
         self._scratch: NDArray[np.uint8] = np.empty(64, dtype=np.uint8)
@@ -263,7 +260,6 @@ class RdbSkimmer:
             raise TruncatedError("the file ends before its end mark", offset=fed, source=self._source)
         if st[at.PHASE] != at.P_RECORD or st[at.POS] != st[at.STOP] or st[at.SKIP] > 0 or st[at.META_AT] > 0:
             raise SplitError("split point is inside a record", offset=self._end, source=self._source)
-        self._facts.check_end()
         self._finish()
         return at.END
 
@@ -316,7 +312,7 @@ class RdbSkimmer:
         elif st[at.EVENT_B] >= 0:
             first, second = int(st[at.EVENT_A]), int(st[at.EVENT_B])
             field = self._window.data[first : int(st[at.POS])].tobytes()
-            if self._facts.add_aux(string_at(field, 0), string_at(field, second - first)):
+            if self._facts.add_aux(string_at(field, 0)[0], string_at(field, second - first)[0]):
                 self._apply_head(self.head)
 
     def _read_stored_crc(self) -> int:
@@ -453,7 +449,7 @@ def records_between(data: bytes, head: RdbHead | None, *, source: str) -> list[O
             if isinstance(part, KeyBatch):
                 raise _no_records(reached - first, source)
             op, begin, reached, slot, _ = part
-            name = string_at(data, begin - first + 1) if op == OP_AUX else b""
+            name = string_at(data, begin - first + 1)[0] if op == OP_AUX else b""
             found.append(OtherRecord(op, data[begin - first : reached - first], begin - first, slot, name))
     if not skimmer.done and reached != first + len(data):
         raise _no_records(reached - first, source)

@@ -9,8 +9,7 @@ read the file whole).  Since a range that ends there proves where the next one b
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import numpy as np
@@ -18,12 +17,10 @@ import numpy as np
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.rdb.grammar import B_ATTRIBUTE, B_KEY_META, B_TYPE, DIALECT_REDIS, OP_EOF, OP_SELECTDB, OP_SLOT_INFO
-from cluster_core.rdb.head import MAGIC_BYTES, RdbHead, SplitError
+from cluster_core.rdb.head import MAGIC_BYTES, RdbHead
 from cluster_core.rdb.skim import NO_SLOT, RdbSkimmer, RecordBounds, RecordSkimmer
-from cluster_core.rdb.strings import Fault, length_at
+from cluster_core.rdb.strings import length_at
 from cluster_core.slots.key_slot import SLOT_COUNT
-
-__all__ = ["SplitError", "find_databases", "find_record_splits", "find_splits"]
 
 ReadAt = Callable[[int, int], bytes]
 """Returns up to *count* bytes (second argument) at an offset (first); fewer only at the end of the file."""
@@ -50,8 +47,6 @@ SYNC_WINDOW_TRIALS_MAX = 256
 
 _SLOT_INFO_AUX = b"\xfa\x09slot-info"
 _SLOT_INFO = bytes([OP_SLOT_INFO])
-_SELECT_AND_RESIZE = re.compile(rb"\xfe[\x00-\x3f]\xfb", re.DOTALL)
-"""SELECTDB with a number below 64, and RESIZEDB."""
 _BEGINNINGS_OF_KEYS = frozenset((B_TYPE, B_ATTRIBUTE, B_KEY_META))
 _CANDIDATE_BYTES = 64
 
@@ -144,44 +139,6 @@ def find_record_splits(read_at: ReadAt, size: int, count: int) -> list[int]:
     return cuts
 
 
-def find_databases(read_at: ReadAt, cuts: Sequence[int]) -> list[int]:
-    """Return the database that seems to be at hand at each of *cuts*, which rise: the last one that begins before it, with many keys behind.
-
-    The file is read up to the last cut, unless the first database seems to go on there.  A guess, too: that the range before it ends in this
-    database is the proof.
-    """
-    head, _ = _first_head(read_at)
-    if _first_database_bytes(read_at) >= cuts[-1]:
-        return [head.db] * len(cuts)
-    found: list[int] = []
-    db, at, trials = head.db, 0, 0
-    for cut in cuts:
-        while at < cut:
-            piece = read_at(at, min(SEARCH_PIECE_BYTES, cut - at) + _CANDIDATE_BYTES)
-            for match in _SELECT_AND_RESIZE.finditer(piece):
-                place = match.start()
-                if at + place >= cut or not _may_be_sizes(piece, place + 3, head.grammar.begins):
-                    continue
-                trials += 1
-                if trials <= SYNC_TRIALS_MAX and _walk_to_record(read_at, head, at + place)[0] is not None:
-                    db = piece[place + 1]
-            at = min(at + SEARCH_PIECE_BYTES, cut)
-        found.append(db)
-    return found
-
-
-def _first_database_bytes(read_at: ReadAt) -> float:
-    """Bytes of the first database of a file, if all its keys are as large as the first ones."""
-    skimmer = RdbSkimmer("<probe>", check_crc=False)
-    with suppress(DecodeError):
-        while not skimmer.done and skimmer.fed < SEARCH_PIECE_BYTES:
-            skimmer.feed(read_at)
-            for batch in skimmer.batches(at_once=True):
-                declared = skimmer.databases.get(skimmer.head.db)
-                return declared.keys * skimmer.position / len(batch) if declared else 0.0
-    return 0.0
-
-
 def _record_start(read_at: ReadAt, head: RdbHead, start: int, stop: int) -> int | None:
     """Return where some key's record seems to begin, not before *start*; None if nothing in [*start*, *stop*) leads to one."""
     begins = np.isin(np.array(head.grammar.begins), list(_BEGINNINGS_OF_KEYS))
@@ -268,19 +225,11 @@ def _places(data: bytes, pattern: bytes) -> Iterator[int]:
 
 
 def _may_be_slot_info(data: bytes, place: int, begins: tuple[int, ...]) -> bool:
-    """Whether a slot, its keys and its expiring keys, and then a key's record, could follow opcode 244 at *place*."""
+    """Return whether a slot, its counts of keys and expiring keys, and then a key's record can follow opcode 244 at *place*."""
     try:
         slot, at = length_at(data, place + 1)
-    except (Fault, IndexError):
-        return False
-    return slot < SLOT_COUNT and _may_be_sizes(data, at, begins)
-
-
-def _may_be_sizes(data: bytes, place: int, begins: tuple[int, ...]) -> bool:
-    """Return whether database sizes and then a key can start at *place*."""
-    try:
-        keys, at = length_at(data, place)
+        keys, at = length_at(data, at)
         expires, at = length_at(data, at)
-        return keys > 0 and expires <= keys and begins[data[at]] in _BEGINNINGS_OF_KEYS
-    except (Fault, IndexError):
+        return slot < SLOT_COUNT and keys > 0 and expires <= keys and begins[data[at]] in _BEGINNINGS_OF_KEYS
+    except (ValueError, IndexError):
         return False

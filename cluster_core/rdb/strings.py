@@ -3,8 +3,8 @@
 A control byte below 32 announces that many literal bytes plus one; any other is a reference: its top three bits
 (and, if all are set, one more byte) give a length, the rest with the next byte a distance back.
 
-Everything here works on a buffer that may end too early: then IndexError is raised, and the caller tries again
-with more. What can never become right raises `Fault`.
+`length_at` and `string_at` raise IndexError for a buffer that ends too early, ValueError for bytes that stand for nothing. The other
+functions work on any bytes by index; `cluster_core.rdb.atoms` compiles them for arrays of bytes.
 """
 
 from __future__ import annotations
@@ -14,10 +14,7 @@ from cluster_core.rdb.grammar import STRING_BYTES_MAX
 
 
 def expand_into(data: bytes, at: int, stop: int, out: bytearray, start: int, size: int) -> bool:
-    """Expand ``data[at:stop]`` to ``out[start:start + size]``; False if it does not give exactly *size* bytes.
-
-    `cluster_core.rdb.atoms` compiles this for arrays of bytes.
-    """
+    """Expand ``data[at:stop]`` to ``out[start:start + size]``; False if it does not give exactly *size* bytes."""
     put = start
     last = start + size
     while at < stop:
@@ -71,69 +68,81 @@ RAW_STRING, INT_STRING, LZF_STRING = 0, 1, 2
 """Forms of a string: its bytes, a small integer, compressed."""
 
 
-class Fault(Exception):  # noqa: N818 - it never leaves the package
-    """A place in the buffer that cannot be decoded; the reader turns it into a DecodeError."""
+def big_endian(data: bytes, at: int, count: int) -> int:
+    """Return the unsigned integer of *count* bytes at *at*, highest first."""
+    return int.from_bytes(data[at : at + count], "big")
 
-    def __init__(self, code: int, at: int, a: int = 0, b: int = 0) -> None:
-        super().__init__(code, at, a, b)
-        self.code = code
-        self.at = at
-        self.a = a
-        self.b = b
+
+def read_length(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """Return (bytes of the prefix, value): 0 bytes if more are needed, a negative fault code with its number."""
+    if at >= end:
+        return 0, 0
+    first = data[at] + 0
+    if first < 0x40:
+        return 1, first
+    if first < 0x80:
+        if at + 2 > end:
+            return 0, 0
+        return 2, (first & 0x3F) << 8 | data[at + 1]
+    if first <= 0x81:
+        size = 4 if first == 0x80 else 8
+        if at + 1 + size > end:
+            return 0, 0
+        return 1 + size, big_endian(data, at + 1, size)
+    return -faults.LENGTH_PREFIX if first < 0xC0 else -faults.LENGTH_IS_STRING, first
+
+
+def read_string(data: bytes, at: int, end: int) -> tuple[int, int, int, int]:
+    """Return (bytes of the prefix, bytes of the body, bytes of the string, form), or faults as `read_length` does.
+
+    An integer's string length is given as 0: it depends on the digits.
+    """
+    if at >= end:
+        return 0, 0, 0, 0
+    first = data[at] + 0
+    if first < 0xC0:
+        size, body = read_length(data, at, end)
+        if size > 0 and (body < 0 or body > STRING_BYTES_MAX):
+            return -faults.STRING_BYTES, body, 0, 0
+        return size, body, body, RAW_STRING
+    if first < 0xC3:
+        return 1, 1 << (first & 3), 0, INT_STRING
+    if first != 0xC3:
+        return -faults.STRING_PREFIX, first, 0, 0
+    size, body = read_length(data, at + 1, end)
+    if size <= 0:
+        return size, body, 0, 0
+    more, raw = read_length(data, at + 1 + size, end)
+    if more <= 0:
+        return more, raw, 0, 0
+    if body < 0 or body > STRING_BYTES_MAX:
+        return -faults.STRING_BYTES, body, 0, 0
+    if raw < 0 or raw > STRING_BYTES_MAX:
+        return -faults.STRING_BYTES, raw, 0, 0
+    if raw == 0 or raw > 88 * body:  # three bytes give at most 264
+        return -faults.LZF, body, raw, 0
+    return 1 + size + more, body, raw, LZF_STRING
 
 
 def length_at(data: bytes, at: int) -> tuple[int, int]:
     """Return (value, position after it) of the length whose prefix is at *at*."""
-    first = data[at]
-    if first < 0x40:
-        return first, at + 1
-    if first < 0x80:
-        return (first & 0x3F) << 8 | data[at + 1], at + 2
-    if first <= 0x81:
-        stop = at + (5 if first == 0x80 else 9)
-        if stop > len(data):
-            raise IndexError
-        return int.from_bytes(data[at + 1 : stop], "big"), stop
-    raise Fault(faults.LENGTH_PREFIX if first < 0xC0 else faults.LENGTH_IS_STRING, at, first)
+    size, value = read_length(data, at, len(data))
+    if size <= 0:
+        raise IndexError if size == 0 else ValueError(f"fault {-size}")
+    return value, at + size
 
 
-def string_prefix(data: bytes, at: int) -> tuple[int, int, int, int]:
-    """Return (position of the body, bytes of the body, bytes of the string, form) of the string at *at*.
-
-    An integer's string length is given as 0: it depends on the digits.
-    """
-    first = data[at]
-    if first < 0xC0:
-        body, start = length_at(data, at)
-        if body > STRING_BYTES_MAX:
-            raise Fault(faults.STRING_BYTES, at, body)
-        return start, body, body, RAW_STRING
-    if first < 0xC3:
-        return at + 1, 1 << (first & 3), 0, INT_STRING
-    if first != 0xC3:
-        raise Fault(faults.STRING_PREFIX, at, first)
-    try:
-        body, start = length_at(data, at + 1)
-        raw, start = length_at(data, start)
-    except Fault as fault:
-        raise Fault(fault.code, at, fault.a) from None
-    if body > STRING_BYTES_MAX or raw > STRING_BYTES_MAX:
-        raise Fault(faults.STRING_BYTES, at, body if body > STRING_BYTES_MAX else raw)
-    if raw == 0 or raw > 88 * body:  # three bytes give at most 264
-        raise Fault(faults.LZF, at, body, raw)
-    return start, body, raw, LZF_STRING
-
-
-def string_at(data: bytes, at: int) -> bytes:
-    """Return the string at *at* as bytes, integers in decimal; the caller has bounded its length."""
-    start, body, raw, form = string_prefix(data, at)
-    if start + body > len(data):
+def string_at(data: bytes, at: int) -> tuple[bytes, int]:
+    """Return (bytes, position after it) of the string at *at*, integers in decimal."""
+    size, body, raw, form = read_string(data, at, len(data))
+    start = at + size
+    if size < 0:
+        raise ValueError(f"fault {-size}")
+    if size == 0 or start + body > len(data):
         raise IndexError
+    value = data[start : start + body]
     if form == INT_STRING:
-        return b"%d" % int.from_bytes(data[start : start + body], "little", signed=True)
-    if form == RAW_STRING:
-        return data[start : start + body]
-    try:
-        return expand(data[start : start + body], raw)
-    except ValueError:
-        raise Fault(faults.LZF, at, body, raw) from None
+        value = b"%d" % int.from_bytes(value, "little", signed=True)
+    elif form == LZF_STRING:
+        value = expand(value, raw)
+    return value, start + body

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-JSON, RESP, WORDS, SIZES = range(4)
-"""Formats: a line of JSON a key; commands that make the key; bare words with their ends; nothing, and compressed strings stay so."""
+JSON, RESP, SIZES = range(3)
+"""Formats: a line of JSON a key; commands that make the key; nothing, and compressed strings stay so."""
 
 IN_DATA, IN_SCRATCH, INTEGER, DOUBLE = range(4)
 """Forms of a word: bytes of the data or of the scratch, or a number, whose value (of a double, the bits) is in the place."""
@@ -57,11 +57,10 @@ P_BEGIN, P_STRING, P_ELEMENTS, P_PACKED, P_NODES, P_STREAM, P_ENTRIES, P_END = r
     CHUNK,  # elements still to come of the command at hand
     IS_ROOMY,  # whether a command may hold several elements
     FIELDS_STAY,  # whether the server that is written for has no fields that expire
-    WORD_COUNT,
     NOT_TEXT,  # strings that were written as Base64
     BEGUN_NOT_TEXT,  # of those, the ones before the key at hand
-) = range(44)
-STATE_LENGTH = 44
+) = range(43)
+STATE_LENGTH = 43
 
 RESERVED_BYTES = 48
 """The first bytes of the scratch, which hold the id of an entry of a stream as text."""

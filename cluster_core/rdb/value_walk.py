@@ -146,7 +146,7 @@ def begin_value(data: Any, st: Any, g: Any, begin: int, end: int) -> int:
         has_count = layout == grammar.L_ELEMENTS
         if has_count:
             phase = np.int64(state.P_ELEMENTS)
-    elif layout == grammar.L_STREAM and st[state.FORMAT] in (state.JSON, state.RESP):
+    elif layout == grammar.L_STREAM and st[state.FORMAT] != state.SIZES:
         phase = np.int64(state.P_STREAM)
     elif layout != grammar.L_QUICKLIST:
         return np.int64(state.RARE)

@@ -36,8 +36,6 @@ FRAME_BYTES_MAX = 512
 """What stands around the words of an element, and around a value, without the key."""
 CHUNK_ELEMENTS = 128
 """Elements of one command."""
-WORDS_MAX = 3
-"""Words of one element."""
 
 
 class Keys(NamedTuple):
@@ -141,7 +139,7 @@ def _put_key(out: Any, at: int, st: Any, names: Any) -> int:
 def _has_room(st: Any, out: Any, word_bytes: int) -> bool:
     """Whether the key's name and *word_bytes* of words fit into the rest of *out*; else `WANT` is what they need."""
     need = FRAME_BYTES_MAX + JSON_BYTES_MAX * st[state.KEY_BYTES]
-    need += word_bytes if st[state.FORMAT] in (state.RESP, state.WORDS) else JSON_BYTES_MAX * word_bytes
+    need += word_bytes if st[state.FORMAT] == state.RESP else JSON_BYTES_MAX * word_bytes
     st[state.WANT] = need
     return st[state.OUT] + need <= out.size
 
@@ -171,7 +169,7 @@ def _begin_key(st: Any, out: Any, names: Any, idle: int, freq: int) -> None:
             at += 1
         if st[state.TYPE] == grammar.STREAM:
             at = put(out, at, _J_ENTRIES, np.int64(0), _J_ENTRIES.size)
-    elif style == state.RESP and st[state.DB] != st[state.KEY_DB]:
+    elif st[state.DB] != st[state.KEY_DB]:
         st[state.DB] = st[state.KEY_DB]
         at = put(out, at, _SELECT, np.int64(0), _SELECT.size)
         at = _put_bulk_number(out, at, np.int64(INTEGER), st[state.DB])
@@ -190,7 +188,7 @@ def _end_key(st: Any, out: Any, names: Any) -> None:
         out[at] = 125
         out[at + 1] = 10
         at += 2
-    elif style == state.RESP and st[state.EXPIRE] >= 0:
+    elif st[state.EXPIRE] >= 0:
         at = _put_key(out, put(out, at, _PEXPIREAT, np.int64(0), _PEXPIREAT.size), st, names)
         at = _put_bulk_number(out, at, np.int64(INTEGER), st[state.EXPIRE])
     st[state.OUT] = at
@@ -260,27 +258,7 @@ def _put_json(st: Any, out: Any, at: int, first: Any, second: Any) -> int:
 
 
 @borrowing(forceinline=True)
-def _put_words(st: Any, out: Any, ends: Any, at: int, first: Any, second: Any) -> int:
-    """The words one after the other; a hash has a third one, empty or the field's expiry in decimal."""
-    word = st[state.WORD_COUNT]
-    at = _put_bare_word(out, at, first, st[state.FIRST_FORM], st[state.FIRST_AT], st[state.FIRST_BYTES])
-    ends[word] = at
-    word += 1
-    if st[state.WORDS_OF_ONE] > 1:
-        at = _put_bare_word(out, at, second, st[state.SECOND_FORM], st[state.SECOND_AT], st[state.SECOND_BYTES])
-        ends[word] = at
-        word += 1
-        if st[state.TYPE] == grammar.HASH:
-            if st[state.ONE_EXPIRE] >= 0:
-                at = put_integer(out, at, st[state.ONE_EXPIRE])
-            ends[word] = at
-            word += 1
-    st[state.WORD_COUNT] = word
-    return at
-
-
-@borrowing(forceinline=True)
-def _put_element(st: Any, out: Any, ends: Any, names: Any, first: Any, second: Any) -> int:
+def _put_element(st: Any, out: Any, names: Any, first: Any, second: Any) -> int:
     """Write the element at hand, whose words are in *first* and *second*: `GO`, or with nothing written `FULL`, `FAULT` if there are
     too many, `REFUSED` if the server that is written for cannot hold it.
     """
@@ -292,16 +270,10 @@ def _put_element(st: Any, out: Any, ends: Any, names: Any, first: Any, second: A
     if not _has_room(st, out, twice * st[state.FIRST_BYTES] + st[state.SECOND_BYTES]):
         return np.int64(state.FULL)
     at = st[state.OUT]
-    style = st[state.FORMAT]
-    if style == state.JSON:
+    if st[state.FORMAT] == state.JSON:
         at = _put_json(st, out, at, first, second)
-    elif style == state.RESP:
-        at = _put_resp(st, out, at, names, first, second)
     else:
-        if st[state.WORD_COUNT] + WORDS_MAX > ends.size:
-            st[state.WANT] = 0
-            return np.int64(state.FULL)
-        at = _put_words(st, out, ends, at, first, second)
+        at = _put_resp(st, out, at, names, first, second)
     st[state.OUT] = at
     st[state.LEFT] -= 1
     st[state.DONE_ELEMENTS] += 1
@@ -508,12 +480,10 @@ def _begin(data: Any, st: Any, g: Any, out: Any, keys: Keys, row: int) -> int:
 
 
 @borrowing()
-def write_values(
-    data: Any, keys: Keys, rows: Any, g: Any, st: Any, out: Any, ends: Any, row_words: Any, scratch: Any
-) -> int:
+def write_values(data: Any, keys: Keys, rows: Any, g: Any, st: Any, out: Any, scratch: Any) -> int:
     """Write the keys *rows* (indices) from `ROW` on to *out*: `DONE`, or what is in the way.
 
-    `FULL`: *out* (or *ends*, if `WANT` is 0) has no room; `SCRATCH`: it must have `WANT` bytes; `RARE`: the key at hand is for the plain
+    `FULL`: *out* has no room; `SCRATCH`: it must have `WANT` bytes; `RARE`: the key at hand is for the plain
     decoder, `TAIL`: so is what stands behind the entries of a stream, from `POS` on; `FAULT`: its value cannot be read; `REFUSED`: the server cannot hold it.  The first two go on where they stopped.
     """
     names = keys.key_data
@@ -533,7 +503,7 @@ def write_values(
                 return rc
             first = scratch if st[state.FIRST_FORM] == IN_SCRATCH else data
             second = scratch if st[state.SECOND_FORM] == IN_SCRATCH else data
-            rc = _put_element(st, out, ends, names, first, second)
+            rc = _put_element(st, out, names, first, second)
             if rc != state.GO:
                 return rc
             pass_element(st)
@@ -543,7 +513,5 @@ def write_values(
             return np.int64(state.FULL)
         _end_key(st, out, names)
         st[state.PHASE] = state.P_BEGIN
-        if row_words.size:
-            row_words[st[state.ROW]] = st[state.WORD_COUNT]
         st[state.ROW] += 1
     return np.int64(state.DONE)

@@ -10,7 +10,7 @@ from cluster_core.errors import DecodeError
 from cluster_core.rdb import grammar
 from cluster_core.rdb.grammar import F_LISTPACK
 from cluster_core.rdb.packed import packed_elements
-from cluster_core.rdb.strings import Fault, length_at, string_at, string_prefix
+from cluster_core.rdb.strings import length_at, string_at
 
 StreamId = tuple[int, int]
 """Milliseconds and sequence."""
@@ -109,14 +109,14 @@ def stream_value(generation: int, data: bytes, at: int) -> StreamValue:
     """Decode the stream at *at* in the form of its *generation* (`grammar`).
 
     Like a server's load: before the third generation a consumer's active time is its seen time, and in the first a
-    group's entries read are unknown. Data on idempotent producers (fourth on) is skipped. Raises IndexError, ValueError
-    or Fault for invalid bytes.
+    group's entries read are unknown. Data on idempotent producers (fourth on) is skipped. Raises IndexError or
+    ValueError for invalid bytes.
     """
     nodes, at = length_at(data, at)
     entries: list[StreamEntry] = []
     for _ in range(nodes):
-        raw, at = string_at(data, at), string_end(data, at)
-        node, at = string_at(data, at), string_end(data, at)
+        raw, at = string_at(data, at)
+        node, at = string_at(data, at)
         entries += _entries(raw, packed_elements(node, F_LISTPACK))
     return StreamValue(entries, *stream_tail(generation, data, at))
 
@@ -131,19 +131,11 @@ def stream_tail(generation: int, data: bytes, at: int) -> tuple[StreamId, int, S
     return (meta[1], meta[2]), added, deleted, _groups(generation, data, at)
 
 
-def string_end(data: bytes, at: int) -> int:
-    """Return the position after the string at *at*; IndexError if it ends beyond *data*."""
-    start, body, _, _ = string_prefix(data, at)
-    if start + body > len(data):
-        raise IndexError
-    return start + body
-
-
 def _groups(generation: int, data: bytes, at: int) -> list[StreamGroup]:
     count, at = length_at(data, at)
     found = []
     for _ in range(count):
-        name, at = string_at(data, at), string_end(data, at)
+        name, at = string_at(data, at)
         ms, at = length_at(data, at)
         seq, at = length_at(data, at)
         read = NOT_READ
@@ -173,7 +165,7 @@ def _consumers(generation: int, data: bytes, at: int) -> tuple[tuple[StreamConsu
     count, at = length_at(data, at)
     found = []
     for _ in range(count):
-        name, at = string_at(data, at), string_end(data, at)
+        name, at = string_at(data, at)
         seen = active = _time(data, at)
         at += 8
         if generation >= 3:
@@ -252,7 +244,7 @@ def _counted(word: bytes) -> int:
 
 
 NO_EXPIRY = -1
-DAMAGE = (LookupError, ValueError, OverflowError, struct.error, Fault)
+DAMAGE = (LookupError, ValueError, OverflowError, struct.error)
 """What decoders raise for bytes that end early or stand for nothing."""
 _NAN, _INFINITY, _MINUS_INFINITY = 253, 254, 255
 
@@ -294,9 +286,8 @@ def decode_record(data: bytes, dialect: str, *, source: str = "<record>", offset
     try:
         at, expire, idle, freq = _attributes(data)
         row = grammar.grammar_of(dialect).types[data[at]]
-        key = string_at(data, at + 1)
-        start, body, _, _ = string_prefix(data, at + 1)
-        value = _value(row, data, start + body)
+        key, start = string_at(data, at + 1)
+        value = _value(row, data, start)
     except DAMAGE as error:
         raise DecodeError("the record cannot be decoded", offset=offset, source=source) from error
     return Record(key, grammar.KEY_TYPES[row.key_type], value, expire, idle, freq)
@@ -338,7 +329,7 @@ def _key_meta_end(data: bytes, at: int) -> int:
         opcode, at = length_at(data, at + 4)
         while opcode != grammar.MODULE_EOF:
             if opcode == grammar.MODULE_STRING:
-                at = string_end(data, at)
+                _, at = string_at(data, at)
             elif opcode in (grammar.MODULE_FLOAT, grammar.MODULE_DOUBLE):
                 at += 4 if opcode == grammar.MODULE_FLOAT else 8
             else:
@@ -349,7 +340,7 @@ def _key_meta_end(data: bytes, at: int) -> int:
 
 def _value(row: grammar.ValueType, data: bytes, at: int) -> object:
     if row.layout == grammar.L_STRING:
-        return string_at(data, at)
+        return string_at(data, at)[0]
     if row.layout == grammar.L_MODULE:
         return ModuleValue(data[at:])
     if row.layout == grammar.L_STREAM:
@@ -373,7 +364,7 @@ def _elements(row: grammar.ValueType, data: bytes, at: int) -> object:
 
 
 def _packed(row: grammar.ValueType, data: bytes, at: int) -> object:
-    words = packed_elements(string_at(data, at), row.form)
+    words = packed_elements(string_at(data, at)[0], row.form)
     if row.key_type == grammar.ZSET:
         return [(member, float(score)) for member, score in zip(words[::2], words[1::2], strict=True)]
     if row.key_type != grammar.HASH:
@@ -387,8 +378,8 @@ def _packed(row: grammar.ValueType, data: bytes, at: int) -> object:
 def _strings(data: bytes, at: int) -> Iterator[bytes]:
     count, at = length_at(data, at)
     for _ in range(count):
-        yield string_at(data, at)
-        at = string_end(data, at)
+        word, at = string_at(data, at)
+        yield word
 
 
 def _quicklist(form: int, data: bytes, at: int) -> list[bytes]:
@@ -398,7 +389,7 @@ def _quicklist(form: int, data: bytes, at: int) -> list[bytes]:
         container = grammar.PACKED_NODE
         if form == grammar.F_LISTPACK:
             container, at = length_at(data, at)
-        node, at = string_at(data, at), string_end(data, at)
+        node, at = string_at(data, at)
         if container == grammar.PLAIN_NODE:
             found.append(node)
         else:
@@ -415,8 +406,8 @@ def _array(data: bytes, at: int) -> Iterator[bytes]:
         _, at = length_at(data, at)
         kind, at = length_at(data, at)
         if kind in (grammar.ARRAY_STRING, grammar.ARRAY_SHORT_STRING):
-            yield string_at(data, at)
-            at = string_end(data, at)
+            word, at = string_at(data, at)
+            yield word
         else:
             (number,) = struct.unpack_from("<q" if kind == grammar.ARRAY_INTEGER else "<d", data, at)
             yield b"%d" % number if kind == grammar.ARRAY_INTEGER else repr(number).encode()
@@ -426,7 +417,7 @@ def _array(data: bytes, at: int) -> Iterator[bytes]:
 def _scored(element: int, data: bytes, at: int) -> Iterator[tuple[bytes, float]]:
     count, at = length_at(data, at)
     for _ in range(count):
-        member, at = string_at(data, at), string_end(data, at)
+        member, at = string_at(data, at)
         if element == grammar.E_SCORE:
             (score,) = struct.unpack_from("<d", data, at)
             at += 8
@@ -447,8 +438,8 @@ def _hash(row: grammar.ValueType, data: bytes, at: int) -> list[Field]:
         if row.element == grammar.E_EXPIRY_BEFORE:
             delta, at = length_at(data, at)  # counted from one before the earliest; from 1970 in the release candidates
             expire = NO_EXPIRY if delta == 0 else delta + base - (row.lead_bytes > 0)
-        name, at = string_at(data, at), string_end(data, at)
-        value, at = string_at(data, at), string_end(data, at)
+        name, at = string_at(data, at)
+        value, at = string_at(data, at)
         if row.element == grammar.E_EXPIRY_AFTER:
             expire = int.from_bytes(data[at : at + 8], "little", signed=True)
             at += 8

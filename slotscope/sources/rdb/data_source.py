@@ -129,16 +129,15 @@ class RdbReader(UnitReader):
         return pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
 
     def keys_of(self, source: str, dump: RdbUnit) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a local *dump* that stands for *source*, with values if they are asked for."""
+        """Yield the rows of a local *dump* that stands for *source*, with values."""
         reader = RdbUnitReader(dump, check_crc=self.check_crc, memory=self.memory)
-        has_values = "value" in self.schema.names
         data = mapped_bytes(dump.path)
-        fields = [field.name for field in self.schema.field("value").type] if has_values else []
+        fields = [field.name for field in self.schema.field("value").type]
         for batch in self.until_damage(reader):
             wanted = self._wanted(reader, batch)
             maker = ValueColumns(reader.skimmer.head, source=dump.path, permissive=self.permissive)
-            for piece in maker.pieces(wanted):
-                yield self._rows(source, piece, maker.array(data, piece, fields) if has_values else None)
+            for piece, values in maker.arrays(data, wanted, fields):
+                yield self._rows(source, piece, values)
 
     def _file_row(self, reader: RdbUnitReader) -> dict[str, object]:
         damage = self.damage_of(reader)

@@ -100,7 +100,7 @@ def _common(surveys: Sequence[Survey]) -> tuple[list[bytes], list[bytes]]:
     after = list(dict.fromkeys(record for survey in surveys for record in survey.after))
     names: set[bytes] = set()
     for record in [*before, *after]:
-        library = _LIBRARY.match(string_at(record, 1)) if record[0] == OP_FUNCTION2 else None
+        library = _LIBRARY.match(string_at(record, 1)[0]) if record[0] == OP_FUNCTION2 else None
         if library is not None and library[1] in names:
             name = library[1].decode("utf-8", "backslashreplace")
             raise InputError(f"the dumps hold different libraries of the name {name}: a server loads one")

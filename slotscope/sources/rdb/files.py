@@ -19,10 +19,10 @@ from cluster_core.memory.model import MemorySettings
 from cluster_core.rdb.crc64 import combine_crc64, crc64
 from cluster_core.rdb.head import RdbHead, SplitError
 from cluster_core.rdb.skim import RdbSkimmer
-from cluster_core.rdb.splits import find_databases, find_record_splits, find_splits
+from cluster_core.rdb.splits import find_record_splits, find_splits
 from slotscope.runtime.stores import is_live
 from slotscope.sources.byte_streams import ByteStream
-from slotscope.sources.files import InputFile, compression_of, is_uri, open_raw, open_stream, zeros_at_end
+from slotscope.sources.files import InputFile, compression_of, open_raw, open_stream, zeros_at_end
 from slotscope.sources.held_bytes import HeldBytes
 from slotscope.sources.keys.file_shares import shared
 
@@ -44,7 +44,6 @@ class RdbUnit:
     """Bytes *start* to *end* (None: to the end) of one file, range number *part* of *parts*.
 
     The bounds of a *guessed* range are proved by the ranges before it only: where one of them meets a fault, this one's keys are none.
-    So is the database *db* in which it begins, where that is not the file's first one; *db_after* is that of the next range.
     """
 
     path: str
@@ -54,8 +53,6 @@ class RdbUnit:
     part: int = 0
     parts: int = 1
     guessed: bool = False
-    db: int | None = None
-    db_after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +80,8 @@ def plan_units(
 ) -> list[RdbUnit]:
     """Cut *files* into units while there are fewer files than *parallelism*: at slot boundaries, and with *guess* dumps without slot info, too.
 
-    A local dump is looked through for where its databases begin, so that ranges may hold several.  No unit has less than *unit_bytes_min*, by
-    default what is worth a task.
+    A dump of several databases is read whole when a range meets the second one.  No unit has less than *unit_bytes_min*, by default what is worth
+    a task.
     """
     least = PART_BYTES_MIN if unit_bytes_min is None else unit_bytes_min
     wanted = max(1, -(-parallelism // max(1, len(files)))) if split else 1
@@ -107,8 +104,6 @@ def _cut(file: InputFile, parts: int, *, guess: bool) -> list[RdbUnit]:
         guessed = guess and not cuts
         if guessed:
             cuts = find_record_splits(read_at, file.size, parts)
-        known = bool(cuts) and not is_uri(file.path)
-        dbs = [None, *(find_databases(read_at, cuts) if known else [None] * len(cuts)), None]
     bounds: list[int | None] = [0, *cuts, None]
     return [
         RdbUnit(
@@ -119,8 +114,6 @@ def _cut(file: InputFile, parts: int, *, guess: bool) -> list[RdbUnit]:
             part,
             len(bounds) - 1,
             guessed and len(bounds) > 2,
-            dbs[part],
-            dbs[part + 1],
         )
         for part in range(len(bounds) - 1)
     ]
@@ -172,15 +165,12 @@ class RdbUnitReader:
         head = None
         if unit.start:
             head, self.facts = read_facts(unit.path)
-            if unit.db is not None:
-                head = head._replace(db=unit.db)
         self._check_parts = check_crc and unit.parts > 1 and unit.end is None
         self.skimmer = RdbSkimmer(
             unit.path,
             start=unit.start,
             end=unit.end,
             head=head,
-            db_after=unit.db_after,
             check_crc=check_crc and (unit.parts == 1 or self._check_parts),
             memory=memory,
         )

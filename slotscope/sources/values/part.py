@@ -165,7 +165,7 @@ def libraries_before_keys(data: NDArray[np.uint8], *, source: str) -> list[bytes
                 if isinstance(part, KeyBatch):
                     return found
                 if part.op == OP_FUNCTION2:
-                    found.append(string_at(data[part.begin : part.end].tobytes(), 1))
+                    found.append(string_at(data[part.begin : part.end].tobytes(), 1)[0])
         except DecodeError:
             break
     return found

@@ -10,7 +10,8 @@ from hashlib import sha1
 import pytest
 
 from cluster_core.rdb.crc64 import crc64
-from cluster_core.rdb.values import _attributes, decode_record, string_end
+from cluster_core.rdb.strings import string_at
+from cluster_core.rdb.values import _attributes, decode_record
 from tests.builders.debug_digest import (
     value_digest,
 )
@@ -46,6 +47,6 @@ def test_the_bytes_of_every_recorded_value_are_those_of_its_dump(server):
     for key in keys:
         record = base64.b64decode(key["record"])
         at = _attributes(record)[0]
-        payload = record[at : at + 1] + record[string_end(record, at + 1) :] + key["version"].to_bytes(2, "little")
+        payload = record[at : at + 1] + record[string_at(record, at + 1)[1] :] + key["version"].to_bytes(2, "little")
         payload += crc64(payload).to_bytes(8, "little")
         assert sha1(payload, usedforsecurity=False).hexdigest() == key["dump_sha1"]

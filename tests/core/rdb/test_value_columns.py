@@ -23,8 +23,8 @@ def values_of(dump: bytes, fields=VALUE_FIELDS, **options):
     data, skimmer, found, records = np.frombuffer(bytearray(dump), np.uint8), RdbSkimmer("d.rdb"), [], []
     for batch in batches_of(skimmer, dump):
         maker = ValueColumns(skimmer.head, source="d.rdb", **options)
-        for part in maker.pieces(batch):
-            found += maker.array(data, part, fields).to_pylist()
+        for _, values in maker.arrays(data, batch, fields):
+            found += values.to_pylist()
         bounds = zip(batch.offset.tolist(), batch.serialized_bytes.tolist(), strict=True)
         records += [dump[at : at + size] for at, size in bounds]
     return found, [decode_record(record, skimmer.head.dialect) for record in records]
@@ -86,7 +86,7 @@ def test_only_what_is_asked_for_is_made():
 
 
 def test_a_value_that_cannot_be_read_is_an_error_or_null():
-    """With its offset; with *permissive* it is what the plain decoder makes of it."""
+    """With its offset."""
     bad = build.listpack([b"a", b"b"], count=1)
     records = [build.key(b"a", 20, build.string(build.listpack([b"x"]))), build.key(b"b", 20, build.string(bad)),
                build.key(b"c", 20, build.string(build.listpack([b"y", 1])))]  # fmt: skip
@@ -96,4 +96,4 @@ def test_a_value_that_cannot_be_read_is_an_error_or_null():
     rows, _ = values_of(build.rdb(build.select(0), *records), ("set",), permissive=True)
 
     assert caught.value.offset == dump.index(records[1])
-    assert [row["set"] for row in rows] == [[b"x"], [b"a", b"b"], [b"y", b"1"]]
+    assert [row["set"] for row in rows] == [[b"x"], None, [b"y", b"1"]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,7 @@ import pytest
 from cluster_core.errors import TruncatedError
 from cluster_core.rdb.head import SplitError
 from schemas.interim import UNIT
-from slotscope.sources.files import expand
 from slotscope.sources.keys.partial_rows import TallyOptions
-from slotscope.sources.rdb import files as rdb_files
 from slotscope.sources.rdb.files import RdbTask, RdbUnit, RdbUnitReader
 from slotscope.sources.rdb.tally import RdbTally
 from tests.builders import rdb_builder as build
@@ -76,22 +73,6 @@ def test_right_guesses_give_the_keys_and_the_checksum_of_the_whole(tmp_path):
     path.write_bytes(DUMP[:-1] + bytes([DUMP[-1] ^ 1]))
     with pytest.raises(SplitError, match="CRC64"):
         list(RdbUnitReader(RdbUnit(str(path), len(DUMP), whole[9], None, 1, 2, True)))
-
-
-def test_ranges_of_a_dump_of_several_databases_give_the_keys_of_the_whole(tmp_path, monkeypatch):
-    """A database that begins in one range goes on in the next, which is proved by the first."""
-    monkeypatch.setattr(rdb_files, "PART_BYTES_MIN", 1 << 17)
-    keys = [build.key(b"key:%06d" % number, 0, build.string(b"v" * 20)) for number in range(10_000)]
-    records = [part for db in (0, 3) for part in (build.select(db), build.resize(len(keys), 0), *keys)]
-    path = tmp_path / "d.rdb"
-    path.write_bytes(build.rdb(*records))
-    tasks = rdb_files.plan_tasks(expand([str(path)]), parallelism=4, split=True)
-
-    facts = [_facts(task) for task in tasks]
-    counts = Counter(db for (unit,) in (task.units for task in tasks) for keys in RdbUnitReader(unit) for db in keys.db)
-
-    assert [fact["split_failed"] for fact in facts] == [None] * 4
-    assert counts == {0: 10_000, 3: 10_000}
 
 
 def _facts(task):
