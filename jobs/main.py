@@ -199,20 +199,6 @@ COMMANDS = {
         "Check Java, fetch the Delta and S3 jars, compile native code",
         "slotscope setup",
     ),
-    "lab node": Command(
-        DATA,
-        "jobs.node:command",
-        "Join a live cluster as a test node",
-        "slotscope lab node --join 10.0.0.5:6379 --duration 60",
-        ("join", "bind", "port", "profile", "duration", "folder"),
-    ),
-    "lab sentinel": Command(
-        DATA,
-        "jobs.sentinel:command",
-        "Run a test sentinel beside real ones",
-        "slotscope lab sentinel --join 10.0.0.5:26379 --duration 60",
-        ("monitor", "join", "name", "quorum", "down-after", "port", "duration"),
-    ),
     "lab bus-dump": Command(
         DATA,
         "jobs.bus_dump:command",
@@ -239,7 +225,7 @@ COMMANDS = {
 FAMILIES = {
     "plan": "Make, check, execute, audit and split plans of slot moves",
     "tables": "List and remove snapshots, maintain and migrate the tables",
-    "lab": "Replay Sentinel, read captures, join clusters as a test node",
+    "lab": "Replay Sentinel, read captures, print redirections",
 }
 """What the commands with the same first word do."""
 

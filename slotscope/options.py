@@ -128,17 +128,6 @@ class PlanOptions(TableOptions):
 
 
 @options
-class LiveOptions(Plain):
-    """Options of every command that is a member of a live cluster."""
-
-    bind: str = "127.0.0.1"
-    """Address to listen on"""
-    duration: Duration = None
-    password_env: str = "SLOTSCOPE_PASSWORD"
-    """Environment variable with the password; unset: no password"""
-
-
-@options
 class Common:
     """Options of every command that works with tables on Spark."""
 

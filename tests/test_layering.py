@@ -32,7 +32,7 @@ GROUPS = {
         "memory", "advice", "kernels", "rdb", "aof", "kernels.keys", "kernels.aof", "replication", "rebalance", "replay", "history", "incidents", "sentinel", "sentinel_history", "sim",
     ),
     "slotscope": (
-        "runtime", "sql", "servers", "options", "live", "sources", "recording", "registration", "plans", "reports", "transforms", "pipelines", "__main__",
+        "runtime", "sql", "servers", "options", "sources", "recording", "registration", "plans", "reports", "transforms", "pipelines", "__main__",
     ),
 }  # fmt: skip
 """The groups of a package: each may import those to its left.  A part of a group that stands by itself is named with a point."""

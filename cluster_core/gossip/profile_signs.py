@@ -184,19 +184,6 @@ def nearest_of_family(family: Iterable[Profile], version: tuple[int, int]) -> Pr
     return next((profile for profile in reversed(known) if version_of(profile) <= version), known[0])
 
 
-def profile_of_version(product: str, version: str) -> Profile | None:
-    """Return the profile of a server by name and version; None if unknown or unreleased.
-
-    >>> profile_of_version("valkey", "8.1.4").name, profile_of_version("redis", "6.0.9").name
-    ('valkey-8.1', 'redis-6.2')
-    """
-    told = VERSION.match(version)
-    family = next((group for group in families() if group[0].name.startswith(f"{product.lower()}-")), None)
-    if told is None or family is None or int(told[1]) == DEVELOPMENT:
-        return None
-    return nearest_of_family(family, (int(told[1]), int(told[2])))
-
-
 @cache
 def nearest(names: tuple[str, ...]) -> Profile:
     """Choose from matching profiles: the newest of the family with the most; ties go to the first family."""

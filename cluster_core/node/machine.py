@@ -6,7 +6,6 @@ clients and replication. It has no clock, sockets, files or own randomness.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, assert_never
 
 from cluster_core.gossip import events as belief
@@ -15,7 +14,6 @@ from cluster_core.gossip.events import Ignored, MessageReceived
 from cluster_core.gossip.flags import MASTER
 from cluster_core.gossip.node import ClusterNode
 from cluster_core.gossip.prefilter import Prefilter
-from cluster_core.gossip.profile import Profile
 from cluster_core.node import events as ev
 from cluster_core.node.candidacy import run_election
 from cluster_core.node.commands.desk import serve_client
@@ -88,17 +86,6 @@ class Node:
         beliefs.build_pong = self._build_pong
         if config:
             load_config(state, config)
-
-    def follow(self, profile: Profile, node_timeout_ms: int) -> None:
-        """Switch to another profile or node timeout (CONFIG SET cluster-node-timeout)."""
-        state, view = self.state, self.view
-        state.settings = replace(state.settings, profile=profile, node_timeout_ms=node_timeout_ms)
-        view.myself.flags = view.myself.flags & ~view.profile.capabilities | profile.capabilities
-        view.profile, view.node_timeout_ms = profile, node_timeout_ms
-        view.version += 1
-        state.headers.clear()
-        state.extensions_of = ""
-        state.agenda_nodes = -1
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Apply *event* at *now_ms* (wall clock, ms) and return the effects in execution order."""

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.benches.live_sentinel import LiveSentinel, living_sentinel
+from cluster_core.sentinel.instance import Instance, flag_text
+from tests.benches.live_machines import LiveSentinel, living_sentinel
 from tests.benches.sentinels import running_sentinel
 from tests.benches.servers import Server, redis_binary, running, valkey_binary, wait_for
 
@@ -64,17 +65,17 @@ def scene(server: str) -> Iterator[Scene]:
 def joined(stage: Scene, ours: LiveSentinel) -> None:
     """All three know each other, and ours knows the replica."""
     wait_for(lambda: stage.knows(2), "the real sentinel to know both others")
-    wait_for(lambda: b"num-other-sentinels:2" in facts(ours), "our sentinel to know both others")
-    wait_for(lambda: b"num-slaves:1" in facts(ours), "our sentinel to know the replica")
+    wait_for(lambda: len(watched(ours).sentinels) == 2, "our sentinel to know both others")
+    wait_for(lambda: len(watched(ours).replicas) == 1, "our sentinel to know the replica")
 
 
-def facts(ours: LiveSentinel) -> list[bytes]:
-    return [name + b":" + value for name, value in ours.order("SENTINEL", "MASTER", "mymaster").pairs]
+def watched(ours: LiveSentinel) -> Instance:
+    return ours.sentinel.state.masters["mymaster"]
 
 
 def agrees(ours: LiveSentinel, yes: bool) -> None:
     """Ours holds nobody for down as long as it waits an hour."""
-    ours.order("SENTINEL", "SET", "mymaster", "down-after-milliseconds", "1000" if yes else str(NEVER_MS))
+    watched(ours).down_after_ms = 1000 if yes else NEVER_MS
 
 
 def test_the_real_failover_stalls_until_ours_agrees():
@@ -154,7 +155,7 @@ def test_it_is_known_and_up_to_date_beside_real_ones(server):
 
         def flags() -> list[bytes]:
             theirs = stage.witness.call("SENTINEL", "SENTINELS", "mymaster")
-            mine = [dict(row.pairs)[b"flags"] for row in ours.order("SENTINEL", "SENTINELS", "mymaster")]
+            mine = [flag_text(each.shown_flags).encode() for each in watched(ours).sentinels.values()]
             return [*(row[row.index(b"flags") + 1] for row in theirs), *mine]
 
         wait_for(lambda: flags() == [b"sentinel"] * 4, "all to be connected")
@@ -164,4 +165,3 @@ def test_it_is_known_and_up_to_date_beside_real_ones(server):
             time.sleep(0.5)
 
         assert stage.witness.call("SENTINEL", "CKQUORUM", "mymaster").startswith(b"OK 3 usable Sentinels")
-        assert "OK 3 usable Sentinels" in ours.order("SENTINEL", "CKQUORUM", "mymaster")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cluster_core.gossip.profile import PROFILES
-from cluster_core.gossip.profile_signs import ProfileSigns, profile_of_version
+from cluster_core.gossip.profile_signs import ProfileSigns
 from cluster_core.wire.bus import Empty, Gossip, Message, MessageType, decode_message
 from cluster_core.wire.bus_message import HOSTNAME, Extension, shard_id_extension, text_extension
 from tests.benches.node_cluster import Cluster
@@ -137,29 +137,6 @@ def test_what_the_machine_of_a_profile_sends_fits_that_profile(name: str) -> Non
         signs[sender].note(message, cluster.hosts[receiver].id)
 
     assert all(PROFILES[name] in found.fitting for found in signs)
-
-
-@pytest.mark.parametrize(
-    ("product", "version", "name"),
-    [
-        ("redis", "6.0.9", "redis-6.2"),
-        ("redis", "7.2.6", "redis-7.2"),
-        ("redis", "8.10.0", "redis-8"),
-        ("valkey", "7.2.7", "valkey-7.2"),
-        ("valkey", "8.1.4", "valkey-8.1"),
-        ("valkey", "9.2.0", "valkey-9.1"),
-        ("valkey", "255.255.255", None),
-        ("keydb", "6.3.4", None),
-        ("redis", "7", None),
-    ],
-)
-def test_a_server_that_says_its_version_has_the_newest_profile_that_is_not_newer(
-    product: str, version: str, name: str | None
-) -> None:
-    """An older one than all known has the oldest, one of another kind none."""
-    found = profile_of_version(product, version)
-
-    assert (found.name if found else None) == name
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,0 @@
-"""Live members: a node or sentinel of the core with sockets, time and files."""
