@@ -33,7 +33,7 @@ START = struct.Struct("!4sI")
 
 
 class LiveMachine(ABC):
-    """A machine with sockets; *log* holds its log lines.  Even link numbers are its own, odd ones accepted."""
+    """A machine with sockets; *log* holds its log lines."""
 
     machine: Any
     link_closed: Callable[[int], Any]
@@ -43,6 +43,7 @@ class LiveMachine(ABC):
         self.log: list[str] = []
         self.loop = asyncio.new_event_loop()
         self.accepted = 1
+        """Number of the last accepted connection."""
         self.writers: dict[int, asyncio.StreamWriter | list[bytes]] = {}
         """Writer of each link; what waits for it until the link is open."""
         self.tasks: set[asyncio.Task[None]] = set()
@@ -243,6 +244,7 @@ class LiveSentinel(LiveMachine):
 
     def __init__(self, settings: SentinelSettings, watched: Watched) -> None:
         super().__init__(settings.port)
+        self.accepted = 1_000_001  # clients; links count from 1
         self.sentinel = self.machine = Sentinel(settings, SystemRandom(), time.time_ns() // 1_000_000, watched)
         self.id = self.sentinel.my_id
 
