@@ -199,13 +199,6 @@ COMMANDS = {
         "Check Java, fetch the Delta and S3 jars, compile native code",
         "slotscope setup",
     ),
-    "lab bus-dump": Command(
-        DATA,
-        "jobs.bus_dump:command",
-        "Print captured messages of the cluster bus",
-        "slotscope lab bus-dump bus.pcap --type fail auth-req --since 2026-11-23T02:00:00Z",
-        ("node", "type", "since", "until", "relative", "limit", "json"),
-    ),
     "lab sentinel-replay": Command(
         DATA,
         "jobs.sentinel_replay:command",
@@ -225,7 +218,7 @@ COMMANDS = {
 FAMILIES = {
     "plan": "Make, check, execute, audit and split plans of slot moves",
     "tables": "List and remove snapshots, maintain and migrate the tables",
-    "lab": "Replay Sentinel, read captures, print redirections",
+    "lab": "Replay Sentinel and print redirections",
 }
 """What the commands with the same first word do."""
 

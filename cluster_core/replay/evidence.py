@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from cluster_core.formats.capture.bus_capture import PacketKind
+from cluster_core.formats.capture.bus_rows import PacketKind
 from cluster_core.gossip.view import slot_bits
 from cluster_core.kinds import EventKind
 from cluster_core.topology.node import Topology

@@ -48,14 +48,7 @@ class ClientCommand:
     words: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ClientClosed:
-    """A client disconnected."""
-
-    client: int
-
-
-Event = Tick | LinkOpened | LinkClosed | Answered | ClientCommand | ClientClosed
+Event = Tick | LinkOpened | LinkClosed | Answered | ClientCommand
 
 
 class OpenLink(NamedTuple):

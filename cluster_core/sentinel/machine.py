@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Sentinel:
-    """One sentinel that monitors *watched* and masters added by SENTINEL MONITOR.
+    """One sentinel that monitors *watched*.
 
     *rng* draws the id (unless given), election delays and timer periods. Effects of the start are returned with those
     of the first event.
@@ -65,13 +65,7 @@ class Sentinel:
                 take_answer(state, event.link, event.value)
             case ev.ClientCommand():
                 serve_client(state, event.client, event.words)
-            case ev.ClientClosed():
-                state.protocols.pop(event.client, None)
         return state.out
-
-    def protocol_of(self, client: int) -> int:
-        """Return the RESP version (2 or 3) that *client* requested with HELLO."""
-        return self.state.protocols.get(client, 2)
 
     def _tick(self) -> None:
         """Run the timer and draw the next period, so that sentinels desynchronize (sentinelTimer)."""

@@ -114,8 +114,6 @@ class SentinelState:
         self.tilt_since_ms = 0
         self.connections: dict[int, Connection] = {}
         self.next_link = 1
-        self.protocols: dict[int, int] = {}
-        """RESP version (2 or 3) of each client that sent HELLO."""
 
     # -- events --------------------------------------------------------------------------------------------------
 

@@ -80,7 +80,6 @@ _SHOWS_ALL: ContextVar[bool] = ContextVar("_SHOWS_ALL", default=False)
 
 FORMER_COMMANDS = {
     "audit-plan": "plan audit",
-    "bus-dump": "lab bus-dump",
     "bus-replay": "history",
     "check-plan": "plan check",
     "execute-plan": "plan execute",

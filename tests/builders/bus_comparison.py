@@ -1,25 +1,54 @@
-"""What the plain reader and the kernels make of the same captures, in one comparable form."""
+"""Messages and other rows of captures as the decoder finds them; its columns compared with the plain codec of messages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from cluster_core.formats.capture.bus_capture import (
-    BusCapture,
-    CapturedMessage,
-    ConnectionEvent,
-    Endpoint,
-    Origin,
-    Row,
-)
-from cluster_core.formats.capture.packet import Packet
-from cluster_core.formats.capture.pcap import CaptureReader
+from cluster_core.formats.capture.bus_rows import STREAMS_MAX, Origin, Row
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.decoder import BusDecoder
-from cluster_core.wire.bus import Fail, Gossip, Header, LightHeader, Module, PartialHeader, Publish, Unknown, Update
+from cluster_core.kernels.bus.packing import unpack
+from cluster_core.wire.bus import (
+    Fail,
+    Gossip,
+    Header,
+    LightHeader,
+    Module,
+    PartialHeader,
+    Publish,
+    Unknown,
+    Update,
+    decode_message,
+    decode_partial,
+)
 from cluster_core.wire.tcp_stream import FIN, RST, SYN
 
 Told = dict[str, object]
+
+
+class CapturedMessage(NamedTuple):
+    """A message: its bytes as far as captured, and its nodes."""
+
+    origin: Origin
+    raw: bytes
+    totlen: int
+    sender: str
+    receiver: str
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.raw) >= self.totlen
+
+
+class Captured(NamedTuple):
+    """What a decoder finds in captures; *events* are directions and TCP flags of opened and ended connections."""
+
+    messages: list[CapturedMessage]
+    events: list[tuple[int, int]]
+    rows: list[Row]
+    repeated_bytes: int
+
 
 _HEADER_FIELDS = (
     ("port", "port"),
@@ -35,47 +64,49 @@ _HEADER_FIELDS = (
 )
 
 
-def plain_story(sources: Iterable[Sequence[bytes]], streams_max: int) -> tuple[list[Told], list[object], list[Row]]:
-    """Messages, connection events and other rows of the plain reader."""
-    capture = BusCapture(streams_max=streams_max)
-    rows: list[Row] = []
-    for pieces in sources:
-        reader = CaptureReader()
-        for piece in pieces:
-            for item in reader.feed(piece):
-                rows.extend(capture.handle(item) if isinstance(item, Packet) else [item])
-        rows.extend(reader.finish())
-        rows.extend(capture.end_source())
-    rows.extend(capture.finish())
-    told = [_told_by_plain(row) for row in rows if isinstance(row, CapturedMessage)]
-    events: list[object] = [(row.origin, row.flags) for row in rows if isinstance(row, ConnectionEvent)]
-    rest = [row for row in rows if not isinstance(row, CapturedMessage | ConnectionEvent)]
-    return told, events, sorted(rest, key=repr)
-
-
-def kernel_story(sources: Iterable[Sequence[bytes]], streams_max: int) -> tuple[list[Told], list[object], list[Row]]:
-    """The same of the kernels."""
-    decoder = BusDecoder(streams_max=streams_max)
+def captured(*sources: Sequence[bytes], streams_max: int = STREAMS_MAX) -> Captured:
+    """Decode files, each in pieces, and check the columns of every message against those of the plain codec."""
+    decoder = BusDecoder(streams_max=streams_max, keep_packed=True)
     batches: list[BusBatch] = []
     for pieces in sources:
         for piece in pieces:
             batches.extend(decoder.feed(piece))
         batches.append(decoder.end_source())
     batches.append(decoder.finish())
-    told = [one for batch in batches for one in _told_by_kernel(batch)]
-    events = [one for batch in batches for one in _events(batch)]
-    return told, events, sorted((row for batch in batches for row in batch.rows), key=repr)
+    messages = [message for batch in batches for message in checked(batch)]
+    events = [
+        (int(row["direction"]), int(row["tcp_flags"]))
+        for batch in batches
+        for row in batch.events
+        if row["tcp_flags"] & (SYN | FIN | RST)
+    ]
+    return Captured(messages, events, [row for batch in batches for row in batch.rows], decoder.repeated_bytes)
 
 
-def _told_by_plain(row: CapturedMessage) -> Told:
-    message = row.decode()
+def checked(batch: BusBatch) -> Iterable[CapturedMessage]:
+    """The messages of a batch; asserts that its columns are those of their bytes."""
+    start = 0
+    for i, (told, row, end) in enumerate(zip(_columns(batch), batch.messages, batch.packed_ends.tolist(), strict=True)):
+        bitmap = batch.bitmap(row["slots"]) if row["slots"] >= 0 else b""
+        raw = unpack(batch.packed[start:end].tobytes(), bitmap)
+        found = CapturedMessage(
+            batch.origin(i), raw, int(row["totlen"]), batch.node(row["sender"]), batch.node(row["receiver"])
+        )
+        assert told == _decoded(found)
+        yield found
+        start = end
+
+
+def _decoded(row: CapturedMessage) -> Told:
+    """Columns of a message as `cluster_core.wire.bus` decodes its bytes."""
+    message = decode_message(row.raw) if row.is_whole else decode_partial(row.raw)
     header, body = message.header, message.body
     unknown = len(message.rest.raw) if message.rest else 0
     unknown += len(body.raw) if isinstance(body, Unknown) else 0
     understood = message.rest is None and not isinstance(body, Unknown)
     told: Told = {name: 0 for name, _ in _HEADER_FIELDS}
-    told |= {"origin": row.origin, "captured": len(row.raw), "totlen": row.totlen, "type": message.type}
-    told |= {"light": isinstance(header, LightHeader), "sender": row.sender, "receiver": row.receiver}
+    told |= {"captured": len(row.raw), "totlen": row.totlen, "type": message.type}
+    told["light"] = isinstance(header, LightHeader)
     told |= {"slots": None, "replicaof": "", "myip": "", "mflags": bytes(3)}
     told |= {"subject": "", "body_epoch": 0, "body_slots": None, "channel": b"", "payload": 0}
     told |= {"module": (bytes(8), 0), "gossip": (), "extension_rows": (), "unknown": unknown, "understood": understood}
@@ -108,7 +139,8 @@ def _told_by_plain(row: CapturedMessage) -> Told:
     return told
 
 
-def _told_by_kernel(batch: BusBatch) -> list[Told]:
+def _columns(batch: BusBatch) -> list[Told]:
+    """Columns of the messages of a batch."""
     gossip: list[list[object]] = [[] for _ in range(len(batch))]
     for entry in batch.gossip:
         numbers = (entry["ping_sent_s"], entry["pong_received_s"])
@@ -127,8 +159,8 @@ def _told_by_kernel(batch: BusBatch) -> list[Told]:
     for i, row in enumerate(batch.messages):
         one: Told = {name: int(row[name]) for name, _ in _HEADER_FIELDS}
         one |= {name: int(row[name]) for name in ("captured", "totlen", "type", "ver", "body_epoch")}
-        one |= {"origin": batch.origin(i), "light": bool(row["light"])}
-        one |= {name: batch.node(row[name]) for name in ("sender", "receiver", "replicaof", "subject")}
+        one["light"] = bool(row["light"])
+        one |= {name: batch.node(row[name]) for name in ("replicaof", "subject")}
         one |= {name: batch.bitmap(row[name]) if row[name] >= 0 else None for name in ("slots", "body_slots")}
         one |= {"myip": batch.text(row["myip"]), "mflags": int(row["mflags"]).to_bytes(3, "little")}
         one |= {"channel": batch.channel_data[at : row["channel_end"]].tobytes(), "payload": int(row["payload_bytes"])}
@@ -138,18 +170,3 @@ def _told_by_kernel(batch: BusBatch) -> list[Told]:
         at = row["channel_end"]
         told.append(one)
     return told
-
-
-def _events(batch: BusBatch) -> list[object]:
-    return [
-        (
-            Origin(
-                *(int(row[name]) for name in ("ts_ns", "packet", "offset", "stream", "connection", "direction")),
-                Endpoint(batch.address(row["source"]), int(row["source_port"])),
-                Endpoint(batch.address(row["target"]), int(row["target_port"])),
-            ),
-            int(row["tcp_flags"]),
-        )
-        for row in batch.events
-        if row["tcp_flags"] & (SYN | FIN | RST)
-    ]

@@ -19,9 +19,8 @@ from tests.benches.shown_commands import ELSEWHERE, ROOT, Printed, furnish, run_
 from tests.conftest import Walk
 
 FIRST = ("README.md", "docs/tutorial.md")
-QUICK = ("docs/bus-dump.md",)
 REST = ("docs/aof.md", "docs/rdb-writing.md", "docs/rebalancing.md", "docs/simulator.md")
-PAGES = (*FIRST, *QUICK, *REST)
+PAGES = (*FIRST, *REST)
 
 
 def test_pages_show_commands() -> None:
@@ -53,7 +52,7 @@ def test_what_comes_first_prints_what_it_shows(tutorial: Walk, page: str, reques
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("page", [*QUICK, *(pytest.param(page, marks=pytest.mark.slow) for page in REST)])
+@pytest.mark.parametrize("page", [pytest.param(page, marks=pytest.mark.slow) for page in REST])
 def test_every_command_of_a_page_runs_as_it_stands(
     spark: Any, tmp_path: Path, page: str, request: pytest.FixtureRequest
 ) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.formats.capture.bus_capture import CapturedGap, Endpoint, Origin, Row
+from cluster_core.formats.capture.bus_rows import CapturedGap, Endpoint, Origin, Row
 from cluster_core.formats.capture.link_layers import address_text
 from cluster_core.kernels.bus.packets import ADDRESS_BYTES, IPV4_MARK, Rows
 
@@ -135,7 +135,7 @@ class BusBatch:
 
     *nodes* is uint8 (n, 40), *texts* uint8 (n, 46), *bitmaps* uint8 (n, 2048) and *addresses* uint8 (n, 16), each
     value once; they only grow from batch to batch until a bound is reached and numbering starts anew, so a number
-    belongs to its batch. *rows* holds what is no whole message, as the plain reader tells it: unknown bytes, gaps,
+    belongs to its batch. *rows* holds what is no whole message: unknown bytes, gaps,
     skipped packets, problems. *odd* has the raw bytes of whole messages of which something was not understood, by
     row.
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cluster_core.formats.capture.bus_capture import (
+from cluster_core.formats.capture.bus_rows import (
     INITIATOR,
     UNSEEN,
 )

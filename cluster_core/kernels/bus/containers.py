@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.formats.capture.bus_capture import Row
+from cluster_core.formats.capture.bus_rows import Row
 from cluster_core.formats.capture.packet import CaptureProblem, Packet
 from cluster_core.formats.capture.pcap import FILE_HEADER_BYTES, LINK_TYPE_MASK, MAGICS, CaptureReader
 from cluster_core.kernels.bus.packets import (

@@ -1,4 +1,4 @@
-"""Captures to columns of bus messages: the fast twin of `formats.capture.bus_capture.read_bus`.
+"""Captures to columns of bus messages.
 
 How this works. A chunk of the file goes through four kernels: records of the container (`containers`), TCP segments, messages in
 order, columns. What the third one only lists (holes, overlaps, lost step, cut packets) is followed by the plain
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.formats.capture.bus_capture import STREAMS_MAX, Row, SkippedPackets
+from cluster_core.formats.capture.bus_rows import STREAMS_MAX, Row, SkippedPackets
 from cluster_core.formats.capture.link_layers import SKIP_REASONS
 from cluster_core.formats.capture.packet import Packet
 from cluster_core.kernels.bus.batch import BusBatch

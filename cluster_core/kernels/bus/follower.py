@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.formats.capture.bus_capture import CapturedGap, CapturedUnknown, Endpoint, Origin, Row
+from cluster_core.formats.capture.bus_rows import CapturedGap, CapturedUnknown, Endpoint, Origin, Row
 from cluster_core.formats.capture.link_layers import address_text
 from cluster_core.kernels.bus import streams as bs
 from cluster_core.kernels.bus.batch import EVENT, BusBatch, SharedBatch, packed_address
@@ -288,7 +288,7 @@ class BusFollower:
     def _settle(
         self, where: _Where, slow: _Slow, settled: list[Bytes | Gap], extras: list[_Extra], rows: list[Row]
     ) -> None:
-        """The twin of `bus_capture.Stream._frames`."""
+        """Cut what is in order into messages."""
         for item in settled:
             if isinstance(item, Bytes):
                 frames = slow.framer.feed(item.payload, item.mark)
@@ -390,7 +390,7 @@ class BusFollower:
         self._streams = bs.compacted(self._streams, active, capacity)
 
     def _evict(self) -> BusBatch:
-        """The twin of `BusCapture._evict`."""
+        """End the directions that were silent longest."""
         active = self._active()
         order = np.lexsort((self._streams.rows.number[active], self._streams.rows.last_packet[active]))
         return self._give_up(active[order[: max(1, self._streams_max // 4)]], unlink=True)

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.formats.capture.bus_capture import INITIATOR, UNSEEN
+from cluster_core.formats.capture.bus_rows import INITIATOR, UNSEEN
 from cluster_core.kernels.bus.packets import Rows, new_rows
 from cluster_core.kernels.compiled import njit
 from cluster_core.kernels.raw_bytes import copy_bytes

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.formats.capture.bus_capture import BUS_PORT_STEP
+from cluster_core.formats.capture.bus_rows import BUS_PORT_STEP
 from cluster_core.kernels.bus.packets import Rows
 from cluster_core.kernels.bus.streams import Streams
 from cluster_core.kernels.compiled import borrowing

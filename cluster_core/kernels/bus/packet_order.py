@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.capture.bus_capture import Row
+from cluster_core.formats.capture.bus_rows import Row
 from cluster_core.formats.capture.packet import CaptureProblem
 from cluster_core.kernels.bus.containers import ContainerReader
 from cluster_core.kernels.bus.packets import RECORD, Rows

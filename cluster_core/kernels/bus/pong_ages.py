@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.formats.capture.bus_capture import INITIATOR, UNSEEN
+from cluster_core.formats.capture.bus_rows import INITIATOR, UNSEEN
 from cluster_core.gossip.flags import FAILURES
 from cluster_core.gossip.gossip_section import CLOCK_SLACK_MS
 from cluster_core.kernels.bus.batch import BusBatch

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.formats.capture.bus_capture import CapturedGap, Row
+from cluster_core.formats.capture.bus_rows import CapturedGap, Row
 from cluster_core.kernels.bus.batch import EVENT, EXTENSION, GOSSIP, MESSAGE, BusBatch
 from cluster_core.kernels.bus.messages import (
     BITMAPS_PER_MESSAGE,

@@ -1,4 +1,4 @@
-"""TCP segments to bus messages in order: the fast path of `formats.capture.bus_capture`.
+"""TCP segments to bus messages in order: the fast path of `formats.capture.bus_rows`.
 
 How this works. Each direction is a row of `Streams`. A segment that comes exactly in order on a direction that is in
 step is cut here: messages that lie wholly in its payload are noted where they are, one that goes on in later segments
@@ -214,7 +214,7 @@ def _add(found: Rows, count: int, segment: int, row: int, streams: Streams) -> N
 
 @borrowing()
 def _retire(streams: Streams, row: int, segment: int, retired: Rows, tops: NDArray[np.int64]) -> None:
-    """The twin of `BusCapture._retire`; what the direction still holds is for the plain code.
+    """End a direction; what it still holds is for the plain code.
 
     The index still leads to the row, until a new direction with the same flow takes its place.
     """
@@ -239,7 +239,7 @@ def _open(
     retired: Rows,
     tops: NDArray[np.int64],
 ) -> int:
-    """A new direction: the twin of `Stream.__init__` and `BusCapture._connect`."""
+    """A new direction, linked to the other one of its connection."""
     flags = np.int64(segments[segment].tcp_flags)
     seq = segments[segment].seq
     has_syn = flags & SYN != 0

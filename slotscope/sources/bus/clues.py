@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.capture.bus_capture import (
+from cluster_core.formats.capture.bus_rows import (
     INITIATOR,
     UNSEEN,
     CapturedGap,

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from heapq import merge
 from typing import Final
 
 import numpy as np
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.capture.bus_capture import merge_packets
 from cluster_core.formats.capture.packet import CaptureProblem, Packet
 from cluster_core.formats.capture.pcap import MAGICS, CaptureReader
 from cluster_core.kernels.bus.batch import BusBatch
@@ -217,7 +217,7 @@ def read_bundle(
     streams = [_packets(file.path, problems, offsets[file.path]) for file in bundle]
     path = " + ".join(file.path for file in bundle)
     chunk: list[Packet] = []
-    for packet in merge_packets(streams):
+    for packet in merge(*streams, key=lambda packet: packet.ts_ns):
         chunk.append(packet)
         if len(chunk) == PACKETS_PER_CHUNK:
             for batch in decoder.take_packets(chunk):
@@ -228,20 +228,6 @@ def read_bundle(
     for source, problem in problems:
         yield source, _told(decoder, problem)
     yield path, decoder.end_packets()
-
-
-def read_packets(bundle: Sequence[CaptureFile], clocks: PointClocks) -> Iterator[tuple[str, Packet | CaptureProblem]]:
-    """The packets of captures of one time in one order, and what is wrong with the files, each with its file.
-
-    Never raises: damage is a problem.  Packets of merged files go under the names of all.
-    """
-    problems: list[tuple[str, CaptureProblem]] = []
-    path = " + ".join(file.path for file in bundle)
-    offsets = clocks_of(bundle, clocks)
-    streams = [_packets(file.path, problems, offsets[file.path]) for file in bundle]
-    for packet in merge_packets(streams):
-        yield path, packet
-    yield from problems
 
 
 def _told(decoder: BusDecoder, problem: CaptureProblem) -> BusBatch:

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.formats.capture.bus_capture import INITIATOR
+from cluster_core.formats.capture.bus_rows import INITIATOR
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.known_links import Passing
 from cluster_core.replay.dispatch import PROCESSES_MAX, Delivery

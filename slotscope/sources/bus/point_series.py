@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.capture.bus_capture import Row
+from cluster_core.formats.capture.bus_rows import Row
 from cluster_core.formats.capture.packet import CaptureProblem
 from cluster_core.formats.landing import RecordedPlace, read_path
 from cluster_core.kernels.bus.batch import BusBatch

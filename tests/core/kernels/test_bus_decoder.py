@@ -1,4 +1,4 @@
-"""The kernels tell of any capture exactly what the plain reader tells, however the packets came."""
+"""The decoder finds the same messages and rows however a file comes, and their columns are those of their bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_core.formats.capture.bus_capture import STREAMS_MAX, SkippedPackets
+from cluster_core.formats.capture.bus_rows import SkippedPackets
 from cluster_core.kernels.bus import containers
 from cluster_core.kernels.bus import follower as bus_follower
 from cluster_core.kernels.bus.decoder import BusDecoder
@@ -31,7 +31,7 @@ from tests.builders.bus_builder import (
     ping,
     refusal,
 )
-from tests.builders.bus_comparison import kernel_story, plain_story
+from tests.builders.bus_comparison import captured
 from tests.builders.edited_captures import as_pcap, packets_of, with_loss
 from tests.conftest import DATA
 from tests.examples import examples
@@ -39,33 +39,22 @@ from tests.examples import examples
 EVERY = b"".join(map(encode_message, every_kind()))
 
 
-def check_equal(*sources: list[bytes], streams_max: int = STREAMS_MAX) -> tuple[list[dict[str, object]], list[object]]:
-    """Assert that both readers agree; return the messages and the other rows."""
-    plain = plain_story(sources, streams_max)
-    kernel = kernel_story(sources, streams_max)
-
-    assert kernel[0] == plain[0]
-    assert kernel[1] == plain[1]
-    assert kernel[2] == plain[2]
-    return plain[0], list(plain[2])
-
-
 def test_every_kind_of_message_has_the_same_columns() -> None:
     """R3 to R15, in one segment and in many."""
-    told, rows = check_equal([pcap(conversation([EVERY], [EVERY]))])
+    found = captured([pcap(conversation([EVERY], [EVERY]))])
 
-    assert [one["type"] for one in told[:14]] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 4, 10, 9]
-    assert not rows
+    assert b"".join(message.raw for message in found.messages) == 2 * EVERY
+    assert not found.rows
 
 
 def test_a_message_may_begin_in_one_file_of_a_series_and_end_in_the_next() -> None:
     """Rotation does not know of messages."""
     sent = conversation(pieces_of(EVERY, [1000] * 50))
 
-    told, rows = check_equal([pcap(sent[:7])], [pcapng(sent[7:12])], [pcap(sent[12:], order=">", nanoseconds=True)])
+    found = captured([pcap(sent[:7])], [pcapng(sent[7:12])], [pcap(sent[12:], order=">", nanoseconds=True)])
 
-    assert len(told) == 14
-    assert not rows
+    assert b"".join(message.raw for message in found.messages) == EVERY
+    assert not found.rows
 
 
 def test_hostile_sequences_of_packets_end_in_the_same_rows() -> None:
@@ -76,10 +65,10 @@ def test_hostile_sequences_of_packets_end_in_the_same_rows() -> None:
     wild = replace(again[-1], seq=again[-1].seq + (1 << 30), payload=EVERY, ts_ns=again[-1].ts_ns + 5)
     sent = [*first, closing(first[-1]), refusal(first[0]), *again, wild, replace(wild, seq=3), *other]
 
-    told, rows = check_equal([pcap(sent)])
+    found = captured([pcap(sent)])
 
-    assert len(told) > 30
-    assert {type(row).__name__ for row in rows} == {"CapturedGap", "CapturedUnknown"}
+    assert len(found.messages) > 30
+    assert {type(row).__name__ for row in found.rows} == {"CapturedGap", "CapturedUnknown"}
 
 
 def test_more_connections_than_the_bound_are_given_up_alike() -> None:
@@ -89,9 +78,9 @@ def test_more_connections_than_the_bound_are_given_up_alike() -> None:
         client = ("10.0.0.1", 40000 + number % 17)
         sent += conversation([EVERY[: 2000 + 50 * number]], [EVERY], client=client, isn=number * 7)
 
-    told, _ = check_equal([pcap(sent)], streams_max=8)
+    found = captured([pcap(sent)], streams_max=8)
 
-    assert len(told) > 500
+    assert len(found.messages) > 500
 
 
 @pytest.mark.long
@@ -102,9 +91,12 @@ def test_tables_begin_anew_beyond_their_bounds(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(containers, "CHUNK_BYTES", 80_000)
     sent = conversation([encode_message(ping(f"{i:040d}", myslots=bytes([i]) * 2048)) for i in range(60)], [EVERY] * 9)
 
-    told, _ = check_equal([pcap(sent)])
+    found = captured([pcap(sent)])
 
-    assert told[0]["sender"] == "0" * 40
+    assert sum(message.raw in EVERY for message in found.messages) == 9 * len(every_kind())
+    assert [message.sender for message in found.messages if message.raw not in EVERY] == [
+        f"{i:040d}" for i in range(60)
+    ]
 
 
 @pytest.mark.long
@@ -113,17 +105,17 @@ def test_a_big_message_and_many_gossip_entries_fit() -> None:
     big = encode_message(gossip_message(0, entries=65535))
     made = encode_message(gossip_message(1, entries=900))
 
-    told, rows = check_equal([pcap(conversation(pieces_of(big + made, [60000] * 200)))])
+    found = captured([pcap(conversation(pieces_of(big + made, [60000] * 200)))])
 
-    assert [one["count"] for one in told] == [65535, 900]
-    assert not rows
+    assert [message.raw for message in found.messages] == [big, made]
+    assert not found.rows
 
 
 def test_packets_without_tcp_are_counted_by_reason() -> None:
     """Nothing is passed over in silence."""
     file = pcap([replace(one, cut=cut) for one, cut in zip(conversation([EVERY]), (0, 15, 30, 45), strict=False)])
 
-    _, rows = check_equal([file])
+    rows = captured([file]).rows
 
     assert sum(row.packets for row in rows if isinstance(row, SkippedPackets)) == 2
 
@@ -170,38 +162,27 @@ def captures(draw: st.DrawFn) -> bytes:
 
 
 @settings(max_examples=examples(150))
-@given(captures(), st.sampled_from([1 << 30, 4096, 400]))
-def test_kernels_equal_the_plain_reader(file: bytes, piece: int) -> None:
-    """Whatever happens to the packets, and however the file is fed."""
-    check_equal([file[at : at + piece] for at in range(0, len(file), piece)])
+@given(captures(), st.sampled_from([4096, 400]))
+def test_a_file_in_pieces_has_the_messages_and_rows_of_the_whole_file(file: bytes, piece: int) -> None:
+    """Whatever happened to its packets."""
+    whole, pieces = captured([file]), captured([file[at : at + piece] for at in range(0, len(file), piece)])
 
-
-@settings(max_examples=examples(150))
-@given(captures(), st.data())
-def test_damaged_files_end_in_the_same_rows(file: bytes, data: st.DataObject) -> None:
-    """Bits flip, bytes vanish, the file ends anywhere: no exception, and both readers agree."""
-    damaged = bytearray(file)
-    for _ in range(data.draw(st.integers(1, 4))):
-        at = data.draw(st.integers(0, max(0, len(damaged) - 1)))
-        match data.draw(st.integers(0, 2)):
-            case 0 if damaged:
-                damaged[at] ^= 1 << data.draw(st.integers(0, 7))
-            case 1:
-                del damaged[at : at + data.draw(st.integers(1, 9))]
-            case _:
-                del damaged[at:]
-
-    check_equal([bytes(damaged)])
+    assert pieces._replace(rows=[]) == whole._replace(rows=[])
+    assert sorted(map(repr, pieces.rows)) == sorted(map(repr, whole.rows))
 
 
 @pytest.mark.parametrize("share", [0.01, 0.05, 0.3])
-def test_a_capture_that_lost_packets_is_told_of_alike(share: float) -> None:
-    """Acknowledgements end holes in both readers at the same packet."""
+def test_a_capture_that_lost_packets_has_gaps_and_fewer_messages(share: float) -> None:
+    """Each message that is left was sent."""
     recorded = packets_of(DATA / "bus-redis-7.0" / "bus.pcap.gz")[200:1400]
+    whole = captured([as_pcap(recorded)])
 
-    _, rows = check_equal([as_pcap(with_loss(recorded, share, 7))])
+    found = captured([as_pcap(with_loss(recorded, share, 7))])
 
-    assert rows
+    sent = {message.raw for message in whole.messages}
+    assert found.rows
+    assert all(message.raw in sent for message in found.messages if message.is_whole)
+    assert len(found.messages) < len(whole.messages)
 
 
 def arrivals(*sent: Sent) -> list[tuple[int, int, int]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cluster_core.formats.capture.bus_capture import CapturedUnknown, Row, SkippedPackets
+from cluster_core.formats.capture.bus_rows import CapturedUnknown, Row, SkippedPackets
 from cluster_core.formats.capture.link_layers import OK, view_tcp
 from cluster_core.formats.capture.packet import CaptureProblem, Packet
 from cluster_core.formats.capture.pcap import CaptureReader

@@ -21,16 +21,6 @@ IDS = [*(f"{number:040x}" for number in range(1, 4)), MY_ID]
 COMMANDS = [
     "SENTINEL FAILOVER main",
     "SENTINEL FAILOVER more",
-    "SENTINEL RESET *",
-    "SENTINEL REMOVE more",
-    "SENTINEL MONITOR more 10.0.0.5 6379 1",
-    "SENTINEL SET main quorum 1",
-    "SENTINEL SET main parallel-syncs 3",
-    "SENTINEL SET main down-after-milliseconds 500",
-    "SENTINEL CKQUORUM main",
-    "SENTINEL MASTERS",
-    "SENTINEL REPLICAS main",
-    "SENTINEL SENTINELS main",
 ]
 RUNS, STEPS = 25, 400
 

@@ -256,7 +256,7 @@ def test_a_promotion_that_never_comes_is_given_up():
 def test_a_replica_that_is_not_reconfigured_ends_by_timeout():
     """S14: ten seconds for one replica, then the failover ends without it (if parallel-syncs leaves room to look at it)."""
     bench = with_replicas()
-    bench.say("SENTINEL", "SET", "main", "failover-timeout", "60000", "parallel-syncs", "2")
+    bench.master.failover_timeout_ms, bench.master.parallel_syncs = 60_000, 2
     lose_master(bench)
     bench.infos[R1] = "run_id:" + "1" * 40 + "\r\nrole:master\r\n"
     bench.pass_ms(13_000)
@@ -371,17 +371,3 @@ def test_nothing_is_put_right_while_the_master_does_not_look_sane():
     bench.pass_ms(40_000)
 
     assert "+convert-to-slave" not in bench.channels()
-
-
-# -- clients -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_reset_forgets_everything_but_the_master():
-    """sentinelResetMaster."""
-    bench = with_replicas()
-    bench.meet(1)
-
-    assert bench.say("SENTINEL", "RESET", "ma*") == 1
-    assert (bench.master.replicas, bench.master.sentinels) == ({}, {})
-    bench.pass_ms(11_000)
-    assert len(bench.master.replicas) == 2

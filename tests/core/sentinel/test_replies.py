@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from random import Random
 
@@ -25,76 +24,32 @@ PING a b
 FOO bar baz
 SENTINEL
 SENTINEL FOO
-SENTINEL MASTERS
-SENTINEL MASTERS x
-SENTINEL MASTER
-SENTINEL MASTER nobody
-SENTINEL MASTER mymaster
-SENTINEL REPLICAS mymaster
-SENTINEL SLAVES nobody
-SENTINEL SENTINELS mymaster
 SENTINEL GET-MASTER-ADDR-BY-NAME mymaster
-SENTINEL CKQUORUM mymaster
-SENTINEL CKQUORUM nobody
+SENTINEL GET-MASTER-ADDR-BY-NAME nobody
 SENTINEL FAILOVER mymaster
 SENTINEL FAILOVER nobody
 SENTINEL FAILOVER
 SENTINEL FAILOVER mymaster X
 SENTINEL FAILOVER mymaster COORDINATED
-SENTINEL PRIMARY mymaster
-SENTINEL PRIMARIES
-SENTINEL MONITOR other 127.0.0.1 2 x
-SENTINEL MONITOR other 127.0.0.1 x 2
-SENTINEL MONITOR other 127.0.0.1 2 0
-SENTINEL MONITOR other nowhere 2 2
-SENTINEL MONITOR other 127.0.0.1 70000 2
-SENTINEL MONITOR mymaster 127.0.0.1 2 2
-SENTINEL MONITOR other 127.0.0.1 2 3
-SENTINEL CKQUORUM other
-SENTINEL SET other quorum 1
-SENTINEL SET other quorum 0
-SENTINEL SET other quorum
-SENTINEL SET other what 1
-SENTINEL SET other down-after-milliseconds 5000 parallel-syncs 2 failover-timeout 7000
-SENTINEL SET other parallel-syncs -1
-SENTINEL SET nobody quorum 1
-SENTINEL MASTER other
-SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 1 0 *
-SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 2 5 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
-SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 2 5 bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
-SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 2 4 bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
-SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 2 6 bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 2 0 *
+SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 1 5 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 1 5 bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 1 4 bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 1 6 bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
 SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 3 7 bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
 SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 x 7 b
-SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 2 x b
-SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 2 7
+SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 1 x b
+SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 1 7
 PUBLISH elsewhere x
 PUBLISH __sentinel__:hello nonsense
-PUBLISH __sentinel__:hello 127.0.0.1,7,cccccccccccccccccccccccccccccccccccccccc,9,other,127.0.0.1,2,0
-SENTINEL SENTINELS other
-PUBLISH __sentinel__:hello 127.0.0.1,8,cccccccccccccccccccccccccccccccccccccccc,9,other,127.0.0.1,4,8
-SENTINEL MASTER other
-SENTINEL REPLICAS other
-SENTINEL GET-MASTER-ADDR-BY-NAME other
-SENTINEL RESET oth*
-SENTINEL SENTINELS other
-SENTINEL REMOVE nobody
-SENTINEL REMOVE other
-SENTINEL MASTERS
-HELLO 9
+PUBLISH __sentinel__:hello 127.0.0.1,8,cccccccccccccccccccccccccccccccccccccccc,9,mymaster,127.0.0.1,4,8
+SENTINEL GET-MASTER-ADDR-BY-NAME mymaster
 """
-SAME_KIND_ONLY = re.compile(rb"(last-[a-z-]+|[so]-down-time|role-reported-time|link-pending-commands)\r\n\$\d+\r\n\d+")
-"""Numbers that time makes."""
 
 
 def ours(sentinel: Sentinel, words: list[str], now_ms: int) -> bytes:
     effects = sentinel.handle(ClientCommand(1, tuple(word.encode() for word in words)), now_ms)
     return b"".join(encode_value(effect.value, protocol=2) for effect in effects if isinstance(effect, Reply))
-
-
-def masked(reply: bytes) -> bytes:
-    reply = reply.replace(b"disconnected", b"").replace(b"*-1\r\n", b"$-1\r\n")
-    return SAME_KIND_ONLY.sub(rb"\1", re.sub(rb"flags\r\n\$\d+\r\n[a-z_,]*", b"flags", reply))
 
 
 @pytest.mark.parametrize("dialect", SERVERS)
@@ -117,8 +72,9 @@ def test_replies_are_those_of_the_real_sentinel(dialect):
         time.sleep(0.2)
         for line in COMMANDS.strip().splitlines():
             words = [word.strip('"') for word in line.split()]
-            theirs = masked(real.raw_reply(*words))
-            if masked(ours(sentinel, words, 10**12)) != theirs:
-                different.append((line, masked(ours(sentinel, words, 10**12)), theirs))
+            theirs = real.raw_reply(*words).replace(b"*-1\r\n", b"$-1\r\n")
+            reply = ours(sentinel, words, 10**12)
+            if reply != theirs:
+                different.append((line, reply, theirs))
 
     assert different == []

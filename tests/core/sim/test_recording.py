@@ -8,7 +8,6 @@ from random import Random
 import pytest
 
 from benchmarks.fidelity import replay
-from cluster_core.formats.capture.bus_capture import CapturedMessage, ConnectionEvent, read_bus
 from cluster_core.incidents.past_views import view_at, view_differences
 from cluster_core.node.commands.descriptions import topology_of
 from cluster_core.replay.rows import EventRow
@@ -20,6 +19,7 @@ from slotscope.sources.bus.evidence import CaptureOptions
 from slotscope.sources.bus.files import find_captures, survey
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 from tests.benches.simulated_replay import replayed_simulation
+from tests.builders.bus_comparison import captured
 
 ONE_IN = 1 / 200_000
 """Where a node sends a hundred PINGs a second, one that nobody sees is not missed: its doubt may show late."""
@@ -68,13 +68,13 @@ def test_every_message_that_arrives_is_recorded(tmp_path):
         stage.world.recorder = recorders[0]
 
     world = play(scenario, Random, prepare=record).stage.world
-    found = [row for _, row in read_bus([("bus.pcap", recorders[0].pcap())])]
-    rows = [row for row in found if isinstance(row, CapturedMessage)]
+    found = captured(list(recorders[0].pcap()))
+    rows = found.messages
 
     assert len(rows) == pytest.approx(world.network.messages, abs=12)
     assert {row.totlen for row in rows} <= {2256 + entries * 104 for entries in range(4)}
     assert all(row.is_whole for row in rows)
-    assert all(isinstance(row, CapturedMessage | ConnectionEvent) for row in found)
+    assert not found.rows
 
 
 @pytest.mark.parametrize(

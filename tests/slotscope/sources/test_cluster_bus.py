@@ -7,11 +7,11 @@ import gzip
 import pytest
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.capture.bus_capture import CapturedMessage, read_bus
-from cluster_core.wire.bus import encode_message
+from cluster_core.wire.bus import decode_message, encode_message
 from schemas.history import GOSSIP_FIELDS, MESSAGE_FIELDS
 from slotscope.sources.bus.data_source import ClusterBusDataSource, ClusterBusReader
 from tests.builders.bus_builder import START_NS, bitmap, conversation, pcap, ping
+from tests.builders.bus_comparison import captured
 from tests.conftest import DATA
 
 CAPTURE = DATA / "bus-valkey-9.1" / "bus.pcap.gz"
@@ -31,15 +31,14 @@ def read(path, rows: str = "messages", *, permissive: bool = False) -> list[dict
 
 
 def test_every_message_of_a_capture_is_a_row(source) -> None:
-    raw = gzip.decompress(CAPTURE.read_bytes())
-    plain = [row for _, row in read_bus([("x", [raw])]) if isinstance(row, CapturedMessage)]
+    plain = captured([gzip.decompress(CAPTURE.read_bytes())]).messages
 
     found = source(CAPTURE).collect()
 
     assert source(CAPTURE).columns == [field.name for field in MESSAGE_FIELDS]
     assert [row["message_id"] for row in found] == list(range(len(plain)))
     assert [(row["type_number"], row["total_bytes"], row["sender"]) for row in found] == [
-        (message.decode().type, message.totlen, message.sender) for message in plain
+        (decode_message(message.raw).type, message.totlen, message.sender) for message in plain
     ]
     assert all(row["understood"] for row in found)
 

@@ -4,22 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cluster_core.formats.capture.bus_capture import (
-    ACCEPTOR,
-    INITIATOR,
-    BusCapture,
-    CapturedGap,
-    CapturedMessage,
-    CapturedUnknown,
-    ConnectionEvent,
-    Row,
-    SkippedPackets,
-    merge_packets,
-    read_bus,
-)
-from cluster_core.formats.capture.packet import CaptureProblem, Packet
-from cluster_core.formats.capture.pcap import CaptureReader
-from cluster_core.wire.bus import PartialHeader, encode_message
+from cluster_core.formats.capture.bus_rows import ACCEPTOR, INITIATOR, CapturedGap, CapturedUnknown
+from cluster_core.wire.bus import PartialHeader, decode_partial, encode_message
+from cluster_core.wire.tcp_stream import ACK, RST, SYN
 from tests.builders.bus_builder import (
     CLIENT,
     ONE,
@@ -35,46 +22,37 @@ from tests.builders.bus_builder import (
     ping,
     refusal,
 )
+from tests.builders.bus_comparison import captured
 
 PING = encode_message(ping(ONE, cport=16379))
 PONG = encode_message(gossip_message(1, TWO, cport=16379))
 
 
-def rows_of(*files: bytes) -> list[Row]:
-    """All rows of a series."""
-    return [row for _, row in read_bus((str(n), [file]) for n, file in enumerate(files))]
-
-
-def messages_of(rows: list[Row]) -> list[CapturedMessage]:
-    """Only the messages."""
-    return [row for row in rows if isinstance(row, CapturedMessage)]
-
-
 def test_messages_know_their_connection_and_both_nodes() -> None:
     """R27: pings go out on the link of the node that opened it, the answer comes on the same connection."""
-    rows = rows_of(pcap(conversation([PING], [PONG, PONG])))
+    found = captured([pcap(conversation([PING], [PONG, PONG]))])
 
-    told = [(m.origin.source, m.origin.direction, m.origin.connection, m.sender, m.receiver) for m in messages_of(rows)]
+    told = [(m.origin.source, m.origin.direction, m.origin.connection, m.sender, m.receiver) for m in found.messages]
     assert told == [
         (CLIENT, INITIATOR, 0, ONE, ""),
         (SERVER, ACCEPTOR, 0, TWO, ONE),
         (SERVER, ACCEPTOR, 0, TWO, ONE),
     ]
-    assert [row.kind for row in rows if isinstance(row, ConnectionEvent)] == ["syn", "syn-ack"]
+    assert found.events == [(INITIATOR, SYN), (ACCEPTOR, SYN | ACK)]
 
 
 def test_light_messages_are_those_of_the_node_on_their_connection() -> None:
     """R7: a light header names no sender."""
-    rows = rows_of(pcap(conversation([PING, encode_message(light())], [PONG])))
+    found = captured([pcap(conversation([PING, encode_message(light())], [PONG]))])
 
-    assert [(m.sender, m.receiver) for m in messages_of(rows)] == [(ONE, ""), (ONE, ""), (TWO, ONE)]
+    assert [(m.sender, m.receiver) for m in found.messages] == [(ONE, ""), (ONE, ""), (TWO, ONE)]
 
 
 def test_without_a_handshake_the_bus_port_in_the_header_tells_who_accepted() -> None:
     """R3: cport is the port the sender listens on."""
-    rows = rows_of(pcap(conversation([PING], [PONG], handshake=False)))
+    found = captured([pcap(conversation([PING], [PONG], handshake=False))])
 
-    assert [m.origin.direction for m in messages_of(rows)] == [INITIATOR, ACCEPTOR]
+    assert [m.origin.direction for m in found.messages] == [INITIATOR, ACCEPTOR]
 
 
 def test_the_answer_to_a_syn_may_be_captured_before_it() -> None:
@@ -82,10 +60,9 @@ def test_the_answer_to_a_syn_may_be_captured_before_it() -> None:
     sent = conversation([PING], [PONG])
     sent[0], sent[1] = sent[1], sent[0]
 
-    rows = rows_of(pcap(sent))
+    found = captured([pcap(sent)])
 
-    assert {row.origin.connection for row in rows if not isinstance(row, SkippedPackets | CaptureProblem)} == {0}
-    assert len(messages_of(rows)) == 2
+    assert [m.origin.connection for m in found.messages] == [0, 0]
 
 
 def test_a_new_syn_on_the_same_ports_is_a_new_connection() -> None:
@@ -93,22 +70,20 @@ def test_a_new_syn_on_the_same_ports_is_a_new_connection() -> None:
     first = conversation([PING, PING[:99]])
     again = conversation([PING], isn=99)
 
-    rows = rows_of(pcap(first + again))
+    found = captured([pcap(first + again)])
 
-    assert [(m.origin.connection, m.is_whole) for m in messages_of(rows)] == [(0, True), (0, False), (1, True)]
+    assert [(m.origin.connection, m.is_whole) for m in found.messages] == [(0, True), (0, False), (1, True)]
 
 
 def test_refused_connections_are_events_without_messages() -> None:
     """A dead node's peers try every 100 ms (R29)."""
     syn = conversation([])[0]
 
-    rows = rows_of(pcap([syn, refusal(syn)]))
+    found = captured([pcap([syn, refusal(syn)])])
 
-    assert [(row.kind, row.origin.direction) for row in rows if isinstance(row, ConnectionEvent)] == [
-        ("syn", INITIATOR),
-        ("rst", ACCEPTOR),
-    ]
-    assert len(rows) == 2
+    assert [(way, flags & (SYN | RST)) for way, flags in found.events] == [(INITIATOR, SYN), (ACCEPTOR, RST)]
+    assert not found.messages
+    assert not found.rows
 
 
 def test_a_capture_at_both_ends_gives_every_message_once() -> None:
@@ -116,16 +91,11 @@ def test_a_capture_at_both_ends_gives_every_message_once() -> None:
     sent = [*conversation(pieces_of(PING * 3, [1000] * 9), [PONG]), closing(conversation([PING])[-1])]
     there = [replace(one, ts_ns=one.ts_ns + 400_000) for one in sent]
 
-    def packets(file: bytes) -> list[Packet]:
-        return [item for item in CaptureReader().feed(file) if isinstance(item, Packet)]
+    found = captured([pcap(sorted([*sent, *there], key=lambda one: one.ts_ns))])
 
-    capture = BusCapture()
-    merged = merge_packets([packets(pcap(sent)), packets(pcap(there))])
-    rows = [row for packet in merged for row in capture.handle(packet)] + capture.finish()
-
-    assert [m.raw for m in messages_of(rows)] == [PING] * 3 + [PONG]
-    assert capture.repeated_bytes == 3 * len(PING) + len(PONG)
-    assert not [row for row in rows if isinstance(row, CapturedGap | CapturedUnknown)]
+    assert [m.raw for m in found.messages] == [PING] * 3 + [PONG]
+    assert found.repeated_bytes == 3 * len(PING) + len(PONG)
+    assert not found.rows
 
 
 def test_a_lost_segment_is_a_gap_and_costs_its_message_only() -> None:
@@ -133,29 +103,29 @@ def test_a_lost_segment_is_a_gap_and_costs_its_message_only() -> None:
     sent = conversation(pieces_of(PING * 3, [1180] * 6), isn=0)
     del sent[3 + 2]
 
-    rows = rows_of(pcap(sent))
+    found = captured([pcap(sent)])
 
-    (gap,) = (row for row in rows if isinstance(row, CapturedGap))
+    (gap,) = (row for row in found.rows if isinstance(row, CapturedGap))
     assert (gap.start, gap.end, gap.count, gap.reason) == (2361, 3541, 1180, "not in the capture")
-    assert next(m.raw for m in messages_of(rows) if m.is_whole) == PING
+    assert next(m.raw for m in found.messages if m.is_whole) == PING
 
 
 def test_snap_length_leaves_headers_without_gossip() -> None:
     """What is there is decoded, and said."""
     sent = [replace(one, cut=max(0, len(one.payload) - 100)) for one in conversation([PING] * 3)]
 
-    rows = rows_of(pcap(sent))
+    found = captured([pcap(sent)])
 
-    assert [(m.is_whole, len(m.raw), m.sender) for m in messages_of(rows)] == [(False, 100, ONE)] * 3
-    assert all(isinstance(m.decode().header, PartialHeader) for m in messages_of(rows))
-    assert len([row for row in rows if isinstance(row, CapturedGap)]) == 3
+    assert [(m.is_whole, len(m.raw), m.sender) for m in found.messages] == [(False, 100, ONE)] * 3
+    assert all(isinstance(decode_partial(m.raw).header, PartialHeader) for m in found.messages)
+    assert len([row for row in found.rows if isinstance(row, CapturedGap)]) == 3
 
 
 def test_a_stream_of_another_protocol_is_one_row() -> None:
     """TLS on the bus cannot be read; the row says so."""
-    rows = rows_of(pcap(conversation([b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc" + bytes(600)] * 5)))
+    found = captured([pcap(conversation([b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc" + bytes(600)] * 5))])
 
-    (row,) = (row for row in rows if isinstance(row, CapturedUnknown))
+    (row,) = (row for row in found.rows if isinstance(row, CapturedUnknown))
     assert (row.count, row.looks_like) == (5 * 609, "TLS: cannot be read")
 
 
@@ -164,18 +134,15 @@ def test_clocks_that_jump_back_change_only_the_times() -> None:
     sent = conversation(pieces_of(PING * 2, [900] * 9))
     sent = [replace(one, ts_ns=one.ts_ns - number * 10**10) for number, one in enumerate(sent)]
 
-    assert [m.raw for m in messages_of(rows_of(pcap(sent)))] == [PING, PING]
+    assert [m.raw for m in captured([pcap(sent)]).messages] == [PING, PING]
 
 
 def test_more_directions_than_the_bound_give_up_the_ones_that_were_silent_longest() -> None:
     """Memory is bounded."""
-    capture = BusCapture(streams_max=4)
     sent: list[Sent] = []
     for number in range(5):
         sent += conversation([PING[:500]], client=("10.0.0.1", 40000 + number))
-    packets = [item for item in CaptureReader().feed(pcap(sent)) if isinstance(item, Packet)]
 
-    given_up = [row for packet in packets for row in capture.handle(packet) if isinstance(row, CapturedMessage)]
+    found = captured([pcap(sent)], streams_max=4)
 
-    assert given_up
-    assert all(not m.is_whole for m in given_up)
+    assert [m.is_whole for m in found.messages] == [False] * 5
