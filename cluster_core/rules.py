@@ -57,7 +57,6 @@ R32 | A node that was not heard for half of T is pinged. | clusterCron |
 R33 | A PING on one's own connection sets the time from which the answer is waited for; MEET and PONG do not. | clusterSendPing |
 R34 | From a crash to PFAIL it takes T to 1.5 T. | clusterCron |
 R35 | A connection older than T with a ping unanswered for T/2 and nothing received is closed and opened again. | clusterCron |
-R36 | A connection whose send queue exceeds cluster-link-sendbuf-limit is closed. | freeClusterLinkOnBufferLimitReached |
 R37 | Any valid message of a known sender counts as data received. | clusterProcessPacket |
 R38 | A ping gossips about a tenth of the nodes, at least three, at most all others. | clusterSendPing |
 R39 | Gossip entries are drawn by chance; the receiver, doubted nodes, handshakes and nodes without address are skipped. | clusterSendPing |

@@ -14,8 +14,6 @@ from cluster_core.gossip.roles import learn_shard_id
 from cluster_core.gossip.view import Peer, View
 from cluster_core.wire.bus import Gossip, GossipEntry
 from cluster_core.wire.bus_message import (
-    CLIENT_IPV4,
-    CLIENT_IPV6,
     FORGOTTEN_NODE,
     HOSTNAME,
     HUMAN_NODENAME,
@@ -84,24 +82,18 @@ def _hear_healthy(view: View, peer: Peer, entry: GossipEntry, now_ms: int) -> li
 def hear_extensions(view: View, sender: Peer, gossip: Gossip, now_ms: int) -> list[Effect]:
     """Process the extensions of a known sender's PING, PONG or MEET (R15, R61, R65)."""
     effects: list[Effect] = []
-    hostname = nodename = shard_id = client_ipv4 = client_ipv6 = ""
+    hostname = nodename = shard_id = ""
     for extension in gossip.extensions:
         value = extension.value
         if extension.type == HOSTNAME and isinstance(value, str):
             hostname = value
         elif extension.type == HUMAN_NODENAME and isinstance(value, str):
             nodename = value
-        elif extension.type == CLIENT_IPV4 and isinstance(value, str):
-            client_ipv4 = value
-        elif extension.type == CLIENT_IPV6 and isinstance(value, str):
-            client_ipv6 = value
         elif extension.type == SHARD_ID and isinstance(value, str):
             shard_id = value
         elif extension.type == FORGOTTEN_NODE and isinstance(value, ForgottenNode) and view.profile.forgets_spread:
             effects += forget(view, value.node, min(value.ttl_s, FORGET_TTL_S_MAX) * 1000, now_ms)
     sender.nodename = nodename
-    if view.profile.client_addresses:
-        sender.client_ips = (client_ipv4, client_ipv6)
     if sender.hostname != hostname:
         sender.hostname = hostname
         effects.append(Changed(sender.id, Field.HOSTNAME, Cause.EXTENSION))

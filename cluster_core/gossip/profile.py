@@ -169,20 +169,12 @@ class Profile:
     """R15: separate addresses for clients (cluster-announce-client-ipv4, -ipv6)."""
     aux_fields: bool = False
     """R129: nodes.conf has shard ids and other fields as name=value."""
-    shard_lists: bool = False
-    """R131: CLUSTER SHARDS groups by shard id (else by master)."""
-    shard_ids_listed: bool = False
-    """R131: CLUSTER SHARDS shows shard ids."""
     commands_checked: bool = False
     """R56, R123: CLUSTER MEET names the invalid port; SETSLOT refuses the current owner as target."""
     first_size: int = 1
     """R130: cluster size in CLUSTER INFO before the first count."""
     info_of_nodes: bool = False
     """R130: CLUSTER INFO counts failing nodes."""
-    info_of_limits: bool = True
-    """R130: CLUSTER INFO counts links closed for their buffers."""
-    info_of_bytes: bool = False
-    """R130: CLUSTER INFO counts bytes."""
     word_for_master: str = "master"
     """R160: name of a master in the log."""
     addresses_logged: bool = False
@@ -200,7 +192,6 @@ REDIS_6_2 = replace(
     unclaimed_noted=False,
     chain_fold=ChainFold.NEVER,
     host_names=False,
-    info_of_limits=False,
 )
 REDIS_7_2 = replace(
     REDIS_7_0,
@@ -210,7 +201,6 @@ REDIS_7_2 = replace(
     forgets_spread=True,
     extension_readers=ExtensionReaders.EVERYBODY,
     aux_fields=True,
-    shard_lists=True,
     names_logged=True,
 )
 REDIS_7_4 = replace(
@@ -297,8 +287,6 @@ VALKEY_9_1 = replace(
     best_replica_hurries=True,
     bumps_announced=True,
     commands_checked=True,
-    info_of_bytes=True,
-    shard_ids_listed=True,
     addresses_logged=True,
 )
 

@@ -19,8 +19,6 @@ EVERY_SLOT: Final = (1 << SLOT_COUNT) - 1
 BITMAPS_CACHED: Final = 8192
 ADDRESS: Final = GossipEntry._fields.index("ip")
 """Entry fields from here on are a node's address and flags."""
-NO_CLIENT_IPS: Final = ("", "")
-"""`Peer.client_ips` without client addresses, IPv4 and IPv6 (R15)."""
 
 
 @lru_cache(maxsize=BITMAPS_CACHED)
@@ -54,7 +52,6 @@ class Peer:
     pport: int = 0
     hostname: str = ""
     nodename: str = ""
-    client_ips: tuple[str, str] = NO_CLIENT_IPS
     shard_id: str = ""
     config_epoch: int = 0
     slots: int = 0
@@ -249,8 +246,3 @@ def row_of(view: View, peer: Peer) -> tuple[int, str, int, int, str, int, int, s
         peer.cport,
         peer.hostname,
     )
-
-
-def health_of(peer: Peer) -> int:
-    """The PFAIL and FAIL bits of *peer*."""
-    return peer.flags & FAILURES

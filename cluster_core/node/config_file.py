@@ -134,7 +134,6 @@ def _fill(view: View, peer: Peer, node: Node, now_ms: int) -> None:
     peer.flags = flags & ~MYSELF
     peer.ip, peer.port, peer.cport = node.ip, node.port, node.cport or node.port + 10_000
     peer.hostname, peer.nodename = node.hostname, node.aux.get("nodename", "")
-    peer.client_ips = (node.aux.get("client-ipv4", ""), node.aux.get("client-ipv6", ""))
     peer.ping_sent_ms = now_ms if node.ping_sent else 0
     peer.pong_received_ms = now_ms if node.pong_received else 0
     if flags & FAIL:

@@ -29,13 +29,6 @@ class LinkRefused:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkOverflowed:
-    """The send buffer of *link* exceeds `cluster-link-sendbuf-limit`; the node closes it (R36)."""
-
-    link: int
-
-
-@dataclass(frozen=True, slots=True)
 class ReplicationUp:
     """Replication from our master is in sync (R85)."""
 
@@ -61,11 +54,10 @@ class SlotsArrived:
 
 @dataclass(frozen=True, slots=True)
 class ClientCommand:
-    """A client sent a command: words, name first; *ip* is the client's address, empty if unknown."""
+    """A client sent a command: words, name first."""
 
     client: int
     words: tuple[bytes, ...]
-    ip: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +73,6 @@ Event = (
     | LinkOpened
     | LinkClosed
     | LinkRefused
-    | LinkOverflowed
     | Tick
     | ReplicationUp
     | ReplicationDown
@@ -148,14 +139,6 @@ class FlushKeys(NamedTuple):
     """Delete all keys: a replica was reset (R82)."""
 
 
-class Deliver(NamedTuple):
-    """Deliver a message to our subscribers of *channel*."""
-
-    channel: bytes
-    message: bytes
-    sharded: bool
-
-
 class Reply(NamedTuple):
     """Reply to *client* with a value of `cluster_core.wire.resp`."""
 
@@ -207,7 +190,6 @@ Effect = (
     | ResumeClients
     | DropKeys
     | FlushKeys
-    | Deliver
     | Reply
     | Execute
     | LogLine

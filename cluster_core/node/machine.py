@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from cluster_core.gossip import events as belief
 from cluster_core.gossip.cluster_state import update_state
-from cluster_core.gossip.events import Ignored, MessageReceived
+from cluster_core.gossip.events import MessageReceived
 from cluster_core.gossip.flags import MASTER
 from cluster_core.gossip.node import ClusterNode
 from cluster_core.gossip.prefilter import Prefilter
@@ -20,8 +20,8 @@ from cluster_core.node.commands.desk import serve_client
 from cluster_core.node.commands.slots import take_over
 from cluster_core.node.config_file import SavedConfig, config_text, load_config
 from cluster_core.node.cron import run_cron, run_replica_cron
-from cluster_core.node.events import Deliver, Effect, Event, SaveConfig
-from cluster_core.node.links import answer_late_meet, close_link, link_lost, link_opened, link_refused
+from cluster_core.node.events import Effect, Event, SaveConfig
+from cluster_core.node.links import answer_late_meet, link_lost, link_opened, link_refused
 from cluster_core.node.pings import broadcast_pong, build_ping
 from cluster_core.node.promotion import check_offset
 from cluster_core.node.reactions import react
@@ -37,7 +37,7 @@ from cluster_core.node.state import (
     NoKeys,
     random_id,
 )
-from cluster_core.wire.bus import Message, MessageType, Publish
+from cluster_core.wire.bus import Message, MessageType
 
 if TYPE_CHECKING:
     from random import Random
@@ -77,8 +77,6 @@ class Node:
         myself.flags |= profile.capabilities
         myself.port, myself.cport, myself.ip = settings.port, settings.bus_port, settings.announce_ip
         myself.hostname, myself.nodename = settings.hostname, settings.nodename
-        if profile.client_addresses:
-            myself.client_ips = (settings.client_ipv4, settings.client_ipv6)
         myself.shard_id = shard_id or random_id(rng)
         view.replica_migration_allowed = settings.allow_replica_migration
         view.full_coverage_required = settings.require_full_coverage
@@ -116,9 +114,6 @@ class Node:
                 link_opened(self.state, event.link)
             case ev.LinkRefused():
                 link_refused(self.state, event.link)
-            case ev.LinkOverflowed():
-                self.state.limit_exceeded += 1
-                close_link(self.state, event.link)
             case ev.ReplicationUp():
                 self.state.repl_up, self.state.repl_heard_ms = True, self.state.now_ms
             case ev.ReplicationDown():
@@ -129,9 +124,7 @@ class Node:
             case ev.SlotsArrived():
                 take_over(self.state, event.slots)
             case ev.ClientCommand():
-                self.state.client_ip = event.ip
                 serve_client(self.state, event.client, event.words)
-                self.state.client_ip = ""
             case ev.ClientClosed():
                 self.state.clients.pop(event.client, None)
             case _:
@@ -151,23 +144,13 @@ class Node:
         kind = message.header.type
         if kind <= PUBLISHSHARD:
             state.received[kind] += 1
-            state.received_bytes += message.header.totlen  # type: ignore[union-attr]  # a driver hands over whole ones
         if kind == MEET or (kind == PING and not view.myself.ip):
             self._learn_own_ip(link.local_ip)
         changes = state.beliefs.handle(event, state.now_ms)
-        if type(message.body) is Publish:
-            self._deliver(message, changes)
         if changes:
             react(state, changes, event)
         if kind == MEET and view.profile.meets_again:
             answer_late_meet(state, message.sender)
-
-    def _deliver(self, message: Message, changes: list[belief.Effect]) -> None:
-        """Deliver a known sender's message to clients subscribed to its channel (R37)."""
-        if not any(type(change) is Ignored for change in changes):
-            body, sharded = message.body, message.header.type == PUBLISHSHARD
-            self.state.pubsub_received_bytes += message.header.totlen  # type: ignore[union-attr]
-            self.state.out.append(Deliver(body.channel, body.message, sharded))  # type: ignore[union-attr]
 
     def _learn_own_ip(self, ip: str) -> None:
         """Learn our address from a MEET (R49)."""

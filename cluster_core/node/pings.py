@@ -12,7 +12,6 @@ from typing import Final
 from cluster_core.gossip.flags import (
     EXTENSIONS_SUPPORTED,
     HANDSHAKE,
-    LIGHT_HEADER_PUBLISH,
     MASTER,
     MYSELF,
     NOADDR,
@@ -25,7 +24,6 @@ from cluster_core.wire.bus import (
     GOSSIP_BYTES,
     GOSSIP_TYPES,
     HEADER_BYTES,
-    LIGHT_HEADER_BYTES,
     NODE_ID_BYTES,
     SLOT_BITMAP_BYTES,
     Empty,
@@ -34,16 +32,12 @@ from cluster_core.wire.bus import (
     Gossip,
     GossipEntry,
     Header,
-    LightHeader,
     Message,
     MessageFlag,
     MessageType,
-    Publish,
     Update,
 )
 from cluster_core.wire.bus_message import (
-    CLIENT_IPV4,
-    CLIENT_IPV6,
     HOSTNAME,
     HUMAN_NODENAME,
     RECORD_HEADER_BYTES,
@@ -53,7 +47,6 @@ from cluster_core.wire.bus_message import (
 )
 
 FLAG_BITS: Final = 0xFFFF
-PUBLISH_BYTES: Final = 8
 UPDATE_BYTES: Final = 8 + NODE_ID_BYTES + SLOT_BITMAP_BYTES
 
 
@@ -137,20 +130,6 @@ def update_message(state: NodeState, owner: Peer) -> Message:
     """Return an UPDATE about *owner* without slots it no longer claims (R77)."""
     slots = (owner.slots & ~state.view.unclaimed).to_bytes(SLOT_BITMAP_BYTES, "little")
     return Message(header_of(state, MessageType.UPDATE, UPDATE_BYTES), Update(owner.config_epoch, owner.id, slots))
-
-
-def publish_messages(state: NodeState, channel: bytes, text: bytes, *, sharded: bool) -> tuple[Message, Message]:
-    """Return PUBLISH or PUBLISHSHARD with the full and the light header (R7, R11)."""
-    kind = MessageType.PUBLISHSHARD if sharded else MessageType.PUBLISH
-    body, size = Publish(channel, text), PUBLISH_BYTES + len(channel) + len(text)
-    full = Message(header_of(state, kind, size), body)
-    state.headers.clear()  # message sizes vary without bound
-    return full, Message(LightHeader(totlen=LIGHT_HEADER_BYTES + size, type=int(kind)), body)
-
-
-def reads_light(state: NodeState, peer: Peer) -> bool:
-    """Return whether both sides support the light header (R8)."""
-    return bool(state.view.profile.capabilities & peer.flags & LIGHT_HEADER_PUBLISH)
 
 
 GOSSIP_MIN: Final = 3
@@ -299,9 +278,6 @@ def extensions_for(state: NodeState, kind: int, receiver: Peer | None) -> tuple[
         made.append(text_extension(HOSTNAME, settings.hostname))
     if settings.nodename:
         made.append(text_extension(HUMAN_NODENAME, settings.nodename))
-    if profile.client_addresses:
-        told = zip((CLIENT_IPV4, CLIENT_IPV6), (settings.client_ipv4, settings.client_ipv6), strict=True)
-        made += [text_extension(kind, ip) for kind, ip in told if ip]
     for node, until_ms in view.blacklist.items():
         if until_ms > state.now_ms:
             made.append(forgotten_node_extension(node, (until_ms - state.now_ms) // 1000))

@@ -34,9 +34,6 @@ class NodeSettings:
     """`cluster-announce-ip`, sent in headers; if empty, receivers use the socket's address (R3, R49)."""
     hostname: str = ""
     nodename: str = ""
-    client_ipv4: str = ""
-    """`cluster-announce-client-ipv4`, -ipv6: addresses for clients by family (R15)."""
-    client_ipv6: str = ""
     ping_interval_ms: int = 0
     """`cluster-ping-interval`; 0 is half the node timeout (R32)."""
     gossip_percent: int = 10
@@ -157,13 +154,8 @@ class NodeState:
     header_facts: tuple[object, ...] = ()
     slots_seen: int = 0
     slots_raw: bytes = bytes(SLOT_BITMAP_BYTES)
-    sent_bytes: int = 0
-    received_bytes: int = 0
-    pubsub_sent_bytes: int = 0
-    pubsub_received_bytes: int = 0
     sent: list[int] = field(default_factory=lambda: [0] * len(TYPE_NAMES))
     received: list[int] = field(default_factory=lambda: [0] * len(TYPE_NAMES))
-    limit_exceeded: int = 0
     election: Election = field(default_factory=Election)
     mf_can_start: bool = False
     paused: bool = False
@@ -178,7 +170,6 @@ class NodeState:
     owners_version: int = -1
     extensions: tuple[tuple[Extension, ...], int] = ((), 0)
     extensions_of: str = ""
-    client_ip: str = ""
     clients: dict[int, Client] = field(default_factory=dict)
     aborted: dict[int, None] = field(default_factory=dict)
 
@@ -199,9 +190,7 @@ class NodeState:
 
     def send(self, link: int, message: Message) -> None:
         """Count a message and send it on a link."""
-        header = message.header
-        self.sent[header.type] += 1
-        self.sent_bytes += header.totlen  # type: ignore[union-attr]  # what we send is whole
+        self.sent[message.header.type] += 1
         self.out.append(SendMessage(link, message))
 
     def log(self, level: str, text: str) -> None:

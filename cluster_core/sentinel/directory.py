@@ -133,7 +133,6 @@ def take_hello(state: SentinelState, text: str) -> None:
         return
     if master.config_epoch < hello.master_config_epoch:
         _take_config(state, master, sender, hello)
-    sender.hello_ms = state.now_ms
 
 
 def _meet(state: SentinelState, master: Instance, hello: Hello) -> Instance | None:

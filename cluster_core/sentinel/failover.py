@@ -16,7 +16,7 @@ from cluster_core.sentinel.state import EPOCH_MAX, Awaited, Periods, SentinelSta
 
 
 def vote(state: SentinelState, master: Instance, epoch: int, candidate: str) -> tuple[str, int]:
-    """Vote for *candidate* in *epoch* unless already voted; return the vote and its epoch (sentinelVoteLeader).
+    """Vote for *candidate* in *epoch* unless already voted; return the vote and its epoch (S17, sentinelVoteLeader).
 
     A greater epoch becomes the current one. After voting for another sentinel this one delays its own failover.
     """

@@ -212,7 +212,6 @@ class Instance:
     is_gone: bool = False
     """Removed from all tables; late replies are ignored."""
     published_ms: int = 0
-    hello_ms: int = 0
     s_down_since_ms: int = 0
     o_down_since_ms: int = 0
     down_after_ms: int = DEFAULT_DOWN_AFTER_MS
@@ -291,7 +290,6 @@ def new_instance(flags: int, name: str, address: Address, now_ms: int, *, master
         quorum=master.quorum if master is not None else 0,
         down_after_ms=master.down_after_ms if master is not None else DEFAULT_DOWN_AFTER_MS,
         published_ms=now_ms,
-        hello_ms=now_ms,
         master_down_reply_ms=now_ms,
         role_reported=flags & (Flag.MASTER | Flag.REPLICA),
         role_reported_ms=now_ms,

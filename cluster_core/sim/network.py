@@ -1,4 +1,4 @@
-"""Network between hosts: connections that open, carry messages in order, and break (R27 to R30, R36).
+"""Network between hosts: connections that open, carry messages in order, and break (R27 to R30).
 
 A link is a TCP connection with two streams. Messages behind a block are delivered in order when it ends, unless the
 link was closed.
@@ -10,7 +10,7 @@ from heapq import heappush
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from cluster_core.gossip.events import LinkAccepted, LinkClosed, MessageReceived
-from cluster_core.node.events import Event, LinkOpened, LinkOverflowed
+from cluster_core.node.events import Event, LinkOpened
 from cluster_core.sim.clock import Clock
 from cluster_core.sim.host import CONNECT_ATTEMPTS_MAX, CONNECT_RETRY_US, Host, Path, Stream, retry_after_us
 from cluster_core.wire.bus import Message
@@ -67,7 +67,6 @@ class Network:
         self.connections = 0
         self.messages = 0
         self.bytes = 0
-        self.sendbuf_limit_bytes = 0
 
     # -- paths ---------------------------------------------------------------------------------------------------
 
@@ -265,13 +264,6 @@ class Network:
         if stream.held is None:
             stream.held, stream.held_us = [], self.world.now_us
         stream.held.append(message)
-        if self.sendbuf_limit_bytes and _bytes_in(stream.held) > self.sendbuf_limit_bytes:
-            self.world.call_at(self.world.now_us, self._overflow, stream)
-
-    def _overflow(self, stream: Stream, _: Any = None) -> None:
-        """Handle a full send buffer (R36)."""
-        if stream.source.streams.get(stream.link) is stream:
-            self.world.tell(stream.source, LinkOverflowed(stream.link))
 
     def _deliver(self, stream: Stream, message: Message | None) -> None:
         if not stream.is_open:
@@ -287,11 +279,3 @@ class Network:
             if world.recorder is not None:
                 world.recorder.closed(stream)
             world.tell(target, LinkClosed(stream.target_link))
-
-
-def _bytes_in(held: list[Message | None]) -> int:
-    total = 0
-    for message in held:
-        if message is not None:
-            total += message.header.totlen  # type: ignore[union-attr]  # nodes send whole messages
-    return total

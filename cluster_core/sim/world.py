@@ -69,7 +69,6 @@ class World(Driver):
         self.observers: list[Observer] = []
         self.senders: list[Callable[[Host, SendMessage], None]] = []
         self.on_reply: dict[int, Callable[[Host, Any], None]] = {}
-        self.on_deliver: Callable[[Host, ev.Deliver], None] | None = None
         self.names: dict[str, str] = {}
 
     # -- hosts ---------------------------------------------------------------------------------------------------
@@ -282,10 +281,6 @@ class World(Driver):
         if heard is not None:
             heard(host, value)
 
-    def _hand_over(self, host: Host, effect: ev.Deliver) -> None:
-        if self.on_deliver is not None:
-            self.on_deliver(host, effect)
-
 
 TICK: Final = Tick()
 WRITES: Final = frozenset((b"set", b"del"))
@@ -303,5 +298,4 @@ _ACTIONS: Final[dict[type, Callable[[World, Host, Any], None]]] = {
     ev.ResumeClients: World._resume,
     ev.Execute: World._execute,
     ev.Reply: World._reply,
-    ev.Deliver: World._hand_over,
 }

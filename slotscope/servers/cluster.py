@@ -91,12 +91,6 @@ def parse_address(words: str) -> Address:
     return Address(host.strip("[]"), int(port))
 
 
-def neighbours(answer: Answer) -> list[Address]:
-    """The nodes that an answer lists and that have an address; its own line may lack one."""
-    topology = read_nodes(answer.nodes.encode("utf-8", "surrogateescape"), source=str(answer.address))
-    return listed(topology, answer.address)
-
-
 def listed(topology: Topology, asked: Address) -> list[Address]:
     """The nodes with an address in the answer of *asked*; its own line may lack one."""
     return list(bus_ports(topology, asked))

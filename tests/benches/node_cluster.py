@@ -33,7 +33,6 @@ class Host:
     def __init__(self, process: sim.Host) -> None:
         self.process, self.index, self.settings = process, process.index, process.settings
         self.replies: list[Any] = []
-        self.delivered: list[tuple[bytes, bytes, bool]] = []
         self.effects: list[tuple[int, ev.Effect]] = []
 
     @property
@@ -90,7 +89,6 @@ class Cluster:
         self.hosts: list[Host] = []
         self.world.observers.append(self)
         self.world.senders.append(self._on_send)
-        self.world.on_deliver = lambda host, effect: self.hosts[host.index].delivered.append(tuple(effect))
         for index in range(count):
             made = NodeSettings(profile, node_timeout_ms, FIRST_PORT + index, **settings)
             self.hosts.append(Host(self.world.add(Place(f"N{index}", "127.0.0.1", "Z1", made, "", ""))))
@@ -118,13 +116,13 @@ class Cluster:
 
     # -- orders --------------------------------------------------------------------------------------------------
 
-    def command(self, index: int, *words: str | bytes | int, client: int = 1, ip: str = "") -> Any:
+    def command(self, index: int, *words: str | bytes | int, client: int = 1) -> Any:
         """What host *index* answers to a client's command, QUEUED within a transaction; None if it does not answer."""
         host = self.hosts[index]
         raw = tuple(w if isinstance(w, bytes) else str(w).encode() for w in words)
         replies: list[Any] = []
         self.world.on_reply[client] = lambda _, value: replies.append(value)
-        self.tell(host, ev.ClientCommand(client, raw, ip))
+        self.tell(host, ev.ClientCommand(client, raw))
         session = host.node.state.clients.get(client)
         host.replies += replies
         if (

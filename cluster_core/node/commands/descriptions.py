@@ -1,4 +1,4 @@
-"""Replies about the cluster: CLUSTER NODES, SHARDS, SLOTS, LINKS, INFO."""
+"""Replies about the cluster: CLUSTER NODES and INFO, keys of a slot, failure reports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from cluster_core.errors import ProtocolError
 from cluster_core.gossip.failure_detection import live_reports
-from cluster_core.gossip.flags import FAIL, HANDSHAKE, MASTER, MYSELF, PFAIL, REPLICA
+from cluster_core.gossip.flags import FAIL, HANDSHAKE, MYSELF, PFAIL, REPLICA
 from cluster_core.gossip.view import Peer
 from cluster_core.node.state import NodeState
 from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
@@ -15,14 +15,11 @@ from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.slots.slot_set import WIRE_BYTES, SlotSet
 from cluster_core.topology.node import Node, Topology
 from cluster_core.topology.nodes_text import write_nodes
-from cluster_core.topology.replies import shards_reply, slots_reply
 from cluster_core.wire.bus import TYPE_NAMES
-from cluster_core.wire.resp import RespMap, Verbatim
+from cluster_core.wire.resp import Verbatim
 
 EVERY_FLAG: Final = 0x3FFF
 """Flags with a name (R20)."""
-CLIENT_IP_FIELDS: Final = ("client-ipv4", "client-ipv6")
-"""Names of `Peer.client_ips` in nodes.conf (R129)."""
 
 
 def slot_set(bits: int) -> SlotSet:
@@ -49,11 +46,10 @@ def _node(state: NodeState, peer: Peer, *, with_aux: bool) -> Node:
             aux["nodename"] = one_word(peer.nodename)
         if peer.shard_id:
             aux["shard-id"] = peer.shard_id
-        aux |= {name: one_word(ip) for name, ip in zip(CLIENT_IP_FIELDS, peer.client_ips, strict=True) if ip}
     offset = state.offset if peer.flags & MYSELF else peer.repl_offset
     return Node(
         id=peer.id,
-        ip=one_word(ip_for_client(state, peer)),
+        ip=one_word(peer.ip),
         port=peer.port,
         cport=peer.cport,
         hostname=one_word(peer.hostname),
@@ -68,7 +64,6 @@ def _node(state: NodeState, peer: Peer, *, with_aux: bool) -> Node:
         migrating=view.migrating if mine else {},
         importing=view.importing if mine else {},
         replication_offset=offset,
-        health=health_of(peer, offset),
     )
 
 
@@ -80,80 +75,6 @@ def one_word(text: str) -> str:
     """
     plain = text.isascii() and text.isprintable() and not any(mark in text for mark in " ,@=")
     return text if plain else ""
-
-
-def ip_for_client(state: NodeState, peer: Peer) -> str:
-    """Return a node's address for the client: the announced one of its family, if any (R15, clusterNodeIp)."""
-    announced = peer.client_ips[":" in state.client_ip] if state.client_ip else ""
-    return announced or peer.ip
-
-
-def health_of(peer: Peer, offset: int) -> str:
-    """Return the health in CLUSTER SHARDS (R131)."""
-    if peer.flags & FAIL:
-        return "fail"
-    return "loading" if peer.flags & REPLICA and not offset else "online"
-
-
-def shards_value(state: NodeState) -> Any:
-    """Return the CLUSTER SHARDS reply: by shard id if present, else masters with their replicas (R131)."""
-    topology = topology_of(state)
-    view = state.view
-    groups: dict[str, list[str]] = {}
-    for peer in view.nodes.values():
-        if view.profile.shard_lists:
-            groups.setdefault(peer.shard_id or peer.replicaof or peer.id, []).append(peer.id)
-        elif peer.flags & MASTER or not peer.replicaof:
-            groups.setdefault(peer.id, []).insert(0, peer.id)
-        else:
-            groups.setdefault(peer.replicaof, []).append(peer.id)
-    if not view.profile.shard_lists:
-        groups = {key: ids for key, ids in groups.items() if view.nodes[ids[0]].flags & MASTER}
-    listed = Topology(topology.nodes, "nodes", shards=tuple(tuple(ids) for ids in groups.values()))
-    reply = _wire(shards_reply(listed, protocol=3))
-    if not view.profile.shard_ids_listed:
-        return reply
-    ids = [view.nodes[members[0]].shard_id for members in groups.values()]
-    return [RespMap((*shard.pairs, (b"id", bytes(i, "ascii")))) for shard, i in zip(reply, ids, strict=True)]
-
-
-def slots_value(state: NodeState) -> Any:
-    """Return the CLUSTER SLOTS reply without replicas that fail or have no data (R131)."""
-    topology = topology_of(state)
-    shown = [node for node in topology.nodes if node.is_master or node.health == "online"]
-    return _wire(slots_reply(Topology(tuple(shown), "nodes"), protocol=3))
-
-
-def links_value(state: NodeState) -> Any:
-    """Return the CLUSTER LINKS reply: our link to each node, then its link to us."""
-    view = state.view
-    told = []
-    for peer in view.nodes.values():
-        for link_id in (peer.outbound, peer.inbound):
-            link = view.links.get(link_id) if link_id is not None else None
-            if link is None:
-                continue
-            fields: dict[str, Any] = {
-                "direction": "from" if link.inbound else "to",
-                "node": peer.id,
-                "create-time": link.made_ms,
-                "events": "r",
-                "send-buffer-allocated": 0,
-                "send-buffer-used": 0,
-            }
-            told.append(_wire(fields))
-    return told
-
-
-def _wire(value: Any) -> Any:
-    """Convert texts to bulk strings and maps to pairs."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "surrogateescape")
-    if isinstance(value, list):
-        return [_wire(item) for item in value]
-    if isinstance(value, dict):
-        return RespMap(tuple((_wire(name), _wire(item)) for name, item in value.items()))
-    return value
 
 
 def info_text(state: NodeState) -> str:
@@ -186,17 +107,6 @@ def info_text(state: NodeState) -> str:
         *_counters("sent", state.sent),
         *_counters("received", state.received),
     ]
-    if view.profile.info_of_bytes:
-        fields += [
-            ("cluster_stats_bytes_sent", state.sent_bytes),
-            ("cluster_stats_bytes_received", state.received_bytes),
-            ("cluster_stats_pubsub_bytes_sent", state.pubsub_sent_bytes),
-            ("cluster_stats_pubsub_bytes_received", state.pubsub_received_bytes),
-            ("cluster_stats_module_bytes_sent", 0),
-            ("cluster_stats_module_bytes_received", 0),
-        ]
-    if view.profile.info_of_limits:
-        fields.append(("total_cluster_links_buffer_limit_exceeded", state.limit_exceeded))
     return "".join(f"{name}:{value}\r\n" for name, value in fields)
 
 
@@ -259,28 +169,13 @@ def _count_reports(state: NodeState, args: list[str]) -> Any:
     return count
 
 
-def _replicas(state: NodeState, args: list[str]) -> Any:
-    master = node_of(state, args[0])
-    if master.flags & REPLICA:
-        raise ProtocolError("ERR The specified node is not a master")
-    topology = topology_of(state)
-    replicas = [node for node in topology.nodes if node.master_id == master.id]
-    return [write_nodes(Topology((node,), "nodes")).rstrip(b"\n") for node in replicas]
-
-
 REPORT_COMMANDS: Final[dict[str, Callable[[NodeState, list[str]], Any]]] = {
     "nodes": lambda state, args: Verbatim("txt", write_nodes(topology_of(state))),
     "info": lambda state, args: Verbatim("txt", info_text(state).encode()),
-    "slots": lambda state, args: slots_value(state),
-    "shards": lambda state, args: shards_value(state),
-    "links": lambda state, args: links_value(state),
     "myid": lambda state, args: state.view.myself.id.encode(),
-    "myshardid": lambda state, args: state.view.myself.shard_id.encode(),
     "keyslot": lambda state, args: key_slot(args[0].encode("utf-8", "surrogateescape")),
     "countkeysinslot": _count_keys,
     "getkeysinslot": _get_keys,
     "count-failure-reports": _count_reports,
-    "replicas": _replicas,
-    "slaves": _replicas,
 }
 """Handlers by lower-case subcommand; arguments follow it."""

@@ -9,39 +9,16 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from cluster_core.errors import ProtocolError
-from cluster_core.gossip.flags import HANDSHAKE, MASTER, MYSELF, REPLICA
-from cluster_core.gossip.view import Peer
-from cluster_core.node.commands.descriptions import REPORT_COMMANDS, ip_for_client
+from cluster_core.gossip.flags import REPLICA
+from cluster_core.node.commands.descriptions import REPORT_COMMANDS
 from cluster_core.node.commands.membership import MEMBERSHIP_COMMANDS
 from cluster_core.node.commands.slots import SLOT_COMMANDS
 from cluster_core.node.events import Execute, Reply
-from cluster_core.node.pings import publish_messages, reads_light
 from cluster_core.node.state import NodeState
 from cluster_core.routing.key_positions import table_of
 from cluster_core.routing.redirect import DIALECTS, SERVE, Client, Command, Decision, Endpoint, RoutingView, route
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.wire.resp import RespError
-
-
-def publish(state: NodeState, channel: bytes, text: bytes, *, sharded: bool) -> None:
-    """Send a client's message to nodes with possible subscribers."""
-    full, light = publish_messages(state, channel, text, sharded=sharded)
-    for peer in receivers(state, sharded=sharded):
-        if peer.outbound is not None:
-            message = light if reads_light(state, peer) else full
-            state.pubsub_sent_bytes += message.header.totlen  # type: ignore[union-attr]  # what we send is whole
-            state.send(peer.outbound, message)
-
-
-def receivers(state: NodeState, *, sharded: bool) -> list[Peer]:
-    """Return all nodes with an id, or those of our shard."""
-    myself = state.view.myself
-    named = [peer for peer in state.peers() if not peer.flags & (MYSELF | HANDSHAKE)]
-    if not sharded:
-        return named
-    master = myself.id if myself.flags & MASTER else myself.replicaof
-    return [peer for peer in named if peer.id == master or (master and peer.replicaof == master)]
-
 
 CLUSTER_COMMANDS: Final[dict[str, Callable[[NodeState, list[str]], Any]]] = {
     **REPORT_COMMANDS,
@@ -84,11 +61,11 @@ class Endpoints(Mapping[str, Endpoint]):
     """Client addresses of nodes, computed on demand."""
 
     def __init__(self, state: NodeState) -> None:
-        self._state, self._nodes = state, state.view.nodes
+        self._nodes = state.view.nodes
 
     def __getitem__(self, node_id: str) -> Endpoint:
         peer = self._nodes[node_id]
-        return Endpoint(ip_for_client(self._state, peer), peer.port, peer.hostname)
+        return Endpoint(peer.ip, peer.port, peer.hostname)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._nodes)
@@ -150,9 +127,6 @@ def _route(state: NodeState, client: int, words: tuple[bytes, ...], session: Cli
     if decision != SERVE:
         state.out.append(Reply(client, RespError(str(decision))))
         return decision
-    name = words[0].lower()
-    if name in (b"publish", b"spublish") and session.queued is None:
-        publish(state, words[1], words[2], sharded=name == b"spublish")
     state.out.append(Execute(client, words))
     return decision
 

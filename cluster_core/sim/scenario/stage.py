@@ -8,7 +8,6 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from cluster_core.gossip.flags import FAIL, HANDSHAKE, MASTER, PFAIL
-from cluster_core.node import events as ev
 from cluster_core.sim.checkers import Checks, Violation, check_views
 from cluster_core.sim.clients import Client, LossWatch, Missing, violations_of
 from cluster_core.sim.faults import Faults
@@ -129,8 +128,6 @@ class Stage:
         self.operators = Operators(world)
         self.operators.on_moved.append(self.losses.moved)
         self.clients: list[Client] = []
-        self.heard: list[tuple[Host, ev.Deliver]] = []
-        world.on_deliver = lambda host, delivery: self.heard.append((host, delivery))
         world.populate(places, shifts_us)
 
     def hosts(self, names: Collection[str]) -> list[Host]:
@@ -231,10 +228,6 @@ def _between(act: Callable[[Operators, int, Host, Host], Any]) -> Callable[..., 
     return move
 
 
-def _limit(stage: Stage, limit_bytes: int) -> None:
-    stage.world.network.sendbuf_limit_bytes = limit_bytes
-
-
 ACTIONS: Final[Mapping[str, Callable[..., None]]] = {
     "=crash nodes": _each(lambda stage, host: stage.faults.crash(host)),
     "=switch-off nodes": _each(lambda stage, host: stage.faults.switch_off(host)),
@@ -254,7 +247,6 @@ ACTIONS: Final[Mapping[str, Callable[..., None]]] = {
     "=lose share =between nodes =and nodes": _share("loss"),
     "=duplicate share =between nodes =and nodes": _share("duplicate"),
     "=reorder share =between nodes =and nodes": _share("reorder"),
-    "=limit-sendbuf count": _limit,
     "=heal": lambda stage: stage.faults.heal(),
     "=clients count": _clients,
     "=clients count =rate number": _clients,
@@ -338,11 +330,6 @@ def _keys(stage: Stage, name: str, count: int) -> bool:
     return sum(len(keys) for keys in stage.host(name).store.held.values()) == count
 
 
-def _heard(stage: Stage, name: str, channel: str, wanted: tuple[int, int]) -> bool:
-    heard = sum(host.name == name and delivery.channel == channel.encode() for host, delivery in stage.heard)
-    return within(heard, wanted)
-
-
 def traced(stage: Stage, text: str, wanted: tuple[int, int]) -> bool:
     """Return whether the trace contains a text this often."""
     return within(sum(text in entry.text for entry in stage.trace.entries), wanted)
@@ -379,7 +366,6 @@ CONDITIONS: Final[Mapping[str, Callable[..., bool]]] = {
     "nodes =answer|answers text =to rest": answers,
     "node =holds count =keys": _keys,
     "node =epoch range": lambda stage, name, wanted: within(stage.host(name).node.view.myself.config_epoch, wanted),
-    "node =heard text range": _heard,
     "node =logged text range": logged,
     "=trace text range": traced,
     "=sent text range": _sent,

@@ -277,8 +277,6 @@ SETTINGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "repl-ping-period": ("repl_ping_period_s", read_count),
     "hostname": ("hostname", str),
     "nodename": ("nodename", str),
-    "client-ipv4": ("client_ipv4", str),
-    "client-ipv6": ("client_ipv6", str),
 }
 """Settings: name in scenarios, field of `NodeSettings`, parser."""
 CLUSTER: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
