@@ -10,10 +10,7 @@ import importlib
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -65,9 +62,7 @@ PLAIN_MESSAGES = 5_000
 OBSERVERS = 3
 QUIET_TAIL = 1_000
 QUIET_PASSES = 10
-TASKS = 2
 ARROW = "file to all Arrow columns"
-SHARED = "file to all Arrow columns, two cores"
 DECODED = "file to BusBatch columns"
 WALK = "packet walk"
 REPLAY = "replay of an observer"
@@ -105,15 +100,13 @@ def run(options: Options) -> Result:
     result = Result(
         NAME,
         "Reading the cluster bus",
-        f"One core unless a row says two, CPU seconds (user and system), the least of {rounds} rounds ({SLOW_ROUNDS} for slow ways) in which "
+        f"One core, CPU seconds (user and system), the least of {rounds} rounds ({SLOW_ROUNDS} for slow ways) in which "
         "the ways take turns; the page cache is warm, machine code loaded. All columns are those of "
         "`bronze/bus_messages` as the data source `cluster-bus` yields them.",
         tables=[],
     )
-    with ProcessPoolExecutor(TASKS, get_context("spawn")) as tasks:
-        shared = _Shared(path, tasks)
-        readers = [*_our_readers(path), shared, *_limits(path, result.skipped), *_others(path, result.skipped)]
-        _take_turns(readers, rounds)
+    readers = [*_our_readers(path), *_limits(path, result.skipped), *_others(path, result.skipped)]
+    _take_turns(readers, rounds)
     machine = _machine(path, 2 * SLOW_ROUNDS)  # after the readers: its evidence is millions of objects
     _take_turns(machine, rounds)
     ways = [*readers, *machine]
@@ -135,7 +128,6 @@ def run(options: Options) -> Result:
         result.bars.append(
             Bar(f"{ARROW}, reassembly included, one core", 500_000, found[ARROW].rate, "messages/s", False)
         )
-        result.bars.append(Bar(SHARED, 900_000, found[SHARED].rate, "messages/s", False))
     result.bars.append(Bar("machine, per observer", 40_000, _rate(found, REPLAY), "messages/s", False))
     result.bars.append(Bar("machine, quiet messages", 300_000, _rate(found, QUIET), "messages/s", False))
     return result
@@ -180,31 +172,8 @@ def _our_readers(path: Path) -> list[Way]:
 
 
 def _arrow_rows(path: Path) -> int:
-    return _share_of(path, 0, 1)[0]
-
-
-def _share_of(path: Path, at: int, tasks: int) -> tuple[int, float]:
-    """The rows that one of *tasks* makes of the capture, and its CPU time in s."""
-    start = time.process_time()
-    reader = ClusterBusReader({"path": str(path), "split": str(tasks > 1).lower(), "parallelism": str(tasks)})
-    parts = reader.partitions()[at : at + 1]  # of a small capture there is one for all
-    return sum(batch.num_rows for part in parts for batch in reader.read(part)), time.process_time() - start
-
-
-class _Shared(Way):
-    """Several tasks at the same time, each of which decodes its part of the connections; the time is that of the one that takes longest."""
-
-    def __init__(self, path: Path, tasks: ProcessPoolExecutor) -> None:
-        super().__init__(
-            SHARED, f"the same rows by {TASKS} tasks at once, the longer one's time", MESSAGES_READ, lambda: 0
-        )
-        self._path, self._tasks = path, tasks
-
-    def take_turn(self) -> None:
-        """Run all once."""
-        found = list(self._tasks.map(partial(_share_of, self._path, tasks=TASKS), range(TASKS)))
-        self.done = sum(rows for rows, _ in found)
-        self.best = min(self.best, max(cpu_s for _, cpu_s in found) / max(self.done, 1))
+    reader = ClusterBusReader({"path": str(path)})
+    return sum(batch.num_rows for part in reader.partitions() for batch in reader.read(part))
 
 
 def _batches(path: Path, decoder: BusDecoder) -> Iterator[BusBatch]:

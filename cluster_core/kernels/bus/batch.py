@@ -164,14 +164,6 @@ class BusBatch:
     def __len__(self) -> int:
         return len(self.messages)
 
-    def numbers(self, first: int) -> NDArray[np.int64]:
-        """The number of each message, if *first* is that of the stretch's first one."""
-        return np.arange(first, first + len(self))
-
-    def whole(self) -> int:
-        """How many messages the stretch has."""
-        return len(self)
-
     def node(self, number: int) -> str:
         """The id of a node as in `Header.sender`, empty for `NONE`."""
         return "" if number < 0 else text_of(self.nodes[number])
@@ -201,22 +193,6 @@ class BusBatch:
             Endpoint(self.address(at.source[row]), int(at.source_port[row])),
             Endpoint(self.address(at.target[row]), int(at.target_port[row])),
         )
-
-
-@dataclass(slots=True)
-class SharedBatch(BusBatch):
-    """Those messages of a stretch that are of a decoder's share: their *places* in it, and how many *others* it has."""
-
-    places: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    others: int = 0
-
-    def numbers(self, first: int) -> NDArray[np.int64]:
-        """The number of each message, if *first* is that of the stretch's first one."""
-        return first + self.places
-
-    def whole(self) -> int:
-        """How many messages the stretch has."""
-        return len(self) + self.others
 
 
 def text_of(row: NDArray[np.uint8]) -> str:

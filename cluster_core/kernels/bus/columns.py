@@ -149,7 +149,7 @@ def message_columns(
     slots, body = ids[at["slots"]], ids[at["body_slots"]]
     has_body = marks(body >= 0)
     return {
-        "message_id": integers(batch.numbers(first_id), _LARGE),
+        "message_id": integers(np.arange(first_id, first_id + count), _LARGE),
         "ts": instants(at["ts_ns"]),
         "ts_ns": integers(at["ts_ns"], _LARGE),
         "packet": integers(at["packet"], _LARGE),
@@ -253,7 +253,7 @@ def gossip_columns(batch: BusBatch, *, first_id: int, nodes: list[str], texts: l
     messages = at["message"]
     first = np.searchsorted(messages, messages, side="left")
     return {
-        "message_id": integers(batch.numbers(first_id)[messages], _LARGE),
+        "message_id": integers(messages + first_id, _LARGE),
         "entry": integers(np.arange(len(messages)) - first, _SMALL),
         "node_id": texts_at(dictionary(nodes), at["node"]),
         "ping_sent_s": integers(at["ping_sent_s"], _LARGE),

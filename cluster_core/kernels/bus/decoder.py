@@ -20,7 +20,7 @@ from cluster_core.formats.capture.link_layers import SKIP_REASONS
 from cluster_core.formats.capture.packet import Packet
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.containers import ContainerReader
-from cluster_core.kernels.bus.follower import BusFollower, Share
+from cluster_core.kernels.bus.follower import BusFollower
 from cluster_core.kernels.bus.packets import PACKETS_PER_CHUNK, SEGMENT, new_rows, view_segments
 
 RECORDS_PER_STEP = 1 << 12
@@ -32,17 +32,14 @@ class BusDecoder(ContainerReader[BusBatch]):
     """Feed it the (decompressed) files of a series, in pieces; it yields batches in order.
 
     `end_source` ends a file, `finish` the series.  Never raises on any input; the rows of problems are in the batches.
-    *keep_packed*: the batches hold the messages' bytes, too.  *share*: they hold messages of its connections only; what is wrong with
-    a file is told in every share.
+    *keep_packed*: the batches hold the messages' bytes, too.
 
     It can be saved between two files (`cluster_core.replay.saving`).
     """
 
-    def __init__(
-        self, *, streams_max: int = STREAMS_MAX, keep_packed: bool = False, share: Share | None = None
-    ) -> None:
+    def __init__(self, *, streams_max: int = STREAMS_MAX, keep_packed: bool = False) -> None:
         super().__init__()
-        self._follower = BusFollower(streams_max, keep_packed=keep_packed, share=share)
+        self._follower = BusFollower(streams_max, keep_packed=keep_packed)
         self._packets = 0
         self._skipped: dict[int, list[int]] = {}
 

@@ -6,7 +6,6 @@ The kernels' fast path and the plain code's slow path, put together in order of 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from cluster_core.formats.capture.bus_rows import CapturedGap, CapturedUnknown, Endpoint, Origin, Row
 from cluster_core.formats.capture.link_layers import address_text
 from cluster_core.kernels.bus import streams as bs
-from cluster_core.kernels.bus.batch import EVENT, BusBatch, SharedBatch, packed_address
+from cluster_core.kernels.bus.batch import EVENT, BusBatch, packed_address
 from cluster_core.kernels.bus.messages import Tables
 from cluster_core.kernels.bus.packets import ADDRESS_BYTES, PACKETS_PER_CHUNK, Rows, new_rows, rows_to_fill
 from cluster_core.kernels.bus.spans import Gathered, new_tables
@@ -69,30 +68,11 @@ class _Where(NamedTuple):
     direction: int
 
 
-class Share(NamedTuple):
-    """The connections of one of several decoders of a series: every *of*-th, from number *at* on."""
-
-    at: int
-    of: int
-
-    def has(self, connections: Any) -> Any:
-        """Whether it has a connection, or each of several."""
-        return connections % self.of == self.at
-
-
 class BusFollower:
-    """Follows the directions of a series; `follow` takes the segments of a chunk, and yields a batch of those of many chunks.
+    """Follows the directions of a series; `follow` takes the segments of a chunk, and yields a batch of those of many chunks."""
 
-    With a *share* all directions are followed all the same, since what becomes of one may depend on the others, but only
-    messages of the share's connections are decoded, and only their rows told.
-    """
-
-    _share: Share | None = None  # no part of a state
-
-    def __init__(self, streams_max: int, *, keep_packed: bool = False, share: Share | None = None) -> None:
+    def __init__(self, streams_max: int, *, keep_packed: bool = False) -> None:
         self._keep_packed = keep_packed
-        if share is not None:
-            self._share = share
         self._last_packet = 0
         self.addresses = new_interned(ADDRESS_BYTES, 3 * PACKETS_PER_CHUNK)
         self.repeated_bytes = 0
@@ -151,7 +131,7 @@ class BusFollower:
                 self._compact_side(bs.GATHERED_BYTES_MAX)
         if self._tops[bs.SIDE_TOP] > len(self._side) // 2:
             self._compact_side(0)
-        if self._gathered.whole >= MESSAGES_PER_BATCH or self._gathered.stretches >= CHUNKS_PER_BATCH:
+        if len(self._gathered) >= MESSAGES_PER_BATCH or self._gathered.stretches >= CHUNKS_PER_BATCH:
             yield self.batch()
 
     def rest(self) -> Iterator[BusBatch]:
@@ -161,12 +141,7 @@ class BusFollower:
 
     def batch(self) -> BusBatch:
         """The batch of what has come since the last one, which may be nothing."""
-        whole = self._gathered.whole
-        batch, places = self._gathered.batch(self._tables, self.addresses.rows())
-        if self._share is not None:
-            told = {one.name: getattr(batch, one.name) for one in fields(BusBatch)}
-            return SharedBatch(**told, places=places, others=whole - len(batch))
-        return batch
+        return self._gathered.batch(self._tables, self.addresses.rows())
 
     def reserve_addresses(self, count: int) -> Iterator[BusBatch]:
         """Make room for the addresses of *count* packets."""
@@ -295,9 +270,8 @@ class BusFollower:
             else:
                 origin = self._origin(where, item.mark)
                 gap = CapturedGap(origin, item.start, item.end, item.count, item.reason)
-                if self._is_ours(where.row):
-                    rows.append(gap)
-                    self._gaps.append((where.key >> 1, gap))
+                rows.append(gap)
+                self._gaps.append((where.key >> 1, gap))
                 frames = slow.framer.lose(item.mark) if item.count is None else slow.framer.skip(item.count, item.mark)
             for frame in frames:
                 self._add(where, frame, extras, rows)
@@ -305,11 +279,8 @@ class BusFollower:
     def _add(self, where: _Where, frame: Frame, extras: list[_Extra], rows: list[Row]) -> None:
         if not isinstance(frame, UnknownBytes):
             extras.append(_Extra(*where, frame.mark, frame.raw))
-        elif self._is_ours(where.row):
+        else:
             rows.append(CapturedUnknown(self._origin(where, frame.mark), frame.count, frame.looks_like, frame.sample))
-
-    def _is_ours(self, row: int) -> bool:
-        return self._share is None or self._share.has(int(self._streams.rows.connection[row]))
 
     def _origin(self, where: _Where, mark: Mark) -> Origin:
         streams, row = self._streams, where.row
@@ -331,11 +302,6 @@ class BusFollower:
     ) -> None:
         """Decode messages of both kinds, which are in one order."""
         plain = np.frombuffer(b"".join(extra.raw for extra in extras), dtype=np.uint8) if extras else _NO_BYTES
-        if self._share is not None:
-            connections = self._streams.rows.view(np.ndarray)["connection"].take(spans["row"])
-            places = np.flatnonzero(self._share.has(connections))
-            self._gathered.add_share(places, len(spans))
-            spans, released = spans.take(places), released.take(places)
         buffers = (data, self._side, plain)
         self._tables = self._gathered.add(buffers, spans, self._streams, self._tables, released)
 

@@ -41,7 +41,7 @@ def new_tables(nodes: int) -> Tables:
 class Gathered:
     """Messages that are decoded stretch by stretch, to become one batch; with *keep_packed* it has their bytes, too.
 
-    *stretches* and *whole* count what was added, and how many messages that had; *rows*, *gaps* and *events* are for others to add to.
+    *stretches* counts what was added; *rows*, *gaps* and *events* are for others to add to.
     """
 
     def __init__(self, *, keep_packed: bool) -> None:
@@ -56,13 +56,16 @@ class Gathered:
         self._extension_data = np.empty(extension_bytes, dtype=np.uint8)
         self._channel_data = np.empty(channel_bytes, dtype=np.uint8)
         self._tops, self._sizes = np.zeros(3, dtype=np.int64), np.zeros(SIZES, dtype=np.int64)
-        self._count = self.stretches = self.whole = 0
+        self._count = self.stretches = 0
         self._odd: dict[int, bytes] = {}
         self._packed, self._packed_ends = [_NO_BYTES], [_NO_NUMBERS]
-        self._released, self._places = [_NO_NUMBERS], [_NO_NUMBERS]
+        self._released = [_NO_NUMBERS]
         self.rows: list[Row] = []
         self.gaps: list[tuple[int, CapturedGap]] = []
         self.events = [new_rows(EVENT, 0)]
+
+    def __len__(self) -> int:
+        return self._count
 
     def add(
         self, buffers: Buffers, spans: NDArray[np.void], streams: Streams, tables: Tables, released: NDArray[np.int64]
@@ -82,7 +85,6 @@ class Gathered:
                 tables = _grown(tables, int(self._sizes[0]))
         self._count += count
         self.stretches += 1
-        self.whole += count
         self._released.append(released)
         if self._tops[2] > unclear:
             self._keep_odd(buffers, spans, first)
@@ -94,13 +96,8 @@ class Gathered:
             self._packed.append(packed)
         return tables
 
-    def add_share(self, places: NDArray[np.int64], whole: int) -> None:
-        """The stretch that comes next has *whole* messages, of which those at *places* are told."""
-        self._places.append(self.whole + places)
-        self.whole += whole - len(places)
-
-    def batch(self, tables: Tables, addresses: NDArray[np.uint8]) -> tuple[BusBatch, NDArray[np.int64]]:
-        """What was added since the last batch, and the places of its messages in the whole where only a share of them is told."""
+    def batch(self, tables: Tables, addresses: NDArray[np.uint8]) -> BusBatch:
+        """What was added since the last batch."""
         count, (entries, records, _) = self._count, self._tops.tolist()
         messages, extensions = _first(self._messages, count), _first(self._extensions, records)
         channel_end = int(messages.channel_end[-1]) if count else 0
@@ -116,11 +113,10 @@ class Gathered:
             packed_ends=_joined(self._packed_ends),
             gaps=self.gaps,
         )
-        places = _joined(self._places)
         used = (count, entries, records, data_end, channel_end)
         self._room = tuple(max(least, now + now // 8) for least, now in zip(_ROOM_AT_FIRST, used, strict=True))
         self._begin()
-        return batch, places
+        return batch
 
     def _make_room(self, row: int) -> None:
         """Room in all columns for the message that becomes *row*."""

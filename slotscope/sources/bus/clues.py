@@ -230,9 +230,8 @@ class BadRows:
             while len(self._spoken) > STREAMS_MAX:
                 del self._spoken[next(iter(self._spoken))]
             if not messages.understood.all():
-                numbers = batch.numbers(first_id).tolist()
                 for row in np.flatnonzero(~np.asarray(messages.understood)).tolist():
-                    self._take_message(place, batch, row, numbers[row])
+                    self._take_message(place, batch, row, first_id + row)
         for other in batch.rows:
             self._take_row(place, other)
 

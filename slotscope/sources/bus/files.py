@@ -17,7 +17,7 @@ import numpy as np
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.capture.packet import CaptureProblem, Packet
-from cluster_core.formats.capture.pcap import MAGICS, CaptureReader
+from cluster_core.formats.capture.pcap import CaptureReader
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.capture_clocks import COMMON_MIN, REFERENCE, Offset
 from cluster_core.kernels.bus.containers import SegmentReader, Segments, sketch_of
@@ -26,7 +26,7 @@ from cluster_core.kernels.bus.packets import PACKETS_PER_CHUNK
 from slotscope.sources.bus.capture_points import Point, PointClocks
 from slotscope.sources.bus.reading import note_read
 from slotscope.sources.byte_streams import ByteStream
-from slotscope.sources.files import InputFile, compression_of, expand, is_uri, open_stream
+from slotscope.sources.files import InputFile, expand, open_stream
 from slotscope.sources.folder_kinds import CAPTURES
 
 WINDOW_BYTES: Final = 8 << 20
@@ -34,9 +34,6 @@ OVERLAP_NS: Final = 1_000_000_000
 """Rotated files overlap by less: packets of several processors are out of order by microseconds."""
 SHARED: Final = 0.1
 """What part of the segments of a capture must be in another one that was made at the same time under another clock."""
-MAGIC_BYTES: Final = 4
-SPLIT_BYTES_MIN: Final = 16 << 20
-"""What one task reads in a few hundredths of a second is not worth another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,27 +79,6 @@ def bundles(files: Sequence[CaptureFile]) -> list[list[CaptureFile]]:
             found[earlier : at + 1] = [[file for part in found[earlier : at + 1] for file in part]]
         at = min(earlier, at) - (earlier == at)
     return found
-
-
-def is_splittable(files: Sequence[CaptureFile]) -> bool:
-    """Whether several tasks had better read all of *files*, each for some of the connections.
-
-    Each goes through every packet.  That is cheap in pcap files, plain or of zstd, that lie near and need not be merged; gzip alone
-    takes longer than all that is done with what it held.
-    """
-    return (
-        sum(file.size for file in files) >= SPLIT_BYTES_MIN
-        and len(bundles(files)) == len(files)
-        and not any(is_uri(file.path) for file in files)
-        and all(_is_soon_read(file.path) for file in files)
-    )
-
-
-def _is_soon_read(path: str) -> bool:
-    try:
-        return compression_of(path) != "gzip" and bytes(next(_pieces(path, MAGIC_BYTES), b"")) in MAGICS
-    except DecodeError:
-        return False  # reading it will tell
 
 
 def _is_shared(one: Sequence[CaptureFile], other: Sequence[CaptureFile]) -> bool:

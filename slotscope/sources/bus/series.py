@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.columns import TextTable, address_of, gossip_columns, message_columns
 from cluster_core.kernels.bus.decoder import BusDecoder
-from cluster_core.kernels.bus.follower import Share
 from slotscope.sources.bus.capture_points import PointClocks
 from slotscope.sources.bus.clues import BadRows, in_file
 from slotscope.sources.bus.files import CaptureFile, bundles, read_bundle
@@ -86,11 +85,9 @@ class BatchTexts:
         return nodes.read(batch.nodes), texts.read(batch.texts), addresses.read(batch.addresses)
 
 
-def read_series(
-    files: Sequence[CaptureFile], rows: str, *, permissive: bool, share: Share | None = None
-) -> Iterator[dict[str, pa.Array]]:
-    """Columns of ``messages``, ``gossip`` or ``bad`` *rows* of a whole series, or of a *share* of its connections; raises DecodeError in strict mode."""
-    decoder, bad = BusDecoder(share=share), BadRows(strict=not permissive)
+def read_series(files: Sequence[CaptureFile], rows: str, *, permissive: bool) -> Iterator[dict[str, pa.Array]]:
+    """Columns of ``messages``, ``gossip`` or ``bad`` *rows* of a series; raises DecodeError in strict mode."""
+    decoder, bad = BusDecoder(), BadRows(strict=not permissive)
     tables = BatchTexts()
     first_id = 0
     path = ""
@@ -112,7 +109,7 @@ def read_series(
         columns = columns_of(batch)
         if columns is not None:
             yield columns
-        first_id += batch.whole()
+        first_id += len(batch)
     columns = columns_of(decoder.finish())
     if columns is not None:
         yield columns
