@@ -21,7 +21,6 @@ _MARKER = re.compile(r" *([0-9]{1,9})([)#~]) ")
 _INTEGER = re.compile(r"\(integer\) (-?[0-9]{1,19})")
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "a": "\a", "b": "\b", "\\": "\\", '"': '"'}
-_UNESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\a": "\\a", "\b": "\\b", "\\": "\\\\", '"': '\\"'}
 _EMPTY = {
     "(empty array)": list,
     "(empty list or set)": list,
@@ -140,45 +139,6 @@ def read_cli_text(data: bytes, *, source: str = "<bytes>") -> Any:
     if reader.waiting:
         raise TruncatedError("the text ends before its last item", offset=len(data), source=source)
     return reader.root
-
-
-def write_cli_text(reply: Any) -> str:
-    """Format lists, dicts, str, int and None like redis-cli on a terminal (`cliFormatReplyTTY`)."""
-    return _shown(reply, "")
-
-
-def _shown(reply: Any, prefix: str) -> str:
-    if reply is None:
-        return "(nil)\n"
-    if isinstance(reply, int):
-        return f"(integer) {reply}\n"
-    if isinstance(reply, str):
-        return _quoted(reply) + "\n"
-    if not reply:
-        return "(empty hash)\n" if isinstance(reply, dict) else "(empty array)\n"
-    if prefix.count(" ") > 16 * NESTING_MAX:
-        raise ValueError(f"more than {NESTING_MAX} lists within one another")
-    width = len(str(len(reply)))
-    inner = prefix + " " * (width + 2)
-    shown = []
-    for index, item in enumerate(reply):
-        mark = f"{prefix if index else ''}{index + 1:>{width}}"
-        if not isinstance(reply, dict):
-            shown.append(f"{mark}) {_shown(item, inner)}")
-            continue
-        value = reply[item]
-        gap = "\n" + inner if isinstance(value, list | dict) else ""
-        shown.append(f"{mark}# {_quoted(item)} => {gap}{_shown(value, inner)}")
-    return "".join(shown)
-
-
-def _quoted(text: str) -> str:
-    r"""Quote like `sdscatrepr`: bytes other than printable ASCII as ``\xHH``."""
-    shown = []
-    for byte in text.encode("utf-8", "surrogateescape"):
-        letter = chr(byte)
-        shown.append(_UNESCAPES.get(letter) or (letter if 32 <= byte < 127 else f"\\x{byte:02x}"))
-    return '"' + "".join(shown) + '"'
 
 
 _RESP = re.compile(rb"[*%$=~>+!-][^\r\n]{0,500}\r\n")

@@ -16,8 +16,8 @@ class Node:
     """One node; fields missing from the source keep their defaults.
 
     *aux* holds ``shard-id``, ``nodename``, ``tls-port``, ``availability-zone`` and other auxiliary fields, in order.
-    Times are ms since the epoch, 0 if none. *migrating* and *importing* map slots to the other node's id. *endpoint*,
-    *replication_offset* and *health* come from CLUSTER SHARDS and SLOTS; an endpoint of None is "unknown".
+    Times are ms since the epoch, 0 if none. *migrating* and *importing* map slots to the other node's id.
+    *endpoint* comes from CLUSTER SHARDS and SLOTS; None is "unknown".
     """
 
     id: str
@@ -37,8 +37,6 @@ class Node:
     migrating: Mapping[int, str] = field(default_factory=dict)
     importing: Mapping[int, str] = field(default_factory=dict)
     endpoint: str | None = None
-    replication_offset: int | None = None
-    health: str = ""
 
     @property
     def is_master(self) -> bool:
@@ -69,15 +67,14 @@ class Conflict:
 class Topology:
     """The nodes of one description, in its order.
 
-    *form* is ``nodes``, ``nodes.conf``, ``shards`` or ``slots``. Only nodes.conf has epochs. *shards* holds the node
-    ids of each shard of CLUSTER SHARDS, in order. *conflicts* is empty unless read with ``strict=False``.
+    *form* is ``nodes``, ``nodes.conf``, ``shards`` or ``slots``. Only nodes.conf has epochs.
+    *conflicts* is empty unless read with ``strict=False``.
     """
 
     nodes: tuple[Node, ...]
     form: str = "nodes"
     current_epoch: int | None = None
     last_vote_epoch: int | None = None
-    shards: tuple[tuple[str, ...], ...] = ()
     conflicts: tuple[Conflict, ...] = ()
 
     @cached_property
@@ -102,10 +99,6 @@ class Topology:
     def masters(self) -> tuple[Node, ...]:
         """Return the masters, with slots or without."""
         return tuple(node for node in self.nodes if node.is_master)
-
-    def replicas_of(self, node_id: str) -> tuple[Node, ...]:
-        """Return the replicas of *node_id*."""
-        return tuple(node for node in self.nodes if node.master_id == node_id)
 
     def slot_map(self) -> SlotMap:
         """Return a new map of slot owners; the first of two claims counts."""

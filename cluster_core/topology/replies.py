@@ -7,9 +7,7 @@ dict in RESP3 and JSON; readers accept both.
 from __future__ import annotations
 
 import ipaddress
-import json
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -17,10 +15,9 @@ from cluster_core.errors import DecodeError
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.slots.slot_set import SlotSet
-from cluster_core.topology.cli_text import is_reply, read_reply_value, write_cli_text
+from cluster_core.topology.cli_text import is_reply, read_reply_value
 from cluster_core.topology.node import Node, Topology, find_conflicts
 from cluster_core.topology.nodes_text import NODE_ID, read_nodes
-from cluster_core.wire.resp import RespMap, encode_value
 
 Reply = Any
 """A list or dict of replies, a str, an int or None."""
@@ -45,7 +42,6 @@ class ReplyReader:
 
     def _read_shards(self, entries: list[Reply]) -> Topology:
         nodes: dict[str, Node] = {}
-        shards: list[tuple[str, ...]] = []
         for index, entry in enumerate(entries):
             place = f"shard {index}"
             shard = self._map(entry, place)
@@ -59,11 +55,10 @@ class ReplyReader:
                 if node.id in nodes:
                     raise self._fault(f"{place}: node {node.id} a second time")
                 nodes[node.id] = node
-            shards.append(tuple(node.id for node in members))
-        return Topology(tuple(nodes.values()), "shards", shards=tuple(shards))
+        return Topology(tuple(nodes.values()), "shards")
 
     def _joined(self, members: list[Node], slots: SlotSet, shard_id: Reply, place: str) -> list[Node]:
-        """Assign the shard's slots to its master, and the master to its replicas."""
+        """Assign the shard's slots to its master, and the master to its replicas (R131)."""
         masters = [node for node in members if node.is_master]
         # A failed master may be listed beside its successor.
         owner = next((node for node in masters if NodeFlags.FAIL not in node.flags), masters[0] if masters else None)
@@ -92,8 +87,6 @@ class ReplyReader:
             aux=aux,
             flags=flags | NodeFlags.FAIL if health == "fail" else flags,
             endpoint=None if endpoint is None else self._text(endpoint, f"{place}, endpoint"),
-            replication_offset=self._number(fields.get("replication-offset", 0), f"{place}, replication-offset"),
-            health=health,
         )
 
     def _read_slots(self, entries: list[Reply]) -> Topology:
@@ -223,76 +216,6 @@ def read_reply(reply: Reply, *, source: str = "<reply>") -> Topology:
     return ReplyReader(source).read(reply)
 
 
-def shards_reply(topology: Topology, *, protocol: int = 2) -> list[Reply]:
-    """Return the CLUSTER SHARDS reply of *topology*; maps are lists in RESP2 and dicts in RESP3."""
-    shards = topology.shards or tuple(
-        (master.id, *(replica.id for replica in topology.replicas_of(master.id))) for master in topology.masters()
-    )
-    reply = []
-    for ids in shards:
-        members = [topology.by_id[node_id] for node_id in ids]
-        bounds = [bound for node in members for pair in node.slots.ranges() for bound in pair]
-        nodes = [_as_map(_shard_fields(node, topology.form), protocol) for node in members]
-        shard: dict[str, Reply] = {"slots": bounds, "nodes": nodes}
-        shard_id = next((node.aux["shard-id"] for node in members if "shard-id" in node.aux), None)
-        if shard_id is not None:
-            shard["id"] = shard_id
-        reply.append(_as_map(shard, protocol))
-    return reply
-
-
-def _shard_fields(node: Node, form: str) -> dict[str, Reply]:
-    tls_port = node.aux.get("tls-port", "0")
-    fields: dict[str, Reply] = {"id": node.id}
-    if node.port:
-        fields["port"] = node.port
-    if tls_port.isdigit() and int(tls_port):
-        fields["tls-port"] = int(tls_port)
-    fields |= {"ip": node.ip, "endpoint": _endpoint(node, form)}
-    if node.hostname:
-        fields["hostname"] = node.hostname
-    fields |= {
-        name: value for name, value in node.aux.items() if name not in ("tls-port", "shard-id", "nodename") and value
-    }
-    fields["role"] = "master" if node.is_master else "replica"
-    fields["replication-offset"] = node.replication_offset or 0
-    fields["health"] = node.health or ("fail" if NodeFlags.FAIL in node.flags else "online")
-    return fields
-
-
-def slots_reply(topology: Topology, *, protocol: int = 2) -> list[Reply]:
-    """Return the CLUSTER SLOTS reply of *topology* without failed replicas (R131)."""
-    reply = []
-    rows = [(pair, node) for node in topology.nodes for pair in node.slots.ranges()]
-    for (first, last), node in sorted(rows, key=lambda row: row[0]):
-        replicas = [other for other in topology.replicas_of(node.id) if NodeFlags.FAIL not in other.flags]
-        members = [_slots_fields(member, topology.form, protocol) for member in (node, *replicas)]
-        reply.append([first, last, *members])
-    return reply
-
-
-def _slots_fields(node: Node, form: str, protocol: int) -> list[Reply]:
-    endpoint = _endpoint(node, form)
-    extra: dict[str, Reply] = {}
-    if node.ip and node.ip != endpoint:
-        extra["ip"] = node.ip
-    if node.hostname and node.hostname != endpoint:
-        extra["hostname"] = node.hostname
-    extra |= {
-        name: value for name, value in node.aux.items() if name not in ("tls-port", "shard-id", "nodename") and value
-    }
-    return [endpoint, node.port, node.id, _as_map(extra, protocol)]
-
-
-def _endpoint(node: Node, form: str) -> str | None:
-    return node.endpoint if form in ("shards", "slots") else node.ip
-
-
-def _as_map(fields: dict[str, Reply], protocol: int) -> Reply:
-    pairs: Iterable[tuple[str, Reply]] = fields.items()
-    return fields if protocol == 3 else [item for pair in pairs for item in pair]
-
-
 TOPOLOGY_BYTES_MAX = 256 * 1024 * 1024
 """Maximum bytes of one description; 1000 nodes with alternating slots take some megabytes."""
 
@@ -341,29 +264,3 @@ def _read_value(value: Any, source: str) -> Topology:
     if isinstance(value, str):
         return read_nodes(value.encode("utf-8", "surrogatepass"), source=source)
     return read_reply(value, source=source)
-
-
-def write_reply(topology: Topology, command: str, form: str) -> bytes:
-    """Return the reply of CLUSTER ``shards`` or ``slots`` for *topology*.
-
-    *form* is ``resp2``, ``resp3``, ``json`` or ``cli`` (numbered text); ValueError otherwise.
-    """
-    if command not in ("shards", "slots") or form not in ("resp2", "resp3", "json", "cli"):
-        raise ValueError(f"no reply of CLUSTER {command} in the form {form}")
-    protocol = 3 if form in ("resp3", "json") else 2
-    reply = (shards_reply if command == "shards" else slots_reply)(topology, protocol=protocol)
-    if form == "json":
-        return json.dumps(reply, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogateescape") + b"\n"
-    if form == "cli":
-        return write_cli_text(reply).encode("utf-8", "surrogateescape")
-    return encode_value(_wire(reply), protocol=protocol)
-
-
-def _wire(reply: Any) -> Any:
-    if isinstance(reply, str):
-        return reply.encode("utf-8", "surrogateescape")
-    if isinstance(reply, list):
-        return [_wire(item) for item in reply]
-    if isinstance(reply, dict):
-        return RespMap(tuple((_wire(name), _wire(item)) for name, item in reply.items()))
-    return reply

@@ -46,7 +46,6 @@ def _node(state: NodeState, peer: Peer, *, with_aux: bool) -> Node:
             aux["nodename"] = one_word(peer.nodename)
         if peer.shard_id:
             aux["shard-id"] = peer.shard_id
-    offset = state.offset if peer.flags & MYSELF else peer.repl_offset
     return Node(
         id=peer.id,
         ip=one_word(peer.ip),
@@ -63,7 +62,6 @@ def _node(state: NodeState, peer: Peer, *, with_aux: bool) -> Node:
         slots=slot_set(peer.slots),
         migrating=view.migrating if mine else {},
         importing=view.importing if mine else {},
-        replication_offset=offset,
     )
 
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.slot_stats import SlotSample, read_count_line, read_slot_stats, read_slot_stats_line
-from cluster_core.topology.cli_text import write_cli_text
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +39,9 @@ def plain(reply):
 
 
 def test_a_real_servers_answer_reads_the_same_in_every_form(told):
-    """RESP2, RESP3, JSON and the numbered text of redis-cli."""
+    """RESP2, RESP3 and JSON."""
     resp2, resp3, reply = told
-    forms = [resp2, resp3, json.dumps(plain(reply)).encode(), write_cli_text(plain(reply)).encode()]
+    forms = [resp2, resp3, json.dumps(plain(reply)).encode()]
     read = [read_slot_stats(form) for form in forms]
 
     assert read[1:] == read[:-1]

@@ -109,7 +109,7 @@ def test_a_topology_answers_who_owns_what() -> None:
     topology = read_topology(NODES)
 
     assert [node.id for node in topology.masters()] == [B, C]
-    assert [node.id for node in topology.replicas_of(B)] == [A]
+    assert [node.id for node in topology.nodes if node.master_id == B] == [A]
     assert topology.owner_of(5500) == topology.by_id[B]
     assert topology.owner_of(16383) is None
     assert str(topology.uncovered()) == "5501-16383"
