@@ -51,12 +51,6 @@ def later_by(packets: Iterable[Packet], ns: int) -> list[Packet]:
     return [replace(packet, ts_ns=packet.ts_ns + ns) for packet in packets]
 
 
-def drifting(packets: list[Packet], ns: int, share: float) -> list[Packet]:
-    """The packets under a clock that is ahead by *ns* at first and runs faster by *share*."""
-    first = packets[0].ts_ns
-    return [replace(p, ts_ns=p.ts_ns + ns + int((p.ts_ns - first) * share)) for p in packets]
-
-
 def cut_to(packets: Iterable[Packet], snaplen: int) -> list[Packet]:
     """The packets under a snap length."""
     return [replace(packet, data=packet.data[:snaplen]) for packet in packets]

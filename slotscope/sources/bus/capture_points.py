@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Final, NamedTuple
 
-from cluster_core.kernels.bus.capture_clocks import REFERENCE, Offset, common_times, offset_of_copies
+from cluster_core.kernels.bus.capture_clocks import Offset, common_times, offset_of_copies
 from cluster_core.kernels.bus.containers import Segments
 from cluster_core.kinds import Severity
 from schemas.caveats import Caveat, Code
@@ -33,18 +33,17 @@ class PointClocks:
     known: dict[str, int] = field(default_factory=dict)
     notes: list[Caveat] = field(default_factory=list)
 
-    def of_alone(self, path: str) -> Offset:
+    def of_alone(self, path: str) -> int:
         """The offset of a capture that overlaps with no other."""
-        ahead = self.known.get(series_of(path), 0)
-        return _constant(ahead) if ahead else REFERENCE
+        return self.known.get(series_of(path), 0)
 
-    def align(self, points: Sequence[Point]) -> dict[str, Offset]:
+    def align(self, points: Sequence[Point]) -> dict[str, int]:
         """The offset of each of several captures of one time; the point that was named first is the reference."""
         names = [series_of(point.path) for point in points]
         names = [name if names.count(name) == 1 else points[at].path for at, name in enumerate(names)]
-        found = {at: _constant(self.known[name]) for at, name in enumerate(names) if name in self.known}
+        found = {at: self.known[name] for at, name in enumerate(names) if name in self.known}
         first = min(range(len(points)), key=lambda at: points[at].place)
-        found = found or {first: REFERENCE}
+        found = found or {first: 0}
         copies = _copies(points)
         while len(found) < len(points):
             best = max(
@@ -53,27 +52,24 @@ class PointClocks:
             )
             if best is None:
                 at = min(set(range(len(points))) - found.keys(), key=lambda at: points[at].place)
-                found[at] = REFERENCE
+                found[at] = 0
                 self._note(Severity.WARNING, points[at].path, points[first].path, _UNKNOWN)
             else:
                 at, other = -best[1], -best[2]
-                found[at] = copies[other, at].behind(found[other])
-                self._tell(points[at].path, points[other].path, found[at])
-        self.known |= {names[at]: int(offset.ahead_ns[-1]) for at, offset in found.items()}
-        return {points[at].path: offset for at, offset in found.items()}
+                found[at] = found[other] + copies[other, at].ahead_ns
+                self._tell(points[at].path, points[other].path, found[at], copies[other, at])
+        self.known |= {names[at]: ahead for at, ahead in found.items()}
+        return {points[at].path: ahead for at, ahead in found.items()}
 
-    def _tell(self, path: str, other: str, offset: Offset) -> None:
-        why = f"{offset.common} segments were seen at both and agree within {_ms(offset.spread_ns)}"
-        ahead = offset.ahead_ns[-1]
-        if max(map(abs, offset.ahead_ns)) < TELL_NS:
+    def _tell(self, path: str, other: str, ahead: int, measured: Offset) -> None:
+        why = f"{measured.common} segments were seen at both and agree within {_ms(measured.spread_ns)}"
+        if abs(ahead) < TELL_NS:
             self._note(
                 Severity.NOTE, path, other, "the clocks of {here} and {there} agree within a millisecond: " + why
             )
             return
         way = "ahead of" if ahead > 0 else "behind"
         text = f"the clock of {{here}} is {_ms(abs(ahead))} {way} that of {{there}}: {why}; its times are corrected"
-        if abs(offset.drift_ns) >= TELL_NS:
-            text += f", and so is its drift, {_ms(offset.drift_ns)} from its first packet to its last"
         self._note(Severity.WARNING, path, other, text)
 
     def _note(self, severity: Severity, path: str, other: str, text: str) -> None:
@@ -93,10 +89,6 @@ def series_of(path: str) -> str:
     """Files of one point that were written one after the other: their names differ in numbers only."""
     whole = PurePath(path)
     return str(whole.with_name(_DIGITS.sub("#", whole.name)))
-
-
-def _constant(ahead_ns: int) -> Offset:
-    return Offset((0,), (ahead_ns,))
 
 
 def _copies(points: Sequence[Point]) -> dict[tuple[int, int], Offset]:

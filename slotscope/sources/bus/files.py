@@ -13,13 +13,11 @@ from dataclasses import dataclass, replace
 from heapq import merge
 from typing import Final
 
-import numpy as np
-
 from cluster_core.errors import DecodeError
 from cluster_core.formats.capture.packet import CaptureProblem, Packet
 from cluster_core.formats.capture.pcap import CaptureReader
 from cluster_core.kernels.bus.batch import BusBatch
-from cluster_core.kernels.bus.capture_clocks import COMMON_MIN, REFERENCE, Offset
+from cluster_core.kernels.bus.capture_clocks import COMMON_MIN
 from cluster_core.kernels.bus.containers import SegmentReader, Segments, sketch_of
 from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.kernels.bus.packets import PACKETS_PER_CHUNK
@@ -116,7 +114,7 @@ def segments_of(path: str) -> Segments:
     return _segments(_pieces(path))
 
 
-def clocks_of(bundle: Sequence[CaptureFile], clocks: PointClocks) -> dict[str, Offset]:
+def clocks_of(bundle: Sequence[CaptureFile], clocks: PointClocks) -> dict[str, int]:
     """How far the clock of each file of a bundle is ahead."""
     if len(bundle) == 1:
         return {bundle[0].path: clocks.of_alone(bundle[0].path)}
@@ -180,7 +178,7 @@ def read_bundle(
 ) -> Iterator[tuple[str, BusBatch]]:
     """Decode captures of one time, or one of them alone: (file, batch).  Never raises: damage is a row of a batch."""
     offsets = clocks_of(bundle, clocks)
-    if len(bundle) == 1 and not any(offsets[bundle[0].path].ahead_ns):
+    if len(bundle) == 1 and not offsets[bundle[0].path]:
         path = bundle[0].path
         try:
             for batch in _batches(path, decoder):
@@ -212,7 +210,7 @@ def _told(decoder: BusDecoder, problem: CaptureProblem) -> BusBatch:
     return batch
 
 
-def _packets(path: str, problems: list[tuple[str, CaptureProblem]], offset: Offset) -> Iterator[Packet]:
+def _packets(path: str, problems: list[tuple[str, CaptureProblem]], ahead_ns: int) -> Iterator[Packet]:
     """The packets of a file at corrected times."""
     reader = CaptureReader()
     try:
@@ -220,11 +218,9 @@ def _packets(path: str, problems: list[tuple[str, CaptureProblem]], offset: Offs
             found = reader.feed(bytes(piece))
             packets = [item for item in found if isinstance(item, Packet)]
             problems += [(path, item) for item in found if not isinstance(item, Packet)]
-            if offset is REFERENCE:
-                yield from packets
-                continue
-            times = offset.corrected(np.array([packet.ts_ns for packet in packets], dtype=np.int64)).tolist()
-            yield from (replace(packet, ts_ns=ts_ns) for packet, ts_ns in zip(packets, times, strict=True))
+            if ahead_ns:
+                packets = [replace(packet, ts_ns=packet.ts_ns - ahead_ns) for packet in packets]
+            yield from packets
         problems.extend((path, problem) for problem in reader.finish())
     except DecodeError as error:
         problems.append((path, CaptureProblem(error.offset, error.reason, None)))

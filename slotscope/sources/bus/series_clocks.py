@@ -134,7 +134,7 @@ def _ahead_ns(there: Segments, here: Segments, there_ns: int) -> int | None:
     offset = offset_of_copies(*common_times(there, here))
     if offset is None:
         return None
-    ahead_ns = there_ns + offset.ahead_ns[len(offset.ahead_ns) // 2]
+    ahead_ns = there_ns + offset.ahead_ns
     return round(ahead_ns / SAME_NS) * SAME_NS if abs(ahead_ns) >= SAME_NS else 0
 
 

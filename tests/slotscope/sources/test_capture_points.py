@@ -12,7 +12,6 @@ from schemas.caveats import Code
 from tests.benches.replayed_captures import Told, tell
 from tests.builders.edited_captures import (
     by_connection,
-    drifting,
     later_by,
     packets_of,
     ports_of,
@@ -105,21 +104,6 @@ def test_a_point_that_overlaps_only_with_a_third_is_corrected_through_it(
 
     assert_same_story(told, whole, near_ns=0)
     assert len(clock_notes(told)) == 2
-
-
-@pytest.mark.long
-def test_a_drift_is_followed(packets: list[Packet], whole: Told, tmp_path: Path) -> None:
-    """A clock that gains two thousandths is 40 ms off after 20 s."""
-    kept = [p for p in packets if sum(ports_of(p)) % 3 != 1]
-    files = [
-        write(tmp_path / "a.pcap", [p for p in packets if sum(ports_of(p)) % 3]),
-        write(tmp_path / "b.pcap", drifting(kept, AHEAD_NS, 0.002)),
-    ]
-
-    told = tell(*files)
-
-    assert_same_story(told, whole, near_ns=5_000_000)
-    assert "so is its drift" in clock_notes(told)[0]
 
 
 @pytest.mark.long
