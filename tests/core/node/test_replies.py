@@ -232,7 +232,7 @@ def plain(value: Any, names: dict[str, str]) -> Any:
     value = re.sub(r" \d+ \d+ (\d+) (dis)?connected", r" t t \1 connected", value)
     value = re.sub(r"\b\w+\b", lambda match: names.get(match[0], match[0]), value)
     if "cluster_state:" in value:
-        return re.sub(r"cluster_stats\w*[-\w]*:\d+\r\n", "", value)
+        return re.sub(r"(cluster_stats\w*[-\w]*|total_cluster_links_buffer_limit_exceeded):\d+\r\n", "", value)
     return "\n".join(sorted(value.split("\n")))
 
 
