@@ -47,7 +47,7 @@ class Request:
     """Name of this capture point. Default: host name"""
     node: Paths = ("127.0.0.1:6379",)
     """HOST:PORT of nodes on this host; others with an address of this host are found. Default: 127.0.0.1:6379"""
-    kinds: Kinds = tuple(Kind)
+    kinds: Kinds = (Kind.BUS, Kind.POLLS, Kind.SLOT_STATS, Kind.LOGS)
     """Kinds of recordings"""
     spool: str = SPOOL
     """Folder for files that wait for the store, up to --keep-bytes"""
@@ -101,6 +101,8 @@ def command(request: Request) -> None:
     killed recorder.  Sends only CLUSTER NODES, CLUSTER INFO, CLUSTER SLOT-STATS, INFO and CONFIG GET.  Only tcpdump needs CAP_NET_RAW.
     """
     _check(request)
+    if Kind.METRICS in request.kinds:
+        raise InputError("metrics come from Prometheus: save its answers as LANDING/CLUSTER/POINT/metrics/TIME.json.gz")
     if Kind.BUS in request.kinds and shutil.which(request.capture_with) is None:
         raise InputError(
             f"{request.capture_with} is not installed: install it, name tcpdump or dumpcap with --capture-with, or record without the bus: --kinds polls slot-stats logs"

@@ -6,7 +6,8 @@
     LANDING/<cluster>/<point>/logs/10.0.0.1_7000-20261122T233601.200000Z_20261122T233700.101010Z.log.gz
     LANDING/<cluster>/<point>/gaps.jsonl
 
-Log shippers write it, too: ``LANDING/<cluster>/<point>/logs/1764338460-3f2a.log.gz``, with the time of the upload in the name.
+Log shippers and scheduled Prometheus queries write it, too: ``LANDING/<cluster>/<point>/logs/1764338460-3f2a.log.gz`` and
+``LANDING/<cluster>/<point>/metrics/1764338460.json.gz``, with the time of the upload in the name.
 
 File names give start and end in UTC by the host's clock; names of logs start with the node. A file with such a name is
 complete and immutable; the names of files being written start with a dot. ``gaps.jsonl`` is append-only: ``"to": null``
@@ -41,19 +42,24 @@ class Kind(StrEnum):
     POLLS = "polls"
     SLOT_STATS = "slot-stats"
     LOGS = "logs"
+    METRICS = "metrics"
 
 
-SUFFIXES: Final = {Kind.BUS: "pcap", Kind.POLLS: "jsonl", Kind.SLOT_STATS: "jsonl", Kind.LOGS: "log"}
+SUFFIXES: Final = {
+    Kind.BUS: "pcap", Kind.POLLS: "jsonl", Kind.SLOT_STATS: "jsonl", Kind.LOGS: "log", Kind.METRICS: "json",
+}  # fmt: skip
+SHIPPED: Final = (Kind.LOGS, Kind.METRICS)
+"""Kinds that other programs than `slotscope record` write; their file names need a time only."""
 _INSTANT: Final = r"\d{8}T\d{6}\.\d{6}Z"
 _BEGUN: Final = rf"(?:(?P<source>[A-Za-z0-9_][\w.-]*)-)?(?P<begin>{_INSTANT})"
-_ENDING: Final = r"\.(?P<suffix>pcap|jsonl|log)\.gz"
+_ENDING: Final = r"\.(?P<suffix>pcap|jsonl|json|log)\.gz"
 _FINISHED: Final = re.compile(rf"{_BEGUN}_(?P<end>{_INSTANT}){_ENDING}", re.ASCII)
 _UNFINISHED: Final = re.compile(rf"\.{_BEGUN}{_ENDING}{re.escape(_PARTIAL)}", re.ASCII)
 _SHIPPED: Final = re.compile(
     r"(?!\.)(?:.*?[^\d])??(?:(?P<seconds>\d{10})|(?P<date>\d{4}-?\d\d-?\d\d)[T_-]?(?P<time>\d\d[:-]?\d\d[:-]?\d\d))(?!\d).*\.gz",
     re.ASCII,
 )
-"""A file of a log shipper: the first time in its name is that of the upload, in UTC."""
+"""A file of a shipper: the first time in its name is that of the upload, in UTC."""
 _ADDRESS: Final = re.compile(r"(?P<ip>[\da-fA-F.-]{2,45})_(?P<port>\d{1,5})", re.ASCII)
 
 
@@ -90,7 +96,7 @@ def read_path(path: str) -> RecordedPlace | None:
     'host-3'
     """
     *_, cluster, point, kind, name = ["", "", "", *path.split("/")]
-    recorded = read_name(name) or (_shipped(name) if kind == Kind.LOGS else None)
+    recorded = read_name(name) or (_shipped(name, Kind(kind)) if kind in SHIPPED else None)
     if not (cluster and point) or recorded is None or recorded.to_ns is None or kind not in SUFFIXES:
         return None
     if recorded.suffix != SUFFIXES[Kind(kind)]:
@@ -111,8 +117,8 @@ def read_name(name: str) -> RecordedFile | None:
     return RecordedFile(match["source"] or "", from_ns, to_ns, match["suffix"])
 
 
-def _shipped(name: str) -> RecordedFile | None:
-    """What the name of a complete file of a log shipper says; None for one without a time."""
+def _shipped(name: str, kind: Kind) -> RecordedFile | None:
+    """Parse the name of a complete file of a shipper; None for one without a time."""
     match = _SHIPPED.fullmatch(name)
     if match is None:
         return None
@@ -121,7 +127,7 @@ def _shipped(name: str) -> RecordedFile | None:
         ns = int(match["seconds"]) * 1_000_000_000 if match["seconds"] else _read_time(f"{digits[:8]}T{digits[8:]}.0Z")
     except ValueError:
         return None
-    return RecordedFile("", ns, ns, SUFFIXES[Kind.LOGS])
+    return RecordedFile("", ns, ns, SUFFIXES[kind])
 
 
 def source_of(words: str) -> str:

@@ -293,3 +293,36 @@ def test_what_a_recorder_could_not_record_is_a_row_and_a_warning_also_when_it_sa
     assert f"shop/{point.name} could not record bus once, 2.0 s in all" in words[-1]
     assert "may be partial" in words[-1]
     assert "1 lines of gaps.jsonl" in words[0]
+
+
+def scraped(from_s: int, to_s: int, roles: dict[str, str], run_id: str = "1") -> bytes:
+    """An answer of Prometheus with a scrape each 10 s."""
+    times = range(1_800_000_000 + from_s, 1_800_000_000 + to_s, 10)
+    series = [
+        {
+            "metric": {"__name__": "redis_instance_info", "instance": node, "role": role, "run_id": run_id},
+            "values": [[at + number * 0.25, "1"] for at in times],
+        }
+        for number, (node, role) in enumerate(roles.items())
+    ]
+    return gzip.compress(json.dumps({"status": "success", "data": {"result": series}}).encode())
+
+
+def test_metrics_that_come_in_files_give_the_rows_of_one_answer_of_the_whole_time(tmp_path) -> None:
+    """A promotion between two files: the first scrape of the second file names the last one of the first."""
+    folder = tmp_path / "shop" / "prometheus" / "metrics"
+    folder.mkdir(parents=True)
+    files = [folder / f"180000{seconds}.json.gz" for seconds in ("0030", "0060")]
+    roles = {"10.0.0.1:7000": "master", "10.0.0.2:7000": "slave"}
+    files[0].write_bytes(scraped(0, 30, roles))
+    files[1].write_bytes(scraped(30, 60, {node: "master" for node in roles}))
+
+    first = fold_recorded(files[:1])
+    second = fold_recorded(files[1:], first)
+
+    assert second.facts["metrics_before"] == len(first.metrics) == 4
+    assert [row["line"] for row in second.metrics] == [5, 6, 7, 8]
+    assert (second.facts["first_ns"], second.facts["last_ns"]) == (1_800_000_000 * SECOND, 1_800_000_050_250_000_000)
+    promoted = next(row for row in second.metrics if row["address"] == "10.0.0.2:7000")
+    assert (promoted["role"], promoted["from_ns"]) == ("master", 1_800_000_020_250_000_000)
+    assert second.facts["left_out"] == []

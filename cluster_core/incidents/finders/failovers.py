@@ -96,7 +96,7 @@ def _variant(history: History, one: Promoted, election: EventRow | None) -> str:
     """Return the variant (R97): "manual" by an order the old master received, "forced" by one it did not.
 
     "unknown" if only polls or metrics show it and the old master was healthy. FORCEACK alone is no evidence: Valkey 9.1
-    also sets it in automatic elections with the old master in FAIL (R134).
+    also sets it in automatic elections with the old master in FAIL (R134), which some node must have marked.
     """
     if one.order == "takeover":
         return "takeover"
@@ -117,8 +117,11 @@ def _variant(history: History, one: Promoted, election: EventRow | None) -> str:
         return "manual"
     if election is None:
         return one.order or _variant_unseen(history, one)
-    view = history.view_at(one.winner, one.old, election.ts_ns)
-    failed = view is not None and "fail" in view.flags.split(",")
+    spells = history.doubts.get(one.old, ())
+    failed = any(
+        spell.fail_ns is not None and spell.fail_ns <= election.ts_ns <= (spell.to_ns or election.ts_ns)
+        for spell in spells
+    )
     span = history.said_at(one.winner, election.ts_ns)
     may_force = span is not None and bool(span.flags & NodeFlags.LIGHT_HEADER_MODULE)
     return "forced" if election.detail == FORCED and not (failed and may_force) else "automatic"

@@ -43,8 +43,9 @@ def split_set_up(history: History, incidents: Sequence[Incident]) -> tuple[SetUp
             to_ns = max(to_ns, one.ended_ns or one.started_ns)
         else:
             others.append(one)
-    met = sum(ts_ns <= to_ns + SETTLE_NS for ts_ns in fresh.values())
-    return _set_up(from_ns, to_ns, met, parts), others
+    met = {node for node, ts_ns in fresh.items() if ts_ns <= to_ns + SETTLE_NS}
+    met |= {node for one in parts if one.variant == "joined" for node in one.nodes}
+    return _set_up(from_ns, to_ns, len(met), parts), others
 
 
 def _fresh_nodes(history: History) -> dict[str, int]:
@@ -74,7 +75,8 @@ def _is_part(history: History, one: Incident, fresh: dict[str, int]) -> bool:
     if one.kind == IncidentKind.RESYNC:
         return one.subject in fresh and not any(step.detail == "flushed" and step.amount for step in one.steps)
     is_move = any(step.kind == EventKind.REPLICA_MOVED for step in one.steps)
-    return one.variant in PARTS.get(one.kind, ()) and not is_move and all(node in fresh for node in one.nodes)
+    are_fresh = 2 * sum(node in fresh for node in one.nodes) > len(one.nodes)  # the start of some may be missing
+    return one.variant in PARTS.get(one.kind, ()) and not is_move and are_fresh
 
 
 def _never_served(history: History, node: str, ts_ns: int) -> bool:

@@ -218,11 +218,11 @@ class HistoryReplay:
             tuple(file.path for file in self._inputs.logs if file.path not in known),
             request.log_zone,
             self._inputs.log_node,
-            tuple(file.path for file in self._inputs.metrics),
+            tuple(file.path for file in self._inputs.metrics if file.path not in known),
         )
         recorded = tuple(file for file in self._inputs.recorded if file.path not in known)
         if recorded:
-            statements = replace(statements, polls=(), logs=())
+            statements = replace(statements, polls=(), logs=(), metrics=())
         options = CaptureOptions(
             () if self._inputs.recorded else tuple(self._states.new_captures(state)),
             statements,
@@ -313,7 +313,7 @@ class HistoryReplay:
 
     def _write_captured(self, read: _Read, facts: dict[str, Any], state: State | None) -> None:
         """The tables of the captures, which no machine is asked for."""
-        changes = [*self._seen(read, facts, state), *self._beside_packets(read.seen, state)]
+        changes = [*self._seen(read, facts, state), *self._beside_packets(read.seen, facts, state)]
         if facts["left_out"] or state is None:
             late = late_rows(facts)
             changes.append(
@@ -414,8 +414,8 @@ class HistoryReplay:
             rows = rows.withColumn("source", F.lit("bus"))
         return with_times(rows, table)
 
-    def _beside_packets(self, seen: pa.Table, state: State | None) -> Iterator[Change]:
-        """Polls and log events of new files, and samples of all metrics; rows of known files stay."""
+    def _beside_packets(self, seen: pa.Table, facts: dict[str, Any], state: State | None) -> Iterator[Change]:
+        """Polls, log events and metrics of new files; rows of known files stay."""
         known = state.options["files"] if state is not None else {}
         recorded = [file.path for file in self._inputs.recorded]
         for files, kind, table in (
@@ -426,7 +426,8 @@ class HistoryReplay:
             if new:
                 yield Change(unpacked(seen, kind, table), table, any_of("source", new))
         if self._inputs.metrics:
-            yield Change(unpacked(seen, captured.METRICS, history.METRIC_SAMPLES), history.METRIC_SAMPLES)
+            samples = unpacked(seen, captured.METRICS, history.METRIC_SAMPLES)
+            yield Change(samples, history.METRIC_SAMPLES, f"line > {facts['metrics_before']}")
 
 
 def _new_messages(state: State | None) -> str:

@@ -36,7 +36,7 @@ class Inputs:
     def of_landing(cls, recorded: Sequence[RecordedInput], log_node: tuple[str, ...]) -> Inputs:
         """The files of one cluster in a landing."""
         named = {kind: [InputFile(one.path, one.size) for one in recorded if one.place.kind is kind] for kind in Kind}
-        inputs = cls(named[Kind.BUS], named[Kind.POLLS], named[Kind.LOGS], tuple(recorded))
+        inputs = cls(named[Kind.BUS], named[Kind.POLLS], named[Kind.LOGS], tuple(recorded), metrics=named[Kind.METRICS])
         return replace(inputs, log_node=whole_ids(log_node, inputs.sizes()))
 
     @property

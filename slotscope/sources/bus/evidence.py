@@ -81,7 +81,14 @@ from slotscope.sources.bus.point_series import (
     RecordedInput,
     Turns,
 )
-from slotscope.sources.bus.polls_and_logs import PollsAndLogs, Told, Unrecorded, read_polls_and_logs, times
+from slotscope.sources.bus.polls_and_logs import (
+    MetricRows,
+    PollsAndLogs,
+    Told,
+    Unrecorded,
+    read_polls_and_logs,
+    times,
+)
 from slotscope.sources.bus.reading import metered
 from slotscope.sources.bus.series import BatchTexts, BitmapNumbers, series_batches
 from slotscope.sources.bus.series_clocks import measure_clocks, unknown_clock
@@ -91,6 +98,8 @@ from slotscope.sources.server_logs import LogOwner
 
 JOB = "history"
 """The job whose rows of bronze/bad_records these are."""
+FIELDS: Final = {Kind.POLLS: "polls", Kind.LOGS: "logs", Kind.METRICS: "metrics"}
+"""Fields of `PollsAndLogs` by kind of recorded files."""
 SETTLED, PROVISIONAL = 0, 1
 FLUSH_BYTES: Final = 32 << 20
 """Evidence is handed out when so much of it is there; the first, which machines wait for, as soon as it is known what they begin with."""
@@ -160,7 +169,7 @@ class CaptureTask:
         self._point_notes: list[Caveat] = []
         self._unknown_clocks: list[Caveat] = []
         self._log_notes: list[Caveat] = []
-        self._metric_times = (0, 0)
+        self._metrics = MetricRows()
         self._late: list[Late] = []
         self._unrecorded = Unrecorded()
         self._restore()
@@ -195,6 +204,7 @@ class CaptureTask:
         self._point_notes = [Caveat.of(*note) for note in kept["point_notes"]]
         self._unrecorded = Unrecorded(kept["unrecorded"])
         self._log_owners = {source: LogOwner(*owner) for source, owner in kept.get("log_owners", {}).items()}
+        self._metrics = MetricRows(*kept.get("metrics", ()))
 
     def _state(self) -> bytes:
         if self._known_links is not None:
@@ -205,6 +215,7 @@ class CaptureTask:
         kept |= {"turns": self._turns.kept(), "point_notes": [note.columns() for note in self._point_notes]}
         kept["unrecorded"] = self._unrecorded.known
         kept["log_owners"] = {source: tuple(owner) for source, owner in self._log_owners.items()}
+        kept["metrics"] = self._metrics.kept()
         kept |= {"bad": self._bad.kept(), "bitmaps": self._bitmaps.numbers}
         return save(kept)
 
@@ -293,7 +304,7 @@ class CaptureTask:
             yield in_file(path), batch
 
     def _told(self) -> Told:
-        """Polls and logs; of recorded ones that are late only the rows."""
+        """Polls, logs and metrics; of recorded ones that are late only the rows."""
         options = self._options
         if self._series is None:
             return read_polls_and_logs(options.statements, permissive=options.permissive)
@@ -301,12 +312,11 @@ class CaptureTask:
         before_ns = self._series.before_ns
         for file in sorted(self._recorded, key=lambda one: (one.place.kind, one.place.file.from_ns, one.path)):
             kind = file.place.kind
-            if kind not in (Kind.POLLS, Kind.LOGS):
+            if kind not in FIELDS:
                 continue
             told.ahead_ns = self._ahead_ns.get(file.series, 0)
             count, bad = len(told.statements), len(told.bad)
-            paths = ((file.path,), ()) if kind is Kind.POLLS else ((), (file.path,))
-            what = replace(options.statements, polls=paths[0], logs=paths[1])
+            what = replace(options.statements, **{FIELDS[kind]: (file.path,)})
             read_polls_and_logs(what, permissive=True, told=told)
             fresh = told.statements[count:]
             told.statements[count:] = [one for one in fresh if one.ts_ns > before_ns]
@@ -325,9 +335,6 @@ class CaptureTask:
         for error in told.bad:
             self._bad.add(error.source, error.offset, error.reason, None)
         self._log_notes = told.notes()
-        if told.metrics:
-            times_ns = [row["ts_ns"] for row in told.metrics]
-            self._metric_times = (min(times_ns), max(times_ns))
         self._statements = (self._statements[0] + len(told.polls), self._statements[1] + len(told.logs))
         if not self._dispatcher.tell(told.statements, told.homes):
             self._is_late = True
@@ -340,7 +347,7 @@ class CaptureTask:
         if told.logs:
             yield self._table(LOGS, LOG_EVENTS, told.logs)
         if told.metrics:
-            yield self._table(METRICS, METRIC_SAMPLES, told.metrics)
+            yield self._table(METRICS, METRIC_SAMPLES, list(self._metrics.of(told.metrics)))
 
     def _take(self, place: Place, batch: BusBatch, bitmap_rows: list[dict[str, Any]]) -> None:
         """Number the messages of a batch, hand out their rows and pass their clues on."""
@@ -474,14 +481,15 @@ class CaptureTask:
         return {
             "messages": self._messages,
             "fresh_messages": self._messages - self._known_messages,
-            "first_ns": min(filter(None, (self._times[0], self._metric_times[0])), default=0),
-            "last_ns": max(self._times[1], self._metric_times[1]),
+            "first_ns": min(filter(None, (self._times[0], self._metrics.first_ns)), default=0),
+            "last_ns": max(self._times[1], self._metrics.last_ns),
             "node_timeout_ms": self._timeout_ms,
             "node_timeout_from": "given" if given else "estimated" if estimated else "default",
             "processes": [[p.ip, p.port, node] for p, node in self._dispatcher.processes().items()],
             "machines": len(self._processes),
             "polls": self._statements[0],
             "log_events": self._statements[1],
+            "metrics_before": self._metrics.before,
             "repeated_bytes": self._decoder.repeated_bytes,
             "clock_steps": len(self._dispatcher.clock_steps),
             "bad_records": self._bad.count,

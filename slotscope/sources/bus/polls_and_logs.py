@@ -57,7 +57,7 @@ class Told:
     logs: list[dict[str, Any]] = field(default_factory=list)
     versions: list[tuple[str, str]] = field(default_factory=list)
     polled_versions: dict[str, str] = field(default_factory=dict)
-    metrics: list[dict[str, Any]] = field(default_factory=list)
+    metrics: list[MetricSample] = field(default_factory=list)
     bad: list[DecodeError] = field(default_factory=list)
     foreign: dict[str, int] = field(default_factory=dict)
     """Lines of logs that no server wrote, by file."""
@@ -91,22 +91,39 @@ def read_polls_and_logs(what: PollsAndLogs, *, permissive: bool, told: Told | No
             told.foreign[path] = log.foreign
     if what.metrics:
         samples, bad = read_metrics(what.metrics, permissive=permissive)
-        told.metrics += metric_rows(samples)
+        told.metrics += samples
         told.bad += bad
     return told
 
 
-def metric_rows(samples: Sequence[MetricSample]) -> Iterator[dict[str, Any]]:
-    """Rows of bronze/metric_samples: samples of each server, with the time of the last one before that reached the server."""
-    reached_ns: dict[str, int] = {}
-    before_ns: dict[MetricSample, int | None] = {}
-    for sample in samples:
-        before_ns[sample] = reached_ns.get(sample.address)
-        if sample.role:
-            reached_ns[sample.address] = sample.ts_min_ns
-    for line, sample in enumerate(without_repeats(samples), 1):
-        row = {name: value for name, value in sample._asdict().items() if name != "ts_ns"}
-        yield {"line": line, **times("ts", sample.ts_ns), "from_ns": before_ns[sample], **row}
+@dataclass(slots=True)
+class MetricRows:
+    """Rows of bronze/metric_samples, numbered across runs; *reached_ns*: last scrape with a role, by server."""
+
+    before: int = 0
+    first_ns: int = 0
+    last_ns: int = 0
+    reached_ns: dict[str, int] = field(default_factory=dict)
+    fresh: int = 0
+
+    def kept(self) -> tuple[Any, ...]:
+        """Return the state for the next run."""
+        return self.before + self.fresh, self.first_ns, self.last_ns, self.reached_ns
+
+    def of(self, samples: Sequence[MetricSample]) -> Iterator[dict[str, Any]]:
+        """Yield the rows of new *samples*, which are in order of server and time."""
+        before_ns: dict[MetricSample, int | None] = {}
+        for sample in samples:
+            before_ns[sample] = self.reached_ns.get(sample.address)
+            if sample.role:
+                self.reached_ns[sample.address] = sample.ts_min_ns
+        self.first_ns = min(filter(None, (self.first_ns, *(one.ts_ns for one in samples))), default=0)
+        self.last_ns = max([self.last_ns, *(one.ts_ns for one in samples)])
+        for sample in without_repeats(samples):
+            self.fresh += 1
+            row = {name: value for name, value in sample._asdict().items() if name != "ts_ns"}
+            line = self.before + self.fresh
+            yield {"line": line, **times("ts", sample.ts_ns), "from_ns": before_ns[sample], **row}
 
 
 def _guarded(rows: Any, told: Told, *, permissive: bool) -> Iterator[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cluster_core.incidents.catalogue import find_story
 from cluster_core.incidents.incident import SetUp
+from cluster_core.replay.rows import NodeViewRow
 from tests.builders.history_builder import NODES, A, B, C, R, S, Tale, ns
 
 NEW = "e" * 40
@@ -32,6 +33,20 @@ def test_nodes_that_meet_take_slots_and_follow_masters_are_a_set_up() -> None:
 
     assert incidents == []
     assert set_up == SetUp(ns(0), ns(4), 4, 300, 1)
+
+
+def test_a_node_with_lost_first_packets_is_part_of_the_set_up() -> None:
+    """Its own view begins with a header of a later time; the others met in the capture."""
+    tale = created()
+    tale.rows = [row for row in tale.rows if not isinstance(row, NodeViewRow) or row.observer != B]
+    for other in NODES:
+        tale.view(B, other, 1, flags="slave" if other == R else "master", cause="first header" if other == B else "R46")
+
+    set_up, incidents = find_story(tale.history())
+
+    assert incidents == []
+    assert set_up is not None
+    assert set_up.nodes == 4
 
 
 def test_a_node_that_joins_later_is_an_incident() -> None:
