@@ -315,7 +315,7 @@ def test_metrics_that_come_in_files_give_the_rows_of_one_answer_of_the_whole_tim
     files = [folder / f"180000{seconds}.json.gz" for seconds in ("0030", "0060")]
     roles = {"10.0.0.1:7000": "master", "10.0.0.2:7000": "slave"}
     files[0].write_bytes(scraped(0, 30, roles))
-    files[1].write_bytes(scraped(30, 60, {node: "master" for node in roles}))
+    files[1].write_bytes(scraped(30, 60, dict.fromkeys(roles, "master")))
 
     first = fold_recorded(files[:1])
     second = fold_recorded(files[1:], first)
