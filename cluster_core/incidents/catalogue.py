@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from cluster_core.incidents.checks.ballots import check_ballots
 from cluster_core.incidents.checks.beliefs import check_beliefs
 from cluster_core.incidents.checks.claims import check_claims
-from cluster_core.incidents.checks.connections import Breach, finding_of
 from cluster_core.incidents.checks.layout import check_layout
 from cluster_core.incidents.finders.failovers import Promotion, contest_steps, failover_of, find_promotions
 from cluster_core.incidents.finders.failures import (
@@ -127,11 +124,7 @@ def _behind(promotion: Promotion, episodes: list[Episode]) -> Episode | None:
     )
 
 
-def find_findings(history: History, breaches: Iterable[Breach]) -> list[Finding]:
-    """Every finding, the gravest first; *breaches* were counted message by message."""
-    findings = [finding_of(breach) for breach in breaches]
-    findings += check_ballots(history)
-    findings += check_claims(history)
-    findings += check_beliefs(history)
-    findings += check_layout(history)
+def find_findings(history: History) -> list[Finding]:
+    """Return all findings, the most severe first."""
+    findings = [*check_claims(history), *check_beliefs(history), *check_layout(history)]
     return findings_in_order(grouped_findings(findings))

@@ -103,8 +103,8 @@ class FindingRow(NamedTuple):
 
     finding: Annotated[Small, "its number in the snapshot, the gravest first"]
     severity: Annotated[Severity, "error, warning or note"]
-    code: Annotated[FindingCode, "my-primary-fail, epoch-decreased, split-claim, ..."]
-    rule: Annotated[str, "rule of the protocol, such as R161"]
+    code: Annotated[FindingCode, "split-claim, two-masters, quorum-impossible, ..."]
+    rule: Annotated[str, "rule of the protocol, such as R166"]
     rule_text: Annotated[str | None, "what that rule says, in one sentence"]
     node_id: Annotated[str | None, "node that it is about"]
     other: Annotated[str | None, "the other node, host or message type that it is about"]

@@ -1,6 +1,6 @@
 """Headers of one node folded into spans of equal claims, with silences (R3).
 
-A span ends with another claim, or a silence longer than a live node's. One folder per node keeps one span.
+A span ends with another claim, or a silence longer than a live node's.
 """
 
 from __future__ import annotations
@@ -64,19 +64,20 @@ class Speech(NamedTuple):
 
 
 class SpeechFolder:
-    """Folds the headers of one node in order; returns completed spans."""
+    """Folds the headers of one node in order; `finish` comes last. Its state can be saved in between."""
 
     def __init__(self, node: str, thresholds: Thresholds) -> None:
         self.node = node
         self._silence_ns = thresholds.silence_ns
         self._open: Speech | None = None
+        self._ended: list[Speech] = []
 
-    def feed(self, said: Said) -> Speech | None:
-        """Add one header; return the span it ends."""
+    def feed(self, said: Said) -> None:
+        """Add one header."""
         span = self._open
         if span is None:
             self._open = self._begin(said)
-            return None
+            return
         silent = said.ts_ns - span.to_ns > self._silence_ns
         stale = said.current_epoch < span.current_epoch  # built earlier and sent late
         flags = said.flags & CLAIMED_FLAGS
@@ -88,20 +89,19 @@ class SpeechFolder:
                 span.state, span.first_offset, span.last_offset if stale else max(span.last_offset, said.offset),
                 said.shard or span.shard,
             )  # fmt: skip
-            return None
+            return
         self._open = self._begin(said)
-        return span._replace(silent_after=silent)
+        self._ended.append(span._replace(silent_after=silent))
 
-    def repeats(self, said: Said) -> bool:
-        """Return whether the header repeats the open span apart from times and offsets."""
-        span, flags = self._open, said.flags & CLAIMED_FLAGS
-        told = (flags, said.replicaof, said.config_epoch, said.slots, said.state)
-        return span is not None and told == span.claim and said.current_epoch == span.current_epoch
+    def feed_alike(self, last: Said, count: int, offset_max: int) -> bool:
+        """Add *count* headers that repeat the open span apart from times and offsets; return False, and add none, if they do not.
 
-    def feed_alike(self, last: Said, count: int, offset_max: int) -> None:
-        """Take *count* headers that repeat the open span, none of them after a silence; times do not go back."""
-        span = self._open
-        assert span is not None
+        Times do not go back, and none of the headers follows a silence.
+        """
+        span, flags = self._open, last.flags & CLAIMED_FLAGS
+        claim = (flags, last.replicaof, last.config_epoch, last.slots, last.state)
+        if span is None or claim != span.claim or last.current_epoch != span.current_epoch:
+            return False
         self._open = span._replace(
             to_ns=max(span.to_ns, last.ts_ns),
             last_ref=last.ref,
@@ -109,11 +109,13 @@ class SpeechFolder:
             last_offset=max(span.last_offset, offset_max),
             shard=last.shard or span.shard,
         )
+        return True
 
-    def finish(self, last_ns: int) -> Speech | None:
-        """End the capture at *last_ns*; return the open span."""
-        span, self._open = self._open, None
-        return None if span is None else span._replace(silent_after=last_ns - span.to_ns > self._silence_ns)
+    def finish(self, last_ns: int) -> list[Speech]:
+        """Return all spans; no header comes until *last_ns*."""
+        span = self._open
+        last = [] if span is None else [span._replace(silent_after=last_ns - span.to_ns > self._silence_ns)]
+        return [*self._ended, *last]
 
     def _begin(self, said: Said) -> Speech:
         return Speech(

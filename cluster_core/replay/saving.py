@@ -29,7 +29,7 @@ from cluster_core.kernels.saved_arrays import SavedArray, restored_array, saved_
 from cluster_core.replay.evidence import readable_part
 from cluster_core.wire.bus import Message, decode_message, decode_partial, encode_message
 
-STATE_VERSION: Final = 12
+STATE_VERSION: Final = 13
 """Format version; other versions are not read, and the replay restarts."""
 STATE_SOURCE: Final = "silver/replay_state"
 """Where states are stored; errors name it."""

@@ -63,7 +63,6 @@ def tell(*captures: Path, **options: Any) -> Told:
         answered_ns=answered_times(row for row in found.polls if row["observer"]),
         samples=polled_samples(row for row in found.polls if row["observer"]),
         speech=list(_speech(found)),
-        breaches=[],
         slots_of={row["bitmap_id"]: _bits(row["slots"]) for row in found.bitmaps},
         gaps=[
             GapSeen(row["source_id"], row["target_id"], row["valid_from_ns"], row["valid_to_ns"]) for row in found.gaps
@@ -78,7 +77,6 @@ def tell(*captures: Path, **options: Any) -> Told:
 def _speech(found: Fold) -> Sequence[Speech]:
     thresholds = Thresholds(found.facts["node_timeout_ms"] * NS_PER_MS)
     folders: dict[str, SpeechFolder] = {}
-    spans: list[Speech | None] = []
     for row in found.messages:
         if row["light"] or row["node_flags"] is None or row["bitmap_id"] is None or not row["sender"]:
             continue
@@ -86,9 +84,8 @@ def _speech(found: Fold) -> Sequence[Speech]:
             row["ts_ns"], row["message_id"], row["node_flags"], row["replicaof"] or "", int(row["current_epoch"]),
             int(row["config_epoch"]), row["bitmap_id"], row["state"], int(row["repl_offset"]), row["shard_id"] or "",
         )  # fmt: skip
-        spans.append(folders.setdefault(row["sender"], SpeechFolder(row["sender"], thresholds)).feed(said))
-    spans += [folder.finish(found.facts["last_ns"]) for folder in folders.values()]
-    return [span for span in spans if span is not None]
+        folders.setdefault(row["sender"], SpeechFolder(row["sender"], thresholds)).feed(said)
+    return [span for folder in folders.values() for span in folder.finish(found.facts["last_ns"])]
 
 
 def _bits(text: str) -> int:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cluster_core.gossip.causes import Cause, Mechanism, Refusal, ReportEnd
-from cluster_core.incidents.checks.connections import ConnectionChecks
 from cluster_core.incidents.history import History, OffsetSeen
 from cluster_core.incidents.speech import Said, Speech, SpeechFolder
 from cluster_core.incidents.thresholds import Thresholds
@@ -147,18 +146,10 @@ class Tale:
         spans: list[Speech] = []
         for node in dict.fromkeys(node for node, _, _ in self.headers):
             folder = SpeechFolder(node, Thresholds(TIMEOUT_MS * 1_000_000))
-            mine = sorted((said for who, _, said in self.headers if who == node), key=lambda said: said.ts_ns)
-            spans += [span for said in mine if (span := folder.feed(said)) is not None]
-            last = folder.finish(ns(self.end_s))
-            spans += [last] if last is not None else []
+            for said in sorted((said for who, _, said in self.headers if who == node), key=lambda said: said.ts_ns):
+                folder.feed(said)
+            spans += folder.finish(ns(self.end_s))
         return spans
-
-    def checks(self) -> dict[str, ConnectionChecks]:
-        """Checks of every node that were fed with its headers."""
-        found: dict[str, ConnectionChecks] = {}
-        for node, way, said in self.headers:
-            found.setdefault(node, ConnectionChecks(node)).feed(way, said)
-        return found
 
     def history(self, **options: Any) -> History:
         """What the core asks; *options* go to `History` as they are."""

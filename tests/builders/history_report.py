@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cluster_core.incidents.catalogue import find_findings, find_incidents
-from cluster_core.incidents.incident import FIGURES
+from cluster_core.incidents.incident import FIGURES, Finding
 from cluster_core.incidents.story import name_all, part_text, step_text, summary_of
+from cluster_core.kinds import FindingCode, Severity
 from schemas.caveats import Caveat
 from slotscope.reports.history.report import (
     FindingLine,
@@ -20,7 +21,7 @@ from slotscope.reports.history.report import (
     health_spans,
     role_spans,
 )
-from tests.builders.history_builder import NODES, T0, TIMEOUT_MS, R, failover_tale, ns, quiet_tale
+from tests.builders.history_builder import NODES, T0, TIMEOUT_MS, B, C, R, failover_tale, ns, quiet_tale
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -39,8 +40,10 @@ def history_report(*, hostile: bool = False, quiet: bool = False) -> HistoryRepo
         tale.says(R, 29.9, slots="0-99", epoch=4, current=4, flags=0x2000)
     history = tale.history()
     names = name_all(history.nodes, history.addresses)
-    breaches = [breach for checks in tale.checks().values() for breach in checks.finish()]
-    found = [one for one in find_findings(history, breaches) if not quiet or one.code != "one-host"]
+    found = [one for one in find_findings(history) if not quiet or one.code != "one-host"]
+    if not quiet:
+        text = f"{names[B]} and {names[C]} both claimed 50 slots for 9000 ms: 150-199"
+        found = [Finding(Severity.WARNING, FindingCode.SPLIT_CLAIM, B, C, T0, ns(9), 1, 9000, text, (3, 4)), *found]
     incidents = [
         IncidentLine(
             number, one.kind, one.variant, one.subject or None, one.winner or None, one.nodes, one.epoch,

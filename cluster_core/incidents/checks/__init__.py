@@ -1,1 +1,1 @@
-"""Checks of invariants on votes, claims, connections and views; violations become findings."""
+"""Checks of claims, views and layout that become findings; the simulator checks the rules of messages."""

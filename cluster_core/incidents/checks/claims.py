@@ -1,4 +1,4 @@
-"""Invariants of simultaneous claims: slots, epochs, shards, masters (R80, R166, R168)."""
+"""Invariants of simultaneous claims: slots, epochs, shards, masters (R80, R166)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Overlap(NamedTuple):
 
 def check_claims(history: History) -> list[Finding]:
     """Return all violations."""
-    return [*_split_claims(history), *_equal_epochs(history), *_two_masters(history), *_stale_replicas(history)]
+    return [*_split_claims(history), *_equal_epochs(history), *_two_masters(history)]
 
 
 def overlaps(history: History, wanted: Callable[[Speech], bool]) -> Iterator[Overlap]:
@@ -118,43 +118,3 @@ def _two_masters(history: History) -> list[Finding]:
             history, lambda span: bool(history.own_slots(span)), same_shard, history.thresholds.lasting_ns
         )
     ]  # fmt: skip
-
-
-def _stale_replicas(history: History) -> list[Finding]:
-    """Check R168: a replica's headers repeat its master's epoch and slots."""
-    found = []
-    slack_ns = history.thresholds.lasting_ns
-    for node, spans in history.speech.items():
-        worst: tuple[int, Speech] | None = None
-        times = 0
-        for span in spans:
-            if not span.replicaof:
-                continue
-            late_ns = _late_ns(history, span, slack_ns)
-            if late_ns > history.thresholds.grave_ns:
-                times += 1
-                if worst is None or late_ns > worst[0]:
-                    worst = late_ns, span
-        if worst is not None:
-            late_ns, span = worst
-            found.append(
-                Finding(Severity.WARNING, FindingCode.STALE_REPLICA, node, span.replicaof, span.from_ns, span.to_ns, times,
-                        late_ns // 1_000_000, f"replica {short(node)} showed other slots or another config epoch than"
-                        f" its master {short(span.replicaof)} for {late_ns // 1_000_000} ms",
-                        (span.first_ref, span.last_ref))
-            )  # fmt: skip
-    return found
-
-
-def _late_ns(history: History, span: Speech, slack_ns: int) -> int:
-    """Return how long a replica's claim differed from all of its master's claims within *slack_ns*."""
-    masters = [
-        said
-        for said in history.speech.get(span.replicaof, [])
-        if said.is_master and said.from_ns <= span.to_ns and said.to_ns + slack_ns >= span.from_ns
-    ]
-    if not masters or masters[-1].silent_after:
-        return 0
-    good = [said for said in masters if (said.config_epoch, said.slots) == (span.config_epoch, span.slots)]
-    until_ns = max((said.to_ns + slack_ns for said in good), default=span.from_ns)
-    return max(0, min(span.to_ns, masters[-1].to_ns) - max(until_ns, span.from_ns))

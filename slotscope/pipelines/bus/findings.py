@@ -53,7 +53,7 @@ def write_gold(run: Run, basis: Basis, headers: Headers) -> Gold:
     notes = collect_notes(run, headers)
     history, added = history_of(notes, basis)
     set_up, incidents = find_story(history)
-    findings = find_findings(history, notes.breaches)
+    findings = find_findings(history)
     _write(run, history, incidents, findings)
     said = [] if set_up is None else [Caveat.note(Code.SET_UP, set_up_text(set_up))]
     views = rows_table(added, NodeViewRow, NODE_VIEWS)

@@ -1,7 +1,6 @@
-"""What the headers of all messages come to: spans of speech and broken invariants of every node.
+"""Headers of all messages as spans of equal claims of every node.
 
-Messages are read one node after the other, in Spark tasks where they are many, which keep one span of speech and one row for each
-connection of the node; what they return is small.  A fold goes on from the states of the nodes and reads new messages only.
+Messages are read one node after the other, in Spark tasks where they are many; what they return is small.  A fold goes on from the states of the nodes and reads new messages only.
 """
 
 from __future__ import annotations
@@ -18,11 +17,8 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructField, StructType
 
-from cluster_core.incidents.checks.connections import Breach
-from cluster_core.incidents.headers import NodeHeaders
-from cluster_core.incidents.speech import Said, Speech
+from cluster_core.incidents.speech import Said, Speech, SpeechFolder
 from cluster_core.incidents.thresholds import Thresholds
-from cluster_core.kinds import FindingCode
 from cluster_core.replay.saving import STATE_SOURCE, load, save
 from cluster_core.topology.nodes_text import NODE_ID
 from schemas.history import BUS_MESSAGES
@@ -40,8 +36,8 @@ NOTE = StructType(
         StructField("state", BinaryType()),
     ]
 )
-"""What messages come to, on its way to the core: a span of speech or a broken invariant, its texts and its numbers; or the state of a node."""
-SPEECH, BREACH, STATE = "speech", "breach", "state"
+"""A span with its texts and numbers, or the state of a node."""
+SPEECH, STATE = "speech", "state"
 _Note = tuple[str, list[str], list[int], bytes | None]
 
 
@@ -82,19 +78,17 @@ class Headers(NamedTuple):
     """What all headers came to, and the states to go on from."""
 
     spans: list[Speech]
-    breaches: list[Breach]
     states: dict[str, bytes]
 
 
 HERE_MAX = 2_000_000
 """Headers that one process folds, some 100 bytes each: to spread them by node takes longer than to fold them."""
-_TEXTS = (0, 5, 11)
-_SENDER, _WAY, _TS, _REF, _OFFSET = 0, 1, 2, 3, 10
+_TEXTS = (0, 4, 10)
+_SENDER, _TS, _REF, _OFFSET = 0, 1, 2, 9
 """Places in `HEADERS`."""
 _SIGNED = f"CAST(least(coalesce({{0}}, 0), {LARGEST}) AS BIGINT) AS {{0}}"
 HEADERS = (
     "sender",
-    "connection * 2 + CAST(coalesce(from_opener, false) AS BIGINT) AS way",
     "ts_ns",
     "message_id AS ref",
     "CAST(node_flags AS BIGINT) AS flags",
@@ -106,7 +100,7 @@ HEADERS = (
     _SIGNED.format("repl_offset"),
     "coalesce(shard_id, '') AS shard",
 )
-"""What is read of a message, in SQL of Spark and of delta-rs: sender, way, and then as in `Said`."""
+"""Columns of a message, in SQL of Spark and of delta-rs: the sender, then as in `Said`."""
 IS_WHOLE = (
     "NOT light AND node_flags IS NOT NULL AND state IS NOT NULL AND bitmap_id IS NOT NULL "
     f"AND regexp_like(sender, '^(?:{NODE_ID.pattern})$')"
@@ -127,20 +121,16 @@ def read_headers(spark: SparkSession | None, run: Run, basis: Basis, states: Hea
 
 def headers_of(batches: Iterator[pa.RecordBatch], basis: Basis, states: HeaderStates) -> Headers:
     """What headers came to, by the `NOTE` of new ones and the *states* of nodes that said nothing since."""
-    found = Headers([], [], {})
+    found = Headers([], {})
     for batch in batches:
         for what, words, numbers, state in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             if what == SPEECH:
                 found.spans.append(_speech(words, numbers))
-            elif what == BREACH:
-                found.breaches.append(Breach(FindingCode(words[0]), words[1], *numbers))
             else:
                 found.states[words[0]] = state
     for node, state in states.of_node.items():
         if node not in found.states:  # it said nothing since
-            spans, breaches = _loaded(node, state).finish(basis.last_ns)
-            found.spans.extend(spans)
-            found.breaches.extend(breaches)
+            found.spans.extend(_loaded(node, state).finish(basis.last_ns))
             found.states[node] = state
     return found
 
@@ -170,7 +160,7 @@ def _dictionary(column: str) -> str:
 
 
 def message_notes(messages: DataFrame, basis: Basis, states: HeaderStates = NO_STATES) -> DataFrame:
-    """Spans of speech and broken invariants of every node, from rows of bronze/bus_messages; columns of `NOTE`."""
+    """Spans of every node, from rows of bronze/bus_messages; columns of `NOTE`."""
     by_node = messages.where(IS_WHOLE).selectExpr(*HEADERS).repartition("sender").sortWithinPartitions("sender", "ref")
     return by_node.mapInArrow(bind(fold_nodes, basis=basis, states=states), NOTE)
 
@@ -178,27 +168,26 @@ def message_notes(messages: DataFrame, basis: Basis, states: HeaderStates = NO_S
 def fold_nodes(batches: Iterator[pa.RecordBatch], basis: Basis, states: HeaderStates) -> Iterator[pa.RecordBatch]:
     """Fold the headers (`HEADERS`) of one node after the other, in order of their messages; yield `NOTE`."""
     thresholds = Thresholds(basis.node_timeout_ms * 1_000_000)
-    node: NodeHeaders | None = None
+    node: SpeechFolder | None = None
     is_saved = False
     for batch in batches:
         notes: list[_Note] = []
         read = _Columns(batch)
         for start, end in read.stretches(thresholds.silence_ns, states.settled_id):
-            sender, way, said = read.row(start)
+            sender, said = read.row(start)
             if node is None or sender != node.node:
                 if node is not None:
                     notes += _closing(node, basis, is_saved=is_saved)
                 known = states.of_node.get(sender)
-                node = NodeHeaders(sender, thresholds) if known is None else _loaded(sender, known)
+                node = SpeechFolder(sender, thresholds) if known is None else _loaded(sender, known)
                 is_saved = states.settled_id < 0
             if not is_saved and said.ref >= states.settled_id:
                 notes.append((STATE, [sender], [], save(node)))
                 is_saved = True
-            node.feed(way, said)
+            node.feed(said)
             if end - start > 1 and not node.feed_alike(*read.alike(start + 1, end)):
                 for row in range(start + 1, end):
-                    _, way, said = read.row(row)
-                    node.feed(way, said)
+                    node.feed(read.row(row)[1])
         yield _notes_batch(notes)
     if node is not None:
         yield _notes_batch(list(_closing(node, basis, is_saved=is_saved)))
@@ -211,47 +200,33 @@ class _Columns:
         columns = [_coded(batch.column(at)) for at in range(batch.num_columns)]
         self._texts = [texts for texts, _ in columns]
         self._numbers = [numbers for _, numbers in columns]
-        self._way, self._ts_ns, self._ref, self._offset = (self._numbers[at] for at in (_WAY, _TS, _REF, _OFFSET))
+        self._ts_ns, self._ref, self._offset = (self._numbers[at] for at in (_TS, _REF, _OFFSET))
 
-    def row(self, row: int) -> tuple[str, int, Said]:
-        """One header: who said it, on which way, and what."""
+    def row(self, row: int) -> tuple[str, Said]:
+        """Return a header and its sender."""
         values: list[Any] = [
             int(numbers[row]) if texts is None else texts[numbers[row]]
             for texts, numbers in zip(self._texts, self._numbers, strict=True)
         ]
-        return values[_SENDER], values[_WAY], Said(*values[_TS:])
+        return values[_SENDER], Said(*values[_TS:])
 
     def stretches(self, silence_ns: int, settled_id: int) -> Iterator[tuple[int, int]]:
-        """From where to where headers of one node say the same, clocks aside, without silence, and nothing goes back."""
+        """Yield starts and ends of runs of headers of one node that agree apart from times and offsets, without silence."""
         count = len(self._ref)
         is_first = np.zeros(count, np.bool_)
         is_first[:1] = True
         for at, numbers in enumerate(self._numbers):
-            if at not in (_WAY, _TS, _REF, _OFFSET):
+            if at not in (_TS, _REF, _OFFSET):
                 is_first[1:] |= numbers[1:] != numbers[:-1]
         pauses_ns = np.diff(self._ts_ns)
         is_first[1:] |= (pauses_ns < 0) | (pauses_ns > silence_ns)
         is_first[1:] |= (self._ref[1:] >= settled_id) != (self._ref[:-1] >= settled_id)
-        order = np.lexsort((self._way, self._numbers[_SENDER]))
-        same = (self._way[order[1:]] == self._way[order[:-1]]) & (np.diff(self._numbers[_SENDER][order]) == 0)
-        is_first[order[1:][same & (self._offset[order[1:]] < self._offset[order[:-1]])]] = True
         edges = [*np.flatnonzero(is_first).tolist(), count]
         return pairwise(edges)
 
-    def alike(self, start: int, end: int) -> tuple[list[tuple[int, Said]], Said, int, int]:
-        """What `NodeHeaders.feed_alike` asks of these rows."""
-        ways, ts_ns, refs, offsets = (
-            numbers[start:end].tolist() for numbers in (self._way, self._ts_ns, self._ref, self._offset)
-        )
-        last = self.row(end - 1)[2]
-        lasts = {way: at for at, way in enumerate(ways)}
-        firsts = {way: at for at, way in zip(range(len(ways) - 1, -1, -1), reversed(ways), strict=True)}
-        ends = [
-            (ways[at], last._replace(ts_ns=ts_ns[at], ref=refs[at], offset=offsets[at]))
-            for one in (firsts, lasts)
-            for at in sorted(one.values())
-        ]
-        return ends, last, end - start, max(offsets)
+    def alike(self, start: int, end: int) -> tuple[Said, int, int]:
+        """Return the arguments of `SpeechFolder.feed_alike` for these rows."""
+        return self.row(end - 1)[1], end - start, int(self._offset[start:end].max())
 
 
 def _coded(column: pa.Array) -> tuple[list[str] | None, NDArray[np.int64]]:
@@ -262,21 +237,18 @@ def _coded(column: pa.Array) -> tuple[list[str] | None, NDArray[np.int64]]:
     return coded.dictionary.to_pylist(), coded.indices.to_numpy().astype(np.int64)
 
 
-def _loaded(node: str, state: bytes) -> NodeHeaders:
+def _loaded(node: str, state: bytes) -> SpeechFolder:
     found = load(state, source=f"{STATE_SOURCE} of the headers of {node}")
-    assert isinstance(found, NodeHeaders)
+    assert isinstance(found, SpeechFolder)
     return found
 
 
-def _closing(node: NodeHeaders, basis: Basis, *, is_saved: bool) -> Iterator[_Note]:
+def _closing(node: SpeechFolder, basis: Basis, *, is_saved: bool) -> Iterator[_Note]:
     if not is_saved:
         yield STATE, [node.node], [], save(node)
-    spans, breaches = node.finish(basis.last_ns)
-    for span in spans:
+    for span in node.finish(basis.last_ns):
         texts = [span.node, span.replicaof, span.shard]
         yield SPEECH, texts, [int(value) for value in span if not isinstance(value, str)], None
-    for breach in breaches:
-        yield BREACH, [breach.code, breach.node], [value for value in breach if isinstance(value, int)], None
 
 
 def _notes_batch(notes: list[_Note]) -> pa.RecordBatch:

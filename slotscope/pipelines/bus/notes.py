@@ -10,7 +10,6 @@ from cluster_core.formats.prometheus_answer import MetricSample
 from cluster_core.history.logs import logged_views, with_logs
 from cluster_core.history.open_slots import OpenMark
 from cluster_core.history.statements import Lines, LoggedLine
-from cluster_core.incidents.checks.connections import Breach
 from cluster_core.incidents.gaps import GapSeen
 from cluster_core.incidents.history import History, OffsetSeen
 from cluster_core.incidents.speech import Speech
@@ -59,7 +58,6 @@ class Notes(NamedTuple):
     answered_ns: dict[str, list[int]]
     samples: dict[tuple[str, Source], list[MetricSample]]
     speech: list[Speech]
-    breaches: list[Breach]
     slots_of: dict[int, int]
     gaps: list[GapSeen]
     offsets: list[OffsetSeen]
@@ -91,7 +89,6 @@ def collect_notes(run: Run, headers: Headers) -> Notes:
         answered_ns=answered_times(polled),
         samples=polled_samples(polled),
         speech=headers.spans,
-        breaches=sorted(headers.breaches),
         slots_of={row["bitmap_id"]: _slot_bits(row["slots"]) for row in read(SLOT_BITMAPS, "bitmap_id", "slots")},
         gaps=[GapSeen(*row.values()) for row in gaps],
         offsets=[

@@ -316,7 +316,8 @@ class CaptureTask:
                 continue
             told.ahead_ns = self._ahead_ns.get(file.series, 0)
             count, bad = len(told.statements), len(told.bad)
-            what = replace(options.statements, **{FIELDS[kind]: (file.path,)})
+            paths: dict[str, Any] = {FIELDS[kind]: (file.path,)}
+            what = replace(options.statements, **paths)
             read_polls_and_logs(what, permissive=True, told=told)
             fresh = told.statements[count:]
             told.statements[count:] = [one for one in fresh if one.ts_ns > before_ns]

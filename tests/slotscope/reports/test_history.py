@@ -81,7 +81,7 @@ def test_the_list_puts_findings_first() -> None:
     """Then one line an incident."""
     text = printed()
 
-    assert "MY_PRIMARY_FAIL" in text
+    assert "both claimed 50 slots" in text
     assert text.index("1 warning") < text.index("Incidents")
     assert "1  22:13:29   10.55 s  failover  :7000 → :7003  100 slots 3.5-4.2 s" in text
 

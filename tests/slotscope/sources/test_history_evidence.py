@@ -134,7 +134,7 @@ def test_polls_alone_show_that_a_restarted_master_lost_the_data_of_its_shard() -
 
 def test_rules_of_the_bus_are_not_checked_without_packets() -> None:
     """R164 and R165: logs and polls do not show the reports and votes that a verdict or a win rests on."""
-    found = find_findings(told("bus-redis-7.0", BOTH).history, ())
+    found = find_findings(told("bus-redis-7.0", BOTH).history)
 
     assert {one.code for one in found} == {"one-host"}
 

@@ -7,8 +7,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from cluster_core.incidents.headers import NodeHeaders
-from cluster_core.incidents.speech import Said
+from cluster_core.incidents.speech import Said, SpeechFolder
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.replay.saving import load
 from slotscope.pipelines.bus.headers import Basis, HeaderStates, fold_nodes
@@ -17,7 +16,7 @@ SECOND = 1_000_000_000
 TIMEOUT_MS = 1000
 THRESHOLDS = Thresholds(TIMEOUT_MS * 1_000_000)
 NAMES = (
-    "sender", "way", "ts_ns", "ref", "flags", "replicaof", "current_epoch", "config_epoch", "slots", "state", "repl_offset",
+    "sender", "ts_ns", "ref", "flags", "replicaof", "current_epoch", "config_epoch", "slots", "state", "repl_offset",
     "shard",
 )  # fmt: skip
 TEXTS = ("sender", "replicaof", "shard")
@@ -39,9 +38,7 @@ def headers(seed: int) -> list[tuple]:
             stale = epoch - (chance.random() < often)
             who = "" if master else "d" * 40
             shard = "s" if ref > 10 else ""
-            rows.append(
-                (node, chance.randint(0, 9), ts_ns, ref, flags, who, stale, 4, slots, state, max(offset, 0), shard)
-            )
+            rows.append((node, ts_ns, ref, flags, who, stale, 4, slots, state, max(offset, 0), shard))
     return rows
 
 
@@ -67,26 +64,21 @@ def notes(rows: list[tuple], basis: Basis, states: HeaderStates) -> list[tuple]:
 @pytest.mark.parametrize("seed", range(12))
 def test_headers_in_stretches_come_to_what_they_come_to_one_by_one(seed) -> None:
     rows = headers(seed)
-    basis = Basis(TIMEOUT_MS, True, 0, max(row[2] for row in rows))
+    basis = Basis(TIMEOUT_MS, True, 0, max(row[1] for row in rows))
     settled = random.Random(seed).randint(0, 300)
 
     found = notes(rows, basis, HeaderStates(0, settled))
 
     expected = []
     for node in sorted({row[0] for row in rows}):
-        plain, state = NodeHeaders(node, THRESHOLDS), NodeHeaders(node, THRESHOLDS)
-        for _, way, *said in (row for row in rows if row[0] == node):
-            plain.feed(way, Said(*said))
+        plain, state = SpeechFolder(node, THRESHOLDS), SpeechFolder(node, THRESHOLDS)
+        for _, *said in (row for row in rows if row[0] == node):
+            plain.feed(Said(*said))
             if said[1] < settled:
-                state.feed(way, Said(*said))
+                state.feed(Said(*said))
         expected.append((plain.finish(basis.last_ns), state.finish(basis.last_ns)))
     states = [load(note[3], source="test").finish(basis.last_ns) for note in found if note[0] == "state"]
     assert states == [one for _, one in expected]
     told = [note[2] for note in found if note[0] != "state"]
-    one_by_one = [
-        [int(value) for value in one if not isinstance(value, str)]
-        for (both, _) in expected
-        for part in both
-        for one in part
-    ]
+    one_by_one = [[int(value) for value in one if not isinstance(value, str)] for spans, _ in expected for one in spans]
     assert told == one_by_one

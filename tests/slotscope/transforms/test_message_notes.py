@@ -1,4 +1,4 @@
-"""Headers of messages to what each node said and which invariants it broke: small frames in, small frames out."""
+"""Headers of messages to what each node said: small frames in, small frames out."""
 
 from __future__ import annotations
 
@@ -106,22 +106,6 @@ def test_numbers_of_64_bits_without_sign_and_numbers_that_are_not_known_are_coun
         speech(A, 1, 1, (1, 1), 1, epochs=(LARGEST, LARGEST), offsets=(LARGEST, LARGEST)),
         speech(B, 1, 1, (2, 2), 1, epochs=(0, 0)),
     )  # fmt: skip
-
-
-def test_an_epoch_that_goes_back_is_broken_on_its_own_way_only(spark):
-    """Each connection and each direction has an order of its own; a side that was not seen is the accepting one."""
-    old = {"current_epoch": Decimal(2)}
-    found = notes(
-        spark,
-        header(A, 1, 0.0),
-        header(A, 2, 0.1, connection=2, **old),
-        header(A, 3, 0.2, from_opener=False, **old),
-        header(A, 4, 0.3, from_opener=None),
-        header(A, 5, 0.4, from_opener=False, **old),
-    ).where("what = 'breach'")
-
-    at_ns = T0_NS + 4 * SECOND // 10
-    assert_rows(found, NOTE, ("breach", ["epoch-decreased", A], [at_ns, at_ns, 1, 1, 5, 5], None))
 
 
 def test_headers_that_are_read_in_two_parts_come_to_what_all_of_them_come_to(spark):
