@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster_core.incidents.checks.beliefs import check_beliefs
 from cluster_core.incidents.checks.claims import check_claims
 from cluster_core.incidents.checks.layout import check_layout
 from cluster_core.incidents.finders.failovers import Promotion, contest_steps, failover_of, find_promotions
@@ -22,7 +21,7 @@ from cluster_core.incidents.finders.processes import find_data_losses, find_rest
 from cluster_core.incidents.finders.set_up import split_set_up
 from cluster_core.incidents.finders.slot_moves import find_slot_moves, slot_incidents
 from cluster_core.incidents.finders.successors import missing_voters, slots_of_failed, successor_steps
-from cluster_core.incidents.finders.troubles import find_collisions, find_flapping, find_partitions, with_first_epochs
+from cluster_core.incidents.finders.troubles import find_collisions, find_flapping, find_partitions
 from cluster_core.incidents.gaps import marked
 from cluster_core.incidents.grouping import grouped_findings
 from cluster_core.incidents.history import History, slots_text
@@ -53,7 +52,7 @@ def find_story(history: History) -> tuple[SetUp | None, list[Incident]]:
     incidents += find_outages(service, incidents)
     incidents += find_data_losses(history)
     incidents += find_resyncs(history, incidents)
-    set_up, incidents = split_set_up(history, with_first_epochs(history, incidents))
+    set_up, incidents = split_set_up(history, incidents)
     return set_up, marked(in_order(incidents), history.gaps, history.thresholds)
 
 
@@ -126,5 +125,5 @@ def _behind(promotion: Promotion, episodes: list[Episode]) -> Episode | None:
 
 def find_findings(history: History) -> list[Finding]:
     """Return all findings, the most severe first."""
-    findings = [*check_claims(history), *check_beliefs(history), *check_layout(history)]
+    findings = [*check_claims(history), *check_layout(history)]
     return findings_in_order(grouped_findings(findings))

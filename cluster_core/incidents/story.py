@@ -111,12 +111,7 @@ def _assigned(one: Incident, names: Names) -> str:
 
 def _collision(one: Incident, names: Names) -> str:
     drawn = sum(step.kind == EventKind.EPOCH_RAISED for step in one.steps)
-    what = (
-        "new masters drew their first config epochs"
-        if one.variant == "first epochs"
-        else "masters had one config epoch"
-    )
-    return f"{len(one.nodes)} {what}: {plural(drawn, 'new epoch')}, up to {one.epoch}"
+    return f"{len(one.nodes)} masters had one config epoch: {plural(drawn, 'new epoch')}, up to {one.epoch}"
 
 
 def _partition(one: Incident, names: Names) -> str:

@@ -1,14 +1,16 @@
-"""Invariants of simultaneous claims: slots, epochs, shards, masters (R80, R166)."""
+"""Findings on claims of nodes at the same time (slots, epochs, shards, masters: R80, R166), and on PFAIL without consequence."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from cluster_core.incidents.finders.failures import find_episodes, is_failure
 from cluster_core.incidents.grouping import runs
 from cluster_core.incidents.history import History, slots_text
 from cluster_core.incidents.incident import Finding, short
 from cluster_core.incidents.speech import Speech
+from cluster_core.incidents.story import plural
 from cluster_core.kinds import FindingCode, Severity
 
 
@@ -23,7 +25,9 @@ class Overlap(NamedTuple):
 
 def check_claims(history: History) -> list[Finding]:
     """Return all violations."""
-    return [*_split_claims(history), *_equal_epochs(history), *_two_masters(history)]
+    return [
+        *_split_claims(history), *_equal_epochs(history), *_two_masters(history), *_chains(history), *_suspicions(history),
+    ]  # fmt: skip
 
 
 def overlaps(history: History, wanted: Callable[[Speech], bool]) -> Iterator[Overlap]:
@@ -117,4 +121,44 @@ def _two_masters(history: History) -> list[Finding]:
         for low, high, run, from_ns, to_ns in _lasting(
             history, lambda span: bool(history.own_slots(span)), same_shard, history.thresholds.lasting_ns
         )
+    ]  # fmt: skip
+
+
+def _chains(history: History) -> list[Finding]:
+    """Find replicas of replicas; R66 resolves them, so they must not last."""
+    found = []
+    for low, high, run, from_ns, to_ns in _lasting(
+        history,
+        lambda span: bool(span.replicaof),
+        lambda part: part.other.node == part.one.replicaof or part.one.node == part.other.replicaof,
+        history.thresholds.lasting_ns,
+    ):
+        one, other, length_ns = run[0].one, run[0].other, to_ns - from_ns
+        is_loop = one.replicaof == other.node and other.replicaof == one.node
+        replica, master = (one.node, other.node) if one.replicaof == other.node else (other.node, one.node)
+        text = f"{short(replica)} replicates the replica {short(master)}"
+        if is_loop:
+            text = f"{short(low)} and {short(high)} replicate each other"
+        found.append(
+            Finding(Severity.ERROR if is_loop or length_ns > history.thresholds.grave_ns else Severity.WARNING,
+                    FindingCode.REPLICA_LOOP if is_loop else FindingCode.REPLICA_CHAIN, replica, master, from_ns, to_ns, 1,
+                    length_ns // 1_000_000, f"{text} for {length_ns // 1_000_000} ms", (one.first_ref, run[-1].other.last_ref))
+        )  # fmt: skip
+    return found
+
+
+def _suspicions(history: History) -> list[Finding]:
+    """Find nodes marked PFAIL by some observers without consequence: slow or badly connected."""
+    by_node: dict[str, list[tuple[int, int, int, int]]] = {}
+    for one in find_episodes(history):
+        if not is_failure(history, one):
+            end_ns = history.last_ns if one.to_ns is None else one.to_ns
+            doubters = len({spell.observer for spell in one.spells})
+            by_node.setdefault(one.subject, []).append((one.from_ns, end_ns, doubters, one.spells[0].ref))
+    return [
+        Finding(Severity.NOTE, FindingCode.SUSPECTED, node, "", spells[0][0], spells[-1][1], len(spells),
+                max(one[1] - one[0] for one in spells) // 1_000_000,
+                f"{short(node)} was held to be PFAIL {plural(len(spells), 'time')} by up to {max(one[2] for one in spells)}"
+                " observers, and FAIL was not agreed", tuple(one[3] for one in spells if one[3] >= 0))
+        for node, spells in by_node.items()
     ]  # fmt: skip

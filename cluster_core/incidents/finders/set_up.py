@@ -16,11 +16,10 @@ NEW_PROCESS: Final = "No cluster configuration found"
 HANDSHAKES: Final = (Cause.MEET, Cause.HANDSHAKE_ANSWERED)
 """How a node that belongs to no cluster learns of the first other one."""
 SETTLE_NS: Final = 10_000_000_000
-"""Maximum time for replicas and first epochs after the cluster is complete."""
+"""Maximum time for replicas to attach after the cluster is complete."""
 PARTS: Final = {
     IncidentKind.MEMBERSHIP: ("joined", "replicas changed"),
     IncidentKind.SLOTS_ASSIGNED: ("taken",),
-    IncidentKind.EPOCH_COLLISION: ("first epochs",),
 }
 """Kinds and variants of incidents that form a set-up."""
 

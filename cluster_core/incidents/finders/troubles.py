@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from cluster_core.gossip.causes import Mechanism
@@ -92,25 +91,31 @@ def _partition(history: History, group: list[Episode]) -> Incident:
 def find_collisions(history: History) -> list[Incident]:
     """Return collisions of config epochs with their new epochs (R80), one incident per burst.
 
-    Masters of a new cluster all start with epoch 0: that is the variant "first epochs".
+    Masters of a new cluster all start with epoch 0, which is no incident.
     """
     rows = [row for row in history.epochs if row.mechanism is Mechanism.COLLISION]
-    return [_collision(history, group) for group in runs(rows, history.thresholds.pause_ns, lambda row: row.ts_ns)]
+    bursts = runs(rows, history.thresholds.pause_ns, lambda row: row.ts_ns)
+    return [_collision(history, burst) for burst in bursts if all(_epoch_before(history, row) for row in burst)]
+
+
+def _epoch_before(history: History, row: EpochRow) -> int:
+    """Return the config epoch that a master had before; 0 if it is new."""
+    said = history.said_at(row.node_id, row.ts_ns - 1)
+    return 0 if said is None else said.config_epoch
 
 
 def _collision(history: History, group: list[EpochRow]) -> Incident:
     steps: list[Step] = []
-    before: set[int] = set()
     for row in group:
-        old = history.said_at(row.node_id, row.ts_ns - 1)
-        before.add(old.config_epoch if old is not None else 0)
-        other = _collided_with(history, row, old.config_epoch if old is not None else 0)
-        detail = "" if old is None else str(old.config_epoch)
-        steps.append(Step(row.ts_ns, EventKind.EPOCH_RAISED, row.node_id, other, row.epoch, detail=detail, ref=row.ref))
+        old = _epoch_before(history, row)
+        other = _collided_with(history, row, old)
+        steps.append(
+            Step(row.ts_ns, EventKind.EPOCH_RAISED, row.node_id, other, row.epoch, detail=str(old), ref=row.ref)
+        )
     nodes = dict.fromkeys(node for step in steps for node in (step.actor, step.subject) if node)
     return Incident(
         kind=IncidentKind.EPOCH_COLLISION,
-        variant="first epochs" if 0 in before else "collision",
+        variant="collision",
         subject=group[0].node_id if len(group) == 1 else "",
         started_ns=group[0].ts_ns,
         ended_ns=group[-1].ts_ns,
@@ -171,30 +176,3 @@ def _flapping(subject: str, run: list[Episode]) -> Incident:
         nodes=tuple(dict.fromkeys(spell.observer for one in run for spell in one.spells)),
         steps=steps,
     )
-
-
-def with_first_epochs(history: History, incidents: list[Incident]) -> list[Incident]:
-    """Merge first epochs into the membership incident they belong to."""
-    draws = [one for one in incidents if one.kind == IncidentKind.EPOCH_COLLISION and one.variant == "first epochs"]
-    kept = [one for one in incidents if one not in draws]
-    for draw in draws:
-        at = next((i for i, one in enumerate(kept) if _meeting(one) and _belongs(history, draw, one)), None)
-        if at is None:
-            kept.append(draw)
-            continue
-        met = kept[at]
-        ended_ns = max(met.ended_ns or 0, draw.ended_ns or 0)
-        steps = in_story_order((*met.steps, *draw.steps))
-        kept[at] = replace(met, steps=steps, ended_ns=ended_ns)
-    return kept
-
-
-def _belongs(history: History, draw: Incident, met: Incident) -> bool:
-    """Return whether nodes that had just met took the epochs."""
-    pause_ns = history.thresholds.pause_ns
-    near = met.started_ns - pause_ns <= draw.started_ns <= (met.ended_ns or met.started_ns) + pause_ns
-    return near and bool(set(draw.nodes) & set(met.nodes))
-
-
-def _meeting(one: Incident) -> bool:
-    return one.kind == IncidentKind.MEMBERSHIP and one.variant == "joined"
