@@ -70,8 +70,6 @@ class Code(StrEnum):
     """Capacities were taken from maxmemory."""
     EVICTION = "eviction"
     """Masters at maxmemory evict keys; slots that arrive evict others."""
-    GROWTH = "growth"
-    """Growth between two measurements, and when a new plan is due."""
     GONE = "gone"
     """A failed master without slots was left out."""
     WINDOWS_LEFT_OUT = "windows-left-out"

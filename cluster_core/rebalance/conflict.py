@@ -6,7 +6,6 @@ What is pinned, masters too small for any slot, slots above every capacity, and 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -22,8 +21,6 @@ TOLERANCE_MAX = 16384
 """At this tolerance one master may hold everything."""
 DIGITS = 10_000
 """Tolerances are tried in steps of one part of this."""
-PLACES_MAX = 4
-"""Large slots are counted of which a master holds up to so many."""
 
 
 class ConflictKind(StrEnum):
@@ -32,7 +29,6 @@ class ConflictKind(StrEnum):
     PINNED = "pinned slots"
     SLOT = "slots above every capacity"
     SMALL = "limits below the lightest slot"
-    PLACES = "more large slots than places for them"
     ZONES = "zones"
     CAPACITY = "capacities with what is pinned, drained and in zones"
     TOGETHER = "limits together"
@@ -84,7 +80,6 @@ def plain_conflicts(scaled: Scaled, targets: Targets) -> tuple[Conflict, ...]:
         *_pinned(scaled, targets),
         *_small(scaled, targets),
         *_too_large(scaled, targets),
-        *_too_many(scaled, targets),
     ]
     if targets.zone_relaxed:
         zones = {m.zone for m in scaled.masters if not m.drained and not m.excluded}
@@ -149,26 +144,6 @@ def _too_large(scaled: Scaled, targets: Targets) -> list[Conflict]:
     if not slots:
         return []
     return [Conflict(ConflictKind.SLOT, tuple(name for name in scaled.resources if name in names), (), tuple(slots))]
-
-
-def _too_many(scaled: Scaled, targets: Targets) -> list[Conflict]:
-    """Slots of at least some load each, more than all masters hold of that size (pigeonhole)."""
-    takers = scaled.takers()
-    rows = pinned_loads(scaled)
-    for r, name in enumerate(scaled.resources):
-        load = scaled.loads[r]
-        rooms = {n: most - rows[n][r] for n in takers if (most := targets.capacity[n][r]) is not None}
-        if len(rooms) < len(takers):
-            continue
-        counts = Counter(room for room in rooms.values() if room > 0)
-        free = sorted((s for s in range(len(load)) if s not in scaled.fixed), key=lambda s: (-load[s], s))
-        for count, s in enumerate(free[: PLACES_MAX * len(takers)], 1):
-            least = load[s]
-            if least and sum(room // least * masters for room, masters in counts.items()) < count:
-                nodes = tuple(scaled.masters[n].id for n, room in rooms.items() if room >= least)
-                if nodes:  # otherwise a slot fits no master
-                    return [Conflict(ConflictKind.PLACES, (name,), nodes, tuple(sorted(free[:count])))]
-    return []
 
 
 def least_tolerance(impossible: Callable[[Fraction], bool], scaled: Scaled) -> Fraction | None:

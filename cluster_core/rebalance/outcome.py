@@ -35,11 +35,11 @@ class Outcome(NamedTuple):
     forgone: bool = False
 
 
-def conclude(found: Outcome) -> Plan:
+def conclude(outcome: Outcome) -> Plan:
     """Return the plan that leads from the problem's owners to those found."""
-    scaled, owner = found.scaled, found.owner
+    scaled, owner = outcome.scaled, outcome.owner
     targets = find_targets(scaled)
-    bounded, prices, bound = prove(found)
+    bounded, prices, bound = prove(outcome)
     names = [master.id for master in scaled.masters]
     given = [scaled.problem.loads[name] for name in scaled.resources]
     moves = tuple(
@@ -51,7 +51,7 @@ def conclude(found: Outcome) -> Plan:
     if not 0 <= bound <= moved:
         raise PlanError(f"{moved} move and {bound} are proven to: a fault of the planner, no plan")
     return Plan(
-        verdict=_verdict(found, targets),
+        verdict=_verdict(outcome, targets),
         cost=scaled.resources[scaled.cost],
         unit=scaled.units[scaled.cost],
         moves=moves,
@@ -66,33 +66,33 @@ def conclude(found: Outcome) -> Plan:
         ranges_after=count_ranges(owner),
         owners_after=tuple(names[n] for n in owner),
         prices=prices,
-        conflicts=found.conflicts,
-        tolerance=found.raised.tolerance,
+        conflicts=outcome.conflicts,
+        tolerance=outcome.raised.tolerance,
         ranges_bound=least_ranges(scaled, bounded),
-        budget=scaled.budgets[0] if found.budget is None else found.budget,
-        curve=found.curve,
+        budget=scaled.budgets[0] if outcome.budget is None else outcome.budget,
+        curve=outcome.curve,
     )
 
 
-def prove(found: Outcome) -> tuple[Targets, Prices, int]:
+def prove(outcome: Outcome) -> tuple[Targets, Prices, int]:
     """Return the limits that the owners keep, prices for them, and the bound on what moves that they prove."""
-    scaled, owner = found.scaled, found.owner
-    limits = find_targets(found.raised)
+    scaled, owner = outcome.scaled, outcome.owner
+    limits = find_targets(outcome.raised)
     bounded, holding = kept(scaled, limits, owner), set(owner)
-    prices = found.prices
+    prices = outcome.prices
     if not keeps(scaled, limits, owner):
         prices = whole_prices(scaled, Relaxation(Arrays(scaled, bounded)).staying, staying=True)
     bound = least_moved(scaled, bounded, prices, holding)
     return bounded, prices, bound
 
 
-def _verdict(found: Outcome, targets: Targets) -> PlanVerdict:
-    scaled, owner = found.scaled, found.owner
+def _verdict(outcome: Outcome, targets: Targets) -> PlanVerdict:
+    scaled, owner = outcome.scaled, outcome.owner
     stays = owner == scaled.owner
-    if found.conflicts:
+    if outcome.conflicts:
         return PlanVerdict.IMPOSSIBLE
     if must_drain(scaled, owner) or excess(scaled, targets, owner) or overload(scaled, targets, owner):
-        return PlanVerdict.TOO_SMALL if found.forgone and stays else PlanVerdict.CLOSER
+        return PlanVerdict.TOO_SMALL if outcome.forgone and stays else PlanVerdict.CLOSER
     return PlanVerdict.BALANCED if stays else PlanVerdict.MOVE
 
 

@@ -14,7 +14,7 @@ How a plan is made.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -34,7 +34,6 @@ from cluster_core.rebalance.outcome import Outcome, conclude, ratios
 from cluster_core.rebalance.plan import Plan, PlanVerdict, count_ranges
 from cluster_core.rebalance.search.contradiction import find_contradiction
 from cluster_core.rebalance.search.search import Badness, Result, Search, badness
-from cluster_core.rebalance.search.walks import never
 
 ROUNDS_MAX = 4
 ROUND_GAIN_MIN = Fraction(1, 5)
@@ -46,59 +45,59 @@ SLACKS = (Fraction(1, 200), Fraction(1, 20))
 """By how much more than the least tolerance limits are raised, until a plan keeps them: slots are whole."""
 
 
-def make_plan(problem: Problem, stop: Callable[[], bool] = never) -> Plan:
+def make_plan(problem: Problem) -> Plan:
     """Return the plan for *problem*; the same problem gives the same plan.  PlanError for bad or impossible input.
 
     Soft goals are given up one after the other, the least important first, where no plan keeps all limits or where they cost many slot
-    ranges.  *stop* is asked now and then whether to end with the best so far; then the plan depends on when.
+    ranges.
     """
-    found = conclude(_find(validate(problem), stop))
+    plan = conclude(_find(validate(problem)))
     for first in range(len(problem.soft) - 1, -1, -1):
-        is_missed = found.verdict in (PlanVerdict.CLOSER, PlanVerdict.IMPOSSIBLE)
-        is_shredded = bool(found.moves) and found.ranges_after > SOFT_RANGES_A_MASTER * len(problem.masters)
+        is_missed = plan.verdict in (PlanVerdict.CLOSER, PlanVerdict.IMPOSSIBLE)
+        is_shredded = bool(plan.moves) and plan.ranges_after > SOFT_RANGES_A_MASTER * len(problem.masters)
         if not is_missed and not is_shredded:
             break
         goals = tuple(problem.soft[first:])
-        other = conclude(_find(validate(without_goals(problem, goals)), stop))
+        other = conclude(_find(validate(without_goals(problem, goals))))
         if other.verdict not in (PlanVerdict.MOVE, PlanVerdict.BALANCED):
             continue
-        if is_missed or _saves_ranges(found, other, goals, len(problem.masters)):
-            found = _as_asked(problem, replace(other, given_up=goals))
-    return found
+        if is_missed or _saves_ranges(plan, other, goals, len(problem.masters)):
+            plan = _as_asked(problem, replace(other, given_up=goals))
+    return plan
 
 
-def _saves_ranges(found: Plan, other: Plan, goals: Collection[str], masters: int) -> bool:
+def _saves_ranges(plan: Plan, other: Plan, goals: Collection[str], masters: int) -> bool:
     """Return whether *other*, without the soft *goals*, has less than half the ranges and makes none of these resources worse."""
-    limits = {one.resource: max(one.before, one.limit) for one in found.reach}
-    is_worse = any(one.after > limits[one.resource] for one in other.reach if one.resource in goals)
-    return not is_worse and 2 * other.ranges_after + masters < found.ranges_after
+    limits = {reach.resource: max(reach.before, reach.limit) for reach in plan.reach}
+    is_worse = any(reach.after > limits[reach.resource] for reach in other.reach if reach.resource in goals)
+    return not is_worse and 2 * other.ranges_after + masters < plan.ranges_after
 
 
-def _as_asked(problem: Problem, found: Plan) -> Plan:
-    """Return *found* with the limits of goals given up as they were asked for."""
+def _as_asked(problem: Problem, plan: Plan) -> Plan:
+    """Return *plan* with the limits of goals given up as they were asked for."""
     asked = find_targets(validate(problem)).relaxed
-    reach = tuple(
-        one._replace(limit=most) if one.resource in found.given_up else one
-        for one, most in zip(found.reach, asked, strict=True)
+    reaches = tuple(
+        reach._replace(limit=most) if reach.resource in plan.given_up else reach
+        for reach, most in zip(plan.reach, asked, strict=True)
     )
-    return replace(found, reach=reach)
+    return replace(plan, reach=reaches)
 
 
-def _find(scaled: Scaled, stop: Callable[[], bool]) -> Outcome:
+def _find(scaled: Scaled) -> Outcome:
     """Return the best owners found for *scaled*, with limits that are proven impossible raised."""
     conflicts = find_conflicts(scaled)
     now, first, forgone = scaled, None, False
     for number in range(ROUNDS_MAX):
         if not _is_over(now, conflicts):
             break
-        found = _round(now, conflicts, stop, LATER_EFFORT if number else 1.0)
-        gain = _gain(now, found)
+        outcome = _round(now, conflicts, LATER_EFFORT if number else 1.0)
+        gain = _gain(now, outcome)
         if not gain:
             forgone = gain is False
             break
-        first = found if first is None else found._replace(prices=first.prices, curve=())
-        now = replace(now, owner=found.owner)
-        if keeps(found.raised, find_targets(found.raised), found.owner) or stop():
+        first = outcome if first is None else outcome._replace(prices=first.prices, curve=())
+        now = replace(now, owner=outcome.owner)
+        if keeps(outcome.raised, find_targets(outcome.raised), outcome.owner):
             break
     if first is None:
         return Outcome(scaled, conflicts, _asked(scaled, conflicts), scaled.owner, forgone=forgone)
@@ -152,23 +151,21 @@ def _is_over(scaled: Scaled, conflicts: Sequence[Conflict]) -> bool:
     return bool(over) or must_drain(asked, asked.owner)
 
 
-def _round(scaled: Scaled, conflicts: tuple[Conflict, ...], stop: Callable[[], bool], effort: float) -> Outcome:
+def _round(scaled: Scaled, conflicts: tuple[Conflict, ...], effort: float) -> Outcome:
     """Return what one search an aim finds, as far as limits are kept."""
     tried: list[tuple[Badness, int, Outcome]] = []
     asked = find_targets(scaled)
     known: Sequence[int] | None = None
     for aim in _aims(scaled, conflicts):
-        result = Search(aim, stop, effort).run(known, curve=effort == 1)
+        result = Search(aim, effort).run(known, curve=effort == 1)
         owner = _turned_back(aim, result.owner)
         result = result if owner == result.owner else Result(owner, result.prices, result.budget)
-        found = Outcome(scaled, conflicts, aim, owner, result.prices, result.budget, result.curve)
+        outcome = Outcome(scaled, conflicts, aim, owner, result.prices, result.budget, result.curve)
         targets = find_targets(aim)
         if not any(badness(aim, targets, owner)):
-            return found
-        tried.append((badness(scaled, asked, owner), len(tried), found))
+            return outcome
+        tried.append((badness(scaled, asked, owner), len(tried), outcome))
         known = owner if known is None else known
-        if stop():
-            break
     return min(tried)[2]
 
 
@@ -183,12 +180,12 @@ def _turned_back(scaled: Scaled, owner: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(at)
 
 
-def _gain(scaled: Scaled, found: Outcome) -> bool | None:
-    """Return whether what was *found* is worth moving for; False where it is better by too little, None where it is no better."""
-    limits = find_targets(found.raised if found.conflicts else scaled)
-    asked = found.raised if found.conflicts else scaled
-    before, after = (badness(asked, limits, owner) for owner in (scaled.owner, found.owner))
-    if after.loses_last or after[:3] > before[:3] or (after.keeps_drained and found.owner == scaled.owner):
+def _gain(scaled: Scaled, outcome: Outcome) -> bool | None:
+    """Return whether *outcome* is worth moving for: False if it gains too little, None if it gains nothing."""
+    limits = find_targets(outcome.raised if outcome.conflicts else scaled)
+    asked = outcome.raised if outcome.conflicts else scaled
+    before, after = (badness(asked, limits, owner) for owner in (scaled.owner, outcome.owner))
+    if after.loses_last or after[:3] > before[:3] or (after.keeps_drained and outcome.owner == scaled.owner):
         return None
     gain = before.above_limits - after.above_limits
     gain_min = exact(scaled.problem.gain_min, "gain_min")
@@ -203,24 +200,24 @@ def hold_back(problem: Problem, plan: Plan, slots: Collection[int]) -> Plan:
     raised = replace(scaled, tolerance=plan.tolerance or scaled.tolerance)
     places = scaled.places(plan.owners_after)
     after = tuple(scaled.owner[s] if s in slots else n for s, n in enumerate(places))
-    said = conclude(Outcome(scaled, plan.conflicts, raised, after, plan.prices))
-    said = replace(said, held_back=tuple(sorted({*plan.held_back, *slots})), given_up=plan.given_up)
-    return _as_asked(problem, said) if plan.given_up else said
+    held = conclude(Outcome(scaled, plan.conflicts, raised, after, plan.prices))
+    held = replace(held, held_back=tuple(sorted({*plan.held_back, *slots})), given_up=plan.given_up)
+    return _as_asked(problem, held) if plan.given_up else held
 
 
-def defragment(problem: Problem, stop: Callable[[], bool] = never) -> Plan:
+def defragment(problem: Problem) -> Plan:
     """Return the plan of fewest slot ranges, whatever moves, in which no heaviest master is heavier than before, or than it may be."""
-    found = _find(validate(problem), stop)
-    scaled = found.scaled
-    if found.owner == scaled.owner and not found.conflicts:
+    outcome = _find(validate(problem))
+    scaled = outcome.scaled
+    if outcome.owner == scaled.owner and not outcome.conflicts:
         worst = ratios(scaled, find_targets(scaled), scaled.owner)
         tolerance = tuple(min(own, max(w - 1, Fraction(0))) for own, w in zip(scaled.tolerance, worst, strict=True))
-        found = found._replace(raised=replace(scaled, tolerance=tolerance))
-    search = Search(found.raised, stop)
+        outcome = outcome._replace(raised=replace(scaled, tolerance=tolerance))
+    search = Search(outcome.raised)
     joined = search.unbounded()
     if joined is None or count_ranges(joined) >= count_ranges(scaled.owner):
-        return make_plan(problem, stop)
-    return conclude(found._replace(owner=joined, prices=search.prices, curve=()))
+        return make_plan(problem)
+    return conclude(outcome._replace(owner=joined, prices=search.prices, curve=()))
 
 
 def pieces_of_tag(load: Number, target: Number) -> int:

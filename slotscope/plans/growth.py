@@ -1,18 +1,15 @@
-"""How fast the loads of a cluster grow: by its newest measurement in the tables that is old enough, a snapshot's or a live plan's."""
+"""How fast the loads of a cluster grow: since its newest earlier measurement of the same kind, a snapshot of dumps or a live plan."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from cluster_core.memory.model import Exactness
 from cluster_core.rebalance.goal.outlook import Growth
 from cluster_core.slots.key_slot import SLOT_COUNT
-from schemas.caveats import Caveat, Code
 from schemas.rebalance import REBALANCE_SLOTS
 from schemas.silver import SNAPSHOTS
 from slotscope.plans.stored_plans import plan_rows
@@ -20,112 +17,71 @@ from slotscope.runtime.storage.delta_files import exists, read_rows
 from slotscope.sources.slot_weights import RESOURCES, is_partial, read_loads
 
 LIVE: Final = "live"
-"""What plans are filed under whose weights are those of the servers themselves."""
+"""The `snapshot_id` of plans from loads of live servers."""
 APART_S_MIN: Final = 3600.0
-"""Loads that were measured less apart say little of how they grow."""
-MODEL_ERROR: Final = 0.01
-"""By which share the memory that a model gives keys of dumps may differ from what servers say of them."""
+"""Shortest time between two measurements."""
 LOOKED_AT_MAX: Final = 4
-"""Measurements that are read to find one of all loads."""
+"""Measurements that are read to find all loads."""
 MEMORY: Final = "memory_bytes"
 
 
 class Weighed(NamedTuple):
-    """When loads by resource were measured, and the share by which their memory may be off: None where servers counted it."""
+    """Loads by resource at a time; *memory_error* is the share by which live memory may be off, None where servers count it."""
 
     at: datetime
     loads: Mapping[str, Sequence[float]]
-    memory_error: float | None
+    memory_error: float | None = None
     is_snapshot: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Earlier:
-    """A measurement that is there: *source* is its name in words, *row* that of its snapshot or plan."""
+def growth_since(root: str, nodes: Iterable[str], now: Weighed) -> Growth | None:
+    """Return how the loads of the cluster of *nodes* (ids) grew until *now*; None without an earlier measurement.
 
-    source: str
-    at: datetime
-    row: Mapping[str, Any]
-    is_snapshot: bool
-
-
-def growth_since(root: str, nodes: Iterable[str], now: Weighed) -> tuple[Growth | None, list[Caveat]]:
-    """Return how the loads of the cluster of *nodes* (ids) grew until *now*, and what is to be known of that; None where nothing tells.
-
-    Memory that was measured in two ways counts where it grew by more than these may be off.
+    Memory of live servers counts where both were measured in one way, and it grew by more than they may be off.
     """
     wanted = now.loads.keys() & set(RESOURCES)
-    found: dict[_Earlier, Mapping[str, Sequence[float]]] = {}
-    for one in islice(_measurements(root, set(nodes), now.at), LOOKED_AT_MAX):
-        found[one] = _loads_of(root, one)
-        if wanted <= found[one].keys():
-            break
-    if not found:
-        return None, []
-    earlier = next((one for one, loads in found.items() if wanted <= loads.keys()), next(iter(found)))
-    loads = found[earlier]
-    shared = {name: load for name, load in loads.items() if name in wanted and any(load)}
-    if earlier.is_snapshot and not now.is_snapshot and earlier.row["memory_exactness"] != Exactness.MODEL:
-        shared.pop(MEMORY, None)
-    caveats = []
-    if MEMORY in shared:
-        error = 0.0 if now.is_snapshot and earlier.is_snapshot else _error(now.memory_error, earlier)
-        grown = sum(now.loads[MEMORY]) / sum(shared[MEMORY]) - 1
-        if error is None or abs(grown) < error:
+    best: Growth | None = None
+    for source, earlier in islice(_earlier(root, set(nodes), now), LOOKED_AT_MAX):
+        shared = {name: load for name, load in earlier.loads.items() if name in wanted and any(load)}
+        if MEMORY in shared and not now.is_snapshot and not _is_comparable(earlier, now):
             del shared[MEMORY]
-        if error != 0:
-            caveats = [_memory_caveat(earlier, grown, error)]
-    if not shared:
-        return None, caveats
-    later = {name: now.loads[name] for name in shared}
-    return Growth((_utc(now.at) - earlier.at).total_seconds(), shared, later, earlier.source), caveats
+        if shared and (best is None or wanted <= earlier.loads.keys()):
+            later = {name: now.loads[name] for name in shared}
+            best = Growth((_utc(now.at) - earlier.at).total_seconds(), shared, later, source)
+        if wanted <= earlier.loads.keys():
+            break
+    return best
 
 
-def _measurements(root: str, nodes: set[str], now: datetime) -> Iterator[_Earlier]:
-    """What was measured of a cluster with one of *nodes* long enough before *now*, the newest first."""
-    snapshots = read_rows(root, SNAPSHOTS, where="taken_at is not null") if exists(root, SNAPSHOTS) else []
-    found = [
-        _Earlier(f"snapshot {row['snapshot_id']}", _utc(row["taken_at"]), row, is_snapshot=True)
-        for row in snapshots
-        if not is_partial(row)
-    ]
-    found += [
-        _Earlier(f"plan {row['plan_id']}", _utc(row["created_at"]), row, is_snapshot=False)
-        for row in plan_rows(root)
-        if row["snapshot_id"] == LIVE
-    ]  # fmt: skip
-    for one in sorted(found, key=lambda one: (one.at, one.source), reverse=True):
-        named = one.row["topology" if one.is_snapshot else "document"] or ""
-        if (_utc(now) - one.at).total_seconds() >= APART_S_MIN and any(node in named for node in nodes):
-            yield one
+def _is_comparable(earlier: Weighed, now: Weighed) -> bool:
+    errors = (earlier.memory_error, now.memory_error)
+    if None in errors:
+        return errors == (None, None)
+    grown = sum(now.loads[MEMORY]) / sum(earlier.loads[MEMORY]) - 1
+    return abs(grown) >= math.hypot(*(error or 0.0 for error in errors))
 
 
-def _loads_of(root: str, earlier: _Earlier) -> dict[str, list[float]]:
-    if earlier.is_snapshot:
-        return read_loads(root, earlier.row["snapshot_id"])
-    rows = read_rows(root, REBALANCE_SLOTS, plan_id=earlier.row["plan_id"])
-    by_slot = sorted(rows, key=lambda row: int(row["slot"]))
+def _earlier(root: str, nodes: set[str], now: Weighed) -> Iterator[tuple[str, Weighed]]:
+    """Yield the earlier measurements of a cluster with one of *nodes*, each with its name, newest first."""
+    if now.is_snapshot:
+        snapshots = read_rows(root, SNAPSHOTS, where="taken_at is not null") if exists(root, SNAPSHOTS) else []
+        rows = [(_utc(row["taken_at"]), row["snapshot_id"], row, row["topology"]) for row in snapshots if not is_partial(row)]  # fmt: skip
+    else:
+        plans = [row for row in plan_rows(root) if row["snapshot_id"] == LIVE]
+        rows = [(_utc(row["created_at"]), row["plan_id"], row, row["document"]) for row in plans]
+    for at, name, row, named in sorted(rows, key=lambda row: row[:2], reverse=True):
+        if (_utc(now.at) - at).total_seconds() < APART_S_MIN or not any(node in (named or "") for node in nodes):
+            continue
+        if now.is_snapshot:
+            yield f"snapshot {name}", Weighed(at, read_loads(root, name), is_snapshot=True)
+        else:
+            yield f"plan {name}", Weighed(at, _loads_of_plan(root, name), row.get("memory_error"))
+
+
+def _loads_of_plan(root: str, plan_id: str) -> dict[str, list[float]]:
+    by_slot = sorted(read_rows(root, REBALANCE_SLOTS, plan_id=plan_id), key=lambda row: int(row["slot"]))
     names = dict(by_slot[0]["loads"]) if len(by_slot) == SLOT_COUNT else {}
     return {name: [dict(row["loads"])[name] for row in by_slot] for name in names}
-
-
-def _error(now: float | None, earlier: _Earlier) -> float | None:
-    """By which share growth of memory may be off; None where servers counted it once, and it was measured otherwise the other time."""
-    before = MODEL_ERROR if earlier.is_snapshot else earlier.row.get("memory_error")
-    if now is None and before is None:
-        return 0.0
-    return None if now is None or before is None else math.hypot(now, before)
-
-
-def _memory_caveat(earlier: _Earlier, grown: float, error: float | None) -> Caveat:
-    since = f"since {earlier.source}"
-    if error is None:
-        words = f"memory was measured in another way for {earlier.source}: how it grows is not known"
-    elif abs(grown) < error:
-        words = f"memory changed by {grown:+.1%} {since}, less than the two may be off ({error:.1%}): how it grows is not known"
-    else:
-        words = f"memory changed by {grown:+.1%} {since}, give or take {error:.1%}"
-    return Caveat.note(Code.GROWTH, words, MEMORY)
 
 
 def _utc(moment: datetime) -> datetime:

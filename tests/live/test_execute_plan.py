@@ -158,49 +158,6 @@ def test_what_changed_since_the_plan_was_made_is_refused(valkey, tmp_path, capsy
     assert other.plan_id != stored.plan_id
 
 
-def test_the_dry_run_writes_commands_that_can_be_typed(redis7, tmp_path, capsys):
-    """With those that stop them, as text and as JSON; typed by hand, they move the slot."""
-    store_moves(tmp_path, redis7, [(20, 0, 1), (21, 0, 1), (30, 0, 2)])
-
-    assert slotscope(tmp_path, redis7, "--commands", tmp_path / "c.txt", "--json") == OK
-
-    text = (tmp_path / "c.txt").read_text()
-    told = json.loads(capsys.readouterr().out)
-    assert "> CLUSTER SETSLOT 20 STABLE" in text
-    assert "every other master> CLUSTER SETSLOT 20 NODE " in text
-    assert [job["slots"] for batch in told["batches"] for job in batch["jobs"]] in (["30", "20-21"], ["20-21", "30"])
-    for batch in told["batches"]:
-        for line in batch["commands"]:
-            type_in(redis7, line["node"], line["command"])
-    for job in (job for batch in told["batches"] for job in batch["jobs"]):
-        assert {owners_of(node)[int(job["slots"].split("-")[0])] for node in redis7.masters} == {job["target"]}
-    owners = [owners_of(node) for node in redis7.masters]
-    assert slotscope(tmp_path, redis7, "--apply", "--rollback") == OK  # no journal: it was not us
-    assert "nothing to roll back" in capsys.readouterr().err
-    assert [owners_of(node) for node in redis7.masters] == owners
-
-
-def type_in(cluster: Cluster, where: str, words: str) -> None:
-    """What a person does with a line; the keys of GETKEYSINSLOT go into the next MIGRATE."""
-    for node in cluster.masters:
-        if where == f"127.0.0.1:{node.port}":
-            if words.startswith("MIGRATE"):
-                return
-            reply = node.call(*words.split())
-            if "GETKEYSINSLOT" in words:
-                slot = words.split()[2]
-                importing = next(m for m in cluster.masters if int(slot) in topology_of(m).by_id[my_id(m)].importing)
-                while reply:
-                    node.call("MIGRATE", "127.0.0.1", importing.port, "", 0, 5000, "KEYS", *reply)
-                    reply = node.call(*words.split())
-        elif where == "every other master" and words.split()[-1] != my_id(node):
-            node.call(*words.split())
-
-
-def my_id(node: Server) -> str:
-    return node.call("CLUSTER", "MYID").decode()
-
-
 def test_a_password_is_used_and_shown_nowhere(valkey, tmp_path, capsys, monkeypatch):
     """From a file and from the environment; not in the journal, not on any stream, also when it is wrong."""
     before = owners_of(valkey.masters[0])

@@ -147,24 +147,6 @@ def port_of(node: Server, slot: int) -> int:
 
 
 @pytest.mark.slow
-def test_a_failover_inside_a_group_ends_the_run_with_nothing_open_and_the_next_one_goes_on(tmp_path):
-    """The run waits for the promotion, finishes the open slots with the promoted replica, and pauses."""
-    with bench("redis", "setslot", tmp_path) as there:
-        source, replica = there.cluster.masters[0], there.cluster.replicas[0]
-
-        code, told = interrupt(there, "inside a group", source)
-
-        assert code == PAUSED, told
-        assert f"127.0.0.1:{replica.port} (" in told.splitlines()[-1]
-        assert "was promoted in place of 127.0.0.1:" in told.splitlines()[-1]
-        opened = [node for one in there.living for node in topology_of(one).nodes if node.importing or node.migrating]
-        assert opened == []
-        assert all(b"cluster_state:ok" in node.call("CLUSTER", "INFO") for node in there.living)
-        assert there.run() == OK
-        assert_sound(there, moved=True)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("then", [(), ("--rollback",)])
 @pytest.mark.parametrize("moment", list(MOMENTS))
 @pytest.mark.parametrize(("server", "path"), [("redis", "setslot"), ("valkey", "migrateslots"), ("valkey", "setslot")])

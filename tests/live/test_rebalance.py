@@ -14,7 +14,7 @@ from jobs import main as program
 from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS, REBALANCE_LOAD, REBALANCE_PLANS
 from slotscope.runtime.failure import BAD_INPUT, NEW_PLAN, OK, PAUSED
 from slotscope.runtime.storage.delta_files import exists, read_rows
-from tests.benches.clusters import Cluster, knows, running_cluster, topology_of
+from tests.benches.clusters import Cluster, running_cluster
 from tests.benches.measured_memory import memory_by_master
 from tests.benches.moving_cluster import (
     Writers,
@@ -27,7 +27,7 @@ from tests.benches.moving_cluster import (
     store_moves,
 )
 from tests.benches.program import without_progress
-from tests.benches.servers import redis_62_binary, redis_binary, running, valkey_binary, wait_for
+from tests.benches.servers import redis_62_binary, redis_binary, valkey_binary
 from tests.benches.skewed_load import load_hot_tag
 
 KEYS = 6_000
@@ -248,17 +248,6 @@ def test_whether_a_live_cluster_needs_a_plan_is_asked_without_a_dry_run(redis7, 
     assert rebalance(tmp_path, redis7, "--if-needed", "--tolerance", "5") == OK
 
 
-@pytest.mark.slow
-def test_the_dry_run_as_json_is_one_object(valkey, tmp_path, capsys):
-    """Report, what would be sent, and no audit."""
-    assert rebalance(tmp_path, valkey, "--json", "--tolerance", "0") == OK
-
-    told = json.loads(capsys.readouterr().out)
-    assert told["report"]["plan_id"] in told["page"]
-    assert told["audit"] == []
-    assert told["execution"] is None or told["execution"]["plan_id"] == told["report"]["plan_id"]
-
-
 def hot_moves(cluster: Cluster, count: int) -> list[tuple[int, int, int]]:
     """Slots with keys of the first master, half to each of two others."""
     me, owners, keys = (
@@ -303,71 +292,6 @@ def test_commands_that_a_user_may_not_send_are_done_without_or_named(valkey, tmp
     assert "NOPERM" in last
     assert last.endswith("0 of 4 slots are in place; run again to go on, --rollback to undo")
     assert owners_of(valkey.masters[0]) == before
-
-
-@pytest.mark.slow
-def test_a_user_who_may_not_send_migrate_is_told_so_and_no_slot_stays_open(redis7, tmp_path, capsys, monkeypatch):
-    """Key by key: paused, nothing moved, nothing left open, how to go on; and what one may not see of the cluster, in the server's words."""
-    before, stored = owners_of(redis7.masters[0]), store_moves(tmp_path, redis7, hot_moves(redis7, 4))
-    monkeypatch.setenv("SLOTSCOPE_PASSWORD", "few")
-    for name, forbidden in (("mover", "-migrate"), ("nobody", "-cluster|myid"), ("blind", "-cluster|nodes")):
-        for node in redis7.nodes:
-            node.call("ACL", "SETUSER", name, "on", ">few", "~*", "+@all", forbidden)
-
-    words = ("--plan", stored.plan_id, "--apply", "--patience", "0.1")
-    assert rebalance(tmp_path, redis7, "--user", "mover", *words) == PAUSED
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert "'migrate' command" in last
-    assert last.endswith("; 0 of 4 slots are in place; run again to go on, --rollback to undo")
-    assert not any(node.migrating or node.importing for m in redis7.masters for node in topology_of(m).nodes)
-    assert rebalance(tmp_path, redis7, "--user", "nobody", *words) == BAD_INPUT
-    assert "CLUSTER MYID: NOPERM" in capsys.readouterr().err
-    assert rebalance(tmp_path, redis7, "--user", "blind", "--new") == BAD_INPUT
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "CLUSTER NODES: NOPERM" in line
-    assert owners_of(redis7.masters[0]) == before
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["redis", "valkey"])
-def test_a_node_that_joins_or_dies_between_plan_and_apply_is_named(kind, tmp_path, capsys):
-    """Exit code 2, one line of reason, one of what has been done and how to go on."""
-    binary = valkey_binary() if kind == "valkey" else redis_binary()
-    if binary is None:
-        pytest.skip(f"{kind}-server is not installed")
-    with running_cluster(binary, masters=3) as cluster, running(binary, cluster=True) as newcomer:
-        load_hot_tags(cluster, 500)
-        stored = store_moves(tmp_path, cluster, hot_moves(cluster, 4))
-        words = ("--plan", stored.plan_id, "--apply", "--patience", "1")
-
-        cluster.masters[0].call("CLUSTER", "MEET", "127.0.0.1", newcomer.port)
-        wait_for(lambda: all(knows(node, newcomer) for node in cluster.masters), "all to know the newcomer")
-        assert rebalance(tmp_path, cluster, *words) == BAD_INPUT
-        reason, so_far = capsys.readouterr().err.splitlines()
-        assert re.search(
-            r"refused: the plan is stale, make a new one: .* is a master of the cluster that the plan does not have",
-            reason,
-        )
-        assert so_far.endswith(
-            f"nothing was changed by this run; 0 of 4 slots of plan {stored.plan_id} are in place; "
-            "run it again when that is fixed, or make a new plan"
-        )
-
-        cluster.masters[1].kill()
-        assert (
-            program.run(["rebalance", f"127.0.0.1:{cluster.masters[0].port}", "--root", str(tmp_path), *words])
-            == BAD_INPUT
-        )
-        said = capsys.readouterr().err.splitlines()
-        assert f"127.0.0.1:{cluster.masters[1].port}" in said[0]
-        assert "does not answer" in said[0]
-        assert so_far == said[-1]
-        assert (
-            program.run(["rebalance", f"127.0.0.1:{cluster.masters[0].port}", "--root", str(tmp_path), "--new"])
-            == BAD_INPUT
-        )
-        (line,) = capsys.readouterr().err.splitlines()
-        assert "owns slots and cannot be asked" in line
 
 
 @pytest.mark.parametrize(

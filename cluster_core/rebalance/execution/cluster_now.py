@@ -68,7 +68,6 @@ class NodeSight:
     owners: Mapping[str, SlotSet] = field(default_factory=dict)
     epochs: Mapping[str, int] = field(default_factory=dict)
     addresses: Mapping[str, str] = field(default_factory=dict)
-    bus_ports: Mapping[str, int] = field(default_factory=dict)
     doubted: tuple[str, ...] = ()
     migrating: Mapping[int, str] = field(default_factory=dict)
     importing: Mapping[int, str] = field(default_factory=dict)
@@ -79,7 +78,6 @@ class NodeSight:
     memory_max: int = 0
     replicas_online: int = 0
     """Its online replicas."""
-    keys: int = 0
     databases: tuple[int, ...] = ()
     node_timeout_ms: int = 0
     """cluster-node-timeout; 0 if not reported."""
@@ -202,7 +200,6 @@ def read_node(node_id: str, nodes: bytes, cluster_info: bytes, info: bytes) -> N
             name[:5] == "slave" and name[5:].isdigit() and "state=online" in value.split(",")
             for name, value in facts.items()
         ),
-        keys=sum(keys.values()),
         databases=tuple(sorted(number for number, held in keys.items() if held)),
     )
 
@@ -220,7 +217,6 @@ def sight_of(topology: Topology) -> NodeSight:
         owners={node.id: node.slots for node in topology.nodes if node.slots},
         epochs={node.id: node.config_epoch for node in topology.masters() if not node.is_gone},
         addresses={node.id: node.address for node in topology.nodes if node.port},
-        bus_ports={node.id: node.cport for node in topology.nodes if node.cport},
         doubted=tuple(node.id for node in topology.nodes if node.flags & doubt),
         migrating=me.migrating,
         importing=me.importing,

@@ -31,9 +31,9 @@ def find_contradiction(scaled: Scaled, targets: Targets) -> Prices | None:
         return None
     bin_of = np.array([distinct.index(kind) for kind in kinds])
     bins, size, zones = len(distinct), arrays.limits.shape[1], len(arrays.zone_names)
-    one = np.array([arrays.takers[int(np.argmax(bin_of == b))] for b in range(bins)])
+    samples = np.array([arrays.takers[int(np.argmax(bin_of == b))] for b in range(bins)])
     limits = np.concatenate(
-        [(arrays.limits[one] * np.bincount(bin_of, minlength=bins)[:, None]).ravel(), arrays.zone_limits.ravel()]
+        [(arrays.limits[samples] * np.bincount(bin_of, minlength=bins)[:, None]).ravel(), arrays.zone_limits.ravel()]
     )
     program = LinearProgram()
     count = len(limits)
@@ -48,7 +48,7 @@ def find_contradiction(scaled: Scaled, targets: Targets) -> Prices | None:
     program.bound([count], np.array([-INFINITE]), np.array([INFINITE]))
     prices = np.maximum(limits, 1e-12) ** -1.0 / count
     for _ in range(CUTS_MAX):
-        paid = _cheapest_load(arrays, one, bin_of, prices, zones)
+        paid = _cheapest_load(arrays, samples, bin_of, prices, zones)
         if paid @ prices - limits @ prices > NEAR:
             rows = np.zeros_like(arrays.limits)
             rows[arrays.takers] = prices[: bins * size].reshape(bins, size)[bin_of]
@@ -58,30 +58,30 @@ def find_contradiction(scaled: Scaled, targets: Targets) -> Prices | None:
                 return proof
         entries = np.concatenate([paid - limits, [-1.0]])
         program.add_rows(np.zeros(1), np.full(1, INFINITE), np.zeros(1), np.arange(count + 1), entries)
-        found = program.solve(program.steps + STEPS_MAX)
-        if not found.known or -found.cost < NEAR:
+        solution = program.solve(program.steps + STEPS_MAX)
+        if not solution.known or -solution.cost < NEAR:
             return None
-        prices = found.values[:count]
+        prices = solution.values[:count]
     return None
 
 
-def _cheapest_load(arrays: Arrays, one: Floats, bin_of: Floats, prices: Floats, zones: int) -> Floats:
+def _cheapest_load(arrays: Arrays, samples: Floats, bin_of: Floats, prices: Floats, zones: int) -> Floats:
     """Return the load of bins and zones where every slot is where it pays least."""
-    bins, size = len(one), arrays.limits.shape[1]
+    bins, size = len(samples), arrays.limits.shape[1]
     rows, by_zone = prices[: bins * size].reshape(bins, size), prices[bins * size :].reshape(zones, size)
     paid = arrays.loads @ rows.T
     if zones:
-        paid += (arrays.raw / arrays.mean) @ by_zone[arrays.zones[one]].T
+        paid += (arrays.raw / arrays.mean) @ by_zone[arrays.zones[samples]].T
     at = paid.argmin(1)
     home = np.full(len(arrays.takes), -1)
     home[arrays.takers] = bin_of
     at[arrays.fixed] = home[arrays.owner[arrays.fixed]]
     inside = at >= 0
     held = [np.bincount(at[inside], arrays.loads[inside, r], bins) for r in range(size)]
-    found = [np.stack(held, axis=1).ravel()]
+    loads = [np.stack(held, axis=1).ravel()]
     if zones:
-        zone = np.where(inside, arrays.zones[one][np.maximum(at, 0)], arrays.zones[arrays.owner])
-        found.append(
+        zone = np.where(inside, arrays.zones[samples][np.maximum(at, 0)], arrays.zones[arrays.owner])
+        loads.append(
             np.stack([np.bincount(zone, arrays.raw[:, r] / arrays.mean[r], zones) for r in range(size)], axis=1).ravel()
         )
-    return np.concatenate(found)
+    return np.concatenate(loads)

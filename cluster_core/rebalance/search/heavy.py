@@ -81,10 +81,10 @@ def _place_few(arrays: Arrays, relaxation: Relaxation, whole: Integers) -> Place
     program = _program(
         arrays, [np.array([s]) for s in whole] + _bundles(arrays, relaxation, whole, BUNDLES, ENTRIES_MAX)
     )
-    found = program.solve_whole(np.arange(len(whole) * len(takers)), NODES_MAX, GAP)
-    if not found.known:
+    solution = program.solve_whole(np.arange(len(whole) * len(takers)), NODES_MAX, GAP)
+    if not solution.known:
         return None
-    chosen = found.values[: len(whole) * len(takers)].reshape(len(whole), len(takers)).argmax(1)
+    chosen = solution.values[: len(whole) * len(takers)].reshape(len(whole), len(takers)).argmax(1)
     pinned = arrays.pinned(whole, takers[chosen])
     around = Relaxation(pinned)
     around.solve()
@@ -100,11 +100,11 @@ def _place_many(arrays: Arrays, relaxation: Relaxation) -> Placed | None:
     bundles = _bundles(arrays, relaxation, whole, LINEAR_BUNDLES, LINEAR_ENTRIES_MAX)
     program = _program(arrays, [np.array([s]) for s in whole] + bundles)
     weights = arrays.parts_of_limits()[whole]
-    found = [_settle(program, weights, len(takers), part) for part in TOGETHER]
-    known = [one for one in found if one.known]
+    solutions = [_settle(program, weights, len(takers), part) for part in TOGETHER]
+    known = [solution for solution in solutions if solution.known]
     if not known:
         return None
-    parts = min(known, key=lambda one: one.cost).values[: (len(whole) + len(bundles)) * len(takers)]
+    parts = min(known, key=lambda solution: solution.cost).values[: (len(whole) + len(bundles)) * len(takers)]
     parts = parts.reshape(-1, len(takers))
     home = arrays.owner.copy()
     home[whole] = takers[parts[: len(whole)].argmax(1)]
@@ -119,11 +119,11 @@ def _settle(program: LinearProgram, weights: Floats, masters: int, together: flo
     columns, settled = np.arange(len(weights) * masters), np.zeros(len(weights), bool)
     program.bound(columns, np.zeros(len(columns)), np.ones(len(columns)))
     while True:
-        found = program.solve(STEPS_MAX)
-        parts = found.values[: len(columns)].reshape(-1, masters)
+        solution = program.solve(STEPS_MAX)
+        parts = solution.values[: len(columns)].reshape(-1, masters)
         divided = ~settled & (parts.max(1) < 1 - 1e-6)
-        if not (found.known and divided.any()):
-            return found
+        if not (solution.known and divided.any()):
+            return solution
         first = np.flatnonzero(divided & (weights >= together * weights[divided].max()))
         settled[first] = True
         at = np.zeros((len(first), masters))

@@ -113,25 +113,25 @@ class Relaxation:
         arrays, program, columns, rows = self.arrays, self._program, self._columns, self._rows
         size = arrays.limits.shape[1]
         for _ in range(ROUNDS_MAX):
-            found = program.solve(STEPS_MAX - program.steps)
+            solution = program.solve(STEPS_MAX - program.steps)
             raw = np.zeros_like(self.prices)
-            raw[arrays.takers] = -found.prices[: len(arrays.takers) * size].reshape(-1, size)
+            raw[arrays.takers] = -solution.prices[: len(arrays.takers) * size].reshape(-1, size)
             if self.zone_count:
-                raw[len(arrays.limits) :] = -found.prices[len(arrays.takers) * size : rows].reshape(-1, size)
+                raw[len(arrays.limits) :] = -solution.prices[len(arrays.takers) * size : rows].reshape(-1, size)
             raw = np.maximum(raw, 0.0)
             new: list[tuple[int, int]] = []
             for tried in (raw, (raw + self.prices) / 2):
                 value, to, _ = self._evaluate(tried)
-                new += columns.cheaper(to, self._effective(raw), found.prices)
+                new += columns.cheaper(to, self._effective(raw), solution.prices)
                 if value > self.bound:
                     self.bound, self.prices = value, tried
             fresh = list(dict.fromkeys(new))
-            is_near = found.cost - self.bound <= NEAR * max(abs(found.cost), 1e-9)
+            is_near = solution.cost - self.bound <= NEAR * max(abs(solution.cost), 1e-9)
             if is_near or not fresh or program.steps >= STEPS_MAX:
                 break
             columns.add(fresh)
-        self.value = found.cost
-        self.parts = columns.parts(found.values[rows:])
+        self.value = solution.cost
+        self.parts = columns.parts(solution.values[rows:])
 
     def make_whole(self, part: float) -> None:
         """Put slots of more than *part* of a limit that the solution divides on one master each, the heaviest first, and solve again each time."""
@@ -141,8 +141,8 @@ class Relaxation:
             at = self.rounded()
             self._columns.settle({s: int(at[s]) for s in first})
             settled.update(first)
-            found = self._program.solve(STEPS_MAX)
-            self.value, self.parts = found.cost, self._columns.parts(found.values[self._rows :])
+            solution = self._program.solve(STEPS_MAX)
+            self.value, self.parts = solution.cost, self._columns.parts(solution.values[self._rows :])
 
     def _divided(self) -> list[int]:
         return [s for s, parts in self.parts.items() if max(parts)[0] < 1 - 1e-6]
@@ -245,8 +245,8 @@ class _Columns:
 
     def parts(self, values: Floats) -> dict[int, list[tuple[float, int]]]:
         """Return by slot the parts of it that move, and where to."""
-        found: dict[int, list[tuple[float, int]]] = {}
+        parts: dict[int, list[tuple[float, int]]] = {}
         for (s, n), part in zip(self._moves, values.tolist(), strict=True):
             if part > 1e-7:
-                found.setdefault(s, []).append((part, n))
-        return found
+                parts.setdefault(s, []).append((part, n))
+        return parts

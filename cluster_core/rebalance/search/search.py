@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -38,7 +38,6 @@ from cluster_core.rebalance.search.walks import (
     Walk,
     Walks,
     cut_runs,
-    never,
 )
 
 PROGRAM_MASTERS_MAX = 20
@@ -73,13 +72,13 @@ class Badness(NamedTuple):
 
 
 class Search:
-    """A search within the limits of *scaled*; *effort* is the part of the usual steps, *stop* says when time is up."""
+    """A search within the limits of *scaled*; *effort* is the part of the usual steps."""
 
-    def __init__(self, scaled: Scaled, stop: Callable[[], bool] = never, effort: float = 1.0) -> None:
+    def __init__(self, scaled: Scaled, effort: float = 1.0) -> None:
         self.scaled, self.targets = scaled, find_targets(scaled)
         self._arrays = Arrays(scaled, self.targets)
         self._relaxation = Relaxation(self._arrays)
-        self._walks = Walks(self._arrays, stop, effort)
+        self._walks = Walks(self._arrays, effort)
         self._fewest = least_ranges(scaled, self.targets)
         self._cost = scaled.loads[scaled.cost]
         self.prices, self.bound = self._prove()
@@ -174,21 +173,21 @@ class Search:
         Walks begin at the *start*, where heavy slots are in place, or near the owners where that is None.
         """
         walks, limit = self._walks, self._in_means(most)
-        found: list[Owners] = [] if known is None else [_tuple(known)]
+        candidates: list[Owners] = [] if known is None else [_tuple(known)]
         few = RANGES_A_MASTER * len(self._arrays.takers)
         begin_at = self._start() if start is None else start
         for courses in walks.thorough:
             best, last = walks.find(begin_at, limit, courses, walks.ranges_first, self._fewest)
-            found += [] if best is None else [_tuple(best)]
+            candidates += [] if best is None else [_tuple(best)]
             is_far = best is None and self._arrays.excess(last) > FAR_PART * len(self._cost)
-            if is_far or once or walks.is_quick or (best is not None and count_ranges(found[-1]) <= few):
+            if is_far or once or walks.is_quick or (best is not None and count_ranges(candidates[-1]) <= few):
                 break
-        if known is not None and min(map(count_ranges, found)) > self._fewest:
+        if known is not None and min(map(count_ranges, candidates)) > self._fewest:
             again = walks.thorough[1][-2:]
             best, _ = walks.find(np.array(known, np.int64), limit, again, walks.ranges_first, self._fewest)
-            found += [] if best is None else [_tuple(best)]
-        found = [at for at in found if self.moved(at) <= most and self._keeps(at)]
-        return min(found, key=self._rank, default=None)
+            candidates += [] if best is None else [_tuple(best)]
+        candidates = [at for at in candidates if self.moved(at) <= most and self._keeps(at)]
+        return min(candidates, key=self._rank, default=None)
 
     def _rank(self, at: Owners) -> tuple[float, int]:
         slots = sum(n != owner for n, owner in zip(at, self.scaled.owner, strict=True))
@@ -233,8 +232,8 @@ class Search:
     def _fewer_bytes(self, best: Owners) -> Owners:
         """Return the placement of fewest bytes near *best*."""
         limit = self._in_means(self.moved(best))
-        found, _ = self._walks.find(np.array(best, np.int64), limit, (COOL,), BYTES_FIRST)
-        near = best if found is None else _tuple(found)
+        cheaper, _ = self._walks.find(np.array(best, np.int64), limit, (COOL,), BYTES_FIRST)
+        near = best if cheaper is None else _tuple(cheaper)
         return near if self._keeps(near) and self.moved(near) < self.moved(best) else best
 
     def _fewer_ranges(self, best: Owners) -> Owners:
@@ -242,8 +241,8 @@ class Search:
         if count_ranges(best) <= self._fewest:
             return best
         walks = self._walks
-        found, _ = walks.find(np.array(best, np.int64), UNBOUNDED, (WARM, SETTLE), walks.ranges_first, self._fewest)
-        near = best if found is None else _tuple(found)
+        joined, _ = walks.find(np.array(best, np.int64), UNBOUNDED, (WARM, SETTLE), walks.ranges_first, self._fewest)
+        near = best if joined is None else _tuple(joined)
         return near if self._keeps(near) and self._rank(near) < self._rank(best) else best
 
     def _point(self, budget: Fraction | None, at: Owners) -> CurvePoint:

@@ -7,7 +7,7 @@ ones from where the slots are, then cooler ones from the best placement so far.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -47,8 +47,6 @@ from cluster_core.rebalance.search.windows import (
 
 STEPS_A_SLOT = 1_000
 """Steps of a walk for every slot with load, at most."""
-SLICE = 256
-"""Chunks between two looks at whether time is up."""
 FORGET = 0.25
 """How much slower the price of a limit falls than it rises."""
 LENGTH_MIN = 4
@@ -116,16 +114,11 @@ class Weights(NamedTuple):
 BYTES_FIRST = Weights(0.02, 0.0, 1.0)
 
 
-def never() -> bool:
-    """Return that there is time."""
-    return False
-
-
 class Walks:
-    """Walks within the limits of *arrays*; *stop* says when time is up, *effort* is the part of the usual steps."""
+    """Walks within the limits of *arrays*; *effort* is the part of the usual steps."""
 
-    def __init__(self, arrays: Arrays, stop: Callable[[], bool] = never, effort: float = 1.0) -> None:
-        self.arrays, self._stop, self._effort = arrays, stop, effort
+    def __init__(self, arrays: Arrays, effort: float = 1.0) -> None:
+        self.arrays, self._effort = arrays, effort
         scaled = arrays.scaled
         self.ranges_first = Weights(1.0, float(scaled.problem.slot_cost), RANGE_COST)
         self._slots = self._loaded()
@@ -171,19 +164,19 @@ class Walks:
             return None, last
         for course in walks:
             begin_at = start if course.anew else last if best is None else best
-            found, end = self._go(begin_at[self._slots], budget, course, weights)
+            placed, end = self._go(begin_at[self._slots], budget, course, weights)
             whole = self.glued(end, start)
             if self.arrays.excess(whole) < over:
                 last, over = whole, self.arrays.excess(whole)
-            if found is not None:
-                whole = self.glued(found, start)
+            if placed is not None:
+                whole = self.glued(placed, start)
                 value = self._value(whole, weights)
                 if value < rank:
                     best, rank = whole, value
             is_least = (
                 best is not None and weights.ranges >= 1 and not weights.slot and count_ranges(best.tolist()) <= fewest
             )
-            if is_least or self._stop():
+            if is_least:
                 break
         return best, last
 
@@ -208,10 +201,7 @@ class Walks:
         goal = Goal(budget * NEARLY, *weights, cool, rise, learn, learn**-FORGET, course.loose)
         best = at.copy()
         begin(row)
-        for done in range(0, chunks, SLICE):
-            walk(row, goal, min(SLICE, chunks - done), best)
-            if self._stop():
-                break
+        walk(row, goal, chunks, best)
         return (best if row.course[LEAST] < NONE_FOUND else None), row.slots[AT, :-1].copy()
 
     def _row(self, at: Integers, warm: float, course: Walk) -> Row:
@@ -244,13 +234,13 @@ class Walks:
         blocks, sides = np.zeros(count // BLOCK + 2, np.int64), np.zeros((masters, SIDES), np.int64)
         return Row(slots, sums, limits, table, blocks, tally, state, self._lengths, sides)
 
-    def glued(self, found: Integers, start: Integers) -> Integers:
+    def glued(self, placed: Integers, start: Integers) -> Integers:
         """Return a placement of all slots: those without load belong to the master of the slot before or behind, as fewest move."""
         arrays = self.arrays
         at = start.copy()
-        at[self._slots] = found
+        at[self._slots] = placed
         takes = np.append(arrays.takes, False)
-        sides = np.concatenate([[-1], found, [-1]])
+        sides = np.concatenate([[-1], placed, [-1]])
         sides[~takes[sides]] = -1
         place = np.searchsorted(self._slots, self._glue)
         before, behind = sides[place], sides[place + 1]

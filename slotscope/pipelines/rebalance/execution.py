@@ -30,7 +30,7 @@ from cluster_core.rebalance.execution.succession import failover_notes, see
 from cluster_core.rebalance.stored_plan import StoredPlan
 from slotscope.plans.maintenance import MaintenanceWindow, read_window
 from slotscope.plans.stored_plans import read_unchanged_plan
-from slotscope.reports.rebalance.execution import dry_run_document, dry_run_json, write_commands
+from slotscope.reports.rebalance.execution import dry_run_document, dry_run_json
 from slotscope.reports.records import write_json
 from slotscope.reports.terminal import print_document
 from slotscope.reports.unread import partial_lines
@@ -201,9 +201,9 @@ class ProgressPrinter:
 def _preview(
     root: str, stored: StoredPlan, nodes: LiveNodes, settings: Settings, path: Path | None, how: MoveOptions, as_json: bool
 ) -> Executed:  # fmt: skip
-    """Print and write the dry run; return its exit code."""
+    """Print the dry run; return its exit code."""
     window = window_of(how)
-    if how.apply and not how.commands and not as_json:
+    if how.apply and not as_json:
         return Executed(OK)
     journal = PlanJournal(root, stored.plan_id)
     now = _answer(see(stored, read_journal(journal.read())), nodes, journal)
@@ -211,9 +211,6 @@ def _preview(
         tell(sentence)
     stored = now.stored
     prospect = foresee(stored, now.sight, now.journal, path, settings)
-    if how.commands:
-        with open(how.commands, "w", encoding="utf-8") as file:
-            file.writelines(write_commands(stored, prospect))
     known = dry_run_json(stored, prospect) if as_json else None
     code = OK if how.apply else _show(stored, prospect, settings, as_json)
     if not how.apply and window is not None and sum(prospect.seconds) > window.length_s:

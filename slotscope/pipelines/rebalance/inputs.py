@@ -30,7 +30,7 @@ from slotscope.pipelines.rebalance.input_caveats import (
     unchecked_capacity,
 )
 from slotscope.pipelines.rebalance.plan import BYTES
-from slotscope.plans.growth import MODEL_ERROR, Weighed, growth_since
+from slotscope.plans.growth import Weighed, growth_since
 from slotscope.reports.unread import unread_lines
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
@@ -86,7 +86,6 @@ class Found:
     others: dict[str, list[float]]
     other_tolerance: dict[str, float]
     warnings: list[Caveat]
-    time_limit_s: float | None = None
     growth: Growth | None = None
     memory_error: float | None = None
     replica_zones: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -139,15 +138,14 @@ def find_inputs(request: PlanningOptions) -> Found:
         loads.pop(OPS_ESTIMATED, None)
     if weights.unread and not request.allow_partial:
         raise InputError(_refusal(weights.unread))
-    growth, of_growth = _growth(request.root, weights, topology)
     limits = _memory_limits(request, topology, loads, weights.memory)
     return state_problem(
         request,
         Inputs(
             topology, loads, weights.memory, snapshots[-1] if snapshots else NO_SNAPSHOT, activity, request.combine,
             together([weights.unread, _activity_unread(activity)]),
-            [*foreign_load(weights), *of_growth, *memory_limit_caveats(limits)],
-            growth, {node: {"memory_bytes": size} for node, size in limits.capacity.items()},
+            [*foreign_load(weights), *memory_limit_caveats(limits)],
+            _growth(request.root, weights, topology), {node: {"memory_bytes": size} for node, size in limits.capacity.items()},
         ),
     )  # fmt: skip
 
@@ -164,11 +162,11 @@ def _memory_limits(
     return memory_limits({node: info for node, info in infos.items() if node in masters}, masters)
 
 
-def _growth(root: str, weights: Weights, topology: Topology) -> tuple[Growth | None, list[Caveat]]:
+def _growth(root: str, weights: Weights, topology: Topology) -> Growth | None:
     """How loads grow: between the two snapshots that were named, or since what the tables have of the cluster before the one."""
     if weights.growth is not None or weights.taken_at is None:
-        return weights.growth, []
-    now = Weighed(weights.taken_at, weights.loads, MODEL_ERROR, is_snapshot=True)
+        return weights.growth
+    now = Weighed(weights.taken_at, weights.loads, is_snapshot=True)
     return growth_since(root, [node.id for node in topology.nodes], now)
 
 
@@ -204,7 +202,7 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
         problem, nodes, goal.jobs,
         inputs.snapshot_id, inputs.activity, inputs.combined, inputs.unread,
         others, {name: tolerance[name] for name in others}, warnings,
-        None if goal.time_limit is None else _positive(goal.time_limit, "--time-limit"), inputs.growth,
+        inputs.growth,
         inputs.memory_error, replica_zones(inputs.topology), inputs.parts,
     )  # fmt: skip
 

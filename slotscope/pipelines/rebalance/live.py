@@ -75,12 +75,12 @@ def choose_plan(cluster: str, request: RebalanceOptions) -> Chosen:
                 window_s=request.window,
                 memory=not request.resources or "memory_bytes" in named_resources(request),
             )
-        growth, of_growth = growth_since(
+        growth = growth_since(
             root, [node.id for node in weights.topology.nodes], Weighed(datetime.now(UTC), weights.loads, weights.memory_error)
         )  # fmt: skip
         inputs = Inputs(
             weights.topology, weights.loads, snapshot_id=LIVE, growth=growth, memory_error=weights.memory_error,
-            warnings=[*memory_caveats(weights), *memory_limit_caveats(weights.limits), *of_growth],
+            warnings=[*memory_caveats(weights), *memory_limit_caveats(weights.limits)],
             capacity={node: {"memory_bytes": size} for node, size in weights.limits.capacity.items()},
             parts=weights.parts, all_keys_s=weights.all_keys_s,
         )  # fmt: skip

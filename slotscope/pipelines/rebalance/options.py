@@ -57,8 +57,6 @@ class GoalOptions:
     path: MigrationPath = "auto"
     defragment: Flag = False
     """Fewest slot ranges at equal balance, regardless of moved bytes"""
-    time_limit: float | None = None
-    """Search time in seconds; the best plan so far is taken. Default: none, a number of steps"""
     jobs: int = 1
     """Concurrent moves per source and per target"""
     html: Html = None
@@ -127,8 +125,6 @@ class MoveOptions:
     """Timeout of each wait in seconds (answers, absent nodes, propagation of owners); then the run pauses"""
     job_timeout: float = 3600.0
     """Timeout of one server-side migration in seconds; then it is cancelled"""
-    commands: str | None = None
-    """File for the commands of the path, with those that stop them"""
     password_file: str | None = None
     """File with the password, in place of the environment variable"""
 

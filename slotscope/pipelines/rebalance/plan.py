@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -19,7 +19,6 @@ from cluster_core.rebalance.ordering import Batch, Room, order_moves
 from cluster_core.rebalance.outcome import Watched, watch
 from cluster_core.rebalance.plan import Plan
 from cluster_core.rebalance.planner import defragment, hold_back
-from cluster_core.rebalance.search.walks import never
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
 from cluster_core.rebalance.table_rows import SlotRow
 from slotscope.runtime.progress import progress
@@ -61,16 +60,15 @@ def make_plan(
     unread: Unread = WHOLE,
     others: Mapping[str, Sequence[float]] = NO_LOADS,
     other_tolerance: Mapping[str, float] = NO_LOADS,
-    stop: Callable[[], bool] = never,
 ) -> MadePlan:
     """Return the plan for *problem* with its batches; PlanError for bad or impossible input.
 
-    *unread* are the inputs that could not be read in full; *others* are known loads that are not balanced; *stop* ends the search early.
+    *unread* are the inputs that could not be read in full; *others* are known loads that are not balanced.
     """
     scaled = validate(problem)
     targets = find_targets(scaled)
     with progress("planning"):
-        found = defragment(problem, stop) if join_ranges else planner.make_plan(problem, stop)
+        found = defragment(problem) if join_ranges else planner.make_plan(problem)
     with progress("ordering the moves"):
         rooms = _rooms(scaled, rehost(scaled, targets, scaled.places(found.owners_after)))
         found, batches = _ordered(problem, found, rooms, jobs_max)

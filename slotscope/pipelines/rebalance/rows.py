@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -14,7 +14,6 @@ from cluster_core.rebalance.goal.problem import Scaled, exact
 from cluster_core.rebalance.goal.targets import Targets, rehost
 from cluster_core.rebalance.plan import Plan, slot_ranges
 from cluster_core.rebalance.planner import pieces_of_tag
-from cluster_core.rebalance.search.walks import never
 from cluster_core.rebalance.table_rows import CurveRow, HeavyRow, LoadRow, MoveRow
 from schemas import rebalance
 from schemas.caveats import Caveat
@@ -56,7 +55,6 @@ def store_plan(root: str, found: Found, *, join_ranges: bool, now_ms: int | None
         found.problem, found.nodes, snapshot_id=found.snapshot_id, jobs_max=found.jobs_max,
         created_at_ms=round(time.time() * 1000) if now_ms is None else now_ms, join_ranges=join_ranges,
         unread=found.unread, others=found.others, other_tolerance=found.other_tolerance,
-        stop=_until(found.time_limit_s),
     )  # fmt: skip
     made = made.created_first(_created_at_ms(root, made.stored.plan_id))
     found.write(root)
@@ -78,14 +76,6 @@ def store_plan(root: str, found: Found, *, join_ranges: bool, now_ms: int | None
         memory_error=found.memory_error,
     )  # fmt: skip
     return Outcome(made, warnings)
-
-
-def _until(seconds: float | None) -> Callable[[], bool]:
-    """Return a function that tells whether *seconds* have passed from now; None: never."""
-    if seconds is None:
-        return never
-    end = time.monotonic() + seconds
-    return lambda: time.monotonic() >= end
 
 
 def _created_at_ms(root: str, plan_id: str) -> int | None:

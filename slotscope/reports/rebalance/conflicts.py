@@ -56,8 +56,6 @@ def conflict_words(stored: StoredPlan, one: Conflict) -> str:
     if one.kind is ConflictKind.SLOT:
         verb = "is" if len(one.slots) == 1 else "are each"
         return f"These limits cannot be met together, proven: slot {slots} {verb} larger than the capacity in {what} of any master{_besides(stored)}, and cannot be divided."
-    if one.kind is ConflictKind.PLACES:
-        return f"These limits cannot be met together, proven: slots {slots} are {len(one.slots)} that only {names} can hold, and these have not room for so many of that size in {what}{_besides(stored)}."
     if one.kind is ConflictKind.CAPACITY:
         parts = _hard_limits(stored, names)
         if stored.problem.zone_share_max is not None:

@@ -1,4 +1,4 @@
-"""The dry run of a plan: checks, batches, and the exact commands; as a document, as a file of commands, as JSON."""
+"""The dry run of a plan: checks, batches, and the exact commands; as a document and as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slotscope.reports.unread import partial_lines
 from slotscope.runtime import text
 
 COMMANDS_SHOWN_MAX = 8
-"""Lines on a terminal, those of one slot key by key; --commands writes all."""
+"""Lines on a terminal, those of one slot key by key; --json has all."""
 STOPS_SHOWN_MAX = 2
 LINE_CHARS_MAX = 1 << 20
 """Commands are never cut; one with every second slot is a tenth of this."""
@@ -70,17 +70,17 @@ def dry_run_document(stored: StoredPlan, prospect: Prospect) -> Document:
             "checks", "Checks", [Table("checks", "", [Column(""), Column("Check")], checks, on_terminal=len(checks))]
         ),
         Section("batches", "Batches", [Table("batches", "", columns, jobs, on_terminal=len(jobs))]),
-        Section("commands", "Commands", _lines(commands, COMMANDS_SHOWN_MAX, "--commands FILE writes all")),
-        Section("stop", "To stop a running batch", _lines(stops, STOPS_SHOWN_MAX, "--commands FILE writes all")),
+        Section("commands", "Commands", _lines(commands, COMMANDS_SHOWN_MAX)),
+        Section("stop", "To stop a running batch", _lines(stops, STOPS_SHOWN_MAX)),
     ]
     return Document("execution", f"plan {stored.plan_id}", verdict, sections, subtitle=f" · by {prospect.path.value}")
 
 
-def _lines(lines: Sequence[str], shown: int, rest: str) -> list[Preformatted | Sentence]:
+def _lines(lines: Sequence[str], shown: int) -> list[Preformatted | Sentence]:
     if not lines:
         return []
     block = Preformatted("\n".join(lines[:shown]), "Commands", Place.TERMINAL)
-    more = [Sentence(f"and {text.count(len(lines) - shown)} more; {rest}")] if len(lines) > shown else []
+    more = [Sentence(f"and {text.count(len(lines) - shown)} more; --json has all")] if len(lines) > shown else []
     return [block, *more]
 
 
@@ -115,21 +115,6 @@ def abort_lines(stored: StoredPlan, prospect: Prospect, batches: Sequence[Batch]
 def _typed(lines: Iterable[Line]) -> list[str]:
     """Return *lines* as a person types them, safe for a terminal."""
     return [_safe(f"# {words}" if where == "#" else f"{where}> {words}") for where, words in lines]
-
-
-def write_commands(stored: StoredPlan, prospect: Prospect) -> Iterator[str]:
-    """Yield the lines of a file with all commands."""
-    path = prospect.path
-    head = [
-        f"# plan {stored.plan_id}: {len(stored.plan.moves)} slots, {len(prospect.batches)} batches left, by {path.value}",
-        *(f"# {line}" for line in partial_lines(stored.unread)),
-        f"# address> command; a batch begins when every job of the last one has ended; {OTHERS}: all masters below",
-        *(f"# master {node.id} {node.address} {node.zone}".rstrip() for node in stored.nodes),
-    ]
-    limit = ": only slots without moved keys; the others can only go on" if path is Path.LEGACY else ""
-    stops = ["", f"# to stop a running batch{limit}", *_typed(dict.fromkeys(abort_lines(stored, prospect)))]
-    for line in [*map(_safe, head), "", *_typed(command_lines(stored, prospect)), *stops]:
-        yield f"{line}\n"
 
 
 def dry_run_json(stored: StoredPlan, prospect: Prospect) -> dict[str, Any]:

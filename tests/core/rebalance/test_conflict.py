@@ -130,17 +130,6 @@ def test_pins_that_leave_others_no_room_are_named_with_the_least_tolerance():
     assert check_plan(cluster, replace(found, conflicts=())) != []
 
 
-def test_more_large_slots_than_places_for_them_are_counted():
-    """Three slots above half of the two masters that could hold one; a third has room for none."""
-    masters = [Master(n, capacity={"serialized_bytes": most}) for n, most in zip("abc", (111, 110, 50), strict=True)]
-    cluster = problem([60, 61, 62, 5, 5], "aabbc", masters)
-    found = make_plan(cluster)
-    conflict = found.conflicts[0]
-
-    assert (conflict.kind, conflict.slots, conflict.nodes) == (ConflictKind.PLACES, (0, 1, 2), ("a", "b"))
-    assert check_plan(cluster, found) == []
-
-
 def test_slots_by_the_thousand_that_fit_are_not_said_to_be_at_odds():
     """Capacities of a thousandth above what there is, in three zones that may hold no more than their third."""
     masters = [Master(n, 1, zone, {"serialized_bytes": 1001}) for n, zone in zip("abcdef", "xyzxyz", strict=True)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from itertools import dropwhile
 
@@ -123,33 +122,6 @@ def test_killed_anywhere_it_resumes_or_rolls_back(path, seed, kills, back):
 def slots_done(cluster: SimulatedCluster) -> set[int]:
     """Slots whose arrival is written down: an audit adds up what has moved from these rows."""
     return {slot for step in cluster.journal if step.step == "done" for slot in SlotSet.parse(step.slots)}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("path", PATHS)
-@settings(max_examples=examples(8))
-@given(seed=st.integers(0, 10**6), kill=st.integers(0, 150))
-@example(seed=47, kill=12)
-def test_a_rollback_that_is_killed_can_go_either_way(path, seed, kill):
-    """Rolled back half way, killed, then carried out after all."""
-    cluster = cluster_of(path, seed)
-    stored = plan_for(cluster)
-    again(cluster, stored, pause_after=2)
-    cluster.events, cluster.kill_after = 0, kill
-    with suppress(KilledError):
-        again(cluster, stored, rollback=True)
-    cluster.kill_after = None
-
-    outcome = again(cluster, stored)
-
-    if is_master(cluster, D):
-        assert outcome.verdict in (Verdict.FINISHED, Verdict.IN_PLACE)
-        assert_all_right(cluster, stored.plan.owners_after)
-    else:  # it was empty before and is so again
-        assert outcome.verdict is Verdict.REFUSED
-        assert f"{cluster.called(D)} is a replica now" in " ".join(outcome.sentences)
-        cluster.settle()  # what the servers have begun to move by themselves arrives
-        assert_all_right(cluster, cluster.owners())
 
 
 @pytest.mark.long
@@ -358,23 +330,6 @@ def test_a_rollback_of_slots_that_others_took_further_is_refused_with_their_name
         f"slots {SlotSet(done[:2])}, which this plan moved to {cluster.called(held)}, belong to {cluster.called(D)} now: they cannot be rolled back from there",
     )
     assert cluster.owners() == owners
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_a_rollback_out_of_a_master_at_its_maxmemory_is_not_held_up_by_that(path):
-    """It gets slots back from there, and gives nothing to it."""
-    cluster, stored, before, _, _ = half_way(path)
-    usual = cluster.look
-
-    def look(names):
-        sight = usual(names)
-        full = {B: replace(sight.nodes[B], used_memory=99, memory_max=100)} if B in sight.nodes else {}
-        return ClusterSight({**sight.nodes, **full}, sight.lost)
-
-    cluster.look = look  # type: ignore[method-assign]
-
-    assert again(cluster, stored, rollback=True, patience_s=2).verdict is Verdict.ROLLED_BACK
-    assert cluster.owners() == before
 
 
 @pytest.mark.parametrize("path", PATHS)
