@@ -36,7 +36,3 @@ class StoredPlan:
     state_hash: str
     created_at_ms: int
     unread: Unread = WHOLE
-
-    def node(self, node_id: str) -> PlannedNode:
-        """Return a master by its id; KeyError if the plan does not have it."""
-        return {node.id: node for node in self.nodes}[node_id]

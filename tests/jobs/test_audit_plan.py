@@ -170,26 +170,6 @@ def test_processor_time_is_compared_over_a_window_and_not_made_up_without_one(cl
     assert "memory was measured" in rows["load", "serialized_bytes"]["detail"]
 
 
-def test_an_open_slot_is_found(cluster, tmp_path):
-    """On whichever node it is open."""
-    root = str(tmp_path)
-    stored = stored_for(problem_of(cluster), root, addresses_of(cluster))
-    slot = next(iter(topology_of(cluster.masters[1]).by_id[addresses_id(cluster, 1)].slots))
-    cluster.masters[1].call("CLUSTER", "SETSLOT", slot, "MIGRATING", addresses_id(cluster, 2))
-    try:
-        code = audit("--root", root, "--plan", stored.plan_id, "--cluster", f"127.0.0.1:{cluster.nodes[0].port}")
-    finally:
-        cluster.masters[1].call("CLUSTER", "SETSLOT", slot, "STABLE")
-
-    assert code == PROMISE_BROKEN
-    assert f"slots {slot} are migrating" in by_aspect(root)["open slots", ""]["detail"]
-
-
-def addresses_id(cluster: Cluster, at: int) -> str:
-    """Id of a master."""
-    return cluster.masters[at].call("CLUSTER", "MYID").decode()
-
-
 @pytest.mark.parametrize(
     ("words", "why"),
     [

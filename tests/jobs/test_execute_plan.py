@@ -11,22 +11,18 @@ from pathlib import Path
 import pytest
 
 from cluster_core.rebalance.document import identify, slot_rows, write_document
-from cluster_core.rebalance.execution.run_state import Settings
 from cluster_core.rebalance.goal.problem import validate
 from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.outcome import reach_of
 from cluster_core.rebalance.stored_plan import StoredPlan
 from jobs import main as program
 from schemas.rebalance import REBALANCE_MOVES, REBALANCE_PLANS, REBALANCE_SLOTS
-from slotscope.pipelines.rebalance.execution import carry_out
 from slotscope.pipelines.rebalance.plan import MadePlan
 from slotscope.pipelines.rebalance.rows import write_plan
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.failure import BAD_INPUT, OK, PAUSED
+from slotscope.runtime.failure import BAD_INPUT, OK
 from slotscope.runtime.storage.delta_files import read_rows
-from slotscope.servers.cluster import Access
-from slotscope.servers.moves import open_nodes
 from slotscope.servers.plan_journal import LOCK, PlanJournal, locked
 from tests.benches.fake_servers import free_ports, serving
 from tests.benches.object_store import object_store
@@ -86,26 +82,6 @@ def test_redis_imports_at_the_targets_one_task_a_server(tmp_path, capsys):
     assert asked[IDS[1]].count("CLUSTER MIGRATION IMPORT") == asked[IDS[2]].count("CLUSTER MIGRATION IMPORT") == 1
     details = [step.detail for step in PlanJournal(str(tmp_path), stored.plan_id).read() if step.step == "done"]
     assert all(detail.startswith("task ") for detail in details)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("failures", "code"), [(2, OK), (99, PAUSED)])
-def test_an_import_that_goes_on_trying_is_cancelled(tmp_path, capsys, failures, code):
-    """State failed with some retries: it may still come right; with more it is cancelled at the target and begun again, then it pauses."""
-    cluster = redis84()
-    stored = store(tmp_path, cluster)
-    cluster.fail_jobs = failures
-    with serving(cluster) as servers:
-        nodes = open_nodes(Access(), IDS, f"127.0.0.1:{servers[IDS[0]].server_address[1]}")
-        assert carry_out(str(tmp_path), stored, nodes, Settings(retry_pause_s=0.01)) == code
-        nodes.close()
-        asked = [words for server in servers.values() for words in server.asked]
-
-    assert ("CLUSTER MIGRATION CANCEL" in asked) == (code == PAUSED)
-    assert cluster.active_jobs() == []
-    if code == PAUSED:
-        assert "Connection lost; 0 of " in capsys.readouterr().err
-        assert cluster.owners() == list(stored.problem.owners)
 
 
 @pytest.mark.slow

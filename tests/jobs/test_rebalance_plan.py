@@ -119,20 +119,6 @@ def test_a_slot_that_cannot_be_divided_is_named_with_its_hash_tag(tmp_path):
 
 
 @pytest.mark.long
-def test_a_drained_master_ends_empty_and_gets_nothing(tmp_path):
-    """In one hop: nothing moves twice."""
-    write_snapshot(tmp_path, THIRDS, {})
-    (tmp_path / "p.toml").write_text('[[nodes]]\nnode = "10.0.0.2:7000"\ndrain = true\n')
-
-    outcome = run(Request(root=str(tmp_path), snapshot=("current",), placement=str(tmp_path / "p.toml")))
-
-    plan = outcome.made.stored.plan
-    assert node_id(1) not in plan.owners_after
-    assert {move.source for move in plan.moves} == {node_id(1)}
-    assert plan.gap == 0
-
-
-@pytest.mark.long
 def test_a_changed_table_does_not_pass_the_check(planned, tmp_path, capsys):
     """Every claim is computed again from the rows."""
     root, outcome = planned

@@ -8,8 +8,8 @@ sources still own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 
 from cluster_core.rebalance.execution import server_jobs
@@ -76,8 +76,6 @@ class Prospect:
     seconds: tuple[float, ...]
     refusals: tuple[str, ...]
     in_place: bool
-    wanted: Mapping[str, SlotSet] = field(default_factory=dict)
-    """The slots that each master must have at the end."""
     notes: tuple[str, ...] = ()
     """Facts to know that do not stop the run, a sentence each."""
     migrate_ms: int = NODE_TIMEOUT_DEFAULT_MS // 2
@@ -105,9 +103,7 @@ def foresee(
     seconds = seconds_of(stored, batches, path, how.bytes_per_s_max)
     against = () if in_place else tuple(refusals(now))
     timeout_ms = migrate_ms(sight, how.patience_s)
-    return Prospect(
-        now, path, tuple(batches), tuple(seconds), against, in_place, _wanted(now, owners), tuple(notes), timeout_ms
-    )
+    return Prospect(now, path, tuple(batches), tuple(seconds), against, in_place, tuple(notes), timeout_ms)
 
 
 def _as_needed(stored: StoredPlan, sight: ClusterSight, back: Journal | None) -> ClusterSight:
@@ -132,20 +128,6 @@ def _is_there(now: Situation, owners: Sequence[str]) -> bool:
         return list(owners) == list(now.stored.plan.owners_after) and not unsettled and not jobs
     ours = [job for job in jobs if is_ours(job.slots, job.source, job.target, now.journal)]
     return not (now.batches or ours or unsettled & now.journal.intents.keys() or taken_away(now, owners))
-
-
-def _wanted(now: Situation, owners: Sequence[str]) -> dict[str, SlotSet]:
-    """Return the slots that each master must have at the end; back, only those that the plan moved away from it."""
-    found: dict[str, list[int]] = {}
-    if not now.rollback:
-        for slot, owner in enumerate(now.stored.plan.owners_after):
-            found.setdefault(owner, []).append(slot)
-        return {owner: SlotSet(slots) for owner, slots in found.items()}
-    going = {slot for batch in now.batches for job in batch.jobs for slot in job.slots}
-    for slot, (source, _) in moves_by_slot(now.stored).items():
-        if slot in going or (slot in now.journal.intents and owners[slot] == source):
-            found.setdefault(source, []).append(slot)
-    return {owner: SlotSet(slots) for owner, slots in found.items()}
 
 
 @dataclass(slots=True)
@@ -251,7 +233,7 @@ class Execution:
             last = index == len(batches) - 1
             if not last and (work.stop or batch.number == self.settings.pause_after):
                 return (yield from self._paused(work, f" after batch {batch.number} of {count}"))
-        return (yield from self._finished(work, prospect.wanted, notes))
+        return (yield from self._finished(work, notes))
 
     def _finish_earlier(self, work: Work, sight: ClusterSight) -> Steps[ClusterSight]:
         """Finish what an earlier run left: its migrations end, its open slots close."""
@@ -273,9 +255,7 @@ class Execution:
         yield from work.note_arrivals(sight)
         return sight
 
-    def _finished(self, work: Work, wanted: Mapping[str, SlotSet], notes: tuple[str, ...]) -> Steps[Outcome]:
-        """Report the end once every master knows the owner of every slot that moved."""
-        yield from work.settle(wanted)
+    def _finished(self, work: Work, notes: tuple[str, ...]) -> Steps[Outcome]:
         now_s = yield Clock()
         seconds = now_s - work.begun_s
         yield from work.note(Step(self._end(), seconds=seconds))

@@ -43,7 +43,6 @@ from slotscope.sources.inputs import load_topology
 from slotscope.sources.node_polls import newest_infos, newest_topology
 from slotscope.sources.slot_activity import Activity, read_activity
 from slotscope.sources.slot_weights import OPS_ESTIMATED, Weights, read_weights
-from slotscope.transforms.plan_warnings import replica_zones
 
 if TYPE_CHECKING:
     from slotscope.pipelines.rebalance.options import GoalOptions, PlanningOptions
@@ -73,41 +72,12 @@ _SHARE = re.compile(r"(\d+(?:\.\d*)?(?:e-?\d+)?|\.\d+)(%?)")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A problem, who its masters are, and what was noticed on the way: *unread* of its inputs; *others* are loads that are known, too; *parts* are keys measured at live servers."""
-
-    problem: Problem
-    nodes: list[PlannedNode]
-    jobs_max: int
-    snapshot_id: str
-    activity: Activity | None
-    combined: str
-    unread: Unread
-    others: dict[str, list[float]]
-    other_tolerance: dict[str, float]
-    warnings: list[Caveat]
-    growth: Growth | None = None
-    memory_error: float | None = None
-    replica_zones: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    parts: Sequence[Part] = ()
-
-    def write(self, root: str) -> None:
-        """Write what the files about slots said, and what in them could not be read."""
-        if self.activity is None:
-            return
-        with running(root, JOB, self.snapshot_id, cluster=cluster_of(root, self.snapshot_id)) as run:
-            rows = ({**figure._asdict(), "combined": self.combined} for figure in self.activity.figures)
-            run.append(SLOT_ACTIVITY, rows)
-            run.append(BAD_RECORDS, ({"job": JOB, **record._asdict()} for record in self.activity.bad))
-
-
-@dataclass(frozen=True, slots=True)
 class Inputs:
-    """What is known of a cluster, whoever told it: its topology, *loads* by resource and what *memory* of them rests on.
+    """A cluster, from snapshots or live: its topology, *loads* by resource, the models behind *memory*, the inputs *unread*.
 
-    *capacity* are limits by node id and resource that servers told of themselves; a placement comes before them.  *memory_error* is the
-    share by which the memory of a master may be off where keys of live servers were measured; *parts* are these keys, *all_keys_s* is about
-    how many seconds it takes to measure all, where these are not all.
+    *capacity* are limits of the servers by node id and resource; a placement overrides them.  *memory_error* is the share by which the
+    memory of a master may be off where keys of live servers were measured; *parts* are these keys, *all_keys_s* the estimated seconds to
+    measure all of them.
     """
 
     topology: Topology
@@ -123,6 +93,28 @@ class Inputs:
     memory_error: float | None = None
     parts: Sequence[Part] = ()
     all_keys_s: float | None = None
+
+    def write(self, root: str) -> None:
+        """Write the activity of slots, and the records that could not be read."""
+        if self.activity is None:
+            return
+        with running(root, JOB, self.snapshot_id, cluster=cluster_of(root, self.snapshot_id)) as run:
+            rows = ({**figure._asdict(), "combined": self.combined} for figure in self.activity.figures)
+            run.append(SLOT_ACTIVITY, rows)
+            run.append(BAD_RECORDS, ({"job": JOB, **record._asdict()} for record in self.activity.bad))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The problem that goals pose for *inputs*, its masters, loads that are not balanced (*others*), and warnings."""
+
+    inputs: Inputs
+    problem: Problem
+    nodes: list[PlannedNode]
+    jobs_max: int
+    others: dict[str, list[float]]
+    other_tolerance: dict[str, float]
+    warnings: list[Caveat]
 
 
 def find_inputs(request: PlanningOptions) -> Found:
@@ -199,11 +191,7 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
         *left_out(inputs.activity, inputs.topology, nodes), *unchecked_capacity(capped, resources, loads),
     ]  # fmt: skip
     return Found(
-        problem, nodes, goal.jobs,
-        inputs.snapshot_id, inputs.activity, inputs.combined, inputs.unread,
-        others, {name: tolerance[name] for name in others}, warnings,
-        inputs.growth,
-        inputs.memory_error, replica_zones(inputs.topology), inputs.parts,
+        inputs, problem, nodes, goal.jobs, others, {name: tolerance[name] for name in others}, warnings
     )  # fmt: skip
 
 

@@ -27,7 +27,7 @@ from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.runtime.storage.runs import running
 from slotscope.runtime.storage.snapshot_names import cluster_of
 from slotscope.sources.keys.text import key_text
-from slotscope.transforms.plan_warnings import find_not_balanced, find_zones
+from slotscope.transforms.plan_warnings import find_not_balanced, find_zones, replica_zones
 from slotscope.transforms.snapshot_warnings import find_partial
 
 PARTS_LISTED = 5
@@ -51,29 +51,30 @@ class Outcome:
 
 def store_plan(root: str, found: Found, *, join_ranges: bool, now_ms: int | None = None) -> Outcome:
     """Make the plan for the inputs *found* and write its tables; the same plan keeps the time of its first run."""
+    inputs = found.inputs
     made = make_plan(
-        found.problem, found.nodes, snapshot_id=found.snapshot_id, jobs_max=found.jobs_max,
+        found.problem, found.nodes, snapshot_id=inputs.snapshot_id, jobs_max=found.jobs_max,
         created_at_ms=round(time.time() * 1000) if now_ms is None else now_ms, join_ranges=join_ranges,
-        unread=found.unread, others=found.others, other_tolerance=found.other_tolerance,
+        unread=inputs.unread, others=found.others, other_tolerance=found.other_tolerance,
     )  # fmt: skip
     made = made.created_first(_created_at_ms(root, made.stored.plan_id))
-    found.write(root)
+    inputs.write(root)
     heavy_slots = {heavy.slot for heavy in made.stored.plan.heavy}
-    parts = measured_parts(found.parts, heavy_slots) or heavy_parts(root, found.snapshot_id, heavy_slots)
+    parts = measured_parts(inputs.parts, heavy_slots) or heavy_parts(root, inputs.snapshot_id, heavy_slots)
     warnings = [
-        *find_partial(found.unread),
+        *find_partial(inputs.unread),
         *found.warnings,
         *find_not_balanced(made.watched, list(found.problem.loads)),
         *find_zones(
             found.problem,
             made.stored.plan,
             {node.id: node.address for node in found.nodes},
-            found.replica_zones,
+            replica_zones(inputs.topology),
         ),
     ]
     write_plan(
-        root, made, parts=parts, bad_records=found.unread.whole.bad_records, warnings=warnings, growth=found.growth,
-        memory_error=found.memory_error,
+        root, made, parts=parts, bad_records=inputs.unread.whole.bad_records, warnings=warnings, growth=inputs.growth,
+        memory_error=inputs.memory_error,
     )  # fmt: skip
     return Outcome(made, warnings)
 

@@ -112,7 +112,7 @@ def test_a_plan_goes_on_with_the_promoted_replica(rollback):
     assert prospect.refusals == ()
     jobs = [(job.source, job.target, job.slots) for batch in prospect.batches for job in batch.jobs]
     assert jobs == ([("b", "z", (1, 2))] if rollback else [("z", "b", (3, 4))])
-    assert now.stored.node("z").address == "z:1"
+    assert now.stored.nodes[0].address == "z:1"
 
 
 def test_a_target_is_told_who_owns_its_open_slots_before_they_go_on():
