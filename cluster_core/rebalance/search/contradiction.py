@@ -1,8 +1,8 @@
 """Prices which prove that limits contradict each other, by cutting planes.
 
 Masters with the same limits and pinned loads, in one zone where zones count, are one bin.  At given prices the cheapest bin of each slot is a placement of all
-load; prices prove a contradiction where that placement costs more than all limits.  A small linear program finds the prices for which the
-dearest of the placements so far is cheapest by as much as can be, and its prices lead to the next placement.
+load; prices prove a contradiction if that placement costs more than all limits.  A small linear program finds the prices with the largest
+excess over all placements so far, and its prices give the next placement.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Where heavy slots go: a program in which they are whole, and light slots in bundles of like slots can be divided.
+"""Place heavy slots: a program with whole heavy slots, and divisible bundles of like light slots.
 
-For few masters it is an integer program; for more a linear one, in which slots that are divided become whole one after the other.
+For few masters it is an integer program; for more a linear program, solved again each time divided slots become whole.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cluster_core.rebalance.search.relaxation import Relaxation, slack_cost
 HEAVY_PART = 0.12
 """Slots of more than this part of a limit are heavy."""
 HEAVY_MAX = 25
-"""So many are placed whole by an integer program; with more it comes to nothing in its time."""
+"""Most heavy slots of an integer program; with more it finds nothing in time."""
 HEAVY_MASTERS_MAX = 9
 """With more masters a linear program finds as much in a fraction of the time."""
 MEDIUM_PART = 0.01

@@ -1,8 +1,8 @@
-"""The relaxation of a plan, in which slots can be divided: its prices prove what must move, its solution says where slots go.
+"""The relaxation of a plan, with divisible slots: its prices prove a bound, its solution is where rounding starts.
 
-`cover_prices` looks at each master over a limit on its own: the cheapest slots that bring it within, whoever takes them.  That proves nearly
-all there is to prove on ordinary loads.  `solve` looks at all moves at once, by column generation: it begins with few moves (slot to master),
-and adds those that are cheaper at the prices of the program so far, until there are none.
+`cover_prices` takes each master over a limit alone: the cheapest slots that bring it within, regardless of their targets.  On ordinary loads
+this bound is nearly exact.  `solve` covers all moves by column generation: it starts with few moves (slot to master) and adds moves that are
+cheaper at the current prices, until there are none.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Relaxation:
         self.staying = self.prices[: len(arrays.limits)].copy()
         self.bound = self._evaluate(self.prices)[0]
         self.value = 0.0
-        """What the solution moves, in mean slots' cost."""
+        """Moved cost of the solution, in mean slots' cost."""
         self.parts: dict[int, list[tuple[float, int]]] = {}
         """By slot that the solution moves: parts of it, and masters."""
 
@@ -157,7 +157,7 @@ class Relaxation:
         return at
 
     def _first_moves(self, held: Floats) -> list[tuple[int, int]]:
-        """Return moves to begin with: what must leave, and what nearly pays for moving, to the cheapest master and to those with most room."""
+        """Return the first moves: slots that must leave or nearly pay for it, to the cheapest master and to masters with most room."""
         arrays = self.arrays
         room = np.where(arrays.takes, (arrays.limits - held).min(1), -np.inf)
         first = np.argsort(-room, kind="stable")[: min(FIRST_TAKERS, len(arrays.takers))]

@@ -1,10 +1,10 @@
-"""One search for a placement within limits: few slot ranges where few bytes above the bound may move, and what moves least where that is hard.
+"""Search a placement within limits, with few slot ranges and few bytes above the bound.
 
-1. Prices of a linear program for each master over a limit prove a bound on what moves.
-2. Walks from where slots are look for few ranges within a budget above the bound.  On ordinary loads that is all; with more heavy slots than
-   masters, of more than a few, it comes to nothing.
-3. Where they find nothing, or many ranges, a program of all moves gives better prices, and another one places slots that are not light.  Walks
-   from there mend what rounding breaks, and look for few ranges within the budget above what moves then.
+1. Prices of a linear program for each master over a limit prove a bound of the moved cost.
+2. Walks from the present owners look for few ranges within a budget above the bound.  On ordinary loads the search ends here.  It is skipped
+   for many masters with as many heavy slots.
+3. If that finds nothing, or many ranges, a program of all moves improves the prices, and a second program places heavy slots.  Walks from
+   there meet the limits, then look for few ranges with the budget above that placement.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from cluster_core.rebalance.search.walks import (
 )
 
 PROGRAM_MASTERS_MAX = 20
-"""With more masters that take slots, the program of all moves takes too long for what it brings."""
+"""Most masters that take slots for the program of all moves; with more it takes too long."""
 PLACED_MASTERS_MAX = 40
 """With more, heavy slots are not placed first."""
 FAR_PART = 0.01
@@ -54,7 +54,7 @@ Owners = tuple[int, ...]
 
 
 class Result(NamedTuple):
-    """The best owners found, whether they keep the limits, prices for the bound, the budget above the bound and what others would give."""
+    """The best owners found, prices for the bound, the budget above the bound, and results of other budgets."""
 
     owner: Owners
     prices: Prices
@@ -123,7 +123,7 @@ class Search:
         return self._within(UNBOUNDED, None)
 
     def moved(self, at: Sequence[int]) -> int:
-        """Return what moves to *at*."""
+        """Return the cost of moving to *at*."""
         return sum(load for load, n, owner in zip(self._cost, at, self.scaled.owner, strict=True) if n != owner)
 
     def _in_means(self, most: Fraction | float) -> float:
@@ -137,7 +137,7 @@ class Search:
         return badness(self.scaled, self.targets, at)
 
     def _prove(self) -> tuple[Prices, int]:
-        """Return the prices that prove most, and what they prove."""
+        """Return the prices with the highest bound, and that bound."""
         relaxation, arrays = self._relaxation, self._arrays
         masters = len(arrays.limits)
         zones = dict(zip(arrays.zone_names, relaxation.prices[masters:], strict=True))
@@ -194,7 +194,7 @@ class Search:
         return count_ranges(at) + self._walks.ranges_first.slot * slots, self.moved(at)
 
     def _place_heavy(self) -> Placed | None:
-        """Return where a program puts heavy slots; None where that takes too long, or none are heavy."""
+        """Place heavy slots by a program; None without heavy slots, or with too many masters."""
         takers = len(self._arrays.takers)
         if takers > PLACED_MASTERS_MAX:
             return None

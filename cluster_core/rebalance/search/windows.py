@@ -1,15 +1,12 @@
 """Fewest slot ranges within limits and a budget: a seeded walk over windows of neighbouring slots (simulated annealing).
 
-How this works.  Slots stand in a row; where one's master is not that of the slot before there is a border, and borders are what is to
-become few.  A step takes a window of one master's slots, from a border on or from anywhere, of a length whose logarithm is even, and
-gives it to the neighbour beyond the border, to its owner, or to any master that takes slots.  Where masters are full that alone breaks
-a limit, so most steps move a second window, too, which is as heavy: beside a border of the master that gets the first, to the neighbour
-there, or of the master that gives it, from the neighbour.  Load above a limit and cost above the budget are allowed at a price, which rises
-over the walk, and for each limit while it is broken and falls while it is kept.  Running sums of loads make a step as cheap for a thousand
-slots as for one; only a step that is taken walks over its slots.
+Slots stand in a row.  A border lies between two slots of different masters; the walk minimises borders.  A step moves a window of one
+master's slots to the neighbour beyond the border, to its first owner, or to any master that takes slots.  Windows begin at a border or
+anywhere; the logarithm of their length is uniform.  Between full masters that alone breaks a limit, so most steps exchange it for a second
+window of equal load beside another border.  Load above a limit and cost above the budget have a price that rises during the walk, faster
+for a limit that stays broken.  Running sums make a step as cheap for a thousand slots as for a single slot.
 
-Everything is compiled arithmetic, only + - * / and comparisons of float64 and a 32-bit shift register, so that the same seed gives the same
-walk on every machine.
+The compiled code uses only + - * /, comparisons of float64 and a 32-bit shift register: the same seed gives the same walk on every machine.
 """
 
 from __future__ import annotations
@@ -35,7 +32,7 @@ MAY_END_EMPTY, KEEPS_ONE, TAKES_NOTHING = range(3)
 
 BLOCK_BITS = 6
 BLOCK = 1 << BLOCK_BITS
-"""Slots whose borders are counted together, so that the next one is found soon."""
+"""Slots per count of borders, to find the next border fast."""
 WEIGHT_MIN = 0.1
 NONE_FOUND = 1e300
 
@@ -59,9 +56,9 @@ OWNER, AT, OWNER_END, FIXED, PLACE, BORDERS = range(6)
 """Rows of ``Row.slots`` [slot]: master at the start and now, where the run of slots with this owner at the start ends, how many slots
 before must not move, the place of the border before this slot among all or -1; the last row lists the borders."""
 CAP, LOAD, SCALE, WEIGHT = range(4)
-"""Columns of ``Row.limits`` [master * R + resource]; the scale turns load into mean slots; the weight says how dear it is to break this one."""
+"""Columns of ``Row.limits`` [master * R + resource]; the scale turns load into mean slots; the weight is the price of breaking this limit."""
 KEEPS, COUNT, TAKERS = range(3)
-"""Columns of ``Row.masters``: see `anneal.KEEPS_ONE`; slots now; the last lists masters that may receive."""
+"""Columns of ``Row.masters``: `KEEPS_ONE` and the like; slots now; the last lists masters that may receive."""
 BORDER_COUNT, BROKEN, MOVED, TAKER_COUNT, DIE = range(5)
 """Entries of ``Row.tally``: borders, broken limits, slots that are not where they were at the start, masters that receive; the next random number."""
 HEAT, PRICE, COST, LEAST, COST_PRICE = range(5)
@@ -70,11 +67,11 @@ far; the weight of the budget."""
 
 
 Move = tuple[int, int, int, int]
-"""A window, its first slot and the one behind it, the master whose it is and that which would get it."""
+"""A window: its first slot, the slot behind it, its master, the master that would get it."""
 
 
 class Row(NamedTuple):
-    """Where a walk stands; it changes these arrays.  *sums* [resource, slot] are running sums, the cost behind the resources; *sides* [master, `SIDES`]
+    """The state of a walk, changed in place.  *sums* [resource, slot] are running sums, the cost behind the resources; *sides* [master, `SIDES`]
     are borders that each master had lately."""
 
     slots: Integers
@@ -163,7 +160,7 @@ def run_start(slots: Integers, blocks: Integers, s: int, stop: int) -> int:
 
 @njit()
 def begin(row: Row) -> None:
-    """Count what the placement in `AT` comes to."""
+    """Sum up the placement in `AT`."""
     slots, sums, limits, masters, blocks, tally, course, _, sides = row
     size, count = len(sums) - 1, slots.shape[1] - 1
     end = count
@@ -353,7 +350,7 @@ def shift_window(row: Row, first: int, end: int, b: int) -> None:
 
 @njit()
 def weigh(row: Row, goal: Goal) -> None:
-    """Raise the weights of what is broken, and lower the others."""
+    """Raise the weights of broken limits, and lower the others."""
     limits, course = row.limits, row.course
     for i in range(len(limits)):
         broken = limits[i, LOAD] > limits[i, CAP]
