@@ -9,13 +9,13 @@ sources still own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from cluster_core.rebalance.execution import server_jobs
 from cluster_core.rebalance.execution import setslot as by_hand
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
-from cluster_core.rebalance.execution.effects import NODE_TIMEOUT_DEFAULT_MS, Clock, Steps, Wait
+from cluster_core.rebalance.execution.effects import Clock, Steps, Wait
 from cluster_core.rebalance.execution.journal import Journal, Step, StepKind, read_journal
 from cluster_core.rebalance.execution.refusals import (
     Situation,
@@ -66,25 +66,9 @@ class Outcome:
     sentences: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Prospect:
-    """What a run would do in a *situation*: path, batches with their estimated seconds, and the reasons not to begin."""
-
-    situation: Situation
-    path: Path
-    batches: tuple[Batch, ...]
-    seconds: tuple[float, ...]
-    refusals: tuple[str, ...]
-    in_place: bool
-    notes: tuple[str, ...] = ()
-    """Facts to know that do not stop the run, a sentence each."""
-    migrate_ms: int = NODE_TIMEOUT_DEFAULT_MS // 2
-    """How long a MIGRATE waits for its target."""
-
-
 def foresee(
     stored: StoredPlan, sight: ClusterSight, journal: Journal, path: Path | None, how: Settings = Settings()  # noqa: B008 - frozen
-) -> Prospect:  # fmt: skip
+) -> Situation:  # fmt: skip
     """Return what a run would do in the cluster that *sight* shows: the dry run."""
     back = journal if how.rollback else None
     away = sight.lost
@@ -100,10 +84,11 @@ def foresee(
         unneeded = [name_of(stored, node) for node in sorted(away.keys() - sight.lost.keys())]
         notes += [f"{name} does not answer; no slot moves from or to it" for name in unneeded]
         notes += left_alone(stored, owners, journal) if how.rollback else []
-    seconds = seconds_of(stored, batches, path, how.bytes_per_s_max)
-    against = () if in_place else tuple(refusals(now))
-    timeout_ms = migrate_ms(sight, how.patience_s)
-    return Prospect(now, path, tuple(batches), tuple(seconds), against, in_place, tuple(notes), timeout_ms)
+    return replace(
+        now, seconds=tuple(seconds_of(stored, batches, path, how.bytes_per_s_max)),
+        refusals=() if in_place else tuple(refusals(now)), in_place=in_place, notes=tuple(notes),
+        migrate_ms=migrate_ms(sight, how.patience_s),
+    )  # fmt: skip
 
 
 def _as_needed(stored: StoredPlan, sight: ClusterSight, back: Journal | None) -> ClusterSight:
@@ -173,7 +158,7 @@ class Execution:
         """Run once with the masters of *now*; after a failover in this run (*was_replaced*) slots are closed and none moves."""
         journal, sight = now.journal, now.sight
         prospect = foresee(now.stored, sight, journal, self.path, self.settings)
-        sight = _as_needed(now.stored, sight, journal if self.settings.rollback else None)
+        sight = prospect.sight
         work = self.work = Work(now.stored, self.settings, prospect.path, journal, self.stop)
         work.plan_ids = {new: old for old, new in now.replaced.items()}
         work.before = sight
@@ -187,7 +172,7 @@ class Execution:
                 yield from work.note(Step(self._end()))
             return Outcome(Verdict.IN_PLACE, (self._in_place(), *notes))
         left = bool(by_hand.unfinished(work, sight)) and not sight.lost
-        before = Situation(now.stored, sight, journal, prospect.path, rollback=self.settings.rollback)
+        before = replace(prospect, batches=())
         if prospect.refusals and not was_replaced and not (left and not refusals(before)):
             yield from work.note(Step(StepKind.REFUSED, detail=prospect.refusals[0]))
             return Outcome(Verdict.REFUSED, prospect.refusals)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight
+from cluster_core.rebalance.execution.effects import NODE_TIMEOUT_DEFAULT_MS
 from cluster_core.rebalance.execution.journal import Journal
 from cluster_core.rebalance.execution.remaining import Path, ends_of, moves_by_slot
 from cluster_core.rebalance.ordering import Batch
@@ -25,7 +26,10 @@ VERSIONS = {Path.VALKEY_JOBS: ("valkey", (9,)), Path.REDIS_IMPORT: ("redis", (8,
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The plan, the state of the cluster, the journal of earlier runs, and the batches that are left."""
+    """The plan, the cluster, the journal of earlier runs, the batches left, and a forecast of the run.
+
+    The forecast has estimated *seconds* by batch, *refusals*, *notes* that do not stop the run, and the timeout of a MIGRATE.
+    """
 
     stored: StoredPlan
     sight: ClusterSight
@@ -33,6 +37,11 @@ class Situation:
     path: Path
     batches: Sequence[Batch] = ()
     rollback: bool = False
+    seconds: tuple[float, ...] = ()
+    refusals: tuple[str, ...] = ()
+    in_place: bool = False
+    notes: tuple[str, ...] = ()
+    migrate_ms: int = NODE_TIMEOUT_DEFAULT_MS // 2
 
     def name(self, node: str) -> str:
         """Return the name of a node for a person."""

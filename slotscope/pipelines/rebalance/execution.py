@@ -19,11 +19,11 @@ from cluster_core.rebalance.execution.machine import (
     NOTHING_TO_TAKE_BACK,
     Execution,
     Outcome,
-    Prospect,
     Verdict,
     foresee,
     moved_so_far,
 )
+from cluster_core.rebalance.execution.refusals import Situation
 from cluster_core.rebalance.execution.remaining import Path
 from cluster_core.rebalance.execution.run_state import Settings, sizes_of
 from cluster_core.rebalance.execution.succession import failover_notes, see
@@ -218,7 +218,7 @@ def _preview(
     return Executed(code, known)
 
 
-def _show(stored: StoredPlan, prospect: Prospect, settings: Settings, as_json: bool) -> int:
+def _show(stored: StoredPlan, prospect: Situation, settings: Settings, as_json: bool) -> int:
     """Print the dry run; return its exit code."""
     if prospect.in_place:
         for sentence in (NOTHING_TO_TAKE_BACK if settings.rollback else "already in place", *prospect.notes):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from cluster_core.rebalance.execution.machine import Prospect
-from cluster_core.rebalance.execution.refusals import examine
+from cluster_core.rebalance.execution.refusals import Situation, examine
 from cluster_core.rebalance.execution.remaining import Path, abort_of, commands_of, waves
 from cluster_core.rebalance.ordering import Batch
 from cluster_core.rebalance.stored_plan import StoredPlan
@@ -27,13 +26,12 @@ Line = tuple[str, str]
 """Address and command."""
 
 
-def dry_run_document(stored: StoredPlan, prospect: Prospect) -> Document:
+def dry_run_document(stored: StoredPlan, prospect: Situation) -> Document:
     """Return the dry run: checks, batches and commands."""
     addresses = {node.id: node.address or node.id for node in stored.nodes}
     at, total_s = list(stored.problem.loads).index(stored.problem.cost), sum(prospect.seconds)
     checks: list[list[Cell | str]] = [
-        [Cell("failed" if found else "ok", style="alarm" if found else ""), title]
-        for title, found in examine(prospect.situation)
+        [Cell("failed" if found else "ok", style="alarm" if found else ""), title] for title, found in examine(prospect)
     ]
     jobs: list[list[Any]] = [
         [
@@ -84,7 +82,7 @@ def _lines(lines: Sequence[str], shown: int) -> list[Preformatted | Sentence]:
     return [block, *more]
 
 
-def command_lines(stored: StoredPlan, prospect: Prospect, batches: Sequence[Batch] | None = None) -> Iterator[Line]:
+def command_lines(stored: StoredPlan, prospect: Situation, batches: Sequence[Batch] | None = None) -> Iterator[Line]:
     """Yield the commands of *batches* (all that are left) in order; a batch begins with a comment."""
     addresses = {node.id: node.address or node.id for node in stored.nodes}
     for batch in prospect.batches if batches is None else batches:
@@ -104,7 +102,7 @@ def command_lines(stored: StoredPlan, prospect: Prospect, batches: Sequence[Batc
                     yield OTHERS, words
 
 
-def abort_lines(stored: StoredPlan, prospect: Prospect, batches: Sequence[Batch] | None = None) -> Iterator[Line]:
+def abort_lines(stored: StoredPlan, prospect: Situation, batches: Sequence[Batch] | None = None) -> Iterator[Line]:
     """Yield the commands that stop *batches* (all that are left)."""
     addresses = {node.id: node.address or node.id for node in stored.nodes}
     for batch in prospect.batches if batches is None else batches:
@@ -117,7 +115,7 @@ def _typed(lines: Iterable[Line]) -> list[str]:
     return [_safe(f"# {words}" if where == "#" else f"{where}> {words}") for where, words in lines]
 
 
-def dry_run_json(stored: StoredPlan, prospect: Prospect) -> dict[str, Any]:
+def dry_run_json(stored: StoredPlan, prospect: Situation) -> dict[str, Any]:
     """Return the dry run as JSON."""
     return {
         "plan_id": stored.plan_id,

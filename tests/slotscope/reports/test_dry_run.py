@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cluster_core.rebalance.execution.journal import read_journal
-from cluster_core.rebalance.execution.machine import Prospect, foresee
+from cluster_core.rebalance.execution.machine import foresee
 from cluster_core.slots.key_slot import SLOT_COUNT
 from slotscope.reports.rebalance.execution import (
     COMMANDS_SHOWN_MAX,
@@ -106,7 +108,7 @@ def test_an_address_cannot_forge_a_line():
 
 def test_a_plan_in_place_has_no_batches():
     stored, prospect = dry_run(MOVES)
-    nothing = Prospect(prospect.situation, prospect.path, (), (), (), True)
+    nothing = replace(prospect, batches=(), seconds=(), refusals=(), in_place=True)
 
     assert json_value(dry_run_json(stored, nothing))["batches"] == []
     assert "Commands" not in plain_text(dry_run_document(stored, nothing))
