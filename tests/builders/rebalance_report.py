@@ -23,7 +23,7 @@ RESOURCES = (("serialized_bytes", 5_000_000_000), ("keys", 20_000_000), ("ops", 
 UNKNOWN: dict[str, Any] = {
     **dict.fromkeys(("asked", "warnings", "watched"), ()),
     **dict.fromkeys(("capacity_due_s", "balance_due_s", "growth_s", "growth_since", "growth_of")),
-    **dict.fromkeys(("parts", "by_hand_s", "memory_error", "key_by_key")),
+    **dict.fromkeys(("by_hand_s", "memory_error", "key_by_key")),
     "gain_min": 0.0, "bad_records": 0, "is_partial": False,
 }  # fmt: skip
 """Columns that most plans lack."""

@@ -7,7 +7,6 @@ from functools import partial
 
 from slotscope.reports.document import (
     Bar,
-    Block,
     Cell,
     Column,
     Commands,
@@ -42,7 +41,6 @@ def to_document(report: RebalanceReport) -> Document:
         _balance(report),
         _masters(report),
         _moves(report),
-        _parts(report),
         _heavy(report),
         _alternatives(report),
         _history(report),
@@ -256,21 +254,6 @@ def _moves(report: RebalanceReport) -> Section:
 
 def _named(report: RebalanceReport, node_id: str) -> str:
     return text.printable(report.names.get(node_id, node_id), 20)
-
-
-def _parts(report: RebalanceReport) -> Section:
-    columns = [
-        Column("Tag or key", Format.KEY, lambda one: b"{" + one.name + b"}" if one.is_tag else one.name),
-        Column("Slot", Format.SLOT, "slot"),
-        Column("From", Format.TEXT, lambda one: _named(report, one.source)),
-        Column("To", Format.TEXT, lambda one: _named(report, one.target)),
-        Column("Keys", Format.COUNT, "keys"),
-        Column("Size", Format.SIZE, "bytes", "descending"),
-    ]
-    table = Table("parts-table", "The heaviest hash tags and keys that move", columns, report.parts or ())
-    blocks: list[Block] = [table] if report.parts else [Sentence(say.no_parts_words(report), is_quiet=False)]
-    shown = blocks if report.acts else []
-    return Section("effects", "Hash tags and keys that move", shown, short="Tags and keys", on=Place.PAGE)
 
 
 def _heavy(report: RebalanceReport) -> Section:

@@ -11,8 +11,8 @@ class RebalanceReport(Row):
 
     *reaches* and *watched* are the resources, balanced or not: the heaviest master over its fair share *before* and *after*, the *limit*, the
     proven *floor*.  *nodes* have *shares* by resource (gold/rebalance_load).  *transfers* are the moves of one batch, source and target.
-    *parts* are the heaviest hash tags and keys that move, None where no snapshot lists keys.  *asked* has the node and the access options of
-    `rebalance`.  *by_hand_s* is the estimated time key by key, *key_by_key* whether the servers move slots so (None if unknown).
+    *asked* has the node and the access options of `rebalance`.  *by_hand_s* is the estimated time key by key, *key_by_key* whether the servers
+    move slots so (None if unknown).
     """
 
     @property

@@ -8,10 +8,8 @@ from typing import Any
 from cluster_core.rebalance.execution.journal import StepKind
 from cluster_core.rebalance.execution.remaining import Path, seconds_of
 from cluster_core.rebalance.plan import slot_ranges
-from cluster_core.rebalance.stored_plan import StoredPlan
 from schemas import rebalance
 from schemas.caveats import Caveat
-from schemas.gold import BIG_KEYS, HASH_TAGS
 from schemas.table import Table
 from slotscope.plans.growth import LIVE
 from slotscope.plans.stored_plans import epoch_ms, find_plan, plan_rows, read_stored_plan
@@ -20,7 +18,6 @@ from slotscope.reports.rebalance.report import RebalanceReport
 from slotscope.reports.records import Row, grouped, read
 from slotscope.runtime.storage.delta_files import exists, read_rows
 
-PARTS_LISTED = 12
 RECOMMENDED = "recommended"
 """The plan itself among the budgets."""
 
@@ -48,7 +45,6 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport
         curve=_curve(_rows(root, rebalance.REBALANCE_CURVE, stored.plan_id)),
         heavy=_heavy(_rows(root, rebalance.REBALANCE_HEAVY, stored.plan_id)),
         history=_history(root, row),
-        parts=_moving_parts(root, stored),
         by_hand_s=sum(seconds_of(stored, stored.batches, Path.LEGACY)) if plan.moves else None,
         key_by_key=stored.problem.slot_cost > 0 if stored.snapshot_id == LIVE else None,
     )
@@ -103,26 +99,6 @@ def _curve(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
         name = RECOMMENDED if RECOMMENDED in names else next(iter(names), None)
         found.append(Row(**{**alike[0], "choice": name}))
     return found
-
-
-def _moving_parts(root: str, stored: StoredPlan) -> list[Row] | None:
-    """Return the heaviest hash tags and keys of slots that move; None where the snapshot lists none at all."""
-    moves = {move.slot: move for move in stored.plan.moves}
-    if not moves or not stored.snapshot_id:
-        return None
-    tags = read(root, HASH_TAGS, where="keys > 1", snapshot_id=stored.snapshot_id)
-    keys = read(root, BIG_KEYS, snapshot_id=stored.snapshot_id, scope="slot")
-    if not tags and not keys:
-        return None
-    found = [
-        Row(
-            name=bytes(name), is_tag=is_tag, slot=row.slot, source=moves[row.slot].source, target=moves[row.slot].target,
-            keys=row.keys if is_tag else 1, bytes=row.serialized_bytes if row.memory_bytes is None else row.memory_bytes,
-        )
-        for row, name, is_tag in [*((row, row.hash_tag, True) for row in tags), *((row, row.key, False) for row in keys)]
-        if row.slot in moves
-    ]  # fmt: skip
-    return sorted(found, key=lambda part: (-(part.bytes or 0), -part.keys, part.name))[:PARTS_LISTED]
 
 
 def _heavy(rows: Sequence[Mapping[str, Any]]) -> list[Row]:

@@ -332,10 +332,3 @@ def outlook(report: RebalanceReport) -> list[str]:
 
 def _has_capacity(report: RebalanceReport) -> bool:
     return any(share.capacity is not None for node in report.nodes for share in node.shares.values())
-
-
-def no_parts_words(report: RebalanceReport) -> str:
-    """Why no hash tag or key is listed."""
-    if report.parts is not None:
-        return "None of the heavy hash tags and keys that the snapshot lists moves."
-    return "Hash tags and keys that move: unknown. Plan from a key-slots snapshot to name the heaviest."
