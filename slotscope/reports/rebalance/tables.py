@@ -9,7 +9,7 @@ from cluster_core.rebalance.execution.journal import StepKind
 from cluster_core.rebalance.execution.remaining import Path, seconds_of
 from cluster_core.rebalance.plan import slot_ranges
 from schemas import rebalance
-from schemas.caveats import Caveat
+from schemas.caveats import Caveat, Code
 from schemas.table import Table
 from slotscope.plans.growth import LIVE
 from slotscope.plans.stored_plans import epoch_ms, find_plan, plan_rows, read_stored_plan
@@ -18,6 +18,8 @@ from slotscope.reports.rebalance.report import RebalanceReport
 from slotscope.reports.records import Row, grouped, read
 from slotscope.runtime.storage.delta_files import exists, read_rows
 
+CODES = frozenset(Code)
+"""Warnings with other codes, which earlier versions wrote, are left out."""
 RECOMMENDED = "recommended"
 """The plan itself among the budgets."""
 
@@ -28,8 +30,9 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport
     stored = read_stored_plan(root, row["plan_id"])
     plan = stored.plan
     known = row["max_over_mean_before"].keys() & row["limits"].keys()
-    warnings = [*(Caveat.of(**warning) for warning in row.get("warnings") or ()), *limit_warnings(stored)]
-    own = {name: value for name, value in row.items() if name not in ("document", "created_at", "warnings")}
+    warnings = [Caveat.of(**warning) for warning in row.get("warnings") or () if warning["code"] in CODES]
+    left_out = ("document", "created_at", "warnings")
+    own = {name: row.get(name) for name in rebalance.REBALANCE_PLANS.columns if name not in left_out}
     return RebalanceReport(
         **own,
         created_at_ms=epoch_ms(row["created_at"]),
@@ -37,7 +40,7 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport
         asked=(),
         gain_min=float(stored.problem.gain_min),
         is_partial=bool(stored.unread),
-        warnings=warnings,
+        warnings=[*warnings, *limit_warnings(stored)],
         reaches=[_reach(row, reach.resource) for reach in plan.reach if reach.resource in known],
         watched=[_watched(row, name) for name in sorted(row.get("watched_after") or {})],
         nodes=_nodes(_rows(root, rebalance.REBALANCE_LOAD, stored.plan_id)),

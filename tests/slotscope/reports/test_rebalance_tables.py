@@ -23,6 +23,7 @@ from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import append_rows, read_rows
 from tests.benches.reports import page_of, terminal_of
 from tests.builders.rebalance_problems import random_problem
+from tests.builders.stored_rows import replace_rows
 
 MADE_MS = 1_790_000_000_000
 DAY_MS = 86_400_000
@@ -121,6 +122,19 @@ def test_what_the_run_warned_of_is_kept_with_the_plan_and_comes_first(root: str,
     assert read_rows(root, REBALANCE_PLANS)[0]["warnings"] == [
         {"severity": "error", "code": "gone", "text": "slot 3 has no keys", "subject": "3"}
     ]
+
+
+@pytest.mark.long
+def test_a_warning_of_an_earlier_version_with_another_code_is_left_out(root: str, made: MadePlan) -> None:
+    """The rest of the report is read."""
+    [row] = read_rows(root, REBALANCE_PLANS)
+    warning = {"severity": "note", "code": "growth", "text": "grown", "subject": None}
+    replace_rows(root, REBALANCE_PLANS, [{**row, "warnings": [warning]}], plan_id=row["plan_id"])
+
+    report = load_rebalance_report(root)
+
+    assert report.plan_id == made.stored.plan_id
+    assert not [warning for warning in report.warnings if warning.text == "grown"]
 
 
 @pytest.mark.long
