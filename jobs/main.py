@@ -206,13 +206,6 @@ COMMANDS = {
         "slotscope lab sentinel-replay --log 'logs/*' --polls polls.jsonl",
         ("log", "polls", "snapshot", "cluster", "log-zone", "html", "mode"),
     ),
-    "lab route": Command(
-        DATA,
-        "jobs.route:command",
-        "Print the redirection that a node would have answered at a time",
-        "slotscope lab route --observer 10.0.0.5:6379 -- GET user:1",
-        ("observer", "at", "server", "readonly", "snapshot", "root", "json"),
-    ),
 }
 """Each subcommand by its words, in the order of its help.  A new job is one entry here."""
 FAMILIES = {

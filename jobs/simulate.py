@@ -74,7 +74,7 @@ def run(spark: SparkSession, grid: Grid, *, root: str, snapshot: str = "simulati
     except (TrialError, LayoutError) as error:
         raise InputError(str(error)) from error
     with progress("simulating", how_far(spark, "runs")), running(root, "simulate", snapshot) as job:
-        write_runs(run_grid(spark, grid), grid, job)
+        write_runs(run_grid(spark, grid), job)
     return read_report(root=root, snapshot=snapshot)
 
 

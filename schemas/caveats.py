@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, cast
 
 import pyarrow as pa
 
@@ -25,10 +25,6 @@ class Code(StrEnum):
     """Two inputs hold the data of one node; name one dump of each shard."""
     TRAILING_BYTES = "trailing_bytes"
     """A dump has bytes after its end."""
-    NO_CHECKSUM = "no_checksum"
-    """A dump has no checksum (`rdbchecksum no`); damage may be unnoticed."""
-    LONG_NAMES = "long_names"
-    """Keys have tags or prefixes too long to group."""
     HOLLOW_KEYS = "hollow_keys"
     """Keys without elements, which a server drops on load; they are not counted."""
     UNCOVERED_SLOTS = "uncovered_slots"
@@ -37,10 +33,6 @@ class Code(StrEnum):
     """No node owns most keys of a dump; its keys count for the owners of their slots."""
     SNAPSHOT_AGE = "snapshot_age"
     """Age of the dumps; later writes are not included."""
-    MEMORY_NEAREST = "memory_nearest"
-    """Memory was estimated by the model of another server version."""
-    MEMORY_UNKNOWN = "memory_unknown"
-    """Keys of unknown memory layout; they are in no memory figure."""
     MEMORY_EXCEEDS = "memory_exceeds"
     """Estimated memory exceeds what the server used."""
     LOG_TRUNCATED = "log_truncated"
@@ -133,8 +125,8 @@ class Caveat(NamedTuple):
 
     @classmethod
     def of(cls, severity: str, code: str, text: str, subject: str | None = None) -> Caveat:
-        """Build a caveat from the columns of a row."""
-        return cls(Severity(severity), Code(code), text, subject)
+        """Build a caveat from the columns of a row; tables of an older version may hold codes that are not in `Code`."""
+        return cls(Severity(severity), cast(Code, code), text, subject)
 
     @classmethod
     def error(cls, code: Code, text: str, subject: str | None = None) -> Caveat:

@@ -70,6 +70,13 @@ MigrationPath = Annotated[
 NoCrc = Annotated[Flag, Parameter(help="No check of the CRC64 of dumps")]
 BytesPerSecond = Annotated[float, Parameter(help="Read rate limit per live server, in bytes per second")]
 FromMaster = Annotated[Flag, Parameter(help="Dumps of live masters too, which fork for it")]
+LogZone = Annotated[str, Parameter(help="Time zone of logs without one, as Europe/Berlin or +01:00")]
+LogNode = Annotated[
+    Paths,
+    Parameter(
+        help="Owner of a log as FILE=NODE: path or file name, and id, id prefix, ip:port or port. Default: detected"
+    ),
+]
 NodeTimeout = Annotated[int | None, Parameter(help="cluster-node-timeout in ms. Default: derived from the traffic")]
 ServerVersion = Annotated[
     str | None,
@@ -102,7 +109,7 @@ class Plain:
     quiet: Annotated[Flag, SHARED] = False
     """No output except errors; exit code, tables and page hold the result"""
     debug: Annotated[Flag, SHARED] = False
-    """Trace of an error"""
+    """Trace of an error, and messages of Spark"""
 
 
 @options
@@ -128,15 +135,22 @@ class PlanOptions(TableOptions):
 
 
 @options
-class Common:
-    """Options of every command that works with tables on Spark."""
+class ModeOptions(TableOptions):
+    """Options of every command that reads inputs into tables."""
 
-    root: Root = ROOT
-    """Folder or URI of the tables, in ROOT/{bronze,silver,gold}"""
-    json: Annotated[Flag, SHARED] = False
-    """Output as JSON"""
     mode: Annotated[Literal["strict", "permissive"], SHARED] = "strict"
     """Bad input: strict stops at the first record; permissive records it in bronze/bad_records and continues (exit code 3)"""
+
+    @property
+    def permissive(self) -> bool:
+        """Whether to go on after bad input."""
+        return self.mode == "permissive"
+
+
+@options
+class Common(ModeOptions):
+    """Options of every command that works with tables on Spark."""
+
     master: Annotated[str | None, SHARED] = None
     """Spark master: local[2], spark://HOST:PORT, sc://HOST:PORT (Spark Connect), yarn. Default: that of spark-submit, else this machine"""
     conf: Annotated[Paths, SHARED] = ()
@@ -147,14 +161,10 @@ class Common:
     """PORT for Prometheus to scrape, or NAME.prom file for its textfile collector: times, lag, bytes and rows of the last complete run per cluster"""
     conf_file: Annotated[str | None, SHARED] = None
     """TOML file with settings that override conf/slotscope.toml"""
-    quiet: Annotated[Flag, SHARED] = False
-    """No output except errors; exit code, tables and page hold the result"""
-    debug: Annotated[Flag, SHARED] = False
-    """Trace of an error, and messages of Spark"""
 
     def __post_init__(self) -> None:
         """Refuse a root on a file system that is not supported, and settings that are not Spark's."""
-        object.__setattr__(self, "root", folder_of(self.root))
+        TableOptions.__post_init__(self)
         self.spark_conf()
 
     def spark_conf(self) -> dict[str, str]:
@@ -163,11 +173,6 @@ class Common:
             if not words.startswith("spark.") or "=" not in words:
                 raise InputError(f"--conf {words.partition('=')[0]}: write KEY=VALUE, the key of a setting of Spark")
         return {key: value for key, _, value in (words.partition("=") for words in self.conf)}
-
-    @property
-    def permissive(self) -> bool:
-        """Whether to go on after bad input."""
-        return self.mode == "permissive"
 
     def session(self, app: str) -> "SparkSession":
         """Start the Spark session that the options ask for."""
@@ -213,10 +218,8 @@ class Recorded(TableOptions):
 class LogOptions(Common):
     """Options of every command that reads logs of servers."""
 
-    log_zone: str = "UTC"
-    """Time zone of logs without one, as Europe/Berlin or +01:00"""
-    log_node: Paths = ()
-    """Owner of a log as FILE=NODE: path or file name, and id, id prefix, ip:port or port. Default: detected"""
+    log_zone: LogZone = "UTC"
+    log_node: LogNode = ()
 
 
 @options

@@ -45,7 +45,7 @@ def test_the_wheel_installs_two_names(wheel):
 
 
 def test_the_wheel_has_every_file_that_git_knows_below_the_packages(wheel):
-    """Data files are as necessary as modules: without its table of commands `slotscope lab route` cannot start."""
+    """Data files are as necessary as modules: without its table of commands no key of a command is found."""
     expected = {installed_name(name) for name in tracked("cluster_core", "jobs", "schemas", "slotscope")}
     found = {str(path.relative_to(wheel)) for path in wheel.rglob("*") if path.is_file()}
 

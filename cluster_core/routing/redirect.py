@@ -134,19 +134,6 @@ def view_of(
     )
 
 
-def is_cluster_ok(topology: Topology, *, require_full_coverage: bool = True) -> bool:
-    """Return whether the node serves requests, as far as CLUSTER NODES shows it (R107, R108).
-
-    A master also delays serving after a failure (R106, R109); only CLUSTER INFO shows that.
-    """
-    voting = [node for node in topology.nodes if node.is_master and node.slots]
-    reachable = sum(not node.flags & (NodeFlags.PFAIL | NodeFlags.FAIL) for node in voting)
-    if reachable < len(voting) // 2 + 1:
-        return False
-    lost = any(NodeFlags.FAIL in node.flags for node in voting)
-    return not (require_full_coverage and (lost or bool(topology.uncovered())))
-
-
 @dataclass(frozen=True, slots=True)
 class Serve:
     """The node executes the command, or replies with an unrelated error."""

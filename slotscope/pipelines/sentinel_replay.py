@@ -52,6 +52,13 @@ class Outcome:
     strangers: tuple[str, ...] = ()
     snapshot: str = ""
 
+    @property
+    def line(self) -> str:
+        """The replay in one line."""
+        return (
+            f"{self.sentinels} sentinels, {self.events} events, from {self.lines} log lines and {self.answers} answers"
+        )
+
 
 def find_files(
     *, log: Sequence[str] = (), polls: Sequence[str] = (), log_zone: str = "UTC", log_node: Sequence[str] = ()
@@ -146,7 +153,12 @@ def _write_replay(run: Run, outcome: Outcome) -> None:
 
 def _warnings(outcome: Outcome) -> list[Caveat]:
     found = [
-        Caveat(Severity.WARNING, Code.UNKNOWN_SENTINEL, f"{name} belongs to no sentinel that is known", name)
+        Caveat(
+            Severity.WARNING,
+            Code.UNKNOWN_SENTINEL,
+            f"{name} belongs to no known sentinel; name it with --log-node",
+            name,
+        )
         for name in outcome.strangers
     ]
     if outcome.bad_records:

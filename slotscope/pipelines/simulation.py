@@ -12,19 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from cluster_core.sim.experiment.runs import Grid, run_trial
 from cluster_core.sim.experiment.table_rows import ShardOutcome
 from schemas.simulation import PARAMETERS, SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
 from schemas.table import fields_of, several
-from slotscope.runtime.spark.session import parallelism
 from slotscope.runtime.spark.spark_schema import spark_schema
-from slotscope.runtime.storage.runs import HELD_ROWS_MAX, Run
+from slotscope.runtime.storage.runs import Run
 from slotscope.runtime.storage.tables import Change, apply_changes
-from slotscope.transforms.partial_sums import stepped
 
 FIGURES = ("detected_ms", "elected_ms", "converged_ms", "lost", "unavailable", "bus_bytes", "elections")
 """Figures of which there are quantiles."""
@@ -65,33 +61,11 @@ def _row(grid: Grid, run: int) -> dict[str, Any]:
     return row | outcome._asdict() | {"failed_shards": [shard._asdict() for shard in outcome.failed_shards]}
 
 
-def write_runs(runs: DataFrame, grid: Grid, run: Run, *, here_max: int = HELD_ROWS_MAX) -> None:
-    """Put *runs* of `run_grid` into the tables of *run*: up to *here_max* are brought here by one query, more are kept by Spark."""
-    if grid.runs <= here_max:
-        rows = runs.toArrow().sort_by("run")
-        apply_changes(
-            [
-                Change(rows, SIMULATED_RUNS),
-                Change(_shards(rows), SIMULATED_SHARDS),
-                Change(quantiles(rows.select(_MEASURED.names)), SIMULATED_QUANTILES),
-            ],
-            run,
-        )
-        return
-    partitions = parallelism(runs.sparkSession)  # of the rows; the runs themselves were a task each
-    kept = runs.repartition(partitions, "run").persist(StorageLevel.MEMORY_AND_DISK)
-    by_case = kept.select(*_MEASURED.names).repartition(partitions, "case")
-    try:
-        apply_changes(
-            [
-                Change(in_order(kept, "run"), SIMULATED_RUNS),
-                Change(in_order(kept.select("run", F.inline("failed_shards")), "run", "master"), SIMULATED_SHARDS),
-                Change(in_order(stepped(by_case, quantiles, _MEASURED), "case", "figure"), SIMULATED_QUANTILES),
-            ],
-            run,
-        )
-    finally:
-        kept.unpersist()
+def write_runs(runs: DataFrame, run: Run) -> None:
+    """Put *runs* of `run_grid` into the tables of *run*: a run is a second of work and a row of a kilobyte, so that all rows fit here."""
+    rows = runs.toArrow().sort_by("run")
+    changes = [Change(rows, SIMULATED_RUNS), Change(_shards(rows), SIMULATED_SHARDS)]
+    apply_changes([*changes, Change(quantiles(rows.select(_MEASURED.names)), SIMULATED_QUANTILES)], run)
 
 
 def _shards(rows: pa.Table) -> pa.Table:
@@ -119,8 +93,3 @@ def _spread(values: NDArray[np.float64]) -> dict[str, float]:
         return {}
     shares = zip(QUANTILES, np.quantile(values, list(QUANTILES.values())).tolist(), strict=True)
     return {"mean": float(values.mean()), **dict(shares), "worst": float(values.max())}
-
-
-def in_order(rows: DataFrame, *columns: str) -> DataFrame:
-    """*rows* by *columns* in one partition, as they go into one file; a sort over several looks at all rows first to divide them."""
-    return rows.coalesce(1).sortWithinPartitions(*columns)

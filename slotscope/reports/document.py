@@ -99,6 +99,11 @@ class Cell(NamedTuple):
     depth: int = 0
     """Steps by which a name is indented."""
 
+    @property
+    def is_known(self) -> bool:
+        """Whether there is anything to show; a column of unknown cells is not drawn."""
+        return self.value not in (None, "") or bool(self.words or self.note)
+
 
 def estimated(value: int | None, error: int, words: Callable[[int], str]) -> Cell:
     """Return a figure that is at most *error* too low, such as ``60 +≤ 5``."""
@@ -127,6 +132,16 @@ class Column(NamedTuple):
         return value if isinstance(value, Cell) else Cell(value)
 
 
+def share_columns(rows: Sequence[Any], figure: str, words: str) -> list[Column]:
+    """Return the share of each of *rows* in the sum of *figure*, as a number and as a bar."""
+    values = [getattr(one, figure) for one in rows]
+    whole, peak = sum(values) or 1, max(values, default=0) or 1
+    return [
+        Column(f"Share of {words}", Format.SHARE, lambda one: getattr(one, figure) / whole),
+        Column(f"of {words}", Format.BAR, lambda one: Bar(getattr(one, figure) / peak)),
+    ]
+
+
 class Table(NamedTuple):
     """A record a row, or a list of one value or `Cell` a column.
 
@@ -146,10 +161,15 @@ class Table(NamedTuple):
     foot: list[Any] | None = None
     is_sample: bool = False
 
-    def cells(self, rows: Sequence[Any], other: Place) -> list[list[tuple[Column, Cell]]]:
-        """Return the cells of *rows* in the columns that are not on *other* alone."""
+    def shown_columns(self, other: Place, most: int) -> list[tuple[int, Column]]:
+        """Return the columns, with their places, that are not on *other* alone and have a value in the first *most* rows."""
         kept = [(at, column) for at, column in enumerate(self.columns) if column.on is not other]
-        return [[(column, column.cell(row, at)) for at, column in kept] for row in rows]
+        rows = self.rows[:most]
+        return [(at, column) for at, column in kept if not at or any(column.cell(row, at).is_known for row in rows)]
+
+    def cells(self, rows: Sequence[Any], columns: Sequence[tuple[int, Column]]) -> list[list[tuple[Column, Cell]]]:
+        """Return the cells of *rows* in *columns*."""
+        return [[(column, column.cell(row, at)) for at, column in columns] for row in rows]
 
 
 class Sentence(NamedTuple):

@@ -1,4 +1,4 @@
-"""The pages of a root as one list, and the way from each page to those that are about the same.
+"""The pages of a root as one list.
 
 Beside every page lies a card, ``ROOT/reports/cards/NAME.json``: what the page is about and its verdict, so that no page has to be
 read for the list.  Each page has its own card, so jobs that end at the same time do not overwrite what the other one says.
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
 from urllib.parse import quote
 
 from cluster_core.errors import DecodeError
 from slotscope.reports.document import Cell, Column, Document, Format, Section, Table
-from slotscope.reports.page import environment, render_document
+from slotscope.reports.page import render_document
 from slotscope.runtime import text
 from slotscope.sources.files import expand, open_raw, write_text
 
@@ -27,9 +27,8 @@ FLEET = "fleet"
 CARD_BYTES_MAX = 65_536
 CARDS_MAX = 5_000
 READERS = 16
-RELATED_MAX = 12
-_BEGIN, _END = "<!--trail-->", "<!--/trail-->"
-"""What stands between these is made anew when a page about the same comes; text from outside holds no ``<``."""
+TRAIL = "<!--trail-->"
+"""Place of the link to the list; text from outside holds no ``<``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +50,12 @@ class Card:
 
 
 def shelve(folder: str, card: Card, page: str) -> None:
-    """Write *page* and its *card* into *folder*, link the pages that are about the same with it, and make the list of all pages anew."""
+    """Write *page*, with a link to the list of all pages, and its *card* into *folder*, and make the list anew."""
     cards = [one for one in read_cards(folder) if one.file != card.file] + [card]
-    write_text(f"{folder}/{card.file}", with_trail(page, card, cards))
+    write_text(
+        f"{folder}/{card.file}", page.replace(TRAIL, f'<p class="trail"><a href="{INDEX}">All reports</a></p>', 1)
+    )
     write_text(_card_path(folder, card.file), json.dumps(asdict(card)))
-    for other in related(card, cards):
-        _link_again(folder, other, cards)
     write_text(f"{folder}/{INDEX}", render_index(cards))
 
 
@@ -91,43 +90,6 @@ def _read_card(path: str) -> Card | None:
     words, numbers = (card.file, card.kind, card.title, card.verdict), (card.written_ms, card.of_ms or 0)
     sound = all(isinstance(one, str) for one in words) and all(isinstance(one, int) for one in numbers)
     return card if sound else None
-
-
-def related(card: Card, cards: Iterable[Card]) -> list[Card]:
-    """The pages about a snapshot of *card*: its snapshot's page first, then the newest; of a kind that is not its own, or a comparison."""
-    near = [
-        one
-        for one in cards
-        if one.file != card.file
-        and set(one.about) & set(card.about)
-        and (SNAPSHOT in (one.kind, card.kind) or (one.about == card.about and one.kind != card.kind))
-    ]
-    return sorted(near, key=lambda one: (one.kind != SNAPSHOT, -one.written_ms, one.file))[:RELATED_MAX]
-
-
-def with_trail(page: str, card: Card, cards: Iterable[Card]) -> str:
-    """Return *page* with the way to the list of all, and to the pages that are about the same."""
-    head, begin, rest = page.partition(_BEGIN)
-    _, end, tail = rest.partition(_END)
-    if not end:
-        return page
-    near = related(card, cards)
-    above = [one for one in near if one.kind == SNAPSHOT]
-    beside = [one for one in near if one.kind != SNAPSHOT]
-    trail = environment().get_template("trail.html").render(card=card, above=above, beside=beside, index=INDEX)
-    return f"{head}{begin}{trail}{end}{tail}"
-
-
-def _link_again(folder: str, card: Card, cards: Sequence[Card]) -> None:
-    path = f"{folder}/{card.file}"
-    try:
-        with open_raw(path) as raw:
-            page = (raw.readall() if hasattr(raw, "readall") else raw.read()).decode("utf-8")
-    except (DecodeError, OSError, ValueError):
-        return  # it was removed, or is no page of ours
-    linked = with_trail(page, card, cards)
-    if linked != page:
-        write_text(path, linked)
 
 
 def render_index(cards: Sequence[Card]) -> str:

@@ -35,7 +35,7 @@ from slotscope.runtime import text
 WORDS_MAX = 400
 LINE_CHARS_MAX = 1 << 20
 FACTS_SHOWN = 20
-NAME_MAX = 24
+NAME_MAX = 30
 STEPS_SHOWN = 200
 PLAIN_WIDTH = 100
 CAVEATS_SHOWN = 6
@@ -138,7 +138,8 @@ def _print_facts(block: Facts, ink: Ink) -> None:
 
 def _print_table(table: Table, ink: Ink) -> None:
     rows = [*table.rows[: table.on_terminal], *([table.foot] if table.foot else [])]
-    shown = [[one for one in row if one[0].how is not Format.LONG] for row in table.cells(rows, Place.PAGE)]
+    columns = [one for one in table.shown_columns(Place.PAGE, table.on_terminal) if one[1].how is not Format.LONG]
+    shown = table.cells(rows, columns)
     if shown:
         headings = [f"{FIGURES if column.how.is_number else ''}{column.heading}" for column, _ in shown[0]]
         ink.table(headings, [[_cell(cell, column, ink) for column, cell in row] for row in shown])

@@ -88,7 +88,6 @@ FORMER_COMMANDS = {
     "maintain": "tables maintain",
     "migrate": "tables migrate",
     "rebalance-plan": "plan make",
-    "route": "lab route",
     "sentinel-replay": "lab sentinel-replay",
     "snapshots": "tables snapshots",
     "split-rdb": "plan split",

@@ -64,8 +64,8 @@ RECIPES: Final = (
 """Every command that may fit, in the order in which they run."""
 
 ALONE: Final = {
-    FileKind.MONITOR: "counts commands for a plan: slotscope plan make --monitor",
-    FileKind.TOPOLOGY: "says whose the slots are: put dumps or key lists beside it",
+    FileKind.MONITOR: "commands for a plan: slotscope plan make --monitor",
+    FileKind.TOPOLOGY: "owners of slots: name dumps or key lists with it",
     FileKind.INFO: "INFO replies without CLUSTER NODES: no command reads them",
 }
 """Files that no command reads by themselves."""
@@ -145,7 +145,7 @@ def _chosen_topology(paths: Sequence[str]) -> tuple[str, list[str]]:
     newest = max(told)[2]
     if len(told) > 1:
         lines.append(
-            f"{newest}: taken for whose the slots are, the newest of {len(told)} topologies by epoch and time of the file"
+            f"{newest}: used for the owners of slots; the newest of {len(told)} topologies by epoch, then file time"
         )
     return newest, lines
 

@@ -30,11 +30,11 @@ TOPOLOGY_BYTES_MAX: Final = 64 << 20
 FILES_MAX: Final = 10_000
 LINES_LOOKED_AT: Final = 200
 KEY_LINES_SHARE: Final = 0.8
-"""A text of which so many lines are one word is taken for a list of keys."""
+"""A text with so many lines of one word is read as a list of keys."""
 LOG_LINES_SHARE: Final = 0.1
 """A text with more lines of servers than this is a log of servers: other programs write into the same export."""
 JSON_LINES_SHARE: Final = 0.2
-"""A text of which so many lines are of one kind is taken for that kind: polls of several commands often share a file."""
+"""A text with so many lines of one kind is read as that kind: polls of several commands often share a file."""
 KEY_COLUMNS: Final = frozenset(("key", "key_base64"))
 SHOWN_BYTES: Final = 12
 
@@ -58,7 +58,7 @@ class FileKind(StrEnum):
     KEYS_PARQUET = "list of keys, Parquet"
     KEYS_JSONL = "list of keys, JSON lines"
     KEYS_CSV = "list of keys, CSV"
-    KEYS_TEXT = "list of keys, one a line, it seems"
+    KEYS_TEXT = "list of keys, one per line (assumed)"
     UNKNOWN = "not known"
 
 

@@ -87,20 +87,16 @@ def find_twins(
     ]
 
 
-def find_file_facts(units: Sequence[UnitFacts]) -> list[Caveat]:
-    """Trailing bytes, missing checksums, names too long to group."""
-    found = []
-    for unit in units:
-        name = printable(unit.source)
-        if unit.trailing_bytes:
-            text = f"{name}: {plural(unit.trailing_bytes, 'byte')} after the end of the dump were not read"
-            found.append(Caveat.warning(Code.TRAILING_BYTES, text))
-        if unit.stored_crc == "0" * 16:
-            found.append(Caveat.note(Code.NO_CHECKSUM, f"{name} has no checksum: its writer had rdbchecksum off"))
-        if unit.untracked_keys:
-            text = f"{name}: {unit.untracked_keys} keys have tags or prefixes too long to group"
-            found.append(Caveat.note(Code.LONG_NAMES, text))
-    return found
+def find_trailing(units: Sequence[UnitFacts]) -> list[Caveat]:
+    """Bytes after the end of a dump."""
+    return [
+        Caveat.warning(
+            Code.TRAILING_BYTES,
+            f"{printable(unit.source)}: {plural(unit.trailing_bytes, 'byte')} after the end of the dump were not read",
+        )
+        for unit in units
+        if unit.trailing_bytes
+    ]
 
 
 def find_hollow(units: Sequence[UnitFacts]) -> list[Caveat]:
@@ -161,37 +157,21 @@ def _list(examples: list[str], count: int) -> str:
     return "; ".join(examples) + (f"; and {more:,} more" if more > 0 else "")
 
 
-def find_age(units: Sequence[UnitFacts]) -> list[Caveat]:
-    """Return the age of the oldest dump before the newest time of the inputs: of a dump, or of the end of a log."""
-    started_ms = {unit.source: unit.ctime * 1000 for unit in units if unit.ctime is not None}
-    ended_ms = [unit.last_s * 1000 for unit in units if unit.last_s is not None]
-    newest_ms = max([*started_ms.values(), *ended_ms], default=0)
-    return _age_note(started_ms, newest_ms, f"the newest time known, {moment(newest_ms)}")
-
-
 def with_age(report: KeyspaceReport, now_ms: int) -> KeyspaceReport:
     """Return *report* with the age of its dumps at *now_ms*: tables have times only."""
     times = {source.source: source.facts.get("ctime", "") for source in report.sources}
-    started_ms = {source: int(time) * 1000 for source, time in times.items() if _is_number(time)}
-    notes = _age_note(started_ms, now_ms, "this report")
-    others = [warning for warning in report.warnings if not notes or warning.code != Code.SNAPSHOT_AGE]
-    ordered = sorted([*others, *notes], key=lambda warning: list(Severity).index(warning.severity))
-    return replace(report, warnings=ordered)
-
-
-def _age_note(started_ms: Mapping[str, int], newest_ms: int, after: str) -> list[Caveat]:
-    if not started_ms or newest_ms - min(started_ms.values()) < AGE_MS_MIN:
-        return []
-    oldest = min(started_ms, key=lambda source: (started_ms[source], source))
-    start = started_ms[oldest]
-    words = f"later writes are missing: {printable(oldest)} started {moment(start)}, {_seconds(newest_ms - start)} before {after}"
-    if len(started_ms) > 1:
-        words += f"; {len(started_ms)} dumps started within {_seconds(max(started_ms.values()) - start)}"
-    return [Caveat.note(Code.SNAPSHOT_AGE, words)]
-
-
-def _seconds(passed_ms: int) -> str:
-    return text.duration(passed_ms // 1000)
+    started_s = {source: int(time) for source, time in times.items() if _is_number(time)}
+    oldest = min(started_s, key=lambda source: (started_s[source], source), default=None)
+    if oldest is None or now_ms - started_s[oldest] * 1000 < AGE_MS_MIN:
+        return report
+    start_s = started_s[oldest]
+    age = text.duration(now_ms // 1000 - start_s)
+    words = f"later writes are missing: {printable(oldest)} started {moment(start_s * 1000)}, {age} before this report"
+    if len(started_s) > 1:
+        words += f"; {len(started_s)} dumps started within {text.duration(max(started_s.values()) - start_s)}"
+    others = [warning for warning in report.warnings if warning.code != Code.SNAPSHOT_AGE]
+    warnings = [*others, Caveat.note(Code.SNAPSHOT_AGE, words)]
+    return replace(report, warnings=sorted(warnings, key=lambda one: list(Severity).index(one.severity)))
 
 
 def _is_number(words: str) -> bool:
@@ -216,35 +196,6 @@ def memory_basis(units: Sequence[UnitFacts]) -> MemoryBasis | None:
     else:
         exactness = Exactness.MODEL if estimates == {ESTIMATES[MODEL]} else Exactness.NAMED
     return MemoryBasis("; ".join(sorted(models)), exactness, unmeasured)
-
-
-def find_nearest(units: Sequence[UnitFacts]) -> list[Caveat]:
-    """Dumps of servers without a model, measured by the model of the nearest version."""
-    nearest = {unit.source: unit for unit in units if unit.memory_estimate == ESTIMATES[NEAREST]}
-    return [
-        Caveat.note(
-            Code.MEMORY_NEAREST,
-            f"{printable(source)}: written by {_writer(unit.aux)}, whose layout in memory is not known: its keys are measured by the nearest "
-            f"model, {unit.memory_model}; the error is not known (--server names another)",
-        )
-        for source, unit in sorted(nearest.items())
-    ]
-
-
-def _writer(aux: Mapping[str, str]) -> str:
-    family = "valkey" if "valkey-ver" in aux else "redis"
-    return f"{family} {printable(aux.get(f'{family}-ver', ''))}"
-
-
-def find_unmeasured(units: Sequence[UnitFacts]) -> list[Caveat]:
-    """Keys of unknown memory layout: they are in no memory figure."""
-    return [
-        Caveat.note(
-            Code.MEMORY_UNKNOWN,
-            f"{printable(source)}: {plural(count, 'key')} of a layout in memory that is not known: no figure of memory holds them",
-        )
-        for source, count in _counts(units, "unmeasured_keys")
-    ]
 
 
 def find_contradictions(units: Sequence[UnitFacts]) -> list[Caveat]:

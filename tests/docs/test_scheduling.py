@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import os
 import re
 import shutil
@@ -138,21 +137,6 @@ def test_the_times_of_the_crontab_are_times() -> None:
     assert user == "slotscope"
 
 
-def test_crontab_takes_the_entry(tmp_path):
-    """The real program, as a user's crontab, which names no user; a wrong minute is refused."""
-    crontab = needs("crontab")
-    times, _, command = cron_line()
-    help_text = subprocess.run([crontab, "-h"], capture_output=True, text=True, check=False).stderr
-    if "dry run" not in help_text:
-        pytest.skip("this crontab has no dry run")
-    file = tmp_path / "crontab"
-
-    file.write_text(f"{times} {command}\n")
-    assert subprocess.run([crontab, "-n", str(file)], capture_output=True, check=False).returncode == 0
-    file.write_text(f"61 {times} {command}\n")
-    assert subprocess.run([crontab, "-n", str(file)], capture_output=True, check=False).returncode != 0
-
-
 @pytest.mark.parametrize(("code", "words"), [(0, ""), (10, "new plan"), (2, "failed with 2")])
 def test_the_command_of_the_crontab_mails_only_what_matters(tmp_path, code, words):
     """cron mails what a command prints: nothing when there is nothing to do."""
@@ -195,17 +179,6 @@ def test_systemd_takes_the_units(tmp_path):
     assert len(UNITS) == 4
 
 
-def test_systemd_would_notice_a_mistake(tmp_path):
-    """Else the test above says nothing."""
-    analyze = needs("systemd-analyze")
-    unit = tmp_path / "slotscope-plan.service"
-    unit.write_text((EXAMPLES / unit.name).read_text(encoding="utf-8").replace("Type=oneshot", "Type=twoshot"))
-
-    ended = subprocess.run([analyze, "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False)
-
-    assert "twoshot" in ended.stderr or ended.returncode
-
-
 def test_the_timer_is_a_time() -> None:
     """systemd-analyze calendar."""
     analyze = needs("systemd-analyze")
@@ -226,9 +199,6 @@ def test_kubernetes_takes_the_manifest() -> None:
     manifest = read_manifest()
 
     validate.validate(manifest, validate.latest_version(), strict=True)
-    manifest["spec"]["concurrencypolicy"] = "Forbid"
-    with pytest.raises(validate.ValidationError):
-        validate.validate(manifest, validate.latest_version(), strict=True)
 
 
 def test_the_manifest_keeps_runs_apart_and_the_password_out_of_it() -> None:
@@ -267,20 +237,6 @@ def read_manifest() -> Any:
 # -- Airflow, Dagster --------------------------------------------------------------------------------------------------
 
 
-def example(name: str, monkeypatch, tmp_path: Path, code: int = 0) -> Any:
-    """The module *name*, with a ``slotscope`` that prints its words and ends with *code*."""
-    stub = tmp_path / "slotscope"
-    stub.write_text(f'#!/bin/sh\necho "$@"\nexit {code}\n')
-    stub.chmod(0o755)
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    monkeypatch.setattr(module, "SLOTSCOPE", str(stub))
-    return module
-
-
 @pytest.mark.parametrize("name", ["airflow_slotscope_plan", "dagster_slotscope_plan"])
 def test_examples_of_orchestrators_call_commands_with_options_that_exist(name):
     calls = [
@@ -292,41 +248,6 @@ def test_examples_of_orchestrators_call_commands_with_options_that_exist(name):
     assert calls == [["key-slots"], ["plan", "make", "--if-needed"]]
     for request in (KeyOptions, PlanningOptions):
         assert {"root", "manifest"} <= {field.name for field in fields(request)}
-
-
-def test_airflow_parses_the_dag(monkeypatch, tmp_path):
-    pytest.importorskip("airflow.sdk", reason="Airflow is not installed")
-    module = example("airflow_slotscope_plan", monkeypatch, tmp_path)
-    made = module.slotscope_plan()
-
-    order = {name: sorted(made.get_task(name).downstream_task_ids) for name in ("snapshots", "plans", "is_needed")}
-
-    assert order == {"snapshots": ["plans"], "plans": ["is_needed", "tell"], "is_needed": ["tell"]}
-
-
-@pytest.mark.parametrize(("code", "error"), [(3, ""), (2, "bad input"), (75, "ended with 75")])
-def test_an_airflow_task_fails_for_unexpected_exit_codes(monkeypatch, tmp_path, code, error):
-    pytest.importorskip("airflow.sdk", reason="Airflow is not installed")
-    module = example("airflow_slotscope_plan", monkeypatch, tmp_path, code)
-
-    if error:
-        with pytest.raises(Exception, match=error):
-            module.slotscope("key-slots", allowed=(0, 3))
-    else:
-        assert module.slotscope("key-slots", allowed=(0, 3))[0] == code
-
-
-@pytest.mark.parametrize(("code", "succeeds"), [(0, True), (2, False), (3, True)])
-def test_dagster_materializes_the_assets_unless_a_command_fails(monkeypatch, tmp_path, code, succeeds):
-    dagster = pytest.importorskip("dagster", reason="Dagster is not installed")
-    module = example("dagster_slotscope_plan", monkeypatch, tmp_path, code)
-    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
-
-    ended = dagster.materialize(
-        [module.snapshots, module.plans], raise_on_error=False, instance=dagster.DagsterInstance.ephemeral()
-    )
-
-    assert ended.success is succeeds
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from jobs.sentinel_replay import command, load_sentinels, sentinel_lines
+from jobs.sentinel_replay import command
 from schemas.bronze import BAD_RECORDS
 from schemas.incidents import INCIDENT_STEPS, INCIDENTS
 from schemas.sentinel import SENTINEL_EVENTS, SENTINEL_VIEWS, SENTINEL_VOTES
 from slotscope.pipelines.sentinel_replay import find_files, replay_sentinels
-from slotscope.reports.history.html import render_history
 from slotscope.reports.history.tables import load_history, load_incidents
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
@@ -63,18 +62,19 @@ def test_the_tables_hold_the_replay_once(spark: SparkSession, root: str) -> None
     assert len(steps) == incidents[0]["steps"]
 
 
-def test_the_report_of_incidents_tells_those_of_sentinels(spark: SparkSession, root: str) -> None:
+def test_the_command_prints_and_writes_the_report_of_a_cluster(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
     """The same report, terminal and page, as for a cluster."""
-    report = load_history(root, "one")
-    one = load_incidents(root, "one", 1)[0]
-    page = render_history(report)
-    lines = sentinel_lines(*load_sentinels(root, "one"), report.first_ns, "read")
+    page = tmp_path / "page.html"
 
-    assert one.summary in page
-    assert "O_DOWN" in page
-    assert any("was promoted in place of" in line for line in lines)
-    assert lines[-1].startswith("  mymaster is 127.0.0.1:24001 ")
-    assert "for 3 sentinels" in lines[-1]
+    code = cli.run(command, ["--log", LOGS, "--root", str(tmp_path), "--snapshot", "one", "--html", str(page)])
+
+    out = capsys.readouterr().out
+    one = load_incidents(str(tmp_path), "one", 1)[0]
+    assert not code
+    assert out.startswith("3 sentinels, ")
+    assert "127.0.0.1:24001" in out
+    assert one.summary in page.read_text("utf-8")
+    assert "O_DOWN" in page.read_text("utf-8")
 
 
 @pytest.mark.slow

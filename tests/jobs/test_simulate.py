@@ -49,12 +49,12 @@ def simulated(spark, tmp_path_factory):
 
 
 def test_a_simulation_writes_its_tables_once(spark, simulated):
-    """Run twice, the second time as if runs were many, the tables hold one simulation; cases, quantiles and shards fit the runs."""
+    """Run twice, the tables hold one simulation; cases, quantiles and shards fit the runs."""
     root, report = simulated
     written = (SIMULATED_RUNS, SIMULATED_SHARDS, SIMULATED_QUANTILES)
     first = {table.name: rows_of(spark, table, root, "what if") for table in written}
     with running(root, "simulate", "what if") as again:
-        write_runs(run_grid(spark, GRID), GRID, again, here_max=0)
+        write_runs(run_grid(spark, GRID), again)
 
     assert {table.name: rows_of(spark, table, root, "what if") for table in written} == first
     runs = first[SIMULATED_RUNS.name]
@@ -74,13 +74,14 @@ def test_a_simulation_writes_its_tables_once(spark, simulated):
 
 
 def test_a_shard_without_replicas_gets_no_new_master(spark, tmp_path):
-    """The report names the reason."""
+    """The table of shards names the reason."""
     grid = Grid(Trial(node_timeout_ms=1000, limit_s=5.0, replicas=0), seeds=2)
 
     report = simulate.run(spark, grid, root=str(tmp_path), snapshot="alone")
+    shards = rows_of(spark, SIMULATED_SHARDS, str(tmp_path), "alone")
 
-    assert {stuck.hindrance for stuck in report.stuck} == {"no replica is left"}
-    assert sum(stuck.runs for stuck in report.stuck) == 2
+    assert [(row["elected_ms"], row["hindrance"]) for row in shards] == [(None, "no replica is left")] * 2
+    assert report.verdict == "In none of 2 runs did every failed shard get a new master."
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from random import Random
 
 import pytest
 
-from cluster_core.errors import DecodeError
 from cluster_core.slots.key_slot import key_slot
 from jobs.rebalance_plan import Request as PlanRequest
 from jobs.rebalance_plan import run as make_plan
@@ -21,7 +19,6 @@ from tests.benches.program import slotscope
 from tests.benches.servers import redis_binary, running, valkey_binary
 from tests.builders import rdb_builder as build
 from tests.builders.debug_digest import value_digest
-from tests.builders.rdb_rows import sound_rows
 from tests.builders.rdb_writing import read_rows as rows_of_dump
 from tests.builders.rebalance_tables import node_id, topology, write_snapshot
 from tests.conftest import DATA
@@ -234,51 +231,3 @@ def test_a_damaged_dump_is_not_cut(nodes, tmp_path, capsys):
     assert slotscope(*words) == BAD_INPUT
     assert f"{tmp_path / 'cut.rdb'}: offset 150000: " in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def cut_or_change(data: bytes, random: Random) -> bytes:
-    """A prefix of *data*, or *data* with a few bytes changed."""
-    if random.random() < 0.3:
-        return data[: random.randrange(len(data))]
-    changed = bytearray(data)
-    for _ in range(random.randint(1, 4)):
-        changed[random.randrange(len(changed))] = random.randrange(256)
-    return bytes(changed)
-
-
-def _survives(data: bytes, nodes, tmp_path) -> bool:
-    """Whether parts were written; what is written can be read, with no key that was not there, and else a known error is raised."""
-    (tmp_path / "m.rdb").write_bytes(data)
-    try:
-        split(tmp_path, tmp_path / "m.rdb", topology=str(nodes), no_crc=True)
-    except (InputError, DecodeError):
-        return False
-    for part in parts_of(tmp_path).values():
-        _, rows = rows_of_dump_unchecked(part)
-        assert all(row.serialized_bytes <= len(data) for row in rows)
-    return True
-
-
-def rows_of_dump_unchecked(data: bytes):
-    """The skim of a part: its CRC and structure, values undecoded."""
-    rows, skim = sound_rows(data)
-    return skim, rows
-
-
-def small_dump() -> bytes:
-    """Every value type of REDIS0012 in slots with slot info, a function, two databases."""
-    samples = [build.key(name, kind, value) for name, kind, value, *_ in build.SAMPLES if len(value) < 150]
-    return build.rdb(
-        build.aux("redis-ver", "7.4.1"), LIBRARY, build.select(0), build.resize(len(samples), 0), *samples, build.select(3),
-        build.slot_info(12182, 1), build.key("foo", 0, build.string("bar")), magic="REDIS0012",
-    )  # fmt: skip
-
-
-@pytest.mark.long
-def test_prefixes_and_mutations_never_crash_a_split_or_leave_a_part_that_cannot_be_read(nodes, tmp_path):
-    data, random = small_dump(), Random(5)
-    cut = [_survives(data[:size], nodes, tmp_path) for size in range(0, len(data), 183)]
-    changed = [_survives(cut_or_change(data, random), nodes, tmp_path) for _ in range(40)]
-
-    assert not any(cut)
-    assert any(changed)

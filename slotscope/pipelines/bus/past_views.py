@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from cluster_core.gossip.causes import Cause
 from cluster_core.incidents.past_views import find_observer
 from cluster_core.instants import time_ns, write_instant
 from cluster_core.kinds import Source
 from cluster_core.replay.rows import NodeViewRow
-from cluster_core.routing.redirect import DIALECTS, Client, is_cluster_ok, route, view_of
 from schemas.history import NODE_VIEWS
 from slotscope.reports.history.tables import finished_replay
 from slotscope.reports.history.views import (
@@ -102,44 +99,3 @@ def past_views(
     pending = pending_at(root, snapshot, at_ns)
     views = [past_view(rows, one, at_ns, book, pending) for one in chosen]
     return agreed_views(views) if observer is None else list(views)
-
-
-class PastAnswer(NamedTuple):
-    """What *observer* would have answered to a command: *error* as a server writes it, empty where it serves the command itself."""
-
-    observer: str
-    at: str
-    command: list[str]
-    serves: bool
-    error: str
-    text: str
-
-
-def past_answer(
-    words: Sequence[str],
-    *,
-    root: str,
-    snapshot: str,
-    observer: str,
-    at: str | None = None,
-    server: str = "valkey-9.1",
-    readonly: bool = False,
-    partial_coverage: bool = False,
-) -> PastAnswer:
-    """Return the answer of a node to the command *words*; raises InputError for an unknown observer, time or server."""
-    if server not in DIALECTS:
-        raise InputError(f"--server {server}: there are {', '.join(DIALECTS)}")
-    at_ns = instant_ns(root, snapshot, at)
-    rows, book = views_at(root, snapshot, [at_ns])
-    seen = past_view(rows, find_observer(observer, book), at_ns, book)
-    topology = seen.topology
-    if topology.my_id is None or seen.names_no_slots:
-        raise InputError(
-            f"{observer}: its own slots are not known at {write_instant(at_ns)}; polls or a capture show them"
-        )
-    ok = is_cluster_ok(topology, require_full_coverage=not partial_coverage)
-    view = view_of(topology, cluster_ok=ok, dialect=DIALECTS[server])
-    command = [word.encode("utf-8", "surrogateescape") for word in words]
-    decision = str(route(view, command, client=Client(readonly=readonly)))
-    text = f"-{decision}" if decision else f"{view.address(view.myself)} serves {shlex.quote(words[0])} itself"
-    return PastAnswer(topology.my_id, write_instant(at_ns), list(words), not decision, decision, text)

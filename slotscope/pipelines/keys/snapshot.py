@@ -214,14 +214,11 @@ class KeySnapshot:
             *snapshot_warnings.find_partial(self.unread),
             *snapshot_warnings.find_twins(self.units, self.attributions, self.topology),
             *snapshot_warnings.find_unattributed(self.attributions, self.topology),
-            *snapshot_warnings.find_file_facts(self.units),
+            *snapshot_warnings.find_trailing(self.units),
             *snapshot_warnings.find_hollow(self.units),
-            *snapshot_warnings.find_nearest(self.units),
-            *snapshot_warnings.find_unmeasured(self.units),
             *snapshot_warnings.find_contradictions(self.units),
             *snapshot_warnings.find_cuts(self.units),
             *snapshot_warnings.find_uncertain(self.units),
-            *snapshot_warnings.find_age(self.units),
         ]
         if self.topology is not None:
             dumps = [row for row in self.keys_by_owner if row.source in self.attributions]

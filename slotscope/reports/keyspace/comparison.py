@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from slotscope.reports.document import (
     Tile,
     how_to_read,
 )
-from slotscope.reports.keyspace.figures import node_names, telling_prefixes, totals
+from slotscope.reports.keyspace.figures import telling_prefixes, totals
 from slotscope.reports.keyspace.report import KeyspaceReport
 from slotscope.reports.records import Row
 from slotscope.runtime import text
@@ -44,7 +44,7 @@ class Load:
     """Keys and bytes in one snapshot; bytes are None where no source knows sizes."""
 
     keys: int
-    serialized_bytes: int | None
+    serialized_bytes: int | None = None
     memory_bytes: int | None = None
 
 
@@ -52,7 +52,7 @@ class Load:
 class Growth:
     """Two loads of one node (*name* is its id), slot, prefix or hash tag; *before* is None for a new one, *after* for a vanished one.
 
-    *detail* is a node's address, or a slot's owner.
+    *detail* is a node's address.
     """
 
     name: bytes
@@ -157,11 +157,10 @@ def growth_table(
 
 
 def compare_reports(before: KeyspaceReport, after: KeyspaceReport) -> ComparisonReport:
-    """Compare two snapshots; their prefixes and tags are the heaviest only."""
-    owners = {str(slot.slot).encode(): _owner_change(before, after, slot.slot) for slot in after.slots}
-    addresses = {_node_key(node): node.address for node in [*before.nodes, *after.nodes]}
+    """Compare two snapshots; their prefixes and tags are the heaviest only.  Sizes that one of them does not know are unknown in both."""
     sides = (before, after)
-    masters, slots, prefixes, tags, total = zip(*map(_loads, sides), strict=True)
+    known = [figure for figure in SIZES if all(getattr(totals(side), figure) is not None for side in sides)]
+    masters, slots, prefixes, tags, total = zip(*(_loads(side, known) for side in sides), strict=True)
     return ComparisonReport(
         from_snapshot=before.snapshot_id,
         to_snapshot=after.snapshot_id,
@@ -170,42 +169,31 @@ def compare_reports(before: KeyspaceReport, after: KeyspaceReport) -> Comparison
         total=Growth(b"", *(loads[b""] for loads in total)),
         partial_words=[f"snapshot {side.snapshot_id}: {words}" for side in sides for words in side.partial_words],
         tables=[
-            growth_table("masters", *masters, details=addresses),
-            growth_table("slots", *slots, details=owners),
+            growth_table("masters", *masters, details={_node_key(node): node.address for side in sides for node in side.nodes}),
+            growth_table("slots", *slots),
             growth_table("prefixes", *prefixes, partial=True),
             growth_table("hash_tags", *tags, partial=True),
         ],
-    )
+    )  # fmt: skip
 
 
-def _loads(report: KeyspaceReport) -> list[dict[bytes, Load]]:
-    """Loads of masters, slots, prefixes and tags by name, and of all."""
-
-    def by_name(pairs: Iterable[tuple[bytes, Any]]) -> dict[bytes, Load]:
-        return {name: Load(one.keys, one.serialized_bytes, one.memory_bytes) for name, one in pairs}
-
+def _loads(report: KeyspaceReport, known: Sequence[str]) -> list[dict[bytes, Load]]:
+    """Loads of masters, slots, prefixes and tags by name, and of all, with the *known* sizes."""
+    named: list[list[tuple[bytes, Any]]] = [
+        [(_node_key(node), node) for node in report.nodes],
+        [(str(slot.slot).encode(), slot) for slot in report.slots if slot.keys],
+        [(group.name, group) for group in report.prefixes],
+        [(group.name, group) for group in report.hash_tags],
+        [(b"", totals(report))],
+    ]
     return [
-        by_name((_node_key(node), node) for node in report.nodes),
-        by_name((str(slot.slot).encode(), slot) for slot in report.slots if slot.keys),
-        by_name((group.name, group) for group in report.prefixes),
-        by_name((group.name, group) for group in report.hash_tags),
-        by_name([(b"", totals(report))]),
+        {name: Load(one.keys, **{figure: getattr(one, figure) for figure in known}) for name, one in pairs}
+        for pairs in named
     ]
 
 
 def _node_key(node: Row) -> bytes:
-    return str(node.node_id or node.address).encode("utf-8", "surrogateescape")
-
-
-def _owner_change(before: KeyspaceReport, after: KeyspaceReport, slot: int) -> str:
-    """Return the owner of *slot*, or both where it has moved."""
-    old, new = _owner_name(before, slot), _owner_name(after, slot)
-    return new if old == new else f"{old or 'none'} → {new or 'none'}"
-
-
-def _owner_name(report: KeyspaceReport, slot: int) -> str:
-    owner = report.slots[slot].owner
-    return "" if owner is None else node_names([report.nodes[owner]])[0]
+    return str(node.node_id or node.address or "no node").encode("utf-8", "surrogateescape")
 
 
 def status_words(row: Growth, table: GrowthTable) -> str:
@@ -272,19 +260,15 @@ def _tiles(total: Growth) -> list[Tile]:
 
 def _growth(table: GrowthTable) -> Section:
     kind, (title, heading, how) = table.kind, KINDS[table.kind]
-    in_memory = bool(table.rows) and all(row.delta("memory_bytes") is not None for row in table.rows)
+    in_memory = all(row.delta("memory_bytes") is not None for row in table.rows)
     size, weight = ("Memory", "memory_bytes") if in_memory else ("Bytes", "serialized_bytes")
 
     def ratio(row: Growth) -> float | None:
         return row.ratio("keys" if row.delta(weight) is None else weight)
 
-    details = {
-        "masters": [Column("Address", of="detail")],
-        "slots": [Column("Owner", of="detail", on=Place.PAGE)],
-    }
     columns = [
         Column(heading, how, lambda one: _name(one, kind)),
-        *details.get(kind, []),
+        Column("Address", of="detail"),
         Column("Keys before", Format.COUNT, lambda one: getattr(one.before, "keys", None), on=Place.PAGE),
         Column("Keys", Format.COUNT, lambda one: getattr(one.after, "keys", None)),
         Column("Change", Format.SIGNED_COUNT, lambda one: one.delta("keys")),
@@ -296,7 +280,7 @@ def _growth(table: GrowthTable) -> Section:
     ]
     caption = f"{title}, largest changes first"
     if table.partial:
-        caption += "; each snapshot lists only its heaviest: new in list and left list say no more than that"
+        caption += "; each snapshot lists only its heaviest, so a row new in the list may be older"
     about = "largest changes" if len(table.rows) > ROWS_ON_TERMINAL else ""
     shown = Table(f"{kind}-table", caption, columns, table.rows, on_terminal=ROWS_ON_TERMINAL)
     return Section(kind, title, [shown if table.rows else Sentence("Nothing changed.", Place.PAGE)], about=about)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from heapq import nsmallest
 from itertools import groupby
 from typing import Any
 
@@ -24,6 +24,7 @@ from slotscope.reports.document import (
     Tile,
     estimated,
     how_to_read,
+    share_columns,
 )
 from slotscope.reports.index import SNAPSHOT
 from slotscope.reports.keyspace.figures import (
@@ -34,7 +35,6 @@ from slotscope.reports.keyspace.figures import (
     max_over_mean,
     names_by_id,
     node_names,
-    quantile,
     totals,
     verdict,
     weighed_by,
@@ -53,7 +53,6 @@ PREFIXES_ON_TERMINAL = 12
 HEAVY_ON_PAGE = 60
 ROWS_ON_PAGE = 100
 SOURCES_ON_PAGE = 2_000
-NEAREST = {"nearest": "nearest model"}
 KEY_LENGTH_MAX = 24
 """Characters of the name of the largest key of a slot."""
 TAG_LENGTH_MAX = 40
@@ -61,15 +60,18 @@ SHARE_MIN = 0.002
 """A prefix of a smaller share of the whole is not drawn."""
 LABEL_LENGTH_MAX = 40
 SCRIPTS = ("slot_map.js", "keyspace.js", "icicle.js")
+KEYS = Column("Keys", Format.COUNT, lambda one: _figure(one, "keys", text.count), id="keys")
+EXPIRING = Column("Expiring", Format.COUNT, "expires", on=Place.PAGE)
+NOT_READ = Column("Not read", Format.TEXT, lambda one: Cell(text.unread(one.unread_share), style="alarm"))
 
 
 def to_document(report: KeyspaceReport) -> Document:
     """Return *report* as a document."""
-    tree = tree_data(report)
+    tree = prefix_tree(report)
     sections = [
         _masters(report),
         *_next(report, Place.PAGE),
-        *_fills(report, tree),
+        *([_fills(report, tree)] if tree else []),
         _map(report),
         _heavy(report),
         _big_keys(report),
@@ -143,16 +145,31 @@ def _tiles(report: KeyspaceReport) -> list[Tile]:
     ]  # fmt: skip
 
 
-def _size_columns(
-    report: KeyspaceReport, order: str = "none", load: Callable[[Any], Any] = lambda one: one
-) -> list[Column]:
-    """Columns of the sizes that are known of the *load* of a row, the one that loads are weighed by also on a terminal."""
-    has_memory, is_memory = totals(report).memory_bytes is not None, weighed_by(report) is Weight.MEMORY
-    places = (Place.PAGE, Place.EVERYWHERE) if is_memory else (Place.EVERYWHERE, Place.PAGE)
-    orders = ("none", order) if is_memory else (order, "none")
-    size = Column("Bytes", Format.SIZE, lambda one: load(one).serialized_bytes, orders[0], places[0], "bytes")
-    memory = Column("Memory", Format.SIZE, lambda one: load(one).memory_bytes, orders[1], places[1], "memory")
-    return [size, memory] if has_memory else [size]
+def _figure(load: Any, name: str, words: Callable[[int], str]) -> Cell:
+    """A figure of *load*, with the bound of its error where it is an estimate."""
+    error = getattr(load, {"serialized_bytes": "bytes_error"}.get(name, name.replace("_bytes", "") + "_error"), 0)
+    return estimated(getattr(load, name), error, words)
+
+
+def _loads(report: KeyspaceReport, of: Callable[[Any], Any] = lambda one: one, order: str = "none") -> list[Column]:
+    """Keys and sizes of the load *of* a row; rows come in *order* of the weight, the only size that a terminal shows."""
+    by = weighed_by(report)
+
+    def size(heading: str, weight: Weight) -> Column:
+        is_main = by is weight or (by is Weight.KEYS and weight is Weight.BYTES)
+        place = Place.EVERYWHERE if is_main else Place.PAGE
+        return Column(
+            heading,
+            Format.SIZE,
+            lambda one: _figure(of(one), weight.value, text.size),
+            order if by is weight else "none",
+            place,
+            weight.words,
+        )
+
+    keys = KEYS._replace(of=lambda one: _figure(of(one), "keys", text.count))
+    keys = keys._replace(order=order if by is Weight.KEYS else "none")
+    return [keys, size("Bytes", Weight.BYTES), size("Memory", Weight.MEMORY)]
 
 
 def _masters(report: KeyspaceReport) -> Section:
@@ -162,30 +179,21 @@ def _masters(report: KeyspaceReport) -> Section:
     whole, peak = sum(weights), max(weights, default=0)
     mean = whole / len(weights) / peak if peak else None
     columns = [
-        Column("Node", Format.KEY, lambda one: names[id(one)].encode("utf-8", "surrogateescape")),
-        Column(
-            "Address",
-            Format.KEY,
-            lambda one: "" if one.address in ("", names[id(one)]) else one.address.encode("utf-8", "surrogateescape"),
-        ),
+        Column("Node", Format.KEY, lambda one: _address(names[id(one)])),
+        Column("Address", Format.KEY, lambda one: "" if one.address == names[id(one)] else _address(one.address)),
         Column("Slots", Format.COUNT, "slots", id="slots"),
-        Column("Keys", Format.COUNT, "keys", id="keys"),
-        *_size_columns(report),
-        Column("Expiring", Format.COUNT, "expires", on=Place.PAGE),
+        *_loads(report),
+        EXPIRING,
         Column("Operations", Format.COUNT, "ops", on=Place.PAGE),
         Column("Share", Format.SHARE, lambda one: by.of(one) / whole if whole else None),
-        Column("Not read", Format.TEXT, lambda one: Cell(text.unread(one.unread_share), style="alarm")),
+        NOT_READ,
         Column(f"of {by.words}", Format.BAR, lambda one: Bar(by.of(one) / peak if peak else 0.0, mark=mean)),
     ]
-    known = {
-        "Operations": any(one.ops is not None for one in nodes),
-        "Not read": any(one.unread_share != 0 for one in nodes),
-    }
-    columns = [column for column in columns if known.get(column.heading, True)]
-    figures = [column for column in columns if column.id]
     skews = [
-        Cell("", text.ratio(max_over_mean([column.cell(one, 0).value for one in nodes])), style="strong")
-        for column in figures
+        Cell(
+            "", text.ratio(max_over_mean([one.cell(node, 0).value for node in nodes])) if one.id else "", style="strong"
+        )
+        for one in columns[2:]
     ]
     shown = f"the {NODES_ON_TERMINAL} heaviest of {text.count(len(nodes))}" if len(nodes) > NODES_ON_TERMINAL else ""
     table = Table(
@@ -193,6 +201,10 @@ def _masters(report: KeyspaceReport) -> Section:
         on_terminal=NODES_ON_TERMINAL, foot=[Cell("", "max / mean", style="quiet"), "", *skews], is_sample=True,
     )  # fmt: skip
     return Section("masters", "Masters", [table] if nodes else [], about=shown)
+
+
+def _address(name: str) -> bytes | str:
+    return name.encode("utf-8", "surrogateescape") if name else ""
 
 
 def _next(report: KeyspaceReport, on: Place) -> list[Section]:
@@ -205,27 +217,14 @@ def _next(report: KeyspaceReport, on: Place) -> list[Section]:
     return [Section("next" if on is Place.PAGE else "commands", "Next", [Commands(rows)], on=on)]
 
 
-def _fills(report: KeyspaceReport, tree: dict[str, Any] | None) -> list[Section]:
-    if tree is None:
-        return []
-    by = weighed_by(report)
-    context = {"colours": _tree_colours(report, by), "weighed_by": by.words}
-    return [Section("fills", "What fills it", [Template("icicle.html", context)], on=Place.PAGE)]
-
-
-def _tree_colours(report: KeyspaceReport, weight: Weight) -> list[tuple[str, str]]:
-    """The colours of prefixes, that of their weight first."""
-    use = report.use.whole if report.use else None
-    known = {
-        "memory": weight is Weight.MEMORY,
-        "bytes": any(group.serialized_bytes is not None for group in report.prefixes),
-        "keys": True,
-        "heat": use is not None and use.ops_per_s is not None,
-        "cold": use is not None and use.untouched_7d_bytes is not None,
-        "expiry": use is not None and use.expires is not None,
-    }
-    labels = {"cold": "Untouched", "expiry": "Expiry", "heat": "Heat"}
-    return [(name, labels.get(name, name.capitalize())) for name, is_known in known.items() if is_known]
+def _fills(report: KeyspaceReport, tree: dict[str, Any]) -> Section:
+    """The icicle of prefixes, with the colours that are known: first the weight."""
+    by, root = weighed_by(report).words, tree["root"]
+    labels = {"heat": "Heat", "cold": "Untouched", "expiry": "Expiry"}
+    known = [name for name in ("memory", "bytes", "keys", *labels) if root.get(name) is not None]
+    colours = [(name, labels.get(name, name.capitalize())) for name in sorted(known, key=lambda name: name != by)]
+    template = Template("icicle.html", {"colours": colours, "weighed_by": by})
+    return Section("fills", "What fills it", [template], on=Place.PAGE)
 
 
 def _map(report: KeyspaceReport) -> Section:
@@ -233,7 +232,7 @@ def _map(report: KeyspaceReport) -> Section:
     known = {
         "memory": whole.memory_bytes is not None,
         "bytes": whole.serialized_bytes is not None,
-        "expires": any(slot.expires for slot in report.slots),
+        "expires": whole.expires > 0,
     }
     context = {
         "known": known,
@@ -251,10 +250,9 @@ def _heavy(report: KeyspaceReport) -> Section:
     most = found[0].share if found else 0.0
     columns = [
         Column("Slot", Format.SLOT, lambda one: one.load.slot),
-        Column("Owner", Format.TEXT, lambda one: names.get(one.owner.node_id, "-") if one.owner else "-"),
-        Column("Keys", Format.COUNT, lambda one: one.load.keys, "descending" if by is Weight.KEYS else "none"),
-        *_size_columns(report, "descending", lambda one: one.load),
-        Column("Expiring", Format.COUNT, lambda one: one.load.expires, on=Place.PAGE),
+        Column("Owner", Format.TEXT, lambda one: names.get(one.owner.node_id, "-") if one.owner else None),
+        *_loads(report, lambda one: one.load, "descending"),
+        EXPIRING._replace(of=lambda one: one.load.expires),
         Column("Share", Format.SHARE, "share"),
         Column("of the heaviest", Format.BAR, lambda one: Bar(one.share / most if most else 0.0), on=Place.PAGE),
         Column("Because of, share of the slot", Format.KEY, lambda one: _because(one.cause)),
@@ -278,151 +276,91 @@ def _because(cause: Cause | None) -> Cell:
 
 
 def _big_keys(report: KeyspaceReport) -> Section:
-    names, is_memory = names_by_id(report), weighed_by(report) is Weight.MEMORY
+    names, order = names_by_id(report), {weighed_by(report): "descending"}
     columns = [
         Column("Key", Format.KEY, "key"),
         Column("Database", Format.COUNT, "db", on=Place.PAGE),
         Column("Type", Format.TEXT, lambda one: (one.type or "")[:8]),
         Column("Encoding", Format.TEXT, lambda one: one.encoding or "", on=Place.PAGE),
         Column("Elements", Format.COUNT, "elements"),
-        Column("Bytes", Format.SIZE, "serialized_bytes", "none" if is_memory else "descending"),
-        Column(
-            "Memory",
-            Format.SIZE,
-            lambda one: Cell(one.memory_bytes, note=NEAREST.get(one.estimate, "")),
-            "descending" if is_memory else "none",
-        ),
+        Column("Bytes", Format.SIZE, "serialized_bytes", order.get(Weight.BYTES, "none")),
+        Column("Memory", Format.SIZE, "memory_bytes", order.get(Weight.MEMORY, "none")),
         Column("Slot", Format.SLOT, "slot"),
-        Column("Owner", Format.TEXT, lambda one: names.get(one.node_id, text.NOTHING), on=Place.PAGE),
-        Column(
-            "Expires",
-            Format.MOMENT,
-            lambda one: Cell(-1, "never") if one.expire_at_ms is None else one.expire_at_ms,
-            on=Place.PAGE,
-        ),
+        Column("Owner", Format.TEXT, lambda one: names.get(one.node_id), on=Place.PAGE),
+        Column("Expires", Format.MOMENT, lambda one: _expiry(one.expire_at_ms), on=Place.PAGE),
     ]
-    if totals(report).memory_bytes is None:
-        columns = [column for column in columns if column.heading != "Memory"]
     table = Table(
         "big-keys-table", "The largest keys", columns, report.big_keys, "gold/big_keys", on_page=ROWS_ON_PAGE, on_terminal=GROUPS_ON_TERMINAL, is_sample=True
     )  # fmt: skip
     return Section("big-keys", "Biggest keys", [table])
 
 
-def _group_columns(report: KeyspaceReport, groups: Sequence[Row]) -> list[Column]:
-    by, whole = weighed_by(report), totals(report)
-    peak, all_weight = max(map(by.of, groups), default=0), by.of(whole)
-    sizes = [
-        Column("Bytes", Format.SIZE, lambda one: estimated(one.serialized_bytes, one.bytes_error, text.size)),
-        Column("Memory", Format.SIZE, lambda one: estimated(one.memory_bytes, one.memory_error, text.size)),
-    ]
-    known = (whole.serialized_bytes is not None, whole.memory_bytes is not None)
+def _expiry(at_ms: int | None) -> Cell:
+    return Cell(-1, "never") if at_ms is None else Cell(at_ms)
+
+
+def _group_columns(report: KeyspaceReport, of: Callable[[Any], Row] = lambda one: one) -> list[Column]:
+    by = weighed_by(report)
+    whole = by.of(totals(report))
     return [
-        Column("Keys", Format.COUNT, lambda one: estimated(one.keys, one.keys_error, text.count)),
-        *(column for column, is_known in zip(sizes, known, strict=True) if is_known),
-        Column("Share", Format.SHARE, lambda one: by.of(one) / all_weight if all_weight else None),
-        Column("of the heaviest", Format.BAR, lambda one: Bar(by.of(one) / peak if peak else 0.0)),
+        *_loads(report, of),
+        Column("Share", Format.SHARE, lambda one: by.of(of(one)) / whole if whole else None),
+        Column(f"of {by.words}", Format.BAR, lambda one: Bar(by.of(of(one)) / whole if whole else 0.0)),
     ]
 
 
 def _hash_tags(report: KeyspaceReport) -> Section:
-    columns = [
-        Column("Tag", Format.TAG, "name"),
-        Column("Slot", Format.SLOT, "slot"),
-        *_group_columns(report, report.hash_tags),
-    ]
+    columns = [Column("Tag", Format.TAG, "name"), Column("Slot", Format.SLOT, "slot"), *_group_columns(report)]
     caption = "The heaviest hash tags: all keys of a tag share one slot"
     table = Table("hash-tags-table", caption, columns, report.hash_tags, "gold/hash_tags", on_page=ROWS_ON_PAGE)
     return Section("hash-tags", "Hash tags", [table], on=Place.PAGE)
 
 
 def _prefixes(report: KeyspaceReport) -> Section:
-    groups = folded_prefixes(report.prefixes)
-    name = Column("Prefix", Format.KEY, lambda one: Cell(one.name, depth=max(one.depth - 1, 0)))
-    page = Table(
-        "prefixes-table", "The heaviest prefixes, each with all that lies below it", [name, *_group_columns(report, groups)], groups,
-        "gold/key_prefixes", on_page=ROWS_ON_PAGE, on=Place.PAGE,
-    )  # fmt: skip
-    blocks = [page, *_branches(report), *_size_facts(report)]
-    return Section("prefixes", "Heaviest prefixes", blocks, about="indented below the prefix they extend")
-
-
-def _branches(report: KeyspaceReport) -> list[Block]:
-    """The heaviest prefixes as a tree, for a terminal."""
-    root, by = prefix_tree(report), weighed_by(report)
-    if root is None:
-        return []
-    whole = root.weight
+    """The heaviest prefixes, each below the one that it extends."""
     columns = [
-        Column("Prefix", Format.KEY, lambda one: Cell(one[0].group.name, depth=one[1])),
-        Column("Keys", Format.COUNT, lambda one: one[0].group.keys),
-        *(one for one in _size_columns(report, load=lambda one: one[0].group) if one.on is Place.EVERYWHERE),
-        Column("Share", Format.SHARE, lambda one: one[0].weight / whole),
-        Column(f"of {by.words}", Format.BAR, lambda one: Bar(one[0].weight / whole)),
+        Column("Prefix", Format.KEY, lambda one: Cell(one[0].name, depth=one[1])),
+        *_group_columns(report, lambda one: one[0]),
     ]
-    nodes = heaviest_nodes(root, PREFIXES_ON_TERMINAL)
-    return [Table("prefix-tree", "", columns, nodes, on_terminal=PREFIXES_ON_TERMINAL, on=Place.TERMINAL)]
-
-
-def _size_facts(report: KeyspaceReport) -> list[Block]:
-    """The median size of keys, the 99th percentile, and the size that half of all bytes exceeds."""
-    if not report.sizes:
-        return []
-    half = text.size(2 * quantile(report.sizes, 0.5, lambda one: one.keys).at_least)
-    most = text.size(2 * quantile(report.sizes, 0.99, lambda one: one.keys).at_least)
-    large = text.size(quantile(report.sizes, 0.5, lambda one: one.total).at_least)
-    what = "memory" if weighed_by(report) is Weight.MEMORY else "bytes"
-    words = f"half of the keys are below {half}, 99 % below {most}; half of the {what} is in keys of {large} or more"
-    return [Sentence(words, Place.TERMINAL)]
+    tables = [
+        Table(name, "The heaviest prefixes, each with all that lies below it", columns, prefix_branches(report, most),
+              "gold/key_prefixes", on_page=most, on_terminal=most, on=on)
+        for name, most, on in (("prefixes-table", ROWS_ON_PAGE, Place.PAGE), ("prefix-tree", PREFIXES_ON_TERMINAL, Place.TERMINAL))
+    ]  # fmt: skip
+    return Section("prefixes", "Heaviest prefixes", tables, about="indented below the prefix they extend")
 
 
 def _sizes(report: KeyspaceReport) -> Section:
-    is_memory = weighed_by(report) is Weight.MEMORY
-    blocks: list[Block] = [Sentence("Each row covers sizes from its lower bound to twice that. Small keys come first.")]
-    where = "memory" if is_memory else "the dump"
-    blocks.append(
-        _range_table(
-            "size-table", f"Keys by size in {where}", report.sizes, Format.SIZE, "memory" if is_memory else "bytes"
-        )
-    )
-    blocks.append(
-        _range_table("element-table", "Collections by number of elements", report.elements, Format.COUNT, "elements")
-    )
-    is_known = report.sizes or report.elements
-    return Section("sizes", "Sizes and elements", blocks if is_known else [], on=Place.PAGE)
+    what = "memory" if weighed_by(report) is Weight.MEMORY else "bytes"
+    blocks: list[Block] = [
+        Sentence("Each row covers sizes from its lower bound to twice that. Small keys come first."),
+        _ranges("size-table", f"Keys by {what}", report.sizes, Format.SIZE, what),
+        _ranges("element-table", "Collections by number of elements", report.elements, Format.COUNT, "elements"),
+    ]
+    return Section("sizes", "Sizes and elements", blocks if report.sizes or report.elements else [], on=Place.PAGE)
 
 
-def _range_table(name: str, caption: str, ranges: Sequence[Row], how: Format, of: str) -> Table:
-    keys, total = sum(one.keys for one in ranges) or 1, sum(one.total for one in ranges) or 1
-    most_keys, most = (
-        max((one.keys for one in ranges), default=0) or 1,
-        max((one.total for one in ranges), default=0) or 1,
-    )
+def _ranges(name: str, caption: str, ranges: Sequence[Row], how: Format, of: str) -> Table:
     columns = [
         Column("From", how, "at_least", "ascending"),
         Column("Keys", Format.COUNT, "keys"),
-        Column("Share of keys", Format.SHARE, lambda one: one.keys / keys),
-        Column("of keys", Format.BAR, lambda one: Bar(one.keys / most_keys)),
-        Column(f"Share of {of}", Format.SHARE, lambda one: one.total / total),
-        Column(f"of {of}", Format.BAR, lambda one: Bar(one.total / most)),
+        *share_columns(ranges, "keys", "keys"),
+        *share_columns(ranges, "total", of),
     ]
     return Table(name, caption, columns, ranges)
 
 
 def _time_to_live(report: KeyspaceReport) -> Section:
     buckets = report.ttl_buckets
-    whole, peak = sum(one.keys for one in buckets) or 1, max((one.keys for one in buckets), default=0) or 1
     columns = [
         Column("Time left", Format.TEXT, "label"),
         Column("Keys", Format.COUNT, "keys"),
         Column("Bytes", Format.SIZE, "serialized_bytes"),
-        Column("Share", Format.SHARE, lambda one: one.keys / whole),
-        Column("of keys", Format.BAR, lambda one: Bar(one.keys / peak)),
+        *share_columns(buckets, "keys", "keys"),
     ]
-    table = Table(
-        "ttl-table", "Keys by remaining time to live when the dump was taken", columns, buckets, on=Place.PAGE
-    )
-    facts = [(one.label, text.percent(one.keys, whole)) for one in buckets if one.keys]
+    caption = "Keys by remaining time to live when the dump was taken"
+    table = Table("ttl-table", caption, columns, buckets, on=Place.PAGE)
+    facts = [(one.label, text.percent(one.keys, report.keys)) for one in buckets if one.keys]
     return Section("ttls", "Time to live", [table, Facts(facts, Place.TERMINAL, is_tiled=True)], about="share of keys")
 
 
@@ -434,13 +372,9 @@ def _sources(report: KeyspaceReport) -> Section:
         Column("Node", Format.TEXT, lambda one: names.get(one.node_id, one.node_id or "")),
         Column("Keys", Format.COUNT, "keys"),
         Column("Size", Format.SIZE, "file_bytes"),
-        Column("Not read", Format.TEXT, lambda one: Cell(text.unread(one.unread_share), style="alarm")),
-        Column(
-            "Details",
-            Format.LONG,
-            lambda one: Cell("", "\n".join(f"{name}: {value}" for name, value in one.facts.items())),
-        ),
-    ]
+        NOT_READ,
+        Column("Details", Format.LONG, lambda one: Cell("", "\n".join(f"{name}: {value}" for name, value in one.facts.items()))),
+    ]  # fmt: skip
     table = Table("sources-table", "Input files of this snapshot", columns, report.sources, on_page=SOURCES_ON_PAGE)
     return Section("sources", "Sources", [table], on=Place.PAGE, is_folded=True)
 
@@ -457,15 +391,12 @@ def _reading(report: KeyspaceReport) -> Section:
         "Names are escaped: \\x00 is a byte that is not text, \\u{202e} an invisible character, \\\\ a backslash. Long names lose their middle.",
     ]
     if totals(report).memory_bytes is not None:
-        model = (
-            f" Model: {report.memory.model}{f' ({report.memory.caveat})' if report.memory.caveat else ''}."
-            if report.memory
-            else ""
-        )
+        basis = report.memory
+        caveat = f" ({basis.caveat})" if basis and basis.caveat else ""
         sentences.insert(
             1,
             "Memory is an estimate of MEMORY USAGE on the server that wrote the dump, by its version and allocator. The tables of the key space,"
-            f" buffers and fragmentation are not included.{model}",
+            f" buffers and fragmentation are not included.{f' Model: {basis.model}{caveat}.' if basis else ''}",
         )
     return how_to_read(*sentences)
 
@@ -473,7 +404,7 @@ def _reading(report: KeyspaceReport) -> Section:
 def slot_data(report: KeyspaceReport) -> dict[str, Any]:
     """Return the data of the slot map as columns of 16384 entries; owner -1 is none."""
     slots = report.slots
-    data: dict[str, Any] = {
+    return {
         "snapshot": text.printable(report.snapshot_id, 80),
         "nodes": [
             {
@@ -489,9 +420,13 @@ def slot_data(report: KeyspaceReport) -> dict[str, Any]:
         "expires": [slot.expires for slot in slots],
         "topKeyBytes": [slot.top_key_bytes if slot.top_key_memory is None else slot.top_key_memory for slot in slots],
         "topKey": [None if slot.top_key is None else text.shown(slot.top_key, KEY_LENGTH_MAX) for slot in slots],
-        "topTag": _top_tags(report),
+        "topTag": {
+            tag.slot: f"{{{text.shown(tag.name, TAG_LENGTH_MAX)}}}: {text.plural(tag.keys, 'key')}"
+            for tag in reversed(report.hash_tags)  # the heaviest of a slot comes last and stays
+            if tag.slot is not None
+        },
+        "owner": [-1 if slot.owner is None else slot.owner for slot in slots],
     }
-    return data | {"owner": [-1 if slot.owner is None else slot.owner for slot in slots]}
 
 
 def owner_runs(owners: Iterable[int]) -> list[tuple[int, int]]:
@@ -505,85 +440,47 @@ def _known(values: Iterable[int | None]) -> list[int] | None:
     return [value or 0 for value in found] if any(value is not None for value in found) else None
 
 
-def _top_tags(report: KeyspaceReport) -> dict[int, str]:
-    """The heaviest known hash tag of a slot with its keys; slots without one are left out."""
-    found: dict[int, str] = {}
-    for tag in report.hash_tags:  # heaviest first
-        if tag.slot is not None and tag.slot not in found:
-            found[tag.slot] = f"{{{text.shown(tag.name, TAG_LENGTH_MAX)}}}: {text.plural(tag.keys, 'key')}"
-    return found
+def prefix_branches(report: KeyspaceReport, count: int, least: float = 1.0) -> list[tuple[Row, int]]:
+    """Return the *count* heaviest prefixes of at least the weight *least* with their depth, each after the one that it extends."""
+    by = weighed_by(report)
+    groups = [group for group in folded_prefixes(report.prefixes) if by.of(group) >= least]
+
+    def path(group: Row) -> list[tuple[int, bytes]]:
+        above = sorted((one for one in groups if group.name.startswith(one.name)), key=lambda one: len(one.name))
+        return [(-by.of(one), one.name) for one in above]
+
+    heaviest = nsmallest(count, groups, key=lambda group: (-by.of(group), len(group.name), group.name))
+    paths = sorted(((path(group), group) for group in heaviest), key=lambda pair: pair[0])
+    return [(group, len(above) - 1) for above, group in paths]
 
 
-@dataclass(slots=True)
-class PrefixNode:
-    """A prefix, or all keys (an empty name), with the prefixes below it, the heaviest first; *use* where it is recorded."""
-
-    group: Row
-    weight: int
-    use: Row | None = None
-    children: list[PrefixNode] = field(default_factory=list)
-
-
-def prefix_tree(report: KeyspaceReport) -> PrefixNode | None:
-    """Return all keys and the prefixes below them; None where no prefix is worth drawing."""
+def prefix_tree(report: KeyspaceReport) -> dict[str, Any] | None:
+    """Return all keys and the prefixes below them as the page draws them; None where no prefix is worth drawing."""
     by, whole = weighed_by(report), totals(report)
     uses = {one.name: one for one in report.use.prefixes} if report.use else {}
-    least = by.of(whole) * SHARE_MIN
-    root = PrefixNode(
-        Row(name=b"", keys=whole.keys, serialized_bytes=whole.serialized_bytes, memory_bytes=whole.memory_bytes),
-        by.of(whole),
-        report.use.whole if report.use else None,
-    )
-    known = {b"": root}
-    for group in sorted(folded_prefixes(report.prefixes), key=lambda group: (len(group.name), group.name)):
-        if by.of(group) < max(least, 1):
-            continue
-        parent = max((name for name in known if group.name.startswith(name)), key=len)
-        node = PrefixNode(group, by.of(group), uses.get(group.name))
-        known[group.name] = node
-        known[parent].children.append(node)
-    for node in known.values():
-        node.children.sort(key=lambda child: (-child.weight, child.group.name))
-    return root if root.children else None
+    root = _tree_node("", whole, by, report.use.whole if report.use else None)
+    stack = [root]
+    for group, depth in prefix_branches(report, len(report.prefixes), max(by.of(whole) * SHARE_MIN, 1)):
+        node = _tree_node(text.shown(group.name, LABEL_LENGTH_MAX), group, by, uses.get(group.name))
+        del stack[depth + 1 :]
+        stack[-1].setdefault("children", []).append(node)
+        stack.append(node)
+    return {"by": by.words, "isSize": by is not Weight.KEYS, "root": root} if "children" in root else None
 
 
-def heaviest_nodes(root: PrefixNode, count: int) -> list[tuple[PrefixNode, int]]:
-    """The *count* heaviest prefixes below *root* with their depths, from 0, each behind the one that it continues: none is heavier than that."""
-    every = list(_below(root, 0))
-    chosen = {id(node) for node, _ in sorted(every, key=lambda pair: (-pair[0].weight, pair[1]))[:count]}
-    return [(node, depth) for node, depth in every if id(node) in chosen]
-
-
-def _below(node: PrefixNode, depth: int) -> Iterator[tuple[PrefixNode, int]]:
-    for child in node.children:
-        yield child, depth
-        yield from _below(child, depth + 1)
-
-
-def tree_data(report: KeyspaceReport) -> dict[str, Any] | None:
-    """Return the tree as the page draws it: nested, names as texts."""
-    root = prefix_tree(report)
-    if root is None:
-        return None
-    return {"by": weighed_by(report).words, "isSize": weighed_by(report) is not Weight.KEYS, "root": _data(root)}
-
-
-def _data(node: PrefixNode) -> dict[str, Any]:
-    use, group = node.use, node.group
-    found: dict[str, Any] = {
-        "name": text.shown(group.name, LABEL_LENGTH_MAX) if group.name else "",
-        "weight": node.weight,
-        "keys": group.keys,
-        "bytes": group.serialized_bytes,
-        "memory": group.memory_bytes,
+def _tree_node(name: str, load: Any, by: Weight, use: Row | None) -> dict[str, Any]:
+    found = {
+        "name": name,
+        "weight": by.of(load),
+        "keys": load.keys,
+        "bytes": load.serialized_bytes,
+        "memory": load.memory_bytes,
     }
     if use is not None:
-        weight = use.weight_bytes or 0
+        cold, weight = use.untouched_7d_bytes, use.weight_bytes
         found |= {
             "heat": use.ops_per_s,
             "expiry": None if use.expires is None or not use.keys else round(use.expires / use.keys, 3),
-            "cold": None if use.untouched_7d_bytes is None or not weight else round(use.untouched_7d_bytes / weight, 3),
+            "cold": None if cold is None or not weight else round(cold / weight, 3),
         }
-    if node.children:
-        found["children"] = [_data(child) for child in node.children]
     return found

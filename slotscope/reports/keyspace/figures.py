@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -107,16 +107,6 @@ def weighed_by(report: KeyspaceReport) -> Weight:
         if held and all(getattr(slot, weight) is not None for slot in held):
             return weight
     return Weight.KEYS
-
-
-def quantile(ranges: Sequence[Row], share: float, count: Callable[[Row], int]) -> Row:
-    """Return the range in which the cumulated *count* reaches *share* of its total."""
-    wanted, passed = share * sum(map(count, ranges)), 0
-    for one in ranges:
-        passed += count(one)
-        if passed >= wanted > 0:
-            return one
-    return ranges[-1]
 
 
 def short_names(ids: Iterable[str]) -> dict[str, str]:

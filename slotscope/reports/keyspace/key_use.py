@@ -12,6 +12,7 @@ from slotscope.reports.records import Row, read
 from slotscope.runtime import text
 
 ROWS_READ: Final = 500
+SPANS: Final = ((1, "h"), (1, "d"), (7, "d"))
 NOT_RECORDED: Final = (
     "Access is not recorded: set maxmemory-policy to allkeys-lru or allkeys-lfu (or volatile-lru, volatile-lfu)"
 )
@@ -20,7 +21,6 @@ ROWS_ON_TERMINAL: Final = 5
 PREFIXES_ON_PAGE: Final = 60
 PREFIX: Final = Column("Prefix", Format.KEY, "name")
 MEMORY: Final = Column("Memory", Format.SIZE, "weight_bytes", "descending")
-NEVER: Final = Column("Never expires", Format.COUNT, "never_expiring")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,8 @@ def load_key_use(root: str, snapshot_id: str) -> UseReport | None:
     def rows(scope: str, order_by: str = "scope_value") -> list[Row]:
         found = read(root, KEY_USE, order_by=order_by, limit=ROWS_READ, snapshot_id=snapshot_id, scope=scope)
         for row in found:
-            row.name, row.never_expiring = row.scope_value, row.keys - (row.expires or 0)
+            row.name = row.scope_value
+            row.never_expiring = None if row.expires is None else row.keys - row.expires
         return found
 
     whole = rows("cluster")
@@ -54,25 +55,18 @@ def load_key_use(root: str, snapshot_id: str) -> UseReport | None:
 
 def use_figures(use: Row) -> list[tuple[str, str]]:
     """Return the known totals as (name, figure)."""
-    found = []
+    sizes = {f"untouched for {days} d": getattr(use, f"untouched_{days}d_bytes") for days in (1, 7, 30)}
+    if use.expires is not None:
+        sizes |= {f"expires within {n} {unit}": getattr(use, f"expiring_{n}{unit}_bytes") for n, unit in SPANS}
+        sizes["expires at all"] = use.expiring_bytes
+    found = [
+        (words, f"{text.size(size)}, {text.percent(size, use.weight_bytes)}")
+        for words, size in sizes.items()
+        if size is not None
+    ]
     if use.ops_per_s is not None:
         more = "" if use.ops_per_s_error is not None else LEAST
-        found.append((f"accesses a second, estimated{more}", rate(use)))
-    weight = use.weight_bytes
-    for days in ("1", "7", "30"):
-        size = getattr(use, f"untouched_{days}d_bytes")
-        if size is not None:
-            found.append((f"untouched for {days} d", f"{text.size(size)}, {text.percent(size, weight)}"))
-    if use.expires is not None:
-        limits = {
-            "within 1 h": use.expiring_1h_bytes,
-            "within 1 d": use.expiring_1d_bytes,
-            "within 7 d": use.expiring_7d_bytes,
-            "at all": use.expiring_bytes,
-        }
-        found += [
-            (f"expires {words}", f"{text.size(size)}, {text.percent(size, weight)}") for words, size in limits.items()
-        ]
+        found.insert(0, (f"accesses a second, estimated{more}", rate(use)))
     return found
 
 
@@ -96,9 +90,9 @@ def use_sections(use: UseReport | None, names: Mapping[str | None, str]) -> list
     blocks: list[Block] = [
         *([] if use.is_recorded else [Sentence(f"{NOT_RECORDED}.")]),
         Facts(use_figures(use.whole), is_tiled=True),
-        Table("use-nodes", "Access and expiry by master", [node, *_columns(use.whole)], use.nodes, on=Place.PAGE),
+        Table("use-nodes", "Access and expiry by master", [node, *COLUMNS], use.nodes, on=Place.PAGE),
         Table(
-            "use-prefixes", "Access and expiry by prefix, heaviest first", [PREFIX, *_columns(use.whole)], use.prefixes, "gold/key_use",
+            "use-prefixes", "Access and expiry by prefix, heaviest first", [PREFIX, *COLUMNS], use.prefixes, "gold/key_use",
             on_page=PREFIXES_ON_PAGE, on=Place.PAGE,
         ),
         *(_extremes(use.prefixes, *extreme) for extreme in EXTREMES),
@@ -126,20 +120,10 @@ def _extremes(prefixes: Sequence[Row], heading: str, figure: str, last: Column) 
     return Table("use-extremes", heading, columns, largest[:ROWS_ON_TERMINAL], on=Place.TERMINAL)
 
 
-def _columns(whole: Row) -> list[Column]:
-    """The columns of the figures that are known of all keys."""
-    untouched = [
-        Column("Untouched 1 d", Format.SIZE, "untouched_1d_bytes"),
-        Column("Untouched 7 d", Format.SIZE, "untouched_7d_bytes"),
-        Column("Untouched 30 d", Format.SIZE, "untouched_30d_bytes"),
-    ]
-    expiring = [
-        Column(f"Expires in {span[:-1]} {span[-1]}", Format.SIZE, f"expiring_{span}_bytes")
-        for span in ("1h", "1d", "7d")
-    ]
-    return [
-        MEMORY,
-        *([RATE] if whole.ops_per_s is not None else []),
-        *(untouched if whole.untouched_1d_bytes is not None else []),
-        *([*expiring, NEVER] if whole.expires is not None else []),
-    ]
+COLUMNS: Final = (
+    MEMORY,
+    RATE,
+    *(Column(f"Untouched {days} d", Format.SIZE, f"untouched_{days}d_bytes") for days in (1, 7, 30)),
+    *(Column(f"Expires in {n} {unit}", Format.SIZE, f"expiring_{n}{unit}_bytes") for n, unit in SPANS),
+    Column("Never expires", Format.COUNT, "never_expiring"),
+)

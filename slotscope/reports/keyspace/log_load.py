@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from schemas.aof import COMMAND_LOAD, WRITE_KEYS, WRITE_LOAD
-from slotscope.reports.document import Bar, Block, Cell, Column, Format, Section, Table, estimated
+from slotscope.reports.document import Block, Cell, Column, Format, Section, Table, estimated, share_columns
 from slotscope.reports.records import Row, read
 from slotscope.runtime import text
 from slotscope.runtime.storage.delta_files import all_equal, exists, query_rows
@@ -59,13 +59,11 @@ def log_sections(log: LogLoad | None) -> list[Section]:
 
 
 def _commands(log: LogLoad) -> list[Block]:
-    whole, peak = sum(one.commands for one in log.commands) or 1, max((one.commands for one in log.commands), default=1)
     columns = [
         Column("Command", Format.TEXT, lambda one: Cell(one.name, note="" if one.known else "(unknown)")),
         Column("Commands", Format.COUNT, "commands", "descending"),
         Column("Bytes", Format.SIZE, "log_bytes"),
-        Column("Share", Format.SHARE, lambda one: one.commands / whole),
-        Column("of commands", Format.BAR, lambda one: Bar(one.commands / peak)),
+        *share_columns(log.commands, "commands", "commands"),
     ]
     caption, shown = "Commands of all logs", 2 * ROWS_ON_TERMINAL
     return [

@@ -160,7 +160,7 @@ def _changes(found: SavingsReport) -> list[Block]:
     shown = found.counted[:ROWS_ON_TERMINAL]
     firsts = {one.kind: one for one in reversed(shown)}.values()
     facts = [
-        (one.name, f"{one.how}. Risk: {one.risk}. Undo: {one.undo}")
+        (text.shown(one.subject, 30) if one.subject else one.name, f"{one.how}. Risk: {one.risk}. Undo: {one.undo}")
         for one in shown
         if one in firsts or one.kind == "setting"
     ]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from schemas.simulation import SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
+from schemas.simulation import SIMULATED_QUANTILES, SIMULATED_RUNS
 from slotscope.reports.document import (
     Bar,
     Cell,
@@ -24,7 +24,6 @@ from slotscope.reports.document import (
 from slotscope.runtime import text
 from slotscope.runtime.storage.delta_files import all_equal, query_rows, read_rows
 
-STUCK_MAX: Final = 200
 FIGURE_WORDS: Final = {
     "detected_ms": "failure detected",
     "elected_ms": "new master elected",
@@ -81,15 +80,6 @@ class Case:
     spreads: dict[str, Spread]
 
 
-class Stuck(NamedTuple):
-    """A shard that got no new master in some runs of a case, and the reason that was met most."""
-
-    case: int
-    master: str
-    runs: int
-    hindrance: str
-
-
 @dataclass(frozen=True, slots=True)
 class SimulationReport:
     """Everything that a report shows."""
@@ -97,8 +87,6 @@ class SimulationReport:
     snapshot_id: str
     runs: int
     cases: tuple[Case, ...]
-    stuck: tuple[Stuck, ...]
-    stuck_count: int
     violations: int
 
     @property
@@ -119,9 +107,9 @@ class SimulationReport:
         """How often and how soon there was a new master, in one sentence."""
         known = sum(case.spreads["elected_ms"].known for case in self.cases)
         if all(case.parameters["fault"] == "none" for case in self.cases):
-            return f"Nothing was made to fail in {text.plural(self.runs, 'run')}."
+            return f"No fault was injected in {text.plural(self.runs, 'run')}."
         if not known:
-            return f"In none of {text.plural(self.runs, 'run')} was every shard that was hit given a new master."
+            return f"In none of {text.plural(self.runs, 'run')} did every failed shard get a new master."
         drawn = [case for case in self.cases if case.spreads["elected_ms"].known]
         worst = max(drawn, key=lambda case: case.spreads["elected_ms"].worst or 0.0)
         halves = sorted(case.spreads["elected_ms"].p50 or 0.0 for case in drawn)
@@ -131,7 +119,7 @@ class SimulationReport:
         counted = f"In all {self.runs}" if known == self.runs else f"In {text.count(known)} of {text.count(self.runs)}"
         which = f" ({self.words(worst)})" if len(self.cases) > 1 else ""
         return (
-            f"{counted} runs every shard that was hit got a new master: half of them within {half},"
+            f"{counted} runs every failed shard got a new master: half of them within {half},"
             f" the slowest after {figure_text('elected_ms', worst.spreads['elected_ms'].worst)}{which}."
         )
 
@@ -158,41 +146,7 @@ def read_report(*, root: str, snapshot: str) -> SimulationReport:
     for row in read_rows(root, SIMULATED_QUANTILES, order_by='"case", figure', snapshot_id=snapshot):
         per_case.setdefault(row["case"], []).append(row)
     cases = tuple(_case(number, found) for number, found in sorted(per_case.items()))
-    stuck = _stuck(root, own, {tuple(case.parameters.values()): case.number for case in cases})
-    return SimulationReport(
-        snapshot, totals["runs"], cases, tuple(stuck[:STUCK_MAX]), len(stuck), int(totals["broken"])
-    )
-
-
-def _parameters(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(row[name] for name in PARAMETER_WORDS)
-
-
-def _stuck(root: str, own: str, numbers: Mapping[tuple[Any, ...], int]) -> list[Stuck]:
-    """Return masters without a new master, with the most frequent reason; those of most runs first."""
-    named = ", ".join(PARAMETER_WORDS)
-    counted = query_rows(
-        root,
-        f"""WITH stuck AS (SELECT run, master, hindrance FROM simulated_shards WHERE {own} AND elected_ms IS NULL),
-                 runs AS (SELECT run, {named} FROM simulated_runs WHERE {own})
-            SELECT {named}, master, hindrance, COUNT(*) AS runs FROM stuck JOIN runs ON stuck.run = runs.run
-            GROUP BY {named}, master, hindrance ORDER BY runs DESC, hindrance""",
-        SIMULATED_SHARDS,
-        SIMULATED_RUNS,
-    )
-    found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in counted:
-        found.setdefault((*_parameters(row), row["master"]), []).append(row)
-    ordered = sorted(found.items(), key=lambda item: (-sum(row["runs"] for row in item[1]), item[0]))
-    return [
-        Stuck(
-            numbers[key[:-1]],
-            key[-1],
-            sum(row["runs"] for row in rows),
-            next((row["hindrance"] for row in rows if row["hindrance"] is not None), ""),
-        )
-        for key, rows in ordered
-    ]
+    return SimulationReport(snapshot, totals["runs"], cases, int(totals["broken"]))
 
 
 def _case(number: int, rows: list[Any]) -> Case:
@@ -226,7 +180,6 @@ QUANTILES: Final = (
     ("99 %", "p99"),
     ("Worst", "worst"),
 )
-STUCK_ON_TERMINAL: Final = 8
 ROWS_ON_TERMINAL: Final = 60
 
 
@@ -238,23 +191,13 @@ def to_document(report: SimulationReport) -> Document:
         for name, words in FIGURE_WORDS.items()
         if report.cases and name not in measured
     ]
-    stuck = [
-        Column("Master", Format.TEXT, "master"),
-        Column("Case", Format.COUNT, "case"),
-        Column("Runs", Format.COUNT, "runs", "descending"),
-        Column("Most frequent reason", Format.TEXT, "hindrance"),
-    ]
-    stuck_table = Table(
-        "stuck-table", "Shards that no replica took over before the run ended", stuck, report.stuck, "gold/simulated_shards", report.stuck_count,
-        on_terminal=STUCK_ON_TERMINAL,
-    )  # fmt: skip
     sections = [
         Section("cases", "Results", [_results(report, measured), *unknown]),
-        Section("stuck", "Shards without a new master", [stuck_table], short="Without a new master"),
         how_to_read(
             "Every node runs the state machine that also replays captures; the network and replication are modelled, the time"
             " that commands, forks and disks take is not: see docs/simulator.md.",
-            "A run is reproduced from its parameters and seed in gold/simulated_runs.",
+            "A run is reproduced from its parameters and seed in gold/simulated_runs; gold/simulated_shards names shards without a new master,"
+            " and the reason.",
         ),
     ]
     broken = text.plural(report.violations, "invariant")
@@ -272,7 +215,6 @@ def to_document(report: SimulationReport) -> Document:
         tiles=[
             Tile("total-runs", "Runs", report.runs, note=f"of {text.plural(len(report.cases), 'case')}"),
             Tile("total-recovered", "Recovered", recovered, note="a new master in every failed shard"),
-            Tile("total-stuck", "Shards without a master", report.stuck_count, note="in at least one run of a case"),
             Tile("total-violations", "Invariants broken", report.violations),
         ],
     )

@@ -7,7 +7,8 @@ from typing import Any
 
 from cluster_core.load.sampling import Estimate
 from slotscope.reports.document import Block, Cell, Column, Commands, Document, Facts, Format, Section, Sentence, Table
-from slotscope.reports.survey.figures import GroupFigures, KeyFigures, Overview, SavingsFigures, UntouchedFigures
+from slotscope.reports.records import Row
+from slotscope.reports.survey.figures import Overview
 from slotscope.runtime import text
 from slotscope.runtime.program import program_name, shell_word
 
@@ -80,7 +81,7 @@ def _slots(found: Overview) -> Section:
     return Section("slots", "Slots that stand out", [table], about="three times the mean or more")
 
 
-def _keys(heading: str, about: str, keys: Sequence[KeyFigures]) -> Section:
+def _keys(heading: str, about: str, keys: Sequence[Row]) -> Section:
     columns = [
         Column("Key", Format.KEY, "key"),
         Column("Type", Format.TEXT, lambda one: one.type[:12] or text.NOTHING),
@@ -90,22 +91,16 @@ def _keys(heading: str, about: str, keys: Sequence[KeyFigures]) -> Section:
         Column("Idle", Format.DURATION, "idle_s"),
         Column("Slot", Format.SLOT, "slot"),
     ]
-    known = {
-        "Freq": any(one.frequency is not None for one in keys),
-        "Idle": any(one.idle_s is not None for one in keys),
-    }
-    columns = [column for column in columns if known.get(column.heading, True)]
-    return Section(
-        heading, heading, [Table("keys", "", columns, keys, on_terminal=ROWS_SHOWN, is_sample=True)], about=about
-    )
+    table = Table("keys", "", columns, keys, on_terminal=ROWS_SHOWN, is_sample=True)
+    return Section(heading, heading, [table], about=about)
 
 
-def _untouched(one: UntouchedFigures) -> tuple[str, str]:
-    size = "too few drawn to say" if one.memory_bytes is None else _estimate(one.memory_bytes)
+def _untouched(one: Row) -> tuple[str, str]:
+    size = "unknown (too few keys sampled)" if one.memory_bytes is None else _estimate(one.memory_bytes)
     return f"untouched for {text.plural(one.days, 'day')}:", size
 
 
-def _savings(found: SavingsFigures | None) -> list[Section]:
+def _savings(found: Row | None) -> list[Section]:
     if found is None:
         return []
     whole, hows = found.memory_bytes.value or 1, [one for one in found.changes if one.counted][:HOWS_SHOWN]
@@ -125,7 +120,7 @@ def _savings(found: SavingsFigures | None) -> list[Section]:
     return [Section("savings", "What would save memory", blocks if found.changes else [nothing], about=about)]
 
 
-def _groups(heading: str, how: Format, groups: Sequence[GroupFigures]) -> Section:
+def _groups(heading: str, how: Format, groups: Sequence[Row]) -> Section:
     columns = [
         Column("Prefix" if how is Format.KEY else "Tag", how, "name"),
         Column("Keys", Format.COUNT, lambda one: Cell(one.keys, _estimate(one.keys, text.count))),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from cluster_core.advice.changes import OF_ALL_KEYS, Kind
 from cluster_core.incidents.symptoms import Symptom
@@ -27,6 +27,7 @@ from cluster_core.load.sampling import (
 )
 from cluster_core.slots.key_slot import hash_tag, key_slot
 from slotscope.reports.keyspace.savings import NAMES
+from slotscope.reports.records import Row
 from slotscope.runtime import text
 from slotscope.servers.measuring import SAMPLES
 from slotscope.servers.survey import Master, Survey
@@ -46,101 +47,27 @@ MODEL_SHARE_MAX: Final = 0.1
 """A larger error of the memory model against MEMORY USAGE is noted."""
 
 
-class MasterFigures(NamedTuple):
-    """One master; the memory of its keys is an estimate (None without samples), *used_memory* comes from INFO."""
-
-    address: str
-    slots: int
-    keys: int
-    memory_bytes: Estimate | None
-    used_memory: int
-    maxmemory: int
-    commands_per_s: float | None
-    drawn: int
-    drawn_from: tuple[str, ...]
-    all_keys: bool
-    not_drawn: str
-
-
-class SlotFigures(NamedTuple):
-    """One slot that stands out: *keys* are counted, *memory_bytes* an estimate unless its error is 0; None is not known."""
-
-    slot: int
-    master: str
-    keys: int | None
-    memory_bytes: Estimate | None
-    cpu_share: float | None
-
-
-class KeyFigures(NamedTuple):
-    """One key that was drawn."""
-
-    key: bytes
-    master: str
-    slot: int
-    type: str
-    memory_bytes: int
-    elements: int | None
-    frequency: int | None
-    idle_s: int | None
-
-
-class GroupFigures(NamedTuple):
-    """A prefix or a hash tag with *hits* sampled keys."""
-
-    name: bytes
-    keys: Estimate
-    memory_bytes: Estimate
-    hits: int
-
-
-class UntouchedFigures(NamedTuple):
-    """Memory of keys that nobody has touched for *days*; None if too few of them were drawn for a figure."""
-
-    days: int
-    keys: Estimate | None
-    memory_bytes: Estimate | None
-
-
-class SavingFigures(NamedTuple):
-    """A change that would save memory: those *counted* add up, none of their bytes twice."""
-
-    change: str
-    subject: bytes
-    saved_bytes: Estimate
-    keys: int
-    how: str
-    risk: str
-    undo: str
-    counted: bool
-
-
-class SavingsFigures(NamedTuple):
-    """What changes would save, from *values* that were read."""
-
-    changes: Sequence[SavingFigures]
-    memory_bytes: Estimate
-    values: int
-
-
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Everything that is shown of a survey."""
+    """The figures of a survey; estimates are None where too few keys were sampled.
+
+    Of a master *used_memory* comes from INFO; of a slot *keys* are counted.  Savings that are *counted* add up: none counts bytes twice.
+    """
 
     verdict: str
     symptoms: Sequence[Symptom]
     nodes: int
     keys: int
     memory_bytes: Estimate | None
-    masters: Sequence[MasterFigures]
-    slots: Sequence[SlotFigures]
-    biggest_keys: Sequence[KeyFigures]
-    prefixes: Sequence[GroupFigures]
-    hash_tags: Sequence[GroupFigures]
-    most_used_keys: Sequence[KeyFigures]
-    idlest_keys: Sequence[KeyFigures]
-    untouched: Sequence[UntouchedFigures]
-    savings: SavingsFigures | None
+    masters: Sequence[Row]
+    slots: Sequence[Row]
+    biggest_keys: Sequence[Row]
+    prefixes: Sequence[Row]
+    hash_tags: Sequence[Row]
+    most_used_keys: Sequence[Row]
+    idlest_keys: Sequence[Row]
+    untouched: Sequence[Row]
+    savings: Row | None
     commands_per_s: Mapping[str, float]
     notes: Sequence[str]
     seconds: float
@@ -196,25 +123,25 @@ def _busiest(rates: Iterable[Mapping[str, float]]) -> dict[str, float]:
     return dict(sorted(total.items(), key=lambda row: (-row[1], row[0]))[:LISTED])
 
 
-def _master(master: Master, survey: Survey) -> MasterFigures:
+def _master(master: Master, survey: Survey) -> Row:
     checkup = master.checkup
     activity = survey.activity.get(checkup.address)
-    return MasterFigures(
-        checkup.address,
-        len(master.slots),
-        master.keys,
-        estimate_all(master.parts).memory_bytes if master.parts or not master.keys else None,
-        checkup.number("used_memory"),
-        checkup.number("maxmemory"),
-        None if activity is None else activity.commands_per_s,
-        sum(part.measured for part in master.parts),
-        tuple(dict.fromkeys(part.sampled for part in master.parts)),
-        all(part.is_measured for part in master.parts),
-        master.unsampled,
+    return Row(
+        address=checkup.address,
+        slots=len(master.slots),
+        keys=master.keys,
+        memory_bytes=estimate_all(master.parts).memory_bytes if master.parts or not master.keys else None,
+        used_memory=checkup.number("used_memory"),
+        maxmemory=checkup.number("maxmemory"),
+        commands_per_s=None if activity is None else activity.commands_per_s,
+        drawn=sum(part.measured for part in master.parts),
+        drawn_from=tuple(dict.fromkeys(part.sampled for part in master.parts)),
+        all_keys=all(part.is_measured for part in master.parts),
+        not_drawn=master.unsampled,
     )
 
 
-def _verdict(survey: Survey, masters: Sequence[MasterFigures]) -> str:
+def _verdict(survey: Survey, masters: Sequence[Row]) -> str:
     what = "cluster" if any(one.topology is not None for one in survey.checkups) else "server"
     errors = [one.text for one in survey.symptoms if one.severity is Severity.ERROR]
     warnings = sum(one.severity is Severity.WARNING for one in survey.symptoms)
@@ -228,7 +155,7 @@ def _verdict(survey: Survey, masters: Sequence[MasterFigures]) -> str:
     return f"{health}; {_evenness(masters)}."
 
 
-def _evenness(masters: Sequence[MasterFigures]) -> str:
+def _evenness(masters: Sequence[Row]) -> str:
     loaded = [one for one in masters if one.keys]
     if not loaded:
         return "it holds no keys"
@@ -256,7 +183,7 @@ def _memory_by_slot(parts: Sequence[Part]) -> dict[int, Estimate]:
     return {s: one.memory_bytes for s, one in measured.items() if one.hits >= HITS_MIN or not one.memory_bytes.error}
 
 
-def _outstanding_slots(survey: Survey, measured: Mapping[int, Estimate]) -> list[SlotFigures]:
+def _outstanding_slots(survey: Survey, measured: Mapping[int, Estimate]) -> list[Row]:
     """Slots far above the mean in keys, memory or processor time, the farthest first."""
     owners = {slot: master for master in survey.masters for slot in master.slots}
     counts = {slot: count for master in survey.masters for slot, count in master.counts.items()}
@@ -279,39 +206,31 @@ def _outstanding_slots(survey: Survey, measured: Mapping[int, Estimate]) -> list
         (slot for slot in owners if farness[slot] >= OUTSTANDING), key=lambda slot: (-farness[slot], slot)
     )
     return [
-        SlotFigures(
-            slot,
-            owners[slot].checkup.address,
-            counts[slot].keys if slot in counts else None,
-            memory.get(slot),
-            cpu.get(slot, 0) / cpu_sum if cpu else None,
+        Row(
+            slot=slot,
+            master=owners[slot].checkup.address,
+            keys=counts[slot].keys if slot in counts else None,
+            memory_bytes=memory.get(slot),
+            cpu_share=cpu.get(slot, 0) / cpu_sum if cpu else None,
         )
         for slot in farthest[:LISTED]
     ]
 
 
-def _key(draw: Draw, master: str) -> KeyFigures:
-    return KeyFigures(
-        draw.key,
-        master,
-        key_slot(draw.key),
-        draw.type,
-        draw.memory_bytes,
-        draw.elements,
-        draw.frequency,
-        draw.idle_s,
-    )
+def _key(draw: Draw, master: str) -> Row:
+    figures = {name: getattr(draw, name) for name in ("key", "type", "memory_bytes", "elements", "frequency", "idle_s")}
+    return Row(master=master, slot=key_slot(draw.key), **figures)
 
 
-def _heaviest(groups: Mapping[bytes, GroupEstimate], survey: Survey) -> list[GroupFigures]:
+def _heaviest(groups: Mapping[bytes, GroupEstimate], survey: Survey) -> list[Row]:
     """Groups by memory; those drawn too seldom for a figure are left out, unless all keys were measured."""
     all_keys = all(part.whole for part in survey.parts)
     known = [(name, one) for name, one in groups.items() if one.hits >= HITS_MIN or (all_keys and one.hits > 1)]
     known.sort(key=lambda row: (-row[1].memory_bytes.value, row[0]))
-    return [GroupFigures(name, *one) for name, one in known[:LISTED]]
+    return [Row(name=name, **one._asdict()) for name, one in known[:LISTED]]
 
 
-def _notes(survey: Survey, masters: Sequence[MasterFigures], *, skewed: bool) -> Iterable[str]:
+def _notes(survey: Survey, masters: Sequence[Row], *, skewed: bool) -> Iterable[str]:
     parts = survey.parts
     pace = "half of each server's time" if survey.rate is None else f"{survey.rate:g} commands a second to a node"
     busiest = max(survey.sent.values(), default=0)
@@ -356,28 +275,25 @@ def _notes(survey: Survey, masters: Sequence[MasterFigures], *, skewed: bool) ->
     yield f"command rates cover {survey.window_s:.1f} s and exclude these commands"
 
 
-def untouched(parts: Sequence[Part]) -> list[UntouchedFigures]:
+def untouched(parts: Sequence[Part]) -> list[Row]:
     """Estimate the memory of untouched keys for each of `UNTOUCHED_DAYS`; empty if no master has idle times."""
     if not any(draw.idle_s is not None for part in parts for draw in part.draws):
         return []
     found = estimate_groups(parts, lambda draw: [days for days in UNTOUCHED_DAYS if (draw.idle_s or 0) >= days * DAY_S])
     certain = not estimate_all(parts).memory_bytes.error
+    nothing = Estimate(0.0, 0.0) if certain else None
     figures = []
     for days in UNTOUCHED_DAYS:
         group = found.get(days)
+        is_known = group is not None and (certain or group.hits >= HITS_MIN)
+        keys, size = (group.keys, group.memory_bytes) if group is not None and is_known else (None, None)
         if group is None:
-            nothing = Estimate(0.0, 0.0) if certain else None
-            figures.append(UntouchedFigures(days, nothing, nothing))
-        elif certain or group.hits >= HITS_MIN:
-            figures.append(UntouchedFigures(days, group.keys, group.memory_bytes))
-        else:
-            figures.append(UntouchedFigures(days, None, None))
+            keys = size = nothing
+        figures.append(Row(days=days, keys=keys, memory_bytes=size))
     return figures
 
 
-def savings(
-    survey: Survey, separators: bytes, prefixes: Mapping[bytes, GroupEstimate]
-) -> tuple[SavingsFigures | None, list[str]]:
+def savings(survey: Survey, separators: bytes, prefixes: Mapping[bytes, GroupEstimate]) -> tuple[Row | None, list[str]]:
     """What would save memory, and notes on how near that is, or why it is not known; few large keys of one of *prefixes* make its saving skewed.
 
     For changes to all keys the skew is unknown; the notes say so.
@@ -411,13 +327,14 @@ def savings(
         return saved._replace(skewed=bool(saved.error) and skewed)
 
     changes = [
-        SavingFigures(
-            NAMES.get(one.change.kind, one.change.kind), one.change.subject, told(one.saved_bytes, one.change.subject, one.change.kind),
-            one.change.keys, one.change.how, one.change.risk, one.change.undo, one.change.counted,
+        Row(
+            change=NAMES.get(one.change.kind, one.change.kind), subject=one.change.subject,
+            saved_bytes=told(one.saved_bytes, one.change.subject, one.change.kind), keys=one.change.keys,
+            how=one.change.how, risk=one.change.risk, undo=one.change.undo, counted=one.change.counted,
         )
         for one in found.changes
     ]  # fmt: skip
-    figures = SavingsFigures(changes, told(found.now_bytes), found.values)
+    figures = Row(changes=changes, memory_bytes=told(found.now_bytes), values=found.values)
     return figures, list(_savings_notes(found, survey))
 
 
@@ -426,16 +343,16 @@ def _savings_notes(found: Savings, survey: Survey) -> Iterable[str]:
     keys = sum(master.keys for master in survey.masters)
     more = f"; {text.plural(unread, 'larger key')} count as now" if unread else ""
     yield (
-        f"what would save memory is from {text.plural(values, 'value')} read by DUMP ({text.percent(values, keys)} of the keys){more};"
-        " equal values are not sought: slotscope advise reads all of a dump"
+        f"savings are estimated from {text.plural(values, 'value')} read by DUMP ({text.percent(values, keys)} of the keys){more};"
+        " equal values are not compared: slotscope advise reads all of a dump"
     )
     if found.unclear:
-        yield f"{text.plural(found.unclear, 'further change')} may save something, but less than the error"
+        yield f"{text.plural(found.unclear, 'further change')} may save less than the error of the estimate"
     if found.unknown:
         named = "; ".join(f"{NAMES.get(one.kind, one.kind)} {one.subject.decode()}" for one in found.unknown)
-        yield f"not known is what these would save, since few of the keys read make up most of it: {named}; slotscope advise reads all of a dump"
+        yield f"unknown savings (few of the sampled keys make up most of each): {named}; slotscope advise reads all of a dump"
     if abs(found.model_share - 1) > MODEL_SHARE_MAX:
-        yield f"of these keys the memory model says {text.ratio(found.model_share)} what MEMORY USAGE tells: take savings with care"
+        yield f"the memory model gives {text.ratio(found.model_share)} what MEMORY USAGE reports for these keys: savings are rough"
 
 
 def _server(info: Mapping[str, str]) -> str:

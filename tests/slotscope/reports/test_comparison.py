@@ -15,6 +15,7 @@ from slotscope.reports.keyspace.comparison import (
     growth_table,
     status_words,
 )
+from slotscope.reports.records import Row
 from tests.benches.reports import terminal_of
 from tests.builders.reports_builder import key_group, keyspace_report
 
@@ -70,6 +71,16 @@ def test_reports_are_compared_by_every_kind() -> None:
     assert rows["slots"] == [(str(key_slot(b"big:list")).encode(), 1000)]
     assert rows["prefixes"] == [(b"cache:", -41_200_000), (b"\x1b[31mnew:", 500)]
     assert rows["hash_tags"] == []
+
+
+def test_sizes_that_one_snapshot_does_not_know_are_unknown_for_every_row() -> None:
+    """Compared with a key list a prefix that is gone has no known change of bytes, and a snapshot without topology no empty name."""
+    after = replace(keyspace_report(sizes=False), prefixes=[], nodes=[Row(node_id=None, address="", keys=5)])
+    report = compare_reports(keyspace_report(), after)
+
+    assert {row.delta("serialized_bytes") for table in report.tables for row in table.rows} == {None}
+    assert "no node" in terminal_of(report)
+    assert "Bytes" not in terminal_of(report)
 
 
 def test_new_in_a_list_of_the_heaviest_is_not_called_new() -> None:

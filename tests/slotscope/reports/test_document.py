@@ -109,6 +109,14 @@ def test_a_value_that_is_unknown_is_never_a_number() -> None:
     assert written(18.44, Format.DURATION) == "18.4 s"
 
 
+def test_a_column_of_unknown_values_is_not_drawn() -> None:
+    rows = [NODES[1], NODES[1]]
+
+    assert "Keys" not in plain_text(document(rows))
+    assert ">Keys<" not in render_document(document(rows)).split('id="node-table"')[1]
+    assert "Keys" in plain_text(document())
+
+
 def test_a_part_for_one_place_is_drawn_there_alone() -> None:
     section = Section("s", "S", [Sentence("terminal only", Place.TERMINAL), Sentence("page only", Place.PAGE)])
     both = Document("k", "T", "V.", [section])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from slotscope.reports.keyspace.document import heaviest_nodes, prefix_tree
+from slotscope.reports.keyspace.document import prefix_branches, prefix_tree
 from tests.benches.browser import open_page
 from tests.benches.reports import page_of, terminal_of
 from tests.builders.reports_builder import full_report, keyspace_report
@@ -16,13 +16,14 @@ from tests.builders.reports_builder import full_report, keyspace_report
 REPORT = keyspace_report()
 
 
-def test_a_prefix_lies_below_the_longest_one_that_it_continues():
-    root = prefix_tree(REPORT)
+def test_a_prefix_lies_below_the_longest_one_that_it_extends():
+    tree = prefix_tree(REPORT)
 
-    assert root is not None
-    assert [child.group.name for child in root.children] == [b"cache:", b"session:"]
-    assert [child.group.name for child in root.children[0].children] == [b"cache:page:"]
-    assert root.weight >= sum(child.weight for child in root.children)
+    assert tree is not None
+    root = tree["root"]
+    assert [child["name"] for child in root["children"]] == ["cache:", "session:"]
+    assert [child["name"] for child in root["children"][0]["children"]] == ["cache:page:"]
+    assert root["weight"] >= sum(child["weight"] for child in root["children"])
 
 
 def test_hostile_names_are_no_markup_in_use_and_savings():
@@ -65,23 +66,11 @@ def test_a_click_zooms_into_a_prefix_and_the_first_bar_out(chromium: Any, tmp_pa
     assert page.console() == []
 
 
-def test_the_heaviest_prefixes_stand_below_those_that_they_continue():
-    """As many as asked for; a child is never there without its parent."""
-    root = prefix_tree(REPORT)
-    assert root is not None
-
-    assert [(node.group.name, depth) for node, depth in heaviest_nodes(root, 2)] == [
-        (b"cache:", 0),
-        (b"cache:page:", 1),
-    ]
-    assert [depth for _, depth in heaviest_nodes(root, 9)] == [0, 1, 0]
-
-
-def test_the_terminal_indents_prefixes_and_says_how_keys_are_spread():
-    """Ten seconds: what fills it, and whether many small keys do or few large ones."""
+def test_the_heaviest_prefixes_stand_below_those_that_they_extend():
+    assert [(group.name, depth) for group, depth in prefix_branches(REPORT, 2)] == [(b"cache:", 0), (b"cache:page:", 1)]
+    assert [depth for _, depth in prefix_branches(REPORT, 9)] == [0, 1, 0]
     lines = terminal_of(REPORT, width=100).splitlines()
     at = next(at for at, line in enumerate(lines) if "Heaviest prefixes" in line)
 
     assert lines[at + 2].startswith("  cache: ")
     assert lines[at + 3].startswith("    cache:page: ")
-    assert any("half of the keys are below 128 B" in line for line in lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from schemas.caveats import Caveat
 from schemas.interim import UnitFacts, joined
 from slotscope.transforms import snapshot_warnings as warnings
 from slotscope.transforms.snapshot_warnings import Foreign
+from tests.builders.reports_builder import empty_report, source_row
 
 A, B = "a" * 40, "b" * 40
 NODES = read_nodes(
@@ -57,16 +59,12 @@ def told(found: list[Caveat]) -> list[tuple[str, str]]:
             ["counted 2 times"],
         ),
         (warnings.find_twins([unit(), log(), log(role="state")], OWNERS, None), ("error", "same_node_twice"), []),
+        (warnings.find_trailing([unit(trailing_bytes=12)]), ("warning", "trailing_bytes"), ["12 bytes after the end"]),
         (warnings.find_coverage(NODES, 4), ("error", "uncovered_slots"), ["383 slots without owner: 16001-16383", "4 keys"]),
         (
             warnings.find_bad([(f"{number}.rdb", 9, "odd\x1b[2J") for number in range(5)], 1234),
             ("error", "bad_records"),
             ["1,234 records could not be read", "and 1,229 more", r"odd\x1b"],
-        ),
-        (
-            warnings.find_unmeasured([unit(unmeasured_keys=2), unit(unmeasured_keys=1), unit("b.rdb")]),
-            ("note", "memory_unknown"),
-            ["a.rdb: 3 keys"],
         ),
         (
             warnings.find_contradictions([unit(**MEASURED, aux={"used-mem": "100000000"}, memory_total=60_000_000)] * 2),
@@ -108,15 +106,22 @@ def test_sound_inputs_have_no_warning() -> None:
     assert warnings.find_twins([fits, unit("b.rdb", stored_crc="0" * 16)], NOBODY, None) == []
     assert warnings.find_twins([unit(), log()], OWNERS, None) == []
     assert warnings.find_coverage(None, 4) == warnings.find_bad([], 0) == []
-    assert warnings.find_file_facts([sound]) == warnings.find_unmeasured([fits]) == []
+    assert warnings.find_trailing([sound]) == []
     assert warnings.find_contradictions([fits]) == warnings.find_cuts([log()]) == []
     assert warnings.find_uncertain([log(role="state", not_modelled="")]) == []
 
 
-def test_a_file_with_trailing_bytes_no_checksum_and_long_names_has_a_warning_for_each() -> None:
-    found = warnings.find_file_facts([unit(trailing_bytes=12, stored_crc="0" * 16, untracked_keys=2)])
+def test_the_age_of_a_report_is_that_of_its_oldest_dump() -> None:
+    """Counted to the time of the report; without a time in a dump there is none."""
+    sources = [source_row(f"{name}.rdb", facts={"ctime": at}) for name, at in (("a", "1000"), ("b", "1060"))]
+    report = replace(empty_report(), sources=sources)
 
-    assert told(found) == [("warning", "trailing_bytes"), ("note", "no_checksum"), ("note", "long_names")]
+    (note,) = warnings.with_age(report, 87_400_000).warnings
+    assert (note.severity, note.code) == ("note", "snapshot_age")
+    assert "a.rdb started 1970-01-01 00:16:40 UTC" in note.text
+    assert note.text.endswith("24 h before this report; 2 dumps started within 60 s")
+    assert warnings.with_age(report, 1_001_000).warnings == []
+    assert warnings.with_age(replace(report, sources=[source_row("c.rdb")]), 87_400_000).warnings == []
 
 
 def test_keys_without_a_model_make_the_figures_partial_wherever_they_are_from() -> None:
