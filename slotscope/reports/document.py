@@ -145,7 +145,7 @@ def share_columns(rows: Sequence[Any], figure: str, words: str) -> list[Column]:
 class Table(NamedTuple):
     """A record a row, or a list of one value or `Cell` a column.
 
-    *all_rows* is how many there are where *rows* are the first, *source* has all of them; *foot* is one more row, of totals.  A terminal
+    *source* has all rows where these are the first; *foot* is one more row, of totals.  A terminal
     does not count the rest of what *is_sample*.
     """
 
@@ -154,7 +154,6 @@ class Table(NamedTuple):
     columns: Sequence[Column]
     rows: Sequence[Any]
     source: str = ""
-    all_rows: int | None = None
     on_page: int = ROWS_ON_PAGE
     on_terminal: int = ROWS_ON_TERMINAL
     on: Place = Place.EVERYWHERE
@@ -186,15 +185,6 @@ class Facts(NamedTuple):
     rows: Sequence[tuple[str, str]]
     on: Place = Place.EVERYWHERE
     is_tiled: bool = False
-    all_rows: int | None = None
-
-
-class Steps(NamedTuple):
-    """Sentences in order of time, each with its time in words."""
-
-    rows: Sequence[tuple[str, str]]
-    all_rows: int | None = None
-    on: Place = Place.EVERYWHERE
 
 
 class Commands(NamedTuple):
@@ -220,7 +210,7 @@ class Template(NamedTuple):
     on: Place = Place.PAGE
 
 
-Block = Table | Sentence | Facts | Steps | Commands | Preformatted | Template
+Block = Table | Sentence | Facts | Commands | Preformatted | Template
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,8 +232,7 @@ class Section:
         return [
             one
             for one in self.blocks
-            if one.on in (Place.EVERYWHERE, place)
-            and not (isinstance(one, Table | Facts | Steps | Commands) and not one.rows)
+            if one.on in (Place.EVERYWHERE, place) and not (isinstance(one, Table | Facts | Commands) and not one.rows)
         ]
 
 

@@ -22,7 +22,6 @@ from slotscope.reports.document import (
     Preformatted,
     Section,
     Sentence,
-    Steps,
     Table,
     count_by_severity,
     gravest_first,
@@ -36,7 +35,6 @@ WORDS_MAX = 400
 LINE_CHARS_MAX = 1 << 20
 FACTS_SHOWN = 20
 NAME_MAX = 30
-STEPS_SHOWN = 200
 PLAIN_WIDTH = 100
 CAVEATS_SHOWN = 6
 CAVEAT_LENGTH_MAX = 300
@@ -109,11 +107,6 @@ def _print_section(section: Section, ink: Ink) -> None:
                 ink.note(text.printable(block.words, WORDS_MAX))
             case Facts():
                 _print_facts(block, ink)
-            case Steps():
-                ink.labelled(
-                    [(ink.words(at, "dim"), ink.words(text.printable(words))) for at, words in block.rows[:STEPS_SHOWN]]
-                )
-                ink.rest(block.all_rows or len(block.rows), min(len(block.rows), STEPS_SHOWN))
             case Commands():
                 for command, what in block.rows:
                     ink.whole(ink.words("  " + command, "bold"))
@@ -133,7 +126,7 @@ def _print_facts(block: Facts, ink: Ink) -> None:
     ink.labelled(
         [(ink.words(text.printable(name, NAME_MAX), "dim"), ink.words(text.printable(words))) for name, words in rows]
     )
-    ink.rest(block.all_rows or len(block.rows), len(rows))
+    ink.rest(len(block.rows), len(rows))
 
 
 def _print_table(table: Table, ink: Ink) -> None:
@@ -144,7 +137,7 @@ def _print_table(table: Table, ink: Ink) -> None:
         headings = [f"{FIGURES if column.how.is_number else ''}{column.heading}" for column, _ in shown[0]]
         ink.table(headings, [[_cell(cell, column, ink) for column, cell in row] for row in shown])
     if not table.is_sample:
-        ink.rest(table.all_rows or len(table.rows), min(len(table.rows), table.on_terminal))
+        ink.rest(len(table.rows), min(len(table.rows), table.on_terminal))
 
 
 def _cell(cell: Cell, column: Column, ink: Ink) -> InkCell:

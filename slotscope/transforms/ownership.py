@@ -7,7 +7,6 @@ what all observers agree on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from typing import Any, Final, NamedTuple
@@ -64,6 +63,10 @@ class Change(NamedTuple):
     evidence: str
 
 
+VIEW: Final = np.dtype(
+    [("owner", np.int32), ("count", np.int32), ("since_ns", np.int64), ("min_ns", np.int64), ("evidence", np.int8)]
+)
+"""Who owns a slot in one view, how many owners are named there, since when, after which time, and by which of `EVIDENCE`."""
 VIEW_COLUMNS: Final = Belief._fields
 OF_SLOTS: Final = ("slots", "valid_from_min_ns", "evidence")
 """Those of them that memberships do not have."""
@@ -75,28 +78,6 @@ def derive_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     rows = [*owner_rows(beliefs), *member_rows(beliefs)]
     for start in range(0, len(rows), ROWS_PER_BATCH):
         yield pa.RecordBatch.from_pylist(rows[start : start + ROWS_PER_BATCH], schema=DERIVED)
-
-
-@dataclass(slots=True)
-class Owners:
-    """Who owns each slot in one view, since when and after which time, by which of `EVIDENCE`; *count* is how many owners are named there."""
-
-    owner: NDArray[np.int32]
-    since_ns: NDArray[np.int64]
-    count: NDArray[np.int32]
-    min_ns: NDArray[np.int64]
-    evidence: NDArray[np.int8]
-
-    @classmethod
-    def empty(cls, owner: NDArray[np.int32], since_ns: int) -> Owners:
-        """A view without owners; *owner* is its array."""
-        return cls(
-            owner,
-            np.full(SLOT_COUNT, since_ns, np.int64),
-            np.zeros(SLOT_COUNT, np.int32),
-            np.full(SLOT_COUNT, NO_BOUND, np.int64),
-            np.zeros(SLOT_COUNT, np.int8),
-        )
 
 
 def owner_rows(beliefs: list[Belief]) -> list[dict[str, Any]]:
@@ -169,74 +150,61 @@ def _union(parts: list[NDArray[Any]]) -> NDArray[np.int64]:
 
 
 class _Books:
-    """Owner tables of all observers and of their accord."""
+    """Owner tables (`VIEW`) of all observers and of their accord, which is the last."""
 
     def __init__(self, names: list[str], numbers: Mapping[str, int], observers: int, start_ns: int) -> None:
         self.rows: list[dict[str, Any]] = []
         self._names, self._numbers = names, numbers
-        self._min_ns = np.full(SLOT_COUNT, NO_BOUND, np.int64)
-        self._evidence = np.zeros(SLOT_COUNT, np.int8)
-        self._views: dict[str, Owners] = {}
-        self._owners = np.full((observers + 1, SLOT_COUNT), NOBODY, np.int32)
-        """A row per observer, unused ones without owners; the accord is the last row."""
-        self._accord = Owners.empty(self._owners[-1], start_ns)
+        self._latest = np.array([(NOBODY, 0, 0, NO_BOUND, 0)] * SLOT_COUNT, VIEW)
+        """The bound and the evidence of the last change of each slot."""
+        self._views = np.tile(self._latest, (observers + 1, 1))
+        self._views["since_ns"] = start_ns
+        self._observers: dict[str, int] = {}
 
     def apply(self, ts_ns: int, touched: dict[str, list[Change]]) -> None:
         """Apply all changes of one instant."""
-        changed = [
-            self._change(observer, self._view(observer, ts_ns), changes, ts_ns) for observer, changes in touched.items()
-        ]
+        changed = [self._change(observer, changes, ts_ns) for observer, changes in touched.items()]
         self._agree(_union(changed), ts_ns)
 
-    def _view(self, observer: str, ts_ns: int) -> Owners:
-        if observer not in self._views:
-            self._views[observer] = Owners.empty(self._owners[len(self._views)], ts_ns)
-        return self._views[observer]
-
-    def _change(self, observer: str, view: Owners, changes: list[Change], ts_ns: int) -> NDArray[np.int64]:
+    def _change(self, observer: str, changes: list[Change], ts_ns: int) -> NDArray[np.int64]:
         """Let one observer believe *changes*; the slots that have another owner then."""
-        slots = _union([change.slots for change in changes])
-        before, owner = view.owner[slots], view.owner
+        view = self._views[self._observers.setdefault(observer, len(self._observers))]
+        slots, after = _union([change.slots for change in changes]), view["owner"].copy()
         for change in changes:
             these, node = change.slots, self._numbers[change.node_id]
             if change.gained:
-                owner[these] = node
+                after[these] = node
             else:
-                owner[these[owner[these] == node]] = NOBODY
-            self._min_ns[these], self._evidence[these] = change.min_ns, EVIDENCE.index(change.evidence)
-        after = owner[slots]
-        owner[slots] = before
-        different = before != after
-        changed: NDArray[np.int64] = slots[different]
-        owner_now = after[different]
-        self._move(observer, view, changed, owner_now, (owner_now != NOBODY).astype(np.int32), ts_ns)
+                after[these[after[these] == node]] = NOBODY
+            self._latest["min_ns"][these] = change.min_ns
+            self._latest["evidence"][these] = EVIDENCE.index(change.evidence)
+        changed: NDArray[np.int64] = slots[after[slots] != view["owner"][slots]]
+        self._move(observer, view, changed, after[changed], (after[changed] != NOBODY).astype(np.int32), ts_ns)
         return changed
 
     def _agree(self, slots: NDArray[np.int64], ts_ns: int) -> None:
         """Update the accord of all observers that name an owner of *slots*."""
         if not len(slots):
             return
-        begin, end = int(slots[0]), int(slots[-1]) + 1
-        is_range = end - begin == len(slots)
-        told = self._owners[:-1, begin:end] if is_range else self._owners[:-1].take(slots, axis=1)
-        top = told.max(axis=0)
+        named, accord = self._views["owner"][:-1, slots], self._views[-1]
+        top = named.max(axis=0)
         count = (top != NOBODY).astype(np.int32)
         # the least of those that are named: without a sign nobody comes last
-        least = told.view(np.uint32).min(axis=0).view(np.int32)
+        least = named.view(np.uint32).min(axis=0).view(np.int32)
         disputed = np.flatnonzero(least != top)
         if len(disputed):
-            several = np.sort(told[:, disputed], axis=0)
+            several = np.sort(named[:, disputed], axis=0)
             first = several != NOBODY
             first[1:] &= several[1:] != several[:-1]
             count[disputed] = first.sum(axis=0)
         owner = np.where(count > 1, NO_ACCORD, top)
-        different = (owner != self._accord.owner[slots]) | (count != self._accord.count[slots])
-        self._move("", self._accord, slots[different], owner[different], count[different], ts_ns)
+        different = (owner != accord["owner"][slots]) | (count != accord["count"][slots])
+        self._move("", accord, slots[different], owner[different], count[different], ts_ns)
 
     def _move(
         self,
         observer: str,
-        view: Owners,
+        view: NDArray[Any],
         slots: NDArray[np.int64],
         owner: NDArray[np.int32],
         count: NDArray[np.int32],
@@ -244,53 +212,46 @@ class _Books:
     ) -> None:
         """Give *slots* another owner, and write down the one that they had."""
         self._write(observer, view, slots, ts_ns)
-        view.owner[slots], view.count[slots], view.since_ns[slots] = owner, count, ts_ns
-        view.min_ns[slots], view.evidence[slots] = self._min_ns[slots], self._evidence[slots]
+        after = self._latest[slots]
+        after["owner"], after["count"], after["since_ns"] = owner, count, ts_ns
+        view[slots] = after
 
     def close(self) -> None:
         """What holds at the end has no end."""
-        for observer, view in sorted(self._views.items()):
-            self._write(observer, view, np.arange(SLOT_COUNT), None)
-        self._write("", self._accord, np.arange(SLOT_COUNT), None)
+        for observer, at in sorted(self._observers.items()):
+            self._write(observer, self._views[at], np.arange(SLOT_COUNT), None)
+        self._write("", self._views[-1], np.arange(SLOT_COUNT), None)
 
-    def _write(self, observer: str, view: Owners, slots: NDArray[np.int64], to_ns: int | None) -> None:
-        slots = slots[(view.owner[slots] != NOBODY) & ((view.since_ns[slots] < to_ns) if to_ns is not None else True)]
+    def _write(self, observer: str, view: NDArray[Any], slots: NDArray[np.int64], to_ns: int | None) -> None:
+        """Write the owners of *slots* until *to_ns*, a row a range of slots that are alike."""
+        slots = slots[(view["owner"][slots] != NOBODY) & (to_ns is None or view["since_ns"][slots] < to_ns)]
         if not len(slots):
             return
-        same = (
-            (np.diff(slots) == 1)
-            & (np.diff(view.owner[slots]) == 0)
-            & (np.diff(view.since_ns[slots]) == 0)
-            & (np.diff(view.count[slots]) == 0)
-            & (np.diff(view.min_ns[slots]) == 0)
-            & (np.diff(view.evidence[slots]) == 0)
-            & ((np.diff(self._min_ns[slots]) == 0) if to_ns is not None else True)
-        )
+        held, ends = view[slots], self._latest["min_ns"][slots]
+        same = (np.diff(slots) == 1) & (held[1:] == held[:-1]) & (to_ns is None or ends[1:] == ends[:-1])
         starts = np.concatenate(([0], np.flatnonzero(~same) + 1))
-        ends = np.concatenate((starts[1:] - 1, [len(slots) - 1]))
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-            slot = slots[start]
-            number = int(view.owner[slot])
+        for start, end in zip(starts.tolist(), [*(starts[1:] - 1).tolist(), len(slots) - 1], strict=True):
+            number, count, since_ns, min_ns, evidence = held[start].item()
             self.rows.append(
                 {
                     "row_kind": OWNED,
                     "observer": observer,
-                    "first_slot": int(slot),
+                    "first_slot": int(slots[start]),
                     "last_slot": int(slots[end]),
                     "owner": self._names[number] if number >= 0 else None,
-                    "owners": int(view.count[slot]),
-                    "valid_from_ns": int(view.since_ns[slot]),
+                    "owners": count,
+                    "valid_from_ns": since_ns,
                     "valid_to_ns": to_ns,
-                    "valid_from_min_ns": _bound(view.min_ns[slot]),
-                    "valid_to_min_ns": _bound(self._min_ns[slot]) if to_ns is not None else None,
-                    "evidence": EVIDENCE[view.evidence[slot]],
+                    "valid_from_min_ns": _bound(min_ns),
+                    "valid_to_min_ns": _bound(int(ends[start])) if to_ns is not None else None,
+                    "evidence": EVIDENCE[evidence],
                 }
             )
 
 
-def _bound(min_ns: np.int64) -> int | None:
+def _bound(min_ns: int) -> int | None:
     """A time that bounds a change; None for `NO_BOUND`."""
-    return None if min_ns == NO_BOUND else int(min_ns)
+    return None if min_ns == NO_BOUND else min_ns
 
 
 def member_rows(beliefs: list[Belief]) -> list[dict[str, Any]]:

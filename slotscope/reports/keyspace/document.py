@@ -181,7 +181,7 @@ def _masters(report: KeyspaceReport) -> Section:
     columns = [
         Column("Node", Format.KEY, lambda one: _address(names[id(one)])),
         Column("Address", Format.KEY, lambda one: "" if one.address == names[id(one)] else _address(one.address)),
-        Column("Slots", Format.COUNT, "slots", id="slots"),
+        Column("Slots", Format.COUNT, lambda one: one.slots if one.node_id or one.address else None, id="slots"),
         *_loads(report),
         EXPIRING,
         Column("Operations", Format.COUNT, "ops", on=Place.PAGE),
@@ -198,7 +198,7 @@ def _masters(report: KeyspaceReport) -> Section:
     shown = f"the {NODES_ON_TERMINAL} heaviest of {text.count(len(nodes))}" if len(nodes) > NODES_ON_TERMINAL else ""
     table = Table(
         "master-table", "Heaviest first; the mark in a bar is an even share", columns, nodes, "gold/node_load", on_page=2_000,
-        on_terminal=NODES_ON_TERMINAL, foot=[Cell("", "max / mean", style="quiet"), "", *skews], is_sample=True,
+        on_terminal=NODES_ON_TERMINAL, foot=[Cell("", "max / mean", style="quiet"), "", *skews] if len(nodes) > 1 else None, is_sample=True,
     )  # fmt: skip
     return Section("masters", "Masters", [table] if nodes else [], about=shown)
 
