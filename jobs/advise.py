@@ -24,10 +24,8 @@ def run(spark: SparkSession, request: Request, settings: Settings, *, now_ms: in
     """Measure the snapshot of *request*, taking it first if dumps are given, and return the report of its tables."""
     from slotscope.pipelines.keys.advice import advise
     from slotscope.reports.keyspace.tables import load_report
-    from slotscope.transforms.snapshot_warnings import with_age
 
-    report = load_report(request.root, advise(spark, request, settings))
-    return report if now_ms is None else with_age(report, now_ms)
+    return load_report(request.root, advise(spark, request, settings), now_ms)
 
 
 def command(request: Request = Request()) -> int | None:

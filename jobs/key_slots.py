@@ -29,10 +29,8 @@ def run(spark: SparkSession, request: Request, settings: Settings, *, now_ms: in
     """
     from slotscope.pipelines.keys.snapshot import count_keys
     from slotscope.reports.keyspace.tables import load_report
-    from slotscope.transforms.snapshot_warnings import with_age
 
-    report = load_report(request.root, count_keys(spark, request, settings))
-    return report if now_ms is None else with_age(report, now_ms)
+    return load_report(request.root, count_keys(spark, request, settings), now_ms)
 
 
 def command(request: Request = Request()) -> int | None:

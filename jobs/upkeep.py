@@ -37,7 +37,7 @@ class MaintainRequest(TableOptions):
 
 def snapshots_command(request: TableOptions = TableOptions()) -> None:
     """List the snapshots in the tables: job, time, inputs and state."""
-    from slotscope.pipelines.stored_snapshots import list_snapshots
+    from slotscope.pipelines.upkeep import list_snapshots
     from slotscope.reports.answer import deliver_answer
 
     deliver_answer(list_snapshots(request.root), stream=sys.stdout, as_json=request.json)

@@ -1,15 +1,15 @@
-"""Upkeep of a root: remove snapshots, join small files, remove old ones."""
+"""Upkeep of a root: list and remove snapshots, join small files, remove old ones."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from schemas.catalogue import TABLES
+from schemas.rebalance import REBALANCE_PLANS
 from schemas.runs import RUNS
-from slotscope.pipelines.stored_snapshots import list_snapshots, stored_runs
 from slotscope.runtime.answer import Answer
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
@@ -27,7 +27,48 @@ from slotscope.runtime.text import plural
 
 _AGE = re.compile(r"(\d+)\s*([dhm])")
 FORGET: Final = "slotscope tables forget --snapshot"
+COLUMNS: Final = ("snapshot", "cluster", "job", "at", "rows", "inputs", "input_bytes", "state")
 _UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
+
+
+def list_snapshots(root: str) -> Answer:
+    """Every snapshot under *root* by the job that made it, the youngest last: *at* is the latest time that its inputs tell of.
+
+    ``state`` is finished, partial (some inputs could not be read), or, where no run of the job has finished it, running or failed.
+    Raises `InputError` where *root* holds no snapshot.
+    """
+    latest: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in stored_runs(root):
+        key = row["snapshot_id"], row["job"]
+        if key not in latest or latest[key]["state"] != State.COMPLETE:
+            latest[key] = row
+    if not latest:
+        raise InputError(f"{root}: no snapshot; is --root right, and did a job write tables there?")
+    found = sorted(latest.values(), key=lambda row: (_seconds(row["data_at"]), row["job"], row["snapshot_id"]))
+    return Answer(COLUMNS, [_line(row) for row in found])
+
+
+def stored_runs(root: str) -> list[dict[str, Any]]:
+    """Rows of silver/runs about snapshots (plans are listed elsewhere), in the order in which the runs began."""
+    if not exists(root, RUNS):
+        return []
+    rows = read_rows(root, RUNS, where="state <> 'replaced'", order_by="started_at, run_id")
+    return [row for row in rows if REBALANCE_PLANS.name not in row["rows"]]
+
+
+def _line(row: dict[str, Any]) -> tuple[object, ...]:
+    state = row["state"]
+    if state == State.COMPLETE:
+        state = "partial" if row["partial"] else "finished"
+    inputs = row["inputs"] or {}
+    return (
+        row["snapshot_id"], row["cluster"], row["job"], row["data_at"], sum((row["rows"] or {}).values()),
+        len(inputs) or None, sum(inputs.values()) if inputs else None, state,
+    )  # fmt: skip
+
+
+def _seconds(moment: datetime | None) -> float:
+    return moment.timestamp() if moment else 0.0
 
 
 def age_of(words: str) -> timedelta:

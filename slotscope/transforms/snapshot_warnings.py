@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
-from cluster_core.kinds import Severity
 from cluster_core.load.attribution import Attribution
 from cluster_core.load.unread import FileUnread, Unread
 from cluster_core.memory.model import ESTIMATES, MODEL, NEAREST, Exactness, MemoryBasis
 from cluster_core.topology.node import Topology
 from schemas.caveats import Caveat, Code
 from schemas.interim import UnitFacts
-from slotscope.reports.keyspace.report import KeyspaceReport
 from slotscope.reports.unread import HOLDS_WORDS, unread_lines
 from slotscope.runtime import text
 from slotscope.runtime.failure import printable
-from slotscope.runtime.text import moment, plural
+from slotscope.runtime.text import plural
 
 LISTED_MAX = 5
 """Examples named in one warning; the rest is counted."""
-AGE_MS_MIN = 60_000
-"""An age below this is none: the dumps of one cluster are begun some seconds apart."""
 _EXCESS_MIN = 0.02
 _USED_BYTES_MIN = 32 << 20
 
@@ -155,27 +150,6 @@ def _node(node_id: str | None, topology: Topology | None) -> str:
 def _list(examples: list[str], count: int) -> str:
     more = count - len(examples)
     return "; ".join(examples) + (f"; and {more:,} more" if more > 0 else "")
-
-
-def with_age(report: KeyspaceReport, now_ms: int) -> KeyspaceReport:
-    """Return *report* with the age of its dumps at *now_ms*: tables have times only."""
-    times = {source.source: source.facts.get("ctime", "") for source in report.sources}
-    started_s = {source: int(time) for source, time in times.items() if _is_number(time)}
-    oldest = min(started_s, key=lambda source: (started_s[source], source), default=None)
-    if oldest is None or now_ms - started_s[oldest] * 1000 < AGE_MS_MIN:
-        return report
-    start_s = started_s[oldest]
-    age = text.duration(now_ms // 1000 - start_s)
-    words = f"later writes are missing: {printable(oldest)} started {moment(start_s * 1000)}, {age} before this report"
-    if len(started_s) > 1:
-        words += f"; {len(started_s)} dumps started within {text.duration(max(started_s.values()) - start_s)}"
-    others = [warning for warning in report.warnings if warning.code != Code.SNAPSHOT_AGE]
-    warnings = [*others, Caveat.note(Code.SNAPSHOT_AGE, words)]
-    return replace(report, warnings=sorted(warnings, key=lambda one: list(Severity).index(one.severity)))
-
-
-def _is_number(words: str) -> bool:
-    return words.isascii() and words.isdigit() and len(words) <= 18
 
 
 def memory_basis(units: Sequence[UnitFacts]) -> MemoryBasis | None:

@@ -201,6 +201,10 @@ def test_the_report_says_what_the_tables_say(spark, root):
         for row in rows(spark, NODE_LOAD, root).where("snapshot_id = 'before'").orderBy("address").collect()
     ]
     assert report.warnings == []
+    (note,) = load_report(str(root), "before", now_ms=1_795_350_000_000).warnings
+    assert (note.severity, note.code) == ("note", "snapshot_age")
+    assert "before/node-7001.rdb started 2026-11-21 12:18:51 UTC, " in note.text
+    assert note.text.endswith(" before this report; 3 dumps started within 1 s")
     assert {source.kind for source in report.sources} == {"rdb"}
 
 

@@ -22,7 +22,6 @@ from slotscope.runtime.failure import Failure, code_of_all, describe
 from slotscope.runtime.progress import progress, silence
 from slotscope.runtime.storage.runs import running
 from slotscope.sources import fleet_manifest
-from slotscope.transforms.snapshot_warnings import with_age
 
 AT_ONCE: Final = 4
 """Clusters that are read at a time: much of a small job is waiting for its commits."""
@@ -90,7 +89,7 @@ def _told(request: KeyOptions, ended: Future[str]) -> Counted:
     if error is not None:
         return Counted(cluster, failure=describe(error))
     try:
-        report = with_age(load_report(request.root, ended.result()), time.time_ns() // 1_000_000)
+        report = load_report(request.root, ended.result(), time.time_ns() // 1_000_000)
         page = deliver(report, root=request.root, html=request.html, stream=None)
     except (ClusterCoreError, InputError, TryAgainError, OSError) as trouble:
         return Counted(cluster, ended.result(), failure=describe(trouble))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from cluster_core.kinds import Severity
 from cluster_core.memory.model import Exactness, MemoryBasis
 from cluster_core.slots.key_slot import SLOT_COUNT
-from schemas.caveats import Caveat
+from schemas.caveats import Caveat, Code
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, KEY_SIZES, NODE_LOAD, TTL_BUCKETS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from slotscope.reports.keyspace.figures import telling_prefixes
@@ -16,17 +18,20 @@ from slotscope.reports.keyspace.log_load import load_log_load
 from slotscope.reports.keyspace.report import KeyspaceReport, SlotLoad
 from slotscope.reports.keyspace.savings import load_savings
 from slotscope.reports.records import Row, read
+from slotscope.runtime import text
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.sources.slot_weights import is_partial
 
+AGE_MS_MIN = 60_000
+"""A smaller age is no news: the dumps of one cluster start some seconds apart."""
 GROUPS_SHOWN = 500
 BIG_KEYS_SHOWN = 200
 SOURCES_SHOWN = 2000
 
 
-def load_report(root: str, snapshot_id: str) -> KeyspaceReport:
-    """Read the report on a snapshot of the tables under *root*; InputError if it is missing or was not finished."""
+def load_report(root: str, snapshot_id: str, now_ms: int | None = None) -> KeyspaceReport:
+    """Read the report on a snapshot under *root*, with the age of its dumps at *now_ms*; InputError if it is missing or was not finished."""
     finished = read_rows(root, SNAPSHOTS, snapshot_id=snapshot_id)
     if not finished:
         raise InputError(f"{root}: no finished snapshot {snapshot_id!r}; run the key-slots job for it")
@@ -41,7 +46,7 @@ def load_report(root: str, snapshot_id: str) -> KeyspaceReport:
         root=root,
         taken_at_ms=int(head["taken_at"].timestamp() * 1000) if head["taken_at"] else None,
         sources=[_with_share(row) for row in sources],
-        warnings=[Caveat.of(**warning) for warning in head["warnings"]],
+        warnings=_warnings(head, sources, now_ms),
         nodes=nodes,
         slots=_slots(root, snapshot_id, nodes),
         big_keys=read(root, BIG_KEYS, order_by="rank", limit=BIG_KEYS_SHOWN, snapshot_id=snapshot_id, scope="cluster"),
@@ -57,6 +62,24 @@ def load_report(root: str, snapshot_id: str) -> KeyspaceReport:
         sizes=_ranges(root, snapshot_id, "memory_bytes", "serialized_bytes"),
         elements=_ranges(root, snapshot_id, "elements"),
     )
+
+
+def _warnings(head: dict[str, Any], sources: Sequence[Row], now_ms: int | None) -> list[Caveat]:
+    """The stored warnings, gravest first, and the age of the oldest dump: tables have times only."""
+    found = [Caveat.of(**warning) for warning in head["warnings"] if warning["code"] != Code.SNAPSHOT_AGE]
+    started_s = {
+        one.source: int(at) for one in sources if (at := dict(one.facts).get("ctime", "")).isdecimal() and len(at) < 19
+    }
+    if now_ms is not None and started_s:
+        oldest = min(started_s, key=lambda source: (started_s[source], source))
+        start_s = started_s[oldest]
+        if now_ms - start_s * 1000 >= AGE_MS_MIN:
+            age = text.duration(now_ms // 1000 - start_s)
+            words = f"later writes are missing: {text.printable(oldest)} started {text.moment(start_s * 1000)}, {age} before this report"
+            if len(started_s) > 1:
+                words += f"; {len(started_s)} dumps started within {text.duration(max(started_s.values()) - start_s)}"
+            found.append(Caveat.note(Code.SNAPSHOT_AGE, words))
+    return sorted(found, key=lambda one: list(Severity).index(one.severity))
 
 
 def _key_use(root: str, snapshot_id: str) -> UseReport | None:

@@ -1,44 +1,81 @@
-"""Who owned which slots, by intervals of belief."""
+"""Who owned which slots, by intervals of belief: small frames in, small frames out."""
 
 from __future__ import annotations
 
-from typing import Any
+from slotscope.runtime.spark.spark_schema import spark_schema
+from slotscope.transforms.ownership import DERIVED, MEMBER, OWNED, derive_task
+from tests.builders.partial_rows import assert_rows, frame
 
-from slotscope.transforms.ownership import Belief, owner_rows
+VIEWS = (
+    "observer string, node_id string, ip string, port int, hostname string, slots string, valid_from_ns bigint, valid_to_ns bigint,"
+    " cause string, message_id bigint, valid_from_min_ns bigint, evidence string"
+)
+OWNERS = (
+    "observer string, first_slot int, last_slot int, owner string, owners int, valid_from_ns bigint, valid_to_ns bigint,"
+    " valid_from_min_ns bigint, valid_to_min_ns bigint, evidence string"
+)
+MEMBERS = (
+    "observer string, node_id string, port int, addresses int, cause string, valid_from_ns bigint, valid_to_ns bigint"
+)
 
 
-def belief(slots: str, from_ns: int, to_ns: int | None, min_ns: int | None, evidence: str, node: str = "a") -> Belief:
-    return Belief("a", node, "127.0.0.1", 7000, "", slots, from_ns, to_ns, "", None, min_ns, evidence)
-
-
-def bounds(row: dict[str, Any]) -> tuple[Any, ...]:
-    names = ("first_slot", "owner", "valid_from_min_ns", "valid_from_ns", "valid_to_min_ns", "valid_to_ns", "evidence")
-    return tuple(row[name] for name in names)
-
-
-def test_the_times_at_which_slots_change_hands_have_bounds_and_evidence() -> None:
-    """Two polls show that slots 5 to 9 went from a to b: at 20 at the latest, after 15."""
-    beliefs = [
-        belief("0-9", 10, 20, None, "capture"),
-        belief("0-4", 20, None, 15, "poll"),
-        belief("5-9", 20, None, 15, "poll", node="b"),
+def derived(spark, *beliefs):
+    """What is derived of beliefs: observer, node, port, slots, from, to, after which time, evidence."""
+    rows = [
+        (observer, node, "127.0.0.1", port, "", slots, *span, "c", None, *bound)
+        for observer, node, port, slots, *span, bound in beliefs
     ]
+    return frame(spark, VIEWS, *rows).mapInArrow(derive_task, spark_schema(DERIVED)).cache()
 
-    found = [bounds(row) for row in owner_rows(beliefs) if row["observer"] == "a"]
 
-    assert sorted(found) == [
-        (0, "a", None, 10, None, None, "capture"),
-        (5, "a", None, 10, 15, 20, "capture"),
-        (5, "b", 15, 20, None, None, "poll"),
+def test_the_times_at_which_slots_change_hands_have_bounds_and_evidence(spark) -> None:
+    """Two polls show that slots 5 to 9 went from a to b: at 20 at the latest, after 15.  A node with two addresses is one member."""
+    found = derived(
+        spark,
+        ("x", "a", 7000, "0-9", 10, 20, (None, "capture")),
+        ("x", "a", 7001, "0-4", 20, None, (15, "poll")),
+        ("x", "b", 7002, "5-9", 20, None, (15, "poll")),
+    )
+
+    by_observer = [
+        (0, 4, "a", 1, 10, None, None, None, "capture"),
+        (5, 9, "a", 1, 10, 20, None, 15, "capture"),
+        (5, 9, "b", 1, 20, None, 15, None, "poll"),
     ]
+    assert_rows(found.where(f"row_kind = {OWNED}"), OWNERS, *((who, *row) for who in ("x", "") for row in by_observer))
+    assert_rows(
+        found.where(f"row_kind = {MEMBER}"),
+        MEMBERS,
+        ("x", "a", 7001, 2, "c", 10, None),
+        ("x", "b", 7002, 1, "c", 20, None),
+    )
 
 
-def test_the_agreed_owner_is_the_one_that_an_observer_names_before_others_name_any() -> None:
-    beliefs = [
-        belief("0-9", 10, None, 8, "poll"),
-        belief("0-9", 12, None, 3, "log")._replace(observer="b"),
-    ]
+def test_the_agreed_owner_is_the_one_that_an_observer_names_before_others_name_any(spark) -> None:
+    """Where observers name two owners there is none that is agreed, and their number is told."""
+    found = derived(
+        spark,
+        ("x", "a", 7000, "0-9", 10, None, (8, "poll")),
+        ("y", "a", 7000, "0-4", 12, None, (3, "log")),
+        ("y", "b", 7002, "5-9", 14, None, (3, "log")),
+    )
 
-    agreed = [bounds(row) for row in owner_rows(beliefs) if not row["observer"]]
+    assert_rows(
+        found.where(f"row_kind = {OWNED} AND observer = ''"),
+        OWNERS,
+        ("", 0, 4, "a", 1, 10, None, 8, None, "poll"),
+        ("", 5, 9, "a", 1, 10, 14, 8, 3, "poll"),
+        ("", 5, 9, None, 2, 14, None, 3, None, "log"),
+    )
 
-    assert agreed == [(0, "a", 8, 10, None, None, "poll")]
+
+def test_a_view_without_slots_derives_members_alone(spark) -> None:
+    found = derived(spark, ("x", "a", 7000, "", 10, 20, (None, "log")), ("x", "a", 7000, "", 30, None, (None, "log")))
+
+    assert_rows(found.where(f"row_kind = {OWNED}"), OWNERS)
+    assert_rows(
+        found.where(f"row_kind = {MEMBER}"),
+        MEMBERS,
+        ("x", "a", 7000, 1, "c", 10, 20),
+        ("x", "a", 7000, 1, "c", 30, None),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from schemas.caveats import Caveat
 from schemas.interim import UnitFacts, joined
 from slotscope.transforms import snapshot_warnings as warnings
 from slotscope.transforms.snapshot_warnings import Foreign
-from tests.builders.reports_builder import empty_report, source_row
 
 A, B = "a" * 40, "b" * 40
 NODES = read_nodes(
@@ -109,19 +107,6 @@ def test_sound_inputs_have_no_warning() -> None:
     assert warnings.find_trailing([sound]) == []
     assert warnings.find_contradictions([fits]) == warnings.find_cuts([log()]) == []
     assert warnings.find_uncertain([log(role="state", not_modelled="")]) == []
-
-
-def test_the_age_of_a_report_is_that_of_its_oldest_dump() -> None:
-    """Counted to the time of the report; without a time in a dump there is none."""
-    sources = [source_row(f"{name}.rdb", facts={"ctime": at}) for name, at in (("a", "1000"), ("b", "1060"))]
-    report = replace(empty_report(), sources=sources)
-
-    (note,) = warnings.with_age(report, 87_400_000).warnings
-    assert (note.severity, note.code) == ("note", "snapshot_age")
-    assert "a.rdb started 1970-01-01 00:16:40 UTC" in note.text
-    assert note.text.endswith("24 h before this report; 2 dumps started within 60 s")
-    assert warnings.with_age(report, 1_001_000).warnings == []
-    assert warnings.with_age(replace(report, sources=[source_row("c.rdb")]), 87_400_000).warnings == []
 
 
 def test_keys_without_a_model_make_the_figures_partial_wherever_they_are_from() -> None:
