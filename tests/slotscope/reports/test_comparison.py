@@ -75,7 +75,11 @@ def test_reports_are_compared_by_every_kind() -> None:
 
 def test_sizes_that_one_snapshot_does_not_know_are_unknown_for_every_row() -> None:
     """Compared with a key list a prefix that is gone has no known change of bytes, and a snapshot without topology no empty name."""
-    after = replace(keyspace_report(sizes=False), prefixes=[], nodes=[Row(node_id=None, address="", keys=5)])
+    after = replace(
+        keyspace_report(sizes=False),
+        prefixes=[],
+        nodes=[Row(node_id=None, address="", keys=5, serialized_bytes=None, memory_bytes=None)],
+    )
     report = compare_reports(keyspace_report(), after)
 
     assert {row.delta("serialized_bytes") for table in report.tables for row in table.rows} == {None}
