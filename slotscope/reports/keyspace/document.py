@@ -385,8 +385,7 @@ def _reading(report: KeyspaceReport) -> Section:
         "A slot is the CRC16 of a key, or of its hash tag (the part in the first braces), modulo 16384. Keys with one tag share one slot; moving slots"
         " cannot spread them.",
         "Max / mean is 1.00× when all masters carry the same load.",
-        "Scales of the map: log shows orders of magnitude, linear shows the heaviest, quantile gives each shade the same number of slots. Rings mark"
-        " the ten heaviest slots.",
+        "Scales of the map: log shows orders of magnitude, linear shows the heaviest. Rings mark the ten heaviest slots.",
         "“+≤ n” marks an estimate: the true figure is at most n higher.",
         "Names are escaped: \\x00 is a byte that is not text, \\u{202e} an invisible character, \\\\ a backslash. Long names lose their middle.",
     ]

@@ -8,46 +8,30 @@
   const ROW = 34, NS = "http://www.w3.org/2000/svg", LETTER = 7.2, NARROW = 28;
   const trail = [data.root];
   const readout = document.getElementById("icicle-readout");
-  const number = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
-  const size = (bytes) => {
-    if (bytes === null || bytes === undefined) return "unknown";
-    const units = ["B", "kB", "MB", "GB", "TB"];
-    let at = 0;
-    while (bytes >= 1000 && at < units.length - 1) { bytes /= 1000; at += 1; }
-    return `${number.format(bytes)} ${units[at]}`;
-  };
-  const percent = (share) => `${number.format(100 * share)} %`;
-  const figures = {
-    keys: (node) => node.keys,
-    bytes: (node) => node.bytes,
-    memory: (node) => node.memory,
-    heat: (node) => node.heat,
-    expiry: (node) => node.expiry,
-    cold: (node) => node.cold,
-  };
+  const percent = (share) => figures.percent(share, 1);
   const isShare = (metric) => metric === "expiry" || metric === "cold";
   const chosen = () => document.querySelector("input[name=icicle-colour]:checked").value;
   const depth = (node) => 1 + Math.max(0, ...(node.children || []).map(depth));
   const all = (node, found = []) => { found.push(node); (node.children || []).forEach((child) => all(child, found)); return found; };
 
   const level = (node, metric, peak) => {
-    const value = figures[metric](node);
+    const value = node[metric];
     if (value === null || value === undefined) return null;
     if (isShare(metric)) return value;
     return Math.sqrt(Math.min(value / peak, 1));
   };
   const words = (node) => {
-    const parts = [`${node.name || "all keys"}: ${number.format(node.keys)} keys`];
-    parts.push(data.isSize ? `${size(node.weight)} of ${data.by}` : `${number.format(node.weight)} ${data.by}`);
+    const parts = [`${node.name || "all keys"}: ${figures.count(node.keys)} keys`];
+    parts.push(data.isSize ? `${figures.size(node.weight)} of ${data.by}` : `${figures.count(node.weight)} ${data.by}`);
     parts.push(`${percent(node.weight / (data.root.weight || 1))} of all`);
-    if (node.heat !== null && node.heat !== undefined) parts.push(`${number.format(node.heat)} accesses a second`);
+    if (node.heat !== null && node.heat !== undefined) parts.push(`${figures.count(Math.round(node.heat))} accesses a second`);
     if (node.expiry !== null && node.expiry !== undefined) parts.push(`${percent(node.expiry)} of keys expire`);
     if (node.cold !== null && node.cold !== undefined) parts.push(`${percent(node.cold)} untouched for 7 days`);
     return parts.join(" · ");
   };
   const draw = (focus = null) => {
     const top = trail[trail.length - 1], metric = chosen(), width = figure.clientWidth || 600;
-    const peak = Math.max(1e-9, ...all(data.root).slice(1).map((node) => figures[metric](node) || 0));
+    const peak = Math.max(1e-9, ...all(data.root).slice(1).map((node) => node[metric] || 0));
     const svg = document.createElementNS(NS, "svg");
     svg.setAttribute("width", width);
     svg.setAttribute("height", depth(top) * ROW);

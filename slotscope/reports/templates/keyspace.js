@@ -113,27 +113,6 @@
     result.textContent = `That key is in slot ${asKey}, owner ${ownerName(asKey)}.`;
   });
 
-  // All slots as a file
-  const csvCell = (value) => {
-    const words = String(value ?? "");
-    const harmless = typeof value === "string" && /^[=+\-@\t\r]/.test(words) ? `'${words}` : words; // no formula for a spreadsheet
-    return /[",\r\n]/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
-  };
-  function slotsAsCsv() {
-    const lines = ["slot,node_id,address,keys,serialized_bytes,memory_bytes,expires,top_key,top_key_bytes"];
-    for (let slot = 0; slot < data.keys.length; slot += 1) {
-      const node = data.nodes[data.owner[slot]];
-      lines.push([slot, node?.id, node?.address, data.keys[slot], data.bytes?.[slot], data.memory?.[slot], data.expires[slot], data.topKey[slot], data.topKeyBytes[slot]].map(csvCell).join(","));
-    }
-    return `${lines.join("\r\n")}\r\n`;
-  }
-  find("#download-csv").addEventListener("click", () => {
-    const address = URL.createObjectURL(new Blob([slotsAsCsv()], { type: "text/csv;charset=utf-8" }));
-    const link = Object.assign(document.createElement("a"), { href: address, download: `slots-${data.snapshot.replace(/[^\w.-]+/g, "_")}.csv` });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(address), 10_000);
-  });
-
   redraw();
   describe(find("#readout"), map.current);
 })();

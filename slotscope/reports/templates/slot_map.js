@@ -35,21 +35,10 @@ function makeScale(kind, values) {
   if (!sorted.length) return null;
   const least = sorted[0], most = sorted[sorted.length - 1];
   if (kind === "linear") return { place: (value) => value / most, value: (place) => place * most };
-  if (kind === "log") {
-    const span = Math.log(most / least);
-    return {
-      place: (value) => (span ? Math.log(value / least) / span : 1),
-      value: (place) => least * Math.exp(span * place),
-    };
-  }
-  const rank = (value) => {
-    let low = 0, high = sorted.length;
-    while (low < high) { const middle = (low + high) >> 1; if (sorted[middle] <= value) low = middle + 1; else high = middle; }
-    return low;
-  };
+  const span = Math.log(most / least);
   return {
-    place: (value) => (most === least ? 1 : (rank(value) - 1) / Math.max(sorted.length - 1, 1)),
-    value: (place) => sorted[Math.round(place * (sorted.length - 1))],
+    place: (value) => (span ? Math.log(value / least) / span : 1),
+    value: (place) => least * Math.exp(span * place),
   };
 }
 
