@@ -31,7 +31,6 @@ READERS: dict[str, list[str]] = {
     "incidents": [],
     "incident": ["1"],
     "nodes": [],
-    "route": ["--observer", "127.0.0.1:7203", "--at", "2026-11-21T16:06:38Z", "--", "GET", "user:1"],
 }
 
 

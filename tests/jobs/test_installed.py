@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from slotscope.runtime.failure import BAD_INPUT, NEEDS_SPARK
+from slotscope.runtime.failure import BAD_INPUT
 from slotscope.runtime.spark.jars import FOLDER_VARIABLE, provide_jars
-from tests.benches.program import without_progress
 from tests.builders.aof_logs import log_of
 from tests.builders.wheel import build_wheel
 
@@ -34,45 +33,6 @@ def run(*command: str | Path, cwd: Path, **variables: str) -> subprocess.Complet
     return subprocess.run(
         [str(word) for word in command], cwd=cwd, env=plain, capture_output=True, text=True, timeout=RUN_SECONDS_MAX
     )
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
-    """The wheel, built as for a release."""
-    folder = tmp_path_factory.mktemp("wheel")
-    done = run(
-        sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, CHECKOUT, cwd=folder
-    )
-    if "No matching distribution found for setuptools" in done.stderr:
-        pytest.skip("no package index is reached")
-    assert done.returncode == 0, done.stderr
-    return next(folder.glob("*.whl"))
-
-
-def test_the_wheel_runs_the_demonstration_in_a_bare_environment(wheel, tmp_path):
-    """First without Spark, which is then missed in one line; then with it."""
-    elsewhere, python = tmp_path / "elsewhere", tmp_path / "env" / "bin" / "python"
-    elsewhere.mkdir()
-    slotscope = python.parent / "slotscope"
-    run(sys.executable, "-m", "venv", tmp_path / "env", cwd=elsewhere)
-
-    alone = run(python, "-m", "pip", "install", "--quiet", wheel, cwd=elsewhere)
-    assert alone.returncode == 0, alone.stderr
-    assert run(slotscope, "--version", cwd=elsewhere).stdout == "0.1.0\n"
-    missed = run(slotscope, "demo", cwd=elsewhere)
-    assert (missed.returncode, without_progress(missed.stderr)) == (BAD_INPUT, [f"slotscope: {NEEDS_SPARK}"])
-
-    extra = run(python, "-m", "pip", "install", "--quiet", f"{wheel}[spark]", cwd=elsewhere)
-    assert extra.returncode == 0, extra.stderr
-    shown = run(slotscope, "demo", cwd=elsewhere)
-
-    assert shown.returncode == 0, shown.stderr
-    assert without_progress(shown.stderr) == []
-    assert [path.name for path in elsewhere.iterdir()] == ["slotscope-demo"]
-    pages = [Path(line) for line in shown.stdout.split("== Pages to open in a browser\n")[1].splitlines()]
-    assert len(pages) >= 4
-    assert all(page.is_file() and page.is_relative_to(elsewhere / "slotscope-demo") for page in pages)
-    assert "failover" in shown.stdout
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +63,7 @@ def test_commands_that_read_data_files_run_from_the_wheel(installed, tmp_path):
         ["key-slots", "--snapshot", "logs", "--aof", "a.aof"],
         ["plan", "make", "--snapshot", "dumps", "--monitor", "mon.txt"],
         ["history", "--snapshot", "failover", "--polls", data / "bus-redis-7.0" / "polls.jsonl.gz"],
-        ["route", "--snapshot", "failover", "--observer", "7201", "--", "GET", "user:1000"],
+        ["nodes", "--snapshot", "failover", "--observer", "7201"],
         ["sql", "SELECT count(*) AS plans FROM rebalance_plans"],
         ["node", "--help"],
     ]

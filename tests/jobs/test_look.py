@@ -16,7 +16,6 @@ import pytest
 from jobs.main import main, program
 from slotscope.servers import measuring, slot_counts, visits
 from tests.benches.clusters import Cluster, running_cluster
-from tests.benches.measured_memory import memory_by_master
 from tests.benches.program import without_progress
 from tests.benches.servers import Server, redis_binary, running, valkey_binary, wait_for
 
@@ -343,42 +342,3 @@ def test_files_are_read_into_a_root_by_the_commands_that_are_shown(spark, tmp_pa
     assert "$ slotscope key-slots --rdb" in out
     assert (root / "reports" / "look.html").exists()
     assert f"tables and pages are in {root}" in out.splitlines()[-1]
-
-
-@pytest.mark.slow
-@pytest.mark.servers
-@pytest.mark.parametrize("binary", [redis_binary, valkey_binary])
-def test_ranges_of_real_servers_hold_what_all_keys_of_each_master_take(binary, capsys):
-    """Few giants, hot tags, all small, heavy tails: whether all keys are measured or, at low rates, some of them."""
-    server_binary = binary()
-    if server_binary is None:
-        pytest.skip("the server is not installed")
-    chance = random.Random(11)
-    shapes: dict[str, list[tuple[Any, ...]]] = {
-        "giants": [("SET", f"k:{n}", "v" * chance.randint(10, 400)) for n in range(20_000)]
-        + [("ZADD", f"z:{n}", *(word for at in range(3000) for word in (at, f"member:{at}"))) for n in range(7)]
-        + [("SET", f"blob:{n}", "v" * chance.randint(50_000, 900_000)) for n in range(4)],
-        "tags": [("SET", f"{{t{n % 3}}}:{n}" if n % 5 == 0 else f"k:{n}", "v" * 300) for n in range(20_000)],
-        "small": [("SET", f"k:{n}", "v" * chance.randint(1, 60)) for n in range(20_000)],
-        "tails": [("SET", f"k:{n}", "v" * min(int(chance.lognormvariate(5, 2)), 500_000)) for n in range(20_000)],
-    }
-    outside, ranges = [], 0
-    with running_cluster(server_binary, masters=3) as cluster:
-        for name, commands in shapes.items():
-            for node, (first, last) in zip(cluster.masters, halves(3), strict=True):
-                node.call("FLUSHALL")
-                node.ask(command for command in commands if first <= slot_of(command[1]) <= last)
-            truth = memory_by_master(cluster)
-            for words in (
-                ("--seconds", "20"),
-                *(("--seconds", "3", "--rate", str(rate)) for rate in (500, 1000, 2000)),
-            ):
-                for master in told(capsys, address(cluster.masters[0]), *words)["masters"]:
-                    found, exact = master["memory_bytes"], truth[master["address"]]
-                    assert master["all_keys"] == (found["error"] == 0)
-                    ranges += 1
-                    if abs(found["value"] - exact) > found["error"] + 0.002 * exact * master["all_keys"]:
-                        outside.append((name, words, master, exact))
-
-    assert ranges == 4 * 4 * 3
-    assert len(outside) <= 0.07 * ranges, outside
