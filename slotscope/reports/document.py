@@ -107,7 +107,7 @@ class Cell(NamedTuple):
 
 def estimated(value: int | None, error: int, words: Callable[[int], str]) -> Cell:
     """Return a figure that is at most *error* too low, such as ``60 +≤ 5``."""
-    return Cell(value, note=f"+≤ {words(error)}" if error else "")
+    return Cell(value, note=f"+≤ {words(error)}" if error and value is not None else "")
 
 
 class Column(NamedTuple):
