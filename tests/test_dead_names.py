@@ -34,7 +34,6 @@ USED_ELSEWHERE = {
     "offset_gap_bytes": "templates and columns name it as text",
     "message_ids": "part of a row, whose columns are read by position",
     "module_type": "a column of a record array, read by its name as text",
-    "serves": "part of an answer that is written as JSON",
 }
 """Names that are used where no reader of Python can see it, and by whom."""
 CELLS = {
