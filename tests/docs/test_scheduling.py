@@ -199,6 +199,9 @@ def test_kubernetes_takes_the_manifest() -> None:
     manifest = read_manifest()
 
     validate.validate(manifest, validate.latest_version(), strict=True)
+    manifest["spec"]["concurrencypolicy"] = "Forbid"
+    with pytest.raises(validate.ValidationError):
+        validate.validate(manifest, validate.latest_version(), strict=True)
 
 
 def test_the_manifest_keeps_runs_apart_and_the_password_out_of_it() -> None:
