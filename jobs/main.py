@@ -211,7 +211,7 @@ COMMANDS = {
 FAMILIES = {
     "plan": "Make, check, execute, audit and split plans of slot moves",
     "tables": "List and remove snapshots, maintain and migrate the tables",
-    "lab": "Replay Sentinel and print redirections",
+    "lab": "Explain failovers by Sentinel",
 }
 """What the commands with the same first word do."""
 
