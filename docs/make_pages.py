@@ -26,8 +26,7 @@ from schemas.catalogue import OF_ALL, WRITTEN_BY, writers
 from schemas.caveats import Code
 from schemas.table import Table
 from slotscope.runtime import cli, failure
-from slotscope.sql.view import View
-from slotscope.sql.views import VIEWS
+from slotscope.sql.views import VIEWS, View
 from tests.test_layering import ORDER
 
 DOCS = Path(__file__).parent
@@ -197,11 +196,10 @@ def tables() -> str:
 
 def _view_section(view: View) -> str:
     uses = ", ".join(f"`{name}`" for name in view.uses)
-    call = f" Call it as `{view.name}({view.parameter[1]} '2026-01-01 00:00:00')`." if view.parameter else ""
     own = [f"`{name}`: {comment}" for name, comment in view.columns.items() if comment]
     inherited = ", ".join(f"`{name}`" for name, comment in view.columns.items() if not comment)
     items = [*own, inherited] if inherited else own
-    return f"### {view.name}\n\n{_filled(f'{view.about} From {uses}.{call}')}\n\n{_listed(items)}"
+    return f"### {view.name}\n\n{_filled(f'{view.about} From {uses}.')}\n\n{_listed(items)}"
 
 
 def _table_section(table: Table) -> str:

@@ -21,12 +21,9 @@ def command(request: Plain = Plain()) -> int:
     """
     from jobs.demo import RECORDINGS, lay_out, steps
     from jobs.main import run
-    from slotscope.runtime.compiled_code import pack_beside_programs
     from slotscope.runtime.failure import NEEDS_SPARK
-    from slotscope.runtime.installation import check_installation
     from slotscope.runtime.progress import progress, silence
 
-    check_installation()
     has_spark = find_spec("pyspark") is not None
     if has_spark:
         from slotscope.runtime.spark.jars import provide_jars
@@ -57,7 +54,6 @@ def command(request: Plain = Plain()) -> int:
             codes.append(run(["export", "--rdb", dumps, "--to", style, "--out", os.path.join(root, style)]))
     if any(codes):
         return max(codes)
-    pack_beside_programs()
     commands = "demo, advise and export" if has_spark else "export"
     sys.stdout.write(f"compiled  all that slotscope {commands} run, {time.monotonic() - start:.0f} s\n")
     return cli.OK

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 from pyspark.sql import SparkSession
 
-from slotscope.runtime.compiled_code import compiling_notice
 from slotscope.runtime.spark.session import ship_code
 from slotscope.sources.aof.data_source import AofDataSource
 from slotscope.sources.bus.data_source import ClusterBusDataSource
@@ -18,7 +15,6 @@ def register(spark: SparkSession) -> None:
 
     Executors need numpy, numba, pandas and pyarrow.  The first read compiles native code for about a minute.
     """
-    sys.stderr.write(compiling_notice())
     ship_code(spark)
     for source in (RdbDataSource, AofDataSource, ClusterBusDataSource):
         spark.dataSource.register(source)

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 from cyclopts import App, CycloptsError, Group, Parameter, UnknownCommandError
 
 from slotscope.runtime import progress, stores
-from slotscope.runtime.compiled_code import compiled_since, take_packed
+from slotscope.runtime.compiled_code import compiled_since
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import (
     IMPOSSIBLE,
@@ -232,7 +232,6 @@ def run(program: App | Callable[..., int | None], argv: Sequence[str] | None = N
     }
     debug = "--debug" in flags
     _SHOWS_ALL.set(HELP_ALL in flags)
-    take_packed()
     progress.explain(compiled_since)
     try:
         with ExitStack() as muted:

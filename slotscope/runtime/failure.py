@@ -34,12 +34,6 @@ LINE_CHARS_MAX = 1000
 """A message longer than this is cut: a hostile file name must not fill the screen."""
 
 SEE_HELP = " (see --help)"
-OTHER_NAMES = {
-    **dict.fromkeys(("info", "status", "health", "stats", "memkeys", "bigkeys", "hotkeys"), "look"),
-    "rdb": "key-slots",
-    "reshard": "rebalance",
-}
-"""Commands by the names that redis-cli and other tools have for them."""
 OF_SPARK = frozenset(["pyspark", "py4j", "delta", "pandas"])
 NEEDS_SPARK = 'this needs Spark: install the extra "spark": pip install ".[spark]" in the clone'
 """Everything else runs without these packages: what imports one of them does so when its command runs, and this is its error."""
@@ -142,8 +136,7 @@ def _usage(error: CycloptsError) -> str:
 
 def no_such_command(word: str, commands: Iterable[str]) -> str:
     """The error for *word*, with the command that it may have been meant for."""
-    known, typed = list(commands), word.lower().replace("_", "-")
-    near = [name for name in known if name == OTHER_NAMES.get(typed)] or get_close_matches(typed, known, n=1)
+    near = get_close_matches(word.lower().replace("_", "-"), list(commands), n=1)
     return f"no such command: {word}{f'; did you mean {near[0]}?' if near else ''}{SEE_HELP}"
 
 

@@ -12,7 +12,6 @@ from schemas.table import Table
 from slotscope.runtime.answer import Answer
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import check_format, dataset, exists, location, open_at
-from slotscope.sql.view import View
 from slotscope.sql.views import VIEWS, tables_named
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def connect(root: str) -> DuckDBPyConnection:
     for table in TABLES:
         connection.register(table.sql_name, _rows_of(root, table))
     for view in VIEWS:
-        connection.execute(_created(view))
+        connection.execute(f"CREATE TEMP VIEW {view.name} AS {view.query}")
     return connection
 
 
@@ -50,7 +49,7 @@ def ask(connection: DuckDBPyConnection, query: str) -> Answer:
 
 def contents(root: str) -> Answer:
     """Return the views, and the tables of *root* with the jobs that write them."""
-    rows = [(view.call, "view", view.about) for view in VIEWS]
+    rows = [(view.name, "view", view.about) for view in VIEWS]
     for table in TABLES:
         written = "" if exists(root, table) else f" Not there: {' or '.join(writers(table))} writes it."
         rows.append((table.sql_name, table.name.partition("/")[0], table.about + written))
@@ -68,9 +67,3 @@ def _rows_of(root: str, table: Table) -> ds.Dataset | pa.Table:
         return table.schema.empty_table()
     check_format(root)
     return dataset(open_at(location(root, table)), table)
-
-
-def _created(view: View) -> str:
-    if view.parameter is None:
-        return f"CREATE TEMP VIEW {view.name} AS {view.query}"
-    return f"CREATE TEMP MACRO {view.name}({view.parameter[0]}) AS TABLE {view.query}"

@@ -13,7 +13,6 @@ from slotscope.runtime.errors import InputError
 from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import exists
-from slotscope.sql.view import View
 from slotscope.sql.views import VIEWS
 
 NO_DELTA: Final = (
@@ -43,11 +42,4 @@ def _register_all(spark: SparkSession, root: str) -> None:
         rows = tables.read(spark, table, root) if there else spark.createDataFrame([], spark_schema(table.schema))
         rows.createOrReplaceTempView(table.sql_name)
     for view in VIEWS:
-        spark.sql(_created(view))
-
-
-def _created(view: View) -> str:
-    if view.parameter is None:
-        return f"CREATE OR REPLACE TEMPORARY VIEW {view.name} AS {view.query}"
-    name, kind = view.parameter
-    return f"CREATE OR REPLACE TEMPORARY FUNCTION {view.name}({name} {kind}) RETURNS TABLE RETURN {view.query}"
+        spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {view.name} AS {view.query}")

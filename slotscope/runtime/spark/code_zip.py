@@ -12,7 +12,6 @@ HOME = Path(__file__).absolute().parents[3]
 TOP_LEVEL = ("cluster_core", "slotscope")
 BESIDE = ("jobs", "schemas")
 """Packages of the repository that a wheel has inside `slotscope` (setup.py)."""
-FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 LEFT_OUT = {"__pycache__", "demo_data"}
 
 
@@ -25,10 +24,9 @@ def build(target: Path) -> Path:
             name for package in packages for name in glob(f"{package}/**", root_dir=HOME, recursive=True)
         ):
             if (HOME / name).is_file() and not LEFT_OUT & set(name.split("/")):
-                info = zipfile.ZipInfo(name, FIXED_TIME)
-                info.compress_type = zipfile.ZIP_DEFLATED
+                info = zipfile.ZipInfo(name)  # of a fixed time
                 info.external_attr = 0o644 << 16
-                archive.writestr(info, (HOME / name).read_bytes())
+                archive.writestr(info, (HOME / name).read_bytes(), zipfile.ZIP_DEFLATED)
     return target
 
 

@@ -21,8 +21,6 @@ from slotscope.runtime.program import cache_folder
 from slotscope.runtime.progress import progress
 from slotscope.runtime.spark.java import find_java_home
 
-FETCH_SECONDS_MAX: Final = 900
-"""The jars are 21 MB; a connection that needs longer is broken."""
 FOLDER_VARIABLE: Final = "SLOTSCOPE_JARS"
 SETTINGS_VARIABLE: Final = "SLOTSCOPE_IVY_SETTINGS"
 _MODULE: Final = """<ivy-module version="2.0">
@@ -70,8 +68,6 @@ def _shipped(name: str) -> Path:
 def _fetch(module: str, folder: Path) -> None:
     """Make *folder* with the jars of *module*; raises `InputError` with Ivy's reason and the alternatives."""
     settings = os.environ.get(SETTINGS_VARIABLE)
-    if settings and not os.path.isfile(settings):
-        raise InputError(f"{settings}: no such file of Ivy settings ({SETTINGS_VARIABLE})")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as made, progress("fetching the jars of Delta and S3, once"):
         Path(made, "ivy.xml").write_text(module, "utf-8")
@@ -81,15 +77,11 @@ def _fetch(module: str, folder: Path) -> None:
             "-settings", settings or f"{made}/ivysettings.xml", "-ivy", f"{made}/ivy.xml",
             "-retrieve", f"{made}/jars/[artifact]-[revision].[ext]",
         ]  # fmt: skip
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS_MAX)
-            words = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip(" .:")]
-        except subprocess.TimeoutExpired:
-            words, done = [f"no end after {FETCH_SECONDS_MAX} s"], None
-        if done is None or done.returncode:
-            reason = next(
-                (line for line in words if "not found" in line or "FAILED" in line), (words or ["no output"])[-1]
-            )
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip(" .:")]
+            failed = [line for line in lines if "not found" in line or "FAILED" in line]
+            reason = (failed or lines[-1:] or ["no output"])[0]
             raise InputError(
                 f"the jars of Delta and S3 could not be fetched ({reason}); without the public Maven repository set {SETTINGS_VARIABLE} "
                 f"to an Ivy settings file of your mirror, or {FOLDER_VARIABLE} to a folder with them (docs/clusters.md)"

@@ -14,8 +14,7 @@ import sys
 from slotscope.runtime.errors import InputError
 
 JAVA_VERSION_MIN = 17
-PROBE_SECONDS_MAX = 30
-"""`java -version` answers at once; a wrapper that asks a question must not hang the set-up."""
+PROBE_SECONDS_MAX = 30  # a wrapper that asks a question must not hang the set-up
 
 
 def find_java_home() -> str:

@@ -45,14 +45,11 @@ from slotscope.runtime.spark.java import find_java_home
 
 MASTER_DEFAULT = "local[*]"
 CONNECT = "sc://"
-"""What the address of a Spark Connect server begins with."""
 CONNECT_SECONDS = 5
-"""For the greeting of a Spark Connect server; PySpark itself tries for more than ten minutes."""
+"""Time for a Spark Connect server to answer; PySpark itself tries for more than ten minutes."""
 LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options of the JVM that does nothing but write the command line of Spark's."""
+"""Options of the JVM that only writes the command line of Spark's JVM."""
 DELTA_CLASS = "io.delta.sql.DeltaSparkSessionExtension"
-ALL_READ = 0.995
-"""Of what is read; the last bytes may not be told."""
 EXECUTOR_CACHE = ".cache"
 """Folder in the working directory of an executor; what is compiled there stays with the application."""
 ARCHIVE_CLASSES = "SLOTSCOPE_ARCHIVE_CLASSES"
@@ -74,8 +71,7 @@ _REASONS: Final = {
 def spark_session(
     app: str, *, master: str | None = None, verbose: bool = False, conf: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Return the running session, or start one named *app* on *master* (default: what spark-submit says, else
-    this machine).
+    """Return the running session, or start one named *app* on *master* (default: that of spark-submit, else this machine).
 
     *verbose* lets the JVM write to the error stream, *conf* are settings over those of ``conf/``.  Raises `InputError` where no Java, no
     Delta or no such master is found.
@@ -123,8 +119,6 @@ def how_far(
     def words() -> str:
         done, count = (0, 0) if share is not None or is_remote(spark) else _tasks(spark.sparkContext.statusTracker())
         part = share() if share is not None else done / max(count, 1)
-        if part > ALL_READ and share is not None:
-            return f"{about}, all read"
         known = f"{100 * part:.0f} % read" if share is not None else f"{done} of {count} {noun}, {100 * part:.0f} %"
         left = f"about {text.duration(round((time.monotonic() - begun) * (1 - part) / part))} left" if part else ""
         return ", ".join(filter(None, [about, known if part and count != 1 else "", left]))

@@ -97,13 +97,9 @@ def test_debug_shows_the_trace_before_the_line(capsys):
     assert printed.splitlines()[-1].startswith("slotscope: ZeroDivisionError")
 
 
-@pytest.mark.parametrize(
-    ("word", "meant"), [("info", "look"), ("memkeys", "look"), ("reshard", "rebalance"), ("lok", "look")]
-)
-def test_a_command_by_its_name_in_another_tool_is_suggested(capsys, word, meant):
-    """As redis-cli has them."""
-    assert cli.run(program(), [word]) == 2
-    assert capsys.readouterr().err == f"slotscope: no such command: {word}; did you mean {meant}? (see --help)\n"
+def test_a_command_with_a_similar_name_is_suggested(capsys):
+    assert cli.run(program(), ["lok"]) == 2
+    assert capsys.readouterr().err == "slotscope: no such command: lok; did you mean look? (see --help)\n"
 
 
 @pytest.mark.parametrize("words", [["help", "compare"], ["compare", "--help"], ["compare", "-h"]])

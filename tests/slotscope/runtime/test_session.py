@@ -202,5 +202,3 @@ def test_progress_of_a_job_that_knows_its_share_has_it_in_place_of_tasks(spark):
     assert words() == "2 files, 1.00 GB"
     share = 0.5
     assert re.fullmatch(r"2 files, 1\.00 GB, 50 % read, about 0 s left", words())
-    share = 1.0
-    assert words() == "2 files, 1.00 GB, all read"
