@@ -93,13 +93,6 @@ FORMER_COMMANDS = {
     "split-rdb": "plan split",
 }
 """Former names of commands and their present ones; they still work, and a terminal shows the present one."""
-FORMER_OPTIONS = {
-    "key-slots": {"--no-split": 0},
-    "advise": {"--no-split": 0},
-    "plan make": {"--data-budget": 1, "--seed": 1, "--smoothing": 1, "--zone-jobs": 1},
-    "rebalance": {"--data-budget": 1, "--seed": 1, "--zone-jobs": 1},
-}
-"""Options that a command had in the last release, and how many values each took: they are ignored with a note."""
 
 
 class Command(NamedTuple):
@@ -238,7 +231,7 @@ def run(program: App | Callable[..., int | None], argv: Sequence[str] | None = N
             if "--quiet" in flags:
                 muted.enter_context(redirect_stdout(muted.enter_context(open(os.devnull, "w", encoding="utf-8"))))
                 muted.enter_context(progress.silence())
-            app, words = _app(program), _without_former(_present_name(arguments))
+            app, words = _app(program), _present_name(arguments)
             outcome = app(words, exit_on_error=False, print_error=False, result_action="return_value")
             sys.stdout.flush()
     except KeyboardInterrupt:
@@ -295,22 +288,6 @@ def _present_name(words: Sequence[str]) -> list[str]:
     if sys.stderr.isatty():
         sys.stderr.write(complaint(f"{words[0]} is now {present}") + "\n")
     return [*present.split(), *words[1:]]
-
-
-def _without_former(words: Sequence[str]) -> list[str]:
-    """Return *words* without `FORMER_OPTIONS` of their command, after a note for each."""
-    former = next(
-        (names for command, names in FORMER_OPTIONS.items() if words[: len(command.split())] == command.split()), {}
-    )
-    kept, rest = [], list(words)
-    while rest:
-        name, has_value, _ = rest[0].partition("=")
-        if name not in former:
-            kept.append(rest.pop(0))
-            continue
-        sys.stderr.write(complaint(f"{name} was removed and is ignored") + "\n")
-        del rest[: 1 if has_value else 1 + former[name]]
-    return kept
 
 
 def _app(program: App | Callable[..., int | None]) -> App:

@@ -10,9 +10,7 @@ from typing import Final, NamedTuple
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.manifest import MANIFEST_BYTES_MAX, read_manifest
-from cluster_core.topology.node import Topology
 from slotscope.sources.files import read_pieces
-from slotscope.sources.inputs import load_topology
 from slotscope.sources.recognition import FileKind, Recognised
 
 
@@ -85,7 +83,7 @@ def fitting_jobs(found: Sequence[Recognised], root: str, snapshot: str) -> tuple
     for one in found:
         if one.path not in owned:
             by_kind.setdefault(one.kind, []).append(one.path)
-    topology, passed_over = _chosen_topology(by_kind.get(FileKind.TOPOLOGY, []))
+    topology, passed_over = _newest_topology(by_kind.get(FileKind.TOPOLOGY, []))
     fitting = [recipe for recipe in RECIPES if any(by_kind.get(kind) for kind in recipe.needs)]
     tables = Counter(recipe.job == KEY_TABLES for recipe in fitting)
     jobs = []
@@ -128,30 +126,11 @@ def _files_of_logs(found: Iterable[Recognised]) -> set[str]:
     return owned
 
 
-def _chosen_topology(paths: Sequence[str]) -> tuple[str, list[str]]:
-    """The newest of several descriptions: by its epochs, then by the time of the file; and a line about the choice."""
-    told = []
-    lines = []
-    for path in paths:
-        try:
-            topology = load_topology(path)
-        except DecodeError as error:
-            lines.append(f"{path}: no topology to go by: {error.reason}")
-            continue
-        if topology is not None:
-            told.append((_epoch(topology), _written(path), path))
-    if not told:
-        return "", lines
-    newest = max(told)[2]
-    if len(told) > 1:
-        lines.append(
-            f"{newest}: used for the owners of slots; the newest of {len(told)} topologies by epoch, then file time"
-        )
-    return newest, lines
-
-
-def _epoch(topology: Topology) -> int:
-    return max([topology.current_epoch or 0, *(node.config_epoch for node in topology.nodes)])
+def _newest_topology(paths: Sequence[str]) -> tuple[str, list[str]]:
+    """The newest of several topology files by time of the file, and a line about the choice."""
+    newest = max(paths, key=lambda path: (_written(path), path), default="")
+    line = f"{newest}: used for slot owners, the newest of {len(paths)} topologies by time of the file"
+    return newest, [line] if len(paths) > 1 else []
 
 
 def _written(path: str) -> float:

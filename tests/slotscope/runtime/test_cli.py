@@ -188,19 +188,6 @@ def test_a_former_name_of_an_option_is_taken_and_not_shown(capsys, words, former
     assert "/no/such/file" in said[0]
 
 
-def test_a_removed_option_is_ignored_with_a_note(capsys):
-    """Scripts run on for one release; of the other words nothing is lost."""
-    words = ["rebalance-plan", "--seed", "7", "--data-budget=1%", "--snapshot", "x", "--root", "/no/such/root"]
-
-    assert cli.run(program(), words) == 2
-    first, second, error = capsys.readouterr().err.splitlines()
-    assert first == "slotscope: --seed was removed and is ignored"
-    assert second == "slotscope: --data-budget was removed and is ignored"
-    assert "/no/such/root" in error
-    assert cli.run(program(), ["simulate", "--seed", "7"]) == 2
-    assert "Unknown option" in capsys.readouterr().err
-
-
 @pytest.mark.processes
 def test_help_lists_every_job_without_loading_spark():
     """`slotscope --help` answers at once: neither Spark nor numba nor Arrow is imported."""

@@ -8,9 +8,8 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from pyspark.sql import SparkSession
@@ -39,11 +38,6 @@ def questions() -> list[Question]:
         r"^## \d+\. (.*?)$.*?```sql\n(.*?)\n```\n\n((?:\|[^\n]*\n)+)", PAGE.read_text(), re.MULTILINE | re.DOTALL
     )
     return [Question(*one) for one in found]
-
-
-def in_utc(value: Any) -> Any:
-    """Spark gives times in the time zone of this machine."""
-    return value.astimezone(UTC) if isinstance(value, datetime) else value
 
 
 def test_the_page_asks_what_people_ask() -> None:
@@ -81,14 +75,3 @@ def test_a_query_of_the_cookbook_gives_its_answer(
 
     assert tuple(spark.sql(question.query).columns) == answer.columns
     assert in_duckdb == question.answer, "pytest tests/slotscope/sql --rewrite writes the answers anew"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("question", questions(), ids=lambda question: question.title)
-def test_spark_gives_the_same_answer(spark: SparkSession, asked_root: str, question: Question) -> None:
-    found = spark.sql(question.query)
-
-    assert (
-        answer_markdown(Answer(tuple(found.columns), [tuple(map(in_utc, row)) for row in found.collect()]))
-        == question.answer
-    )
