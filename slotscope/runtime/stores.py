@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from deltalake.fs import DeltaStorageHandler
     from pyarrow import fs
 
-S3_SCHEMES: Final = frozenset(("s3", "s3a", "s3n"))
-OTHER_STORES: Final = frozenset(("gs", "gcs", "abfs", "abfss"))
+S3: Final = ("s3://", "s3a://", "s3n://")
+STORES: Final = (*S3, "gs://", "gcs://", "abfs://", "abfss://")
 LIVE: Final = "redis://"
 _SCHEME: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/")
 SUPPORTED: Final = "a local folder, file://, s3://, s3a://, gs:// or abfss://"
@@ -61,17 +61,12 @@ _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 def is_store(path: str) -> bool:
     """Whether *path* is a URI of an object store."""
-    return _scheme(path) in S3_SCHEMES | OTHER_STORES
+    return path.lower().startswith(STORES)
 
 
 def is_s3(path: str) -> bool:
     """Whether *path* is a URI of S3, or of a store that speaks as S3."""
-    return _scheme(path) in S3_SCHEMES
-
-
-def _scheme(path: str) -> str:
-    scheme, colon, _ = path.partition("://")
-    return scheme.lower() if colon else ""
+    return path.lower().startswith(S3)
 
 
 def folder_of(place: str) -> str:
@@ -86,7 +81,7 @@ def folder_of(place: str) -> str:
         if host in ("", "localhost"):
             return unquote(f"/{path.lstrip('/')}")
         raise InputError(f"{place}: file:// URIs name no host: write file:///{host}/{path}")
-    if match and (scheme not in S3_SCHEMES | OTHER_STORES or "://" not in place):
+    if match and not is_store(place):
         reason = _REFUSED.get(scheme, f"{scheme}: is not a file system that tables can be written to")
         raise InputError(f"{place}: not supported: {reason}; use {SUPPORTED}")
     return place
@@ -150,13 +145,8 @@ def _client(bucket: str, environment: tuple[tuple[str, str], ...]) -> DeltaStora
 
 
 def write_object(uri: str, data: bytes) -> None:
-    """Write a file as a whole; raises OSError or ValueError as pyarrow does."""
+    """Write a file of a store as a whole; raises OSError or ValueError as pyarrow does."""
     system, path = file_system(uri)
-    if not is_store(uri):
-        system.create_dir(path.rpartition("/")[0], recursive=True)
-        with system.open_output_stream(path, compression=None) as out:
-            out.write(data)
-        return
     stored = system.handler._handler.open_output_stream(path, None)  # pyarrow hands it buffers, which it does not take
     stored.write(data)
     stored.close()

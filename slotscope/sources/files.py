@@ -214,9 +214,9 @@ def open_raw(path: str) -> IO[bytes]:
 
 def write_text(path: str, text: str) -> None:
     """Write a small file as a whole: never half of it under its name; folders are made.  Raises PlaceError if refused."""
-    data = text.encode("utf-8", "surrogateescape")
+    data, path = text.encode("utf-8", "surrogateescape"), stores.folder_of(path)
     try:
-        if is_uri(path):
+        if stores.is_store(path):
             stores.write_object(path, data)
             return
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
