@@ -73,20 +73,6 @@ def test_commands_that_read_data_files_run_from_the_wheel(installed, tmp_path):
     assert len(done) == len(lines)
 
 
-def test_setup_names_a_file_that_was_deleted_in_one_line(installed, tmp_path):
-    template = installed / "slotscope" / "reports" / "templates" / "page.css"
-    template.rename(tmp_path / "page.css")
-    try:
-        done = run(program(installed), "setup", cwd=tmp_path)
-    finally:
-        (tmp_path / "page.css").rename(template)
-
-    assert (done.returncode, done.stdout, done.stderr) == (
-        BAD_INPUT, "",
-        "slotscope: the installation is incomplete: no slotscope/reports/templates/page.css; install slotscope again\n",
-    )  # fmt: skip
-
-
 def test_setup_names_a_java_that_is_too_old(installed, tmp_path):
     java = tmp_path / "jdk" / "bin" / "java"
     java.parent.mkdir(parents=True)

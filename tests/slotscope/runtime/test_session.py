@@ -20,48 +20,20 @@ from slotscope.runtime.spark.session import ARCHIVE_CLASSES, how_far, spark_sess
 ROOT = Path(__file__).parents[3]
 
 PROGRAM = """
-import sys
 from slotscope.runtime import cli
 from slotscope.options import Common
-
-def where(batches):
-    import cluster_core.errors, pyarrow as pa
-    from cluster_core.kernels.key_slots import key_slots
-    for batch in batches:
-        slots = key_slots(pa.array([b"a"] * batch.num_rows))
-        yield pa.record_batch({"text": [f"{cluster_core.errors.__file__} {slot}" for slot in slots]})
 
 def fail(batches):
     from cluster_core.errors import DecodeError
     raise DecodeError("not an RDB", offset=3, source="x.rdb")
     yield from batches
 
-def command(*, failing: bool = False, common: Common = Common()) -> None:
-    spark = common.session("test")
-    rows = spark.range(0, 2, 1, 2)
-    found = rows.mapInArrow(fail if failing else where, "text string")
-    found.write.format("delta").mode("overwrite").save(common.root)
-    for row in spark.read.format("delta").load(common.root).collect():
-        print(row.text)
+def command(*, common: Common = Common()) -> None:
+    common.session("test").range(0, 2, 1, 2).mapInArrow(fail, "text string").collect()
 
 if __name__ == "__main__":
     cli.main(command)
 """
-
-
-@pytest.fixture
-def program(tmp_path):
-    """Run the program above in a process of its own, away from the checkout."""
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "program.py").write_text(PROGRAM)
-
-    def run(*arguments: str, start: tuple[str, ...] = (sys.executable,)) -> subprocess.CompletedProcess[str]:
-        command = [*start, str(tmp_path / "program.py"), "--root", str(tmp_path / "table"), *arguments]
-        return subprocess.run(
-            command, cwd=tmp_path / "elsewhere", capture_output=True, text=True, timeout=600, env=environment()
-        )
-
-    return run
 
 
 def environment() -> dict[str, str]:
@@ -94,49 +66,14 @@ def test_the_zip_has_code_and_data_and_is_the_same_each_time(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_an_executors_error_is_the_only_line_on_the_error_stream(program):
+def test_an_executors_error_is_the_only_line_on_the_error_stream(tmp_path):
     """Neither Spark's log nor a trace of Java reaches the user."""
-    done = program("--failing")
+    (tmp_path / "program.py").write_text(PROGRAM)
+    done = subprocess.run(
+        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=600, env=environment()
+    )
 
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "slotscope: x.rdb: offset 3: not an RDB\n")
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_a_job_leaves_nothing_where_it_was_started(program, tmp_path):
-    """No warehouse, no derby.log, no metastore."""
-    done = program()
-
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    assert list((tmp_path / "elsewhere").iterdir()) == []
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_executors_of_a_cluster_get_the_code_as_a_zip(program):
-    """The module lies in the zip that was sent, and its kernel works there."""
-    done = program("--master", "local-cluster[2,1,1024]")
-
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert len(lines) == 2
-    assert all("slotscope.zip/cluster_core/errors.py 15495" in line for line in lines)
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_spark_submit_runs_a_job_from_the_zip(program, tmp_path):
-    """The third way to start a job: no --jars, no --packages, the same options.
-
-    spark-submit itself joins the two streams.
-    """
-    archive = code_zip.build(tmp_path / "slotscope.zip")
-    submit = str(Path(sys.executable).parent / "spark-submit")
-    done = program(start=(submit, "--master", "local[2]", "--py-files", str(archive)))
-
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert sum("slotscope.zip/cluster_core/errors.py 15495" in line for line in done.stdout.splitlines()) == 2
 
 
 SESSION = """
