@@ -19,7 +19,6 @@ USED_ELSEWHERE = {
     "save_overload": "numba asks its cache by this name",
     "_get_module_for_linking": "numba asks compiled code for its bitcode by this name",
     "get_cache_path": "numba asks where code is kept by this name",
-    "compress_type": "zipfile reads it of an entry",
     "external_attr": "zipfile reads it of an entry",
     "seekable": "io asks a file for it",
     "snapshots_command": "jobs.main names it as text",
