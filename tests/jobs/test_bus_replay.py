@@ -266,6 +266,7 @@ def test_metrics_alone_show_the_role_of_every_server(spark, tmp_path) -> None:
     flags = [node["flags"] for node in last.record()["nodes"]]
 
     assert flags.count("master") >= 3
+    assert "metrics of 6 servers" in render_history(load_history(str(tmp_path), "current"))
     assert "from metrics alone" in "\n".join(last.lines(headed=True))
 
 

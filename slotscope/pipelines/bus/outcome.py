@@ -33,11 +33,14 @@ class Outcome:
     snapshot: str
     polls: int = 0
     log_events: int = 0
+    scrapes: int = 0
 
     def lines(self) -> list[str]:
         """The counts of the evidence, and of bad records."""
         files = plural(self.new_files, "new file") + (f", {self.known_files} known" if self.known_files else "")
-        counts = ((self.messages, "message"), (self.polls, "poll"), (self.log_events, "log line"))
+        counts = (
+            (self.messages, "message"), (self.polls, "poll"), (self.log_events, "log line"), (self.scrapes, "scrape"),
+        )  # fmt: skip
         read = ", ".join(plural(count, what) for count, what in counts if count) or "0 messages"
         timeout = f"{self.node_timeout_ms} ms"
         if any(one.code == Code.NODE_TIMEOUT for one in self.warnings):
@@ -91,6 +94,7 @@ def outcome_of(
         snapshot,
         facts["polls"],
         facts["log_events"],
+        facts["scrapes"],
     )
 
 

@@ -181,6 +181,7 @@ class HistoryReport:
     log_events: int = 0
     poll_interval_ms: int | None = None
     polled_nodes: int = 0
+    scraped_servers: int = 0
     warnings: Sequence[Caveat] = ()
     nodes: Sequence[HistoryNode] = ()
     incidents: Sequence[IncidentLine] = ()
@@ -197,7 +198,7 @@ class HistoryReport:
 
     @property
     def seen_by(self) -> str:
-        """The evidence: messages, polls with their interval, log lines."""
+        """The evidence: messages, polls with their interval, log lines, metrics."""
         parts = [text.plural(self.messages, "message")] if self.messages else []
         if self.polls and self.poll_interval_ms:
             every = seconds(self.poll_interval_ms).replace(".00", "")
@@ -205,6 +206,7 @@ class HistoryReport:
         elif self.polls:
             parts.append(text.plural(self.polls, "poll"))
         parts += [text.plural(self.log_events, "log line")] if self.log_events else []
+        parts += [f"metrics of {text.plural(self.scraped_servers, 'server')}"] if self.scraped_servers else []
         return ", ".join(parts)
 
     @property

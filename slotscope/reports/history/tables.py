@@ -8,7 +8,7 @@ from typing import Any
 from cluster_core.incidents.incident import FIGURES
 from cluster_core.incidents.story import name_all
 from schemas.caveats import Caveat
-from schemas.history import NODE_POLLS, NODE_VIEWS, REPLAYS
+from schemas.history import METRIC_SAMPLES, NODE_POLLS, NODE_VIEWS, REPLAYS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from slotscope.reports.history import report as said
 from slotscope.reports.records import record
@@ -78,16 +78,19 @@ def _steps(root: str, snapshot_id: str, where: str | None = None) -> dict[int, l
 
 
 def _polled(root: str, snapshot_id: str) -> dict[str, Any]:
-    """How many nodes were polled, and the mean time between two answers of one."""
+    """Count the polled nodes and the scraped servers, and take the mean time between two answers of one node."""
+    snapshot = all_equal({"snapshot_id": snapshot_id})
+    sql = f"SELECT COUNT(DISTINCT address) AS servers FROM metric_samples WHERE {snapshot}"
+    (scraped,) = query_rows(root, sql, METRIC_SAMPLES)
     rows = query_rows(
         root,
         f"""SELECT COUNT(*) AS answers, MIN(ts_ns) AS first_ns, MAX(ts_ns) AS last_ns FROM node_polls
-            WHERE {all_equal({"snapshot_id": snapshot_id})} AND observer IS NOT NULL GROUP BY observer""",
+            WHERE {snapshot} AND observer IS NOT NULL GROUP BY observer""",
         NODE_POLLS,
     )
     pauses = [(row["last_ns"] - row["first_ns"]) / (row["answers"] - 1) for row in rows if row["answers"] > 1]
     mean_ms = round(sorted(pauses)[len(pauses) // 2] / 1e8) * 100 if pauses else None
-    return {"poll_interval_ms": mean_ms, "polled_nodes": len(rows)}
+    return {"poll_interval_ms": mean_ms, "polled_nodes": len(rows), "scraped_servers": scraped["servers"]}
 
 
 def _nodes(root: str, snapshot_id: str) -> list[said.HistoryNode]:

@@ -491,6 +491,7 @@ class CaptureTask:
             "polls": self._statements[0],
             "log_events": self._statements[1],
             "metrics_before": self._metrics.before,
+            "scrapes": self._metrics.scrapes,
             "repeated_bytes": self._decoder.repeated_bytes,
             "clock_steps": len(self._dispatcher.clock_steps),
             "bad_records": self._bad.count,

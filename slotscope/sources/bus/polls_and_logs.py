@@ -104,14 +104,16 @@ class MetricRows:
     first_ns: int = 0
     last_ns: int = 0
     reached_ns: dict[str, int] = field(default_factory=dict)
+    scrapes: int = 0
     fresh: int = 0
 
     def kept(self) -> tuple[Any, ...]:
         """Return the state for the next run."""
-        return self.before + self.fresh, self.first_ns, self.last_ns, self.reached_ns
+        return self.before + self.fresh, self.first_ns, self.last_ns, self.reached_ns, self.scrapes
 
     def of(self, samples: Sequence[MetricSample]) -> Iterator[dict[str, Any]]:
         """Yield the rows of new *samples*, which are in order of server and time."""
+        self.scrapes += len(samples)
         before_ns: dict[MetricSample, int | None] = {}
         for sample in samples:
             before_ns[sample] = self.reached_ns.get(sample.address)
