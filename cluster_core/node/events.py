@@ -22,13 +22,6 @@ class LinkOpened:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkRefused:
-    """Connecting failed at once: no route, no socket (R29). A refusal by the peer is `LinkClosed`."""
-
-    link: int
-
-
-@dataclass(frozen=True, slots=True)
 class ReplicationUp:
     """Replication from our master is in sync (R85)."""
 
@@ -72,7 +65,6 @@ Event = (
     | LinkAccepted
     | LinkOpened
     | LinkClosed
-    | LinkRefused
     | Tick
     | ReplicationUp
     | ReplicationDown

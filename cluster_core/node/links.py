@@ -57,15 +57,6 @@ def link_lost(state: NodeState, link_id: int) -> None:
     state.fit_version = -1
 
 
-def link_refused(state: NodeState, link_id: int) -> None:
-    """Handle an immediate connection failure: silence counts from now (R29)."""
-    link = state.view.links.get(link_id)
-    peer = state.view.nodes.get(link.node) if link is not None and link.node is not None else None
-    if peer is not None and not peer.ping_sent_ms:
-        state.view.note_ping(peer, state.now_ms)
-    link_lost(state, link_id)
-
-
 def close_link(state: NodeState, link_id: int) -> None:
     """Close an outbound or inbound link."""
     link_lost(state, link_id)

@@ -21,7 +21,7 @@ from cluster_core.node.commands.slots import take_over
 from cluster_core.node.config_file import SavedConfig, config_text, load_config
 from cluster_core.node.cron import run_cron, run_replica_cron
 from cluster_core.node.events import Effect, Event, SaveConfig
-from cluster_core.node.links import answer_late_meet, link_lost, link_opened, link_refused
+from cluster_core.node.links import answer_late_meet, link_lost, link_opened
 from cluster_core.node.pings import broadcast_pong, build_ping
 from cluster_core.node.promotion import check_offset
 from cluster_core.node.reactions import react
@@ -75,7 +75,7 @@ class Node:
         view = self.view = state.view
         myself = view.myself
         myself.flags |= profile.capabilities
-        myself.port, myself.cport, myself.ip = settings.port, settings.bus_port, settings.announce_ip
+        myself.port, myself.cport = settings.port, settings.bus_port
         myself.hostname, myself.nodename = settings.hostname, settings.nodename
         myself.shard_id = shard_id or random_id(rng)
         view.replica_migration_allowed = settings.allow_replica_migration
@@ -112,8 +112,6 @@ class Node:
                 link_lost(self.state, event.link)
             case ev.LinkOpened():
                 link_opened(self.state, event.link)
-            case ev.LinkRefused():
-                link_refused(self.state, event.link)
             case ev.ReplicationUp():
                 self.state.repl_up, self.state.repl_heard_ms = True, self.state.now_ms
             case ev.ReplicationDown():
@@ -155,7 +153,7 @@ class Node:
     def _learn_own_ip(self, ip: str) -> None:
         """Learn our address from a MEET (R49)."""
         myself = self.view.myself
-        if ip and not self.state.settings.announce_ip and myself.ip != ip:
+        if ip and myself.ip != ip:
             myself.ip = ip
             self.state.log("*", f"IP address for this node updated to {ip}")
             self.state.todo |= TODO_SAVE

@@ -96,7 +96,6 @@ def _build(
         sender=myself.id,
         myslots=state.slots_raw,
         replicaof="" if myself.flags & MASTER else myself.replicaof,
-        myip=settings.announce_ip,
         extensions=extensions,
         cport=settings.bus_port,
         flags=myself.flags & FLAG_BITS,

@@ -30,8 +30,6 @@ class NodeSettings:
     port: int = 6379
     cport: int = 0
     """`cluster-port`; 0 is the client port plus 10000 (R1)."""
-    announce_ip: str = ""
-    """`cluster-announce-ip`, sent in headers; if empty, receivers use the socket's address (R3, R49)."""
     hostname: str = ""
     nodename: str = ""
     ping_interval_ms: int = 0

@@ -80,7 +80,6 @@ events = st.one_of(
     st.builds(belief.LinkAccepted, st.sampled_from([1, 3, 5]), st.sampled_from(["", "127.0.0.1"])),
     st.builds(ev.LinkOpened, links),
     st.builds(belief.LinkClosed, links),
-    st.builds(ev.LinkRefused, links),
     st.sampled_from([ev.ReplicationUp(), ev.ReplicationDown(), ev.ReplicationOffset(7), ev.ReplicationOffset(0)]),
     st.builds(ev.ClientCommand, st.integers(1, 2), commands),
     st.builds(ev.ClientClosed, st.integers(1, 2)),

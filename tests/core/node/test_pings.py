@@ -23,7 +23,7 @@ from cluster_core.gossip.profile import (
 from cluster_core.gossip.view import Peer
 from cluster_core.node.agenda import hasten_all
 from cluster_core.node.cron import reconnect_budget, spread
-from cluster_core.node.events import LinkOpened, LinkRefused, OpenLink, SendMessage
+from cluster_core.node.events import LinkOpened, OpenLink, SendMessage
 from cluster_core.node.machine import Node
 from cluster_core.node.pings import build_ping, choose_entries, entries_wanted
 from cluster_core.node.state import NodeSettings
@@ -96,20 +96,6 @@ def test_a_pending_ping_stays_pending_over_a_new_link() -> None:
 
     assert [e.message.type for e in effects if isinstance(e, SendMessage)] == [MessageType.PING]
     assert peer.ping_sent_ms == cluster.now_ms - 700
-
-
-def test_a_connection_that_cannot_even_begin_counts_as_silence() -> None:
-    """R29."""
-    cluster = formed(REDIS_7_0)
-    node = cluster.hosts[0].node
-    peer = node.view.nodes[cluster.hosts[1].id]
-    peer.ping_sent_ms = 0
-    link = peer.outbound or 0
-
-    node.handle(LinkRefused(link), cluster.now_ms)
-
-    assert peer.ping_sent_ms == cluster.now_ms
-    assert peer.outbound is None
 
 
 @every_profile
