@@ -144,13 +144,13 @@ _new_tuple: Final = tuple.__new__
 
 
 @lru_cache(maxsize=WANTED_CACHED)
-def entries_wanted(nodes: int, percent: int = 10) -> int:
+def entries_wanted(nodes: int) -> int:
     """Return the gossip entries of a message for a table of *nodes* nodes (R38).
 
     >>> entries_wanted(6), entries_wanted(120), entries_wanted(2)
     (3, 12, 0)
     """
-    return max(0, min(max(nodes * percent // 100, GOSSIP_MIN), nodes - 2))
+    return max(0, min(max(nodes // 10, GOSSIP_MIN), nodes - 2))
 
 
 def build_ping(state: NodeState, kind: int, receiver: Peer | None) -> Message:
@@ -169,7 +169,7 @@ def choose_entries(state: NodeState, receiver: Peer | None) -> list[GossipEntry]
     table = state.peers()
     view = state.view
     count = len(table)
-    wanted = entries_wanted(count, state.settings.gossip_percent)
+    wanted = entries_wanted(count)
     skipped = view.myself.place
     also_skipped = receiver.place if receiver is not None and not view.profile.receiver_gossiped else skipped
     draws = view.profile.gossip_draws * wanted

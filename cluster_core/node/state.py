@@ -34,8 +34,6 @@ class NodeSettings:
     nodename: str = ""
     ping_interval_ms: int = 0
     """`cluster-ping-interval`; 0 is half the node timeout (R32)."""
-    gossip_percent: int = 10
-    """`cluster-message-gossip-perc` (R38)."""
     validity_factor: int = 10
     """`cluster-replica-validity-factor`; 0 disables the check (R85)."""
     migration_barrier: int = 1

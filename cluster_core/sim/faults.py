@@ -109,10 +109,6 @@ class Faults:
         host.shift_us += by_us
         self._trouble(host)
 
-    def drift(self, host: Host, ppm: float) -> None:
-        """Make the host's clock gain *ppm* µs per second."""
-        host.drift_ppm = ppm
-
     # -- the network ---------------------------------------------------------------------------------------------
 
     def cut(self, one: Sequence[Host], other: Sequence[Host], *, both_ways: bool = True) -> None:

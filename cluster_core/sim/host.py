@@ -82,7 +82,7 @@ def retry_after_us(held_us: int) -> int:
 class Host:
     """State of one process, changed by `World` and its parts.
 
-    *shift_us*: offset of the host's clock; *drift_ppm*: its rate error. Events wait in *inbox*, if set: the process is
+    *shift_us*: offset of the host's clock. Events wait in *inbox*, if set: the process is
     stopped, or takes *work_us* per event.
     """
 
@@ -96,7 +96,6 @@ class Host:
     node: Node = field(init=False)
     """`World.start` makes it."""
     store: Store = field(init=False)
-    drift_ppm: float = 0.0
     alive: bool = False
     is_off: bool = False
     is_stopped: bool = False

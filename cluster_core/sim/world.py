@@ -123,8 +123,6 @@ class World(Driver):
     def _tick(self, host: Host, life: int) -> None:
         if host.life != life or not host.alive or host.is_stopped:
             return
-        if host.drift_ppm:
-            host.shift_us += int(self.tick_us * host.drift_ppm / 1e6)
         if host.inbox is not None:
             self.tell(host, TICK)
             return

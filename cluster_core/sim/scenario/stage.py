@@ -239,7 +239,6 @@ ACTIONS: Final[Mapping[str, Callable[..., None]]] = {
     "=resume nodes": _each(lambda stage, host: stage.faults.resume(host)),
     "=slow nodes time": _each(lambda stage, host, time_us: stage.faults.slow(host, max(time_us, 0))),
     "=jump nodes time": _each(lambda stage, host, time_us: stage.faults.jump(host, time_us)),
-    "=drift nodes number =ppm": _each(lambda stage, host, ppm: stage.faults.drift(host, ppm)),
     "=cut nodes =from nodes": _cut(both_ways=True),
     "=cut nodes =from nodes =one-way": _cut(both_ways=False),
     "=flap nodes =from nodes =every time =for time": _flap,

@@ -265,8 +265,6 @@ def _ms(text: str) -> int:
 SETTINGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "profile": ("profile", _profile),
     "node-timeout": ("node_timeout_ms", _ms),
-    "ping-interval": ("ping_interval_ms", _ms),
-    "gossip-percent": ("gossip_percent", read_count),
     "validity-factor": ("validity_factor", read_count),
     "migration-barrier": ("migration_barrier", read_count),
     "replica-migration": ("allow_replica_migration", read_yes),
