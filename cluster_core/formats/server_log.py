@@ -182,7 +182,7 @@ _MAP: Final[tuple[tuple[str, str, str], ...]] = (
     ("stopping", "User requested shutdown|Received SIGTERM|Received SIGINT|Received shutdown signal", ""),
     ("crashed", "Redis|Valkey", r" \S+ crashed by signal: <number>"),
     ("stopped", "Redis|Valkey|Sentinel", r" is now ready to exit, bye bye"),
-    ("master-link-lost", "Connection with", r" <master> lost"),
+    ("master-link-lost", "Connection with master|Connection with primary", r" lost"),
     ("master-link-up", "MASTER <-> REPLICA sync:|PRIMARY <-> REPLICA sync:", r" Finished with success"),
     ("master-link-up", "Successful partial resynchronization with", r" <master>"),
     ("master-connecting", "Connecting to", r" (?:MASTER|PRIMARY) <rest>"),

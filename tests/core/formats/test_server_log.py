@@ -13,7 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.formats.server_log import KINDS, LINE_BYTES_MAX, BadLine, LogReader, LogRow, event_of, read_log
+from cluster_core.formats.server_log import (
+    KINDS,
+    LINE_BYTES_MAX,
+    STARTS,
+    BadLine,
+    LogReader,
+    LogRow,
+    event_of,
+    read_log,
+)
 from tests.benches.servers import redis_binary, running, valkey_binary, wait_for
 
 A, B, S = "a" * 40, "b" * 40, "c" * 40
@@ -263,6 +272,13 @@ def test_a_reader_of_events_finds_the_events_of_a_reader_of_all_lines(wrapper, z
 
         assert events == [row for row in rows if row.kind]
         assert some.passed + len(events) == len(rows)
+
+
+@pytest.mark.parametrize(
+    "text", ["Connection with Node abc at 10.0.0.1:7000 failed", "Accepting cluster node connection"]
+)
+def test_frequent_lines_without_an_event_are_skipped_in_bulk(text):
+    assert not text.startswith(STARTS)
 
 
 def test_a_reader_of_events_still_finds_bad_lines():
