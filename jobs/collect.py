@@ -1,6 +1,6 @@
 """Poll every node of a live cluster with read-only commands, over one connection per node.
 
-The answers are finished files of a landing, or one file of JSON lines; `slotscope history --polls` reads both.
+The answers are finished files of a landing; `slotscope history --polls` and `follow` read them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import time
 from dataclasses import field
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from slotscope.options import NO_OPTIONS, AccessOptions, Duration, Flag, options
 from slotscope.runtime import cli
@@ -20,10 +19,6 @@ from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import printable
 from slotscope.runtime.program import ROOT
 from slotscope.runtime.signals import caught_signals
-
-if TYPE_CHECKING:
-    from slotscope.servers.node_link import Address
-
 
 LANDING = f"{ROOT}/landing"
 
@@ -40,12 +35,10 @@ class Request:
     """Name of the cluster in the landing. Default: the address"""
     point: str = "collect"
     """Name of this collector; unique per cluster"""
-    out: str | None = None
-    """Single JSON lines file in place of a landing; appended to"""
     interval: float = 1.0
     """Poll interval per node in seconds, jittered by 10 %; longer for nodes that do not answer"""
     info_every: timedelta = timedelta(seconds=60)
-    """Interval of INFO and CONFIG GET save; 0: none. Needs a landing"""
+    """Interval of INFO and CONFIG GET save; 0: none"""
     every: timedelta = timedelta(minutes=5)
     """Rotation interval of files"""
     keep_bytes: int = 10 << 30
@@ -53,8 +46,6 @@ class Request:
     duration: Duration = None
     slot_stats: Flag = False
     """CLUSTER SLOT-STATS too (Valkey 8, Redis 8.2), 1 to 2 MB per answer; set --interval to a minute or more"""
-    persistence: Flag = False
-    """INFO and CONFIG GET save in each poll"""
     access: AccessOptions = NO_OPTIONS
     debug: Flag = False
     """Show the trace of an error."""
@@ -71,7 +62,13 @@ def command(request: Request) -> None:
     Sends only CLUSTER NODES, CLUSTER INFO, INFO, CONFIG GET save and, with --slot-stats, CLUSTER SLOT-STATS.  Ctrl-C ends it and keeps
     all answers.
     """
-    from slotscope.servers.cluster import parse_address
+    from cluster_core.formats.landing import Kind, source_of
+    from slotscope.recording.bus import CaptureOptions
+    from slotscope.recording.point import Point, checked_name
+    from slotscope.recording.recorder import Recorder, Status, Wanted
+    from slotscope.recording.retention import Bounds
+    from slotscope.recording.series import Rotation
+    from slotscope.servers.cluster import NodePoll, Refused, Schedule, parse_address
 
     if not INTERVAL_S_MIN <= request.interval < math.inf or (
         request.duration is not None and not 0 < request.duration < math.inf
@@ -80,22 +77,6 @@ def command(request: Request) -> None:
     if request.every.total_seconds() < 1 or request.info_every.total_seconds() < 0 or request.keep_bytes < FILE_BYTES:
         raise InputError(f"--every must be 1s or more, --info-every 0s or more, --keep-bytes {FILE_BYTES} or more")
     first = parse_address(request.address)
-    if request.out is None:
-        _to_landing(request, first)
-    else:
-        _to_file(request, first, request.out)
-
-
-def _to_landing(request: Request, first: Address) -> None:
-    """Keep the answers as finished files."""
-    from cluster_core.formats.landing import Kind, source_of
-    from slotscope.recording.bus import CaptureOptions
-    from slotscope.recording.point import Point, checked_name
-    from slotscope.recording.recorder import Recorder, Status, Wanted
-    from slotscope.recording.retention import Bounds
-    from slotscope.recording.series import Rotation
-    from slotscope.servers.cluster import NodePoll, Refused, Schedule
-
     access = request.access.with_password(request.access.password())
     poll = NodePoll(first, access, Schedule(request.interval))
     answer = poll.ask()
@@ -106,7 +87,7 @@ def _to_landing(request: Request, first: Address) -> None:
     folder = Path(request.landing) / cluster / checked_name(request.point, "--point")
     rotation = Rotation(int(request.every.total_seconds() * 1e9), FILE_BYTES)
     point = Point(folder, rotation, Bounds(request.keep_bytes), _tell)
-    info_s = 0.0 if request.persistence else request.info_every.total_seconds() or None
+    info_s = request.info_every.total_seconds() or None
     kinds = frozenset((Kind.POLLS, Kind.SLOT_STATS) if request.slot_stats else (Kind.POLLS,))
     schedule = Schedule(request.interval, 0.0 if request.slot_stats else None, info_s)
     wanted = Wanted(kinds, [first], access, schedule, CaptureOptions("", "", 0), whole_cluster=True)
@@ -124,27 +105,6 @@ def _to_landing(request: Request, first: Address) -> None:
     finally:
         point.close(time.time_ns())
     report(status)
-
-
-def _to_file(request: Request, first: Address, out: str) -> None:
-    """Append the answers to one file."""
-    from slotscope.servers.cluster import Collection, LineFile, Schedule, collect
-
-    collection = Collection(
-        request.access.with_password(request.access.password()),
-        Schedule(request.interval, 0.0 if request.slot_stats else None, 0.0 if request.persistence else None),
-    )
-    file = LineFile(out)
-    try:
-        with caught_signals(lambda _: collection.stop.set()):
-            collection.start(first)
-            _tell(f"asking {len(collection.nodes)} nodes every {request.interval:g} s; Ctrl-C ends")
-            until_s = math.inf if request.duration is None else time.monotonic() + request.duration
-            answers, failures = collect(collection, file, until_s=until_s, tell=_tell)
-    finally:
-        collection.finish()
-        file.close()
-    _tell(f"{answers} answers in {out}, {failures} questions without one")
 
 
 def _tell(line: str) -> None:

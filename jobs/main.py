@@ -133,7 +133,7 @@ COMMANDS = {
     "record": Command(
         FLEET,
         "jobs.record:command",
-        "Record bus, polls and logs of the nodes on this host",
+        "Record bus and polls of the nodes on this host",
         "slotscope record /var/lib/landing --cluster orders --node 127.0.0.1:6379",
         ("cluster", "node", "kinds", "every", "keep-bytes", "keep-hours", "user", "tls"),
     ),

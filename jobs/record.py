@@ -1,4 +1,4 @@
-"""Record bus, polls and logs of the nodes on this host into finished files for `history`."""
+"""Record bus and polls of the nodes on this host into finished files for `history`."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from slotscope.runtime.failure import printable
 from slotscope.runtime.signals import caught_signals
 from slotscope.servers.cluster import Schedule, parse_address
 
+RECORDED = (Kind.BUS, Kind.POLLS, Kind.SLOT_STATS)
 SPOOL = "/var/spool/slotscope"
 Kinds = Annotated[tuple[Kind, ...], Parameter(consume_multiple=1, show_default=lambda kinds: " ".join(kinds))]
 
@@ -47,7 +48,7 @@ class Request:
     """Name of this capture point. Default: host name"""
     node: Paths = ("127.0.0.1:6379",)
     """HOST:PORT of nodes on this host; others with an address of this host are found. Default: 127.0.0.1:6379"""
-    kinds: Kinds = (Kind.BUS, Kind.POLLS, Kind.SLOT_STATS, Kind.LOGS)
+    kinds: Kinds = RECORDED
     """Kinds of recordings"""
     spool: str = SPOOL
     """Folder for files that wait for the store, up to --keep-bytes"""
@@ -65,8 +66,6 @@ class Request:
     """Captured bytes per packet; smaller values lose messages"""
     capture_with: Annotated[str, Parameter(alias="--tcpdump")] = "tcpdump"
     """tcpdump or dumpcap, or a path"""
-    log: Paths = ()
-    """Logs of the nodes; globs. Default: CONFIG GET logfile"""
     interval: float = 1.0
     """Interval of CLUSTER NODES and CLUSTER INFO per node, in seconds"""
     info_every: timedelta = timedelta(seconds=10)
@@ -95,17 +94,15 @@ SNAPLEN_MIN = 96
 
 
 def command(request: Request) -> None:
-    """Record bus traffic, polls and logs of the nodes on this host into LANDING/CLUSTER/POINT, until Ctrl-C or SIGTERM.
+    """Record bus traffic and polls of the nodes on this host into LANDING/CLUSTER/POINT, until Ctrl-C or SIGTERM.
 
     Finished files are compressed and named by their times in UTC; gaps.jsonl lists the gaps.  The same command resumes a stopped or
-    killed recorder.  Sends only CLUSTER NODES, CLUSTER INFO, CLUSTER SLOT-STATS, INFO and CONFIG GET.  Only tcpdump needs CAP_NET_RAW.
+    killed recorder.  Sends only CLUSTER NODES, CLUSTER INFO, CLUSTER SLOT-STATS, INFO and CONFIG GET save.  Only tcpdump needs CAP_NET_RAW.
     """
     _check(request)
-    if Kind.METRICS in request.kinds:
-        raise InputError("metrics come from Prometheus: save its answers as LANDING/CLUSTER/POINT/metrics/TIME.json.gz")
     if Kind.BUS in request.kinds and shutil.which(request.capture_with) is None:
         raise InputError(
-            f"{request.capture_with} is not installed: install it, name tcpdump or dumpcap with --capture-with, or record without the bus: --kinds polls slot-stats logs"
+            f"{request.capture_with} is not installed: install it, name tcpdump or dumpcap with --capture-with, or record without the bus: --kinds polls slot-stats"
         )
     cluster = checked_name(request.cluster, "--cluster")
     name = checked_name(request.point_name(), "--point")
@@ -172,12 +169,15 @@ def _wanted(request: Request) -> Wanted:
         request.access.with_password(request.access.password()),
         Schedule(request.interval, slot_stats_s, request.info_every.total_seconds()),
         CaptureOptions(request.capture_with, request.interface, request.snaplen),
-        request.log,
     )
 
 
 def _check(request: Request) -> None:
     """Raise InputError for numbers that make no sense."""
+    if Kind.LOGS in request.kinds:
+        raise InputError("logs come from a log shipper: see docs/recording.md")
+    if Kind.METRICS in request.kinds:
+        raise InputError("metrics come from Prometheus: save its answers as LANDING/CLUSTER/POINT/metrics/TIME.json.gz")
     if not INTERVAL_S_MIN <= request.interval < math.inf or (
         request.duration is not None and not 0 < request.duration < math.inf
     ):

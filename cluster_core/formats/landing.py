@@ -178,7 +178,7 @@ class Reason(StrEnum):
     """A node refused this request."""
     LOG_MISSING = "log-missing"
     LOG_LOST = "log-lost"
-    """A log was rotated and removed before it was read."""
+    """Both in landings of recorders that followed logs."""
     DISK_FULL = "disk-full"
     NOT_UPLOADED = "not-uploaded"
     """A finished file was deleted for lack of space before its upload; *subject* is its name."""

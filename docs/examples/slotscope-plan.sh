@@ -17,10 +17,10 @@ slotscope key-slots --root "$SLOTSCOPE_ROOT" --rdb "$SLOTSCOPE_DUMPS/*.rdb" --to
 
 set -- --root "$SLOTSCOPE_ROOT" --if-needed
 if [ -n "${SLOTSCOPE_CLUSTER:-}" ]; then
-	polls=$(mktemp) || exit 1
-	trap 'rm -f "$polls"' EXIT
-	slotscope collect "$SLOTSCOPE_CLUSTER" --slot-stats --interval 60 --duration 310 --out "$polls" || exit
-	set -- "$@" --slot-stats "$polls"
+	polls=$(mktemp -d) || exit 1
+	trap 'rm -rf "$polls"' EXIT
+	slotscope collect "$SLOTSCOPE_CLUSTER" --slot-stats --interval 60 --duration 310 --landing "$polls" || exit
+	set -- "$@" --slot-stats "$polls/*/*/slot-stats/*"
 fi
 if [ -n "${SLOTSCOPE_PLACEMENT:-}" ]; then
 	set -- "$@" --placement "$SLOTSCOPE_PLACEMENT"

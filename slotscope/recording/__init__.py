@@ -1,1 +1,1 @@
-"""Recorder of one host: bus, polls and logs as finished files in a landing (`cluster_core.formats.landing`)."""
+"""Recorder of one host: bus and polls as finished files in a landing (`cluster_core.formats.landing`)."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import re
 import socket
@@ -11,18 +10,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from cluster_core.formats.landing import GAPS_FILE, Gap, Kind, Reason, RecordedFile, read_name
+from cluster_core.formats.landing import GAPS_FILE, Gap, Kind, Reason, read_name
 from slotscope.recording.gap_book import GapBook
 from slotscope.recording.retention import Bounds, Stored, files_to_delete
-from slotscope.recording.series import Recovered, Rotation, Series, recover, whole_members
+from slotscope.recording.series import Recovered, Rotation, Series, recover
 from slotscope.runtime.errors import InputError
 
 NAME: Final = re.compile(r"[A-Za-z0-9_][\w.-]{0,99}", re.ASCII)
 LOCK_FILE: Final = ".lock"
-STATE_FILE: Final = ".logs.json"
-STATE_BYTES_MAX: Final = 16 << 20
 FOLDER_MODE: Final = 0o750
 
 
@@ -48,7 +45,6 @@ class Point:
     alive_ns: int | None = None
     """Last sign of life of the recorder before; None without one."""
     _lock: int = -1
-    _log_bytes: dict[RecordedFile, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.gaps = GapBook(self.folder / GAPS_FILE, self.tell)
@@ -81,31 +77,13 @@ class Point:
                     from_ns = begun.from_ns if one.path is None and begun is not None else one.written_ns
                     self.gaps.add(Gap(kind, from_ns, max(one.written_ns, from_ns), Reason.TORN, one.name))
 
-        self._log_bytes = self._count_log_bytes()
-
-    def log_bytes(self, name: str) -> int:
-        """Plain bytes of the file of logs that was begun as *name*, when the point was opened: since then it may have gone to a store."""
-        begun = read_name(name)
-        return self._log_bytes.get(begun, 0) if begun is not None else 0
-
-    def _count_log_bytes(self) -> dict[RecordedFile, int]:
-        """Of the files that the recorder before was writing into when it was killed, as `read_state` names them."""
-        partials = [saved.get("partial") for saved in self.read_state().values() if isinstance(saved, dict)]
-        begun = {read_name(name) for name in partials if isinstance(name, str)}
-        files = [(read_name(Path(file.path).name), file.path) for file in self.stored()]
-        return {
-            unended: whole_members(Path(path))[1]
-            for name, path in files
-            if name is not None and (unended := name._replace(to_ns=None)) in begun
-        }
-
     def _partials(self, kind: Kind) -> list[Path]:
         folder = self.folder / kind
         return sorted(folder.glob(".*.partial")) if folder.is_dir() else []
 
-    def series(self, kind: Kind, source: str = "") -> Series:
-        """The files of a kind and source."""
-        return Series(self.folder / kind, kind, self.rotation, source, self._count)
+    def series(self, kind: Kind) -> Series:
+        """The files of a kind."""
+        return Series(self.folder / kind, kind, self.rotation, self._count)
 
     def _count(self, _path: Path) -> None:
         self.files += 1
@@ -144,21 +122,6 @@ class Point:
         if recorded is not None and recorded.to_ns is not None:
             kind = Kind(path.parent.name)
             self.gaps.add(Gap(kind, recorded.from_ns, recorded.to_ns, Reason.NOT_UPLOADED, path.name))
-
-    def read_state(self) -> dict[str, Any]:
-        """How far the logs were read, as `write_state` left it; empty if that is not known."""
-        path = self.folder / STATE_FILE
-        try:
-            state = json.loads(path.read_bytes()) if path.stat().st_size <= STATE_BYTES_MAX else None
-        except (OSError, ValueError, RecursionError):
-            return {}
-        return state if isinstance(state, dict) else {}
-
-    def write_state(self, state: dict[str, Any]) -> None:
-        """Write *state* for the next recorder atomically; raises OSError for a full disk."""
-        partial = self.folder / f"{STATE_FILE}.partial"
-        partial.write_text(json.dumps(state), "utf-8")
-        os.replace(partial, self.folder / STATE_FILE)
 
     def close(self, now_ns: int) -> None:
         """Leave the point to others."""

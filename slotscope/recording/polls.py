@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -70,7 +69,7 @@ class PollRecorder:
                 self._turn()
                 self.collection.stop.wait(wait_s)
                 wait_s = min(wait_s * 2, BACKOFF_S_MAX)
-            collect(self.collection, self, until_s=math.inf, tell=self.tell)
+            collect(self.collection, self.take, self.tell)
         finally:
             self.collection.finish()
             for series in (self.polls, self.slot_stats):

@@ -1,26 +1,20 @@
-"""The recorder of one host: a thread each for the bus, the polls and the logs; this one looks after the disk and says how it goes."""
+"""The recorder of one host: a thread for the bus and one for the polls; this one bounds the disk and reports the status."""
 
 from __future__ import annotations
 
-import gzip
 import os
 import threading
 import time
-import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final, NamedTuple
 
-from cluster_core.formats.capture.packet import Packet
-from cluster_core.formats.capture.pcap import PcapReader
-from cluster_core.formats.landing import Kind, read_name
+from cluster_core.formats.landing import Kind
 from slotscope.recording.bus import BusRecorder, CaptureOptions
-from slotscope.recording.log_recorder import LogRecorder
 from slotscope.recording.point import Point
 from slotscope.recording.polls import PollRecorder, is_of_this_host
+from slotscope.recording.series import FLUSH_NS
 from slotscope.runtime.text import plural, size
 from slotscope.servers.cluster import Collection, Schedule
 from slotscope.servers.node_link import Access, Address
@@ -28,18 +22,16 @@ from slotscope.servers.node_link import Access, Address
 TURN_S: Final = 0.5
 BOUNDS_S: Final = 2.0
 """What is kept is counted so often."""
-_PIECE_BYTES: Final = 1 << 20
 
 
 class Wanted(NamedTuple):
-    """What is recorded: kinds, nodes of this host, how they are asked, how the bus is captured, which logs (none: as the nodes say)."""
+    """What is recorded: kinds, nodes of this host, how they are asked, how the bus is captured."""
 
     kinds: frozenset[Kind]
     nodes: Sequence[Address]
     access: Access
     schedule: Schedule
     capture: CaptureOptions
-    logs: Sequence[str] = ()
     whole_cluster: bool = False
     """Ask all nodes of the cluster, not only those of this host."""
 
@@ -49,7 +41,6 @@ class Status(NamedTuple):
 
     packets: int
     answers: int
-    log_lines: int
     files: int
     bytes_kept: int
     gaps: int
@@ -57,7 +48,7 @@ class Status(NamedTuple):
     def words(self) -> str:
         """One line."""
         return (
-            f"{plural(self.packets, 'packet')}, {plural(self.answers, 'answer')}, {plural(self.log_lines, 'log line')};"
+            f"{plural(self.packets, 'packet')}, {plural(self.answers, 'answer')};"
             f" {plural(self.files, 'file')} finished, {size(self.bytes_kept)} kept, {plural(self.gaps, 'gap')}"
         )
 
@@ -73,7 +64,6 @@ class Recorder:
     _bytes_kept: int = 0
     _bus: BusRecorder | None = None
     _polls: PollRecorder | None = None
-    _logs: LogRecorder | None = None
     _workers: list[Future[None]] = field(default_factory=list)
 
     def run(self, until_s: float) -> Status:
@@ -108,7 +98,6 @@ class Recorder:
         return Status(
             self._bus.packets if self._bus else 0,
             self._polls.answers if self._polls else 0,
-            self._logs.lines if self._logs else 0,
             self.point.files,
             self._bytes_kept,
             self.point.gaps.count,
@@ -135,36 +124,15 @@ class Recorder:
                 wanted.capture, series[Kind.BUS], point.gaps, self._polls.ports, self.stop, self._since_ns(Kind.BUS)
             )
             runs.append(self._bus.run)
-        if Kind.LOGS in wanted.kinds:
-            polls = self._polls
-            self._logs = LogRecorder(
-                point, wanted.logs, lambda: list(polls.collection.bus_ports.copy()), wanted.access, self.stop
-            )
-            runs.append(self._logs.run)
         return runs
 
     def _since_ns(self, kind: Kind) -> int | None:
         """Start of the gap before this recorder for *kind*; None without an earlier recorder."""
         if self.point.alive_ns is None:
             return None
-        if kind is Kind.BUS:
-            packets = (
-                last_packet_ns(path) for path in sorted((self.point.folder / kind).glob("[!.]*.gz"), reverse=True)
-            )
-            return next((found for found in packets if found), self.point.alive_ns)
         recovered = self.point.recovered.get(kind, [])
         if recovered:
-            return max(one.written_ns for one in recovered)
+            return max(one.written_ns for one in recovered) - FLUSH_NS
         folder = str(self.point.folder / kind)
         ends = [file.to_ns for file in self.point.stored() if os.path.dirname(file.path) == folder]
         return max((end for end in ends if end is not None), default=self.point.alive_ns)
-
-
-def last_packet_ns(path: Path) -> int:
-    """Time of the last packet in the whole part of a recorded capture; 0 for none."""
-    reader, found = PcapReader(), 0
-    if read_name(path.name) is not None:
-        with gzip.open(path, "rb") as file, suppress(OSError, EOFError, zlib.error):
-            while piece := file.read(_PIECE_BYTES):
-                found = max((item.ts_ns for item in reader.feed(piece) if isinstance(item, Packet)), default=found)
-    return found

@@ -38,18 +38,11 @@ class Rotation(NamedTuple):
         return (from_ns // self.every_ns + 1) * self.every_ns
 
 
-class Written(NamedTuple):
-    """Counts of all files of a series."""
-
-    files: int = 0
-    bytes: int = 0
-
-
 class Series:
-    """The files of one kind and source in *folder*; used by one thread.
+    """The files of one kind in *folder*; used by one thread.
 
     *head* (the header of a capture) begins every file; a series with a head has a file even without data.  *ended* is called with each
-    finished file.  While the disk is full (`is_full`) new data is dropped; *stored* and *covered_ns* count the data on the disk.
+    finished file.  While the disk is full (`is_full`) new data is dropped; the data on the disk ends at *covered_ns*.
     """
 
     def __init__(
@@ -57,26 +50,18 @@ class Series:
         folder: Path,
         kind: Kind,
         rotation: Rotation,
-        source: str = "",
         ended: Callable[[Path], object] | None = None,
     ) -> None:
-        self.written = Written()
         self.is_full = False
         self.covered_ns = 0
-        self.stored = 0
         self.head = b""
-        self._folder, self._kind, self._rotation, self._source = folder, kind, rotation, source
+        self._folder, self._kind, self._rotation = folder, kind, rotation
         self._ended = ended
         self._file: int | None = None
         self._begun: RecordedFile | None = None
         self._buffer = bytearray()
         self._buffered_ns = self._upto_ns = self._retry_ns = self._last_ns = 0
         self._size = 0
-
-    @property
-    def source(self) -> str:
-        """The node in the names of the files."""
-        return self._source
 
     @property
     def partial(self) -> str:
@@ -88,14 +73,14 @@ class Series:
         if self._begun is not None or (self.is_full and now_ns < self._retry_ns):
             return
         from_ns = max(now_ns // 1000 * 1000, self._last_ns + 1000)
-        begun = RecordedFile(self._source, from_ns, None, SUFFIXES[self._kind])
+        begun = RecordedFile("", from_ns, None, SUFFIXES[self._kind])
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._file = os.open(self._folder / begun.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o640)
         except OSError as error:
             self._no_room(error, now_ns)
             return
-        self._begun, self._last_ns, self._size, self.stored = begun, from_ns, 0, 0
+        self._begun, self._last_ns, self._size = begun, from_ns, 0
         if self.head:
             self._add(self.head, now_ns, self.covered_ns)
             self.flush(now_ns)
@@ -135,7 +120,6 @@ class Series:
             return
         packer = zlib.compressobj(LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
         member = memoryview(packer.compress(bytes(self._buffer)) + packer.flush())
-        count = len(self._buffer)
         self._buffer.clear()
         try:
             while member:
@@ -146,7 +130,6 @@ class Series:
             self._finish(now_ns)
             return
         self._size = os.lseek(self._file, 0, os.SEEK_CUR)
-        self.stored += count
         self.covered_ns = max(self.covered_ns, self._upto_ns)
         self.is_full = False
 
@@ -171,7 +154,6 @@ class Series:
             self._no_room(error, now_ns)
             return
         self._last_ns = max(self._last_ns, now_ns // 1000 * 1000 - 1000)
-        self.written = Written(self.written.files + 1, self.written.bytes + size)
         if self._ended is not None:
             self._ended(finished)
 
@@ -197,11 +179,10 @@ def finish(path: Path, begun: RecordedFile, to_ns: int, file: int) -> Path:
 
 
 class Recovered(NamedTuple):
-    """An unfinished file that was finished: its plain bytes, and whether its end was lost; *path* is None if nothing was readable."""
+    """An unfinished file that was finished, and whether its end was lost; *path* is None if nothing was readable."""
 
     path: Path | None
     name: str
-    plain_bytes: int
     torn: bool
     written_ns: int
 
@@ -212,34 +193,34 @@ def recover(partial: Path) -> Recovered | None:
     if begun is None or begun.to_ns is not None or partial.is_symlink() or not partial.is_file():
         return None
     written_ns = partial.stat().st_mtime_ns
-    kept, plain = whole_members(partial)
+    kept = _end_of_members(partial)
     size = partial.stat().st_size
     if not kept:
         with open(partial, "rb") as file:
             if not b"\x1f\x8b".startswith(file.read(2)):
                 return None
         partial.unlink()
-        return Recovered(None, partial.name, 0, size > 0, written_ns)
+        return Recovered(None, partial.name, size > 0, written_ns)
     opened = os.open(partial, os.O_WRONLY | os.O_NOFOLLOW)
     os.ftruncate(opened, kept)
     path = finish(partial, begun, max(written_ns, begun.from_ns + 1000), opened)
-    return Recovered(path, partial.name, plain, kept < size, written_ns)
+    return Recovered(path, partial.name, kept < size, written_ns)
 
 
-def whole_members(path: Path) -> tuple[int, int]:
-    """Offset of the end of the last whole gzip member, and the number of plain bytes before it."""
-    kept = plain = read = counted = 0
+def _end_of_members(path: Path) -> int:
+    """Offset of the end of the last whole gzip member."""
+    kept = read = 0
     packer = zlib.decompressobj(_GZIP_WINDOW)
     with open(path, "rb") as file:
         while data := file.read(_READ_BYTES):
             while data:
                 try:
-                    counted += len(packer.decompress(data))
+                    packer.decompress(data)
                 except zlib.error:
-                    return kept, plain
+                    return kept
                 read += len(data) - len(packer.unused_data)
                 data = packer.unused_data
                 if packer.eof:
-                    kept, plain = read, counted
+                    kept = read
                     packer = zlib.decompressobj(_GZIP_WINDOW)
-    return kept, plain
+    return kept

@@ -7,14 +7,13 @@ Each node has a thread; answers come in one queue.
 from __future__ import annotations
 
 import json
-import os
 import queue
 import random
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.poll_lines import without_times
@@ -33,6 +32,8 @@ SLOT_STATS: Final = ("CLUSTER", "SLOT-STATS", "SLOTSRANGE", "0", "16383")
 PERSISTENCE: Final = (("INFO",), ("CONFIG", "GET", "save"))
 """Optional commands of a poll: time of the last save, changes since, save points."""
 BACKOFF_S_MAX: Final = 30.0
+TURN_S: Final = 0.5
+"""Longest wait for answers between two checks of the stop."""
 JITTER: Final = 0.1
 """Jitter of each wait, so that nodes are not polled at the same time."""
 NODES_MAX: Final = 2000
@@ -273,77 +274,17 @@ class Collection:
             poll.close()
 
 
-class LineFile:
-    """A file of appended lines: after `sync` they are on the disk; a torn last line is never continued."""
-
-    def __init__(self, path: str) -> None:
-        self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
-        if self._file.tell() and not _ends_with_line_feed(path):
-            self._file.write(b"\n")
-
-    def write(self, line: str) -> None:
-        """Append one line in one write."""
-        self._file.write(line.encode("ascii"))
-
-    def take(self, batch: Sequence[Answer | Refused]) -> None:
-        """Append a line for each answer, and sync."""
-        for answer in batch:
-            if isinstance(answer, Answer):
-                self.write(answer.line())
-        if batch:
-            self.sync()
-
-    def sync(self) -> None:
-        """Write all lines to the disk."""
-        os.fsync(self._file.fileno())
-
-    def close(self) -> None:
-        """Close the file."""
-        self.sync()
-        self._file.close()
-
-
-def _ends_with_line_feed(path: str) -> bool:
-    with open(path, "rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"
-
-
 Tell = Callable[[str], None]
 
 
-class Sink(Protocol):
-    """A receiver of answers."""
-
-    def take(self, batch: Sequence[Answer | Refused], /) -> None:
-        """Receive a batch of answers, which may be empty."""
-
-
-def collect(collection: Collection, sink: Sink, *, until_s: float, tell: Tell) -> tuple[int, int]:
-    """Pass on answers until *until_s* (monotonic clock) or the stop of the collection; return the counts of answers and failures.
-
-    *tell* gets one line for each node that is new, lost or back, or does not answer all that is asked.
-    """
-    answers = failures = 0
-    lost: set[Address] = set()
-    while not collection.stop.is_set() and (left_s := until_s - time.monotonic()) > 0:
-        batch = _next_batch(collection.answers, min(left_s, 0.5))
+def collect(collection: Collection, take: Callable[[Sequence[Answer | Refused]], None], tell: Tell) -> None:
+    """Pass batches of answers to *take* until the stop of the collection; a batch may be empty, *tell* gets a line for each new node."""
+    while not collection.stop.is_set():
+        batch = _next_batch(collection.answers, TURN_S)
         for answer in batch:
-            if isinstance(answer, Refused):
-                failures += 1
-                if answer.address not in lost:
-                    tell(f"{answer.address}: {answer.reason}; will be asked again")
-                lost.add(answer.address)
-                continue
-            answers += 1
-            if answer.refused:
-                tell(f"{answer.address}: {answer.refused}; will not be asked again")
-            if answer.address in lost:
-                lost.discard(answer.address)
-                tell(f"{answer.address}: answers again")
-            _follow(collection, answer, tell)
-        sink.take(batch)
-    return answers, failures
+            if isinstance(answer, Answer):
+                _follow(collection, answer, tell)
+        take(batch)
 
 
 def _follow(collection: Collection, answer: Answer, tell: Tell) -> None:

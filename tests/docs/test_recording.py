@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import shlex
@@ -13,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from cluster_core.formats.landing import Reason
+from cluster_core.formats.landing import Kind, Reason, address_of, read_path
 from jobs.record import Request
 from slotscope.options import AccessOptions
 from slotscope.recording.recorder import Status
 from slotscope.runtime.run_metrics import FIGURES
+from tests.benches.servers import wait_for
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
@@ -53,7 +55,27 @@ def test_every_option_of_the_examples_and_the_page_exists():
 
 def test_the_page_names_every_reason_and_every_example():
     assert set(re.findall(r"`([a-z-]+)`", PAGE)) >= {str(reason) for reason in Reason}
-    assert {path.name for path in EXAMPLES.glob("slotscope-record*")} == set(re.findall(r"examples/([\w.-]+\w)", PAGE))
+    assert {path.name for path in [*EXAMPLES.glob("slotscope-record*"), EXAMPLES / "slotscope-ship-log.sh"]} == set(
+        re.findall(r"examples/([\w.-]+\w)", PAGE)
+    )
+
+
+def test_the_log_shipper_writes_finished_files_of_the_node_with_every_line(tmp_path):
+    log, folder = tmp_path / "server.log", tmp_path / "shop" / "host-1" / "logs"
+    lines = [b"1:M 01 Jan 2026 00:00:00.000 * first\n", b"1:M 01 Jan 2026 00:00:01.000 * second\n"]
+    log.write_bytes(lines[0])
+    words = ["sh", str(EXAMPLES / "slotscope-ship-log.sh"), str(log), str(folder), "10.0.0.1_7000", "0.1"]
+    with subprocess.Popen(words) as shipper:
+        wait_for(lambda: any(folder.glob("[!.]*")), "the first file", 20)
+        log.write_bytes(lines[1])
+        wait_for(lambda: len([*folder.glob("[!.]*")]) == 2 and not any(tmp_path.glob("*.part")), "the second file", 20)
+        shipper.terminate()
+    files = sorted(folder.iterdir())
+    places = [read_path(str(path)) for path in files]
+
+    assert [gzip.decompress(path.read_bytes()) for path in files] == lines
+    assert [address_of(path.name) for path in files] == [("10.0.0.1", 7000)] * 2
+    assert [place and (place.cluster, place.kind) for place in places] == [("shop", Kind.LOGS)] * 2
 
 
 def test_systemd_takes_the_unit(tmp_path):

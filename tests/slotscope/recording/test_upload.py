@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +20,6 @@ from slotscope.recording.upload import Uploader
 from tests.benches.object_store import ObjectStore, object_store
 from tests.benches.program import without_progress
 from tests.benches.servers import free_port, wait_for
-from tests.benches.unreliable_store import failing_store
 
 pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("object store spark")]
 
@@ -136,52 +131,6 @@ def test_a_recorder_lands_in_a_store(store, tmp_path):
     assert code == 0
     assert [(gap.reason, gap.to_ns is not None) for gap in gaps] == [(Reason.UNREACHABLE, True)]
     assert [path for path in (tmp_path / "cache" / "one").rglob("*") if read_name(path.name)] == []
-
-
-@pytest.mark.long
-def test_a_recorder_that_is_killed_while_files_wait_is_started_again_and_brings_them(store, tmp_path):
-    """The store went away, then the recorder was killed: every line of the log is in the store, once.
-
-    What was half-written goes to the store before the log is followed again.
-    """
-    log, spool = tmp_path / "server.log", tmp_path / "spool"
-    words = ["s3://landing/recordings", "--cluster", "cache", "--point", "one", "--spool", str(spool)]
-    words += ["--kinds", "logs", "--log", str(log), "--every", "3s"]
-    folder = spool / "cache" / "one" / Kind.LOGS
-    log.write_bytes(b"")
-
-    def waiting() -> list[Path]:
-        return [path for path in folder.glob("*") if (name := read_name(path.name)) is not None and name.to_ns]
-
-    def write() -> bool:
-        lines.append(b"%d:M 01 Jan 2026 00:00:00.000 * line\n" % len(lines))
-        return server.write(lines[-1]) > 0
-
-    lines: list[bytes] = []
-    with failing_store(store, every=1 << 30) as way, log.open("ab", buffering=0) as server:
-        command = [sys.executable, "-m", "jobs.main", "record", *words]
-        recorder = subprocess.Popen(command, env={**os.environ, **way.environment()}, stderr=subprocess.DEVNULL)
-        try:
-            wait_for(lambda: write() and folder.exists(), "the recorder to begin", 60)
-            way.go_away()
-            wait_for(
-                lambda: write() and waiting() and any(path.stat().st_size for path in folder.glob(".*.partial")),
-                "a file to wait and another one to be half-written",
-                30,
-            )
-        finally:
-            recorder.kill()
-            recorder.wait()
-        left = {path.name: path.read_bytes() for path in waiting()}
-        assert write()
-
-    assert run(["record", *words, "--duration", "7", "--quiet"]) == 0
-
-    names = [name for name in store.names("landing") if f"/{Kind.LOGS}/" in name]
-    brought = {name.rpartition("/")[2]: store.read("landing", name) for name in names}
-    assert left.items() <= brought.items()
-    assert sorted(b"".join(map(gzip.decompress, brought.values())).splitlines(keepends=True)) == sorted(lines)
-    assert waiting() == []
 
 
 def test_a_store_that_takes_nothing_is_one_line_before_anything_is_recorded(store, tmp_path, capsys):
