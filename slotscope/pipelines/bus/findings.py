@@ -7,13 +7,13 @@ not messages, to `cluster_core.incidents` on the driver.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from cluster_core.incidents.catalogue import find_findings, find_story
 from cluster_core.incidents.history import History
-from cluster_core.incidents.incident import Finding, Incident
+from cluster_core.incidents.incident import SEVERITY_ORDER, Finding, Incident
 from cluster_core.incidents.rows import (
     FindingRow,
     IncidentRow,
@@ -28,11 +28,11 @@ from cluster_core.replay.rows import NodeViewRow, ReplayRow
 from schemas.caveats import Caveat, Code
 from schemas.history import BUS_MESSAGES, NODE_VIEWS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
-from schemas.table import rows_table
+from schemas.table import Table, rows_table
 from slotscope.pipelines.bus.headers import Basis, Headers
 from slotscope.pipelines.bus.notes import collect_notes, history_of
 from slotscope.runtime.storage import tables
-from slotscope.runtime.storage.delta_files import query_rows
+from slotscope.runtime.storage.delta_files import as_table, query_rows, read_rows
 from slotscope.runtime.storage.runs import Run
 
 
@@ -48,16 +48,43 @@ class Gold(NamedTuple):
     notes: Sequence[Caveat] = ()
 
 
-def write_gold(run: Run, basis: Basis, headers: Headers) -> Gold:
-    """Write gold/incidents, gold/incident_steps and gold/findings from what *run* has written and kept of its snapshot."""
-    notes = collect_notes(run, headers)
+RECENT_NS: Final = 600_000_000_000
+"""A batch reads the polls of so much recorded time again."""
+BEFORE_NS: Final = 120_000_000_000
+"""Polls of so much time before an incident belong to it."""
+
+
+def recent_since(incidents: Iterable[Mapping[str, Any]], last_ns: int, lateness_ns: int) -> int:
+    """Start of the time whose incidents a batch finds again, where earlier batches ended at *last_ns*; no closed or open incident spans it.
+
+    *incidents* are the stored ones.  An open incident keeps the start before it.
+    """
+    since_ns = last_ns - RECENT_NS - lateness_ns
+    for row in sorted(incidents, key=lambda row: row["started_ns"], reverse=True):
+        if row["started_ns"] < since_ns and (row["ended_ns"] is None or row["ended_ns"] >= since_ns):
+            since_ns = row["started_ns"]
+    return since_ns
+
+
+def polls_since(since_ns: int) -> int:
+    """Start of the polls that a batch needs to find incidents since *since_ns*."""
+    return max(0, since_ns - BEFORE_NS)
+
+
+def write_gold(run: Run, basis: Basis, headers: Headers, since_ns: int = 0) -> Gold:
+    """Write gold/incidents, gold/incident_steps and gold/findings from what *run* has written and kept of its snapshot.
+
+    Stored incidents and findings of the time before *since_ns* stay.
+    """
+    notes = collect_notes(run, headers, polls_since(since_ns))
     history, added = history_of(notes, basis)
     set_up, incidents = find_story(history)
     findings = find_findings(history)
-    _write(run, history, incidents, findings)
+    recent = [one for one in incidents if one.started_ns >= since_ns]
+    _write(run, history, recent, findings, since_ns)
     said = [] if set_up is None else [Caveat.note(Code.SET_UP, set_up_text(set_up))]
     views = rows_table(added, NodeViewRow, NODE_VIEWS)
-    return Gold(sum(len(one.steps) for one in incidents), headers.states, clusters_in(notes.rows), views, said)
+    return Gold(sum(len(one.steps) for one in recent), headers.states, clusters_in(notes.rows), views, said)
 
 
 def clusters_in(rows: Iterable[ReplayRow]) -> list[list[str]]:
@@ -88,13 +115,32 @@ def check_figures(run: Run, facts: Mapping[str, Any], known_messages: int, found
     run.check("steps", {**steps, INCIDENT_STEPS.name: run.rows[INCIDENT_STEPS]})
 
 
-def _write(run: Run, history: History, incidents: list[Incident], findings: list[Finding]) -> None:
+def _write(run: Run, history: History, incidents: list[Incident], findings: list[Finding], since_ns: int) -> None:
     names = name_all(history.nodes, history.addresses)
-    numbered = list(enumerate(incidents, 1))
+    kept = len(_stored(run, INCIDENTS, f"started_ns < {since_ns}", "incident"))
+    numbered = list(enumerate(incidents, kept + 1))
     found = [incident_row(number, one, summary_of(one, names), history.addresses) for number, one in numbered]
     steps = [
         row for number, one in numbered for row in step_rows(number, one, lambda step: step_text(step, names), names)
     ]
-    told = [finding_row(number, one) for number, one in enumerate(findings, 1)]
-    kinds = ((found, IncidentRow, INCIDENTS), (steps, StepRow, INCIDENT_STEPS), (told, FindingRow, FINDINGS))
-    tables.apply_changes([tables.Change(rows_table(rows, row, table), table) for rows, row, table in kinds], run)
+    kinds = ((found, IncidentRow, INCIDENTS), (steps, StepRow, INCIDENT_STEPS))
+    changes = [tables.Change(rows_table(rows, row, table), table, f"incident > {kept}") for rows, row, table in kinds]
+    told = [finding_row(0, one) for one in findings if one.last_ns is None or one.last_ns >= since_ns]
+    rows = rows_table(told, FindingRow, FINDINGS).to_pylist()
+    first_ns = {_about(row): row["first_ns"] or 0 for row in rows}
+    before = _stored(run, FINDINGS, f"last_ns < {since_ns}", *FINDINGS.unlabelled.names)
+    rows += [row for row in before if first_ns.get(_about(row), since_ns) > row["first_ns"]]
+    rows.sort(key=lambda row: (SEVERITY_ORDER.index(row["severity"]), row["first_ns"] or 0, *_about(row)))
+    by_number = [row | {"finding": number} for number, row in enumerate(rows, 1)]
+    tables.apply_changes([*changes, tables.Change(as_table(FINDINGS, by_number), FINDINGS)], run)
+
+
+def _about(finding: Mapping[str, Any]) -> tuple[str, str, str]:
+    return finding["code"], finding["node_id"] or "", finding["other"] or ""
+
+
+def _stored(run: Run, table: Table, where: str, *columns: str) -> list[dict[str, Any]]:
+    """The rows of *table* that earlier batches left."""
+    if not run.continues:
+        return []
+    return read_rows(run.root, table, columns=columns, where=where, parts=run.stored_parts(table), snapshot_id=run.name)

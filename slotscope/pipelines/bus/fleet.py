@@ -32,8 +32,10 @@ from schemas.history import (
     REPLAY_STATE,
     SLOT_BITMAPS,
 )
+from schemas.incidents import FINDINGS, INCIDENTS
 from schemas.runs import CLUSTERS, RUNS
 from schemas.table import Table
+from slotscope.pipelines.bus.findings import polls_since, recent_since
 from slotscope.pipelines.bus.history import HistoryReplay
 from slotscope.pipelines.bus.notes import OPEN_SLOT, ROWS
 from slotscope.pipelines.bus.outcome import Outcome
@@ -51,9 +53,9 @@ SET_ASIDE: Final = "set aside: "
 TASKS_A_CORE: Final = 2
 """Tasks for each that runs at the same time: clusters differ in how much is new."""
 READ_BY_FOLDS: Final = (
-    *(table for table, _ in ROWS), LOG_EVENTS, NODE_POLLS, METRIC_SAMPLES, GAPS, LINKS, SLOT_BITMAPS,
+    *(table for table, _ in ROWS), LOG_EVENTS, METRIC_SAMPLES, GAPS, LINKS, SLOT_BITMAPS, INCIDENTS, FINDINGS,
 )  # fmt: skip
-"""Tables with rows of earlier batches that a fold reads, besides states and messages."""
+"""Tables with rows of earlier batches that a fold reads as a whole; of polls, messages and states it reads a part."""
 
 
 class Standing(NamedTuple):
@@ -168,25 +170,37 @@ def _fold_each(batches: Iterator[pa.RecordBatch], blobs: Sequence[bytes]) -> Ite
     """Fold the clusters by the numbers in *batches*."""
     for batch in batches:
         pairs = [pickle.loads(blobs[number]) for number in batch.column("id").to_pylist()]
-        stored = cache(bind(_stored_rows, [run for _, run in pairs]))
+        stored = cache(bind(stored_rows, [run for _, run in pairs]))
         for replay, run in pairs:
             with silence():
                 answer = pickle.dumps(_folded(replay, run, stored))
             yield pa.record_batch({"answer": pa.array([answer], pa.binary())})
 
 
-def _stored_rows(runs: Sequence[Run]) -> dict[str, dict[Table, pa.Table]]:
-    """The stored rows that folds read, by snapshot: each table is read once for all *runs*."""
+def stored_rows(runs: Sequence[Run]) -> dict[str, dict[Table, pa.Table]]:
+    """The stored rows that folds of *runs* read, by snapshot: each table is read once for all of them."""
     root, names = runs[0].root, [run.name for run in runs]
     states = _rows_by_snapshot(root, REPLAY_STATE, delta_files.any_of("snapshot_id", names), names)
     found: dict[str, dict[Table, pa.Table]] = {name: {REPLAY_STATE: states[name]} for name in names}
     for table in (*READ_BY_FOLDS, CLUSTERS):
         for name, rows in _rows_by_snapshot(root, table, delta_files.any_of(table.key[0], names), names).items():
             found[name][table] = rows
+    polls = " OR ".join(_recent_polls(name, states[name], found[name][INCIDENTS]) for name in names)
+    for name, rows in _rows_by_snapshot(root, NODE_POLLS, polls, names).items():
+        found[name][NODE_POLLS] = rows
     where = " OR ".join(filter(None, map(_unsettled_messages, names, states.values()))) or "FALSE"
     for name, rows in _rows_by_snapshot(root, BUS_MESSAGES, where, names).items():
         found[name][BUS_MESSAGES] = rows
     return found
+
+
+def _recent_polls(name: str, states: pa.Table, incidents: pa.Table) -> str:
+    """The condition of stored polls that a fold reads again."""
+    capture = states.filter(pc.field("part") == CAPTURE_PART).select(["options"]).to_pylist()
+    options = [json.loads(row["options"]) for row in capture]
+    rows = incidents.select(["started_ns", "ended_ns"]).to_pylist()
+    since_ns = max((recent_since(rows, one["last_ns"], one["lateness_ns"]) for one in options), default=0)
+    return f"({delta_files.any_of('snapshot_id', [name])} AND ts_ns >= {polls_since(since_ns)})"
 
 
 def _unsettled_messages(name: str, states: pa.Table) -> str:

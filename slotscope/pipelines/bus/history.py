@@ -34,9 +34,10 @@ from cluster_core.replay.saving import STATE_SOURCE
 from schemas import history
 from schemas.bronze import BAD_RECORDS
 from schemas.caveats import Caveat, Code
+from schemas.incidents import INCIDENTS
 from schemas.table import Table
 from slotscope.pipelines.bus.derived import write_derived
-from slotscope.pipelines.bus.findings import check_figures, write_gold
+from slotscope.pipelines.bus.findings import check_figures, recent_since, write_gold
 from slotscope.pipelines.bus.headers import Basis, Headers, basis_of, headers_of, read_headers, task_notes
 from slotscope.pipelines.bus.inputs import Inputs
 from slotscope.pipelines.bus.outcome import Outcome, late_rows, outcome_of, replay_row
@@ -46,7 +47,7 @@ from slotscope.runtime.progress import progress
 from slotscope.runtime.spark.session import how_far, parallelism, runs_here
 from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.runtime.storage import tables
-from slotscope.runtime.storage.delta_files import Part, any_of, location, query_table
+from slotscope.runtime.storage.delta_files import Part, any_of, location, query_table, read_rows
 from slotscope.runtime.storage.runs import HELD_ROWS_MAX, Run, completing
 from slotscope.runtime.storage.snapshot_names import HISTORY_JOBS, finished_names
 from slotscope.runtime.storage.tables import Change
@@ -321,6 +322,15 @@ class HistoryReplay:
             )
         tables.apply_changes(changes, self._run)
 
+    def _recent_since(self, state: State | None) -> int:
+        """Start of the time whose incidents this batch finds again; 0: all."""
+        if state is None or self._batch is None:
+            return 0
+        run, columns = self._run, ("started_ns", "ended_ns")
+        parts = run.stored_parts(INCIDENTS)
+        stored = read_rows(run.root, INCIDENTS, columns=columns, parts=parts, snapshot_id=run.name)
+        return recent_since(stored, state.options["last_ns"], self._lateness_ns)
+
     def _headers(self, seen: pa.Table, facts: dict[str, Any], state: State | None, basis: Basis) -> Headers:
         """What the headers came to, as the task has noted it, else as the table has them."""
         states = self._states.of_headers(self._run, state).settled_by(facts)
@@ -336,7 +346,7 @@ class HistoryReplay:
             headers = beside.submit(self._headers, seen, facts, state, basis)
             tables.apply_changes(self._believed(found, facts, state), run)
             derived = beside.submit(write_derived, self._spark, run)
-            gold = write_gold(run, basis, headers.result())
+            gold = write_gold(run, basis, headers.result(), self._recent_since(state))
             derived.result()
         run.append(history.NODE_VIEWS, gold.views)  # after the tables derived from views: these name no slots
         check_figures(run, facts, state.messages if state is not None else 0, gold.steps)

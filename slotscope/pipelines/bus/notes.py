@@ -65,8 +65,8 @@ class Notes(NamedTuple):
     scraped: Sequence[NodeViewRow] = ()
 
 
-def collect_notes(run: Run, headers: Headers) -> Notes:
-    """All rows that the core needs; the silver ones are changes and not messages, and are read without Spark."""
+def collect_notes(run: Run, headers: Headers, polls_from_ns: int = 0) -> Notes:
+    """All rows that the core needs, of polls those since *polls_from_ns*; silver rows are changes and not messages, and are read without Spark."""
 
     def read(table: Table, *columns: str, where: str | None = None) -> list[dict[str, Any]]:
         return delta_files.read_rows(run.root, table, columns=columns, where=where, parts=run.parts(table))
@@ -74,7 +74,8 @@ def collect_notes(run: Run, headers: Headers) -> Notes:
     lines = [
         logged_line(row) for row in read(LOG_EVENTS, *LINE_COLUMNS, where="observer IS NOT NULL OR address IS NOT NULL")
     ]
-    polled = read(NODE_POLLS, "observer", "ts_ns", "asked_ns", *SAMPLED, where="observer IS NOT NULL")
+    are_recent = f"observer IS NOT NULL AND ts_ns >= {polls_from_ns}"
+    polled = read(NODE_POLLS, "observer", "ts_ns", "asked_ns", *SAMPLED, where=are_recent)
     rows = [
         row
         for table, kind in ROWS
@@ -99,7 +100,7 @@ def collect_notes(run: Run, headers: Headers) -> Notes:
                 if row["master_offset"] is not None
             ),
         ],
-        open_marks=list(open_marks(read(NODE_POLLS, "observer", "ts_ns", "text", where=HAS_OPEN_SLOTS))),
+        open_marks=list(open_marks(read(NODE_POLLS, "observer", "ts_ns", "text", where=f"{are_recent} AND {HAS_OPEN_SLOTS}"))),
     )  # fmt: skip
     return with_metrics(notes, metrics)
 
@@ -159,7 +160,7 @@ def polled_samples(polls: Iterable[Mapping[str, Any]]) -> dict[tuple[str, Source
 
 OPEN_SLOT = "->-|-<-"
 """A regular expression for answers to CLUSTER NODES with an open slot."""
-HAS_OPEN_SLOTS = f"observer IS NOT NULL AND regexp_like(text, '{OPEN_SLOT}')"
+HAS_OPEN_SLOTS = f"regexp_like(text, '{OPEN_SLOT}')"
 
 
 def open_marks(polls: Iterable[Mapping[str, Any]]) -> Iterator[OpenMark]:

@@ -1,0 +1,83 @@
+"""A batch of a landing that is followed for hours reads a bounded number of polls, and finds what a replay of all files finds."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+from cluster_core.formats.landing import RecordedFile
+from jobs import history as history_job
+from jobs.follow import Request
+from jobs.history import Request as Replay
+from schemas.history import NODE_POLLS
+from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
+from slotscope.pipelines.bus.findings import BEFORE_NS, RECENT_NS, recent_since
+from slotscope.pipelines.bus.fleet import stored_rows
+from slotscope.pipelines.bus.following import Follower
+from slotscope.runtime.storage.delta_files import read_rows
+from slotscope.runtime.storage.runs import Run
+from tests.conftest import DATA
+
+MINUTE = 60_000_000_000
+ROUND_NS = 40 * MINUTE
+RECORDED = [
+    json.loads(line) for line in gzip.decompress((DATA / "polled-restart" / "polls.jsonl.gz").read_bytes()).splitlines()
+]
+"""Polls of six nodes, one of which restarts."""
+
+
+def put_round(landing: Path, number: int) -> None:
+    """The recorded polls, then half an hour of a quiet cluster with a poll of each node a minute."""
+    last = {poll["node"]: poll for poll in RECORDED}
+    end_ns = RECORDED[-1]["time"]
+    quiet = [(poll, end_ns + minute * MINUTE - poll["time"]) for minute in range(1, 31) for poll in last.values()]
+    polls = [
+        poll
+        | {"time": poll["time"] + shift_ns + number * ROUND_NS, "asked": poll["asked"] + shift_ns + number * ROUND_NS}
+        for poll, shift_ns in [*((poll, 0) for poll in RECORDED), *quiet]
+    ]
+    polls.sort(key=lambda poll: poll["time"])
+    name = RecordedFile("", polls[0]["asked"], polls[-1]["time"] + 1000, "jsonl").name
+    path = landing / "shop" / "one" / "polls" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress("".join(json.dumps(poll) + "\n" for poll in polls).encode()))
+
+
+def found(root: Path) -> list[list[dict[str, Any]]]:
+    """Incidents, steps and findings of the cluster."""
+    tables = (INCIDENTS, INCIDENT_STEPS, FINDINGS)
+    rows = [read_rows(str(root), table, snapshot_id="shop", order_by=", ".join(table.key)) for table in tables]
+    return [[{name: row[name] for name in row if name != "run_id"} for row in some] for some in rows]
+
+
+def test_the_last_batch_reads_recent_polls_alone_and_finds_the_incidents_of_all_hours(spark, tmp_path) -> None:
+    landing, root, whole = tmp_path / "landing", tmp_path / "root", tmp_path / "whole"
+    for number in range(3):
+        put_round(landing, number)
+        request = Request(root=str(root), landing=str(landing), once=True, node_timeout_ms=2000)
+        Follower(spark, request, lambda batch: None).run(threading.Event())
+    files = sorted(map(str, landing.rglob("*.gz")))
+    history_job.run(
+        spark, Replay(root=str(whole), polls=tuple(files), snapshot="shop", cluster="shop", node_timeout_ms=2000)
+    )
+
+    polls = read_rows(str(root), NODE_POLLS, columns=("ts_ns",), snapshot_id="shop")
+    read = stored_rows([Run(str(root), "history", "shop", "shop", {})])["shop"][NODE_POLLS]
+    last_ns = max(row["ts_ns"] for row in polls)
+
+    assert found(root) == found(whole)
+    assert len(found(root)[0]) >= 3
+    assert 0 < len(read) < len(polls) / 4
+    assert min(read["ts_ns"].to_pylist()) >= last_ns - RECENT_NS - BEFORE_NS - 2 * MINUTE
+
+
+def test_an_open_incident_and_those_it_overlaps_are_found_again() -> None:
+    hours = [at * 60 * MINUTE for at in range(11)]
+    closed = {"started_ns": hours[1], "ended_ns": hours[3]}
+    opened = {"started_ns": hours[2], "ended_ns": None}
+
+    assert recent_since([closed], hours[10], MINUTE) == hours[10] - RECENT_NS - MINUTE
+    assert recent_since([closed, opened], hours[10], MINUTE) == hours[1]
