@@ -22,7 +22,6 @@ NAMES = (
     "memory",
     "aof",
     "split_rdb",
-    "export",
     "bus",
     "follow",
     "fleet",

@@ -1,4 +1,4 @@
-"""What a person waits for in the first ten minutes: every command on the recorded data, from the shell and back, and its parts."""
+"""What a person waits for in the first ten minutes: every command on the recorded data, from the shell and back."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
-from benchmarks.first_use_parts import PARTS
-from benchmarks.measure import RunError, run_json, run_program
+from benchmarks.measure import RunError, run_program
 from benchmarks.options import Options
 from benchmarks.result import Bar, Cell, Result, Table
 
@@ -43,30 +41,22 @@ def run(options: Options) -> Result:
         "The first ten minutes",
         "Every command from the shell and back, on the recordings of `tests/data`: the least wall time of "
         f"{rounds} rounds, beside a Python that imports Arrow and delta-rs and does nothing. "
-        f"{_load()} Parts are wall seconds of one more run, with clocks at their doors; tables are committed several at a time, so that parts may add up to more.",
-        tables=[Table("Commands and their parts", rows)],
+        f"{_load()}",
+        tables=[Table("Commands", rows)],
     )
     nothing = run_program([sys.executable, "-c", "import pyarrow, deltalake, pyspark.sql.types"], rounds).wall_s
     with tempfile.TemporaryDirectory(prefix="slotscope-first-use-") as root:
         for commands, limit_s in ((JOBS, JOB_BAR_S), (READERS, TABLE_BAR_S)):
             for name, words in commands.items():
                 try:
-                    parts = _least(name.partition(",")[0], words, root, rounds)
+                    asked = [name.partition(",")[0], "--root", root, *words]
+                    total = run_program([sys.executable, "-m", "jobs.main", *asked], rounds).wall_s
                 except RunError as error:
                     found.skipped.append(f"{name}: {error}")
                     continue
-                total = parts.pop("total")
-                rows.append({"command": name, "wall s": total, "× an idle Python": total / nothing, **parts})
+                rows.append({"command": name, "wall s": total, "× an idle Python": total / nothing})
                 found.bars.append(Bar(name, limit_s, total, "s"))
     return found
-
-
-def _least(command: str, words: list[str], root: str, rounds: int) -> dict[str, Any]:
-    """The wall time of a command as a person types it, the least of *rounds*, and its parts in one more run."""
-    asked = [command, "--root", root, *words]
-    total = run_program([sys.executable, "-m", "jobs.main", *asked], rounds).wall_s
-    parts = run_json("benchmarks.first_use_parts", *asked)
-    return {"total": total, **{part: parts[part] for part in PARTS}}
 
 
 def _load() -> str:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import heapq
 import sys
 import time
-from math import log2
 from random import Random
 
-from benchmarks.figure import log_plot
 from benchmarks.options import Options
 from benchmarks.result import Bar, Cell, Result, Table
 from cluster_core.gossip.profile import REDIS_7_0, VALKEY_9_1, Profile
@@ -49,7 +47,7 @@ def run(options: Options | None = None) -> Result:
     speed = _speed_table(20 if quick else 100, 2 if quick else 8)
     result.tables.append(speed)
     grown = [_growth_row(nodes) for nodes in ((20, 50) if quick else GROWTH)]
-    result.tables.append(_growth_table(grown))
+    result.tables.append(Table(f"Growth with the cluster ({VALKEY_9_1.name})", grown))
     whole = [row["messages a core s"] for row in speed.rows if row["profile"] and row["nodes"] == 100]
     best = max((rate for rate in whole if isinstance(rate, int)), default=None)
     result.bars.append(Bar("messages of 100 nodes, plain Python", MESSAGES_BAR, best, "messages/s", at_most=False))
@@ -160,22 +158,6 @@ def _growth_row(nodes: int) -> dict[str, Cell]:
     }
     print(f"  {row}", file=sys.stderr, flush=True)
     return row
-
-
-def _growth_table(rows: list[dict[str, Cell]]) -> Table:
-    """Core seconds of a virtual minute over those of the smallest cluster, beside N log N and N², as figures and drawn."""
-    sizes = [float(row["nodes"] or 0) for row in rows]
-    costs = [1 / float(row["times real time"] or 1) for row in rows]
-    least = sizes[0]
-    grown = [cost / costs[0] for cost in costs]
-    straight = [size * log2(size) / (least * log2(least)) for size in sizes]
-    square = [(size / least) ** 2 for size in sizes]
-    names = ("grown", "N log N", "N²")
-    for row, *values in zip(rows, grown, straight, square, strict=True):
-        row |= {name: round(value, 1) for name, value in zip(names, values, strict=True)}
-    lines = ("measured", grown), ("log-linear", straight), ("square", square)
-    drawn = log_plot("core seconds over nodes", {name: list(zip(sizes, line, strict=True)) for name, line in lines})
-    return Table(f"Growth with the cluster ({VALKEY_9_1.name})", rows, drawn)
 
 
 def _failovers(runs: int) -> Table:
