@@ -64,9 +64,8 @@ def command(request: Request) -> None:
     """
     from cluster_core.formats.landing import Kind, source_of
     from slotscope.recording.bus import CaptureOptions
-    from slotscope.recording.point import Point, checked_name
+    from slotscope.recording.point import Bounds, Point, checked_name
     from slotscope.recording.recorder import Recorder, Status, Wanted
-    from slotscope.recording.retention import Bounds
     from slotscope.recording.series import Rotation
     from slotscope.servers.cluster import NodePoll, Refused, Schedule, parse_address
 

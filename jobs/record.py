@@ -20,9 +20,8 @@ from cyclopts import Parameter
 from cluster_core.formats.landing import Kind
 from slotscope.options import NO_OPTIONS, SHARED, AccessOptions, Duration, Flag, Paths, options
 from slotscope.recording.bus import CaptureOptions
-from slotscope.recording.point import Point, checked_name
+from slotscope.recording.point import Bounds, Point, checked_name
 from slotscope.recording.recorder import Recorder, Status, Wanted
-from slotscope.recording.retention import Bounds
 from slotscope.recording.series import Rotation
 from slotscope.recording.upload import Uploader
 from slotscope.runtime import cli, stores

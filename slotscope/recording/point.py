@@ -6,21 +6,49 @@ import fcntl
 import os
 import re
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from cluster_core.formats.landing import GAPS_FILE, Gap, Kind, Reason, read_name
 from slotscope.recording.gap_book import GapBook
-from slotscope.recording.retention import Bounds, Stored, files_to_delete
 from slotscope.recording.series import Recovered, Rotation, Series, recover
 from slotscope.runtime.errors import InputError
 
 NAME: Final = re.compile(r"[A-Za-z0-9_][\w.-]{0,99}", re.ASCII)
 LOCK_FILE: Final = ".lock"
 FOLDER_MODE: Final = 0o750
+
+
+class Stored(NamedTuple):
+    """A file of a point; *to_ns* is None while it is written."""
+
+    path: str
+    size: int
+    to_ns: int | None
+
+
+class Bounds(NamedTuple):
+    """Bounds of a point: total bytes, and age (None: unbounded)."""
+
+    bytes_max: int
+    age_ns_max: int | None = None
+
+
+def files_to_delete(files: Sequence[Stored], bounds: Bounds, now_ns: int) -> list[Stored]:
+    """The fewest oldest finished files to delete; never an open file."""
+    finished = sorted((file.to_ns, file.path, file) for file in files if file.to_ns is not None)
+    total = sum(file.size for file in files)
+    found = []
+    for to_ns, _, file in finished:
+        is_old = bounds.age_ns_max is not None and to_ns < now_ns - bounds.age_ns_max
+        if not is_old and total <= bounds.bytes_max:
+            break
+        total -= file.size
+        found.append(file)
+    return found
 
 
 @dataclass(slots=True)

@@ -13,8 +13,7 @@ pytest.importorskip("flask_cors", reason="flask-cors is not installed")
 
 from cluster_core.formats.landing import Kind, Reason, RecordedFile, latest, read_gap, read_name
 from jobs.main import run
-from slotscope.recording.point import Point
-from slotscope.recording.retention import Bounds
+from slotscope.recording.point import Bounds, Point
 from slotscope.recording.series import Rotation
 from slotscope.recording.upload import Uploader
 from tests.benches.object_store import ObjectStore, object_store
