@@ -51,8 +51,8 @@ class Request:
     """Kinds of recordings"""
     spool: str = SPOOL
     """Folder for files that wait for the store, up to --keep-bytes"""
-    every: timedelta = timedelta(seconds=60)
-    """Rotation interval of files, as 60s or 5m"""
+    every: timedelta = timedelta(seconds=20)
+    """Rotation interval of files, as 20s or 5m"""
     file_bytes: int = 64 << 20
     """Rotation size in compressed bytes"""
     keep_bytes: int = 10 << 30
