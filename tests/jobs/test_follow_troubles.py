@@ -8,9 +8,7 @@ import os
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,8 @@ from slotscope.pipelines.bus.following import Followed, Follower
 from slotscope.runtime.errors import TryAgainError
 from slotscope.runtime.storage import delta_files
 from tests.benches.object_store import object_store
+from tests.benches.servers import wait_for
+from tests.benches.small_disk import filled
 from tests.benches.unreliable_store import failing_store
 from tests.builders.landings import CLUSTER, SECOND, landing_files, pcap
 from tests.jobs.test_follow import LATENESS, Replayed, differences, put
@@ -42,14 +42,6 @@ def replayed(spark, tmp_path_factory) -> Replayed:
     request = Replay(root=str(root), snapshot=CLUSTER, pcap=(f"{landing}/*/*/bus/*",), node_timeout_ms=1000)
     history_job.run(spark, request)
     return Replayed(root, landing)
-
-
-def wait_for(happened: Callable[[], object], what: str) -> None:
-    """Wait until something happened."""
-    end = time.monotonic() + WAIT_S
-    while not happened():
-        assert time.monotonic() < end, what
-        time.sleep(0.2)
 
 
 @pytest.mark.long
@@ -78,10 +70,10 @@ def test_a_follower_whose_disk_is_full_says_so_waits_for_room_and_goes_on(
     follower = threading.Thread(target=Follower(spark, request, told.append).run, args=(stop,))
     follower.start()
     try:
-        wait_for(is_said, "nothing was said of the full disk")
+        wait_for(is_said, "a line about the full disk", WAIT_S)
         assert not told
         monkeypatch.undo()
-        wait_for(lambda: told, "the follower did not go on")
+        wait_for(lambda: told, "the follower to go on", WAIT_S)
     finally:
         stop.set()
         follower.join()
@@ -131,12 +123,8 @@ def test_a_full_disk_below_the_checkpoint_is_one_line_and_costs_no_row(spark, re
     filler = small_disk / "filler"
     for part in (files[:6], files[6:]):
         put(part)
-        with suppress(OSError), filler.open("wb", buffering=0) as file:
-            while True:
-                file.write(bytes(4096))
-        with pytest.raises(TryAgainError, match="No space left on device"):
+        with filled(filler, 0), pytest.raises(TryAgainError, match="No space left on device"):
             Follower(spark, request, lambda batch: None).run(threading.Event())
-        filler.unlink()
         Follower(spark, request, lambda batch: None).run(threading.Event())
 
     assert differences(small_disk.parent, landing, replayed) == {}
