@@ -254,7 +254,7 @@ class HistoryReplay:
 
     def _read_here(self, options: CaptureOptions, state: State | None) -> tuple[_Read, dict[str, Any]]:
         """Read and replay in this process."""
-        states = self._states.of_all_processes(self._run) if state is not None else {}
+        states = (self._states.of_processes_here(self._run) if state is not None else None) or {}
         start = pa.record_batch({"id": pa.array([0])})
         read = capture_task(iter([start]), options)
         batches = replay_beside(read, self._request.profile, states, sys.maxsize, batches_ahead=AHEAD)
@@ -276,8 +276,7 @@ class HistoryReplay:
         """The states of the processes, if their machines are few enough to run beside the reading: a second process of the same task."""
         if self._spark is None or not runs_here(self._spark):
             return None
-        states = self._states.few_of_processes(self._run) if state is not None else {}
-        return states if states is None or len(states) <= MACHINES_MAX else None
+        return self._states.of_processes_here(self._run, MACHINES_MAX) if state is not None else {}
 
     # -- replaying ---------------------------------------------------------------------------------------------------
 

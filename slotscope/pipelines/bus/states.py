@@ -17,7 +17,6 @@ from schemas.caveats import Caveat, Code
 from slotscope.pipelines.bus.headers import NO_STATES, HeaderStates
 from slotscope.pipelines.bus.inputs import Inputs
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.spark.spark_schema import spark_frame
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import Part, all_equal, as_table, exists, query_table, read_rows
 from slotscope.runtime.storage.runs import Run
@@ -33,10 +32,8 @@ CAPTURE_PART = "capture"
 HEADERS_PART = "headers of "
 """Before the id of a node: what its headers came to."""
 IS_PROCESS = f"part <> '{CAPTURE_PART}' AND part NOT LIKE '{HEADERS_PART}%'"
-PROCESSES_HERE_MAX = 200
-"""States that the driver reads: a state is as long as there are processes, 100 of them come to 5 MB."""
 PIECE = ("part", f"CAST({replayed.STATE_PHASE} AS INT) AS phase", "CAST(0 AS BIGINT) AS number", "state AS blob")
-"""A state as a piece of evidence, in SQL of Spark and of delta-rs."""
+"""A state as a piece of evidence, in SQL of Spark."""
 UNREADABLE = Caveat(
     Severity.NOTE,
     Code.STATE,
@@ -128,32 +125,18 @@ class States:
         return self._surveys[alone, len(new)]
 
     def of_processes(self, spark: SparkSession, run: Run) -> DataFrame:
-        """The states of all processes, as pieces of evidence that come before all others; Spark is not asked for few."""
-        few = self._few(run)
-        if few is not None:
-            return spark_frame(spark, few.cast(pa.schema([captured.CAPTURED.field(name) for name in few.column_names])))
+        """The states of all processes, as pieces of evidence that come before all others."""
         saved = tables.read(spark, history.REPLAY_STATE, run.root).where(F.col("snapshot_id") == run.name)
         return saved.where(IS_PROCESS).selectExpr(*PIECE)
 
-    def few_of_processes(self, run: Run) -> dict[str, bytes] | None:
-        """The states of all processes by what they are called, None where they are many."""
-        few = self._few(run)
-        if few is None:
-            return None
-        return dict(zip(few.column("part").to_pylist(), few.column("blob").to_pylist(), strict=True))
-
-    def of_all_processes(self, run: Run) -> dict[str, bytes]:
-        """The states of all processes by what they are called, however many they are."""
+    def of_processes_here(self, run: Run, processes_max: int = 1_000_000) -> dict[str, bytes] | None:
+        """The states of all processes by their names; None for more than *processes_max*."""
         where = f"{IS_PROCESS} AND {all_equal({'snapshot_id': run.name})}"
-        sql = f"SELECT part, state FROM replay_state WHERE {where}"
+        sql = f"SELECT part, state FROM replay_state WHERE {where} ORDER BY part LIMIT {processes_max + 1}"
         rows = query_table(run.root, sql, history.REPLAY_STATE, parts=run.stored_parts(history.REPLAY_STATE))
+        if len(rows) > processes_max:
+            return None
         return dict(zip(*(column.to_pylist() for column in rows.columns), strict=True))
-
-    def _few(self, run: Run) -> pa.Table | None:
-        where = f"{IS_PROCESS} AND {all_equal({'snapshot_id': run.name})}"
-        sql = f"SELECT {', '.join(PIECE)} FROM replay_state WHERE {where} ORDER BY part LIMIT {PROCESSES_HERE_MAX + 1}"
-        rows = query_table(run.root, sql, history.REPLAY_STATE)
-        return None if len(rows) > PROCESSES_HERE_MAX else rows
 
     def of_headers(self, run: Run, state: State | None) -> HeaderStates:
         """What headers came to before this fold; nothing was kept of them while the node timeout was not certain."""
