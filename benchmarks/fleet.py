@@ -24,7 +24,7 @@ NODES, SECONDS, MESSAGES_A_SECOND = 6, 10, 18
 COLD, WARM = 60, 200
 """Clusters of the two runs."""
 TAIL = 9
-"""Files before the warm batches: all within the default --lateness, so each batch replays the whole of it."""
+"""Files before the warm batches: more than the default --lateness, so each batch replays the whole of it."""
 _SECOND = 1_000_000_000
 
 

@@ -61,7 +61,7 @@ class FollowOptions(LogOptions):
     """One pass over the new files, for a schedule. Default: until Ctrl-C or SIGTERM"""
     every: timedelta = timedelta(seconds=10)
     """Interval between looks for new files, as 10s or 1m"""
-    lateness: timedelta = timedelta(seconds=90)
+    lateness: timedelta = timedelta(seconds=45)
     """Watermark delay; later data is dropped and reported. Longer than --every of record plus the transfer"""
     on_incident: Text = ""
     """Command run when an incident opens, closes or is withdrawn, without a shell: JSON on standard input; SLOTSCOPE_CLUSTER, SLOTSCOPE_INCIDENT_ID, SLOTSCOPE_KIND, SLOTSCOPE_STATE, SLOTSCOPE_PAGE in the environment"""

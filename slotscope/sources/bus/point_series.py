@@ -39,7 +39,7 @@ from slotscope.sources.bus.reading import note_read
 from slotscope.sources.byte_streams import FileStream
 from slotscope.sources.files import exists, open_stream
 
-LATENESS_NS: Final = 90_000_000_000
+LATENESS_NS: Final = 45_000_000_000
 """How much later than the newest recorded moment a file may come that tells of an earlier one: more than a file takes to be finished and carried."""
 BUFFERED_BYTES: Final = 64 << 20
 WINDOW_BYTES_MIN, WINDOW_BYTES_MAX = 1 << 18, 8 << 20
