@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster_core.formats.landing import RecordedFile
-from jobs import history as history_job
 from jobs.follow import Request
-from jobs.history import Request as Replay
 from schemas.history import NODE_POLLS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from slotscope.pipelines.bus.findings import BEFORE_NS, RECENT_NS, recent_since
@@ -46,6 +44,12 @@ def put_round(landing: Path, number: int) -> None:
     path.write_bytes(gzip.compress("".join(json.dumps(poll) + "\n" for poll in polls).encode()))
 
 
+def follow(spark: Any, root: Path, landing: Path) -> None:
+    """Take what is in the landing now."""
+    request = Request(root=str(root), landing=str(landing), once=True, node_timeout_ms=2000)
+    Follower(spark, request, lambda batch: None).run(threading.Event())
+
+
 def found(root: Path) -> list[list[dict[str, Any]]]:
     """Incidents, steps and findings of the cluster."""
     tables = (INCIDENTS, INCIDENT_STEPS, FINDINGS)
@@ -57,12 +61,8 @@ def test_the_last_batch_reads_recent_polls_alone_and_finds_the_incidents_of_all_
     landing, root, whole = tmp_path / "landing", tmp_path / "root", tmp_path / "whole"
     for number in range(3):
         put_round(landing, number)
-        request = Request(root=str(root), landing=str(landing), once=True, node_timeout_ms=2000)
-        Follower(spark, request, lambda batch: None).run(threading.Event())
-    files = sorted(map(str, landing.rglob("*.gz")))
-    history_job.run(
-        spark, Replay(root=str(whole), polls=tuple(files), snapshot="shop", cluster="shop", node_timeout_ms=2000)
-    )
+        follow(spark, root, landing)
+    follow(spark, whole, landing)
 
     polls = read_rows(str(root), NODE_POLLS, columns=("ts_ns",), snapshot_id="shop")
     read = stored_rows([Run(str(root), "history", "shop", "shop", {})])["shop"][NODE_POLLS]
