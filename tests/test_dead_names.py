@@ -21,6 +21,8 @@ USED_ELSEWHERE = {
     "get_cache_path": "numba asks where code is kept by this name",
     "external_attr": "zipfile reads it of an entry",
     "seekable": "io asks a file for it",
+    "LOG_MISSING": "gaps.jsonl of older recorders has its value",
+    "LOG_LOST": "gaps.jsonl of older recorders has its value",
     "snapshots_command": "jobs.main names it as text",
     "forget_command": "jobs.main names it as text",
     "maintain_command": "jobs.main names it as text",
