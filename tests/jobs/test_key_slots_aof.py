@@ -16,7 +16,6 @@ from schemas.bronze import BAD_RECORDS
 from schemas.gold import BIG_KEYS
 from schemas.silver import SLOT_LOAD, SOURCES
 from slotscope.pipelines.keys.inputs import check_request
-from slotscope.runtime.errors import InputError
 from slotscope.runtime.settings import read_settings
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import read_rows
@@ -174,14 +173,6 @@ def test_a_log_that_is_cut_into_ranges_gives_the_same_tables(spark, tmp_path, mo
         assert whole == cut
 
 
-def test_keys_of_logs_alone_are_not_kept(tmp_path) -> None:
-    log = tmp_path / "appendonly.aof"
-    log.write_bytes(b"*1\r\n$4\r\nPING\r\n")
-
-    with pytest.raises(InputError, match="--keep-keys needs --rdb"):
-        check_request(Request(root=str(tmp_path), aof=[str(log)], keep_keys=True))
-
-
 def test_writes_are_weights_for_the_planner(snapshot):
     """``rebalance-plan`` reads ``ops`` of the snapshot as a load to balance."""
     _, report = snapshot
@@ -192,37 +183,3 @@ def test_writes_are_weights_for_the_planner(snapshot):
 
     assert sum(weights.loads["ops"]) == sum(len(command.keys) for command in written())
     assert sum(weights.loads["keys"]) == report.keys
-
-
-@pytest.mark.slow
-def test_a_snapshot_that_is_read_again_without_its_log_keeps_no_rows_of_it(spark, tmp_path):
-    """A snapshot is replaced as a whole, and a dump with a log that is not replayed gives keys and writes."""
-    log, root = small_log(tmp_path), str(tmp_path / "root")
-    names = tmp_path / "keys.txt"
-    names.write_text("n\nm\n")
-
-    asked = Request(root=root, snapshot="x", aof=[str(log)], keys=[str(names)], no_replay=True)
-    both = run(spark, asked, read_settings())
-    ops = {
-        row["slot"]: (row["keys"], row["ops"]) for row in tables.read(spark, SLOT_LOAD, root).collect() if row["ops"]
-    }
-    run(spark, Request(root=root, snapshot="x", keys=[str(names)]), read_settings())
-
-    assert both.keys == 2
-    assert ops == {key_slot(b"a"): (0, 2), key_slot(b"n"): (1, 2)}
-    assert [tables.read(spark, table, root).count() for table in (WRITE_LOAD, COMMAND_LOAD, WRITE_KEYS)] == [0, 0, 0]
-
-
-def test_the_report_has_a_section_of_the_logs_that_says_what_the_tables_say(snapshot):
-    """Commands by name, keys and slots written most."""
-    rows, report = snapshot
-    counts = Counter()
-    for row in rows(COMMAND_LOAD):
-        counts[row["command"]] += row["commands"]
-
-    assert {one.name: one.commands for one in report.log.commands} == dict(counts)
-    assert {one.key for one in report.log.keys} <= {bytes(row["key"]) for row in rows(WRITE_KEYS)}
-    assert report.log.slots[0].ops == max(
-        sum(row["ops"] for row in rows(WRITE_LOAD) if row["slot"] == slot)
-        for slot in {r["slot"] for r in rows(WRITE_LOAD)}
-    )

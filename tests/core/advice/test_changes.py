@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from cluster_core.advice.changes import (
-    LIST_SETTING,
     AdviceSums,
     Kind,
     Point,
@@ -80,30 +79,11 @@ def test_compression_says_what_was_measured_and_how_near_it_is():
     assert "bytes (40 were compressed)" in by_kind(replace(SUMS, prefixes=[live]))[Kind.COMPRESS, True].how
 
 
-def test_lists_are_to_be_written_anew_since_a_load_keeps_their_nodes():
-    point = Point(LIST_SETTING, -4, 30, 100_000, 32_768, is_knee=True)
-    found = by_kind(replace(SUMS, curves=[point], setting_saved={}))[Kind.SETTING, True]
-
-    assert found.how.startswith("CONFIG SET list-max-listpack-size -4, then write the lists anew")
-
-
-def test_larger_sets_are_packed_by_two_settings_since_a_load_makes_tables_of_what_is_no_small_set():
-    point = Point("set-max-listpack-entries", 2048, 30, 100_000, 2000, is_knee=True)
-    found = by_kind(replace(SUMS, curves=[point], setting_saved={}))[Kind.SETTING, True]
-
-    assert found.how.startswith("CONFIG SET set-max-listpack-entries 2048 set-max-intset-entries 2048, then load")
-    assert found.undo.startswith("CONFIG SET set-max-listpack-entries 128 set-max-intset-entries 512, and")
-
-
 def test_a_server_that_does_not_load_these_dumps_is_not_advised():
     """Its figures are among the conditions all the same."""
     sums = replace(SUMS, conditions=[("redis 7.2", "libc"), ("redis 7.0", "libc"), ("redis 7.0", "libc")])
 
     assert not any(one.kind is Kind.UPGRADE for one in rank_changes(sums))
-
-
-def test_changes_below_a_thousandth_are_not_told():
-    assert rank_changes(replace(SUMS, now=10**12, memory=[10**12] * 3)) == []
 
 
 def test_a_curve_adds_up_and_its_knee_is_the_first_that_brings_most():
@@ -112,7 +92,3 @@ def test_a_curve_adds_up_and_its_knee_is_the_first_that_brings_most():
     assert [(one.keys, one.saved_bytes, one.walked_max, one.is_knee) for one in points] == [
         (1, 10, 100, False), (6, 90, 250, True), (7, 95, 400, False),
     ]  # fmt: skip
-
-
-def test_a_curve_that_saves_nothing_has_no_knee():
-    assert not any(one.is_knee for one in curve("x", [Step(128, 0, 0, 0), Step(256, 0, 0, 0)]))

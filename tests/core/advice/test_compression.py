@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from cluster_core.advice.changes import SAMPLED_MIN, VALUE_BYTES_MAX, TextSums, estimate
-from cluster_core.rdb.measure import SAMPLED_BYTES, compressed_sizes, sample_shifts, sampled_columns
+from cluster_core.rdb.measure import compressed_sizes, sampled_columns
 
 
 def sums_of(held: np.ndarray, saved: np.ndarray, chosen: np.ndarray, shift: int) -> TextSums:
@@ -30,29 +29,6 @@ def test_sizes_are_those_of_zstd_and_the_rest_of_a_large_value_is_taken_for_the_
 
     assert one == len(pa.Codec("zstd").compress(text, asbytes=True)) < len(text) // 10
     assert many == head * len(large) // VALUE_BYTES_MAX
-
-
-@pytest.mark.parametrize(
-    ("size", "shift"), [(0, 0), (SAMPLED_BYTES, 0), (SAMPLED_BYTES + 1, 1), (5 * SAMPLED_BYTES, 3)]
-)
-def test_the_share_that_is_compressed_bounds_the_work(size, shift):
-    assert set(sample_shifts(np.arange(3), size).tolist()) == {shift}
-    assert size >> shift <= SAMPLED_BYTES
-
-
-def test_of_a_file_whose_size_is_not_known_each_doubling_adds_as_much_as_half_the_first_two_megabytes():
-    places = np.array(
-        [0, SAMPLED_BYTES - 1, SAMPLED_BYTES, 2 * SAMPLED_BYTES - 1, 2 * SAMPLED_BYTES, 1000 * SAMPLED_BYTES]
-    )
-
-    assert sample_shifts(places).tolist() == [0, 0, 1, 1, 2, 10]
-
-
-def test_all_of_a_small_file_are_compressed_and_there_is_no_error():
-    held, saved = population(1)
-    found = estimate(sums_of(held, saved, np.ones(len(held), np.bool_), 0))
-
-    assert found == (saved.sum(), 0)
 
 
 def test_the_truth_is_within_the_error_of_nearly_every_sample():

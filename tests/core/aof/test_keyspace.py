@@ -100,19 +100,6 @@ def test_what_is_not_modelled_is_counted_named_and_its_key_flagged(command, name
     assert state(after(*begin, ("DEL", "k"))).get((0, b"k")) is None
 
 
-def test_a_key_that_is_made_from_an_uncertain_one_is_uncertain():
-    """And the one that was only read stays as it is."""
-    keyspace = after(
-        ("SADD", "sure", "a"), ("BF.ADD", "doubt", "v"), ("SUNIONSTORE", "made", "sure", "doubt"), ("RENAME", "doubt", "moved")
-    )  # fmt: skip
-
-    assert state(keyspace) == {
-        (0, b"sure"): ("set", 1, -1),
-        (0, b"made"): (None, -1, -1),
-        (0, b"moved"): (None, -1, -1),
-    }
-
-
 def test_commands_that_a_server_would_refuse_change_nothing():
     """Wrong types, missing words, no numbers: a server answers an error, and goes on loading."""
     keyspace = after(
@@ -192,14 +179,3 @@ def test_no_mutation_of_a_log_breaks_the_replay():
 
     assert keyspace.commands > 3000
     assert all(row.elements >= -1 for row in keyspace.rows())
-
-
-def test_no_payload_of_restore_breaks_the_replay():
-    """Bytes of any kind after a type byte of any kind."""
-    chance = random.Random(8)
-    keyspace = Keyspace()
-    for number in range(5000):
-        payload = bytes([chance.randrange(26)]) + chance.randbytes(chance.randrange(40)) + b"\x50\0" + bytes(8)
-        keyspace.apply([b"RESTORE", b"k%d" % (number % 50), b"0", payload, b"REPLACE"])
-
-    assert keyspace.unknown["restore"] > 1000

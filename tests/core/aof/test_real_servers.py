@@ -159,18 +159,3 @@ def test_a_server_does_not_start_where_we_raise_an_error(server, log, settings):
         loading(valkey_binary() if is_valkey else redis_binary(), log, **settings),
     ):
         pass
-
-
-def test_the_log_is_read_as_the_server_writes_it(server):
-    """Every byte of its files belongs to a command or a line of time."""
-    started, _ = server
-    paths = log_files(started)
-    assert paths
-    for path in paths:
-        reader = CommandReader(path.name)
-        reader.feed(path.read_bytes())
-
-        for command in reader.commands():
-            assert command.words
-
-        assert reader.left == 0

@@ -12,12 +12,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.framing import find_boundary, find_cuts
-from cluster_core.rdb.grammar import KEY_BYTES_MAX
 from cluster_core.rdb.head import SplitError
 from cluster_core.slots.key_slot import key_slot
-from tests.builders.aof_logs import LOGS, SERVERS, encode, log_of, recorded_parts, walk_log
+from tests.builders.aof_logs import encode, log_of, recorded_parts, walk_log
 from tests.conftest import DATA
 from tests.examples import MUTATIONS, examples
 
@@ -166,57 +164,6 @@ def test_a_log_is_cut_into_about_equal_ranges_that_meet():
     assert max(bounds[at + 1] - bounds[at] for at in range(4)) < len(log) / 3
 
 
-@pytest.mark.parametrize(
-    ("bad", "place", "reason"),
-    [
-        (b"PING\r\n", 0, "begins with"),
-        (b"+OK\r\n", 0, "begins with"),
-        (b"%1\r\n$1\r\na\r\n", 0, "begins with"),
-        (b"*0\r\n", 1, "number of words"),
-        (b"*-1\r\n", 1, "number of words"),
-        (b"*99999999999\r\n", 1, "number of words"),
-        (b"*1x\r\n", 1, "number of words"),
-        (b"*1\n$4\r\nPING\r\n", 1, "number of words"),
-        (b"*1\r\n*1\r\n*1\r\n", 4, "a word begins with"),
-        (b"*1\r\n:1\r\n", 4, "a word begins with"),
-        (b"*1\r\n$-1\r\n", 5, "length of a word"),
-        (b"*2\r\n$3\r\nGET\r\n$9999999999999\r\n", 14, "a word of 9999999999999 bytes"),
-        (b"*2\r\n$3\r\nGET\r\n$99999999999999\r\n", 14, "length of a word"),
-        (b"*1\r\n$3\r\nPING\r\n", 11, "where its length says"),
-        (b"*2\r\n$6\r\nSELECT\r\n$1\r\nx\r\n", 0, "SELECT"),
-        (b"*2\r\n$6\r\nSELECT\r\n$5\r\n99999\r\n", 0, "SELECT"),
-        (b"#" + b"x" * 1100, 0, "annotation"),
-    ],
-)
-def test_damage_in_the_middle_is_an_error_with_its_offset(bad, place, reason):
-    """No server goes on after such a byte; what stands before it is told first."""
-    good = log_of(("SET", "a", "1"))
-
-    found = walk_log(good + bad + good)
-
-    assert [row.name for row in found.commands] == [b"set"]
-    assert found.error is not None
-    assert reason in found.error.reason
-    assert found.error.offset == len(good) + place
-
-
-def test_a_million_nested_arrays_are_refused_at_the_second():
-    """Nothing here recurses."""
-    found = walk_log(b"*1\r\n" * 1_000_000)
-
-    assert found.error is not None
-    assert found.error.offset == 4
-
-
-def test_a_lying_length_waits_for_no_memory():
-    """A word longer than the file is a cut tail, and costs a window."""
-    found = walk_log(encode("SET", "a", "1") + b"*3\r\n$3\r\nSET\r\n$1\r\nb\r\n$99999999999\r\nx")
-
-    assert found.tail is not None
-    assert found.tail.loaded_end == len(encode("SET", "a", "1"))
-    assert len(found.commands) == 1
-
-
 @pytest.mark.long
 def test_a_value_larger_than_the_window_is_passed_over_but_its_end_is_seen():
     """`skippable` leaves the last bytes to be read."""
@@ -256,21 +203,6 @@ def test_golden_logs_have_their_commands_keys_and_errors():
     assert wrong[:1] == []
 
 
-@pytest.mark.parametrize("server", SERVERS)
-@pytest.mark.parametrize("log", LOGS)
-def test_recorded_logs_are_whole(server, log):
-    """Logs that servers wrote are healthy: no error, no cut tail."""
-    logs = [data for name, data in recorded_parts(server, log).items() if name.endswith(".aof")]
-    assert logs
-    for data in logs:
-        found = walk_log(data)
-
-        assert found.error is None
-        assert found.commands or not data
-        assert found.tail is not None
-        assert not found.tail.is_cut
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("count", MUTATIONS)
 def test_mutations_end_in_commands_a_cut_or_an_error(count):
@@ -289,47 +221,3 @@ def test_mutations_end_in_commands_a_cut_or_an_error(count):
         assert (found.tail is None) == (found.error is not None)
         ends.add(found.tail is None)
     assert ends == {True, False}
-
-
-def test_an_error_repeats():
-    """A caller that goes on after an error meets it again, not silence."""
-    from cluster_core.kernels.aof.walker import AofWalker
-
-    walker = AofWalker("log")
-    walker.room()[:3] = b"abc"
-    walker.filled(3)
-    for _ in range(2):
-        with pytest.raises(DecodeError, match="begins with"):
-            list(walker.batches())
-
-
-LONG = KEY_BYTES_MAX + 1
-WHOLE = encode("SET", "a", 1)
-
-
-@pytest.mark.parametrize(
-    ("data", "error"),
-    [
-        (WHOLE + b"*3\r\n$3\r\nSET\r\n$1099511627776\r\nabc", None),
-        (WHOLE + b"*3\r\n$3\r\nSET\r\n$%d\r\n" % LONG + b"k" * LONG + b"\r\n$1\r\n", None),
-        (
-            WHOLE + b"*3\r\n$3\r\nSET\r\n$%d\r\n" % LONG + b"k" * LONG + b"\r\n!",
-            "log: offset 16777270: a word begins with '$', not with byte 0x21",
-        ),
-        (WHOLE + encode("SET", b"k" * LONG, 1) + WHOLE, "log: offset 27: a key of 16777217 bytes"),
-        (
-            WHOLE + encode("MSET", "a", 1, b"k" * LONG, 1, b"k" * (LONG + 1), 1) + WHOLE,
-            "log: offset 27: a key of 16777217 bytes",
-        ),
-        (WHOLE + encode("GET", b"k" * LONG) + WHOLE, "log: offset 27: a key of 16777217 bytes"),
-    ],
-    ids=["no end", "cut", "damaged", "whole", "several", "read only"],
-)
-def test_a_key_that_is_too_long_is_an_error_in_whole_commands_only(data, error):
-    """A log that ends within one was cut by a crash, whatever length stands there."""
-    found = walk_log(data)
-
-    assert len(found.commands) == 1
-    assert (found.error and str(found.error)) == error
-    assert (found.tail is None) == (error is not None)
-    assert found.tail is None or found.tail.valid_end == len(WHOLE)

@@ -94,35 +94,6 @@ def test_code_of_an_inner_kernel_that_changed_is_never_used(tmp_path, cache):
     assert run(folder, cache, "5") == (25, 1)
 
 
-def test_an_outer_kernel_is_compiled_with_an_inner_one_that_was_kept_before(tmp_path, cache):
-    """What is kept of the inner one is more than its machine code: the outer one holds a copy of it, and runs alone."""
-    folder = clone(tmp_path / "clone")
-    caller = folder / "cluster_core/kernels/caller.py"
-    caller.write_text("from cluster_core.kernels.called import step as twice\n")
-    assert run(folder, cache, "5") == (6, 0)
-    caller.write_text(CALLER)
-
-    assert run(folder, cache, "5") == (7, 0)
-    assert run(folder, cache, "5") == (7, 1)
-
-
-def test_code_of_a_plain_function_is_not_used_once_a_kernel_that_it_was_given_changed(tmp_path, cache):
-    """The plain module does not import what stands in for its own functions."""
-    folder = clone(tmp_path / "clone") / "cluster_core"
-    (folder / "plain.py").write_text("def twice(number):\n    return step(step(number))\n")
-    (folder / "kernels/caller.py").write_text(
-        "from cluster_core import plain\nfrom cluster_core.kernels.called import step\n"
-        "from cluster_core.kernels.compiled import compiled\n"
-        "twice = compiled(plain, 'twice', known={'step': step})['twice']\n"
-    )
-    assert run(folder.parent, cache, "5") == (7, 0)
-    assert run(folder.parent, cache, "5") == (7, 1)
-
-    (folder / "kernels/called.py").write_text(CALLED.replace("STEP = 1", "STEP = 10"))
-
-    assert run(folder.parent, cache, "5") == (25, 0)
-
-
 def test_processes_that_compile_at_once_do_not_mix_their_signatures(tmp_path, cache):
     """Each signature has a file of its own: a count of files in a common index could name the other's code."""
     folder = clone(tmp_path / "clone")
@@ -132,19 +103,6 @@ def test_processes_that_compile_at_once_do_not_mix_their_signatures(tmp_path, ca
     assert answers == ["7", "7.5", "8", "8.5"]
     assert run(folder, cache, "5") == (7, 1)
     assert run(folder, cache, "5.5", "float") == (7.5, 1)
-
-
-def test_code_that_was_cut_off_is_compiled_again(tmp_path, cache):
-    """As a full disk or a power cut leaves it."""
-    folder = clone(tmp_path / "clone")
-    assert run(folder, cache, "5") == (7, 0)
-    kept = sorted(cache.rglob("*.nb?"))
-    for path in kept:
-        path.write_bytes(path.read_bytes()[:-20])
-
-    assert len(kept) == 4
-    assert run(folder, cache, "5") == (7, 0)
-    assert run(folder, cache, "5") == (7, 1)
 
 
 def test_kernels_run_where_no_code_can_be_kept(tmp_path):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.kernels.keys.group_tally import NAME_BYTES_MAX, GroupTally
+from cluster_core.kernels.keys.group_tally import GroupTally
 from cluster_core.slots.key_slot import hash_tag
 from tests.builders.key_batches import key_batch
 
@@ -81,15 +80,6 @@ def test_true_counts_lie_between_the_count_and_the_count_plus_its_error(keys, ca
             assert row.memory_bytes <= true_memory[name] <= row.memory_bytes + row.memory_error
 
 
-def test_names_that_are_too_long_are_counted_apart():
-    tally = GroupTally(16)
-
-    tally.add_tags(key_batch([(b"{" + b"x" * (NAME_BYTES_MAX + 1) + b"}", 10, -1)]))
-
-    assert tally.rows() == []
-    assert tally.untracked_keys == 1
-
-
 def test_many_long_names_make_the_arena_grow_and_none_is_lost():
     keys = [(b"{" + bytes(str(number), "ascii").rjust(900, b"x") + b"}", 1, -1) for number in range(5000)]
     tally = GroupTally(8192)
@@ -97,8 +87,3 @@ def test_many_long_names_make_the_arena_grow_and_none_is_lost():
     tally.add_tags(key_batch(keys))
 
     assert [row.keys for row in tally.rows()] == [1] * 5000
-
-
-def test_a_table_for_fewer_than_16_groups_is_refused():
-    with pytest.raises(ValueError, match="at least 16"):
-        GroupTally(15)

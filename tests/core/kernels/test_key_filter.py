@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -101,14 +100,6 @@ def test_ranges_have_units(text, units, expected):
     assert between(text, units) == expected
 
 
-def test_what_is_absent_is_in_no_range():
-    """A key that never expires has no time to live."""
-    values = np.array([-1, 0, 7])
-
-    assert Between().mark(values).tolist() == [False, True, True]
-    assert Between(is_absent=True).mark(values).tolist() == [True, False, False]
-
-
 @pytest.mark.parametrize(
     ("conditions", "message"),
     [
@@ -150,9 +141,3 @@ def test_conditions_on_what_a_dump_does_not_record_are_refused(option):
     """By each dump for itself: that others hold it does not help."""
     with pytest.raises(UnrecordedError, match=f"--{option}: not recorded in a.rdb; set maxmemory-policy allkeys-l"):
         key_filter(**{option: ">=1"}).rows(named(NAMES), 0, "a.rdb")
-
-
-def test_times_to_live_are_not_told_where_nobody_knows_when_the_dump_was_taken():
-    """They would count from 1970."""
-    with pytest.raises(UnrecordedError, match="--ttl: the dump does not say when it was taken"):
-        key_filter(ttl=">1h").rows(named(NAMES), None)

@@ -35,14 +35,6 @@ def test_the_batch_equals_the_plain_function_and_an_independent_crc(keys: list[b
     assert slots.tolist() == [XMODEM(hash_tag(key) or key) & 16383 for key in keys]
 
 
-@given(st.lists(KEYS, max_size=5))
-def test_keys_at_the_very_end_of_the_buffer_are_hashed_too(keys: list[bytes]) -> None:
-    """Nothing is read behind the last byte, so these go another way."""
-    slots = key_slots(pa.array(keys, pa.binary()))
-
-    assert slots.tolist() == [key_slot(key) for key in keys]
-
-
 @pytest.mark.parametrize(
     "kind",
     [
@@ -93,19 +85,6 @@ def test_a_null_is_an_error_that_names_its_first_row(keys: pa.Array) -> None:
     """A key that is not there has no slot."""
     with pytest.raises(ValueError, match=r"row (2|1) of the keys is null"):
         key_slots(keys)
-
-
-def test_an_unused_null_in_a_dictionary_is_no_error() -> None:
-    """Only rows count."""
-    keys = pa.DictionaryArray.from_arrays(pa.array([0, 2]), pa.array(["a", None, "b"]))
-
-    assert key_slots(keys).tolist() == [key_slot(b"a"), key_slot(b"b")]
-
-
-def test_a_column_of_another_type_is_refused() -> None:
-    """Numbers are no keys."""
-    with pytest.raises(TypeError, match="not int64"):
-        key_slots(pa.array([1, 2]))
 
 
 @pytest.mark.parametrize("offsets", [[0, 5], [3, 1], [-1, 2], [0, 9, 3]])

@@ -61,12 +61,3 @@ def test_amounts_of_slots_and_prefixes_are_the_sums_of_those_of_their_keys(keys)
         assert sums == [sum(row[at] for row in below) for at in range(len(USES))]
     assert uses.knows_idle == any(idle is not None for *_, idle, _ in keys)
     assert uses.knows_counters == any(freq is not None for *_, freq in keys)
-
-
-def test_counters_without_a_rate_are_not_known():
-    batch = key_batch([(b"a", 10, -1)])
-    batch.freq = np.array([200], np.int16)
-    uses = KeyUses(TAKEN_MS, None)
-
-    assert uses.amounts(batch) is None
-    assert not uses.knows_counters

@@ -58,21 +58,3 @@ def test_tables_and_skip_lists_are_near_their_expectation(server: str, kind: str
     assert errors.total <= 0.05
     assert errors.median <= 0.02
     assert errors.largest <= 0.25
-
-
-def test_another_allocator_gives_another_size():
-    dump, _ = recorded("redis-7.0")
-    totals = {
-        allocator: sum(row[MEMORY] for row in measured(dump, MemorySettings(allocator)))
-        for allocator in ("jemalloc", "jemalloc-16", "libc")
-    }
-
-    assert totals["jemalloc"] < totals["jemalloc-16"]
-    assert len(set(totals.values())) == 3
-
-
-def test_cluster_mode_adds_the_links_of_a_slot_to_every_key_of_redis_7():
-    dump, _ = recorded("redis-7.0")
-    alone, linked = (measured(dump, MemorySettings(cluster=cluster)) for cluster in (False, True))
-
-    assert {one[MEMORY] - other[MEMORY] for one, other in zip(linked, alone, strict=True)} == {16}

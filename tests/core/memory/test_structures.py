@@ -16,7 +16,6 @@ from cluster_core.memory.structures import (
     LIBC,
     UNIT_BITS,
     allocated_bytes,
-    node_units,
 )
 from cluster_core.rdb.grammar import EMBSTR, INT, RAW
 from cluster_core.rdb.memory_sizes import TABLE, TABLE_KIND, field_size, model_array, string_size, table_units
@@ -65,15 +64,6 @@ def test_an_allocation_takes_its_size_class(allocator: int, sizes: dict[int, int
     assert {size: allocated_bytes(allocator, size) for size in sizes} == sizes
 
 
-@given(st.sampled_from([JEMALLOC, JEMALLOC_16, LIBC]), st.integers(0, 1 << 34))
-def test_an_allocation_holds_what_was_asked_for_and_never_shrinks_with_it(allocator: int, size: int):
-    taken = allocated_bytes(allocator, size)
-
-    assert taken >= size
-    assert taken <= allocated_bytes(allocator, size + 1)
-    assert taken <= max(size * 5 // 4, size + 40) + (8192 if allocator == LIBC and size > 100_000 else 0)
-
-
 def test_redis_strings_are_as_redis_7_0_15_replied():
     """Key ``k``; lengths of the value and MEMORY USAGE, recorded on a build with jemalloc of quantum 16."""
     redis = Model("redis 7.0.15", JEMALLOC_16)
@@ -97,14 +87,6 @@ def test_valkey_strings_are_as_valkey_9_1_2_replied():
     assert [valkey.string_bytes(length, True, 0, 1) for length in (1, 14, 30, 128)] == [40, 56, 72, 168]
 
 
-def test_a_value_stays_embedded_where_the_expiry_found_room_behind_it():
-    """SET with PXAT sets the expiry afterwards: 124 bytes with 136 allocated take it, whatever the rule for new objects."""
-    valkey = Model("valkey 9.1.2", LIBC)
-
-    assert valkey.string_bytes(31, True, 2, 78) == 136
-    assert Model("valkey 9.1.2", JEMALLOC).string_bytes(31, True, 2, 78) > 136
-
-
 @pytest.mark.parametrize(
     ("field", "value", "expires", "size"),
     [(2, 0, False, 24), (2, 100, False, 120), (2, 124, False, 160), (10, 0, True, 40), (10, 12, True, 40)],
@@ -112,60 +94,6 @@ def test_a_value_stays_embedded_where_the_expiry_found_room_behind_it():
 def test_a_field_of_valkey_9_embeds_what_fits(field: int, value: int, expires: bool, size: int):
     """`entryMemUsage`: up to 128 bytes are one allocation; beyond, the value is a string of its own."""
     assert Model("valkey 9.1.2", LIBC).field_bytes(field, value, expires) == size
-
-
-def test_a_dict_doubles_when_full_and_holds_both_tables_for_a_while():
-    """Sizes of a set of Redis 7.0.15 that grew one by one: 4, 8 and 16 slots full, then 4 + 8, 8 + 16, 16 + 32."""
-    redis = Model("redis 7.0.15", JEMALLOC_16)
-
-    assert [redis.slots(count, 1, False) for count in (1, 4, 5, 8, 9, 16, 17, 32, 33)] == [
-        4,
-        4,
-        12,
-        8,
-        24,
-        16,
-        48,
-        32,
-        96,
-    ]
-    assert redis.slots(33 + 21, 1, False) == 64
-    assert redis.slots(33 + 11, 2, False) == 64
-    assert redis.slots(33, 1, True) == 64
-
-
-def test_a_bucket_table_has_seven_elements_a_bucket_before_it_doubles():
-    def buckets(count: int, steps: int = 1, presized: bool = False) -> float:
-        return Model("valkey 9.1.2", LIBC).slots(count, steps, presized)
-
-    assert [buckets(count) for count in (1, 7, 9)] == [1, 1, pytest.approx(2, abs=0.1)]
-    assert buckets(8) == pytest.approx(3)
-    assert 32 <= buckets(224) < 48 < buckets(225)
-    assert 64 <= buckets(447) < buckets(447, presized=True) < 140
-    assert buckets(481, 2) < buckets(450, 2)
-
-
-@pytest.mark.parametrize("steps", [1, 2])
-def test_small_and_large_bucket_tables_join(steps: int):
-    valkey = Model("valkey 9.1.2", LIBC)
-    small, large = (valkey.slots(count, steps, False) / count for count in (400, 400 << 7))
-
-    assert small == pytest.approx(large, rel=0.02)
-
-
-def test_a_skip_list_node_is_four_thirds_levels_high():
-    """Fixed 24 bytes and 16 a level: 40, 56, 72, … in the classes 48, 64, 80 of quantum 16."""
-    expected = 0.75 * 48 + 0.1875 * 64 + 0.046875 * 80 + 0.01171875 * 96 + 0.0029296875 * 112 + 0.1
-
-    assert node_units(JEMALLOC_16, 24) / (1 << UNIT_BITS) == pytest.approx(expected, abs=0.05)
-
-
-def test_a_tree_of_one_id_is_a_chain_and_a_leaf():
-    """The head of a tree is one more allocation."""
-    valkey = Model("valkey 9.1.2", LIBC)
-
-    assert valkey.tree_bytes([bytes(16)]) == 40 + 40 + 24
-    assert valkey.tree_bytes([]) == 40 + 24
 
 
 @given(

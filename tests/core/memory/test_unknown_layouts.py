@@ -67,22 +67,6 @@ def test_the_rdb_version_says_how_old_an_unreleased_build_is(server: str, rdb_ve
     assert layout.name == nearest
 
 
-def test_a_layout_that_is_the_writers_own_stays_its_model():
-    assert kinds(rows_of("redis 7.0.15", "embstr", layout="redis-7.0")) == ["model"]
-
-
 def test_a_32_bit_server_has_other_layouts():
     assert kinds(rows_of("redis 7.0.15", "embstr", "set", bits=32)) == ["none"] * 2
     assert kinds(rows_of("redis 7.0.15", "embstr", "set")) == ["model"] * 2
-
-
-def test_ziplists_are_known_to_redis_6():
-    rows = rows_of("redis 6.2.14", "hash-ziplist", "zset-ziplist", "quicklist", "stream-1", "intset", magic="REDIS0009")
-
-    assert kinds(rows) == ["model"] * 5
-
-
-def test_nothing_is_measured_unless_it_is_asked_for():
-    rows, _, _ = skim_all(build.rdb(build.key("k", *VALUES["embstr"])))
-
-    assert rows[0].memory_bytes is None

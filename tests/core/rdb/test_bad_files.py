@@ -12,7 +12,6 @@ from tests.builders.rdb_rows import skim_all
 
 EXABYTES = b"\x81" + (1 << 62).to_bytes(8, "big")
 NEGATIVE = b"\x81" + b"\xff" * 8
-LISTPACK = build.listpack([b"a", b"b"])
 
 
 @pytest.mark.parametrize(
@@ -42,63 +41,6 @@ def test_what_is_no_rdb_is_named(data: bytes, reason: str):
 
 def record(kind: int, value: bytes) -> bytes:
     return bytes([kind]) + build.string("k") + value
-
-
-@pytest.mark.parametrize(
-    ("records", "reason", "offset"),
-    [
-        (record(0, EXABYTES), "a string claims 4611686018427387904 bytes", 12),
-        (record(0, NEGATIVE), "a string claims 18446744073709551615 bytes", 12),
-        (b"\x00" + EXABYTES, "a string claims 4611686018427387904 bytes", 10),
-        (b"\x00" + build.length(20 << 20), "a key name of 20971520 bytes is longer", 10),
-        (b"\x00\xc3" + build.length(1 << 20) + build.length(20 << 20), "a key name of 20971520 bytes is longer", 10),
-        (b"\x00" + build.compressed(b"n" * 900, claim=901), "does not give the 901 bytes that it claims", 10),
-        (b"\x00\xc3" + EXABYTES, "a string claims 4611686018427387904 bytes", 10),
-        (record(4, EXABYTES), "a count claims 4611686018427387904 elements", 12),
-        (record(18, NEGATIVE), "a count claims 18446744073709551615 elements", 12),
-        (record(0, b"\x82"), "length prefix 0x82 is not defined", 12),
-        (record(0, b"\xc5"), "string encoding 0xc5 is not defined", 12),
-        (record(1, b"\xc1"), "it announces an encoded string", 12),
-        (record(0, build.compressed(b"a" * 900, claim=901)), "does not give the 901 bytes that it claims", 12),
-        (record(0, build.compressed(b"a" * 900, claim=899)), "does not give the 899 bytes that it claims", 12),
-        (record(0, build.compressed(b"a" * 90, claim=1 << 35)), "does not give the 34359738368 bytes", 12),
-        (record(0, build.compressed(b"", claim=9, packed=b"\x20\x00")), "does not give the 9 bytes", 12),
-        (record(0, build.compressed(b"", claim=9, packed=b"\x08abc")), "does not give the 9 bytes", 12),
-        (record(6, b""), "module of a Redis 4.0 release candidate", 9),
-        (record(8, b""), "value type 8 is unknown", 9),
-        (record(26, b""), "value type 26 is unknown", 9),
-        (b"\xc8", "opcode 200 is unknown", 9),
-        (b"\xf3\x00", "opcode 243 is unknown", 9),
-        (b"\xfc" + b"\xff" * 8 + record(0, b"\x00"), "an expiry of -1 lies before 1970", 9),
-        (b"\xfc" + bytes(8) + b"\xfe\x00", "opcode 254 stands between a key's expiry", 18),
-        (b"\xf8" + EXABYTES + record(0, b"\x00"), "an idle time of 4611686018427387904 s", 9),
-        (b"\xfe" + build.length(1 << 30), "database number 1073741824 is not possible", 9),
-        (record(16, build.string(LISTPACK[:-3])), "says that it has 13 bytes, but its string has 10", 12),
-        (record(16, build.string(build.listpack([b"a", b"b"], count=9))), "of 13 bytes cannot hold 9 entries", 12),
-        (record(16, build.string(build.listpack([b"a"]))), "1 packed entries do not make elements of 2", 12),
-        (record(16, build.string(b"abc")), "a packed value of 3 bytes is too short", 12),
-        (record(16, build.integer(5)), "a packed value of 1 bytes is too short", 12),
-        (record(20, build.string(build.listpack([b"a"], count=65535)[:-1] + b"\0")), "runs past its end", 12),
-        (record(11, build.string(build.intset([1, 2])[:-1])), "says that it has 12 bytes", 12),
-        (record(11, build.string(b"\3" + build.intset([1, 2])[1:])), "an intset's width is 3", 12),
-        (record(18, build.length(1) + b"\x07"), "quicklist container 7 is unknown", 13),
-        (record(15, build.length(1) + build.string("short")), "not an id of 16 bytes", 13),
-        (record(15, build.stream(15, 4, nodes=())), "it has 4 entries, but it has no node", 13),
-        (record(3, build.length(1) + build.string("m") + b"\0"), "a score's length 0 is not possible", 15),
-        (record(7, build.length(9) + b"\x09"), "module opcode 9 is unknown", 13),
-        (b"\xf7\x01\x01\x01", "module aux data begins with opcode 1", 9),
-        (build.slot_info(16384, 1), "slot info is not a slot", 9),
-        (build.slot_info(5, 1, 2), "slot info is not a slot", 9),
-        (build.aux("slot-info", "5,one,0"), "slot info is not a slot", 9),
-        (build.aux("x" * 5000, "v"), "an aux field's name of 5000 bytes", 10),
-    ],
-)
-def test_a_lie_is_named_with_its_offset(records: bytes, reason: str, offset: int):
-    _, _, error = skim_all(build.rdb(records, bytes(40), magic="REDIS0012"))
-
-    assert error is not None
-    assert error.offset == offset
-    assert reason in error.reason
 
 
 def test_a_wrong_crc_is_an_error_at_its_place_with_both_values():

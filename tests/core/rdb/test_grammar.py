@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cluster_core.errors import DecodeError
-from cluster_core.rdb import faults
 from cluster_core.rdb.grammar import (
-    B_ATTRIBUTE,
-    B_INNER_ATTRIBUTE,
     B_KEY_META,
     B_RECORD,
     B_UNKNOWN,
@@ -21,7 +18,6 @@ from cluster_core.rdb.grammar import (
     grammar_of,
 )
 from cluster_core.rdb.values import decode_value
-from cluster_core.rdb.writer import length_bytes
 from tests.builders import rdb_builder as build
 from tests.builders.rdb_rows import skim_all
 
@@ -83,25 +79,3 @@ def test_a_number_may_mean_two_things():
     assert (redis.types[22].name, valkey.types[22].name) == ("HASH_METADATA_PRE_GA", "HASH_2")
     assert (redis.begins[243], valkey.begins[243]) == (B_KEY_META, B_RECORD)
     assert grammar_of("REDIS", 12).begins[243] == B_UNKNOWN
-
-
-def test_a_number_of_a_dialect_belongs_to_one_row():
-    for dialect in ("redis", "valkey"):
-        numbers = [getattr(row, dialect) for row in VALUE_TYPES if getattr(row, dialect) != NO_NUMBER]
-
-        assert len(set(numbers)) == len(numbers) > 20
-
-
-@pytest.mark.parametrize(("dialect", "magic"), [("REDIS", LATER), ("REDIS", "REDIS0011"), ("VALKEY", "VALKEY080")])
-def test_every_byte_that_begins_nothing_is_named_by_the_one_rule(dialect: str, magic: str):
-    begins = grammar_of(dialect, int(magic[-2:])).begins
-    unknown = [byte for byte in range(256) if begins[byte] == B_UNKNOWN]
-    for byte in unknown:
-        _, _, error = skim_all(build.rdb(bytes((byte,)) + length_bytes(0), magic=magic))
-
-        assert error is not None
-        assert error.reason == faults.describe(faults.unknown(byte), byte, int(dialect == "VALKEY"))
-
-    assert {faults.unknown(byte) for byte in unknown} == {faults.TYPE, faults.OPCODE}
-    assert B_ATTRIBUTE in begins
-    assert (B_INNER_ATTRIBUTE in begins) == (dialect == "REDIS")

@@ -17,7 +17,6 @@ from cluster_core.kernels import window
 from cluster_core.memory.layouts import LAYOUT_NAMES
 from cluster_core.memory.model import MemorySettings
 from cluster_core.memory.structures import ALLOCATORS
-from cluster_core.rdb import skim as rdb_skim
 from cluster_core.rdb.head import SplitError
 from cluster_core.rdb.skim import RdbSkimmer
 from cluster_core.slots.key_slot import hash_tag, key_slot
@@ -123,19 +122,6 @@ def story(data: bytes, **options: Any) -> str:
     return repr((plain, facts, type(error).__name__, str(error) if error else ""))
 
 
-@pytest.mark.parametrize("size", [3, 50, 1000])
-def test_keys_that_are_taken_at_once_keep_their_names(size: int):
-    """A batch ends in the middle of a record, whose name was read before."""
-    skimmer, found = RdbSkimmer("dump"), list[bytes]()
-    for at in range(0, len(FILE), size):
-        piece = FILE[at : at + size]
-        skimmer.room()[: len(piece)] = piece
-        skimmer.filled(len(piece))
-        found += [batch.key(row) for batch in skimmer.batches(at_once=True) for row in range(len(batch))]
-
-    assert found == [name.encode() for name, *_ in build.SAMPLES]
-
-
 @settings(QUICK, max_examples=examples(60))
 @given(st.lists(st.binary(max_size=80) | st.from_regex(rb"[a{}]{0,9}", fullmatch=True), max_size=30))
 def test_slot_and_tag_follow_the_cluster_rules(names: list[bytes]):
@@ -143,17 +129,6 @@ def test_slot_and_tag_follow_the_cluster_rules(names: list[bytes]):
     rows, _, _ = skim_all(build.rdb(*(build.key(name, 0, build.string("v")) for name in names)))
 
     assert [(row[1], row[2], row[3]) for row in rows] == [(n, key_slot(n), hash_tag(n)) for n in names]
-
-
-def test_keys_may_be_integers_or_compressed():
-    value = build.string("v")
-    numbered = b"\x00" + build.integer(-1234) + value
-    long_name = b"\x00" + build.compressed(b"n" * 5000) + value
-
-    rows, _, error = skim_all(build.rdb(numbered, long_name), [9])
-
-    assert error is None
-    assert [row[1] for row in rows] == [b"-1234", b"n" * 5000]
 
 
 def test_a_value_beyond_the_window_is_passed_over(monkeypatch: pytest.MonkeyPatch):
@@ -167,17 +142,6 @@ def test_a_value_beyond_the_window_is_passed_over(monkeypatch: pytest.MonkeyPatc
     assert error is None
     assert skimmer.crc_ok
     assert [(row[1], row[6]) for row in rows] == [(b"big", 300_000), (b"hash", 9000), (b"after", 1)]
-
-
-def test_a_key_name_beyond_the_window_is_kept(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(window, "WINDOW_BYTES", 4096)
-    monkeypatch.setattr(rdb_skim, "KEY_DATA_BYTES", 8192)
-    names = [b"a" * 3000, b"b" * 3000, b"c" * 3000, b"d" * 100_000, b"e"]
-
-    rows, _, error = skim_all(build.rdb(*(build.key(name, 0, build.integer(1)) for name in names)))
-
-    assert error is None
-    assert [row[1] for row in rows] == names
 
 
 @pytest.mark.long
@@ -200,15 +164,6 @@ def test_without_the_crc_most_of_a_big_value_need_not_be_read():
     assert ahead > (3 << 20) - 100
     assert [batch.elements.tolist() for batch in batches] == [[3 << 20, 1]]
     assert skimmer.done
-
-
-def test_a_value_that_is_cut_is_no_row_even_if_it_was_skipped():
-    data = build.rdb(build.key("big", 0, build.string(bytes(9000))))[:6000]
-
-    rows, _, error = skim_all(data, [50], check_crc=False)
-
-    assert rows == []
-    assert isinstance(error, TruncatedError)
 
 
 @pytest.mark.long
@@ -334,33 +289,6 @@ def test_what_a_file_says_about_itself_is_kept():
     assert rows[0][4:7] == ("hash", "hashtable", 2)
 
 
-def test_a_capped_number_of_aux_fields_is_kept():
-    data = build.rdb(*(build.aux(f"field-{i}", "v") for i in range(1000)))
-
-    _, skimmer, error = skim_all(data)
-
-    assert error is None
-    assert len(skimmer.aux) == 256
-
-
-def test_a_range_needs_a_head_and_sensible_bounds():
-    with pytest.raises(ValueError, match="head"):
-        RdbSkimmer("x", start=9)
-    with pytest.raises(ValueError, match="range"):
-        RdbSkimmer("x", start=9, end=3)
-    with pytest.raises(ValueError, match="not asked for"):
-        RdbSkimmer("x").filled(1 << 40)
-
-
-def test_errors_of_a_skim_are_raised_again():
-    skimmer = RdbSkimmer("x")
-    skimmer.filled(0)
-
-    for _ in range(2):
-        with pytest.raises(DecodeError, match="empty"):
-            list(skimmer.batches())
-
-
 @pytest.mark.parametrize("pieces", [[0], [1], [7]])
 def test_what_redis_8_6_to_8_10_add_is_read(pieces: list[int]):
     """Streams with producers, arrays, hashes by template; metadata of modules belongs to the key behind it."""
@@ -377,20 +305,6 @@ def test_what_redis_8_6_to_8_10_add_is_read(pieces: list[int]):
     assert (rows[-1][1], rows[-1][7], rows[-1][8]) == (b"meta", len(with_meta), 5)
     assert data[rows[-1][11] :].startswith(with_meta)
     assert skimmer.head.version == 15
-
-
-def test_opcodes_of_redis_enterprise_are_passed_over():
-    lru, slot = b"\x6b" + build.length(70_000), b"\x79" + build.length(5)
-    data = build.rdb(
-        slot,
-        build.select(0),
-        lru + build.key("a", 0, build.string("v")),
-        b"\xf9\7" + lru + build.key("b", 0, build.string("v")),
-    )
-    rows, _, error = skim_all(data)
-
-    assert error is None
-    assert [(row[1], row[10]) for row in rows] == [(b"a", -1), (b"b", 7)]
 
 
 @pytest.mark.parametrize(

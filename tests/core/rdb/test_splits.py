@@ -167,25 +167,6 @@ def test_a_database_that_begins_before_the_last_range_refuses_the_cut():
     assert "database 1 begins" in error.reason
 
 
-@pytest.mark.parametrize("value", [b"\x00", b"\xff", b"\x0e\xf0\xff", b"text of no record "])
-def test_where_nothing_looks_like_keys_nothing_is_cut(value):
-    data = build.rdb(build.select(0), build.key("k", 0, build.string(value * (400_000 // len(value)))))
-
-    faults = [skim_all(data, end=cut)[2] for cut in find_record_splits(reader(data), len(data), 2)]
-
-    assert [fault for fault in faults if not isinstance(fault, SplitError)] == []
-
-
-def test_a_small_file_is_not_cut():
-    assert find_splits(reader(b"REDIS0011"), 9, 4) == []
-
-
-def test_a_declared_count_that_is_wrong_is_no_boundary():
-    data = build.rdb(build.select(0), *slotted(build.slot_info_aux, wrong=1), magic="VALKEY080")
-
-    assert find_splits(reader(data), len(data), 3) == []
-
-
 def test_a_value_that_looks_like_slot_info_is_no_boundary():
     fake = build.string(build.slot_info_aux(5, 1) + bytes(5000) + build.slot_info_aux(6, 1))
     records = [build.slot_info_aux(key_slot(b"k"), 60), *[build.key("k", 0, fake)] * 60]

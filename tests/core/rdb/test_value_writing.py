@@ -129,31 +129,6 @@ def test_json_lines_hold_what_the_plain_decoder_reads(dump, buffer_bytes):
     assert [repr(from_json(line)) for line in lines] == [repr(comparable(row.value)) for _, row in rows]
 
 
-def test_groups_of_streams_are_told_whole():
-    """Pending entries and consumers as the decoder has them."""
-    lines = [json.loads(line) for line in written(ZOO.read_bytes(), state.JSON).splitlines()]
-    told = {unmarked(line["key"]): line["value"]["groups"] for line in lines if line["type"] == "stream"}
-    rows = {row.key: row.value.groups for _, row in decoded(ZOO.read_bytes()) if row.type == "stream"}
-
-    assert any(rows.values())
-    assert {key: [[group["name"], len(group["pending"]), [one["name"] for one in group["consumers"]]] for group in groups]
-            for key, groups in told.items()} == {
-        key: [[group.name.decode(), len(group.pending), [one.name.decode() for one in group.consumers]] for group in groups]
-        for key, groups in rows.items()
-    }  # fmt: skip
-
-
-def test_commands_hold_no_more_than_a_few_elements_and_say_when_fields_expire():
-    """A hash with fields that expire: HSET and HPEXPIREAT by turns."""
-    commands = written(OTHERS, state.RESP)
-
-    assert (
-        b"*4\r\n$4\r\nHSET\r\n$8\r\nexpiring\r\n$1\r\nf\r\n$1\r\nv\r\n*6\r\n$10\r\nHPEXPIREAT\r\n$8\r\nexpiring\r\n"
-        in commands
-    )
-    assert commands.startswith(b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*8\r\n$4\r\nZADD\r\n")
-
-
 def test_what_a_release_cannot_hold_is_refused_or_left_out_by_name():
     """Redis 7.2 has no fields that expire; the keys beside that hash are written."""
     old = release_of("redis-7.2")
@@ -220,21 +195,6 @@ def test_a_damaged_key_that_is_larger_than_a_piece_is_left_out_whole(style):
     assert texts[0].count(b"large") > 0
     assert [(writer.keys, sum(writer.left_out.values())) for writer in writers] == [(3, 1), (3, 0)]
     assert writers[0].not_text == writers[1].not_text
-
-
-@pytest.mark.long
-def test_fields_that_a_server_cannot_hold_are_found_before_a_large_hash_is_begun():
-    """The last of its fields expires."""
-    stays, goes = struct.pack("<q", -1), struct.pack("<q", FIELD_EXPIRY_MS)
-    fields = [build.string(word) + build.string(b"v" * 40) + stays for word in ELEMENTS]
-    hash_ = build.length(len(fields) + 1) + b"".join(fields) + build.string(b"f") + build.string(b"v") + goes
-    dump = build.rdb(
-        build.select(0), build.key(b"h", 22, hash_), build.key(b"k", 0, build.string(b"v")), magic="VALKEY080"
-    )
-    out, writer = written_by(dump, state.RESP, release=release_of("valkey-8.0"), permissive=True)
-
-    assert out == SELECT + b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n"
-    assert dict(writer.left_out) == {"hash: valkey-8.0 has no fields that expire": 1}
 
 
 @pytest.mark.long

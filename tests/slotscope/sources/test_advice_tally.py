@@ -51,15 +51,6 @@ def test_all_that_counts_of_any_strings_saves_less_than_they_take(seed: int):
     assert sum(one.saved_bytes for one in counted) < totals.memory[0]
 
 
-def test_values_of_keys_without_a_prefix_are_compressed_too():
-    model, totals = measured(*(string(b"page%d" % i, b"the same text %d " % i * 30) for i in range(200)))
-    found = {one.kind: one for one in rank_changes(totals.sums(model))}
-
-    assert found[Kind.COMPRESS].keys == 200
-    assert found[Kind.COMPRESS].how.startswith("compress values of keys without a prefix")
-    assert found[Kind.UPGRADE].keys == 200
-
-
 def test_what_an_upgrade_saves_of_lists_is_not_counted_beside_larger_nodes():
     """Each of these lists is of many small nodes, which another version or allocator would round otherwise."""
     node = build.length(PACKED_NODE) + build.string(build.listpack([b"e" * 50] * 8))

@@ -10,7 +10,7 @@ from cluster_core.errors import DecodeError
 from slotscope.runtime.failure import describe
 from slotscope.sources.aof import files as aof_files
 from slotscope.sources.aof.data_source import AofDataSource
-from slotscope.sources.aof.files import AofUnitReader, find_logs, plan_units
+from slotscope.sources.aof.files import find_logs, plan_units
 from tests.builders.aof_logs import LOGS, SERVERS, log_of, recorded_log, walk_log
 
 
@@ -147,25 +147,3 @@ def test_what_is_no_log_is_said_with_its_place(tmp_path):
     (tmp_path / "empty" / "notes.txt").write_text("")
     with pytest.raises(DecodeError, match="no manifest"):
         find_logs([str(tmp_path / "empty")])
-
-
-def test_a_unit_reader_gives_the_keys_of_its_preamble_first(tmp_path):
-    """The base's keys, then nothing: a base of RDB holds no commands."""
-    home = recorded_log("valkey-9.1", "aof-preamble", tmp_path)
-    (unit, *_) = plan_units(find_logs([str(home)]), parallelism=1, split=True)
-    reader = AofUnitReader(unit)
-
-    keys = sum(len(batch) for batch in reader.preamble())
-
-    assert keys > 300
-    assert reader.commands_at == unit.size
-    assert list(reader) == []
-
-
-@pytest.mark.parametrize("options", [{"mode": "lenient"}, {"rows": "values"}, {"colour": "red"}])
-def test_an_option_that_does_not_exist_is_named(read, options, tmp_path):
-    ((name, _),) = options.items()
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - Spark's own class; what matters is what it says
-        read(tmp_path, **options).count()
-
-    assert name in describe(caught.value).line

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.key_list import parse_line, unquote
+from cluster_core.formats.key_list import unquote
 from slotscope.sources.files import expand
-from slotscope.sources.keys import lists as key_lists
 from slotscope.sources.keys.lists import KeyListOptions, KeyListReader, KeyListUnit, plan_units
 
 LINES = [b"plain", b"user:1", b'"quoted \\x00\\xff\\n\\" end"', b"caf\xc3\xa9", b"", b'half "quoted', b"last"]
@@ -60,27 +59,12 @@ def test_ranges_of_a_text_file_have_each_line_once(tmp_path_factory, lines, firs
     assert [key for part in parts for key in part] == whole
 
 
-def test_a_line_longer_than_any_key_list_has_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(key_lists, "_BLOCK_BYTES", 50)
-    monkeypatch.setattr(key_lists, "LINE_BYTES_MAX", 100)
-    path = tmp_path / "not-a-list"
-    path.write_bytes(b"x" * 1000)
-
-    with pytest.raises(DecodeError, match="not a list of keys"):
-        read(KeyListUnit(str(path), "text", 1000))
-
-
 @given(st.binary(max_size=20))
 def test_what_redis_cli_quotes_is_unquoted_to_the_same_bytes(key):
     escapes = {10: b"\\n", 13: b"\\r", 9: b"\\t", 7: b"\\a", 8: b"\\b", 34: b'\\"', 92: b"\\\\"}
     quoted = b"".join(escapes.get(byte) or (bytes([byte]) if 32 <= byte < 127 else b"\\x%02x" % byte) for byte in key)
 
     assert unquote(b'"' + quoted + b'"') == key
-
-
-def test_a_line_that_must_be_quoted_and_is_not_is_bad():
-    with pytest.raises(DecodeError, match="unbalanced quotes"):
-        parse_line(b'"abc', quoted=True)
 
 
 def test_bad_lines_are_set_aside_in_permissive_mode(tmp_path):
@@ -100,15 +84,6 @@ def test_csv_has_keys_sizes_and_operations_under_their_usual_names(tmp_path):
     keys, sizes, ops, _ = read(KeyListUnit(str(path), "csv", 0))
 
     assert (keys, sizes, ops) == ([b"a", b"with,comma", b"caf\xc3\xa9"], [10, 20, -1], [3, 4, 5])
-
-
-def test_json_lines_give_binary_keys_as_base64(tmp_path):
-    path = tmp_path / "keys.jsonl"
-    path.write_text('{"key_base64": "AP8=", "size": 5}\n{"key_base64": "YQ==", "size": 6}\n')
-
-    keys, sizes, *_ = read(KeyListUnit(str(path), "jsonl", 0))
-
-    assert (keys, sizes) == ([b"\x00\xff", b"a"], [5, 6])
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])

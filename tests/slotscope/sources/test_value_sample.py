@@ -43,8 +43,3 @@ def test_what_an_upgrade_saves_is_not_known_where_few_of_the_keys_read_make_it_u
 
     assert (b"redis 8.0, libc" in told, b"redis 8.0, libc" in unknown) == (is_known, not is_known)
     assert not told & unknown
-
-
-def test_where_every_key_was_read_nothing_is_unknown():
-    """Few sets are then all there are."""
-    assert estimate_savings([sampled(2, whole=True)], b":").unknown == []
