@@ -233,11 +233,3 @@ def key_runs(batch: KeyBatch, part_of: NDArray[np.int64], *, by_slot: bool) -> K
     first = np.concatenate(([0], np.flatnonzero(breaks) + 1)).astype(np.int64)[: len(batch)]
     last = np.concatenate((first[1:] - 1, [len(batch) - 1])).astype(np.int64)[: len(first)]
     return KeyRuns(starts[first], ends[last], parts[first], batch.db[first], batch.slot[first])
-
-
-def gaps(batch: KeyBatch, before: int) -> list[tuple[int, int]]:
-    """Return (start, end) of what lies before and between the keys of *batch*; the key before it ended at *before*."""
-    starts = batch.offset
-    ends = np.concatenate(([before], (batch.offset + batch.serialized_bytes)[:-1]))
-    found = np.flatnonzero(starts != ends)
-    return list(zip(ends[found].tolist(), starts[found].tolist(), strict=True))

@@ -24,7 +24,7 @@ from cluster_core.memory.model import MemorySettings, model_of
 from cluster_core.rdb import faults
 from cluster_core.rdb import skim_state as at
 from cluster_core.rdb.crc64 import crc64
-from cluster_core.rdb.grammar import DIALECT_VALKEY, OP_AUX, OP_EOF
+from cluster_core.rdb.grammar import DIALECT_VALKEY, OP_EOF
 from cluster_core.rdb.head import MAGIC_BYTES, DeclaredCounts, FileFacts, RdbHead, SplitError, read_magic
 from cluster_core.rdb.memory_sizes import model_array
 from cluster_core.rdb.skim_state import ROW_COLUMNS, Batch, Tables, grammar_array, new_batch, nothing_declared
@@ -360,15 +360,12 @@ class RdbSkimmer:
         return batch
 
 
-GAP_BYTES_MAX = 256 << 20
-"""More bytes than this between two keys are refused, not held."""
-
 NO_SLOT = -1
 
 
 class RecordBounds(NamedTuple):
-    """A record that is no key: its opcode, offsets of its first byte and of that after it, the slot of slot info (else `NO_SLOT`)
-    and the keys that it declares.
+    """A record that is not a key: opcode, offset of its first byte, offset after its last byte, slot of slot info (else `NO_SLOT`),
+    keys that slot info declares, database at this place.
     """
 
     op: int
@@ -376,6 +373,7 @@ class RecordBounds(NamedTuple):
     end: int
     slot: int
     keys: int
+    db: int
 
 
 class RecordSkimmer(RdbSkimmer):
@@ -402,7 +400,7 @@ class RecordSkimmer(RdbSkimmer):
             if answer == at.RECORD:
                 yield self._bounds()
             elif answer == at.END and not self.done:
-                yield RecordBounds(OP_EOF, self.position - 1, self.position, NO_SLOT, 0)
+                yield RecordBounds(OP_EOF, self.position - 1, self.position, NO_SLOT, 0, self._facts.db)
             elif answer == at.NEED:
                 return
         if error is not None:
@@ -416,45 +414,8 @@ class RecordSkimmer(RdbSkimmer):
             self.position,
             int(st[at.OTHER_SLOT]),
             int(st[at.OTHER_KEYS]),
+            int(st[at.DB]),
         )
         st[at.OTHER_OP] = 0
         st[at.OTHER_SLOT] = NO_SLOT
         return found
-
-
-class OtherRecord(NamedTuple):
-    """A record that is no key: its opcode, its bytes and where they began, the slot of slot info (else `NO_SLOT`), the
-    name of an aux field.
-    """
-
-    op: int
-    data: bytes
-    at: int
-    slot: int
-    name: bytes
-
-
-def records_between(data: bytes, head: RdbHead | None, *, source: str) -> list[OtherRecord]:
-    """Return the records in *data*, what lies between the keys of a file, joined; without *head* it begins with the magic.
-
-    Raises DecodeError, with a position in *data* as offset, if they are no whole records.
-    """
-    first = 0 if head is None else MAGIC_BYTES  # a range of a file begins behind its magic
-    skimmer = RecordSkimmer(source, start=first, head=head, check_crc=False)
-    found: list[OtherRecord] = []
-    reached = MAGIC_BYTES
-    while skimmer.fed < first + len(data) and not skimmer.done:
-        skimmer.feed(lambda at, count: data[at - first : at - first + count])
-        for part in skimmer.parts():
-            if isinstance(part, KeyBatch):
-                raise _no_records(reached - first, source)
-            op, begin, reached, slot, _ = part
-            name = string_at(data, begin - first + 1)[0] if op == OP_AUX else b""
-            found.append(OtherRecord(op, data[begin - first : reached - first], begin - first, slot, name))
-    if not skimmer.done and reached != first + len(data):
-        raise _no_records(reached - first, source)
-    return found
-
-
-def _no_records(offset: int, source: str) -> DecodeError:
-    return DecodeError("the bytes between two keys are no whole records", offset=offset, source=source)

@@ -7,9 +7,9 @@ parallel, and the last one checks the CRC64 of all.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.memory.model import MemorySettings
 from cluster_core.rdb.crc64 import combine_crc64, crc64
 from cluster_core.rdb.head import RdbHead, SplitError
-from cluster_core.rdb.skim import RdbSkimmer
+from cluster_core.rdb.skim import RdbSkimmer, RecordBounds, RecordSkimmer
 from cluster_core.rdb.splits import find_record_splits, find_splits
 from slotscope.runtime.stores import is_live
 from slotscope.sources.byte_streams import ByteStream
@@ -37,6 +37,7 @@ ZEROS_MAX = 16
 """Zero bytes that a dump may end with: a checksum that was not made, and a little that looks like it."""
 
 _WINDOW_BYTES = 4 << 20
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,7 @@ class RdbUnitReader:
         head = None
         if unit.start:
             head, self.facts = read_facts(unit.path)
+        self._check_crc = check_crc
         self._check_parts = check_crc and unit.parts > 1 and unit.end is None
         self.skimmer = RdbSkimmer(
             unit.path,
@@ -183,13 +185,18 @@ class RdbUnitReader:
 
     def __iter__(self) -> Iterator[KeyBatch]:
         try:
-            yield from self._batches()
+            yield from self._decoded(self._skimmed)
         except DecodeError as error:
             if not self.unit.guessed:
                 raise
             raise SplitError(error.reason, offset=error.offset, source=error.source) from error
 
-    def _batches(self) -> Iterator[KeyBatch]:
+    def records(self) -> Iterator[KeyBatch | RecordBounds]:
+        """Iterate over keys and the bounds of all other records of a whole file, in its order."""
+        self.skimmer = skimmer = RecordSkimmer(self.unit.path, check_crc=self._check_crc)
+        yield from self._decoded(skimmer.parts)
+
+    def _decoded(self, take: Callable[[], Iterator[T]]) -> Iterator[T]:
         skimmer = self.skimmer
         stream = self._open()
         try:
@@ -199,7 +206,7 @@ class RdbUnitReader:
                     self._passed(stream.skip(ahead))
                     skimmer.skipped(ahead)
                 skimmer.filled(self._feed(stream))
-                yield from self._skimmed()
+                yield from take()
             while self.unit.end is None and self._feed(stream):
                 self.trailing_bytes += self._fed
         except TruncatedError as error:

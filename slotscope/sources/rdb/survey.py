@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
-from cluster_core.kernels.key_batch import KeyBatch, gaps
+from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.rdb import grammar
 from cluster_core.rdb.head import RdbHead
-from cluster_core.rdb.skim import GAP_BYTES_MAX, OtherRecord, records_between
+from cluster_core.rdb.skim import RecordBounds
+from cluster_core.rdb.strings import string_at
 from cluster_core.slots.key_slot import SLOT_COUNT
 from slotscope.sources.files import open_stream
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
@@ -24,6 +25,8 @@ KEPT_AUX = ("valkey-ver", "redis-ver", "redis-bits", "ctime", "aof-base")
 """Aux fields that a part keeps.  A part is no longer the data set of the replication id and offset, so those are left out."""
 
 _SCRIPT_AUX = b"lua"
+RECORD_BYTES_MAX = 256 << 20
+"""A larger record that is not a key is refused, not held."""
 _COMMON = frozenset((grammar.OP_FUNCTION2, grammar.OP_MODULE_AUX, grammar.OP_HASH_TEMPLATE))
 
 
@@ -68,18 +71,19 @@ class Survey:
             ):
                 counts[db] = counts.get(db, np.zeros(SLOT_COUNT, np.int64)) + np.bincount(slots, minlength=SLOT_COUNT)
 
-    def note(self, record: OtherRecord, next_db: int) -> None:
-        """Keep one record that lies before a key of *next_db*."""
+    def note(self, record: RecordBounds, data: bytes) -> None:
+        """Keep one *record* that is not a key, whose bytes are *data*."""
+        name = string_at(data, 1)[0] if record.op == grammar.OP_AUX else b""
         if record.slot >= 0:
-            self.slot_info.setdefault((next_db, record.slot), record.data)
-        elif record.op in _COMMON or record.name == _SCRIPT_AUX:
-            (self.after if self.keys else self.before).append(record.data)
+            self.slot_info.setdefault((record.db, record.slot), data)
+        elif record.op in _COMMON or name == _SCRIPT_AUX:
+            (self.after if self.keys else self.before).append(data)
         elif record.op == grammar.OP_SLOT_IMPORT:
             self.left_out["slot import"] += 1
         elif record.op == grammar.OP_FUNCTION_PRE_GA:
             self.left_out["function library of a Redis 7.0 release candidate, which no released server loads"] += 1
-        elif record.op == grammar.OP_AUX and record.name.decode("utf-8", "backslashreplace") not in KEPT_AUX:
-            self.left_out[f"aux field {record.name.decode('utf-8', 'backslashreplace')}"] += 1
+        elif record.op == grammar.OP_AUX and name.decode("utf-8", "backslashreplace") not in KEPT_AUX:
+            self.left_out[f"aux field {name.decode('utf-8', 'backslashreplace')}"] += 1
 
 
 class RangeReader:
@@ -115,13 +119,15 @@ def survey(unit: RdbUnit, *, check_crc: bool) -> Survey:
     found = Survey(unit.path)
     reader = RdbUnitReader(unit, check_crc=check_crc)
     others = RangeReader(unit.path)
-    before = 0
     try:
-        for batch in reader:
-            _note_gaps(found, others, gaps(batch, before), reader, batch)
-            found.add(batch)
-            before = found.end
-        _note_gaps(found, others, [(before, reader.skimmer.position)], reader, None)
+        for part in reader.records():
+            if isinstance(part, KeyBatch):
+                found.add(part)
+            elif part.end - part.begin > RECORD_BYTES_MAX:
+                reason = f"a record of {part.end - part.begin} bytes that is not a key is more than is held"
+                raise DecodeError(reason, offset=part.begin, source=unit.path)
+            else:
+                found.note(part, others.read(part.begin, part.end - part.begin))
         if reader.trailing_bytes:
             reason = f"{reader.trailing_bytes} bytes follow the dump's end: a log that is not split"
             raise DecodeError(reason, offset=reader.skimmer.position, source=unit.path)
@@ -129,21 +135,3 @@ def survey(unit: RdbUnit, *, check_crc: bool) -> Survey:
         others.close()
     found.head, found.aux = reader.skimmer.head, dict(reader.skimmer.aux)
     return found
-
-
-def _note_gaps(
-    found: Survey, others: RangeReader, between: list[tuple[int, int]], reader: RdbUnitReader, batch: KeyBatch | None
-) -> None:
-    """Note what lies in the ranges *between* the keys of *batch*, which is None behind the last one."""
-    size = sum(end - start for start, end in between)
-    if size > GAP_BYTES_MAX:
-        raise DecodeError(f"{size} bytes without keys are more than is held", offset=between[0][0], source=found.path)
-    if not size:
-        return
-    data = b"".join(others.read(start, end - start) for start, end in between)
-    is_start = between[0][0] == 0
-    bounds = np.cumsum([end - start for start, end in between])
-    rows = np.searchsorted(batch.offset, [end for _, end in between]) if batch is not None else None
-    for record in records_between(data, None if is_start else reader.skimmer.head, source=found.path):
-        gap = int(np.searchsorted(bounds, record.at, side="right"))
-        found.note(record, int(batch.db[rows[gap]]) if batch is not None and rows is not None else 0)

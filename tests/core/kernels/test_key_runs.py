@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.kernels.key_batch import gaps, key_runs
+from cluster_core.kernels.key_batch import key_runs
 from cluster_core.rdb.skim import RdbSkimmer
 from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
 from tests.builders import rdb_builder as build
@@ -43,7 +41,7 @@ def runs_by_hand(rows, part_of, by_slot: bool) -> list[tuple[int, int, int, int,
 
 @given(records, st.integers(1, 3), st.booleans(), st.integers(1, 400))
 def test_runs_are_whole_keys_side_by_side_of_one_part_and_database(built, parts, by_slot, span_bytes):
-    """With and without a break at every slot; gaps and runs together are the whole file, spans the same runs."""
+    """With and without a break at every slot; spans are the same runs."""
     data = build.rdb(*(record for _, record in built))
     part_of = np.arange(SLOT_COUNT, dtype=np.int64) % parts
     skimmer = RdbSkimmer("f")
@@ -62,6 +60,3 @@ def test_runs_are_whole_keys_side_by_side_of_one_part_and_database(built, parts,
     assert [int(start) for span in spans for start in span.start] == [run[0] for run in listed]
     assert all(len(span.start) == 1 or span.end[-1] - span.start[0] <= span_bytes for span in spans)
     assert {key_slot(key) for key, _ in built if key} == {row.slot for row in rows}
-    covered = sorted([(start, end) for start, end, *_ in listed] + gaps(batch, 0))
-    assert all(before[1] == after[0] for before, after in pairwise(covered))
-    assert covered[0][0] == 0

@@ -8,8 +8,6 @@ import tracemalloc
 import pytest
 
 from cluster_core.errors import DecodeError
-from cluster_core.rdb.head import RdbHead
-from cluster_core.rdb.skim import records_between
 from cluster_core.rdb.values import Record, StreamValue, decode_record
 from cluster_core.rdb.writer import length_bytes
 from tests.builders import rdb_builder as build
@@ -77,18 +75,6 @@ def test_a_count_that_lies_takes_no_memory(kind):
     tracemalloc.stop()
 
     assert peak < 2_000_000
-
-
-def test_what_is_no_whole_record_between_keys_is_an_error():
-    """`records_between` gives records or an error at their place."""
-    head = RdbHead("REDIS", 11)
-    data = build.aux("a", "b") + build.select(3)
-
-    assert [record.op for record in records_between(data, head, source="f")] == [0xFA, 0xFE]
-    for cut in range(1, len(data)):
-        if cut != len(build.aux("a", "b")):
-            with pytest.raises(DecodeError):
-                records_between(data[:cut], head, source="f")
 
 
 def test_an_empty_stream_with_groups_is_a_value():
