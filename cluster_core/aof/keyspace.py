@@ -22,9 +22,7 @@ from cluster_core.aof.store import (
     SET,
     UNCERTAIN,
     ZSET,
-    Claimed,
     Entry,
-    Group,
     Hash,
     Refused,
     Store,
@@ -37,7 +35,7 @@ from cluster_core.aof.store import (
 from cluster_core.aof.streams import STREAM_HANDLERS
 from cluster_core.aof.strings import STRING_HANDLERS
 from cluster_core.errors import DecodeError, ProtocolError
-from cluster_core.rdb.values import ModuleValue, Record, StreamGroup, StreamValue, decode_value
+from cluster_core.rdb.values import ModuleValue, Record, StreamValue, decode_value
 from cluster_core.rdb.writer import TAIL_BYTES, target_of_dump, without_tail
 from cluster_core.slots.key_slot import key_slot
 
@@ -56,23 +54,13 @@ def entry_of(store: Store, kind: str, value: Any, expire_at_ms: int) -> Entry:
         kept = dict(value)
     elif isinstance(value, StreamValue):
         entries = {entry.id: entry_bytes(entry.words) for entry in value.entries}
-        groups = {group.name: _group_of(group) for group in value.groups}
-        kept = Stream(entries, value.last_id, value.added, value.deleted_id, groups)
+        kept = Stream(entries, value.last_id, value.added, value.deleted_id)
     elif isinstance(value, ModuleValue):
         kept = None
     else:
         expiry = {field.name: field.expire_at_ms for field in value if field.expire_at_ms >= 0}
         kept = Hash({field.name: store.sized(field.value) for field in value}, expiry)
     return Entry(kind, kept, expire_at_ms)
-
-
-def _group_of(group: StreamGroup) -> Group:
-    delivered = {entry.id: Claimed(entry.delivered_at_ms, entry.deliveries) for entry in group.pending}
-    consumers = {
-        held.name: {name: delivered[name] for name in held.pending if name in delivered} for held in group.consumers
-    }
-    holders = {name: held.name for held in group.consumers for name in held.pending if name in delivered}
-    return Group(group.last_id, group.read, consumers, holders)
 
 
 def _del(store: Store, words: Words) -> None:

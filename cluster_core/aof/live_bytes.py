@@ -1,6 +1,6 @@
 """Bytes of a log that only creates one key, as a rewrite with ``aof-use-rdb-preamble no`` (`rewriteAppendOnlyFileRio`).
 
-Exact but for sorted set scores, which Valkey writes in a longer form.
+Exact but for sorted set scores, which Valkey writes in a longer form, and consumer groups, which are left out.
 """
 
 from __future__ import annotations
@@ -17,11 +17,9 @@ from cluster_core.aof.store import (
     STRING,
     ZSET,
     Entry,
-    Group,
     Hash,
     Sized,
     Stream,
-    StreamId,
     length_of,
 )
 
@@ -113,26 +111,4 @@ def _stream_bytes(name: int, stream: Stream) -> int:
         total += 2 * word_bytes(1)
     total += head_bytes(7) + word_bytes(6) + name + word_bytes(len(last)) + word_bytes(12)
     total += word_bytes(len(str(stream.added))) + word_bytes(12) + word_bytes(len(deleted))
-    return total + sum(_group_bytes(name, word_bytes(len(label)), group) for label, group in stream.groups.items())
-
-
-def _group_bytes(name: int, label: int, group: Group) -> int:
-    """Return the bytes of XGROUP CREATE, and per consumer XGROUP CREATECONSUMER or an XCLAIM per pending entry
-    (`rewriteStreamObject`).
-    """
-    total = head_bytes(7) + 2 * word_bytes(6) + name + label + _id_bytes(group.last_id)
-    total += word_bytes(len("ENTRIESREAD")) + word_bytes(len(str(group.read)))
-    claim = head_bytes(12) + word_bytes(6) + name + label + word_bytes(1) + word_bytes(4)
-    claim += word_bytes(len("RETRYCOUNT")) + word_bytes(6) + word_bytes(5)
-    for consumer, pending in group.consumers.items():
-        holder = word_bytes(len(consumer))
-        if not pending:
-            total += head_bytes(5) + word_bytes(6) + word_bytes(len("CREATECONSUMER")) + name + label + holder
-        for held, claimed in pending.items():
-            numbers = word_bytes(len(str(claimed.at_ms))) + word_bytes(len(str(claimed.deliveries)))
-            total += claim + holder + _id_bytes(held) + numbers
     return total
-
-
-def _id_bytes(stream_id: StreamId) -> int:
-    return word_bytes(len(f"{stream_id[0]}-{stream_id[1]}"))

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 STRING, LIST, SET, ZSET, HASH, STREAM, MODULE = "string", "list", "set", "zset", "hash", "stream", "module"
 UNCERTAIN = "uncertain"
 NEVER: Final = -1
-NOT_READ: Final = -1
-"""Unknown number of entries read by a group (``SCG_INVALID_ENTRIES_READ``)."""
 SEQUENCE_MAX: Final = (1 << 64) - 1
 CONTENT_BYTES_MAX = 64
 """Longer strings and field values are stored as lengths unless values are requested; later commands need only numbers.
@@ -42,38 +40,14 @@ class Hash:
     expiry: dict[bytes, int] = field(default_factory=dict)
 
 
-class Claimed(NamedTuple):
-    """Last delivery time and delivery count of a pending entry."""
-
-    at_ms: int
-    deliveries: int
-
-
-@dataclass(slots=True)
-class Group:
-    """A consumer group: last delivered id, entries read (`NOT_READ`: unknown), pending entries by consumer, and owners."""
-
-    last_id: StreamId
-    read: int = NOT_READ
-    consumers: dict[bytes, dict[StreamId, Claimed]] = field(default_factory=dict)
-    holders: dict[StreamId, bytes] = field(default_factory=dict)
-
-    def release(self, name: StreamId) -> None:
-        """Remove an entry from the pending ones."""
-        holder = self.holders.pop(name, None)
-        if holder is not None:
-            del self.consumers[holder][name]
-
-
 @dataclass(slots=True)
 class Stream:
-    """Entries in order (id to logged bytes), XSETID fields, and groups by name."""
+    """Entries in order (id to logged bytes), and the fields of XSETID."""
 
     entries: dict[StreamId, int] = field(default_factory=dict)
     last_id: StreamId = (0, 0)
     added: int = 0
     deleted_id: StreamId = (0, 0)
-    groups: dict[bytes, Group] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
