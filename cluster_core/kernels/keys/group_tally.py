@@ -23,20 +23,6 @@ NAME_BYTES_MAX = 1024
 """Longer group names are not tracked; `GroupTally.untracked_keys` counts their keys."""
 
 
-class GroupRow(NamedTuple):
-    """One group: counts, and by how much the true counts may be higher."""
-
-    name: bytes
-    depth: int
-    keys: int
-    serialized_bytes: int
-    memory_bytes: int
-    expires: int
-    keys_error: int
-    bytes_error: int
-    memory_error: int
-
-
 class _Table(NamedTuple):
     """The groups: hash buckets of their numbers, their hashes, a row of the columns below each, the sums of their keys' amounts, their names;
     and the cells of *state* below."""
@@ -288,11 +274,6 @@ class GroupTally:
     def amounts(self) -> NDArray[np.int64]:
         """Return the sums of the amounts of each group, in the order of `names`; of keys that were counted while it was in the table."""
         return self._table.amounts[: self._table.state[_USED]].copy()
-
-    def rows(self) -> list[GroupRow]:
-        """Return all groups held, in the order of their names."""
-        held = zip(self.names().to_pylist(), self.counts().tolist(), strict=True)
-        return sorted(GroupRow(name, depth, *counts) for name, (*counts, depth) in held)
 
     def _make_room(self, count: int) -> None:
         if self._table.state[_USED] + count > self.capacity:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,98 +15,56 @@ from cluster_core.load.key_use import NEW_KEY_COUNTER, TTL_LABELS, TTL_LIMITS_MS
 from cluster_core.rdb.grammar import KEY_TYPES, STRING
 from cluster_core.slots.key_slot import SLOT_COUNT
 
-_BITS = np.array([value.bit_length() for value in range(256)], np.uint8)
+SIZE_BITS = 64
+"""Ranges of sizes: each twice as wide as the one before."""
 
 
 @njit()
-def _tally(slot: Any, sizes: Any, expire_at_ms: Any, slots: Any) -> Any:
-    for i in range(len(slot)):
-        row = slot[i]
-        slots[row, 0] += 1
-        slots[row, 1] += max(np.int64(sizes[i]), 0)
-        if expire_at_ms[i] >= 0:
-            slots[row, 2] += 1
+def add_by_group(group: Any, amounts: Any, sums: Any) -> None:
+    """Add the row of *amounts* of each key to the row of *sums* that is its *group*."""
+    for i in range(len(group)):
+        for column in range(amounts.shape[1]):
+            sums[group[i], column] += amounts[i, column]
 
 
-@njit()
-def _tally_memory(slot: Any, memory_bytes: Any, memory: Any) -> Any:
-    unmeasured = 0
-    for i in range(len(slot)):
-        if memory_bytes[i] < 0:
-            unmeasured += 1
-        else:
-            memory[slot[i]] += memory_bytes[i]
-    return unmeasured
+class KeyTally:
+    """Sums of keys: int64 rows of keys, serialized bytes, expiring keys and bytes in memory; unknown sizes add 0.
 
-
-@njit()
-def _tally_ttl(expire_at_ms: Any, sizes: Any, taken_at_ms: Any, limits: Any, buckets: Any) -> Any:
-    last = len(buckets) - 1
-    for i in range(len(sizes)):
-        bucket = 0
-        if expire_at_ms[i] >= 0:
-            remaining_ms = expire_at_ms[i] - taken_at_ms
-            bucket = 1
-            while bucket < last and remaining_ms >= limits[bucket - 1]:
-                bucket += 1
-        buckets[bucket, 0] += 1
-        buckets[bucket, 1] += max(np.int64(sizes[i]), 0)
-
-
-@njit()
-def _tally_types(types, sizes, expire_at_ms, memory_bytes, counts):  # type: ignore[no-untyped-def]
-    last = len(counts) - 1
-    for i in range(len(types)):
-        row = min(np.int64(types[i]), last)
-        counts[row, 0] += 1
-        counts[row, 1] += max(np.int64(sizes[i]), 0)
-        if expire_at_ms[i] >= 0:
-            counts[row, 2] += 1
-        if len(memory_bytes) > 0:
-            counts[row, 3] += max(np.int64(memory_bytes[i]), 0)
-
-
-@njit()
-def _bits(value):  # type: ignore[no-untyped-def]
-    """The digits of *value* in base 2."""
-    bits = 0
-    while value >= 256:
-        value >>= 8
-        bits += 8
-    return bits + _BITS[value]
-
-
-@njit()
-def _tally_ranges(types, sizes, elements, ranges):  # type: ignore[no-untyped-def]
-    last = ranges.shape[1] - 1
-    for i in range(len(types)):
-        row = min(np.int64(types[i]), last)
-        if sizes[i] >= 0:
-            bits = _bits(np.int64(sizes[i]))
-            ranges[0, row, bits, 0] += 1
-            ranges[0, row, bits, 1] += sizes[i]
-        if row != STRING and elements[i] >= 0:
-            bits = _bits(np.int64(elements[i]))
-            ranges[1, row, bits, 0] += 1
-            ranges[1, row, bits, 1] += elements[i]
-
-
-class SlotTally:
-    """Counts per slot: *slots* is int64[16384, 3] of keys, serialized bytes and expiring keys (R112).
-
-    *memory* is int64[16384] of bytes in memory, without the *unmeasured* keys.
+    *slots* has a row a slot (R112), *types* a row a type and a last row for unknown ones. *ranges* is int64[2, types, 64, 2]: keys and their
+    sum by the binary digits of the size in memory (serialized bytes where no model knows it), and of the elements of keys that are not strings.
+    *ttl* has keys and bytes by bucket once `set_time` was called. *unmeasured*: keys without a size in memory.
     """
 
     def __init__(self) -> None:
-        self.slots: NDArray[np.int64] = np.zeros((SLOT_COUNT, 3), np.int64)
-        self.memory: NDArray[np.int64] = np.zeros(SLOT_COUNT, np.int64)
+        self.slots: NDArray[np.int64] = np.zeros((SLOT_COUNT, 4), np.int64)
+        self.types: NDArray[np.int64] = np.zeros((len(KEY_TYPES) + 1, 4), np.int64)
+        self.ranges: NDArray[np.int64] = np.zeros((2, len(KEY_TYPES) + 1, SIZE_BITS, 2), np.int64)
+        self.ttl: NDArray[np.int64] | None = None
         self.unmeasured = 0
+        self._taken_at_ms = 0
 
-    def add(self, batch: KeyBatch) -> None:
-        """Count every key of *batch*."""
-        _tally(batch.slot, batch.serialized_bytes, batch.expire_at_ms, self.slots)
-        if batch.memory_bytes is not None:
-            self.unmeasured += _tally_memory(batch.slot, batch.memory_bytes, self.memory)
+    def set_time(self, taken_at_ms: int) -> None:
+        """Count times to live from *taken_at_ms*."""
+        self.ttl, self._taken_at_ms = np.zeros((len(TTL_LABELS), 2), np.int64), taken_at_ms
+
+    def add(self, batch: KeyBatch, *, details: bool = True) -> None:
+        """Count every key of *batch*: by slot, and with *details* by all else."""
+        memory, sizes = batch.memory_bytes, np.maximum(batch.serialized_bytes, 0)
+        held = np.zeros_like(sizes) if memory is None else np.maximum(memory, 0)
+        expires = batch.expire_at_ms >= 0
+        counts = np.column_stack((np.ones_like(sizes), sizes, expires, held))
+        self.unmeasured += 0 if memory is None else int((memory < 0).sum())
+        add_by_group(batch.slot, counts, self.slots)
+        if not details or not len(batch):
+            return
+        types = np.minimum(batch.type, len(KEY_TYPES)).astype(np.int64)
+        add_by_group(types, counts, self.types)
+        is_measured = memory is not None and memory.max() >= 0
+        _add_ranges(types, batch.serialized_bytes if memory is None or not is_measured else memory, self.ranges[0])
+        _add_ranges(types, np.where(types == STRING, NONE, batch.elements), self.ranges[1])
+        if self.ttl is not None:
+            left = np.searchsorted(TTL_LIMITS_MS, batch.expire_at_ms - self._taken_at_ms, side="right") + 1
+            add_by_group(np.where(expires, left, 0), counts[:, :2], self.ttl)
 
     def add_slots(self, slot: NDArray[np.uint16], sizes: NDArray[np.int64] | None) -> None:
         """Count keys of which only the slot is known, and their sizes if given."""
@@ -114,49 +72,23 @@ class SlotTally:
         if sizes is not None:
             np.add.at(self.slots[:, 1], slot, np.maximum(sizes, 0))
 
-    def merge(self, other: SlotTally) -> None:
-        """Count what *other* has counted; slots without keys are not touched, so that their memory is not taken."""
+    def merge(self, other: KeyTally) -> None:
+        """Count what *other* has counted; slots without keys are not touched, which saves their memory."""
         present = np.flatnonzero(other.slots[:, 0])
         self.slots[present] += other.slots[present]
-        self.memory[present] += other.memory[present]
-        self.unmeasured += other.unmeasured
-
-
-class TtlTally:
-    """Counts per time-to-live bucket: *buckets* is int64[8, 2] of keys and bytes."""
-
-    def __init__(self, taken_at_ms: int) -> None:
-        self.taken_at_ms = taken_at_ms
-        self.buckets: NDArray[np.int64] = np.zeros((len(TTL_LABELS), 2), np.int64)
-        self._limits = np.array(TTL_LIMITS_MS, np.int64)
-
-    def add(self, batch: KeyBatch) -> None:
-        """Count every key of *batch*."""
-        _tally_ttl(batch.expire_at_ms, batch.serialized_bytes, self.taken_at_ms, self._limits, self.buckets)
-
-
-class TypeTally:
-    """Counts per type: *counts* is int64[types, 4] of keys, serialized bytes, expiring keys and bytes in memory; unknown types are its last row.
-
-    *ranges* is int64[2, types, 64, 2]: by size in memory, or in the dump where no model knows it, and by elements of what is no string; by the
-    digits of that number in base 2; keys, and the sum of it.
-    """
-
-    def __init__(self) -> None:
-        self.counts: NDArray[np.int64] = np.zeros((len(KEY_TYPES) + 1, 4), np.int64)
-        self.ranges: NDArray[np.int64] = np.zeros((2, len(KEY_TYPES) + 1, 64, 2), np.int64)
-
-    def merge(self, other: TypeTally) -> None:
-        """Count what *other* has counted."""
-        self.counts += other.counts
+        self.types += other.types
         self.ranges += other.ranges
+        self.unmeasured += other.unmeasured
+        if other.ttl is not None:
+            self.ttl = other.ttl if self.ttl is None else self.ttl + other.ttl
 
-    def add(self, batch: KeyBatch) -> None:
-        """Count every key of *batch*."""
-        memory = np.empty(0, np.int64) if batch.memory_bytes is None else batch.memory_bytes
-        _tally_types(batch.type, batch.serialized_bytes, batch.expire_at_ms, memory, self.counts)
-        sizes = memory if len(memory) and memory.max() >= 0 else batch.serialized_bytes
-        _tally_ranges(batch.type, sizes, batch.elements, self.ranges)
+
+def _add_ranges(types: NDArray[np.int64], values: NDArray[np.int64], ranges: NDArray[np.int64]) -> None:
+    """Add the known *values* of keys to the range of their binary digits."""
+    known = values >= 0
+    bits = np.frexp(values[known].astype(np.float64))[1]
+    amounts = np.column_stack((np.ones_like(bits, np.int64), values[known]))
+    add_by_group(types[known] * SIZE_BITS + bits, amounts, ranges.reshape(-1, 2))
 
 
 HOUR_S = 3600
@@ -182,40 +114,6 @@ PER_S = 1_000_000
 _EXPIRING, _ACCESSES = len(UNTOUCHED_S), len(UNTOUCHED_S) + len(EXPIRING_S) + 1
 
 
-@njit()
-def _fill(
-    idle_s: Any, freq: Any, expire_at_ms: Any, weights: Any, taken_at_ms: Any, rates: Any, limits: Any, amounts: Any
-) -> Any:
-    untouched, expiring = limits
-    known = 0
-    for i in range(len(weights)):
-        weight: Any = max(np.int64(weights[i]), 0)
-        if idle_s[i] >= 0:
-            known |= 1
-            for step in range(len(untouched)):
-                if idle_s[i] >= untouched[step]:
-                    amounts[i, step] = weight
-        if expire_at_ms[i] >= 0:
-            known |= 4
-            left_ms = expire_at_ms[i] - taken_at_ms
-            for step in range(len(expiring)):
-                if left_ms < expiring[step] * 1000:
-                    amounts[i, _EXPIRING + step] = weight
-            amounts[i, _ACCESSES - 1] = weight
-        if freq[i] >= 0 and len(rates) > 0:
-            known |= 2
-            amounts[i, _ACCESSES + (0 if freq[i] > NEW_KEY_COUNTER else 1)] = rates[freq[i]]
-    return known
-
-
-@njit()
-def add_by_slot(slot: Any, amounts: Any, sums: Any) -> None:
-    """Add the row of *amounts* of each key to that of its slot in *sums*."""
-    for i in range(len(slot)):
-        for column in range(amounts.shape[1]):
-            sums[slot[i], column] += amounts[i, column]
-
-
 class KeyUses:
     """Makes the amounts (`USES`) of batches of keys whose dump was taken at *taken_at_ms*; *rates* are accesses a second by LFU counter.
 
@@ -226,24 +124,28 @@ class KeyUses:
         self.knows_idle = self.knows_counters = False
         self._taken_at_ms = taken_at_ms
         self._rates = np.array([round(rate * PER_S) for rate in rates or ()], np.int64)
-        self._limits = np.array(UNTOUCHED_S, np.int64), np.array(EXPIRING_S, np.int64)
 
     def amounts(self, batch: KeyBatch) -> NDArray[np.int64] | None:
         """Return int64[keys, `USES`]; None where nothing is known of any key."""
+        expires = batch.expire_at_ms >= 0
+        rated = np.flatnonzero(batch.freq >= 0) if len(self._rates) else np.empty(0, np.int64)
+        knows_idle = bool((batch.idle_s >= 0).any())
+        self.knows_idle |= knows_idle
+        self.knows_counters |= bool(len(rated))
+        if not (knows_idle or len(rated) or expires.any()):
+            return None
         amounts = np.zeros((len(batch), len(USES)), np.int64)
-        known = _fill(
-            batch.idle_s,
-            batch.freq,
-            batch.expire_at_ms,
-            batch.weights(),
-            self._taken_at_ms,
-            self._rates,
-            self._limits,
-            amounts,
-        )
-        self.knows_idle |= bool(known & 1)
-        self.knows_counters |= bool(known & 2)
-        return amounts if known else None
+        weights = np.maximum(batch.weights(), 0)
+        left_ms = np.where(expires, batch.expire_at_ms - self._taken_at_ms, np.iinfo(np.int64).max)
+        for step, limit_s in enumerate(UNTOUCHED_S if knows_idle else ()):
+            amounts[:, step] = np.where(batch.idle_s >= limit_s, weights, 0)
+        for step, limit_s in enumerate(EXPIRING_S, _EXPIRING):
+            amounts[:, step] = np.where(left_ms < limit_s * 1000, weights, 0)
+        amounts[:, _ACCESSES - 1] = np.where(expires, weights, 0)
+        freq = batch.freq[rated]
+        if len(rated):
+            amounts[rated, _ACCESSES + (freq <= NEW_KEY_COUNTER)] = self._rates[freq]
+        return amounts
 
 
 _FACTS = (
@@ -253,27 +155,6 @@ _FACTS = (
 """The columns of `KeyBatch` that a row holds, then its weight, where its key's name lies, and the number from 1 of the key in the batch that is offered."""
 _WEIGHT, _KEY_START, _KEY_LENGTH, _NUMBER, _COLUMNS = range(len(_FACTS), len(_FACTS) + 5)
 _ARENA_BYTES_START = 1 << 20
-
-
-class TopKey(NamedTuple):
-    """One of the largest keys of *group*; -1 stands for unknown, as in `KeyBatch`."""
-
-    group: int
-    key: bytes
-    db: int
-    slot: int
-    tag_start: int
-    tag_length: int
-    type: int
-    encoding: int
-    elements: int
-    serialized_bytes: int
-    expire_at_ms: int
-    idle_s: int
-    freq: int
-    offset: int
-    memory_bytes: int = -1
-    estimate: int = 0
 
 
 @njit()
@@ -376,16 +257,9 @@ class TopKeys:
         return gather_binary(self._arena, live[:, _KEY_START].copy(), live[:, _KEY_LENGTH].copy())
 
     def facts(self) -> NDArray[np.int64]:
-        """Return int64[keys, 15]: the group and then the columns of `TopKey` after its key; in the order of `keys`."""
+        """Return int64[keys, 15]: the group and then the columns of a row; in the order of `keys`."""
         live = self._live()
         return np.column_stack([live // max(self._count, 1), self._rows[live, :_WEIGHT]])
-
-    def rows(self) -> list[TopKey]:
-        """Return the keys held, by group, largest first."""
-        return [
-            TopKey(group, key, *rest)
-            for key, (group, *rest) in zip(self.keys().to_pylist(), self.facts().tolist(), strict=True)
-        ]
 
     def _make_room(self, length: int) -> None:
         """Pack the arena; double it while the names held need more than half."""

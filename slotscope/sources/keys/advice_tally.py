@@ -15,7 +15,7 @@ from cluster_core.advice.conditions import conditions_for
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.keys.group_tally import GroupTally
 from cluster_core.kernels.keys.key_hashes import key_hashes
-from cluster_core.kernels.keys.slot_tally import add_by_slot
+from cluster_core.kernels.keys.slot_tally import add_by_group
 from cluster_core.memory.model import MemoryModel, model_of
 from cluster_core.rdb import shapes
 from cluster_core.rdb.grammar import HASHTABLE, KEY_TYPES, LIST, SKIPLIST, STRING
@@ -99,8 +99,8 @@ class AdviceTally:
         memory = found.memory
         data = np.empty(0, np.uint8) if data is None else data
         both = np.column_stack((now, memory, ~is_known)).astype(np.int64, copy=False)
-        add_by_slot(batch.slot, both, self._slots)
-        add_by_slot(np.minimum(batch.type, 255), both, self._types)
+        add_by_group(batch.slot, both, self._slots)
+        add_by_group(np.minimum(batch.type, 255), both, self._types)
         saved = now[:, None] - memory
         self._add_curves(batch, found, is_known, saved)
         self._add_lists(batch, found, is_known, saved)

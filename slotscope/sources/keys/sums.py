@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cluster_core.kernels.key_batch import KeyBatch, encoding_names, known, memory_columns, part_of, type_names
 from cluster_core.kernels.key_slots import key_slots
 from cluster_core.kernels.keys.group_tally import GroupTally
-from cluster_core.kernels.keys.slot_tally import USES, KeyUses, SlotTally, TopKeys, TtlTally, TypeTally, add_by_slot
+from cluster_core.kernels.keys.slot_tally import USES, KeyTally, KeyUses, TopKeys, add_by_group
 from cluster_core.load.key_use import accesses_per_s
 from cluster_core.rdb.grammar import KEY_TYPES
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -46,18 +46,16 @@ class InputSums:
         self.knows = knows
         self.keys = 0
         self.untracked_before = 0
-        self.slots = SlotTally()
+        self.tally = KeyTally()
         self.ops: NDArray[np.int64] | None = None
-        self.ttl: TtlTally | None = None
         self.uses: KeyUses | None = None
         self.slot_uses: NDArray[np.int64] = np.zeros((SLOT_COUNT, len(USES)), np.int64)
-        self.types = TypeTally()
         self.top_type = TopKeys(_UNKNOWN_TYPE + 1, options.top if options.details else 0)
         self.top_owner = TopKeys(owners, options.top if options.details and options.owners else 0)
 
     def set_time(self, taken_at_ms: int) -> None:
         """Say when the keys were as they are, from when on it is counted how long they stay."""
-        self.ttl = TtlTally(taken_at_ms)
+        self.tally.set_time(taken_at_ms)
         self.uses = KeyUses(taken_at_ms, accesses_per_s(self._options.lfu))
 
 
@@ -67,22 +65,17 @@ class NodeSums:
     def __init__(self, source: str, knows: Knows, options: TallyOptions) -> None:
         self.source = source
         self.knows = knows
-        self.slots = SlotTally()
+        self.tally = KeyTally()
         self.ops: NDArray[np.int64] | None = None
         self.slot_uses: NDArray[np.int64] = np.zeros((SLOT_COUNT, len(USES)), np.int64)
-        self.types = TypeTally()
-        self.ttl: NDArray[np.int64] | None = None
         self.top = TopKeys(1, options.top if options.details and options.owners else 0)
 
     def add(self, one: InputSums) -> None:
         """Add the sums of one input."""
-        self.slots.merge(one.slots)
+        self.tally.merge(one.tally)
         if one.uses is not None:
-            present = np.flatnonzero(one.slots.slots[:, 0])
+            present = np.flatnonzero(one.tally.slots[:, 0])
             self.slot_uses[present] += one.slot_uses[present]
-        self.types.merge(one.types)
-        if one.ttl is not None:
-            self.ttl = one.ttl.buckets if self.ttl is None else self.ttl + one.ttl.buckets
         if one.ops is not None:
             self.ops = one.ops if self.ops is None else self.ops + one.ops
 
@@ -118,12 +111,9 @@ class KeySums:
         """Count the keys of *batch*, which are of *one*."""
         options = self._options
         one.keys += len(batch)
-        one.slots.add(batch)
+        one.tally.add(batch, details=options.details)
         if not options.details or not len(batch):
             return
-        if one.ttl is not None:
-            one.ttl.add(batch)
-        one.types.add(batch)
         if one.knows.sizes:
             placed = dataclasses.replace(batch, offset=batch.offset + ((len(self._sources) - 1 << _PLACE_BITS) + 1))
             self._top_slot.add(placed, batch.slot.astype(np.int64))
@@ -133,13 +123,13 @@ class KeySums:
         self._tags.add_tags(batch)
         amounts = None if one.uses is None else one.uses.amounts(batch)
         if amounts is not None:
-            add_by_slot(batch.slot, amounts, one.slot_uses)
+            add_by_group(batch.slot, amounts, one.slot_uses)
         self._prefixes.add_prefixes(batch, options.separators, options.prefix_depth, amounts)
 
     def add_slots(self, one: InputSums, slots: NDArray[np.uint16], sizes: NDArray[np.int64] | None) -> None:
         """Count keys of *one* of which only the slots are wanted."""
         one.keys += len(slots)
-        one.slots.add_slots(slots, sizes)
+        one.tally.add_slots(slots, sizes)
 
     def add_ops(self, one: InputSums, slots: NDArray[np.uint16], ops: NDArray[np.int64]) -> None:
         """Count operations on keys of *slots*."""
@@ -180,7 +170,7 @@ class KeySums:
 
     def _owner_counts(self, one: InputSums) -> NDArray[np.int64]:
         counts = np.zeros(self._owners, np.int64)
-        np.add.at(counts, self._rows.owner_of, one.slots.slots[:, 0])
+        np.add.at(counts, self._rows.owner_of, one.tally.slots[:, 0])
         return counts
 
     def _untracked(self) -> int:
@@ -216,15 +206,15 @@ class KeySums:
             yield from self._detail_rows()
 
     def _slot_rows(self, node: NodeSums) -> pa.RecordBatch:
-        present = np.flatnonzero(node.slots.slots[:, 0])
-        keys, sizes, expires = (node.slots.slots[present, column] for column in range(3))
+        present = np.flatnonzero(node.tally.slots[:, 0])
+        keys, sizes, expires, memory = node.tally.slots[present].T
         return self._rows.of(
             interim.SLOT, len(present),
             source=_repeated(node.source, len(present)), slot=pa.array(present), keys=pa.array(keys),
             **({"serialized_bytes": pa.array(sizes)} if node.knows.sizes else {}),
             **({"expires": pa.array(expires)} if node.knows.expiry else {}),
             **({"ops": pa.array(node.ops[present])} if node.ops is not None else {}),
-            **({"memory_bytes": pa.array(node.slots.memory[present])} if node.knows.memory else {}),
+            **({"memory_bytes": pa.array(memory)} if node.knows.memory else {}),
             **({"amounts": amount_lists(node.slot_uses[present])} if self._options.details else {}),
         )  # fmt: skip
 
@@ -247,8 +237,8 @@ class KeySums:
         for node in self._nodes.values():
             yield self._type_rows(node)
             yield self._range_rows(node)
-            if node.ttl is not None:
-                yield self._ttl_rows(node.source, node.ttl)
+            if node.tally.ttl is not None:
+                yield self._ttl_rows(node.source, node.tally.ttl)
         yield self._rows.groups(interim.TAG, self._tags, "keys", slot=pa.array(key_slots(self._tags.names())))
         yield self._rows.groups(interim.PREFIX, self._prefixes, "keys", amounts=amount_lists(self._prefixes.amounts()))
 
@@ -260,8 +250,8 @@ class KeySums:
         )  # fmt: skip
 
     def _type_rows(self, node: NodeSums) -> pa.RecordBatch:
-        present = np.flatnonzero(node.types.counts[:, 0])
-        keys, sizes, expires, memory = node.types.counts[present].T
+        present = np.flatnonzero(node.tally.types[:, 0])
+        keys, sizes, expires, memory = node.tally.types[present].T
         knows = node.knows
         return self._rows.of(
             interim.TYPE, len(present), source=_repeated(node.source, len(present)), type=type_names(present), keys=pa.array(keys),
@@ -272,8 +262,8 @@ class KeySums:
 
     def _range_rows(self, node: NodeSums) -> pa.RecordBatch:
         """Keys by size and by elements, each range twice as wide as the one before."""
-        measure, types, bits = np.nonzero(node.types.ranges[:, :, :, 0])
-        keys, sums = node.types.ranges[measure, types, bits].T
+        measure, types, bits = np.nonzero(node.tally.ranges[:, :, :, 0])
+        keys, sums = node.tally.ranges[measure, types, bits].T
         names = pa.array(["memory_bytes" if node.knows.memory else "serialized_bytes", "elements"])
         return self._rows.of(
             interim.RANGE, len(keys), source=_repeated(node.source, len(keys)), type=type_names(types), number=pa.array(bits),

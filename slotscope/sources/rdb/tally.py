@@ -88,7 +88,7 @@ class _Dump:
     def _read(self) -> None:
         sums, one, reader = self._sums, self._one, self._reader
         for batch in reader:
-            if one.ttl is None:
+            if one.tally.ttl is None:
                 one.set_time(reader.taken_at_ms or 0)
             loaded = self._without_hollow(batch)
             sums.add(one, loaded)
@@ -139,14 +139,14 @@ class _Dump:
 
     def _note_memory(self, model: MemoryModel | None) -> None:
         """Say by which model the keys were measured, and what the server would hold in all."""
-        facts, slots = self.facts, self._one.slots
+        facts, tally = self.facts, self._one.tally
         self._one.knows.memory = model is not None
         facts.memory_model = model_name(model)
-        facts.unmeasured_keys = int(slots.unmeasured)
+        facts.unmeasured_keys = tally.unmeasured
         if model is not None:
             facts.memory_estimate = ESTIMATES[model.estimate]
-            tables = keyspace_bytes(model, self._one.keys, int(slots.slots[:, 2].sum()))
-            facts.memory_total = int(slots.memory.sum()) + tables
+            tables = keyspace_bytes(model, self._one.keys, int(tally.slots[:, 2].sum()))
+            facts.memory_total = int(tally.slots[:, 3].sum()) + tables
 
 
 def _advice_rows(rows: PartialRows, source: str, advice: AdviceTally) -> Iterator[pa.RecordBatch]:

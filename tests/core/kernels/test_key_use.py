@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.kernels.keys.group_tally import GroupTally
-from cluster_core.kernels.keys.slot_tally import PER_S, USES, KeyUses, add_by_slot
+from cluster_core.kernels.keys.slot_tally import PER_S, USES, KeyUses, add_by_group
 from cluster_core.load.key_use import LfuSettings, accesses_per_s
 from cluster_core.slots.key_slot import SLOT_COUNT
 from tests.builders.key_batches import key_batch
@@ -49,7 +49,7 @@ def test_amounts_of_slots_and_prefixes_are_the_sums_of_those_of_their_keys(keys)
     amounts = uses.amounts(batch)
     prefixes.add_prefixes(batch, b":", 3, amounts)
     if amounts is not None:
-        add_by_slot(batch.slot, amounts, slots)
+        add_by_group(batch.slot, amounts, slots)
 
     expected = [plain_amounts(size, ttl, idle, freq, rates) for _, size, ttl, idle, freq in keys]
     assert amounts is None or amounts.tolist() == expected

@@ -30,10 +30,11 @@ def test_the_list_is_the_largest_of_each_group_however_the_input_is_cut(offers, 
         for at, (key, size, memory, group) in enumerate(offers)
     ]
     expected = [row for group in range(4) for row in sorted(row for row in weighed if row[0] == group)[:count]]
-    assert [(row.group, row.offset, row.key, row.serialized_bytes) for row in tops.rows()] == [
-        (group, at, key, size) for group, _, at, key, size in expected
+    names, facts = tops.keys().to_pylist(), tops.facts()
+    assert [(*row, name) for row, name in zip(facts[:, [0, 12, 8]].tolist(), names, strict=True)] == [
+        (group, at, size, key) for group, _, at, key, size in expected
     ]
-    assert all(row.slot == key_slot(row.key) for row in tops.rows())
+    assert facts[:, 2].tolist() == [key_slot(name) for name in names]
 
 
 def test_long_keys_that_come_and_go_do_not_fill_the_memory():
@@ -42,5 +43,5 @@ def test_long_keys_that_come_and_go_do_not_fill_the_memory():
     for size in range(1, 200):
         tops.add(key_batch([(b"k" * 100_000, size, -1)]), np.zeros(1, np.int64))
 
-    assert len(tops.rows()[0].key) == 100_000
+    assert len(tops.keys()[0].as_py()) == 100_000
     assert tops._arena.nbytes <= 1 << 20

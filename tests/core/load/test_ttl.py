@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cluster_core.kernels.keys.slot_tally import TtlTally
+from cluster_core.kernels.keys.slot_tally import KeyTally
 from cluster_core.load.key_use import TTL_LABELS, TTL_LIMITS_MS
 from tests.builders.key_batches import key_batch
 
@@ -14,10 +14,11 @@ NOW_MS = 1_790_000_000_000
 
 def ttl_bucket(expire_at_ms: int) -> int:
     """The bucket that a key of 7 bytes falls into."""
-    tally = TtlTally(NOW_MS)
+    tally = KeyTally()
+    tally.set_time(NOW_MS)
     tally.add(key_batch([(b"k", 7, expire_at_ms)]))
-    (bucket,) = np.flatnonzero(tally.buckets[:, 0])
-    assert tally.buckets[bucket].tolist() == [1, 7]
+    (bucket,) = np.flatnonzero(tally.ttl[:, 0])
+    assert tally.ttl[bucket].tolist() == [1, 7]
     return int(bucket)
 
 
