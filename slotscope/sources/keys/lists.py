@@ -28,7 +28,6 @@ SIZE_COLUMNS = ("serialized_bytes", "size", "bytes", "size_in_bytes", "memory_by
 OPS_COLUMNS = ("ops", "operations", "hits")
 _ENDINGS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
 _BLOCK_BYTES = 8 << 20
-_PART_BYTES_MIN = 64 << 20
 _ROWS_MAX = 1 << 20
 
 
@@ -44,7 +43,7 @@ class KeyListOptions:
 
 @dataclass(frozen=True, slots=True)
 class KeyListUnit:
-    """A piece of a list that decodes alone: bytes of a text file, row groups of a Parquet file, or a whole file."""
+    """A whole list, or row groups of a Parquet file."""
 
     path: str
     kind: str
@@ -80,7 +79,7 @@ def plan_tasks(files: list[InputFile], kind: str | None, parallelism: int) -> li
 
 
 def plan_units(files: list[InputFile], kind: str | None, parallelism: int) -> list[KeyListUnit]:
-    """Cut *files* into about *parallelism* units or more; a Parquet file at its row groups, plain text at lines."""
+    """Cut *files* into about *parallelism* units or more; only a Parquet file is cut, at its row groups."""
     per_file = max(1, -(-parallelism // max(1, len(files))))
     units: list[KeyListUnit] = []
     for file in files:
@@ -90,17 +89,11 @@ def plan_units(files: list[InputFile], kind: str | None, parallelism: int) -> li
 
 def _cut(file: InputFile, kind: str, parts: int) -> list[KeyListUnit]:
     whole = KeyListUnit(file.path, kind, file.size)
-    if parts == 1 or kind not in ("text", "parquet"):
+    if parts == 1 or kind != "parquet":
         return [whole]
-    if kind == "parquet":
-        groups = _open_parquet(file.path).num_row_groups
-        bounds = np.linspace(0, groups, min(parts, max(groups, 1)) + 1).astype(int).tolist()
-        return [KeyListUnit(file.path, kind, file.size, start, end) for start, end in itertools.pairwise(bounds)]
-    parts = min(parts, file.size // _PART_BYTES_MIN)
-    if parts < 2 or compression_of(file.path):
-        return [whole]
-    cuts = [file.size * part // parts for part in range(parts + 1)]
-    return [KeyListUnit(file.path, kind, file.size, start, end) for start, end in itertools.pairwise(cuts)]
+    groups = _open_parquet(file.path).num_row_groups
+    bounds = np.linspace(0, groups, min(parts, max(groups, 1)) + 1).astype(int).tolist()
+    return [KeyListUnit(file.path, kind, file.size, start, end) for start, end in itertools.pairwise(bounds)]
 
 
 class KeyListReader:
@@ -143,36 +136,20 @@ class KeyListReader:
             yield KeyRows(keys_of_lines(block, self.options.quoted, self.unit.path, offset, bad), None, None)
 
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
-        """Yield whole lines with their place; a unit has the lines whose first byte lies in it."""
-        unit = self.unit
-        stream = open_stream(unit.path, start=max(unit.start - 1, 0))
+        """Yield whole lines with their offset."""
+        stream = open_stream(self.unit.path)
         try:
-            offset, left = self._first_line(stream)
-            while unit.end is None or offset < unit.end:
-                more = _read(stream, _BLOCK_BYTES)
+            offset, left = 0, b""
+            while more := _read(stream, _BLOCK_BYTES):
                 block = left + more
-                whole = block.rfind(b"\n") + 1 if more else len(block)
-                if unit.end is not None and offset + whole > unit.end:
-                    whole = block.find(b"\n", unit.end - offset - 1) + 1 or whole
+                whole = block.rfind(b"\n") + 1
                 if whole:
                     yield offset, block[:whole]
-                if not more:
-                    return
                 offset, left = offset + whole, self._bounded(block[whole:], offset + whole)
+            if left:
+                yield offset, left
         finally:
             stream.close()
-
-    def _first_line(self, stream: ByteStream) -> tuple[int, bytes]:
-        """Return where the unit's first line begins, and what was read of it already."""
-        if not self.unit.start:
-            return 0, b""
-        offset = self.unit.start - 1
-        while block := _read(stream, _BLOCK_BYTES):
-            begin = block.find(b"\n") + 1
-            if begin:
-                return offset + begin, block[begin:]
-            offset += len(block)
-        return offset, b""
 
     def _bounded(self, line: bytes, offset: int) -> bytes:
         if len(line) > LINE_BYTES_MAX:

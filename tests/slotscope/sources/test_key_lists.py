@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -35,28 +33,6 @@ def test_lines_are_keys_and_quoted_lines_are_unquoted(tmp_path):
     keys, *_ = read(KeyListUnit(str(path), "text", 0))
 
     assert keys == KEYS
-
-
-@given(
-    st.lists(st.binary(max_size=9).filter(lambda line: b"\n" not in line), max_size=30),
-    st.integers(0, 60),
-    st.integers(0, 60),
-)
-def test_ranges_of_a_text_file_have_each_line_once(tmp_path_factory, lines, first, second):
-    path = tmp_path_factory.getbasetemp() / "ranges.txt"
-    data = b"".join(line + b"\n" for line in lines)
-    path.write_bytes(data)
-    cuts = sorted(min(cut, len(data)) for cut in (first, second))
-    bounds = [0, *cuts, len(data)]
-
-    parts = [
-        read(KeyListUnit(str(path), "text", len(data), start, end), KeyListOptions(quoted=False))[0]
-        for start, end in itertools.pairwise(bounds)
-        if end > start
-    ]
-
-    whole, *_ = read(KeyListUnit(str(path), "text", len(data)), KeyListOptions(quoted=False))
-    assert [key for part in parts for key in part] == whole
 
 
 @given(st.binary(max_size=20))
