@@ -51,31 +51,6 @@ def take(store: Store, key: bytes, count: int, *, left: bool) -> None:
     store.drop_if_empty(key)
 
 
-def _blocking_pop(*, left: bool) -> Callable[[Store, Words], None]:
-    def run(store: Store, words: Words) -> None:
-        for key in words[1:-1]:
-            if store.typed(key, LIST) is not None:
-                take(store, key, 1, left=left)
-                return
-
-    return run
-
-
-def _lmpop(first: int) -> Callable[[Store, Words], None]:
-    """LMPOP numkeys key … LEFT|RIGHT [COUNT count]; *first* is the index of numkeys."""
-
-    def run(store: Store, words: Words) -> None:
-        keys = words[first + 1 : first + 1 + number(words[first])]
-        rest = words[first + 1 + len(keys) :]
-        count = number(rest[2]) if len(rest) > 2 else 1
-        for key in keys:
-            if store.typed(key, LIST) is not None:
-                take(store, key, count, left=rest[0].lower() in _LEFT)
-                return
-
-    return run
-
-
 def _move(store: Store, source: bytes, target: bytes, *, from_left: bool, to_left: bool) -> None:
     values = store.typed(source, LIST)
     if not values:
@@ -145,8 +120,7 @@ def _ltrim(store: Store, words: Words) -> None:
 LIST_HANDLERS: Final[dict[str, Callable[[Store, Words], None]]] = {
     "lpush": _push(left=True), "rpush": _push(left=False), "lpushx": _push(left=True, only_existing=True),
     "rpushx": _push(left=False, only_existing=True), "lpop": _pop(left=True), "rpop": _pop(left=False),
-    "blpop": _blocking_pop(left=True), "brpop": _blocking_pop(left=False), "lmpop": _lmpop(1), "blmpop": _lmpop(2),
-    "rpoplpush": _rpoplpush, "brpoplpush": _rpoplpush, "lmove": _lmove, "blmove": _lmove, "lset": _lset, "linsert": _linsert,
+    "rpoplpush": _rpoplpush, "lmove": _lmove, "lset": _lset, "linsert": _linsert,
     "lrem": _lrem, "ltrim": _ltrim,
 }  # fmt: skip
 
@@ -251,10 +225,6 @@ def _hincrby(store: Store, words: Words) -> None:
     store.made(words[1], HASH).fields[words[2]] = b"%d" % total
 
 
-def _unsettled(store: Store, words: Words) -> None:
-    raise Unsettled  # servers log the result, or an absolute time
-
-
 def _fields_at(words: Words) -> tuple[list[bytes], int, int]:
     """Return lower-case options before FIELDS, the number of fields, and the index of the first."""
     options = lowered(words[2:])
@@ -293,12 +263,6 @@ def _hsetex(store: Store, words: Words) -> None:
             value.expiry[name] = expire
         elif b"keepttl" not in options:
             value.expiry.pop(name, None)
-
-
-def _hgetex(store: Store, words: Words) -> None:
-    options, count, first = _fields_at(words)
-    expire = _expiry_of(options)
-    _set_expiry(store, words[1], words[first : first + count], expire, clear=b"persist" in options)
 
 
 def _set_expiry(store: Store, key: bytes, names: Sequence[bytes], expire: int | None, *, clear: bool = False) -> None:
@@ -341,14 +305,9 @@ def _hpersist(store: Store, words: Words) -> None:
     _set_expiry(store, words[1], words[first : first + count], None, clear=True)
 
 
-def _hgetdel(store: Store, words: Words) -> None:
-    _, count, first = _fields_at(words)
-    _remove_fields(store, words[1], words[first : first + count])
-
-
 HASH_HANDLERS: Final[dict[str, Callable[[Store, Words], None]]] = {
-    "hset": _hset, "hmset": _hset, "hsetnx": _hsetnx, "hdel": _hdel, "hincrby": _hincrby, "hincrbyfloat": _unsettled,
-    "hsetex": _hsetex, "hgetex": _hgetex, "hgetdel": _hgetdel, "hexpire": _unsettled, "hpexpire": _unsettled,
+    "hset": _hset, "hmset": _hset, "hsetnx": _hsetnx, "hdel": _hdel, "hincrby": _hincrby,
+    "hsetex": _hsetex,
     "hexpireat": _hpexpireat(1000), "hpexpireat": _hpexpireat(1), "hpersist": _hpersist,
 }  # fmt: skip
 
@@ -479,28 +438,6 @@ def _zpop(*, highest: bool) -> Callable[[Store, Words], None]:
     return run
 
 
-def _bzpop(*, highest: bool) -> Callable[[Store, Words], None]:
-    def run(store: Store, words: Words) -> None:
-        for key in words[1:-1]:
-            if store.typed(key, ZSET) is not None:
-                _pop_scored(store, key, 1, highest=highest)
-                return
-
-    return run
-
-
-def _zmpop(first: int) -> Callable[[Store, Words], None]:
-    def run(store: Store, words: Words) -> None:
-        keys = words[first + 1 : first + 1 + number(words[first])]
-        rest = lowered(words[first + 1 + len(keys) :])
-        for key in keys:
-            if store.typed(key, ZSET) is not None:
-                _pop_scored(store, key, number(rest[2]) if len(rest) > 2 else 1, highest=rest[0] == b"max")
-                return
-
-    return run
-
-
 def _scores_of(store: Store, key: bytes) -> Scores:
     """Return the scores of a sorted set, or of a set (all 1)."""
     entry = store.find(key)
@@ -593,7 +530,7 @@ def _zrangestore(store: Store, words: Words) -> None:
 ZSET_HANDLERS: Final[dict[str, Callable[[Store, Words], None]]] = {
     "zadd": _zadd, "zincrby": _zincrby, "zrem": _zrem, "zremrangebyrank": _zremrangebyrank,
     "zremrangebyscore": _zremrangebyscore, "zremrangebylex": _zremrangebylex, "zpopmin": _zpop(highest=False),
-    "zpopmax": _zpop(highest=True), "bzpopmin": _bzpop(highest=False), "bzpopmax": _bzpop(highest=True), "zmpop": _zmpop(1),
-    "bzmpop": _zmpop(2), "zunionstore": _combine_scored("union"), "zinterstore": _combine_scored("inter"), "zdiffstore": _combine_scored("diff"),
+    "zpopmax": _zpop(highest=True),
+    "zunionstore": _combine_scored("union"), "zinterstore": _combine_scored("inter"), "zdiffstore": _combine_scored("diff"),
     "zrangestore": _zrangestore,
 }  # fmt: skip

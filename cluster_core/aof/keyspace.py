@@ -83,12 +83,6 @@ def _expireat(scale: int) -> Callable[[Store, Words], None]:
     return run
 
 
-def _expire(store: Store, words: Words) -> None:
-    if store.find(words[1]) is None:
-        raise Refused
-    raise Unsettled  # relative to its execution; servers log PEXPIREAT
-
-
 def _persist(store: Store, words: Words) -> None:
     entry = store.find(words[1])
     if entry is None:
@@ -175,7 +169,7 @@ def _flushslot(store: Store, words: Words) -> None:
 
 
 KEY_HANDLERS: Final[dict[str, Callable[[Store, Words], None]]] = {
-    "del": _del, "unlink": _del, "expireat": _expireat(1000), "pexpireat": _expireat(1), "expire": _expire, "pexpire": _expire,
+    "del": _del, "unlink": _del, "expireat": _expireat(1000), "pexpireat": _expireat(1),
     "persist": _persist, "rename": _rename, "renamenx": _renamenx, "move": _move, "copy": _copy, "restore": _restore,
     "restore-asking": _restore, "flushdb": _flushdb, "flushall": _flushall, "swapdb": _swapdb, "cluster": _flushslot,
 }  # fmt: skip
@@ -183,22 +177,9 @@ KEY_HANDLERS: Final[dict[str, Callable[[Store, Words], None]]] = {
 
 TRANSACTION_COMMANDS_MAX = 1 << 24
 DATABASE_DIGITS_MAX = 9
-_WITHOUT_EFFECT: Final = frozenset(
-    (
-        "pfcount",
-        "function",
-        "script",
-        "publish",
-        "spublish",
-        "ping",
-        "discard",
-        "watch",
-        "unwatch",
-        "echo",
-        "replconf",
-        "client",
-    )
-)
+_WITHOUT_EFFECT: Final = frozenset({
+    "pfcount", "function", "script", "publish", "spublish", "ping", "discard", "watch", "unwatch", "echo", "replconf", "client",
+})  # fmt: skip
 _TARGETS: Final = {
     "bitop": (2,), "copy": (2,), "geosearchstore": (1,), "pfmerge": (1,), "sdiffstore": (1,), "sinterstore": (1,),
     "sunionstore": (1,), "zdiffstore": (1,), "zinterstore": (1,), "zunionstore": (1,), "zrangestore": (1,),

@@ -67,32 +67,6 @@ def _setnx(store: Store, words: Words) -> None:
     store.put(words[1], STRING, store.sized(words[2]))
 
 
-def _setex(store: Store, words: Words) -> None:
-    raise Unsettled
-
-
-def _getset(store: Store, words: Words) -> None:
-    store.typed(words[1], STRING)
-    store.put(words[1], STRING, store.sized(words[2]))
-
-
-def _getdel(store: Store, words: Words) -> None:
-    if store.typed(words[1], STRING) is not None:
-        store.remove(words[1])
-
-
-def _delifeq(store: Store, words: Words) -> None:
-    _refuse_other(store, words[1], words[2])
-    store.remove(words[1])
-
-
-def _getex(store: Store, words: Words) -> None:
-    if store.typed(words[1], STRING) is None or len(words) < 3:
-        raise Refused
-    option = words[2].lower()
-    store.keys[words[1]].expire_at_ms = -1 if option == b"persist" else expiry(option, words[3])
-
-
 def _mset(store: Store, words: Words) -> None:
     if len(words) % 2 == 0:
         raise Refused
@@ -168,10 +142,6 @@ def _incr(sign: int) -> Callable[[Store, Words], None]:
     return run
 
 
-def _incrbyfloat(store: Store, words: Words) -> None:
-    raise Unsettled  # servers log the result, as SET … KEEPTTL
-
-
 def _grow(store: Store, key: bytes, bits: int) -> None:
     """Make a string long enough for *bits* bits; what it holds is unknown afterwards."""
     old = store.typed(key, STRING)
@@ -220,13 +190,9 @@ def _pfmerge(store: Store, words: Words) -> None:
     _change(store, words[1], DENSE_BYTES)
 
 
-def _pfdebug(store: Store, words: Words) -> None:
-    raise Unsettled
-
-
 STRING_HANDLERS: Final[dict[str, Callable[[Store, Words], None]]] = {
-    "set": _set, "setnx": _setnx, "setex": _setex, "psetex": _setex, "getset": _getset, "getdel": _getdel, "getex": _getex,
-    "delifeq": _delifeq, "mset": _mset, "msetnx": _msetnx, "msetex": _msetex, "append": _append, "setrange": _setrange,
-    "incr": _incr(1), "decr": _incr(-1), "incrby": _incr(1), "decrby": _incr(-1), "incrbyfloat": _incrbyfloat,
-    "setbit": _setbit, "bitfield": _bitfield, "bitop": _bitop, "pfadd": _pfadd, "pfmerge": _pfmerge, "pfdebug": _pfdebug,
+    "set": _set, "setnx": _setnx,
+    "mset": _mset, "msetnx": _msetnx, "msetex": _msetex, "append": _append, "setrange": _setrange,
+    "incr": _incr(1), "decr": _incr(-1), "incrby": _incr(1), "decrby": _incr(-1),
+    "setbit": _setbit, "bitfield": _bitfield, "bitop": _bitop, "pfadd": _pfadd, "pfmerge": _pfmerge,
 }  # fmt: skip

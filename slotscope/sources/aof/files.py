@@ -134,11 +134,8 @@ def _cut(unit: AofUnit, parts: int) -> list[AofUnit]:
             return raw.read(count) or b""
 
         cuts = find_cuts(read_at, 0, unit.size, parts)
-    bounds: list[int | None] = [0, *cuts, None]
-    count = len(bounds) - 1
-    return [
-        replace(unit, start=bounds[part] or 0, end=bounds[part + 1], part=part, parts=count) for part in range(count)
-    ]
+    bounds = enumerate(zip([0, *cuts], [*cuts, None], strict=True))
+    return [replace(unit, start=start, end=end, part=part, parts=len(cuts) + 1) for part, (start, end) in bounds]
 
 
 class AofUnitReader:

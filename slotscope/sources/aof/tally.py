@@ -166,13 +166,7 @@ class AofStateTally(UnitTally[AofStateUnit]):
 
     def run(self) -> Iterator[pa.RecordBatch]:
         """Replay, tally and yield the rows; in permissive mode the commands before an error count, and the log's load names the error."""
-        reader, sums, facts = (
-            AofStateReader(
-                self.unit,
-            ),
-            self._sums,
-            self.facts,
-        )
+        reader, sums, facts = AofStateReader(self.unit), self._sums, self.facts
         try:
             reader.replay()
         except DecodeError as error:

@@ -64,22 +64,10 @@ class RdbReader(UnitReader):
     """Reads dumps, or ranges of them."""
 
     schemas: ClassVar = {"keys": RDB_SOURCE, "files": FILES}
-    known = frozenset(
-        [
-            *(
-                "crc",
-                "split",
-                "parallelism",
-                "memory",
-                "allocator",
-                "cluster",
-                "loaded",
-                "list-compress-depth",
-                "server",
-            ),
-            *("values", "columns", *CONDITIONS),
-        ]
-    )
+    known = frozenset({
+        "crc", "split", "parallelism", "memory", "allocator", "cluster", "loaded", "list-compress-depth", "server", "values",
+        "columns", *CONDITIONS,
+    })  # fmt: skip
 
     def __init__(self, options: Mapping[str, str], schema: pa.Schema | None = None) -> None:
         super().__init__(options)

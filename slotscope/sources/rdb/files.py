@@ -105,18 +105,10 @@ def _cut(file: InputFile, parts: int, *, guess: bool) -> list[RdbUnit]:
         guessed = guess and not cuts
         if guessed:
             cuts = find_record_splits(read_at, file.size, parts)
-    bounds: list[int | None] = [0, *cuts, None]
+    bounds = enumerate(zip([0, *cuts], [*cuts, None], strict=True))
+    parts = len(cuts) + 1
     return [
-        RdbUnit(
-            file.path,
-            file.size,
-            bounds[part] or 0,
-            bounds[part + 1],
-            part,
-            len(bounds) - 1,
-            guessed and len(bounds) > 2,
-        )
-        for part in range(len(bounds) - 1)
+        RdbUnit(file.path, file.size, start, end, part, parts, guessed and parts > 1) for part, (start, end) in bounds
     ]
 
 
