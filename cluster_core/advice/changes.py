@@ -211,16 +211,16 @@ def rank_changes(sums: AdviceSums) -> list[Change]:
     buckets = _buckets(sums, claimed, least)
     texts = _texts(sums, least)
     changes = [*settings, *buckets, *texts, *_conditions(sums, claimed, least, rounds=not texts)]
-    return sorted(changes, key=lambda one: (not one.counted, -one.saved_bytes, one.kind, one.subject))
+    return sorted(changes, key=lambda item: (not item.counted, -item.saved_bytes, item.kind, item.subject))
 
 
 def _settings(sums: AdviceSums, claimed: list[int], least: int) -> list[Change]:
-    found = []
+    result = []
     for point in sums.curves:
         if not point.is_knee or point.saved_bytes < least:
             continue
-        usual = next((one.usual for one in SETTINGS if one.name == point.setting), -2)
-        found.append(
+        usual = next((item.usual for item in SETTINGS if item.name == point.setting), -2)
+        result.append(
             Change(
                 Kind.SETTING, point.setting.encode(), point.saved_bytes, point.keys,
                 f"CONFIG SET {point.setting} {point.value}{_BESIDE.get(point.setting, '').format(point.value)}, then {_ANEW[point.setting == LIST_SETTING]}",
@@ -229,7 +229,7 @@ def _settings(sums: AdviceSums, claimed: list[int], least: int) -> list[Change]:
             )
         )  # fmt: skip
         _claim(claimed, sums.setting_saved.get(point.setting, ()))
-    return found
+    return result
 
 
 _BESIDE = {"set-max-listpack-entries": " set-max-intset-entries {}"}
@@ -247,25 +247,25 @@ def _claim(claimed: list[int], more: Sequence[int]) -> None:
 
 def _buckets(sums: AdviceSums, claimed: list[int], least: int) -> list[Change]:
     """Return hashes of `BUCKET_KEYS` small strings that replace the strings."""
-    found = []
-    for one in sums.prefixes:
-        if one.bucket_keys < KEYS_MIN or _cuts_tag(one.name):
+    result = []
+    for item in sums.prefixes:
+        if item.bucket_keys < KEYS_MIN or _cuts_tag(item.name):
             continue
-        buckets = -(-one.bucket_keys // BUCKET_KEYS)
-        saved = one.bucket_now - one.bucket_payload - buckets * (sums.bucket_bytes + len(one.name))
+        buckets = -(-item.bucket_keys // BUCKET_KEYS)
+        saved = item.bucket_now - item.bucket_payload - buckets * (sums.bucket_bytes + len(item.name))
         if saved >= least:
-            found.append((saved, one))
-    found.sort(key=lambda pair: (-pair[0], pair[1].name))
-    for _, one in found[:PREFIXES_MAX]:
-        _claim(claimed, one.bucket_saved)
+            result.append((saved, item))
+    result.sort(key=lambda pair: (-pair[0], pair[1].name))
+    for _, item in result[:PREFIXES_MAX]:
+        _claim(claimed, item.bucket_saved)
     return [
         Change(
-            Kind.BUCKET, one.name, saved, one.bucket_keys,
+            Kind.BUCKET, item.name, saved, item.bucket_keys,
             f"HSET PREFIX:BUCKET FIELD VALUE, {BUCKET_KEYS} keys a bucket, in the place of SET PREFIX:FIELD VALUE",
             "programs change; no expiry of single keys (before HEXPIRE: Redis 7.4, Valkey 9.0), a hash is in one slot",
             "write the strings anew from the hashes",
         )
-        for saved, one in found[:PREFIXES_MAX]
+        for saved, item in result[:PREFIXES_MAX]
     ]  # fmt: skip
 
 
@@ -275,25 +275,25 @@ def _cuts_tag(prefix: bytes) -> bool:
 
 
 def _texts(sums: AdviceSums, least: int) -> list[Change]:
-    found = []
-    for one in sums.prefixes:
-        told = estimate(one.texts)
-        if told is None or told.saved_bytes < least:
+    result = []
+    for item in sums.prefixes:
+        estimated = estimate(item.texts)
+        if estimated is None or estimated.saved_bytes < least:
             continue
-        held, texts = one.texts.text_bytes, one.texts
-        share, error = (100 * size / held for size in told)
-        near = f"± {error:.2g}, " if told.error_bytes else ""
+        held, texts = item.texts.text_bytes, item.texts
+        share, error = (100 * size / held for size in estimated)
+        near = f"± {error:.2g}, " if estimated.error_bytes else ""
         known = f"{near}{'all' if texts.sampled == texts.texts else f'{texts.sampled:,}'} were compressed"
-        lzf = f"; LZF, as the dump has it: {100 * one.lzf_saving / held:.0f} %" if one.lzf_saving else ""
-        found.append(
+        lzf = f"; LZF, as the dump has it: {100 * item.lzf_saving / held:.0f} %" if item.lzf_saving else ""
+        result.append(
             Change(
-                Kind.COMPRESS, one.name, told.saved_bytes, texts.texts,
-                f"compress values{'' if one.name else ' of keys without a prefix'} in the program before SET: zstd saves {share:.0f} % of {held:,} bytes ({known}){lzf}",
+                Kind.COMPRESS, item.name, estimated.saved_bytes, texts.texts,
+                f"compress values{'' if item.name else ' of keys without a prefix'} in the program before SET: zstd saves {share:.0f} % of {held:,} bytes ({known}){lzf}",
                 "programs change; processor time; APPEND, GETRANGE and SETRANGE no longer work on them",
                 "write the values anew uncompressed",
             )
         )  # fmt: skip
-    return sorted(found, key=lambda change: -change.saved_bytes)[:PREFIXES_MAX]
+    return sorted(result, key=lambda change: -change.saved_bytes)[:PREFIXES_MAX]
 
 
 def _uncounted(change: Change) -> Change:
@@ -313,15 +313,15 @@ def _conditions(sums: AdviceSums, claimed: Sequence[int], least: int, *, rounds:
     """Return a restart, another allocator (if *rounds*) and later versions; only one counts, as each re-encodes the
     same keys.
     """
-    server, found = sums.conditions[0][0], []
+    server, result = sums.conditions[0][0], []
     for at, (name, other) in enumerate(sums.conditions):
         saved = sums.now - sums.memory[at] - claimed[at]
         kind = Kind.RESTART if at == 0 else Kind.ALLOCATOR if name == server else Kind.UPGRADE
         if saved >= least and (kind is not Kind.UPGRADE or _is_later(server, name)):
-            found.append(Change(kind, condition_subject(name, other), saved, sums.keys, *_WORDS[kind]))
-    counting = [one for one in found if one.kind is not Kind.ALLOCATOR or rounds]
-    best = max(counting, key=lambda one: one.saved_bytes, default=None)
-    return [one if one is best else _uncounted(one) for one in found]
+            result.append(Change(kind, condition_subject(name, other), saved, sums.keys, *_WORDS[kind]))
+    counting = [item for item in result if item.kind is not Kind.ALLOCATOR or rounds]
+    best = max(counting, key=lambda item: item.saved_bytes, default=None)
+    return [item if item is best else _uncounted(item) for item in result]
 
 
 _WORDS = {

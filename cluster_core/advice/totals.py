@@ -53,16 +53,16 @@ class Totals:
 
     def points(self, model: MemoryModel) -> list[Point]:
         """Return the curves of the settings that the server of *model* supports."""
-        found: list[Point] = []
+        result: list[Point] = []
         for name in [setting.name for setting in SETTINGS if _has_setting(model, setting.name)]:
             steps = [
                 Step(value, sums[0], sums[1], sums[2])
                 for (of, value), sums in sorted(self.curves.items())
                 if of == name
             ]
-            found += curve(name, steps)
+            result += curve(name, steps)
         lists = [(value, sums) for (of, value), sums in sorted(self.curves.items(), reverse=True) if of == LIST_SETTING]
-        return found + marked(
+        return result + marked(
             [Point(LIST_SETTING, value, sums[0], sums[1], sums[2], is_knee=False) for value, sums in lists]
         )
 
@@ -87,7 +87,7 @@ class Totals:
         count = len(self.conditions)
         prefixes = [_prefix_sums(name, keys, amounts, count, model) for name, (keys, amounts) in self.prefixes.items()]
         return AdviceSums(
-            self.memory[0], self.keys, [(one.server, one.allocator) for one in self.conditions],
+            self.memory[0], self.keys, [(item.server, item.allocator) for item in self.conditions],
             list(self.memory[1 : 1 + count]), points, claimed, prefixes, _bucket_bytes(model),
         )  # fmt: skip
 
@@ -123,7 +123,7 @@ def _packed(model: MemoryModel, payload: int, squares: int, keys: int) -> int:
         return payload + buckets * LISTPACK_HEAD_BYTES
     mean = payload * BUCKET_KEYS // keys + LISTPACK_HEAD_BYTES
     spread = math.sqrt(max(squares - payload**2 / keys, 0.0) / keys * BUCKET_KEYS)
-    sizes = [model.allocated(max(round(mean + spread * one), 1)) for one in QUANTILES]
+    sizes = [model.allocated(max(round(mean + spread * item), 1)) for item in QUANTILES]
     return round(sum(sizes) / len(sizes) / mean * (payload + buckets * LISTPACK_HEAD_BYTES))
 
 
@@ -169,19 +169,19 @@ class Hint(NamedTuple):
 
 def expiries(held: Iterable[Held], whole: int) -> list[Hint]:
     """Return prefixes without any expiry, most idle memory first; longer prefixes of a listed one are omitted."""
-    found: list[Held] = []
-    for one in sorted(held, key=lambda one: (-(one.untouched_30d or 0), -one.size, len(one.name), one.name)):
-        nested = any(one.name.startswith(other.name) or other.name.startswith(one.name) for other in found)
-        if one.expires == 0 and one.keys > 1 and one.size >= whole * EXPIRY_SHARE_MIN and not nested:
-            found.append(one)
+    result: list[Held] = []
+    for item in sorted(held, key=lambda item: (-(item.untouched_30d or 0), -item.size, len(item.name), item.name)):
+        nested = any(item.name.startswith(other.name) or other.name.startswith(item.name) for other in result)
+        if item.expires == 0 and item.keys > 1 and item.size >= whole * EXPIRY_SHARE_MIN and not nested:
+            result.append(item)
     return [
         Hint(
-            "expire", one.name, one.untouched_30d, one.keys,
-            f"EXPIRE on its keys: none of {one.keys:,} ever expires, {one.size:,} bytes in all; "
-            + ("what nobody touched for 30 days would come free" if one.untouched_30d is not None else "how much is unused is not recorded"),
+            "expire", item.name, item.untouched_30d, item.keys,
+            f"EXPIRE on its keys: none of {item.keys:,} ever expires, {item.size:,} bytes in all; "
+            + ("what nobody touched for 30 days would come free" if item.untouched_30d is not None else "how much is unused is not recorded"),
             "keys vanish: only where they can be made again", "PERSIST, before they expire",
         )
-        for one in found[:LISTED_MAX]
+        for item in result[:LISTED_MAX]
     ]  # fmt: skip
 
 
@@ -192,26 +192,26 @@ def splits(heavy: Iterable[Splittable], slots: Mapping[int, int], mean_node: int
     slot.
     """
     least = max(int(mean_node * PIECE_SHARE), 1)
-    found: list[Hint] = []
+    result: list[Hint] = []
     cut: dict[bytes | None, list[int]] = {}
-    for one in heavy:
-        is_key = one.kind == "split_key"
-        sizes = [] if is_key else cut.get(one.name, [])
-        if is_key and one.size > least:
-            cut.setdefault(hash_tag(one.name), []).append(one.size)
-        size, parts = one.size - sum(sizes), one.parts - len(sizes)
+    for item in heavy:
+        is_key = item.kind == "split_key"
+        sizes = [] if is_key else cut.get(item.name, [])
+        if is_key and item.size > least:
+            cut.setdefault(hash_tag(item.name), []).append(item.size)
+        size, parts = item.size - sum(sizes), item.parts - len(sizes)
         pieces = min(-(-size // least), parts)
-        if size <= least or pieces < 2 or len(found) == 2 * LISTED_MAX:
+        if size <= least or pieces < 2 or len(result) == 2 * LISTED_MAX:
             continue
-        before = slots.get(one.slot, one.size)
+        before = slots.get(item.slot, item.size)
         after = before - size + size // pieces
         beside = f", beside {len(sizes):,} told by themselves," if sizes else ""
-        found.append(
+        result.append(
             Hint(
-                one.kind, one.name, None, 1 if is_key else one.parts,
-                f"{pieces} pieces of about {parts // pieces:,} {one.unit}{beside} under names with different hash tags, each about {100 * PIECE_SHARE:.0f} % of what a "
-                f"master holds in the mean: slot {one.slot} goes from {before:,} to about {after:,} bytes, and the pieces can be balanced",
+                item.kind, item.name, None, 1 if is_key else item.parts,
+                f"{pieces} pieces of about {parts // pieces:,} {item.unit}{beside} under names with different hash tags, each about {100 * PIECE_SHARE:.0f} % of what a "
+                f"master holds in the mean: slot {item.slot} goes from {before:,} to about {after:,} bytes, and the pieces can be balanced",
                 "programs change; commands and transactions over all pieces end", "write the pieces back into one",
             )
         )  # fmt: skip
-    return found
+    return result

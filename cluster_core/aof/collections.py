@@ -10,28 +10,28 @@ from typing import Final
 from cluster_core.aof.store import HASH, LIST, SET, ZSET, Hash, Refused, Store, Unsettled, lowered, number, real
 from cluster_core.aof.strings import expiry
 
-Words = Sequence[bytes]
+Args = Sequence[bytes]
 _LEFT = (b"left", b"l")
 
 
-def _push(*, left: bool, only_existing: bool = False) -> Callable[[Store, Words], None]:
-    def run(store: Store, words: Words) -> None:
-        if len(words) < 3:
+def _push(*, left: bool, only_existing: bool = False) -> Callable[[Store, Args], None]:
+    def run(store: Store, args: Args) -> None:
+        if len(args) < 3:
             raise Refused
-        if only_existing and store.typed(words[1], LIST) is None:
+        if only_existing and store.typed(args[1], LIST) is None:
             raise Refused
-        values = store.made(words[1], LIST)
+        values = store.made(args[1], LIST)
         if left:
-            values.extendleft(words[2:])
+            values.extendleft(args[2:])
         else:
-            values.extend(words[2:])
+            values.extend(args[2:])
 
     return run
 
 
-def _pop(*, left: bool) -> Callable[[Store, Words], None]:
-    def run(store: Store, words: Words) -> None:
-        take(store, words[1], number(words[2]) if len(words) > 2 else 1, left=left)
+def _pop(*, left: bool) -> Callable[[Store, Args], None]:
+    def run(store: Store, args: Args) -> None:
+        take(store, args[1], number(args[2]) if len(args) > 2 else 1, left=left)
 
     return run
 
@@ -65,36 +65,36 @@ def _move(store: Store, source: bytes, target: bytes, *, from_left: bool, to_lef
     store.drop_if_empty(source)
 
 
-def _rpoplpush(store: Store, words: Words) -> None:
-    _move(store, words[1], words[2], from_left=False, to_left=True)
+def _rpoplpush(store: Store, args: Args) -> None:
+    _move(store, args[1], args[2], from_left=False, to_left=True)
 
 
-def _lmove(store: Store, words: Words) -> None:
-    from_left, to_left = (word.lower() in _LEFT for word in words[3:5])
-    _move(store, words[1], words[2], from_left=from_left, to_left=to_left)
+def _lmove(store: Store, args: Args) -> None:
+    from_left, to_left = (word.lower() in _LEFT for word in args[3:5])
+    _move(store, args[1], args[2], from_left=from_left, to_left=to_left)
 
 
-def _lset(store: Store, words: Words) -> None:
-    values = store.typed(words[1], LIST)
-    at = number(words[2])
+def _lset(store: Store, args: Args) -> None:
+    values = store.typed(args[1], LIST)
+    at = number(args[2])
     if values is None or not -len(values) <= at < len(values):
         raise Refused
-    values[at] = words[3]
+    values[at] = args[3]
 
 
-def _linsert(store: Store, words: Words) -> None:
-    values = store.typed(words[1], LIST)
-    if values is None or words[3] not in values:
+def _linsert(store: Store, args: Args) -> None:
+    values = store.typed(args[1], LIST)
+    if values is None or args[3] not in values:
         raise Refused
-    at = values.index(words[3])
-    values.insert(at if words[2].lower() == b"before" else at + 1, words[4])
+    at = values.index(args[3])
+    values.insert(at if args[2].lower() == b"before" else at + 1, args[4])
 
 
-def _lrem(store: Store, words: Words) -> None:
-    values = store.typed(words[1], LIST)
+def _lrem(store: Store, args: Args) -> None:
+    values = store.typed(args[1], LIST)
     if values is None:
         raise Refused
-    count, word = number(words[2]), words[3]
+    count, word = number(args[2]), args[3]
     left = abs(count) or len(values)
     kept: list[bytes] = []
     for value in values if count >= 0 else reversed(values):
@@ -102,22 +102,22 @@ def _lrem(store: Store, words: Words) -> None:
             left -= 1
         else:
             kept.append(value)
-    store.keys[words[1]].value = deque(kept if count >= 0 else reversed(kept))
-    store.drop_if_empty(words[1])
+    store.keys[args[1]].value = deque(kept if count >= 0 else reversed(kept))
+    store.drop_if_empty(args[1])
 
 
-def _ltrim(store: Store, words: Words) -> None:
-    values = store.typed(words[1], LIST)
+def _ltrim(store: Store, args: Args) -> None:
+    values = store.typed(args[1], LIST)
     if values is None:
         raise Refused
-    first, last = number(words[2]), number(words[3])
+    first, last = number(args[2]), number(args[3])
     first = max(first + len(values) if first < 0 else first, 0)
     last = min(last + len(values) if last < 0 else last, len(values) - 1)
-    store.keys[words[1]].value = deque(islice(values, first, last + 1) if first <= last else ())
-    store.drop_if_empty(words[1])
+    store.keys[args[1]].value = deque(islice(values, first, last + 1) if first <= last else ())
+    store.drop_if_empty(args[1])
 
 
-LIST_HANDLERS: Final[dict[str, Callable[[Store, Words], None]]] = {
+LIST_HANDLERS: Final[dict[str, Callable[[Store, Args], None]]] = {
     "lpush": _push(left=True), "rpush": _push(left=False), "lpushx": _push(left=True, only_existing=True),
     "rpushx": _push(left=False, only_existing=True), "lpop": _pop(left=True), "rpop": _pop(left=False),
     "rpoplpush": _rpoplpush, "lmove": _lmove, "lset": _lset, "linsert": _linsert,
@@ -125,55 +125,55 @@ LIST_HANDLERS: Final[dict[str, Callable[[Store, Words], None]]] = {
 }  # fmt: skip
 
 
-def _sadd(store: Store, words: Words) -> None:
-    if len(words) < 3:
+def _sadd(store: Store, args: Args) -> None:
+    if len(args) < 3:
         raise Refused
-    store.made(words[1], SET).update(words[2:])
+    store.made(args[1], SET).update(args[2:])
 
 
-def _srem(store: Store, words: Words) -> None:
-    members = store.typed(words[1], SET)
+def _srem(store: Store, args: Args) -> None:
+    members = store.typed(args[1], SET)
     if members is None:
         raise Refused
-    members.difference_update(words[2:])
-    store.drop_if_empty(words[1])
+    members.difference_update(args[2:])
+    store.drop_if_empty(args[1])
 
 
-def _spop(store: Store, words: Words) -> None:
+def _spop(store: Store, args: Args) -> None:
     """SPOP: servers log SREM in its place; a logged SPOP does not show the removed members."""
-    members = store.typed(words[1], SET)
+    members = store.typed(args[1], SET)
     if members is None:
         raise Refused
-    if len(words) > 2 and number(words[2]) >= len(members):
-        store.remove(words[1])
+    if len(args) > 2 and number(args[2]) >= len(members):
+        store.remove(args[1])
         return
     raise Unsettled
 
 
-def _smove(store: Store, words: Words) -> None:
-    members = store.typed(words[1], SET)
-    store.typed(words[2], SET)
-    if members is None or words[3] not in members:
+def _smove(store: Store, args: Args) -> None:
+    members = store.typed(args[1], SET)
+    store.typed(args[2], SET)
+    if members is None or args[3] not in members:
         raise Refused
-    if words[1] == words[2]:
+    if args[1] == args[2]:
         return
-    members.discard(words[3])
-    store.drop_if_empty(words[1])
-    store.made(words[2], SET).add(words[3])
+    members.discard(args[3])
+    store.drop_if_empty(args[1])
+    store.made(args[2], SET).add(args[3])
 
 
-def _combine(how: Callable[[set[bytes], set[bytes]], set[bytes]]) -> Callable[[Store, Words], None]:
-    def run(store: Store, words: Words) -> None:
-        found = [store.typed(key, SET) or set() for key in words[2:]]
+def _combine(how: Callable[[set[bytes], set[bytes]], set[bytes]]) -> Callable[[Store, Args], None]:
+    def run(store: Store, args: Args) -> None:
+        found = [store.typed(key, SET) or set() for key in args[2:]]
         result = set(found[0])
         for members in found[1:]:
             result = how(result, members)
-        store.put(words[1], SET, result)
+        store.put(args[1], SET, result)
 
     return run
 
 
-SET_HANDLERS: Final[dict[str, Callable[[Store, Words], None]]] = {
+SET_HANDLERS: Final[dict[str, Callable[[Store, Args], None]]] = {
     "sadd": _sadd, "srem": _srem, "spop": _spop, "smove": _smove, "sunionstore": _combine(set.union),
     "sinterstore": _combine(set.intersection), "sdiffstore": _combine(set.difference),
 }  # fmt: skip
@@ -182,24 +182,24 @@ SET_HANDLERS: Final[dict[str, Callable[[Store, Words], None]]] = {
 _TIMES = (b"ex", b"px", b"exat", b"pxat")
 
 
-def _hset(store: Store, words: Words) -> None:
-    if len(words) < 4 or len(words) % 2:
+def _hset(store: Store, args: Args) -> None:
+    if len(args) < 4 or len(args) % 2:
         raise Refused
-    value = store.made(words[1], HASH)
-    for name, word in zip(words[2::2], words[3::2], strict=True):
+    value = store.made(args[1], HASH)
+    for name, word in zip(args[2::2], args[3::2], strict=True):
         value.fields[name] = store.sized(word)
         value.expiry.pop(name, None)
 
 
-def _hsetnx(store: Store, words: Words) -> None:
-    value = store.made(words[1], HASH)
-    if words[2] in value.fields:
+def _hsetnx(store: Store, args: Args) -> None:
+    value = store.made(args[1], HASH)
+    if args[2] in value.fields:
         raise Refused
-    value.fields[words[2]] = store.sized(words[3])
+    value.fields[args[2]] = store.sized(args[3])
 
 
-def _hdel(store: Store, words: Words) -> None:
-    _remove_fields(store, words[1], words[2:])
+def _hdel(store: Store, args: Args) -> None:
+    _remove_fields(store, args[1], args[2:])
 
 
 def _remove_fields(store: Store, key: bytes, names: Sequence[bytes]) -> None:
@@ -212,27 +212,27 @@ def _remove_fields(store: Store, key: bytes, names: Sequence[bytes]) -> None:
     store.drop_if_empty(key)
 
 
-def _hincrby(store: Store, words: Words) -> None:
-    amount = number(words[3])
-    value = store.made(words[1], HASH)
-    old = value.fields.get(words[2], b"0")
-    store.drop_if_empty(words[1])
+def _hincrby(store: Store, args: Args) -> None:
+    amount = number(args[3])
+    value = store.made(args[1], HASH)
+    old = value.fields.get(args[2], b"0")
+    store.drop_if_empty(args[1])
     if isinstance(old, int):
         raise Refused
     total = number(old) + amount
     if not -(1 << 63) <= total < 1 << 63:
         raise Refused
-    store.made(words[1], HASH).fields[words[2]] = b"%d" % total
+    store.made(args[1], HASH).fields[args[2]] = b"%d" % total
 
 
-def _fields_at(words: Words) -> tuple[list[bytes], int, int]:
+def _fields_at(args: Args) -> tuple[list[bytes], int, int]:
     """Return lower-case options before FIELDS, the number of fields, and the index of the first."""
-    options = lowered(words[2:])
+    options = lowered(args[2:])
     try:
         at = options.index(b"fields")
     except ValueError:
         raise Refused from None
-    return options[:at], number(words[3 + at]), 4 + at
+    return options[:at], number(args[3 + at]), 4 + at
 
 
 def _expiry_of(options: Sequence[bytes]) -> int | None:
@@ -243,11 +243,11 @@ def _expiry_of(options: Sequence[bytes]) -> int | None:
     return None
 
 
-def _hsetex(store: Store, words: Words) -> None:
+def _hsetex(store: Store, args: Args) -> None:
     """HSETEX key [NX|XX] [FNX|FXX] [EX …|KEEPTTL] FIELDS n field value …"""
-    options, count, first = _fields_at(words)
-    pairs = list(zip(words[first : first + 2 * count : 2], words[first + 1 : first + 2 * count : 2], strict=True))
-    old: Hash | None = store.typed(words[1], HASH)
+    options, count, first = _fields_at(args)
+    pairs = list(zip(args[first : first + 2 * count : 2], args[first + 1 : first + 2 * count : 2], strict=True))
+    old: Hash | None = store.typed(args[1], HASH)
     held = old.fields if old is not None else {}
     if b"fnx" in options and any(name in held for name, _ in pairs):
         raise Refused
@@ -256,7 +256,7 @@ def _hsetex(store: Store, words: Words) -> None:
     if (b"nx" in options and old is not None) or (b"xx" in options and old is None):
         raise Refused
     expire = _expiry_of(options)
-    value = store.made(words[1], HASH)
+    value = store.made(args[1], HASH)
     for name, word in pairs:
         value.fields[name] = store.sized(word)
         if expire is not None:
@@ -277,14 +277,14 @@ def _set_expiry(store: Store, key: bytes, names: Sequence[bytes], expire: int | 
                 value.expiry.pop(name, None)
 
 
-def _hpexpireat(scale: int) -> Callable[[Store, Words], None]:
-    def run(store: Store, words: Words) -> None:
-        options, count, first = _fields_at(words)
-        expire = number(words[2]) * scale
-        value = store.typed(words[1], HASH)
-        names = [name for name in words[first : first + count] if value is not None and name in value.fields]
+def _hpexpireat(scale: int) -> Callable[[Store, Args], None]:
+    def run(store: Store, args: Args) -> None:
+        options, count, first = _fields_at(args)
+        expire = number(args[2]) * scale
+        value = store.typed(args[1], HASH)
+        names = [name for name in args[first : first + count] if value is not None and name in value.fields]
         chosen = [name for name in names if _is_chosen(options[1:], value.expiry.get(name), expire)]
-        _set_expiry(store, words[1], chosen, expire)
+        _set_expiry(store, args[1], chosen, expire)
 
     return run
 
@@ -300,12 +300,12 @@ def _is_chosen(options: Sequence[bytes], old: int | None, new: int) -> bool:
     return not (b"lt" in options and old is not None and new >= old)
 
 
-def _hpersist(store: Store, words: Words) -> None:
-    _, count, first = _fields_at(words)
-    _set_expiry(store, words[1], words[first : first + count], None, clear=True)
+def _hpersist(store: Store, args: Args) -> None:
+    _, count, first = _fields_at(args)
+    _set_expiry(store, args[1], args[first : first + count], None, clear=True)
 
 
-HASH_HANDLERS: Final[dict[str, Callable[[Store, Words], None]]] = {
+HASH_HANDLERS: Final[dict[str, Callable[[Store, Args], None]]] = {
     "hset": _hset, "hmset": _hset, "hsetnx": _hsetnx, "hdel": _hdel, "hincrby": _hincrby,
     "hsetex": _hsetex,
     "hexpireat": _hpexpireat(1000), "hpexpireat": _hpexpireat(1), "hpersist": _hpersist,
@@ -321,13 +321,13 @@ def ordered(scores: Scores) -> list[bytes]:
     return sorted(scores, key=lambda member: (scores[member], member))
 
 
-def _zadd(store: Store, words: Words) -> None:
+def _zadd(store: Store, args: Args) -> None:
     at, flags = 2, set()
-    while at < len(words) and (flag := words[at].lower()) in (b"nx", b"xx", b"gt", b"lt", b"ch", b"incr"):
+    while at < len(args) and (flag := args[at].lower()) in (b"nx", b"xx", b"gt", b"lt", b"ch", b"incr"):
         flags.add(flag)
         at += 1
-    pairs = list(zip((real(word) for word in words[at::2]), words[at + 1 :: 2], strict=True))
-    old = store.typed(words[1], ZSET)
+    pairs = list(zip((real(word) for word in args[at::2]), args[at + 1 :: 2], strict=True))
+    old = store.typed(args[1], ZSET)
     scores: Scores = {} if old is None else old
     changed: Scores = {}
     for score, member in pairs:
@@ -339,16 +339,16 @@ def _zadd(store: Store, words: Words) -> None:
             continue
         changed[member] = value
     if changed:
-        store.made(words[1], ZSET).update(changed)
+        store.made(args[1], ZSET).update(changed)
 
 
-def _zincrby(store: Store, words: Words) -> None:
-    amount = real(words[2])
-    old = store.typed(words[1], ZSET)
-    total = (old or {}).get(words[3], 0.0) + amount
+def _zincrby(store: Store, args: Args) -> None:
+    amount = real(args[2])
+    old = store.typed(args[1], ZSET)
+    total = (old or {}).get(args[3], 0.0) + amount
     if total != total:
         raise Refused
-    store.made(words[1], ZSET)[words[3]] = total
+    store.made(args[1], ZSET)[args[3]] = total
 
 
 def _remove(store: Store, key: bytes, members: Iterable[bytes]) -> None:
@@ -360,8 +360,8 @@ def _remove(store: Store, key: bytes, members: Iterable[bytes]) -> None:
     store.drop_if_empty(key)
 
 
-def _zrem(store: Store, words: Words) -> None:
-    _remove(store, words[1], words[2:])
+def _zrem(store: Store, args: Args) -> None:
+    _remove(store, args[1], args[2:])
 
 
 def _existing(store: Store, key: bytes) -> Scores:
@@ -404,14 +404,14 @@ def _ranked(members: list[bytes], first: int, last: int) -> list[bytes]:
     return members[first : last + 1] if last >= first else []
 
 
-def _zremrangebyrank(store: Store, words: Words) -> None:
-    scores = _existing(store, words[1])
-    _remove(store, words[1], _ranked(ordered(scores), number(words[2]), number(words[3])))
+def _zremrangebyrank(store: Store, args: Args) -> None:
+    scores = _existing(store, args[1])
+    _remove(store, args[1], _ranked(ordered(scores), number(args[2]), number(args[3])))
 
 
-def _zremrangebyscore(store: Store, words: Words) -> None:
-    scores, inside = _existing(store, words[1]), bounds_of(words[2], words[3])
-    _remove(store, words[1], [member for member, score in scores.items() if inside(score)])
+def _zremrangebyscore(store: Store, args: Args) -> None:
+    scores, inside = _existing(store, args[1]), bounds_of(args[2], args[3])
+    _remove(store, args[1], [member for member, score in scores.items() if inside(score)])
 
 
 def _refuse_mixed(scores: Scores) -> None:
@@ -420,10 +420,10 @@ def _refuse_mixed(scores: Scores) -> None:
         raise Unsettled
 
 
-def _zremrangebylex(store: Store, words: Words) -> None:
-    scores, inside = _existing(store, words[1]), lex_bounds_of(words[2], words[3])
+def _zremrangebylex(store: Store, args: Args) -> None:
+    scores, inside = _existing(store, args[1]), lex_bounds_of(args[2], args[3])
     _refuse_mixed(scores)
-    _remove(store, words[1], [member for member in scores if inside(member)])
+    _remove(store, args[1], [member for member in scores if inside(member)])
 
 
 def _pop_scored(store: Store, key: bytes, count: int, *, highest: bool) -> None:
@@ -431,9 +431,9 @@ def _pop_scored(store: Store, key: bytes, count: int, *, highest: bool) -> None:
     _remove(store, key, members[max(len(members) - count, 0) :] if highest else members[:count])
 
 
-def _zpop(*, highest: bool) -> Callable[[Store, Words], None]:
-    def run(store: Store, words: Words) -> None:
-        _pop_scored(store, words[1], number(words[2]) if len(words) > 2 else 1, highest=highest)
+def _zpop(*, highest: bool) -> Callable[[Store, Args], None]:
+    def run(store: Store, args: Args) -> None:
+        _pop_scored(store, args[1], number(args[2]) if len(args) > 2 else 1, highest=highest)
 
     return run
 
@@ -450,16 +450,16 @@ def _scores_of(store: Store, key: bytes) -> Scores:
     return dict(entry.value)
 
 
-def _combine_scored(how: str) -> Callable[[Store, Words], None]:
+def _combine_scored(how: str) -> Callable[[Store, Args], None]:
     """ZUNIONSTORE, ZINTERSTORE, ZDIFFSTORE destination numkeys key … [WEIGHTS …] [AGGREGATE …]"""
 
-    def run(store: Store, words: Words) -> None:
-        count = number(words[2])
-        if not 0 < count <= len(words) - 3:
+    def run(store: Store, args: Args) -> None:
+        count = number(args[2])
+        if not 0 < count <= len(args) - 3:
             raise Refused
-        options = lowered(words[3 + count :])
+        options = lowered(args[3 + count :])
         weights, aggregate = _options(options, count)
-        found = [_scores_of(store, key) for key in words[3 : 3 + count]]
+        found = [_scores_of(store, key) for key in args[3 : 3 + count]]
         if how == "diff":
             others = {member for scores in found[1:] for member in scores}
             result = {member: score for member, score in found[0].items() if member not in others}
@@ -467,7 +467,7 @@ def _combine_scored(how: str) -> Callable[[Store, Words], None]:
             result = _weighed(found, weights, aggregate)
             if how == "inter":
                 result = {member: score for member, score in result.items() if all(member in one for one in found)}
-        store.put(words[1], ZSET, result)
+        store.put(args[1], ZSET, result)
 
     return run
 
@@ -502,13 +502,13 @@ def _weighed(found: list[Scores], weights: list[float], aggregate: bytes) -> Sco
     return result
 
 
-def _zrangestore(store: Store, words: Words) -> None:
+def _zrangestore(store: Store, args: Args) -> None:
     """ZRANGESTORE destination source first last [BYSCORE|BYLEX] [REV] [LIMIT offset count]"""
-    options = lowered(words[5:])
-    scores = store.typed(words[2], ZSET) or {}
+    options = lowered(args[5:])
+    scores = store.typed(args[2], ZSET) or {}
     reverse = b"rev" in options
     members = ordered(scores)
-    low, high = (words[4], words[3]) if reverse else (words[3], words[4])
+    low, high = (args[4], args[3]) if reverse else (args[3], args[4])
     if b"byscore" in options:
         inside = bounds_of(low, high)
         members = [member for member in members if inside(scores[member])]
@@ -519,15 +519,15 @@ def _zrangestore(store: Store, words: Words) -> None:
     if reverse:
         members.reverse()
     if b"byscore" not in options and b"bylex" not in options:
-        members = _ranked(members, number(words[3]), number(words[4]))
+        members = _ranked(members, number(args[3]), number(args[4]))
     elif b"limit" in options:
         at = options.index(b"limit")
         skip, count = number(options[at + 1]), number(options[at + 2])
         members = [] if skip < 0 else members[skip:] if count < 0 else members[skip : skip + count]
-    store.put(words[1], ZSET, {member: scores[member] for member in members})
+    store.put(args[1], ZSET, {member: scores[member] for member in members})
 
 
-ZSET_HANDLERS: Final[dict[str, Callable[[Store, Words], None]]] = {
+ZSET_HANDLERS: Final[dict[str, Callable[[Store, Args], None]]] = {
     "zadd": _zadd, "zincrby": _zincrby, "zrem": _zrem, "zremrangebyrank": _zremrangebyrank,
     "zremrangebyscore": _zremrangebyscore, "zremrangebylex": _zremrangebylex, "zpopmin": _zpop(highest=False),
     "zpopmax": _zpop(highest=True),

@@ -31,10 +31,10 @@ RULES_MAX = 2
 @cache
 def known_commands() -> dict[str, CommandInfo]:
     """Return all commands by lower-case name, subcommands as ``command|subcommand``; newer tables win."""
-    found: dict[str, CommandInfo] = {}
+    result: dict[str, CommandInfo] = {}
     for name in TABLES:
-        found |= table_of(name).commands
-    return dict(sorted(found.items()))
+        result |= table_of(name).commands
+    return dict(sorted(result.items()))
 
 
 @cache
@@ -43,21 +43,21 @@ def command_names() -> tuple[str, ...]:
     return tuple(name for name in known_commands() if "|" not in name)
 
 
-def written_keys(words: Sequence[bytes]) -> tuple[int, ...] | None:
+def written_keys(args: Sequence[bytes]) -> tuple[int, ...] | None:
     """Return ascending key positions in a command; None if unknown.
 
     >>> written_keys([b"RENAME", b"a", b"b"]), written_keys([b"MULTI"]), written_keys([b"BF.ADD", b"k", b"v"])
     ((1, 2), (), None)
     """
-    name = words[0].decode("latin-1").lower()
+    name = args[0].decode("latin-1").lower()
     info = None if "|" in name else known_commands().get(name)
     if info is None:
         return None
-    if len(words) > 1:
-        info = known_commands().get(f"{name}|{words[1].decode('latin-1').lower()}", info)
+    if len(args) > 1:
+        info = known_commands().get(f"{name}|{args[1].decode('latin-1').lower()}", info)
     if any(NOT_KEY in spec.flags for spec in info.key_specs):
         return ()
-    return tuple(sorted({at for at in key_positions(words, info) if 0 < at < len(words)}))
+    return tuple(sorted({at for at in key_positions(args, info) if 0 < at < len(args)}))
 
 
 @cache

@@ -39,7 +39,7 @@ from cluster_core.rdb.values import ModuleValue, Record, StreamValue, decode_val
 from cluster_core.rdb.writer import TAIL_BYTES, target_of_dump, without_tail
 from cluster_core.slots.key_slot import key_slot
 
-Words = Sequence[bytes]
+Args = Sequence[bytes]
 
 
 def entry_of(store: Store, kind: str, value: Any, expire_at_ms: int) -> Entry:
@@ -63,17 +63,17 @@ def entry_of(store: Store, kind: str, value: Any, expire_at_ms: int) -> Entry:
     return Entry(kind, kept, expire_at_ms)
 
 
-def _del(store: Store, words: Words) -> None:
-    for key in words[1:]:
+def _del(store: Store, args: Args) -> None:
+    for key in args[1:]:
         store.remove(key)
 
 
-def _expireat(scale: int) -> Callable[[Store, Words], None]:
-    def run(store: Store, words: Words) -> None:
-        entry = store.find(words[1])
+def _expireat(scale: int) -> Callable[[Store, Args], None]:
+    def run(store: Store, args: Args) -> None:
+        entry = store.find(args[1])
         if entry is None:
             raise Refused
-        when, options, old = number(words[2]) * scale, lowered(words[3:]), entry.expire_at_ms
+        when, options, old = number(args[2]) * scale, lowered(args[3:]), entry.expire_at_ms
         if (b"nx" in options and old >= 0) or (b"xx" in options and old < 0):
             raise Refused
         if (b"gt" in options and (old < 0 or when <= old)) or (b"lt" in options and 0 <= old <= when):
@@ -83,56 +83,56 @@ def _expireat(scale: int) -> Callable[[Store, Words], None]:
     return run
 
 
-def _persist(store: Store, words: Words) -> None:
-    entry = store.find(words[1])
+def _persist(store: Store, args: Args) -> None:
+    entry = store.find(args[1])
     if entry is None:
         raise Refused
     entry.expire_at_ms = NEVER
 
 
-def _rename(store: Store, words: Words) -> None:
-    entry = store.keys.get(words[1])
+def _rename(store: Store, args: Args) -> None:
+    entry = store.keys.get(args[1])
     if entry is None:
         raise Refused
-    if words[1] != words[2]:
-        store.keys[words[2]] = store.keys.pop(words[1])
+    if args[1] != args[2]:
+        store.keys[args[2]] = store.keys.pop(args[1])
 
 
-def _renamenx(store: Store, words: Words) -> None:
-    if store.find(words[2]) is not None:
+def _renamenx(store: Store, args: Args) -> None:
+    if store.find(args[2]) is not None:
         raise Refused
-    _rename(store, words)
+    _rename(store, args)
 
 
-def _move(store: Store, words: Words) -> None:
-    target = store.databases.setdefault(number(words[2]), {})
-    entry = store.keys.get(words[1])
-    if entry is None or words[1] in target:
-        if words[1] in target and target[words[1]].kind == UNCERTAIN:
+def _move(store: Store, args: Args) -> None:
+    target = store.databases.setdefault(number(args[2]), {})
+    entry = store.keys.get(args[1])
+    if entry is None or args[1] in target:
+        if args[1] in target and target[args[1]].kind == UNCERTAIN:
             raise Unsettled
         raise Refused
-    target[words[1]] = store.keys.pop(words[1])
+    target[args[1]] = store.keys.pop(args[1])
 
 
-def _copy(store: Store, words: Words) -> None:
-    options = lowered(words[3:])
+def _copy(store: Store, args: Args) -> None:
+    options = lowered(args[3:])
     db = number(options[options.index(b"db") + 1]) if b"db" in options else store.db
-    entry = store.keys.get(words[1])
+    entry = store.keys.get(args[1])
     target = store.databases.setdefault(db, {})
-    held = target.get(words[2])
+    held = target.get(args[2])
     if entry is None or (held is not None and b"replace" not in options):
         if held is not None and held.kind == UNCERTAIN:
             raise Unsettled
         raise Refused
-    target[words[2]] = copy.deepcopy(entry)
+    target[args[2]] = copy.deepcopy(entry)
 
 
-def _restore(store: Store, words: Words) -> None:
+def _restore(store: Store, args: Args) -> None:
     """RESTORE key ttl payload [REPLACE] [ABSTTL] …: a DUMP payload with version and checksum."""
-    key, payload, options = words[1], words[3], lowered(words[4:])
+    key, payload, options = args[1], args[3], lowered(args[4:])
     if store.find(key) is not None and b"replace" not in options:
         raise Refused
-    ttl = number(words[2])
+    ttl = number(args[2])
     if ttl and b"absttl" not in options:
         raise Unsettled
     if len(payload) <= TAIL_BYTES:
@@ -144,31 +144,31 @@ def _restore(store: Store, words: Words) -> None:
     store.keys[key] = entry_of(store, kind, value, ttl or NEVER)
 
 
-def _flushdb(store: Store, words: Words) -> None:
+def _flushdb(store: Store, args: Args) -> None:
     store.keys.clear()
 
 
-def _flushall(store: Store, words: Words) -> None:
+def _flushall(store: Store, args: Args) -> None:
     store.databases.clear()
 
 
-def _swapdb(store: Store, words: Words) -> None:
-    first, second = number(words[1]), number(words[2])
+def _swapdb(store: Store, args: Args) -> None:
+    first, second = number(args[1]), number(args[2])
     held = store.databases.pop(first, {}), store.databases.pop(second, {})
     store.databases[second], store.databases[first] = held
 
 
-def _flushslot(store: Store, words: Words) -> None:
+def _flushslot(store: Store, args: Args) -> None:
     """CLUSTER FLUSHSLOT slot (Valkey 9)."""
-    if words[1].lower() != b"flushslot":
+    if args[1].lower() != b"flushslot":
         raise Refused
-    slot = number(words[2])
+    slot = number(args[2])
     for keys in store.databases.values():
         for key in [key for key in keys if key_slot(key) == slot]:
             del keys[key]
 
 
-KEY_HANDLERS: Final[dict[str, Callable[[Store, Words], None]]] = {
+KEY_HANDLERS: Final[dict[str, Callable[[Store, Args], None]]] = {
     "del": _del, "unlink": _del, "expireat": _expireat(1000), "pexpireat": _expireat(1),
     "persist": _persist, "rename": _rename, "renamenx": _renamenx, "move": _move, "copy": _copy, "restore": _restore,
     "restore-asking": _restore, "flushdb": _flushdb, "flushall": _flushall, "swapdb": _swapdb, "cluster": _flushslot,
@@ -186,7 +186,7 @@ _TARGETS: Final = {
     "sort": (-1,), "georadius": (-1,), "georadiusbymember": (-1,),
 }  # fmt: skip
 """Keys that a command writes, if it only reads others (-1: the last)."""
-HANDLERS: Final[dict[str, Callable[[Store, Words], None]]] = {
+HANDLERS: Final[dict[str, Callable[[Store, Args], None]]] = {
     **STRING_HANDLERS,
     **LIST_HANDLERS,
     **SET_HANDLERS,
@@ -241,9 +241,9 @@ class Keyspace:
         self.store.db = 0
         self._waiting = None
 
-    def apply(self, words: Sequence[bytes]) -> None:
+    def apply(self, args: Sequence[bytes]) -> None:
         """Run one logged command. Raises ProtocolError for a transaction above the size limit."""
-        name = words[0].decode("latin-1").lower()
+        name = args[0].decode("latin-1").lower()
         if name == "exec":
             waiting, self._waiting = self._waiting or [], None
             for held in waiting:
@@ -251,45 +251,45 @@ class Keyspace:
         elif self._waiting is not None:
             if len(self._waiting) == TRANSACTION_COMMANDS_MAX:
                 raise ProtocolError(f"a transaction of more than {TRANSACTION_COMMANDS_MAX} commands")
-            self._waiting.append(words)
+            self._waiting.append(args)
         elif name == "multi":
             self._waiting = []
         else:
-            self._run(name, words)
+            self._run(name, args)
 
-    def _run(self, name: str, words: Sequence[bytes]) -> None:
+    def _run(self, name: str, args: Sequence[bytes]) -> None:
         self.commands += 1
         if name == "select":
-            if len(words) == 2 and words[1].isdigit() and len(words[1]) <= DATABASE_DIGITS_MAX:
-                self.store.db = int(words[1])
+            if len(args) == 2 and args[1].isdigit() and len(args[1]) <= DATABASE_DIGITS_MAX:
+                self.store.db = int(args[1])
             return
         if name in _WITHOUT_EFFECT:
             return
         handler = HANDLERS.get(name)
         self.store.command = name
         if handler is None:
-            self._doubt(name, words)
+            self._doubt(name, args)
             return
         try:
-            handler(self.store, words)
+            handler(self.store, args)
         except (Refused, IndexError, ValueError, OverflowError):
             self.refused += 1
         except Unsettled:
-            self._doubt(name, words)
+            self._doubt(name, args)
 
-    def _doubt(self, name: str, words: Sequence[bytes]) -> None:
+    def _doubt(self, name: str, args: Sequence[bytes]) -> None:
         """Count an unmodelled command; keys it may write become uncertain."""
         self.unknown[name] += 1
-        positions = written_keys(words)
+        positions = written_keys(args)
         if positions is None:
-            positions = (1,) if len(words) > 1 else ()
+            positions = (1,) if len(args) > 1 else ()
         written = _TARGETS.get(name)
         if written is not None and positions:
             chosen = [positions[-1]] if written == (-1,) else [at for at in written if at in positions]
         else:
             chosen = list(positions)
         for at in chosen:
-            self.store.doubt(words[at])
+            self.store.doubt(args[at])
 
     def rows(self) -> Iterator[LiveKey]:
         """Yield every key by database, in creation order."""

@@ -32,14 +32,14 @@ def word_bytes(length: int) -> int:
     return length + len(str(length)) + 5
 
 
-def head_bytes(words: int) -> int:
+def head_bytes(count: int) -> int:
     """Return the bytes of a command's header."""
-    return len(str(words)) + 3
+    return len(str(count)) + 3
 
 
-def entry_bytes(words: Sequence[bytes]) -> int:
+def entry_bytes(args: Sequence[bytes]) -> int:
     """Return the bytes of fields and values in the XADD of an entry, with the command's header."""
-    return head_bytes(3 + len(words)) + sum(word_bytes(len(word)) for word in words)
+    return head_bytes(3 + len(args)) + sum(word_bytes(len(word)) for word in args)
 
 
 def live_bytes(key: bytes, entry: Entry) -> int:

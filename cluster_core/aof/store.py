@@ -174,9 +174,9 @@ def real(word: bytes) -> float:
     return value
 
 
-def lowered(words: Sequence[bytes]) -> list[bytes]:
+def lowered(args: Sequence[bytes]) -> list[bytes]:
     """Words in lower case."""
-    return [word.lower() for word in words]
+    return [word.lower() for word in args]
 
 
 def stream_id(word: bytes, missing: int = 0) -> StreamId:

@@ -8,7 +8,7 @@ from typing import Final
 from cluster_core.aof.live_bytes import entry_bytes
 from cluster_core.aof.store import STREAM, Refused, Store, Stream, Unsettled, lowered, number, stream_id
 
-Words = Sequence[bytes]
+Args = Sequence[bytes]
 
 
 def _stream(store: Store, key: bytes) -> Stream:
@@ -18,35 +18,35 @@ def _stream(store: Store, key: bytes) -> Stream:
     return stream
 
 
-def _xgroup(store: Store, words: Words) -> None:
+def _xgroup(store: Store, args: Args) -> None:
     """XGROUP CREATE key group id [MKSTREAM] creates a stream; other actions change no stream."""
-    stream = store.typed(words[2], STREAM)
-    if words[1].lower() == b"create" and stream is None:
-        if b"mkstream" not in lowered(words[4:]):
+    stream = store.typed(args[2], STREAM)
+    if args[1].lower() == b"create" and stream is None:
+        if b"mkstream" not in lowered(args[4:]):
             raise Refused
-        store.made(words[2], STREAM)
+        store.made(args[2], STREAM)
 
 
-def _touch(store: Store, words: Words) -> None:
+def _touch(store: Store, args: Args) -> None:
     """Ignore reads, claims and acknowledgements."""
-    store.typed(words[1], STREAM)
+    store.typed(args[1], STREAM)
 
 
-def _xadd(store: Store, words: Words) -> None:
+def _xadd(store: Store, args: Args) -> None:
     at, trim, create = 2, None, True
-    while at < len(words):
-        option = words[at].lower()
+    while at < len(args):
+        option = args[at].lower()
         if option == b"nomkstream":
             create = False
         elif option in (b"maxlen", b"minid"):
-            trim, at = _trim_of(words, at)
+            trim, at = _trim_of(args, at)
             continue
         elif option == b"limit":
             at += 1
         elif option not in (b"keepref", b"delref", b"acked"):
             break
         at += 1
-    key, name, fields = words[1], stream_id(words[at]), words[at + 1 :]
+    key, name, fields = args[1], stream_id(args[at]), args[at + 1 :]
     if not fields or len(fields) % 2:
         raise Refused
     stream = store.typed(key, STREAM)
@@ -63,14 +63,14 @@ def _xadd(store: Store, words: Words) -> None:
         _trim(stream, *trim)
 
 
-def _trim_of(words: Words, at: int) -> tuple[tuple[bytes, bytes, bool], int]:
+def _trim_of(args: Args, at: int) -> tuple[tuple[bytes, bytes, bool], int]:
     """Parse MAXLEN|MINID [=|~] threshold: (how, threshold, approximate), and the next index."""
-    how, about = words[at].lower(), False
+    how, about = args[at].lower(), False
     at += 1
-    if words[at] in (b"=", b"~"):
-        about = words[at] == b"~"
+    if args[at] in (b"=", b"~"):
+        about = args[at] == b"~"
         at += 1
-    return (how, words[at], about), at + 1
+    return (how, args[at], about), at + 1
 
 
 def _trim(stream: Stream, how: bytes, threshold: bytes, about: bool) -> None:
@@ -87,23 +87,23 @@ def _trim(stream: Stream, how: bytes, threshold: bytes, about: bool) -> None:
         del stream.entries[name]
 
 
-def _xtrim(store: Store, words: Words) -> None:
-    trim, _ = _trim_of(words, 2)
-    _trim(_stream(store, words[1]), *trim)
+def _xtrim(store: Store, args: Args) -> None:
+    trim, _ = _trim_of(args, 2)
+    _trim(_stream(store, args[1]), *trim)
 
 
-def _xdel(store: Store, words: Words) -> None:
-    stream = _stream(store, words[1])
-    for word in words[2:]:
+def _xdel(store: Store, args: Args) -> None:
+    stream = _stream(store, args[1])
+    for word in args[2:]:
         name = stream_id(word)
         if stream.entries.pop(name, None) is not None:
             stream.deleted_id = max(stream.deleted_id, name)
 
 
-def _xsetid(store: Store, words: Words) -> None:
-    stream = _stream(store, words[1])
-    stream.last_id = stream_id(words[2])
-    options = lowered(words[3:])
+def _xsetid(store: Store, args: Args) -> None:
+    stream = _stream(store, args[1])
+    stream.last_id = stream_id(args[2])
+    options = lowered(args[3:])
     for at, option in enumerate(options):
         if option == b"entriesadded":
             stream.added = number(options[at + 1])
@@ -111,7 +111,7 @@ def _xsetid(store: Store, words: Words) -> None:
             stream.deleted_id = stream_id(options[at + 1])
 
 
-STREAM_HANDLERS: Final[dict[str, Callable[[Store, Words], None]]] = {
+STREAM_HANDLERS: Final[dict[str, Callable[[Store, Args], None]]] = {
     "xadd": _xadd, "xtrim": _xtrim, "xdel": _xdel, "xsetid": _xsetid, "xgroup": _xgroup, "xack": _touch, "xclaim": _touch,
-    "xautoclaim": _touch, "xreadgroup": lambda store, words: None,
+    "xautoclaim": _touch, "xreadgroup": lambda store, args: None,
 }  # fmt: skip

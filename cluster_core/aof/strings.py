@@ -13,7 +13,7 @@ from cluster_core.aof.store import STRING, Refused, Sized, Store, Unsettled, len
 
 DENSE_BYTES = 16 + 16384 * 6 // 8
 """A dense HyperLogLog: header and 16384 registers of six bits."""
-Words = Sequence[bytes]
+Args = Sequence[bytes]
 
 
 def expiry(option: bytes, word: bytes) -> int:
@@ -26,11 +26,11 @@ def expiry(option: bytes, word: bytes) -> int:
     raise Unsettled  # relative to the execution, which the log does not time to the ms
 
 
-def _set(store: Store, words: Words) -> None:
-    key, value = words[1], words[2]
+def _set(store: Store, args: Args) -> None:
+    key, value = args[1], args[2]
     expire, keep, at = -1, False, 3
-    options = lowered(words[3:])
-    while at < len(words):
+    options = lowered(args[3:])
+    while at < len(args):
         option = options[at - 3]
         if option == b"nx" and store.find(key) is not None:
             raise Refused
@@ -39,10 +39,10 @@ def _set(store: Store, words: Words) -> None:
         if option == b"keepttl":
             keep = True
         elif option == b"ifeq":
-            _refuse_other(store, key, words[at + 1])
+            _refuse_other(store, key, args[at + 1])
             at += 1
         elif option in (b"ex", b"px", b"exat", b"pxat"):
-            expire = expiry(option, words[at + 1])
+            expire = expiry(option, args[at + 1])
             at += 1
         elif option not in (b"nx", b"xx", b"get"):
             raise Unsettled
@@ -61,29 +61,29 @@ def _refuse_other(store: Store, key: bytes, expected: bytes) -> None:
         raise Refused
 
 
-def _setnx(store: Store, words: Words) -> None:
-    if store.find(words[1]) is not None:
+def _setnx(store: Store, args: Args) -> None:
+    if store.find(args[1]) is not None:
         raise Refused
-    store.put(words[1], STRING, store.sized(words[2]))
+    store.put(args[1], STRING, store.sized(args[2]))
 
 
-def _mset(store: Store, words: Words) -> None:
-    if len(words) % 2 == 0:
+def _mset(store: Store, args: Args) -> None:
+    if len(args) % 2 == 0:
         raise Refused
-    for key, value in zip(words[1::2], words[2::2], strict=True):
+    for key, value in zip(args[1::2], args[2::2], strict=True):
         store.put(key, STRING, store.sized(value))
 
 
-def _msetnx(store: Store, words: Words) -> None:
-    if any(store.find(key) is not None for key in words[1::2]):
+def _msetnx(store: Store, args: Args) -> None:
+    if any(store.find(key) is not None for key in args[1::2]):
         raise Refused
-    _mset(store, words)
+    _mset(store, args)
 
 
-def _msetex(store: Store, words: Words) -> None:
-    count = number(words[1])
-    keys, values = words[2 : 2 + 2 * count : 2], words[3 : 2 + 2 * count : 2]
-    options = lowered(words[2 + 2 * count :])
+def _msetex(store: Store, args: Args) -> None:
+    count = number(args[1])
+    keys, values = args[2 : 2 + 2 * count : 2], args[3 : 2 + 2 * count : 2]
+    options = lowered(args[2 + 2 * count :])
     if b"nx" in options and any(store.find(key) is not None for key in keys):
         raise Refused
     if b"xx" in options and any(store.find(key) is None for key in keys):
@@ -103,17 +103,17 @@ def _change(store: Store, key: bytes, value: Sized) -> None:
     store.put(key, STRING, value, keep_expiry=True)
 
 
-def _append(store: Store, words: Words) -> None:
-    old = store.typed(words[1], STRING)
-    _overwrite(store, words[1], 0 if old is None else length_of(old), words[2])
+def _append(store: Store, args: Args) -> None:
+    old = store.typed(args[1], STRING)
+    _overwrite(store, args[1], 0 if old is None else length_of(old), args[2])
 
 
-def _setrange(store: Store, words: Words) -> None:
-    offset = number(words[2])
-    if offset < 0 or (not words[3] and store.typed(words[1], STRING) is None):
+def _setrange(store: Store, args: Args) -> None:
+    offset = number(args[2])
+    if offset < 0 or (not args[3] and store.typed(args[1], STRING) is None):
         raise Refused
-    if words[3]:
-        _overwrite(store, words[1], offset, words[3])
+    if args[3]:
+        _overwrite(store, args[1], offset, args[3])
 
 
 def _overwrite(store: Store, key: bytes, offset: int, part: bytes) -> None:
@@ -128,16 +128,16 @@ def _overwrite(store: Store, key: bytes, offset: int, part: bytes) -> None:
     _change(store, key, padded[:offset] + part + padded[offset + len(part) :])
 
 
-def _incr(sign: int) -> Callable[[Store, Words], None]:
-    def run(store: Store, words: Words) -> None:
-        amount = number(words[2]) if len(words) > 2 else 1
-        old = store.typed(words[1], STRING)
+def _incr(sign: int) -> Callable[[Store, Args], None]:
+    def run(store: Store, args: Args) -> None:
+        amount = number(args[2]) if len(args) > 2 else 1
+        old = store.typed(args[1], STRING)
         if isinstance(old, int):
             raise Unsettled if old <= 20 else Refused
         value = (0 if old is None else number(old)) + sign * amount
         if not -(1 << 63) <= value < 1 << 63:
             raise Refused
-        _change(store, words[1], b"%d" % value)
+        _change(store, args[1], b"%d" % value)
 
     return run
 
@@ -148,49 +148,49 @@ def _grow(store: Store, key: bytes, bits: int) -> None:
     _change(store, key, max(0 if old is None else length_of(old), (bits + 7) >> 3))
 
 
-def _setbit(store: Store, words: Words) -> None:
-    _grow(store, words[1], number(words[2]) + 1)
+def _setbit(store: Store, args: Args) -> None:
+    _grow(store, args[1], number(args[2]) + 1)
 
 
-def _bitfield(store: Store, words: Words) -> None:
+def _bitfield(store: Store, args: Args) -> None:
     """BITFIELD: the string grows to the highest written bit, even if overflow prevents the write."""
     highest, at = 0, 2
-    while at < len(words):
-        option = words[at].lower()
+    while at < len(args):
+        option = args[at].lower()
         if option in (b"set", b"incrby"):
-            width, place = number(words[at + 1][1:]), words[at + 2]
+            width, place = number(args[at + 1][1:]), args[at + 2]
             offset = number(place[1:]) * width if place[:1] == b"#" else number(place)
             highest = max(highest, offset + width)
-            number(words[at + 3])
+            number(args[at + 3])
         at += 4 if option in (b"set", b"incrby") else 2 if option == b"overflow" else 3
     if not highest:
         raise Refused
-    _grow(store, words[1], highest)
+    _grow(store, args[1], highest)
 
 
-def _bitop(store: Store, words: Words) -> None:
-    sources = [store.typed(key, STRING) for key in words[3:]]
+def _bitop(store: Store, args: Args) -> None:
+    sources = [store.typed(key, STRING) for key in args[3:]]
     length = max((length_of(value) for value in sources if value is not None), default=0)
     if length:
-        store.put(words[2], STRING, length)
+        store.put(args[2], STRING, length)
     else:
-        store.remove(words[2])
+        store.remove(args[2])
 
 
-def _pfadd(store: Store, words: Words) -> None:
-    value = store.typed(words[1], STRING)
+def _pfadd(store: Store, args: Args) -> None:
+    value = store.typed(args[1], STRING)
     if value is None or length_of(value) != DENSE_BYTES:
         raise Unsettled
 
 
-def _pfmerge(store: Store, words: Words) -> None:
-    values = [store.typed(key, STRING) for key in words[1:]]
+def _pfmerge(store: Store, args: Args) -> None:
+    values = [store.typed(key, STRING) for key in args[1:]]
     if not any(value is not None and length_of(value) == DENSE_BYTES for value in values):
         raise Unsettled
-    _change(store, words[1], DENSE_BYTES)
+    _change(store, args[1], DENSE_BYTES)
 
 
-STRING_HANDLERS: Final[dict[str, Callable[[Store, Words], None]]] = {
+STRING_HANDLERS: Final[dict[str, Callable[[Store, Args], None]]] = {
     "set": _set, "setnx": _setnx,
     "mset": _mset, "msetnx": _msetnx, "msetex": _msetex, "append": _append, "setrange": _setrange,
     "incr": _incr(1), "decr": _incr(-1), "incrby": _incr(1), "decrby": _incr(-1),

@@ -66,8 +66,8 @@ class KeyBatch:
 
     def hollow(self) -> NDArray[np.bool_]:
         """Say of each key whether it is a collection without elements, which a server drops when it loads the file."""
-        found: NDArray[np.bool_] = (self.elements == 0) & _FILLED_TYPES[self.type]
-        return found
+        result: NDArray[np.bool_] = (self.elements == 0) & _FILLED_TYPES[self.type]
+        return result
 
     def where(self, chosen: NDArray[np.bool_]) -> KeyBatch:
         """Return the *chosen* rows."""

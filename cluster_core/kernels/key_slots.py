@@ -185,8 +185,8 @@ def _find(first: np.uint64, last: np.uint64, byte: np.uint8) -> np.uint64:
     while first < last:
         places: np.uint64 = _places(first, byte)
         if places:
-            found: np.uint64 = min(first + _lowest(places), last)
-            return found
+            result: np.uint64 = min(first + _lowest(places), last)
+            return result
         first += _U64
     return last
 

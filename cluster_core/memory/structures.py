@@ -143,15 +143,15 @@ def _chained_bytes(count: int, buckets: int) -> float:
 @cache
 def chained_units() -> tuple[int, ...]:
     """Return the expected units of chained buckets behind one, by average load in steps of 1 / `LOADS`."""
-    found = []
+    result = []
     for step in range(BUCKET_ENTRIES * LOADS + 1):
         mean = step / LOADS
         chance, expected = exp(-mean), 0.0
         for load in range(1, _LOAD_MAX + 1):
             chance *= mean / load
             expected += chance * _CHILDREN[load]
-        found.append(round(expected * BUCKET_BYTES * (1 << UNIT_BITS)))
-    return tuple(found)
+        result.append(round(expected * BUCKET_BYTES * (1 << UNIT_BITS)))
+    return tuple(result)
 
 
 LEVEL_BYTES = 16

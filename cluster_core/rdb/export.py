@@ -80,13 +80,13 @@ NEWEST = Release("redis", (255, 255))
 
 def release_of(name: str) -> Release:
     """Return the release that ``redis-7.0`` or ``valkey-9.0`` names; raises ConditionError for one that is not known."""
-    found = _NAME.match(name)
-    if found is None:
+    result = _NAME.match(name)
+    if result is None:
         raise ConditionError(f"{name!r} is no release: redis-7.0 or valkey-9.0 is", 0)
-    family, number = found[1], (int(found[2]), int(found[3]))
+    family, number = result[1], (int(result[2]), int(result[3]))
     if number < _FIRST[family]:
         first = ".".join(map(str, _FIRST[family]))
-        raise ConditionError(f"commands are written for {family} {first} and later", found.start(2))
+        raise ConditionError(f"commands are written for {family} {first} and later", result.start(2))
     return Release(family, number)
 
 
@@ -149,11 +149,11 @@ def stream_tail_bytes(
 
 
 def _document(key: Record, db: int, texts: _Texts) -> dict[str, Any]:
-    found: dict[str, Any] = {"db": db, "key": texts.of(key.key), "type": key.type}
+    result: dict[str, Any] = {"db": db, "key": texts.of(key.key), "type": key.type}
     for name, value in (("expire_at_ms", key.expire_at_ms), ("idle_s", key.idle_s), ("freq", key.freq)):
         if value >= 0:
-            found[name] = value
-    return {**found, "value": json_value(key.value, texts)}
+            result[name] = value
+    return {**result, "value": json_value(key.value, texts)}
 
 
 def json_value(value: object, texts: _Texts) -> Any:
@@ -182,8 +182,8 @@ def json_value(value: object, texts: _Texts) -> Any:
 
 def _entry(id_: StreamId, words: tuple[bytes, ...], texts: _Texts) -> dict[str, Any]:
     """An entry; its fields are pairs, since one may come twice."""
-    found = [texts.of(word) for word in words]
-    return {"id": id_text(id_), "fields": [list(pair) for pair in zip(found[::2], found[1::2], strict=True)]}
+    result = [texts.of(word) for word in words]
+    return {"id": id_text(id_), "fields": [list(pair) for pair in zip(result[::2], result[1::2], strict=True)]}
 
 
 def command_of(*words: bytes) -> bytes:
@@ -214,17 +214,17 @@ _MAKES = {"string": b"SET", "list": b"RPUSH", "set": b"SADD", "zset": b"ZADD", "
 def _plain_commands(key: Record, release: Release) -> Iterator[bytes]:
     """The commands of a value that compiled writing leaves out for what stands before it (metadata of modules)."""
     elements: Any = [key.value] if isinstance(key.value, bytes) else key.value
-    for one in elements:
-        if isinstance(one, Field):
-            yield command_of(_MAKES[key.type], key.key, one.name, one.value)
-            if one.expire_at_ms >= 0:
+    for item in elements:
+        if isinstance(item, Field):
+            yield command_of(_MAKES[key.type], key.key, item.name, item.value)
+            if item.expire_at_ms >= 0:
                 if not release.has_field_expiry:
                     raise EncodeError(f"{release.name} has no fields that expire")
-                yield command_of(b"HPEXPIREAT", key.key, b"%d" % one.expire_at_ms, b"FIELDS", b"1", one.name)
-        elif isinstance(one, tuple):
-            yield command_of(_MAKES[key.type], key.key, repr(one[1]).encode(), one[0])
+                yield command_of(b"HPEXPIREAT", key.key, b"%d" % item.expire_at_ms, b"FIELDS", b"1", item.name)
+        elif isinstance(item, tuple):
+            yield command_of(_MAKES[key.type], key.key, repr(item[1]).encode(), item[0])
         else:
-            yield command_of(_MAKES[key.type], key.key, one)
+            yield command_of(_MAKES[key.type], key.key, item)
 
 
 def _stream_commands(key: bytes, value: StreamValue, release: Release, *, is_empty: bool) -> Iterator[bytes]:
@@ -236,17 +236,17 @@ def _stream_commands(key: bytes, value: StreamValue, release: Release, *, is_emp
     for group in value.groups:
         read = [b"ENTRIESREAD", b"%d" % group.read] if release.has_stream_counts else []
         yield command_of(b"XGROUP", b"CREATE", key, group.name, id_text(group.last_id).encode(), *read)
-        pending = {one.id: one for one in group.pending}
+        pending = {item.id: item for item in group.pending}
         for consumer in group.consumers:
             if release.has_empty_consumers:
                 yield command_of(b"XGROUP", b"CREATECONSUMER", key, group.name, consumer.name)
             for id_ in consumer.pending:
-                one = pending.get(id_)
-                if one is None:
+                item = pending.get(id_)
+                if item is None:
                     raise EncodeError("an entry waits for a consumer, but not in its group")
                 yield command_of(
-                    b"XCLAIM", key, group.name, consumer.name, b"0", id_text(id_).encode(), b"TIME", b"%d" % one.delivered_at_ms,
-                    b"RETRYCOUNT", b"%d" % one.deliveries, b"JUSTID", b"FORCE",
+                    b"XCLAIM", key, group.name, consumer.name, b"0", id_text(id_).encode(), b"TIME", b"%d" % item.delivered_at_ms,
+                    b"RETRYCOUNT", b"%d" % item.deliveries, b"JUSTID", b"FORCE",
                 )  # fmt: skip
 
 

@@ -40,8 +40,8 @@ class ValueMeasure:
     """Measures values of one file, whose head is *head*, under *conditions*, the dump's own first."""
 
     def __init__(self, head: RdbHead, conditions: Sequence[Condition]) -> None:
-        models = np.array([model_array(one.model) for one in conditions])
-        rules = np.array([one.rules() for one in conditions], np.int64)
+        models = np.array([model_array(item.model) for item in conditions])
+        rules = np.array([item.rules() for item in conditions], np.int64)
         self._conditions = grammar_array(head.dialect, head.version, conditions[0].model), models, rules
         self._head = head
         self._scratch = np.empty(_SCRATCH_BYTES, np.uint8)
@@ -56,23 +56,23 @@ class ValueMeasure:
     def measure(self, batch: KeyBatch, data: NDArray[np.uint8], begin: int) -> Measured:
         """Measure the keys of *batch*, whose records lie in *data*; its first byte is that at *begin* in the file."""
         count = len(batch)
-        found = self.unmeasured(count)
+        result = self.unmeasured(count)
         starts = batch.offset - begin
         records = starts, starts + batch.serialized_bytes
         keys = np.diff(batch.key_offsets).astype(np.int64), batch.expire_at_ms, batch.encoding, batch.elements
         first = 0
         while first < count:
             work = self._scratch, self._walk, *self._sums
-            first, need = shapes.measure_values(first, data, records, keys, self._conditions, work, tuple(found))
+            first, need = shapes.measure_values(first, data, records, keys, self._conditions, work, tuple(result))
             if need > SCRATCH_BYTES_MAX:
                 first += 1
             elif need > len(self._scratch):
                 self._scratch = np.empty(2 * int(need), np.uint8)
-        self._measure_streams(batch, data, records, found)
-        return found
+        self._measure_streams(batch, data, records, result)
+        return result
 
     def _measure_streams(
-        self, batch: KeyBatch, data: NDArray[np.uint8], records: tuple[NDArray[np.int64], ...], found: Measured
+        self, batch: KeyBatch, data: NDArray[np.uint8], records: tuple[NDArray[np.int64], ...], result: Measured
     ) -> None:
         rows = np.flatnonzero(batch.type == STREAM)
         if not len(rows):
@@ -81,16 +81,16 @@ class ValueMeasure:
         pieces = [data[begin:end] for begin, end in zip(begins, ends, strict=True)]
         grammar, models, _ = self._conditions
         sizes = measure_streams(self._head, np.concatenate(pieces), len(rows), grammar, models)
-        found.memory[rows] = sizes
-        found.shapes[rows, shapes.IS_KNOWN] = (sizes >= 0).all(axis=1)
+        result.memory[rows] = sizes
+        result.shapes[rows, shapes.IS_KNOWN] = (sizes >= 0).all(axis=1)
 
 
 def texts_of(
-    found: Measured, batch: KeyBatch, data: NDArray[np.uint8], begin: int, chosen: NDArray[np.bool_]
+    result: Measured, batch: KeyBatch, data: NDArray[np.uint8], begin: int, chosen: NDArray[np.bool_]
 ) -> Iterator[memoryview]:
     """Yield the strings of the *chosen* keys of *batch*, whose records lie in *data* as `ValueMeasure.measure` has them: each ends a record."""
     ends = (batch.offset + batch.serialized_bytes)[chosen] - begin
-    raw, lzf = (found.shapes[chosen, at] for at in (shapes.RAW_BYTES, shapes.LZF_BYTES))
+    raw, lzf = (result.shapes[chosen, at] for at in (shapes.RAW_BYTES, shapes.LZF_BYTES))
     for end, size, packed in zip(ends.tolist(), raw.tolist(), lzf.tolist(), strict=True):
         if not packed:
             yield data[end - size : end].data
@@ -125,7 +125,7 @@ def measure_streams(
     models: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """Return int64[count, models]: what each of the *count* streams whose *records* follow each other takes; `UNMEASURED` where one is damaged."""
-    found = np.full((count, len(models)), UNMEASURED, np.int64)
+    result = np.full((count, len(models)), UNMEASURED, np.int64)
     for column, model in enumerate(models):
         skimmer = _OneModelSkimmer(head, count, len(records), Tables(grammar, model, np.empty(0, np.int64)))
         row = 0
@@ -134,12 +134,12 @@ def measure_streams(
                 skimmer.feed(lambda at, count: records[at - _START : at - _START + count].data)
                 for batch in skimmer.batches():
                     assert batch.memory_bytes is not None
-                    found[row : row + len(batch), column] = batch.memory_bytes
+                    result[row : row + len(batch), column] = batch.memory_bytes
                     row += len(batch)
         except DecodeError:
-            found[:] = UNMEASURED
+            result[:] = UNMEASURED
             break
-    return found
+    return result
 
 
 SAMPLED_BYTES = 2 << 20
@@ -159,11 +159,11 @@ def sample_shifts(places: NDArray[np.int64], size: int = 0) -> NDArray[np.int64]
 def compressed_sizes(values: Iterable[memoryview]) -> list[int]:
     """Return the bytes that zstd makes of each of *values*, at its usual level."""
     codec = pa.Codec("zstd")
-    found = []
+    result = []
     for value in values:
         head = value[:VALUE_BYTES_MAX]
-        found.append(len(codec.compress(head, asbytes=True)) * len(value) // max(len(head), 1))
-    return found
+        result.append(len(codec.compress(head, asbytes=True)) * len(value) // max(len(head), 1))
+    return result
 
 
 def sampled_columns(held: NDArray[np.int64], saved: NDArray[np.int64], shifts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -147,10 +147,10 @@ def _string(m: Any, length: int) -> int:
 
 
 @borrowing()
-def fill_allocations(m: Any, lengths: Any, are_strings: bool, found: Any) -> None:
-    """Fill *found* with what each of *lengths* takes, as a string of its own or as it is."""
+def fill_allocations(m: Any, lengths: Any, are_strings: bool, result: Any) -> None:
+    """Fill *result* with what each of *lengths* takes, as a string of its own or as it is."""
     for i in range(len(lengths)):
-        found[i] = _string(m, lengths[i]) if are_strings else allocated(m, lengths[i])
+        result[i] = _string(m, lengths[i]) if are_strings else allocated(m, lengths[i])
 
 
 @borrowing(forceinline=True)

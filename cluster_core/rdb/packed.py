@@ -56,9 +56,9 @@ def stated_count(data: bytes, at: int, total: int, form: int) -> tuple[int, int,
         head = 7 if form == F_LISTPACK else 11
         if total < head:
             return -1 - faults.PACKED_EMPTY, total, 0
-        said = little_endian(data, at, 4)
-        if said != total:
-            return -1 - faults.PACKED_BYTES, said, total
+        stated = little_endian(data, at, 4)
+        if stated != total:
+            return -1 - faults.PACKED_BYTES, stated, total
         count = little_endian(data, at + head - 3, 2)
         if count == 65535:
             return UNKNOWN, 0, 0

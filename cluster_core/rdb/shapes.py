@@ -124,14 +124,14 @@ def _take_word(data: Any, form: int, at: int, size: int, acc: Any, parts: Any, m
 
 
 @borrowing()
-def fill_entries(data: Any, starts: Any, ends: Any, found: Any) -> None:
+def fill_entries(data: Any, starts: Any, ends: Any, result: Any) -> None:
     """Write what the string between each of *starts* and *ends* takes as an entry of a listpack."""
     for i in range(len(starts)):
         size = ends[i] - starts[i]
         if 0 < size <= _INTEGER_DIGITS_MAX and is_integer(data, starts[i], size):
-            found[i] = _listpack_integer_bytes(_integer_of(data, starts[i], size))
+            result[i] = _listpack_integer_bytes(_integer_of(data, starts[i], size))
         else:
-            found[i] = _listpack_string_bytes(size)
+            result[i] = _listpack_string_bytes(size)
 
 
 @borrowing()

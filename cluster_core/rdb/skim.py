@@ -408,7 +408,7 @@ class RecordSkimmer(RdbSkimmer):
 
     def _bounds(self) -> RecordBounds:
         st = self._state
-        found = RecordBounds(
+        result = RecordBounds(
             int(st[at.OTHER_OP]),
             int(st[at.OTHER_BEGIN]),
             self.position,
@@ -418,4 +418,4 @@ class RecordSkimmer(RdbSkimmer):
         )
         st[at.OTHER_OP] = 0
         st[at.OTHER_SLOT] = NO_SLOT
-        return found
+        return result

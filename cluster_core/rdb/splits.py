@@ -148,9 +148,9 @@ def _record_start(read_at: ReadAt, head: RdbHead, start: int, stop: int) -> int 
         near = _Near(read_at, window)
         piece = np.frombuffer(near(window, SYNC_WINDOW_BYTES), np.uint8)
         for place in np.flatnonzero(begins[piece])[:SYNC_WINDOW_TRIALS_MAX].tolist():
-            found, taken = _walk_to_record(near, head, window + place)
-            if found is not None:
-                return found
+            result, taken = _walk_to_record(near, head, window + place)
+            if result is not None:
+                return result
             trials, read = trials + 1, read + taken
             if trials == SYNC_TRIALS_MAX or read > SYNC_BYTES_MAX:
                 return None
@@ -206,12 +206,12 @@ def _candidates(read_at: ReadAt, head: RdbHead, start: int, stop: int) -> Iterat
         piece = read_at(at, SEARCH_PIECE_BYTES + _CANDIDATE_BYTES)
         if not piece:
             return
-        found = set(_places(piece, _SLOT_INFO_AUX))
+        result = set(_places(piece, _SLOT_INFO_AUX))
         if has_opcode:
-            found.update(
+            result.update(
                 place for place in _places(piece, _SLOT_INFO) if _may_be_slot_info(piece, place, head.grammar.begins)
             )
-        for place in sorted(found):
+        for place in sorted(result):
             if place < SEARCH_PIECE_BYTES and at + place < stop:
                 yield at + place
         at += SEARCH_PIECE_BYTES

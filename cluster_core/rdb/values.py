@@ -82,17 +82,17 @@ def stream_document(value: StreamValue, name_of: Callable[[bytes], Any]) -> dict
             "last_id": id_text(group.last_id),
             "entries_read": None if group.read == NOT_READ else group.read,
             "pending": [
-                {"id": id_text(one.id), "delivered_at_ms": one.delivered_at_ms, "deliveries": one.deliveries}
-                for one in group.pending
+                {"id": id_text(item.id), "delivered_at_ms": item.delivered_at_ms, "deliveries": item.deliveries}
+                for item in group.pending
             ],
             "consumers": [
                 {
-                    "name": name_of(one.name),
-                    "seen_at_ms": one.seen_at_ms,
-                    "active_at_ms": one.active_at_ms,
-                    "pending": [id_text(id_) for id_ in one.pending],
+                    "name": name_of(item.name),
+                    "seen_at_ms": item.seen_at_ms,
+                    "active_at_ms": item.active_at_ms,
+                    "pending": [id_text(id_) for id_ in item.pending],
                 }
-                for one in group.consumers
+                for item in group.consumers
             ],
         }
         for group in value.groups
@@ -133,7 +133,7 @@ def stream_tail(generation: int, data: bytes, at: int) -> tuple[StreamId, int, S
 
 def _groups(generation: int, data: bytes, at: int) -> list[StreamGroup]:
     count, at = length_at(data, at)
-    found = []
+    result = []
     for _ in range(count):
         name, at = string_at(data, at)
         ms, at = length_at(data, at)
@@ -147,23 +147,23 @@ def _groups(generation: int, data: bytes, at: int) -> list[StreamGroup]:
         if generation >= 5:  # entries that were handed back and wait for any consumer
             handed_back, at = length_at(data, at)
             at += 16 * handed_back
-        found.append(StreamGroup(name, (ms, seq), read, pending, consumers))
-    return found
+        result.append(StreamGroup(name, (ms, seq), read, pending, consumers))
+    return result
 
 
 def _pending(data: bytes, at: int) -> tuple[tuple[Pending, ...], int]:
     count, at = length_at(data, at)
-    found = []
+    result = []
     for _ in range(count):
         deliveries, after = length_at(data, at + 24)
-        found.append(Pending(_raw_id(data, at), _time(data, at + 16), deliveries))
+        result.append(Pending(_raw_id(data, at), _time(data, at + 16), deliveries))
         at = after
-    return tuple(found), at
+    return tuple(result), at
 
 
 def _consumers(generation: int, data: bytes, at: int) -> tuple[tuple[StreamConsumer, ...], int]:
     count, at = length_at(data, at)
-    found = []
+    result = []
     for _ in range(count):
         name, at = string_at(data, at)
         seen = active = _time(data, at)
@@ -174,9 +174,9 @@ def _consumers(generation: int, data: bytes, at: int) -> tuple[tuple[StreamConsu
         size, at = length_at(data, at)
         if at + 16 * size > len(data):
             raise IndexError
-        found.append(StreamConsumer(name, seen, active, tuple(_RAW_ID.iter_unpack(data[at : at + 16 * size]))))
+        result.append(StreamConsumer(name, seen, active, tuple(_RAW_ID.iter_unpack(data[at : at + 16 * size]))))
         at += 16 * size
-    return tuple(found), at
+    return tuple(result), at
 
 
 def _raw_id(data: bytes, at: int) -> StreamId:
@@ -192,27 +192,17 @@ def _time(data: bytes, at: int) -> int:
     return int.from_bytes(data[at : at + 8], "little", signed=True)
 
 
-class NodeEntry(NamedTuple):
-    """One entry of a node: flags, id offset, words, and its stated and actual number of listpack entries."""
-
-    flags: int
-    ms_delta: int
-    seq_delta: int
-    words: tuple[bytes, ...]
-    said: int
-    taken: int
-
-
-def node_entries(words: list[bytes]) -> Iterator[NodeEntry]:
-    """The entries of the node that is a listpack of *words*: a master entry with field names, then entries that may share them (`streamAppendItem`).
+def _entries(raw: bytes, words: list[bytes]) -> Iterator[StreamEntry]:
+    """The entries, not deleted, of the node with id *raw* that is a listpack of *words*: a master entry with field names, then entries that may
+    share them (`streamAppendItem`).
 
     Raises IndexError or ValueError where the words stand for nothing.
     """
+    ms, seq = int.from_bytes(raw[:8], "big"), int.from_bytes(raw[8:], "big")
     fields = _counted(words[2])
     names = words[3 : 3 + fields]
     at = 4 + fields
     while at < len(words):
-        start = at
         flags, ms_delta, seq_delta = int(words[at]), int(words[at + 1]), int(words[at + 2])
         at += 3
         if flags & SAME_FIELDS:
@@ -223,16 +213,10 @@ def node_entries(words: list[bytes]) -> Iterator[NodeEntry]:
             count = _counted(words[at])
             pairs = tuple(words[at + 1 : at + 1 + 2 * count])
             at += 1 + 2 * count
-        yield NodeEntry(flags, ms_delta, seq_delta, pairs, int(words[at]), at - start)
+        int(words[at])
         at += 1
-
-
-def _entries(raw: bytes, words: list[bytes]) -> Iterator[StreamEntry]:
-    """The entries of one node that are not deleted."""
-    ms, seq = int.from_bytes(raw[:8], "big"), int.from_bytes(raw[8:], "big")
-    for entry in node_entries(words):
-        if not entry.flags & DELETED:
-            yield StreamEntry(((ms + entry.ms_delta) % _U64, (seq + entry.seq_delta) % _U64), entry.words)
+        if not flags & DELETED:
+            yield StreamEntry(((ms + ms_delta) % _U64, (seq + seq_delta) % _U64), pairs)
 
 
 def _counted(word: bytes) -> int:
@@ -384,17 +368,17 @@ def _strings(data: bytes, at: int) -> Iterator[bytes]:
 
 def _quicklist(form: int, data: bytes, at: int) -> list[bytes]:
     nodes, at = length_at(data, at)
-    found: list[bytes] = []
+    result: list[bytes] = []
     for _ in range(nodes):
         container = grammar.PACKED_NODE
         if form == grammar.F_LISTPACK:
             container, at = length_at(data, at)
         node, at = string_at(data, at)
         if container == grammar.PLAIN_NODE:
-            found.append(node)
+            result.append(node)
         else:
-            found += packed_elements(node, form)
-    return found
+            result += packed_elements(node, form)
+    return result
 
 
 def _array(data: bytes, at: int) -> Iterator[bytes]:
@@ -432,7 +416,7 @@ def _scored(element: int, data: bytes, at: int) -> Iterator[tuple[bytes, float]]
 def _hash(row: grammar.ValueType, data: bytes, at: int) -> list[Field]:
     base = int.from_bytes(data[at : at + row.lead_bytes], "little")
     count, at = length_at(data, at + row.lead_bytes)
-    found = []
+    result = []
     for _ in range(count):
         expire = NO_EXPIRY
         if row.element == grammar.E_EXPIRY_BEFORE:
@@ -443,5 +427,5 @@ def _hash(row: grammar.ValueType, data: bytes, at: int) -> list[Field]:
         if row.element == grammar.E_EXPIRY_AFTER:
             expire = int.from_bytes(data[at : at + 8], "little", signed=True)
             at += 8
-        found.append(Field(name, value, expire))
-    return found
+        result.append(Field(name, value, expire))
+    return result

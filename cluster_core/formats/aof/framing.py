@@ -119,9 +119,9 @@ class CommandReader:
             if len(self._data) - at >= ANNOTATION_BYTES_MAX:
                 raise self._fail(ANNOTATION, at, at)
             return at
-        found = _TIMESTAMP.fullmatch(self._data, at, stop)
-        if found:
-            self.time_s = int(found[1])
+        result = _TIMESTAMP.fullmatch(self._data, at, stop)
+        if result:
+            self.time_s = int(result[1])
         return stop
 
     def _command(self, begin: int) -> tuple[tuple[bytes, ...], int]:
@@ -207,9 +207,9 @@ def find_boundary(data: bytes, *, first: int = 0, at_end: bool = True) -> int | 
 
     *data* may start anywhere; *at_end*: the file ends with it, so one command up to the last byte suffices.
     """
-    for found in _CANDIDATE.finditer(data, max(first - 2, 0)):
-        if _holds(data[found.end() :], at_end):
-            return found.end()
+    for result in _CANDIDATE.finditer(data, max(first - 2, 0)):
+        if _holds(data[result.end() :], at_end):
+            return result.end()
     return None
 
 

@@ -57,21 +57,21 @@ def _members(pattern: bytes, begin: int) -> tuple[int, list[int]]:
     at = begin + 1
     negated = pattern[at : at + 1] == b"^"
     at += negated
-    found: set[int] = set()
+    result: set[int] = set()
     while at < len(pattern) and pattern[at : at + 1] != b"]":
         if pattern[at : at + 1] == b"\\" and at + 1 < len(pattern):
-            found.add(pattern[at + 1])
+            result.add(pattern[at + 1])
             at += 2
         elif pattern[at + 1 : at + 2] == b"-" and at + 2 < len(pattern):
             low, high = sorted((pattern[at], pattern[at + 2]))
-            found.update(range(low, high + 1))
+            result.update(range(low, high + 1))
             at += 3
         else:
-            found.add(pattern[at])
+            result.add(pattern[at])
             at += 1
     if at >= len(pattern):
         raise ConditionError("no ] closes this [", begin)
-    return at, sorted(set(range(256)) - found if negated else found)
+    return at, sorted(set(range(256)) - result if negated else result)
 
 
 CONDITIONS = ("match", "prefix", "regex", "type", "db", "slot", "size", "ttl", "idle", "freq", "sample")
@@ -127,15 +127,15 @@ def between(text: str, units: dict[str, int]) -> Between:
 
 
 def _bound(text: str, at: int, units: dict[str, int]) -> tuple[str, int, int]:
-    found = _BOUND.match(text, at)
-    if found is None:
+    result = _BOUND.match(text, at)
+    if result is None:
         raise ConditionError("a number is due here: >1kb, <=30d, 10-20", at)
-    unit = found[3].lower()
+    unit = result[3].lower()
     if unit not in units:
         known = ", ".join(name for name in units if name)
-        wrong = f"unit {found[3]!r} is not known: {known}" if known else f"{found[3]!r} is not expected here"
-        raise ConditionError(wrong, found.start(3))
-    return found[1], int(found[2]) * units[unit], found.end()
+        wrong = f"unit {result[3]!r} is not known: {known}" if known else f"{result[3]!r} is not expected here"
+        raise ConditionError(wrong, result.start(3))
+    return result[1], int(result[2]) * units[unit], result.end()
 
 
 def slots_of(text: str) -> NDArray[np.bool_]:
@@ -333,10 +333,10 @@ def _databases(text: str) -> list[int]:
 
 
 def _share(text: str) -> float:
-    found = re.match(r"\s*([0-9]{1,9}(?:\.[0-9]{1,12})?)\s*(%?)\s*", text)
-    value = float(found[1]) / (100 if found[2] else 1) if found else 0.0
-    if not found or not 0 < value <= 1:
+    result = re.match(r"\s*([0-9]{1,9}(?:\.[0-9]{1,12})?)\s*(%?)\s*", text)
+    value = float(result[1]) / (100 if result[2] else 1) if result else 0.0
+    if not result or not 0 < value <= 1:
         raise ConditionError("a share is between 0 and 1, or 0% and 100%", 0)
-    if found.end() < len(text):
-        raise ConditionError(f"{text[found.end()]!r} is not expected here", found.end())
+    if result.end() < len(text):
+        raise ConditionError(f"{text[result.end()]!r} is not expected here", result.end())
     return value

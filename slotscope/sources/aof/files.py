@@ -88,15 +88,15 @@ def _is_manifest(file: InputFile) -> bool:
     return name.endswith(".manifest") and not name.startswith("temp-")
 
 
-def _log_of(named: str, told: InputFile, files: list[InputFile]) -> AofLog:
-    if told.size > MANIFEST_BYTES_MAX:
-        raise DecodeError(f"{told.size} bytes are too many for a manifest", offset=0, source=told.path)
-    with open_raw(told.path) as raw:
-        manifest: Manifest = read_manifest(raw.read(MANIFEST_BYTES_MAX) or b"", source=told.path)
+def _log_of(named: str, listing: InputFile, files: list[InputFile]) -> AofLog:
+    if listing.size > MANIFEST_BYTES_MAX:
+        raise DecodeError(f"{listing.size} bytes are too many for a manifest", offset=0, source=listing.path)
+    with open_raw(listing.path) as raw:
+        manifest: Manifest = read_manifest(raw.read(MANIFEST_BYTES_MAX) or b"", source=listing.path)
     by_name = {file.path.rpartition("/")[2]: file for file in files}
     missing = next((part.name for part in manifest.parts() if part.name not in by_name), None)
     if missing is not None:
-        raise DecodeError(f"the manifest names {missing!r}, which is not there", offset=0, source=told.path)
+        raise DecodeError(f"the manifest names {missing!r}, which is not there", offset=0, source=listing.path)
     roles = (*((BASE,) if manifest.base else ()), *(INCREMENT for _ in manifest.increments))
     return AofLog(named, tuple(by_name[part.name] for part in manifest.parts()), roles)
 

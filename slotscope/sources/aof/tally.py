@@ -22,7 +22,7 @@ from schemas.interim import LOG_COMMAND, LOG_DOUBT, LOG_KEY, LOG_SLOT
 from slotscope.sources.aof.files import BASE, AofUnit, AofUnitReader
 from slotscope.sources.aof.state import AofStateReader, AofStateUnit
 from slotscope.sources.keys.partial_rows import TallyOptions, UnitTally
-from slotscope.sources.keys.sums import KeySums, Knows
+from slotscope.sources.keys.sums import KeySums, KnownLoads
 from slotscope.sources.keys.unread_facts import note_unread, rest_of
 
 _MINUTE_S, _HOUR_S = 60, 3600
@@ -54,13 +54,13 @@ class TimedSums:
 
     def rows(self) -> NDArray[np.int64]:
         """Return int64[rows, 4]: begin of the span (epoch in s, -1 without times), code, count, bytes; rows without count left out."""
-        found = [np.zeros((0, 4), np.int64)]
+        result = [np.zeros((0, 4), np.int64)]
         for span in sorted(self._sums):
             sums = self._sums[span]
             present = np.flatnonzero(sums[:, 0])
             begin = np.full(len(present), NO_TIME if span < 0 else span * self._span_s)
-            found.append(np.column_stack([begin, present, sums[present]]))
-        return np.concatenate(found)
+            result.append(np.column_stack([begin, present, sums[present]]))
+        return np.concatenate(result)
 
 
 class AofTally(UnitTally[AofUnit]):
@@ -174,15 +174,15 @@ class AofStateTally(UnitTally[AofStateUnit]):
                 raise
             facts.replayed_to = f"{error.source}: offset {error.offset}"
             note_unread(facts, [error], reader.rest_after(error))
-        one = sums.begin(self.unit.path, Knows(sizes=True, expiry=True))
+        part = sums.begin(self.unit.path, KnownLoads(sizes=True, expiry=True))
         if reader.taken_at_ms is not None:
-            one.set_time(reader.taken_at_ms)
-        one.ops = np.zeros(SLOT_COUNT, np.int64)
+            part.set_time(reader.taken_at_ms)
+        part.ops = np.zeros(SLOT_COUNT, np.int64)
         for batch in reader:
-            sums.add(one, batch)
+            sums.add(part, batch)
         facts.kind = "aof"
         reader.note(facts)
-        sums.end(one, facts)
+        sums.end(part, facts)
         sums.note_missed(facts)
         yield self._doubt_rows(reader)
         yield self.rows.units(facts)

@@ -95,16 +95,16 @@ class AdviceTally:
         if not len(batch):
             return
         self._keys += len(batch)
-        now, found, is_known = self.measured(batch, data, begin)
-        memory = found.memory
+        now, result, is_known = self.measured(batch, data, begin)
+        memory = result.memory
         data = np.empty(0, np.uint8) if data is None else data
         both = np.column_stack((now, memory, ~is_known)).astype(np.int64, copy=False)
         add_by_group(batch.slot, both, self._slots)
         add_by_group(np.minimum(batch.type, 255), both, self._types)
         saved = now[:, None] - memory
-        self._add_curves(batch, found, is_known, saved)
-        self._add_lists(batch, found, is_known, saved)
-        self._add_prefixes(batch, found, is_known, saved, both, bind(texts_of, found, batch, data, begin))
+        self._add_curves(batch, result, is_known, saved)
+        self._add_lists(batch, result, is_known, saved)
+        self._add_prefixes(batch, result, is_known, saved, both, bind(texts_of, result, batch, data, begin))
 
     def measured(
         self, batch: KeyBatch, data: NDArray[np.uint8] | None, begin: int
@@ -112,23 +112,23 @@ class AdviceTally:
         """Return of each key of *batch* its bytes now, its measures, and whether they are known; else it counts under all conditions as now."""
         assert batch.memory_bytes is not None
         measure = self._measure
-        found = measure.unmeasured(len(batch)) if data is None else measure.measure(batch, data, begin)
+        result = measure.unmeasured(len(batch)) if data is None else measure.measure(batch, data, begin)
         now = np.maximum(batch.memory_bytes, 0)
-        is_known = (found.shapes[:, shapes.IS_KNOWN] > 0) & (batch.memory_bytes >= 0)
-        found.memory[~is_known] = now[~is_known, None]
-        return now, found, is_known
+        is_known = (result.shapes[:, shapes.IS_KNOWN] > 0) & (batch.memory_bytes >= 0)
+        result.memory[~is_known] = now[~is_known, None]
+        return now, result, is_known
 
     def _add_curves(
-        self, batch: KeyBatch, found: Measured, is_known: NDArray[np.bool_], saved: NDArray[np.int64]
+        self, batch: KeyBatch, result: Measured, is_known: NDArray[np.bool_], saved: NDArray[np.int64]
     ) -> None:
         """Count tables that a wider limit would pack: those that no other limit keeps from it."""
         tables = is_known & np.isin(batch.encoding, (HASHTABLE, SKIPLIST))
         rows = np.flatnonzero(tables)
         if not len(rows):
             return
-        shape, types = found.shapes[rows], batch.type[rows]
+        shape, types = result.shapes[rows], batch.type[rows]
         gain = shape[:, shapes.TABLE] - shape[:, shapes.PACKED]
-        limits = {(one.type, one.by_entries): one.usual for one in SETTINGS if not one.integers}
+        limits = {(item.type, item.by_entries): item.usual for item in SETTINGS if not item.integers}
         for setting in SETTINGS:
             of_type = (types == KEY_TYPES.index(setting.type)) & ((shape[:, shapes.IS_KNOWN] == 2) == setting.integers)
             counted, other = (
@@ -147,10 +147,10 @@ class AdviceTally:
                 sums[3:] += saved[rows[there]].sum(axis=0)
 
     def _add_lists(
-        self, batch: KeyBatch, found: Measured, is_known: NDArray[np.bool_], saved: NDArray[np.int64]
+        self, batch: KeyBatch, result: Measured, is_known: NDArray[np.bool_], saved: NDArray[np.int64]
     ) -> None:
         """Estimate lists of several nodes as if each node were as full as a larger limit allows."""
-        shape = found.shapes
+        shape = result.shapes
         chosen = is_known & (batch.type == LIST) & (shape[:, shapes.NODES] > 1)
         chosen &= shape[:, shapes.LONGEST] < min(LIST_SIZES.values())
         payload, count, held = (shape[chosen, at] for at in (shapes.PAYLOAD, shapes.ELEMENTS, shapes.PACKED))
@@ -173,14 +173,14 @@ class AdviceTally:
 
     def _allocated(self, sizes: NDArray[np.int64], *, are_strings: bool = True) -> NDArray[np.int64]:
         """Bytes of strings of *sizes* in memory, or of what is as it is."""
-        found = np.empty(len(sizes), np.int64)
-        fill_allocations(self._layout, sizes, are_strings, found)
-        return found
+        result = np.empty(len(sizes), np.int64)
+        fill_allocations(self._layout, sizes, are_strings, result)
+        return result
 
     def _add_prefixes(
         self,
         batch: KeyBatch,
-        found: Measured,
+        result: Measured,
         is_known: NDArray[np.bool_],
         saved: NDArray[np.int64],
         both: NDArray[np.int64],
@@ -188,7 +188,7 @@ class AdviceTally:
     ) -> None:
         lengths = np.diff(batch.key_offsets).astype(np.int64)
         prefix = self._first_prefixes(batch, lengths)
-        raw, lzf = found.shapes[:, shapes.RAW_BYTES], found.shapes[:, shapes.LZF_BYTES]
+        raw, lzf = result.shapes[:, shapes.RAW_BYTES], result.shapes[:, shapes.LZF_BYTES]
         is_text = is_known & (batch.type == STRING)
         fields = lengths - prefix
         buckets = (
@@ -197,7 +197,7 @@ class AdviceTally:
         ends = batch.key_offsets[1:].astype(np.int64)
         payload = np.empty(len(batch), np.int64)
         fill_entries(batch.key_data, ends - fields, ends, payload)
-        payload += found.shapes[:, shapes.PAYLOAD]
+        payload += result.shapes[:, shapes.PAYLOAD]
         texts = is_text & (raw >= TEXT_MIN)
         held, lzf_saving = np.zeros((2, len(batch)), np.int64)
         held[texts] = self._allocated(raw[texts])
@@ -230,8 +230,8 @@ class AdviceTally:
         """Return the bytes of each key up to its first separator, 0 where it has none."""
         data = batch.key_data[: int(batch.key_offsets[-1])]
         places = np.flatnonzero(self._separator[data])
-        found = np.searchsorted(places, batch.key_offsets[:-1])
-        ends = np.append(places, len(data) + 1)[found] + 1 - batch.key_offsets[:-1]
+        result = np.searchsorted(places, batch.key_offsets[:-1])
+        ends = np.append(places, len(data) + 1)[result] + 1 - batch.key_offsets[:-1]
         return np.where(ends <= lengths, ends, 0).astype(np.int64)
 
     def rows(self) -> Iterator[pa.RecordBatch]:

@@ -100,7 +100,7 @@ class PartialRows:
     def units(self, *units: UnitFacts) -> pa.RecordBatch:
         """A row a unit, which says what it is; one that names no source is of ours."""
         sources = [facts.source or self._source for facts in units]
-        said = [
+        fact_rows = [
             {name: value for name, value in asdict(facts).items() if name in _FACT_NAMES}
             | {"aux": list(facts.aux.items())}
             for facts in units
@@ -109,7 +109,7 @@ class PartialRows:
             UNIT, len(units), source=pa.array(sources, pa.string()),
             name=pa.array([source.encode("utf-8", "surrogateescape") for source in sources], pa.binary()),
             keys=pa.array([facts.keys for facts in units], pa.int64()), text=pa.array([facts.kind for facts in units], pa.string()),
-            serialized_bytes=pa.array([facts.file_bytes for facts in units], pa.int64()), facts=pa.array(said, FACTS),
+            serialized_bytes=pa.array([facts.file_bytes for facts in units], pa.int64()), facts=pa.array(fact_rows, FACTS),
         )  # fmt: skip
 
     def bad(self, bad: list[DecodeError], skipped_bytes: int | None) -> pa.RecordBatch:

@@ -26,7 +26,7 @@ _PLACE_BITS = 44
 
 
 @dataclass(slots=True)
-class Knows:
+class KnownLoads:
     """Which loads of its keys an input knows."""
 
     sizes: bool = False
@@ -40,10 +40,10 @@ class InputSums:
     *ops* is what was done with its slots.
     """
 
-    def __init__(self, source: str, options: TallyOptions, owners: int, knows: Knows) -> None:
+    def __init__(self, source: str, options: TallyOptions, owners: int, loads: KnownLoads) -> None:
         self.source = source
         self._options = options
-        self.knows = knows
+        self.loads = loads
         self.keys = 0
         self.untracked_before = 0
         self.tally = KeyTally()
@@ -62,22 +62,22 @@ class InputSums:
 class NodeSums:
     """What is summed of all inputs of one node; *source* is the first of them."""
 
-    def __init__(self, source: str, knows: Knows, options: TallyOptions) -> None:
+    def __init__(self, source: str, loads: KnownLoads, options: TallyOptions) -> None:
         self.source = source
-        self.knows = knows
+        self.loads = loads
         self.tally = KeyTally()
         self.ops: NDArray[np.int64] | None = None
         self.slot_uses: NDArray[np.int64] = np.zeros((SLOT_COUNT, len(USES)), np.int64)
         self.top = TopKeys(1, options.top if options.details and options.owners else 0)
 
-    def add(self, one: InputSums) -> None:
+    def add(self, part: InputSums) -> None:
         """Add the sums of one input."""
-        self.tally.merge(one.tally)
-        if one.uses is not None:
-            present = np.flatnonzero(one.tally.slots[:, 0])
-            self.slot_uses[present] += one.slot_uses[present]
-        if one.ops is not None:
-            self.ops = one.ops if self.ops is None else self.ops + one.ops
+        self.tally.merge(part.tally)
+        if part.uses is not None:
+            present = np.flatnonzero(part.tally.slots[:, 0])
+            self.slot_uses[present] += part.slot_uses[present]
+        if part.ops is not None:
+            self.ops = part.ops if self.ops is None else self.ops + part.ops
 
 
 class KeySums:
@@ -100,93 +100,97 @@ class KeySums:
             self._tags = GroupTally(options.groups_max)
             self._prefixes = GroupTally(options.groups_max, len(USES))
 
-    def begin(self, source: str, knows: Knows) -> InputSums:
-        """Begin an input, of which *knows* is what it knows so far."""
+    def begin(self, source: str, loads: KnownLoads) -> InputSums:
+        """Begin an input, of which *loads* is what it knows so far."""
         self._sources.append(source)
-        one = InputSums(source, self._options, self._owners, knows)
-        one.untracked_before = self._untracked()
-        return one
+        part = InputSums(source, self._options, self._owners, loads)
+        part.untracked_before = self._untracked()
+        return part
 
-    def add(self, one: InputSums, batch: KeyBatch) -> None:
-        """Count the keys of *batch*, which are of *one*."""
+    def add(self, part: InputSums, batch: KeyBatch) -> None:
+        """Count the keys of *batch*, which are of *part*."""
         options = self._options
-        one.keys += len(batch)
-        one.tally.add(batch, details=options.details)
+        part.keys += len(batch)
+        part.tally.add(batch, details=options.details)
         if not options.details or not len(batch):
             return
-        if one.knows.sizes:
+        if part.loads.sizes:
             placed = dataclasses.replace(batch, offset=batch.offset + ((len(self._sources) - 1 << _PLACE_BITS) + 1))
             self._top_slot.add(placed, batch.slot.astype(np.int64))
-            one.top_type.add(placed, np.minimum(batch.type, _UNKNOWN_TYPE).astype(np.int64))
+            part.top_type.add(placed, np.minimum(batch.type, _UNKNOWN_TYPE).astype(np.int64))
             if options.owners:
-                one.top_owner.add(placed, self._rows.owner_of[batch.slot])
+                part.top_owner.add(placed, self._rows.owner_of[batch.slot])
         self._tags.add_tags(batch)
-        amounts = None if one.uses is None else one.uses.amounts(batch)
+        amounts = None if part.uses is None else part.uses.amounts(batch)
         if amounts is not None:
-            add_by_group(batch.slot, amounts, one.slot_uses)
+            add_by_group(batch.slot, amounts, part.slot_uses)
         self._prefixes.add_prefixes(batch, options.separators, options.prefix_depth, amounts)
 
-    def add_slots(self, one: InputSums, slots: NDArray[np.uint16], sizes: NDArray[np.int64] | None) -> None:
-        """Count keys of *one* of which only the slots are wanted."""
-        one.keys += len(slots)
-        one.tally.add_slots(slots, sizes)
+    def add_slots(self, part: InputSums, slots: NDArray[np.uint16], sizes: NDArray[np.int64] | None) -> None:
+        """Count keys of *part* of which only the slots are wanted."""
+        part.keys += len(slots)
+        part.tally.add_slots(slots, sizes)
 
-    def add_ops(self, one: InputSums, slots: NDArray[np.uint16], ops: NDArray[np.int64]) -> None:
+    def add_ops(self, part: InputSums, slots: NDArray[np.uint16], ops: NDArray[np.int64]) -> None:
         """Count operations on keys of *slots*."""
-        if one.ops is None:
-            one.ops = np.zeros(SLOT_COUNT, np.int64)
-        np.add.at(one.ops, slots, np.maximum(ops, 0))
+        if part.ops is None:
+            part.ops = np.zeros(SLOT_COUNT, np.int64)
+        np.add.at(part.ops, slots, np.maximum(ops, 0))
 
-    def keys_by_owner(self, one: InputSums) -> dict[str | None, int]:
-        """Count the keys of *one* by the owner of their slots, None for nobody."""
-        counts = self._owner_counts(one)
+    def keys_by_owner(self, part: InputSums) -> dict[str | None, int]:
+        """Count the keys of *part* by the owner of their slots, None for nobody."""
+        counts = self._owner_counts(part)
         owners = np.flatnonzero(counts)
         return dict(zip(self._rows.owner_ids_of(owners).to_pylist(), counts[owners].tolist(), strict=True))
 
     def end(
-        self, one: InputSums, facts: interim.UnitFacts, node_id: str | None = None, *, is_whole: bool = False
+        self, part: InputSums, facts: interim.UnitFacts, node_id: str | None = None, *, is_whole: bool = False
     ) -> None:
-        """Take in the sums of *one*, say in *facts* what they know, and how much of a group that is not listed all may have missed.
+        """Take in the sums of *part*, say in *facts* what they know, and how much of a group that is not listed all may have missed.
 
         Inputs that are *whole* share their sums with the others of their node, or of no known node; another one, whose node shows
         only when all its pieces are read, has its own.
         """
-        knows = one.knows.sizes, one.knows.memory, one.ops is not None  # what one does not know is no sum of the others
-        key = (node_id, None if is_whole else one.source, *knows)
+        loads = (
+            part.loads.sizes,
+            part.loads.memory,
+            part.ops is not None,
+        )  # what one does not know is no sum of the others
+        key = (node_id, None if is_whole else part.source, *loads)
         node = self._nodes.get(key)
         if node is None:
-            node = self._nodes[key] = NodeSums(one.source, one.knows, self._options)
-        node.add(one)
+            node = self._nodes[key] = NodeSums(part.source, part.loads, self._options)
+        node.add(part)
         if self._options.owners:
-            self._owned.append((one.source, self._owner_counts(one)))
-        self._note(one, facts)
+            self._owned.append((part.source, self._owner_counts(part)))
+        self._note(part, facts)
         if not self._options.details:
             return
-        self._top_type.merge(one.top_type)
+        self._top_type.merge(part.top_type)
         if self._options.owners and node_id is None:
-            self._top_owner.merge(one.top_owner)
+            self._top_owner.merge(part.top_owner)
         if self._options.owners and not (is_whole and node_id is None):
-            node.top.merge(one.top_type, np.zeros(len(one.top_type.facts()), np.int64))
+            node.top.merge(part.top_type, np.zeros(len(part.top_type.facts()), np.int64))
 
-    def _owner_counts(self, one: InputSums) -> NDArray[np.int64]:
+    def _owner_counts(self, part: InputSums) -> NDArray[np.int64]:
         counts = np.zeros(self._owners, np.int64)
-        np.add.at(counts, self._rows.owner_of, one.tally.slots[:, 0])
+        np.add.at(counts, self._rows.owner_of, part.tally.slots[:, 0])
         return counts
 
     def _untracked(self) -> int:
         return int(self._tags.untracked_keys + self._prefixes.untracked_keys) if self._options.details else 0
 
-    def _note(self, one: InputSums, facts: interim.UnitFacts) -> None:
-        facts.source = one.source
-        facts.keys = one.keys
-        facts.knows_serialized_bytes = one.knows.sizes
-        facts.knows_expires = one.knows.expiry
-        facts.knows_memory_bytes = one.knows.memory
-        facts.knows_ops = one.ops is not None
-        if one.uses is not None:
-            facts.knows_idle, facts.knows_counters = one.uses.knows_idle, one.uses.knows_counters
+    def _note(self, part: InputSums, facts: interim.UnitFacts) -> None:
+        facts.source = part.source
+        facts.keys = part.keys
+        facts.knows_serialized_bytes = part.loads.sizes
+        facts.knows_expires = part.loads.expiry
+        facts.knows_memory_bytes = part.loads.memory
+        facts.knows_ops = part.ops is not None
+        if part.uses is not None:
+            facts.knows_idle, facts.knows_counters = part.uses.knows_idle, part.uses.knows_counters
         if self._options.details:
-            facts.untracked_keys = self._untracked() - one.untracked_before
+            facts.untracked_keys = self._untracked() - part.untracked_before
 
     def note_missed(self, facts: interim.UnitFacts) -> None:
         """Say in the *facts* of the first input, once all have ended, how much of a group that is not listed may have been missed."""
@@ -211,19 +215,19 @@ class KeySums:
         return self._rows.of(
             interim.SLOT, len(present),
             source=_repeated(node.source, len(present)), slot=pa.array(present), keys=pa.array(keys),
-            **({"serialized_bytes": pa.array(sizes)} if node.knows.sizes else {}),
-            **({"expires": pa.array(expires)} if node.knows.expiry else {}),
+            **({"serialized_bytes": pa.array(sizes)} if node.loads.sizes else {}),
+            **({"expires": pa.array(expires)} if node.loads.expiry else {}),
             **({"ops": pa.array(node.ops[present])} if node.ops is not None else {}),
-            **({"memory_bytes": pa.array(memory)} if node.knows.memory else {}),
+            **({"memory_bytes": pa.array(memory)} if node.loads.memory else {}),
             **({"amounts": amount_lists(node.slot_uses[present])} if self._options.details else {}),
         )  # fmt: skip
 
     def _owner_rows(self) -> pa.RecordBatch:
         """Keys of each input by the owner of their slots."""
         places = [np.flatnonzero(counts) for _, counts in self._owned]
-        sources = np.repeat(np.arange(len(places)), [len(found) for found in places])
+        sources = np.repeat(np.arange(len(places)), [len(result) for result in places])
         owners = np.concatenate(places)
-        keys = np.concatenate([counts[found] for (_, counts), found in zip(self._owned, places, strict=True)])
+        keys = np.concatenate([counts[result] for (_, counts), result in zip(self._owned, places, strict=True)])
         names = pa.array([source for source, _ in self._owned], pa.string())
         return self._rows.of(
             interim.OWNER, len(owners), source=names.take(pa.array(sources)), owner_id=self._rows.owner_ids_of(owners), keys=pa.array(keys)
@@ -252,19 +256,19 @@ class KeySums:
     def _type_rows(self, node: NodeSums) -> pa.RecordBatch:
         present = np.flatnonzero(node.tally.types[:, 0])
         keys, sizes, expires, memory = node.tally.types[present].T
-        knows = node.knows
+        loads = node.loads
         return self._rows.of(
             interim.TYPE, len(present), source=_repeated(node.source, len(present)), type=type_names(present), keys=pa.array(keys),
-            **({"serialized_bytes": pa.array(sizes)} if knows.sizes else {}),
-            **({"expires": pa.array(expires)} if knows.expiry else {}),
-            **({"memory_bytes": pa.array(memory)} if knows.memory else {}),
+            **({"serialized_bytes": pa.array(sizes)} if loads.sizes else {}),
+            **({"expires": pa.array(expires)} if loads.expiry else {}),
+            **({"memory_bytes": pa.array(memory)} if loads.memory else {}),
         )  # fmt: skip
 
     def _range_rows(self, node: NodeSums) -> pa.RecordBatch:
         """Keys by size and by elements, each range twice as wide as the one before."""
         measure, types, bits = np.nonzero(node.tally.ranges[:, :, :, 0])
         keys, sums = node.tally.ranges[measure, types, bits].T
-        names = pa.array(["memory_bytes" if node.knows.memory else "serialized_bytes", "elements"])
+        names = pa.array(["memory_bytes" if node.loads.memory else "serialized_bytes", "elements"])
         return self._rows.of(
             interim.RANGE, len(keys), source=_repeated(node.source, len(keys)), type=type_names(types), number=pa.array(bits),
             text=names.take(pa.array(measure)), keys=pa.array(keys), offset=pa.array(sums),

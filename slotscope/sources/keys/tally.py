@@ -22,7 +22,7 @@ from slotscope.sources.aof.state import AofStateUnit
 from slotscope.sources.aof.tally import AofStateTally, AofTally
 from slotscope.sources.keys.lists import KeyListReader, KeyListTask, KeyRows
 from slotscope.sources.keys.partial_rows import TallyOptions, UnitTally
-from slotscope.sources.keys.sums import InputSums, KeySums, Knows
+from slotscope.sources.keys.sums import InputSums, KeySums, KnownLoads
 from slotscope.sources.keys.unread_facts import note_list
 from slotscope.sources.rdb.files import RdbTask
 from slotscope.sources.rdb.tally import RdbTally
@@ -57,32 +57,32 @@ class KeyListTally(UnitTally[KeyListTask]):
 
     def _read(self, reader: KeyListReader) -> UnitFacts:
         """Add one list to the sums and return its facts."""
-        one, facts = self._sums.begin(reader.unit.path, Knows()), UnitFacts()
+        part, facts = self._sums.begin(reader.unit.path, KnownLoads()), UnitFacts()
         try:
             for rows in reader:
-                self._add(one, rows)
+                self._add(part, rows)
         except DecodeError as error:
             if not self.options.permissive:
                 raise
             reader.bad.append(error)
             reader.broke_off = True
         facts.kind, facts.file_bytes = reader.unit.kind, reader.unit.size
-        note_list(facts, reader, one.keys)
-        self._sums.end(one, facts, is_whole=True)
+        note_list(facts, reader, part.keys)
+        self._sums.end(part, facts, is_whole=True)
         return facts
 
-    def _add(self, one: InputSums, rows: KeyRows) -> None:
+    def _add(self, part: InputSums, rows: KeyRows) -> None:
         sums = self._sums
-        one.knows.sizes |= rows.sizes is not None
+        part.loads.sizes |= rows.sizes is not None
         if self.options.details:
-            batch = batch_of_keys(rows.keys, rows.sizes, one.keys)
+            batch = batch_of_keys(rows.keys, rows.sizes, part.keys)
             slots = batch.slot
-            sums.add(one, batch)
+            sums.add(part, batch)
         else:
             slots = key_slots(rows.keys)
-            sums.add_slots(one, slots, rows.sizes)
+            sums.add_slots(part, slots, rows.sizes)
         if rows.ops is not None:
-            sums.add_ops(one, slots, rows.ops)
+            sums.add_ops(part, slots, rows.ops)
 
 
 TALLIES: dict[type, type[UnitTally[Any]]] = {

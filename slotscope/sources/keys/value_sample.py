@@ -90,11 +90,11 @@ def estimate_savings(samples: Iterable[Sampled], separators: bytes) -> Savings:
 
     Raises NoSavingsError where too few were read, the servers differ, or no model knows them.
     """
-    read = [one for one in samples if one.part.values]
-    values = sum(len(one.part.values) for one in read)
-    if not read or (values < VALUES_MIN and not all(one.is_whole for one in read)):
+    read = [item for item in samples if item.part.values]
+    values = sum(len(item.part.values) for item in read)
+    if not read or (values < VALUES_MIN and not all(item.is_whole for item in read)):
         raise NoSavingsError(f"only {values} values were read, {VALUES_MIN} are needed")
-    if len({(one.server, one.allocator) for one in read}) > 1:
+    if len({(item.server, item.allocator) for item in read}) > 1:
         raise NoSavingsError("the masters are of different versions")
     try:
         return _estimate(read, separators)
@@ -103,49 +103,53 @@ def estimate_savings(samples: Iterable[Sampled], separators: bytes) -> Savings:
 
 
 def _estimate(read: Sequence[Sampled], separators: bytes) -> Savings:
-    files = [[_File(one, one.part.values[group::GROUPS]) for group in range(GROUPS)] for one in read]
+    files = [[_File(item, item.part.values[group::GROUPS]) for group in range(GROUPS)] for item in read]
     settings, model_share = _settings([file for groups in files for file in groups], read)
     options = TallyOptions(memory=settings, separators=separators, groups_max=PREFIXES_MAX)
     model, fixed, groups = None, list[Totals](), [list[Totals]() for _ in range(GROUPS)]
     moments: NDArray[np.float64] | None = None
-    for one, parts in zip(read, files, strict=True):
+    for item, parts in zip(read, files, strict=True):
         for number, file in enumerate(parts):
             if file.batches(settings):
-                found, model, weighed = file.totals(options, one.scale)
-                if not one.is_whole:
+                result, model, weighed = file.totals(options, item.scale)
+                if not item.is_whole:
                     moments = weighed if moments is None else moments + weighed
-                (fixed if one.is_whole else groups[number]).append(found)
-        too_large = [draw.memory_bytes for draw in one.part.unread]
+                (fixed if item.is_whole else groups[number]).append(result)
+        too_large = [draw.memory_bytes for draw in item.part.unread]
         if too_large and model is not None:
-            fixed.append(_as_now(too_large, one.scale, conditions_for(model)))
+            fixed.append(_as_now(too_large, item.scale, conditions_for(model)))
     assert model is not None
     sums = [_added(group) for group in groups if group]
     every = _added([*fixed, *sums])
     others = [
-        _added([*fixed, _scaled(_added([one for one in sums if one is not left_out]), len(sums) / (len(sums) - 1))])
+        _added([*fixed, _scaled(_added([item for item in sums if item is not left_out]), len(sums) / (len(sums) - 1))])
         for left_out in sums
         if len(sums) > 1
     ]
-    told = [Saving(change, Estimate(change.saved_bytes, error)) for change, error in _with_errors(every, others, model)]
-    unknown = [] if moments is None else _unknown([one.change for one in told], every.conditions, moments)
-    known = [one for one in told if one.change not in unknown]
-    clear = [one for one in known if one.saved_bytes.value > one.saved_bytes.error]
-    now = Estimate(every.memory[0], _error([one.memory[0] for one in others]))
-    values, unread = (sum(len(getattr(one.part, name)) for one in read) for name in ("values", "unread"))
+    changes = [
+        Saving(change, Estimate(change.saved_bytes, error)) for change, error in _with_errors(every, others, model)
+    ]
+    unknown = [] if moments is None else _unknown([item.change for item in changes], every.conditions, moments)
+    known = [item for item in changes if item.change not in unknown]
+    clear = [item for item in known if item.saved_bytes.value > item.saved_bytes.error]
+    now = Estimate(every.memory[0], _error([item.memory[0] for item in others]))
+    values, unread = (sum(len(getattr(item.part, name)) for item in read) for name in ("values", "unread"))
     return Savings(clear, now, values, unread, len(known) - len(clear), unknown, model_share)
 
 
 def _unknown(changes: Sequence[Change], conditions: Sequence[Condition], moments: NDArray[np.float64]) -> list[Change]:
     """Those of *changes* to another of *conditions* of which the keys read do not tell: *moments* are hits, squares and cubes of what each key saves."""
     skewed = {
-        condition_subject(one.server, one.allocator) for one, (hits, squares, cubes) in zip(conditions, moments.T, strict=True)
+        condition_subject(item.server, item.allocator) for item, (hits, squares, cubes) in zip(conditions, moments.T, strict=True)
         if hits < HITS_MIN or is_skewed(hits, squares, cubes)
     }  # fmt: skip
-    return [one for one in changes if one.kind in OF_ALL_KEYS and one.subject in skewed]
+    return [item for item in changes if item.kind in OF_ALL_KEYS and item.subject in skewed]
 
 
 def _with_errors(every: Totals, others: Sequence[Totals], model: MemoryModel) -> Iterable[tuple[Change, float]]:
-    again = [{(one.kind, one.subject): one.saved_bytes for one in rank_changes(other.sums(model))} for other in others]
+    again = [
+        {(item.kind, item.subject): item.saved_bytes for item in rank_changes(other.sums(model))} for other in others
+    ]
     for change in rank_changes(every.sums(model)):
         yield change, _error([saved.get((change.kind, change.subject), 0) for saved in again])
 
@@ -155,7 +159,7 @@ def _error(without_one: Sequence[int]) -> float:
     if not without_one:
         return 0.0
     mean = sum(without_one) / len(without_one)
-    spread = sum((one - mean) ** 2 for one in without_one)
+    spread = sum((item - mean) ** 2 for item in without_one)
     return STANDARD_ERRORS * math.sqrt(spread * (len(without_one) - 1) / len(without_one))
 
 
@@ -169,7 +173,7 @@ class _File:
             family, _, version = sampled.server.partition(" ")
             writer = RdbWriter(target_of_dump(values[0].payload), checksum=False)
             pieces = [writer.head({f"{family}-ver": version, "redis-bits": 64}), writer.database(0)]
-            pieces += [writer.dumped(one.key, one.payload, one.expire_at_ms) for one in values]
+            pieces += [writer.dumped(item.key, item.payload, item.expire_at_ms) for item in values]
             self.data = np.frombuffer(b"".join([*pieces, writer.end()]), np.uint8)
 
     def batches(self, settings: MemorySettings) -> list[KeyBatch]:
@@ -185,26 +189,26 @@ class _File:
         moments = np.zeros((3, len(tally.conditions)))
         for batch in batches:
             tally.add(batch, self.data, 0)
-            now, found, _ = tally.measured(batch, self.data, 0)
-            saved = np.abs(now[:, None] - found.memory) * scale
+            now, result, _ = tally.measured(batch, self.data, 0)
+            saved = np.abs(now[:, None] - result.memory) * scale
             moments += np.stack([(saved**power * (saved > 0)).sum(axis=0) for power in (0, 2, 3)])
         return _scaled(totals_of(tally), scale), tally.model, moments
 
     def _skim(self, settings: MemorySettings | None) -> tuple[RdbSkimmer, list[KeyBatch]]:
         skimmer = RdbSkimmer(self.sampled.part.sampled, check_crc=False, memory=settings)
-        found: list[KeyBatch] = []
+        result: list[KeyBatch] = []
         while skimmer.fed < len(self.data) and not skimmer.done:
             skimmer.feed(lambda at, count: self.data[at : at + count].data)
-            found += skimmer.batches()
-        return skimmer, found
+            result += skimmer.batches()
+        return skimmer, result
 
 
 def _settings(files: Sequence[_File], read: Sequence[Sampled]) -> tuple[MemorySettings, float]:
     """How keys are measured: with the allocator under which the model comes nearest to what MEMORY USAGE told; and how near."""
-    told = sum(sizes[value.key] for one in read for sizes in [_sizes(one.part)] for value in one.part.values)
+    reported = sum(sizes[value.key] for item in read for sizes in [_sizes(item.part)] for value in item.part.values)
     names = ("libc",) if read[0].allocator.startswith("libc") else ("jemalloc", "jemalloc-16")
     tried = [MemorySettings(name, read[0].in_cluster) for name in names]
-    shares = [sum(_held(file.batches(settings)) for file in files) / max(told, 1) for settings in tried]
+    shares = [sum(_held(file.batches(settings)) for file in files) / max(reported, 1) for settings in tried]
     nearest = min(range(len(tried)), key=lambda at: abs(shares[at] - 1))
     return tried[nearest], shares[nearest]
 
@@ -220,18 +224,18 @@ def _held(batches: Iterable[KeyBatch]) -> int:
 def totals_of(tally: AdviceTally) -> Totals:
     """The sums of *tally*, but for values that are there several times: a sample does not tell."""
     memory = [0] * (2 + len(tally.conditions))
-    found = Totals(tally.conditions, 0, memory, {}, {})
+    result = Totals(tally.conditions, 0, memory, {}, {})
     for rows in tally.rows():
         for kind, number, name, sums in zip(*(column.to_pylist() for column in rows.columns), strict=True):
             if kind == "slot":
                 memory[:] = _sum(memory, sums)
             elif kind == "keys":
-                found.keys = number
+                result.keys = number
             elif kind == "prefix":
-                found.prefixes[name] = number, sums
+                result.prefixes[name] = number, sums
             elif kind == "curve":
-                found.curves[name.decode(), number] = sums
-    return found
+                result.curves[name.decode(), number] = sums
+    return result
 
 
 def _as_now(sizes: Sequence[int], scale: float, conditions: Sequence[Condition]) -> Totals:
@@ -245,7 +249,7 @@ def _scaled(totals: Totals, scale: float) -> Totals:
     """*totals* as if there were *scale* times as many keys; the most elements that a command walks, and how many values were compressed, stay as they are."""
 
     def times(sums: Sequence[int]) -> list[int]:
-        return [round(one * scale) for one in sums]
+        return [round(item * scale) for item in sums]
 
     return Totals(
         totals.conditions,
@@ -263,21 +267,21 @@ def _scaled(totals: Totals, scale: float) -> Totals:
 
 
 def _added(several: Sequence[Totals]) -> Totals:
-    found = Totals(several[0].conditions, sum(one.keys for one in several), [0] * len(several[0].memory), {}, {})
-    for one in several:
-        found.memory = _sum(found.memory, one.memory)
-        for name, (keys, sums) in one.prefixes.items():
-            before = found.prefixes.get(name, (0, [0] * len(sums)))
-            found.prefixes[name] = before[0] + keys, _sum(before[1], sums)
-        for at, sums in one.curves.items():
-            old = found.curves.get(at, [0] * len(sums))
-            found.curves[at] = [
+    result = Totals(several[0].conditions, sum(item.keys for item in several), [0] * len(several[0].memory), {}, {})
+    for item in several:
+        result.memory = _sum(result.memory, item.memory)
+        for name, (keys, sums) in item.prefixes.items():
+            before = result.prefixes.get(name, (0, [0] * len(sums)))
+            result.prefixes[name] = before[0] + keys, _sum(before[1], sums)
+        for at, sums in item.curves.items():
+            old = result.curves.get(at, [0] * len(sums))
+            result.curves[at] = [
                 *_sum(old[:WALKED], sums[:WALKED]),
                 max(old[WALKED], sums[WALKED]),
                 *_sum(old[WALKED + 1 :], sums[WALKED + 1 :]),
             ]
-    return found
+    return result
 
 
 def _sum(old: Sequence[int], new: Sequence[int]) -> list[int]:
-    return [one + other for one, other in zip(old, new, strict=True)]
+    return [item + other for item, other in zip(old, new, strict=True)]

@@ -134,9 +134,9 @@ def _aux(surveys: Sequence[Survey], head: RdbHead) -> dict[str, str | int]:
     first = next(survey for survey in surveys if survey.head.version == head.version)
     aux: dict[str, str | int] = {name: first.aux[name] for name in ("valkey-ver", "redis-ver") if name in first.aux}
     for name in ("redis-bits", "ctime"):
-        told = [int(s.aux[name]) for s in surveys if s.aux.get(name, "").isdecimal() and len(s.aux[name]) <= 12]
-        if told:
-            aux[name] = min(told)
+        values = [int(s.aux[name]) for s in surveys if s.aux.get(name, "").isdecimal() and len(s.aux[name]) <= 12]
+        if values:
+            aux[name] = min(values)
     if head.version >= 10:
         aux["aof-base"] = 0
     return aux

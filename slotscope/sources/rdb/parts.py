@@ -115,14 +115,14 @@ def _copy_dump(survey: Survey, unit: RdbUnit, parts: Sequence[Part], part_of: ND
     reader = RdbUnitReader(unit, check_crc=False)
     others = RangeReader(unit.path)
     by_slot = bool(survey.slot_info)
-    told: set[tuple[int, int]] = set()
+    copied: set[tuple[int, int]] = set()
     try:
         for batch in reader:
             hollow = batch.hollow()
             for runs in key_runs(batch.where(~hollow) if hollow.any() else batch, part_of, by_slot=by_slot).spans(
                 SPAN_BYTES
             ):
-                _copy_runs(runs, others, survey, parts, told)
+                _copy_runs(runs, others, survey, parts, copied)
     finally:
         others.close()
     if reader.skimmer.keys != int(survey.slot_keys.sum()) + survey.hollow:
@@ -134,7 +134,7 @@ def _copy_runs(
     others: RangeReader,
     survey: Survey,
     parts: Sequence[Part],
-    told: set[tuple[int, int]],
+    copied: set[tuple[int, int]],
 ) -> None:
     """Copy the keys of *runs*; slices are bytes, of which there are many: views would keep the garbage collector busy."""
     start, end = int(runs.start[0]), int(runs.end[-1])
@@ -142,8 +142,8 @@ def _copy_runs(
     pieces: dict[tuple[int, int], list[bytes]] = defaultdict(list)
     for first, last, number, db, slot in zip(*(column.tolist() for column in runs), strict=True):
         held = pieces[number, db]
-        if survey.slot_info and (db, slot) not in told:
-            told.add((db, slot))
+        if survey.slot_info and (db, slot) not in copied:
+            copied.add((db, slot))
             held.append(survey.slot_info.get((db, slot), b""))
         held.append(span[first - start : last - start])
     for (number, db), held in pieces.items():

@@ -116,22 +116,22 @@ class RangeReader:
 
 def survey(unit: RdbUnit, *, check_crc: bool) -> Survey:
     """Read one dump to its end; raises DecodeError with path, offset and reason, also for bytes after its end."""
-    found = Survey(unit.path)
+    result = Survey(unit.path)
     reader = RdbUnitReader(unit, check_crc=check_crc)
     others = RangeReader(unit.path)
     try:
         for part in reader.records():
             if isinstance(part, KeyBatch):
-                found.add(part)
+                result.add(part)
             elif part.end - part.begin > RECORD_BYTES_MAX:
                 reason = f"a record of {part.end - part.begin} bytes that is not a key is more than is held"
                 raise DecodeError(reason, offset=part.begin, source=unit.path)
             else:
-                found.note(part, others.read(part.begin, part.end - part.begin))
+                result.note(part, others.read(part.begin, part.end - part.begin))
         if reader.trailing_bytes:
             reason = f"{reader.trailing_bytes} bytes follow the dump's end: a log that is not split"
             raise DecodeError(reason, offset=reader.skimmer.position, source=unit.path)
     finally:
         others.close()
-    found.head, found.aux = reader.skimmer.head, dict(reader.skimmer.aux)
-    return found
+    result.head, result.aux = reader.skimmer.head, dict(reader.skimmer.aux)
+    return result

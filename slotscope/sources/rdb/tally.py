@@ -18,7 +18,7 @@ from slotscope.runtime.text import shown
 from slotscope.sources.held_bytes import HeldBytes
 from slotscope.sources.keys.advice_tally import AdviceTally, Records, advice_tally
 from slotscope.sources.keys.partial_rows import PartialRows, TallyOptions, UnitTally
-from slotscope.sources.keys.sums import KeySums, Knows
+from slotscope.sources.keys.sums import KeySums, KnownLoads
 from slotscope.sources.keys.unread_facts import note_unread, rest_of
 from slotscope.sources.rdb.files import RdbTask, RdbUnit, RdbUnitReader
 from slotscope.sources.rdb.survey import RangeReader
@@ -59,7 +59,7 @@ class _Dump:
         self.bad: list[DecodeError] = []
         self.skipped_bytes: int | None = None
         self._sums = sums
-        self._one = sums.begin(unit.path, Knows(sizes=True, expiry=True))
+        self._one = sums.begin(unit.path, KnownLoads(sizes=True, expiry=True))
         self._reader = RdbUnitReader(unit, check_crc=options.check_crc, memory=options.memory, live=options.live)
         self.advice: AdviceTally | None = None
         self._records: RangeReader | HeldBytes | None = None
@@ -86,12 +86,12 @@ class _Dump:
         self._note()
 
     def _read(self) -> None:
-        sums, one, reader = self._sums, self._one, self._reader
+        sums, part, reader = self._sums, self._one, self._reader
         for batch in reader:
-            if one.tally.ttl is None:
-                one.set_time(reader.taken_at_ms or 0)
+            if part.tally.ttl is None:
+                part.set_time(reader.taken_at_ms or 0)
             loaded = self._without_hollow(batch)
-            sums.add(one, loaded)
+            sums.add(part, loaded)
             if self._records is not None:
                 self._advise(loaded, self._records)
 
@@ -140,7 +140,7 @@ class _Dump:
     def _note_memory(self, model: MemoryModel | None) -> None:
         """Say by which model the keys were measured, and what the server would hold in all."""
         facts, tally = self.facts, self._one.tally
-        self._one.knows.memory = model is not None
+        self._one.loads.memory = model is not None
         facts.memory_model = model_name(model)
         facts.unmeasured_keys = tally.unmeasured
         if model is not None:

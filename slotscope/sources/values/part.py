@@ -87,9 +87,9 @@ class PartReader:
     def libraries(self) -> list[bytes]:
         """The commands of the function libraries that belong to this part, where any are wanted; to be asked at the first batch, or behind the last."""
         wanted = self._wanted.libraries and not self._start
-        found = libraries_before_keys(self._data, source=self.facts.source) if wanted else []
-        self.facts.libraries = len(found)
-        return [command_of(b"FUNCTION", b"LOAD", b"REPLACE", code) for code in found]
+        result = libraries_before_keys(self._data, source=self.facts.source) if wanted else []
+        self.facts.libraries = len(result)
+        return [command_of(b"FUNCTION", b"LOAD", b"REPLACE", code) for code in result]
 
     def __iter__(self) -> Iterator[tuple[NDArray[np.uint8], KeyBatch, NDArray[np.int64]]]:
         facts, wanted = self.facts, self._wanted
@@ -157,18 +157,18 @@ def write_part(unit: RdbUnit, wanted: Wanted, out: IO[bytes], *, folder: str | N
 def libraries_before_keys(data: NDArray[np.uint8], *, source: str) -> list[bytes]:
     """Return the code of the function libraries that stand before the first key of a file with the bytes *data*, up to its first error."""
     skimmer = RecordSkimmer(source, check_crc=False)
-    found: list[bytes] = []
+    result: list[bytes] = []
     while not skimmer.done:
         skimmer.feed(lambda at, count: data[at : at + count].data, _HEAD_PIECE_BYTES)
         try:
             for part in skimmer.parts():
                 if isinstance(part, KeyBatch):
-                    return found
+                    return result
                 if part.op == OP_FUNCTION2:
-                    found.append(string_at(data[part.begin : part.end].tobytes(), 1)[0])
+                    result.append(string_at(data[part.begin : part.end].tobytes(), 1)[0])
         except DecodeError:
             break
-    return found
+    return result
 
 
 @contextmanager
