@@ -305,8 +305,13 @@ def _hpersist(store: Store, args: Args) -> None:
     _set_expiry(store, args[1], args[first : first + count], None, clear=True)
 
 
+def _hgetdel(store: Store, args: Args) -> None:
+    _, count, first = _fields_at(args)
+    _remove_fields(store, args[1], args[first : first + count])
+
+
 HASH_HANDLERS: Final[dict[str, Callable[[Store, Args], None]]] = {
-    "hset": _hset, "hmset": _hset, "hsetnx": _hsetnx, "hdel": _hdel, "hincrby": _hincrby,
+    "hset": _hset, "hmset": _hset, "hsetnx": _hsetnx, "hdel": _hdel, "hincrby": _hincrby, "hgetdel": _hgetdel,
     "hsetex": _hsetex,
     "hexpireat": _hpexpireat(1000), "hpexpireat": _hpexpireat(1), "hpersist": _hpersist,
 }  # fmt: skip
