@@ -15,8 +15,6 @@ from cluster_core.errors import DecodeError
 from slotscope.runtime.spark.spark_schema import spark_schema
 
 T = TypeVar("T")
-ERROR_COLUMNS = (pa.field("error", pa.string()), pa.field("error_offset", pa.int64()))
-"""Why a file could not be read to its end, in permissive mode."""
 
 
 @dataclass
@@ -40,7 +38,7 @@ class UnitReader(DataSourceReader):
         self.path = options.get("path", "")
         self.paths = _paths(options)
         self.parallelism = int(options.get("parallelism", "2"))
-        self.split = choice(options, "split", ("true", "false")) == "true" and self.rows != "files"
+        self.split = choice(options, "split", ("true", "false")) == "true"
 
     def units(self) -> Iterable[Any]:
         """The units of work; raises DecodeError for a path that names nothing."""
@@ -75,17 +73,6 @@ class UnitReader(DataSourceReader):
         except DecodeError:
             if not self.permissive:
                 raise
-
-    def damage_of(self, items: Iterable[object]) -> dict[str, Any]:
-        """Go through *items* and return the `ERROR_COLUMNS`; raises DecodeError in strict mode."""
-        try:
-            for _ in items:
-                pass
-        except DecodeError as error:
-            if not self.permissive:
-                raise
-            return {"error": error.reason, "error_offset": error.offset}
-        return {"error": None, "error_offset": None}
 
 
 def _paths(options: Mapping[str, str]) -> list[str]:

@@ -2,10 +2,8 @@
 
     spark.dataSource.register(RdbDataSource)
     keys = spark.read.format("redis-rdb").load("dumps/*.rdb")                              # one row a key
-    files = spark.read.format("redis-rdb").option("rows", "files").load("dumps/*.rdb")     # one row a file: aux fields and checks
 
-Options: ``rows`` (``keys`` or ``files``); ``mode`` (``strict``: the first bad byte fails the query; ``permissive``: what stands before it is
-returned, and ``rows=files`` tells the rest in ``error``); ``crc`` (``true``: check the file's CRC64); ``split`` (``true``: a large cluster
+Options: ``mode`` (``strict``: the first bad byte fails the query; ``permissive``: the keys before it are returned); ``crc`` (``true``: check the file's CRC64); ``split`` (``true``: a large cluster
 dump is read in ranges of slots, one task each); ``parallelism`` (tasks aimed at, default 2).
 
 Values: ``values`` (``false``; ``true`` adds column ``value``, a struct with a field for each kind of value, docs/export.md); ``columns``
@@ -37,7 +35,7 @@ from cluster_core.memory.structures import ALLOCATORS
 from cluster_core.rdb.value_columns import VALUE_FIELDS, ValueColumns, value_type
 from schemas.bronze import KEY_ROWS, RDB_SOURCE
 from slotscope.runtime.spark.spark_schema import spark_schema
-from slotscope.sources.data_source import ERROR_COLUMNS, UnitReader, UnitSource, choice
+from slotscope.sources.data_source import UnitReader, UnitSource, choice
 from slotscope.sources.files import expand
 from slotscope.sources.folder_kinds import DUMPS
 from slotscope.sources.keys.partial_rows import TallyOptions
@@ -45,25 +43,11 @@ from slotscope.sources.keys.text import key_texts
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader, plan_units
 from slotscope.sources.values.part import local_file, mapped_bytes
 
-FILES = pa.schema(
-    [
-        pa.field("source", pa.string(), nullable=False),
-        pa.field("keys", pa.int64(), nullable=False),
-        pa.field("file_bytes", pa.int64(), nullable=False),
-        pa.field("dialect", pa.string()),
-        pa.field("version", pa.int64()),
-        pa.field("aux", pa.map_(pa.string(), pa.string()), nullable=False),
-        pa.field("trailing_bytes", pa.int64()),
-        *ERROR_COLUMNS,
-    ]
-)
-"""Schema of ``rows=files``."""
-
 
 class RdbReader(UnitReader):
     """Reads dumps, or ranges of them."""
 
-    schemas: ClassVar = {"keys": RDB_SOURCE, "files": FILES}
+    schemas: ClassVar = {"keys": RDB_SOURCE}
     known = frozenset({
         "crc", "split", "parallelism", "memory", "allocator", "cluster", "loaded", "list-compress-depth", "server", "values",
         "columns", *CONDITIONS,
@@ -79,8 +63,7 @@ class RdbReader(UnitReader):
     @classmethod
     def schema_of(cls, options: Mapping[str, str]) -> pa.Schema:
         """The columns that *options* ask for, with the value if that is one of them; raises DecodeError for one that is not known."""
-        schema = super().schema_of(options)
-        return schema if schema is FILES else _asked_columns(schema, options)
+        return _asked_columns(super().schema_of(options), options)
 
     def arrow_schema(self) -> pa.Schema:
         """The schema of the rows asked for."""
@@ -94,10 +77,7 @@ class RdbReader(UnitReader):
     def batches(self, unit: RdbUnit) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one unit; raises DecodeError in strict mode."""
         reader = RdbUnitReader(unit, check_crc=self.check_crc, memory=self.memory)
-        if self.rows == "files":
-            row = self._file_row(reader)
-            yield pa.RecordBatch.from_pylist([row], schema=self.schema)
-        elif "value" in self.schema.names:
+        if "value" in self.schema.names:
             with local_file(unit.path) as path:
                 yield from self.keys_of(unit.path, replace(unit, path=path))
         else:
@@ -126,20 +106,6 @@ class RdbReader(UnitReader):
             maker = ValueColumns(reader.skimmer.head, source=dump.path, permissive=self.permissive)
             for piece, values in maker.arrays(data, wanted, fields):
                 yield self._rows(source, piece, values)
-
-    def _file_row(self, reader: RdbUnitReader) -> dict[str, object]:
-        damage = self.damage_of(reader)
-        head = reader.head
-        return {
-            "source": reader.unit.path,
-            "keys": reader.skimmer.keys,
-            "file_bytes": reader.unit.size,
-            "dialect": head.dialect if head else None,
-            "version": head.version if head else None,
-            "aux": list(reader.facts.items()),
-            "trailing_bytes": reader.trailing_bytes,
-            **damage,
-        }
 
 
 class RdbDataSource(UnitSource):

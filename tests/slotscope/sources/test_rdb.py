@@ -34,16 +34,6 @@ def test_every_key_is_a_row_with_what_the_server_said_of_it(read):
         assert row["source"].endswith("node-7003.rdb")
 
 
-def test_a_glob_is_one_frame_and_files_are_rows_when_asked(read):
-    files = {row["source"].rpartition("/")[2]: row for row in read(BEFORE / "*.rdb", rows="files").collect()}
-
-    assert sorted(files) == ["node-7001.rdb", "node-7002.rdb", "node-7003.rdb"]
-    assert sum(row["keys"] for row in files.values()) == read(BEFORE / "*.rdb").count()
-    assert {row["dialect"] for row in files.values()} == {"VALKEY"}
-    assert all(row["aux"]["valkey-ver"].startswith("9.1") for row in files.values())
-    assert {row["error"] for row in files.values()} == {None}
-
-
 def test_a_cut_file_fails_the_query_or_gives_what_stands_before_the_cut(read, tmp_path):
     cut = tmp_path / "cut.rdb"
     cut.write_bytes((BEFORE / "node-7003.rdb").read_bytes()[:100_000])
@@ -51,11 +41,9 @@ def test_a_cut_file_fails_the_query_or_gives_what_stands_before_the_cut(read, tm
     with pytest.raises(Exception) as caught:  # noqa: PT011 - Spark's own class; what matters is what it says
         read(cut).count()
     kept = read(cut, mode="permissive").count()
-    (row,) = read(cut, mode="permissive", rows="files").collect()
 
     assert f"{cut}: offset 100000: " in describe(caught.value).line
-    assert 0 < kept == row["keys"] < read(BEFORE / "node-7003.rdb").count()
-    assert row["error_offset"] == 100_000
+    assert 0 < kept < read(BEFORE / "node-7003.rdb").count()
 
 
 @pytest.mark.parametrize("options", [{"mode": "lenient"}, {"rows": "values"}, {"colour": "red"}])
