@@ -27,7 +27,7 @@ _PLACE_BITS = 44
 
 @dataclass(slots=True)
 class KnownLoads:
-    """Which loads of its keys an input knows."""
+    """The loads that an input has for each key."""
 
     sizes: bool = False
     expiry: bool = False
@@ -35,10 +35,7 @@ class KnownLoads:
 
 
 class InputSums:
-    """What is summed of one input alone, since whose it is shows at its end.
-
-    *ops* is what was done with its slots.
-    """
+    """Sums of one input, whose node is known only at its end; *ops* are operations by slot."""
 
     def __init__(self, source: str, options: TallyOptions, owners: int, loads: KnownLoads) -> None:
         self.source = source
@@ -54,13 +51,13 @@ class InputSums:
         self.top_owner = TopKeys(owners, options.top if options.details and options.owners else 0)
 
     def set_time(self, taken_at_ms: int) -> None:
-        """Say when the keys were as they are, from when on it is counted how long they stay."""
+        """Set the time of the dump, from which times to live count."""
         self.tally.set_time(taken_at_ms)
         self.uses = KeyUses(taken_at_ms, accesses_per_s(self._options.lfu))
 
 
 class NodeSums:
-    """What is summed of all inputs of one node; *source* is the first of them."""
+    """Sums of all inputs of one node; *source* is the first of them."""
 
     def __init__(self, source: str, loads: KnownLoads, options: TallyOptions) -> None:
         self.source = source
@@ -101,14 +98,14 @@ class KeySums:
             self._prefixes = GroupTally(options.groups_max, len(USES))
 
     def begin(self, source: str, loads: KnownLoads) -> InputSums:
-        """Begin an input, of which *loads* is what it knows so far."""
+        """Begin an input that has at least these *loads*."""
         self._sources.append(source)
         part = InputSums(source, self._options, self._owners, loads)
         part.untracked_before = self._untracked()
         return part
 
     def add(self, part: InputSums, batch: KeyBatch) -> None:
-        """Count the keys of *batch*, which are of *part*."""
+        """Count the keys of *batch*, a piece of *part*."""
         options = self._options
         part.keys += len(batch)
         part.tally.add(batch, details=options.details)
@@ -127,7 +124,7 @@ class KeySums:
         self._prefixes.add_prefixes(batch, options.separators, options.prefix_depth, amounts)
 
     def add_slots(self, part: InputSums, slots: NDArray[np.uint16], sizes: NDArray[np.int64] | None) -> None:
-        """Count keys of *part* of which only the slots are wanted."""
+        """Count keys of *part* by slot only."""
         part.keys += len(slots)
         part.tally.add_slots(slots, sizes)
 
@@ -146,17 +143,12 @@ class KeySums:
     def end(
         self, part: InputSums, facts: interim.UnitFacts, node_id: str | None = None, *, is_whole: bool = False
     ) -> None:
-        """Take in the sums of *part*, say in *facts* what they know, and how much of a group that is not listed all may have missed.
+        """Add the sums of *part* to those of its node, and write its loads to *facts*.
 
-        Inputs that are *whole* share their sums with the others of their node, or of no known node; another one, whose node shows
-        only when all its pieces are read, has its own.
+        Whole inputs of one node, or of no known node, share their sums if they have the same loads. A piece of a file has its own sums: its
+        node is known only when all pieces are read.
         """
-        loads = (
-            part.loads.sizes,
-            part.loads.memory,
-            part.ops is not None,
-        )  # what one does not know is no sum of the others
-        key = (node_id, None if is_whole else part.source, *loads)
+        key = (node_id, None if is_whole else part.source, part.loads.sizes, part.loads.memory, part.ops is not None)
         node = self._nodes.get(key)
         if node is None:
             node = self._nodes[key] = NodeSums(part.source, part.loads, self._options)
@@ -193,7 +185,7 @@ class KeySums:
             facts.untracked_keys = self._untracked() - part.untracked_before
 
     def note_missed(self, facts: interim.UnitFacts) -> None:
-        """Say in the *facts* of the first input, once all have ended, how much of a group that is not listed may have been missed."""
+        """Write to the *facts* of the first input, once all have ended, the upper bounds of groups that are not listed."""
         if self._options.details:
             tags, prefixes = self._tags, self._prefixes
             facts.missed_tag_keys, facts.missed_tag_bytes = tags.missed_keys, tags.missed_bytes
