@@ -6,17 +6,16 @@ from dataclasses import replace
 
 from cluster_core.incidents.catalogue import find_findings, find_incidents
 from cluster_core.incidents.incident import FIGURES, Finding
+from cluster_core.incidents.rows import PartRow, finding_row
 from cluster_core.incidents.story import name_all, part_text, step_text, summary_of
 from cluster_core.kinds import FindingCode, Severity
 from schemas.caveats import Caveat
 from slotscope.reports.history.report import (
-    FindingLine,
     HistoryNode,
     HistoryReport,
     IncidentLine,
     Lane,
     OwnBelief,
-    PartLine,
     StepLine,
     health_spans,
     role_spans,
@@ -54,7 +53,7 @@ def history_report(*, hostile: bool = False, quiet: bool = False) -> HistoryRepo
                 StepLine(step.ts_ns, step.until_ns, (step.ts_ns - one.started_ns) // 1_000_000, step.kind,
                          step_text(step, names), step.ref if step.ref >= 0 else None,
                          step.actor, step.subject or None,
-                         [PartLine(part.at_ns, part.actor, part_text(part, names), None) for part in step.parts])
+                         [PartRow(part.at_ns, part.actor, None, part_text(part, names)) for part in step.parts])
                 for step in one.steps
             ],
         )
@@ -73,11 +72,7 @@ def history_report(*, hostile: bool = False, quiet: bool = False) -> HistoryRepo
         bad_records=0,
         nodes=nodes,
         incidents=incidents,
-        findings=[
-            FindingLine(number, one.severity, one.code, one.code.rule, one.node or None, one.other or None, one.times,
-                        one.amount, one.text, one.refs)
-            for number, one in enumerate(found, 1)
-        ],
+        findings=[finding_row(number, one) for number, one in enumerate(found, 1)],
         lanes=[
             Lane(
                 node,
@@ -124,5 +119,5 @@ def _hostile(report: HistoryReport) -> HistoryReport:
             )
             for one in report.incidents
         ],
-        findings=[replace(one, text=everything, code=HOSTILE[0]) for one in report.findings],
+        findings=[one._replace(text=everything, code=HOSTILE[0]) for one in report.findings],
     )

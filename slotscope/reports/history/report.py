@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from cluster_core.incidents.rows import FindingRow, PartRow
 from cluster_core.incidents.story import seconds
 from cluster_core.kinds import NAMES_NO_SLOTS, IncidentKind, Source
-from cluster_core.rules import sentence
 from schemas.caveats import Caveat, Code
 from slotscope.runtime import text
 
@@ -34,16 +34,6 @@ class HistoryNode:
 
 
 @dataclass(frozen=True, slots=True)
-class PartLine:
-    """What one node did of a step that many did, in words."""
-
-    at_ns: int
-    actor: str
-    text: str
-    message_id: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class StepLine:
     """One step of an incident, in words; *offset_ms* since the incident began."""
 
@@ -55,7 +45,7 @@ class StepLine:
     message_id: int | None
     actor: str = ""
     subject: str | None = None
-    parts: Sequence[PartLine] = ()
+    parts: Sequence[PartRow] = ()
 
     @property
     def nodes(self) -> list[str]:
@@ -91,27 +81,6 @@ class IncidentLine:
         is_vague = self.figures.get("offset_gap_bytes") == 0 and self.figures.get("unheard_ms") != 0
         left_out = ("offset_gap_bytes",) if is_vague else ()
         return {name: value for name, value in self.figures.items() if value is not None and name not in left_out}
-
-
-@dataclass(frozen=True, slots=True)
-class FindingLine:
-    """One row of gold/findings."""
-
-    number: int
-    severity: str
-    code: str
-    rule: str
-    node_id: str | None
-    other: str | None
-    times: int
-    amount: int | None
-    text: str
-    message_ids: Sequence[int] = ()
-
-    @property
-    def rule_text(self) -> str:
-        """What the rule says."""
-        return sentence(self.rule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +154,7 @@ class HistoryReport:
     warnings: Sequence[Caveat] = ()
     nodes: Sequence[HistoryNode] = ()
     incidents: Sequence[IncidentLine] = ()
-    findings: Sequence[FindingLine] = ()
+    findings: Sequence[FindingRow] = ()
     lanes: Sequence[Lane] = ()
 
     @property

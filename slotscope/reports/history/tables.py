@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cluster_core.incidents.incident import FIGURES
+from cluster_core.incidents.rows import FindingRow, PartRow
 from cluster_core.incidents.story import name_all
 from schemas.caveats import Caveat
 from schemas.history import METRIC_SAMPLES, NODE_POLLS, NODE_VIEWS, REPLAYS
@@ -51,7 +52,7 @@ def load_history(root: str, snapshot_id: str) -> said.HistoryReport:
         warnings=[Caveat.of(**warning) for warning in replay["warnings"]],
         nodes=nodes,
         incidents=[_incident(row, steps.get(row["incident"], [])) for row in incidents],
-        findings=[record(said.FindingLine, row, number=row["finding"]) for row in findings],
+        findings=[record(FindingRow, row) for row in findings],
         lanes=_lanes(root, snapshot_id, nodes, first_ns, last_ns),
         **_polled(root, snapshot_id),
     )
@@ -72,7 +73,7 @@ def _steps(root: str, snapshot_id: str, where: str | None = None) -> dict[int, l
     )
     found: dict[int, list[said.StepLine]] = {}
     for row in rows:
-        parts = [said.PartLine(**part) for part in row["parts"] or ()]
+        parts = [PartRow(**part) for part in row["parts"] or ()]
         found.setdefault(row["incident"], []).append(record(said.StepLine, row, parts=parts))
     return found
 

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
+from cluster_core.incidents.rows import FindingRow
 from cluster_core.incidents.story import RANGE_MS, seconds
 from cluster_core.instants import write_instant
 from cluster_core.kinds import EventKind, IncidentKind, Severity
 from schemas.caveats import Caveat
-from slotscope.reports.history.report import FindingLine, HistoryReport, IncidentLine
+from slotscope.reports.history.report import HistoryReport, IncidentLine
 from slotscope.reports.ink import Ink
 from slotscope.reports.terminal import print_counts, print_graded
 from slotscope.runtime import text
@@ -165,7 +166,7 @@ def _impact(one: IncidentLine) -> str:
     return ""
 
 
-def _print_doubts(ink: Ink, warnings: Sequence[Caveat], findings: Sequence[FindingLine]) -> None:
+def _print_doubts(ink: Ink, warnings: Sequence[Caveat], findings: Sequence[FindingRow]) -> None:
     """Print *warnings* of the replay, whose notes are on the page, and *findings*, the gravest first."""
     if not warnings and not findings:
         return
