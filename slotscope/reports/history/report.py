@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from cluster_core.incidents.rows import FindingRow, PartRow
 from cluster_core.incidents.story import seconds
 from cluster_core.kinds import NAMES_NO_SLOTS, IncidentKind, Source
+from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.caveats import Caveat, Code
 from slotscope.runtime import text
 
@@ -122,13 +123,20 @@ GRAVITY = (
 
 
 def gravest_of(incidents: Sequence[IncidentLine]) -> IncidentLine | None:
-    """A loss of data, else the incident that took most service: slots times time; of equal ones the first."""
+    """A loss of data, else the incident that took most service: slots times time; of equal ones the first.
+
+    Where slots are unknown, a shard counts for a third of all, and for the least time that it can have been out of service.
+    """
 
     def gravity(one: IncidentLine) -> tuple[bool, int, int, int]:
         outage_ms = one.figures.get("outage_ms") or 0
         kinds = [str(kind) for kind in GRAVITY]
         rank = len(kinds) - kinds.index(one.kind) if one.kind in kinds else 0
-        return one.kind == IncidentKind.DATA_LOSS, (one.slot_count or 0) * outage_ms, rank, outage_ms
+        slots, least_ms = one.slot_count, one.figures.get("outage_min_ms") or 0
+        if one.variant == "whole cluster":
+            slots = SLOT_COUNT
+        taken = SLOT_COUNT // 3 * least_ms if slots is None else slots * outage_ms
+        return one.kind == IncidentKind.DATA_LOSS, taken, rank, outage_ms
 
     return max(incidents, key=gravity, default=None)
 

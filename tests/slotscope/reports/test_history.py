@@ -15,7 +15,7 @@ from cluster_core.replay.rows import NodeViewRow
 from schemas.caveats import Caveat, Code
 from slotscope.reports.history.html import PAGE_BYTES_MAX, render_history
 from slotscope.reports.history.lanes import Room, draw_lanes
-from slotscope.reports.history.report import HistoryNode, OwnBelief, role_spans
+from slotscope.reports.history.report import HistoryNode, OwnBelief, gravest_of, role_spans
 from slotscope.reports.history.terminal import clock, moment, print_incidents, print_story
 from slotscope.reports.history.views import address_book, agreed_views, past_difference, past_view
 from tests.builders.history_builder import A, B, C, R, failover_tale, ns
@@ -215,6 +215,20 @@ def test_a_headline_about_an_outage_names_the_failover_that_caused_it() -> None:
     assert report.gravest.kind == "outage"
     assert report.verdict[0].startswith("1 failover and 1 outage in 30.00 s: ")
     assert ". Failover: 10.0.0.1:7003 (dddddddd) replaced " in report.verdict[0]
+
+
+def test_a_shard_of_unknown_slots_that_was_out_for_long_is_graver_than_a_short_refusal_of_all() -> None:
+    one = history_report().incidents[0]
+    long = replace(
+        one, kind="failover", variant="automatic", slot_count=None, figures={"outage_min_ms": 4400, "outage_ms": 4500}
+    )
+    short = replace(
+        one, kind="outage", variant="whole cluster", slot_count=None, figures={"outage_min_ms": 46, "outage_ms": 55}
+    )
+    longer = replace(short, figures={"outage_min_ms": 4000, "outage_ms": 4100})
+
+    assert gravest_of([short, long]) is long
+    assert gravest_of([long, longer]) is longer
 
 
 def test_the_longest_outage_is_that_of_all_incidents() -> None:
