@@ -50,7 +50,7 @@ def command(request: Plain = Plain()) -> int:
             codes += [run(words) for _, words in steps(root)]
             codes.append(run(["advise", "--root", root, "--snapshot", "before"]))
         dumps = os.path.join(root, RECORDINGS, "before", "*.rdb")
-        for style in ("json", "resp", "parquet"):
+        for style in ("json", "resp"):
             codes.append(run(["export", "--rdb", dumps, "--to", style, "--out", os.path.join(root, style)]))
     if any(codes):
         return max(codes)

@@ -1,11 +1,12 @@
 """State of a replay as bytes, for the next files to continue from.
 
-The bytes are ``SLSR``, a format version (uint8), and a compressed pickle.  States are as trusted as the program:
-everyone who can write the tables of a root can run code in its jobs.
+The bytes are ``SLSR``, a format version (uint8), and a compressed pickle of values, arrays and objects of `cluster_core`;
+others are not loaded, so that a state in a table cannot name code outside of it.
 """
 
 from __future__ import annotations
 
+import io
 import pickle
 import zlib
 from typing import Any, Final
@@ -25,6 +26,35 @@ _DAMAGE: Final = (
 """Errors of a damaged pickle, or of one with classes of another program."""
 
 
+_OTHERS: Final = {
+    ("builtins", "bytearray"), ("builtins", "frozenset"), ("builtins", "set"), ("collections", "deque"), ("random", "Random"),
+    ("numpy", "dtype"), ("numpy", "ndarray"), ("numpy", "record"), ("numpy.rec", "recarray"), ("numpy._core.multiarray", "_reconstruct"),
+    ("numpy._core.multiarray", "scalar"), ("numpy._core.numeric", "_frombuffer"),
+}  # fmt: skip
+"""What a state may name beside `cluster_core`."""
+
+
+def _public(kind: type, name: str) -> Any:
+    """Return a member of an enum or another public name of a class of `cluster_core`; pickles name it by `getattr`."""
+    if not isinstance(kind, type) or not kind.__module__.startswith("cluster_core.") or name.startswith("_"):
+        raise pickle.UnpicklingError(f"{kind}.{name} is no part of a state")
+    return getattr(kind, name)
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        """Return a class or function that is defined in `cluster_core`, or one of `_OTHERS`."""
+        if (module, name) == ("builtins", "getattr"):
+            return _public
+        if (module, name) in _OTHERS:
+            return super().find_class(module, name)
+        if module.startswith("cluster_core.") and "." not in name:
+            found = super().find_class(module, name)
+            if getattr(found, "__module__", "") == module:
+                return found
+        raise pickle.UnpicklingError(f"{module}.{name} is no part of a state")
+
+
 def save(value: object) -> bytes:
     """Return *value* as compressed bytes."""
     return _HEADER + zlib.compress(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), _LEVEL)
@@ -35,6 +65,6 @@ def load(data: bytes, *, source: str = "<state>") -> Any:
     if not data.startswith(_HEADER):
         raise DecodeError("not a state of this version of the program", offset=0, source=source)
     try:
-        return pickle.loads(zlib.decompress(data[len(_HEADER) :]))
+        return _Unpickler(io.BytesIO(zlib.decompress(data[len(_HEADER) :]))).load()
     except _DAMAGE as error:
         raise DecodeError(f"not a state of a replay: {error}", offset=0, source=source) from error

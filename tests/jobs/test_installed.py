@@ -73,6 +73,14 @@ def test_commands_that_read_data_files_run_from_the_wheel(installed, tmp_path):
     assert len(done) == len(lines)
 
 
+@pytest.mark.slow
+def test_setup_gets_everything_ready(installed, tmp_path):
+    done = run(program(installed), "setup", cwd=tmp_path)
+
+    assert (done.returncode, done.stderr[-300:]) == (0, "")
+    assert "compiled  all that slotscope demo, advise and export run" in done.stdout
+
+
 def test_setup_names_a_java_that_is_too_old(installed, tmp_path):
     java = tmp_path / "jdk" / "bin" / "java"
     java.parent.mkdir(parents=True)

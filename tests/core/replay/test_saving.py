@@ -56,6 +56,9 @@ def test_arrays_keep_type_shape_and_records() -> None:
         b"SLSR" + bytes([STATE_VERSION - 1]) + save(1)[5:],
         save(1)[:5] + zlib.compress(b"l"),
         save(1)[:5] + zlib.compress(b"ccluster_core.wire.bus\nNoSuchClass\n."),
+        save(1)[:5] + zlib.compress(b"cos\nsystem\n(S'true'\ntR."),
+        save(1)[:5] + zlib.compress(b"\x80\x04ccluster_core.replay.saving\npickle.loads\n(S'N.'\ntR."),
+        save(1)[:5] + zlib.compress(b"ccluster_core.replay.saving\nDecodeError\n."),
     ],
 )
 def test_a_damaged_state_or_one_of_another_program_is_a_typed_error(data) -> None:
