@@ -57,7 +57,7 @@ def _masters(found: Overview) -> Section:
         Column("Keys", Format.COUNT, "keys"),
         Column("In keys", Format.SIZE, lambda one: _cell(one.memory_bytes, _estimate)),
         Column("Used", Format.SIZE, "used_memory"),
-        Column("Of max", Format.COUNT, lambda one: Cell("", text.percent(one.used_memory, one.maxmemory))),
+        Column("Of max", Format.SHARE, lambda one: one.used_memory / one.maxmemory if one.maxmemory else None),
         Column("Cmds/s", Format.COUNT, lambda one: _cell(one.commands_per_s, _rate)),
     ]
     about = f"the {MASTERS_SHOWN} heaviest of {len(heaviest)}" if len(heaviest) > MASTERS_SHOWN else ""
