@@ -13,12 +13,12 @@ from slotscope.reports.index import read_cards, render_index
 from slotscope.reports.keyspace.comparison import compare_reports
 from slotscope.reports.keyspace.figures import verdict
 from tests.builders.history_report import history_report
-from tests.builders.rebalance_report import rebalance_report
+from tests.builders.rebalance_report import changed, rebalance_report
 from tests.builders.reports_builder import keyspace_report
 
 AFTER = keyspace_report()
 BEFORE = replace(keyspace_report(seed=8), snapshot_id="2026-09-20")
-PLAN = replace(rebalance_report(), snapshot_id=AFTER.snapshot_id)
+PLAN = changed(rebalance_report(), snapshot_id=AFTER.snapshot_id)
 
 
 def names_of(*paths: str) -> list[str]:

@@ -21,7 +21,7 @@ from slotscope.reports.keyspace.comparison import compare_reports
 from slotscope.reports.simulation.report import FIGURE_WORDS, PARAMETER_WORDS, Case, SimulationReport, Spread
 from tests.benches.browser import Page, open_page
 from tests.builders.history_report import history_report
-from tests.builders.rebalance_report import rebalance_report
+from tests.builders.rebalance_report import changed, rebalance_report
 from tests.builders.reports_builder import TAKEN_AT_MS, full_report, keyspace_report
 
 ROOT = Path(__file__).parents[3]
@@ -91,7 +91,7 @@ REPORTS: dict[str, Callable[[], Any]] = {
     "key-slots": keyspace_report,
     "key-slots-hostile": lambda: replace(full_report(), snapshot_id="hostile<b>"),
     "compare": comparison,
-    "plan": lambda: replace(rebalance_report(), snapshot_id=keyspace_report().snapshot_id),
+    "plan": lambda: changed(rebalance_report(), snapshot_id=keyspace_report().snapshot_id),
     "history": history_report,
     "simulate": simulation,
     "fleet": fleet,
