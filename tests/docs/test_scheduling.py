@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import os
 import re
 import shutil
@@ -241,6 +242,20 @@ def read_manifest() -> Any:
 # -- Airflow, Dagster --------------------------------------------------------------------------------------------------
 
 
+def example(name: str, monkeypatch, tmp_path: Path, code: int = 0) -> Any:
+    """The module *name*, with a ``slotscope`` that prints its words and ends with *code*."""
+    stub = tmp_path / "slotscope"
+    stub.write_text(f'#!/bin/sh\necho "$@"\nexit {code}\n')
+    stub.chmod(0o755)
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "SLOTSCOPE", str(stub))
+    return module
+
+
 @pytest.mark.parametrize("name", ["airflow_slotscope_plan", "dagster_slotscope_plan"])
 def test_examples_of_orchestrators_call_commands_with_options_that_exist(name):
     calls = [
@@ -252,6 +267,41 @@ def test_examples_of_orchestrators_call_commands_with_options_that_exist(name):
     assert calls == [["key-slots"], ["plan", "make", "--if-needed"]]
     for request in (KeyOptions, PlanningOptions):
         assert {"root", "manifest"} <= {field.name for field in fields(request)}
+
+
+def test_airflow_parses_the_dag(monkeypatch, tmp_path):
+    pytest.importorskip("airflow.sdk", reason="Airflow is not installed")
+    module = example("airflow_slotscope_plan", monkeypatch, tmp_path)
+    made = module.slotscope_plan()
+
+    order = {name: sorted(made.get_task(name).downstream_task_ids) for name in ("snapshots", "plans", "is_needed")}
+
+    assert order == {"snapshots": ["plans"], "plans": ["is_needed", "tell"], "is_needed": ["tell"]}
+
+
+@pytest.mark.parametrize(("code", "error"), [(3, ""), (2, "bad input"), (75, "ended with 75")])
+def test_an_airflow_task_fails_for_unexpected_exit_codes(monkeypatch, tmp_path, code, error):
+    pytest.importorskip("airflow.sdk", reason="Airflow is not installed")
+    module = example("airflow_slotscope_plan", monkeypatch, tmp_path, code)
+
+    if error:
+        with pytest.raises(Exception, match=error):
+            module.slotscope("key-slots", allowed=(0, 3))
+    else:
+        assert module.slotscope("key-slots", allowed=(0, 3))[0] == code
+
+
+@pytest.mark.parametrize(("code", "succeeds"), [(0, True), (2, False), (3, True)])
+def test_dagster_materializes_the_assets_unless_a_command_fails(monkeypatch, tmp_path, code, succeeds):
+    dagster = pytest.importorskip("dagster", reason="Dagster is not installed")
+    module = example("dagster_slotscope_plan", monkeypatch, tmp_path, code)
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+
+    ended = dagster.materialize(
+        [module.snapshots, module.plans], raise_on_error=False, instance=dagster.DagsterInstance.ephemeral()
+    )
+
+    assert ended.success is succeeds
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------
