@@ -314,5 +314,5 @@ def test_the_page_names_every_example_and_only_those_that_exist() -> None:
     assert named == {
         path.name
         for path in EXAMPLES.iterdir()
-        if path.is_file() and not path.name.startswith(("slotscope-record", "slotscope-follow"))
+        if path.is_file() and not path.name.startswith(("slotscope-record", "slotscope-follow", "slotscope-ship"))
     }

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.servers
 
 ALLOWED = {"auth", "cluster|nodes", "cluster|info", "info", "config|get"}
 STATS = "cluster|slot-stats"
-OWN = {"info", "config|resetstat", "client|setinfo", "replconf", "ping"}
+OWN = {"cluster|myid", "info", "config|resetstat", "client|setinfo", "replconf", "ping"}
 """Commands of the tests themselves and of replicas."""
 
 

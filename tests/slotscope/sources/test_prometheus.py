@@ -164,8 +164,8 @@ def test_saved_answers_become_rows_with_the_time_before(tmp_path):
 
     told = read_polls_and_logs(PollsAndLogs(metrics=(str(RECORDED), str(other))), permissive=True)
 
-    promoted = next(row for row in told.metrics if row["address"] == "127.0.0.1:11491" and row["role"] == "master")
-    assert promoted["from_ns"] <= 1795824135_216_000_000 <= promoted["ts_ns"] + S
+    promoted = next(row for row in told.metrics if row.address == "127.0.0.1:11491" and row.role == "master")
+    assert promoted.ts_min_ns <= 1795824135_216_000_000 <= promoted.ts_ns + S
     assert [error.source for error in told.bad] == [str(other)]
     with pytest.raises(DecodeError, match="not an answer of Prometheus"):
         read_polls_and_logs(PollsAndLogs(metrics=(str(other),)), permissive=False)
