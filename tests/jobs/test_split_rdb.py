@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from cluster_core.errors import DecodeError
 from cluster_core.slots.key_slot import key_slot
 from jobs.rebalance_plan import Request as PlanRequest
 from jobs.rebalance_plan import run as make_plan
@@ -188,3 +189,11 @@ def test_dumps_of_one_slot_with_different_keys_are_joined(nodes, tmp_path):
     assert [record.key for _, record in rows_of_dump(part)[1]] == [b"{x}1", b"{x}2"]
     assert rows_of_dump(part)[0].databases == {0: (2, 0)}
     assert rows_of_dump(part)[0].function_count == 1
+
+
+def test_a_damaged_dump_is_not_cut(nodes, tmp_path):
+    (tmp_path / "cut.rdb").write_bytes(BEFORE[0].read_bytes()[:50_000])
+
+    with pytest.raises(DecodeError, match=r"cut\.rdb: offset 50000: "):
+        split(tmp_path, tmp_path / "cut.rdb", topology=str(nodes))
+    assert not (tmp_path / "out").exists()

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rich.console import Console
@@ -30,7 +31,7 @@ from cluster_core.rebalance.execution.succession import failover_notes, see
 from cluster_core.rebalance.stored_plan import StoredPlan
 from slotscope.plans.maintenance import MaintenanceWindow, read_window
 from slotscope.plans.stored_plans import read_unchanged_plan
-from slotscope.reports.rebalance.execution import dry_run_document, dry_run_json
+from slotscope.reports.rebalance.execution import command_text, dry_run_document, dry_run_json
 from slotscope.reports.records import write_json
 from slotscope.reports.terminal import print_document
 from slotscope.reports.unread import partial_lines
@@ -201,9 +202,9 @@ class ProgressPrinter:
 def _preview(
     root: str, stored: StoredPlan, nodes: LiveNodes, settings: Settings, path: Path | None, how: MoveOptions, as_json: bool
 ) -> Executed:  # fmt: skip
-    """Print the dry run; return its exit code."""
+    """Print the dry run and write its commands; return its exit code."""
     window = window_of(how)
-    if how.apply and not as_json:
+    if how.apply and not how.commands and not as_json:
         return Executed(OK)
     journal = PlanJournal(root, stored.plan_id)
     now = _answer(see(stored, read_journal(journal.read())), nodes, journal)
@@ -211,6 +212,10 @@ def _preview(
         tell(sentence)
     stored = now.stored
     prospect = foresee(stored, now.sight, now.journal, path, settings)
+    if how.commands == "-":
+        sys.stdout.write(command_text(stored, prospect))
+    elif how.commands:
+        FilePath(how.commands).write_text(command_text(stored, prospect), encoding="utf-8")
     known = dry_run_json(stored, prospect) if as_json else None
     code = OK if how.apply else _show(stored, prospect, settings, as_json)
     if not how.apply and window is not None and sum(prospect.seconds) > window.length_s:

@@ -125,6 +125,8 @@ class MoveOptions:
     """Timeout of each wait in seconds (answers, absent nodes, propagation of owners); then the run pauses"""
     job_timeout: float = 3600.0
     """Timeout of one server-side migration in seconds; then it is cancelled"""
+    commands: str | None = None
+    """File for all commands of the dry run, - for standard output"""
     password_file: str | None = None
     """File with the password, in place of the environment variable"""
 

@@ -1,4 +1,4 @@
-"""The dry run of a plan: checks, batches, and the exact commands; as a document and as JSON."""
+"""The dry run of a plan: checks, batches, and the exact commands; as a document, as text of commands, as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from slotscope.reports.unread import partial_lines
 from slotscope.runtime import text
 
 COMMANDS_SHOWN_MAX = 8
-"""Lines on a terminal, those of one slot key by key; --json has all."""
 STOPS_SHOWN_MAX = 2
 LINE_CHARS_MAX = 1 << 20
 """Commands are never cut; one with every second slot is a tenth of this."""
@@ -68,9 +67,13 @@ def dry_run_document(stored: StoredPlan, prospect: Situation) -> Document:
             "checks", "Checks", [Table("checks", "", [Column(""), Column("Check")], checks, on_terminal=len(checks))]
         ),
         Section("batches", "Batches", [Table("batches", "", columns, jobs, on_terminal=len(jobs))]),
-        Section("commands", "Commands", _lines(commands, COMMANDS_SHOWN_MAX)),
-        Section("stop", "To stop a running batch", _lines(stops, STOPS_SHOWN_MAX)),
     ]
+    if prospect.path is Path.LEGACY and commands:
+        count = text.plural(len(commands), "command")
+        sections.append(Section("commands", "Commands", [Sentence(f"{count}, slot by slot: --commands - prints them")]))
+    else:
+        sections.append(Section("commands", "Commands", _lines(commands, COMMANDS_SHOWN_MAX)))
+        sections.append(Section("stop", "To stop a running batch", _lines(stops, STOPS_SHOWN_MAX)))
     return Document("execution", f"plan {stored.plan_id}", verdict, sections, subtitle=f" · by {prospect.path.value}")
 
 
@@ -78,7 +81,9 @@ def _lines(lines: Sequence[str], shown: int) -> list[Preformatted | Sentence]:
     if not lines:
         return []
     block = Preformatted("\n".join(lines[:shown]), "Commands", Place.TERMINAL)
-    more = [Sentence(f"and {text.count(len(lines) - shown)} more; --json has all")] if len(lines) > shown else []
+    more = (
+        [Sentence(f"and {text.count(len(lines) - shown)} more; --commands - prints all")] if len(lines) > shown else []
+    )
     return [block, *more]
 
 
@@ -113,6 +118,18 @@ def abort_lines(stored: StoredPlan, prospect: Situation, batches: Sequence[Batch
 def _typed(lines: Iterable[Line]) -> list[str]:
     """Return *lines* as a person types them, safe for a terminal."""
     return [_safe(f"# {words}" if where == "#" else f"{where}> {words}") for where, words in lines]
+
+
+def command_text(stored: StoredPlan, prospect: Situation) -> str:
+    """Return all commands as a person types them, then those that stop a batch."""
+    head = [
+        f"# plan {stored.plan_id}, by {prospect.path.value}",
+        *(f"# {line}" for line in partial_lines(stored.unread)),
+        f"# address> command; a batch begins when every job of the last one has ended; {OTHERS}: all masters below",
+        *(f"# master {node.id} {node.address}" for node in stored.nodes),
+    ]
+    stops = ["# to stop a running batch", *_typed(dict.fromkeys(abort_lines(stored, prospect)))]
+    return "".join(f"{line}\n" for line in [*map(_safe, head), *_typed(command_lines(stored, prospect)), *stops])
 
 
 def dry_run_json(stored: StoredPlan, prospect: Situation) -> dict[str, Any]:

@@ -8,9 +8,8 @@ from cluster_core.rebalance.execution.journal import read_journal
 from cluster_core.rebalance.execution.machine import foresee
 from cluster_core.slots.key_slot import SLOT_COUNT
 from slotscope.reports.rebalance.execution import (
-    COMMANDS_SHOWN_MAX,
-    STOPS_SHOWN_MAX,
     command_lines,
+    command_text,
     dry_run_document,
     dry_run_json,
 )
@@ -49,15 +48,16 @@ def test_a_failed_check_is_named_in_the_first_lines():
     assert ["failed", "the", "cluster", "is", "ok"] in [line.split() for line in text.splitlines()]
 
 
-def test_long_lists_are_cut_on_a_terminal():
+def test_commands_slot_by_slot_are_printed_on_request_only():
     """Seven lines a slot, key by key."""
     stored, prospect = dry_run([(slot, "a", "b") for slot in range(100)], "redis 7.0")
 
-    lines = plain_text(dry_run_document(stored, prospect)).splitlines()
+    shown, whole = plain_text(dry_run_document(stored, prospect)), command_text(stored, prospect)
 
-    assert sum("> " in line for line in lines) < COMMANDS_SHOWN_MAX + STOPS_SHOWN_MAX
-    assert len(lines) < 40
-    assert any("and 693 more; --json has all" in line for line in lines)
+    assert "SETSLOT" not in shown
+    assert "701 commands, slot by slot: --commands - prints them" in shown
+    assert all(f"b:1> CLUSTER SETSLOT {slot} IMPORTING a\n" in whole for slot in range(100))
+    assert all(f"every other master> CLUSTER SETSLOT {slot} NODE b\n" in whole for slot in range(100))
 
 
 def test_the_order_by_hand_is_the_one_that_survives_a_crash():
@@ -100,7 +100,7 @@ def test_an_address_cannot_forge_a_line():
     stored, prospect = dry_run(MOVES)
     object.__setattr__(stored.nodes[0], "address", "x:1\n# rm -rf\x1b[2J")
 
-    text = plain_text(dry_run_document(stored, prospect))
+    text = command_text(stored, prospect) + plain_text(dry_run_document(stored, prospect))
 
     assert "\x1b" not in text
     assert not any(line.strip().startswith("# rm") for line in text.splitlines())
