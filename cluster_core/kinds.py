@@ -234,3 +234,4 @@ class FindingCode(StrEnum):
     SHARD_ON_ONE_HOST = "shard-on-one-host", "R84"
     REPLICA_CHAIN = "replica-chain", "R66"
     REPLICA_LOOP = "replica-loop", "R66"
+    REPLICATION_LAG = "replication-lag", "P3"

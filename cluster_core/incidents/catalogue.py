@@ -6,6 +6,7 @@ from typing import Any
 
 from cluster_core.incidents.checks.claims import check_claims
 from cluster_core.incidents.checks.layout import check_layout
+from cluster_core.incidents.checks.replication import check_replication
 from cluster_core.incidents.finders.failovers import Promotion, contest_steps, failover_of, find_promotions
 from cluster_core.incidents.finders.failures import (
     Episode,
@@ -125,5 +126,5 @@ def _behind(promotion: Promotion, episodes: list[Episode]) -> Episode | None:
 
 def find_findings(history: History) -> list[Finding]:
     """Return all findings, the most severe first."""
-    findings = [*check_claims(history), *check_layout(history)]
+    findings = [*check_claims(history), *check_layout(history), *check_replication(history)]
     return findings_in_order(grouped_findings(findings))

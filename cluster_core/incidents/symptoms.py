@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from cluster_core.incidents.checks.layout import Placed, layout_findings
+from cluster_core.incidents.checks.replication import LAG_BYTES_MAX
 from cluster_core.incidents.incident import short
 from cluster_core.kinds import FindingCode, Severity
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -18,8 +19,6 @@ from cluster_core.topology.node import Node, Topology
 
 MEMORY_SHARE_MAX: Final = 0.9
 CLIENTS_SHARE_MAX: Final = 0.9
-LAG_BYTES_MAX: Final = 10 << 20
-"""Minimum replication lag to report, in bytes; a busy master writes this in seconds."""
 SILENCE_S_MAX: Final = 15
 """Maximum seconds without data from a master, which pings every ten seconds (repl-ping-replica-period)."""
 NAMED_MAX: Final = 3

@@ -10,11 +10,11 @@ from cluster_core.formats.prometheus_answer import MetricReader, MetricSample
 from cluster_core.gossip.causes import Cause
 from cluster_core.history.samples import StateChange, sampled_restarts, silences, state_changes
 from cluster_core.history.service import Lack
-from cluster_core.incidents.catalogue import find_incidents
+from cluster_core.incidents.catalogue import find_findings, find_incidents
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Incident
 from cluster_core.incidents.story import summary_of
-from cluster_core.kinds import Source
+from cluster_core.kinds import FindingCode, Source
 from cluster_core.replay.rows import NodeViewRow
 
 S = 1_000_000_000
@@ -184,14 +184,17 @@ def view(observer: str, role: str, master: str = "", slots: str = "") -> NodeVie
 
 
 def incidents(master: list[MetricSample], replica: list[MetricSample], **options: Any) -> list[Incident]:
+    return find_incidents(history(master, replica, **options))
+
+
+def history(master: list[MetricSample], replica: list[MetricSample], **options: Any) -> History:
     samples = {(MASTER, Source.POLL): master, (REPLICA, Source.POLL): replica}
-    history = History(
+    return History(
         [view(MASTER, "master", slots="0-16383"), view(REPLICA, "slave", MASTER)], [], {},
         node_timeout_ms=2000, first_ns=S, last_ns=30 * S, samples=samples,
         answered_ns={node: [one.ts_ns for one in mine] for (node, _), mine in samples.items()},
         **options,
     )  # fmt: skip
-    return find_incidents(history)
 
 
 def of(run_id: str, keys: int | None, *times: float, is_up: bool | None = True) -> list[MetricSample]:
@@ -243,3 +246,20 @@ def test_two_stops_of_a_master_are_two_outages() -> None:
         (4, 9),
         (9, 17),
     ]
+
+
+def lagging(*offsets: int) -> list[tuple[str, int | None]]:
+    """Findings on replication with these offsets of the master, a second apart, and a replica that stays at 1,000."""
+    master = [sample(2 + at, role="master", master_offset=offset) for at, offset in enumerate(offsets)]
+    replica = [sample(2.5 + at, role="slave", replica_offset=1_000) for at in range(len(offsets))]
+    found = find_findings(history(master, replica))
+    return [(one.node, one.amount) for one in found if one.code is FindingCode.REPLICATION_LAG]
+
+
+def test_a_replica_far_behind_its_master_is_found_with_its_largest_certain_lag() -> None:
+    assert lagging(1_000, 9_000_000, 20_001_000, 30_001_000) == [(REPLICA, 20_000_000)]
+    assert lagging(1_000, 2_000, 9_000_000, 9_000_001) == []
+
+
+def test_a_master_that_restarted_and_counts_anew_shows_no_lag() -> None:
+    assert lagging(1_000, 50_000_000, 0, 10) == []
