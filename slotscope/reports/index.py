@@ -1,4 +1,4 @@
-"""The pages of a root as one list.
+"""The pages of a root as one list, and links between pages about one snapshot.
 
 Beside every page lies a card, ``ROOT/reports/cards/NAME.json``: what the page is about and its verdict, so that no page has to be
 read for the list.  Each page has its own card, so jobs that end at the same time do not overwrite what the other one says.
@@ -7,10 +7,13 @@ read for the list.  Each page has its own card, so jobs that end at the same tim
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
+from html import escape
 from urllib.parse import quote
 
 from cluster_core.errors import DecodeError
@@ -27,8 +30,9 @@ FLEET = "fleet"
 CARD_BYTES_MAX = 65_536
 CARDS_MAX = 5_000
 READERS = 16
-TRAIL = "<!--trail-->"
-"""Place of the link to the list; text from outside holds no ``<``."""
+RELATED_MAX = 12
+_TRAIL = re.compile("<!--trail-->(<p class=.trail.>.*?</p>)?", re.DOTALL)
+"""Links of a page, or their place; text from outside holds no ``<``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +54,29 @@ class Card:
 
 
 def shelve(folder: str, card: Card, page: str) -> None:
-    """Write *page*, with a link to the list of all pages, and its *card* into *folder*, and make the list anew."""
+    """Write *page* and its *card* into *folder*, link it with the pages about its snapshot, and make the list anew."""
     cards = [one for one in read_cards(folder) if one.file != card.file] + [card]
-    write_text(
-        f"{folder}/{card.file}", page.replace(TRAIL, f'<p class="trail"><a href="{INDEX}">All reports</a></p>', 1)
-    )
+    write_text(f"{folder}/{card.file}", with_trail(page, card, cards))
     write_text(_card_path(folder, card.file), json.dumps(asdict(card)))
+    for other in related(card, cards):
+        with suppress(DecodeError, OSError, ValueError):  # it was removed, or is no page of ours
+            with open_raw(f"{folder}/{other.file}") as raw:
+                written = raw.read().decode("utf-8")
+            write_text(f"{folder}/{other.file}", with_trail(written, other, cards))
     write_text(f"{folder}/{INDEX}", render_index(cards))
+
+
+def related(card: Card, cards: Sequence[Card]) -> list[Card]:
+    """Return the pages of other kinds about a snapshot of *card*, those of snapshots first, then the newest."""
+    near = [one for one in cards if one.kind != card.kind and set(one.about) & set(card.about)]
+    return sorted(near, key=lambda one: (one.kind != SNAPSHOT, -one.written_ms, one.file))[:RELATED_MAX]
+
+
+def with_trail(page: str, card: Card, cards: Sequence[Card]) -> str:
+    """Return *page* with links to the list of all pages and to those about its snapshot."""
+    links = [(INDEX, "All reports"), *((one.link, one.title) for one in related(card, cards))]
+    trail = " · ".join(f'<a href="{escape(link)}">{escape(text.printable(title, 80))}</a>' for link, title in links)
+    return _TRAIL.sub(lambda _: f'<!--trail--><p class="trail">{trail}</p>', page, count=1)
 
 
 def _card_path(folder: str, file: str) -> str:

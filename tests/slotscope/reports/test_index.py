@@ -50,6 +50,28 @@ def test_a_page_that_was_written_elsewhere_is_in_no_list(tmp_path):
     assert not (tmp_path / "root").exists()
 
 
+def links_of(path: str) -> list[str]:
+    """Where the links at the head of a page lead."""
+    return re.findall(
+        r'href="([^"]+)"', Path(path).read_text("utf-8").partition("<!--trail-->")[2].partition("</p>")[0]
+    )
+
+
+def test_pages_about_one_snapshot_lead_to_each_other_also_when_the_other_comes_later(tmp_path):
+    root = str(tmp_path)
+    snapshot = deliver(AFTER, root=root, html=None, stream=None)
+    alone = links_of(snapshot)
+    plan = deliver(PLAN, root=root, html=None, stream=None)
+
+    assert alone == ["index.html"]
+    assert links_of(snapshot) == ["index.html", *names_of(plan)]
+    assert links_of(plan) == ["index.html", *names_of(snapshot)]
+
+    Path(plan).unlink()
+    deliver(AFTER, root=root, html=None, stream=None)
+    assert links_of(snapshot) == ["index.html"]
+
+
 def test_a_snapshot_named_index_does_not_take_the_place_of_the_list(tmp_path):
     """Nor does it vanish from it."""
     path = deliver(replace(AFTER, snapshot_id="index"), root=str(tmp_path), html=None, stream=None)
