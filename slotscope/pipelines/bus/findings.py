@@ -55,7 +55,7 @@ BEFORE_NS: Final = 120_000_000_000
 
 
 def recent_since(incidents: Iterable[Mapping[str, Any]], last_ns: int, lateness_ns: int) -> int:
-    """Start of the time whose incidents a batch finds again, where earlier batches ended at *last_ns*; no closed or open incident spans it.
+    """Return the time from which a batch finds incidents again; earlier batches ended at *last_ns*, and no incident spans the time.
 
     *incidents* are the stored ones.  An open incident keeps the start before it.
     """

@@ -322,7 +322,7 @@ class HistoryReplay:
         tables.apply_changes(changes, self._run)
 
     def _recent_since(self, state: State | None) -> int:
-        """Start of the time whose incidents this batch finds again; 0: all."""
+        """Return the time from which this batch finds incidents again; 0 for all."""
         if state is None or self._batch is None:
             return 0
         run, columns = self._run, ("started_ns", "ended_ns")

@@ -81,8 +81,8 @@ def plan_units(
 ) -> list[RdbUnit]:
     """Cut *files* into units while there are fewer files than *parallelism*: at slot boundaries, and with *guess* dumps without slot info, too.
 
-    A dump of several databases is read whole when a range meets the second one.  No unit has less than *unit_bytes_min*, by default what is worth
-    a task.
+    A dump of several databases is read whole when a range meets the second one.  No unit has less than *unit_bytes_min*, by default the size that
+    is worth a task.
     """
     least = PART_BYTES_MIN if unit_bytes_min is None else unit_bytes_min
     wanted = max(1, -(-parallelism // max(1, len(files)))) if split else 1

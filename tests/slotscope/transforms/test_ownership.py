@@ -52,7 +52,7 @@ def test_the_times_at_which_slots_change_hands_have_bounds_and_evidence(spark) -
 
 
 def test_the_agreed_owner_is_the_one_that_an_observer_names_before_others_name_any(spark) -> None:
-    """Where observers name two owners there is none that is agreed, and their number is told."""
+    """If observers name two owners, none is agreed, and the row has their number."""
     found = derived(
         spark,
         ("x", "a", 7000, "0-9", 10, None, (8, "poll")),
