@@ -148,10 +148,6 @@ class Kind(StrEnum):
     COMPRESS = "compress"
 
 
-OF_ALL_KEYS = frozenset([Kind.UPGRADE, Kind.ALLOCATOR, Kind.RESTART])
-"""Changes that re-encode all keys."""
-
-
 @dataclass(frozen=True, slots=True)
 class Change:
     """One change: savings, number of keys, how to apply it, its risk and how to undo it.

@@ -58,22 +58,13 @@ class Draw(NamedTuple):
     elements: int | None = None
 
 
-class Value(NamedTuple):
-    """A key's value from DUMP: type byte, value, version, checksum; *expire_at_ms* is -1 without expiry."""
-
-    key: bytes
-    payload: bytes
-    expire_at_ms: int = -1
-
-
 @dataclass(frozen=True, slots=True)
 class Part:
     """One part of the key space; *whole* if *draws* are all of its keys, each once, so nothing is estimated.
 
     *master*: address of the owning master; *sampled*: address of the sampled node. *large* keys are counted exactly;
     *draws* represent all others. *slot_bytes* and *slot_keys*: totals by slot if every key was measured, else None.
-    *limits*: minimum and maximum bytes of all keys by INFO. *values*: values of randomly chosen draws; *unread*: chosen
-    draws too large to read.
+    *limits*: minimum and maximum bytes of all keys by INFO.
 
     Of very many draws, *draws* is a random subset, *largest* the largest of all, and *slot_draws* the sums of all by
     slot.
@@ -84,8 +75,6 @@ class Part:
     keys: int
     draws: Sequence[Draw]
     whole: bool = False
-    values: Sequence[Value] = ()
-    unread: Sequence[Draw] = ()
     large: Sequence[Draw] = ()
     slot_bytes: Mapping[int, int] | None = None
     slot_keys: Mapping[int, int] | None = None

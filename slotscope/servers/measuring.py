@@ -2,7 +2,7 @@
 
 SCAN names every key and MEMORY USAGE measures it.  Where a part of the time shows that it is not enough for all keys, collections above
 `LARGE_BYTES` are sought with SCAN TYPE, which returns no key of another type, and the rest is sampled with RANDOMKEY.  INFO limits what all
-keys can take (`cluster_core.load.sampling.Part.limits`).  Values of some keys are read with DUMP, few bytes at a time.
+keys can take (`cluster_core.load.sampling.Part.limits`).
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from __future__ import annotations
 import heapq
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from cluster_core.load.sampling import (
     Draw,
     Part,
-    Value,
     biggest,
     key_memory_limits,
     longest_idle,
@@ -28,7 +27,9 @@ from cluster_core.wire.resp import RespError
 from slotscope.servers.node_link import LinkError, Word
 from slotscope.servers.visits import Visit
 
-SENT: Final = ("SELECT", "READONLY", "RANDOMKEY", "SCAN", "MEMORY USAGE", "TYPE", "OBJECT FREQ", "OBJECT IDLETIME")
+SENT: Final = (
+    "SELECT", "READONLY", "RANDOMKEY", "SCAN", "MEMORY USAGE", "TYPE", "OBJECT FREQ", "OBJECT IDLETIME", "CLIENT NO-TOUCH",
+)  # fmt: skip
 """Commands for the node that is measured, and for its master (SELECT, OBJECT); none of them changes a key's age or counter."""
 ELEMENTS: Final = {"list": "LLEN", "set": "SCARD", "zset": "ZCARD", "hash": "HLEN", "stream": "XLEN"}
 """Commands that count the elements of each type; sent only where the node promises not to count that as use."""
@@ -41,8 +42,6 @@ SAMPLES: Final = 2000
 LARGE_AT_ONCE: Final = 5
 NAMED_MAX: Final = 20
 """Keys of a part whose types are asked."""
-VALUES_SHARE: Final = 0.3
-"""Part of the time for values, where they are read."""
 PILOT_SHARE: Final = 0.2
 """Part of the time after which it is decided whether all keys can be measured."""
 PILOT_S_MAX: Final = 5.0
@@ -101,23 +100,21 @@ def jobs_of(pairs: Sequence[tuple[Visit, Visit]]) -> list[Job]:
     ]  # fmt: skip
 
 
-def measure_parts(job: Job, until_s: float, *, in_depth: bool = False) -> tuple[list[Part], str, str]:
+def measure_parts(job: Job, until_s: float, *, in_depth: bool = False) -> tuple[list[Part], str]:
     """Measure keys until the monotonic clock shows about *until_s*.
 
-    *in_depth* also asks the master how the keys are used, and for some of them their values.
-    Returns a part for each database, why there is not one for all of them, and why there are no values.
+    *in_depth* also asks the master how the keys are used.
+    Returns a part for each database, and why there is not one for all of them.
     """
     parts: list[Part] = []
     master, measured = job.master, job.measured
     keys = master.databases
     left = sum(keys.values())
     use = _use_of(master) if in_depth else None
-    valueless = ""
     try:
         if measured is not master and measured.checkup.topology is not None:
             _accepted(measured.ask([("READONLY",)]))
-        if in_depth:
-            valueless = allows_values(measured, is_master=measured is master)
+        with_elements = in_depth and _counts_no_use(measured, is_master=measured is master)
         for number, count in sorted(keys.items(), key=lambda one: one[1]):
             if len(keys) > 1 or number:
                 for node in dict.fromkeys((measured.address, master.address)):
@@ -125,21 +122,18 @@ def measure_parts(job: Job, until_s: float, *, in_depth: bool = False) -> tuple[
             now_s = time.monotonic()
             share = count / left
             end_s = now_s + (until_s - now_s) * share
-            measured_s = end_s - (end_s - now_s) * VALUES_SHARE if in_depth and not valueless else end_s
             nodes = _Nodes(measured, master, use)
-            part = _measure_database(nodes, count, job, measured_s)
+            part = _measure_database(nodes, count, job, end_s)
             if not part.draws and not part.large:
-                return parts, "no time left to measure keys: raise --seconds or --rate", valueless
+                return parts, "no time left to measure keys: raise --seconds or --rate"
             part = replace(part, limits=key_memory_limits(measured.checkup.info, count) if len(keys) == 1 else None)
             if in_depth:
-                part = _with_types(measured, part, with_elements=not valueless)
-            if in_depth and not valueless:
-                part, valueless = with_values(measured, part, end_s)
+                part = _with_types(measured, part, with_elements=with_elements)
             parts.append(part)
             left -= count
     except (LinkError, RefusedError) as error:
-        return parts, str(error), valueless
-    return parts, "", valueless
+        return parts, str(error)
+    return parts, ""
 
 
 class _Nodes(NamedTuple):
@@ -361,62 +355,7 @@ def _number(reply: Any) -> int | None:
     return reply if isinstance(reply, int) else None
 
 
-VALUES_SENT: Final = ("CLIENT NO-TOUCH", "DUMP", "PTTL")
-"""What the node that values are read from is asked; a master only if it promises not to count that as use."""
-VALUE_BYTES_MAX: Final = 256 << 10
-"""Of a key that takes more the value is not read: to serialise it takes the server a millisecond."""
-BYTES_A_SECOND: Final = 8 << 20
-"""By MEMORY USAGE."""
-VALUES_MAX: Final = 5000
-"""Values of one part."""
-
-
-def allows_values(sampled: Visit, *, is_master: bool) -> str:
-    """Why no values may be read from *sampled*, which is asked not to count our reading as use; empty if they may.  Raises LinkError."""
-    (reply,) = sampled.ask([("CLIENT", "NO-TOUCH", "ON")])
-    if isinstance(reply, RespError) and is_master:
-        return "before Redis 7.2 (CLIENT NO-TOUCH) reading values would reset LRU and LFU data"
-    return ""
-
-
-def with_values(sampled: Visit, part: Part, until_s: float) -> tuple[Part, str]:
-    """*part* with the values of some of its draws, read until the monotonic clock shows *until_s*; and why there are none, if the server refuses."""
-    drawn = random.sample(part.draws, min(len(part.draws), VALUES_MAX))
-    unread = [draw for draw in drawn if draw.memory_bytes > VALUE_BYTES_MAX]
-    values: list[Value] = []
-    read = 0
-    for some in _pieces([draw for draw in drawn if draw.memory_bytes <= VALUE_BYTES_MAX], sampled.together):
-        begun_s = time.monotonic()
-        if begun_s >= until_s:
-            break
-        replies = sampled.ask([("DUMP", draw.key) for draw in some] + [("PTTL", draw.key) for draw in some])
-        for reply in replies:
-            if isinstance(reply, RespError) and not reply.text.startswith(("MOVED ", "ASK ", "TRYAGAIN ")):
-                return part, reply.text
-        values += _values(some, replies)
-        read += len(some)
-        sampled.rest_until(begun_s + sum(draw.memory_bytes for draw in some) / BYTES_A_SECOND)
-    share = read / max(len(drawn) - len(unread), 1)
-    return replace(part, values=values, unread=unread[: round(len(unread) * share)]), ""
-
-
-def _pieces(draws: Sequence[Draw], together: int) -> Iterator[list[Draw]]:
-    """*draws* as they are asked for at once: two commands each, no more bytes in all than of one large value."""
-    some: list[Draw] = []
-    size = 0
-    for draw in draws:
-        if some and (2 * len(some) >= together - 1 or size + draw.memory_bytes > VALUE_BYTES_MAX):
-            yield some
-            some, size = [], 0
-        some.append(draw)
-        size += draw.memory_bytes
-    if some:
-        yield some
-
-
-def _values(draws: Sequence[Draw], replies: Sequence[Any]) -> Iterator[Value]:
-    """Those that are still there."""
-    now_ms = time.time_ns() // 1_000_000
-    for draw, payload, left_ms in zip(draws, replies[: len(draws)], replies[len(draws) :], strict=True):
-        if isinstance(payload, bytes) and isinstance(left_ms, int):
-            yield Value(draw.key, payload, now_ms + left_ms if left_ms >= 0 else -1)
+def _counts_no_use(measured: Visit, *, is_master: bool) -> bool:
+    """Whether commands about elements leave LRU and LFU data as they are: CLIENT NO-TOUCH of Redis 7.2, or a replica.  Raises LinkError."""
+    (reply,) = measured.ask([("CLIENT", "NO-TOUCH", "ON")])
+    return not (isinstance(reply, RespError) and is_master)

@@ -180,7 +180,7 @@ def _sampled(master: Visit, visits: Sequence[Visit]) -> Visit:
 
 
 def _measured(job: Job, until_s: float) -> list[Part]:
-    parts, why, _ = measure_parts(job, until_s)
+    parts, why = measure_parts(job, until_s)
     if why:
         raise InputError(
             f"{job.measured.address}: keys cannot be measured: {why}; --resources keys balances by their number alone"

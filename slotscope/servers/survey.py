@@ -1,7 +1,7 @@
 """Measure load and health of a live cluster from one address, with paced read-only commands.
 
 Every node is asked what it believes and how it is, twice: what grew between is the rate.  The keys of each master are measured
-(`measuring`), at one of its replicas where one has its data.  Only what `visits.ASKED`, `measuring.SENT`, `measuring.ELEMENTS`, `measuring.VALUES_SENT` and
+(`measuring`), at one of its replicas where one has its data.  Only what `visits.ASKED`, `measuring.SENT`, `measuring.ELEMENTS` and
 `slot_counts.SENT` list is ever sent, and AUTH.
 """
 
@@ -46,8 +46,7 @@ class Activity(NamedTuple):
 class Master:
     """One master: its own slots as it sees them (none outside a cluster), what it counts in them, its keys as far as they were drawn.
 
-    *unsampled* is why keys were not drawn, *valueless* why no values were read; *cpu_usec* is the processor time of commands by slot
-    before keys were drawn.
+    *unsampled* is why keys were not drawn; *cpu_usec* is the processor time of commands by slot before keys were drawn.
     """
 
     checkup: Checkup
@@ -57,7 +56,6 @@ class Master:
     cpu_usec: Mapping[int, int]
     parts: Sequence[Part]
     unsampled: str
-    valueless: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +125,7 @@ def _look_at(masters: Sequence[Visit], visits: Sequence[Visit], ends_s: tuple[fl
     jobs = jobs_of(pairs)
     results = in_turns((job.measured, partial(measure_parts, job, until_s, in_depth=True)) for job in jobs)
     by_address = {job.master.address: found for job, found in zip(jobs, results, strict=True)}
-    measured = [by_address.get(master.address, ([], LOADING, LOADING)) for master in masters]
+    measured = [by_address.get(master.address, ([], LOADING)) for master in masters]
     return [
         Master(
             master.checkup,
@@ -137,9 +135,8 @@ def _look_at(masters: Sequence[Visit], visits: Sequence[Visit], ends_s: tuple[fl
             cpu_usec.get(master.address, {}),
             parts,
             unsampled,
-            valueless,
         )
-        for master, held, (parts, unsampled, valueless) in zip(masters, counts, measured, strict=True)
+        for master, held, (parts, unsampled) in zip(masters, counts, measured, strict=True)
     ]
 
 

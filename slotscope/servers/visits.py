@@ -168,11 +168,6 @@ class Visit:
         """Whether its server runs on this machine."""
         return self.link is not None and self.link.is_local
 
-    def rest_until(self, at_s: float) -> None:
-        """Send no batch before that time of the monotonic clock."""
-        if self.link is not None:
-            self.link.due_s = max(self.link.due_s, at_s)
-
     @property
     def together(self) -> int:
         """Commands in the next batch."""

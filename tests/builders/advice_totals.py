@@ -9,7 +9,6 @@ from cluster_core.memory.model import MemoryModel, MemorySettings, model_of
 from cluster_core.rdb.skim import RdbSkimmer
 from slotscope.sources.keys.advice_tally import AdviceTally
 from slotscope.sources.keys.partial_rows import TallyOptions
-from slotscope.sources.keys.value_sample import totals_of
 from tests.builders.rdb_rows import batches_of
 
 
@@ -25,3 +24,20 @@ def advice_totals(dump: bytes, settings: MemorySettings, *, allocator: int | Non
     for batch in batches:
         tally.add(batch, np.frombuffer(dump, np.uint8), 0)
     return model, totals_of(tally)
+
+
+def totals_of(tally: AdviceTally) -> Totals:
+    """The sums of *tally*."""
+    memory = [0] * (2 + len(tally.conditions))
+    found = Totals(tally.conditions, 0, memory, {}, {})
+    for rows in tally.rows():
+        for kind, number, name, sums in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+            if kind == "slot":
+                memory[:] = (before + more for before, more in zip(memory, sums, strict=True))
+            elif kind == "keys":
+                found.keys = number
+            elif kind == "prefix":
+                found.prefixes[name] = number, sums
+            elif kind == "curve":
+                found.curves[name.decode(), number] = sums
+    return found

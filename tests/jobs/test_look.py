@@ -103,10 +103,7 @@ def test_a_cluster_is_measured_from_one_address_with_commands_that_only_read(clu
     }
     asked = (
         *visits.ASKED,
-        *(
-            words.split()
-            for words in (*measuring.SENT, *measuring.ELEMENTS.values(), *measuring.VALUES_SENT, *slot_counts.SENT)
-        ),
+        *(words.split() for words in (*measuring.SENT, *measuring.ELEMENTS.values(), *slot_counts.SENT)),
     )
     masters = {one["address"]: one for one in found["masters"]}
     truth = sum(map(memory_of, cluster.masters))

@@ -59,7 +59,7 @@ def measured(server: SimulatedKeys, seconds: float, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(measuring, "time", server.clock)
     visit = server.visit()
     (job,) = jobs_of([(visit, visit)])
-    parts, why, _ = measure_parts(job, seconds)
+    parts, why = measure_parts(job, seconds)
     assert not why
     return parts
 

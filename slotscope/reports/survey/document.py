@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cluster_core.load.sampling import Estimate
-from slotscope.reports.document import Block, Cell, Column, Commands, Document, Facts, Format, Section, Sentence, Table
+from slotscope.reports.document import Cell, Column, Commands, Document, Facts, Format, Section, Table
 from slotscope.reports.records import Row
 from slotscope.reports.survey.figures import Overview
 from slotscope.runtime import text
@@ -14,8 +14,6 @@ from slotscope.runtime.program import program_name, shell_word
 
 MASTERS_SHOWN = 12
 ROWS_SHOWN = 6
-CHANGES_SHOWN = 8
-HOWS_SHOWN = 3
 
 
 def look_document(found: Overview, address: str) -> Document:
@@ -39,7 +37,6 @@ def look_document(found: Overview, address: str) -> Document:
         _keys("Most used keys", "by OBJECT FREQ, a logarithmic counter up to 255", found.most_used_keys),
         _keys("Longest untouched keys", "by OBJECT IDLETIME", found.idlest_keys),
         Section("untouched", "Untouched memory", [Facts([_untouched(one) for one in untouched], is_tiled=True)]),
-        *_savings(found.savings),
         Section("commands", "Commands a second", [Facts(rates, is_tiled=True)], about="all nodes"),
         Section("notes", "Notes", [Facts([("-", note) for note in found.notes])]),
         *([Section("next", "Next", [Commands([command])])] if len(found.masters) > 1 else []),
@@ -98,26 +95,6 @@ def _keys(heading: str, about: str, keys: Sequence[Row]) -> Section:
 def _untouched(one: Row) -> tuple[str, str]:
     size = "unknown (too few keys sampled)" if one.memory_bytes is None else _estimate(one.memory_bytes)
     return f"untouched for {text.plural(one.days, 'day')}:", size
-
-
-def _savings(found: Row | None) -> list[Section]:
-    if found is None:
-        return []
-    whole, hows = found.memory_bytes.value or 1, [one for one in found.changes if one.counted][:HOWS_SHOWN]
-    columns = [
-        Column("Change", Format.KEY, lambda one: Cell(one.subject or None, one.change)),
-        Column("Keys", Format.COUNT, "keys"),
-        Column("Saves", Format.SIZE, lambda one: _cell(one.saved_bytes, _estimate)),
-        Column("Share", Format.SHARE, lambda one: one.saved_bytes.value / whole),
-        Column("", Format.TEXT, lambda one: "" if one.counted else "instead"),
-    ]
-    blocks: list[Block] = [
-        Table("changes", "", columns, found.changes, on_terminal=CHANGES_SHOWN),
-        Facts([(one.change, f"{one.how}. Risk: {one.risk}") for one in hows]),
-    ]
-    about = f"estimated from {text.plural(found.values, 'value')} of {_estimate(found.memory_bytes)}"
-    nothing = Sentence("Nothing larger than its error and a thousandth of all.")
-    return [Section("savings", "What would save memory", blocks if found.changes else [nothing], about=about)]
 
 
 def _groups(heading: str, how: Format, groups: Sequence[Row]) -> Section:

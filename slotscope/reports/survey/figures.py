@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from cluster_core.advice.changes import OF_ALL_KEYS, Kind
 from cluster_core.incidents.symptoms import Symptom
 from cluster_core.kinds import Severity
 from cluster_core.load.sampling import (
@@ -26,14 +25,10 @@ from cluster_core.load.sampling import (
     without_only_children,
 )
 from cluster_core.slots.key_slot import hash_tag, key_slot
-from slotscope.reports.keyspace.savings import NAMES
 from slotscope.reports.records import Row
 from slotscope.runtime import text
 from slotscope.servers.measuring import SAMPLES
 from slotscope.servers.survey import Master, Survey
-
-if TYPE_CHECKING:
-    from slotscope.sources.keys.value_sample import Savings
 
 LISTED: Final = 20
 """Rows of each list in JSON; the terminal shows fewer."""
@@ -43,15 +38,13 @@ OUTSTANDING: Final = 3.0
 """A slot above this multiple of the mean is listed."""
 UNTOUCHED_DAYS: Final = (1, 7, 30)
 DAY_S: Final = 86_400
-MODEL_SHARE_MAX: Final = 0.1
-"""A larger error of the memory model against MEMORY USAGE is noted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
     """The figures of a survey; estimates are None where too few keys were sampled.
 
-    Of a master *used_memory* comes from INFO; of a slot *keys* are counted.  Savings that are *counted* add up: none counts bytes twice.
+    Of a master *used_memory* comes from INFO; of a slot *keys* are counted.
     """
 
     verdict: str
@@ -67,7 +60,6 @@ class Overview:
     most_used_keys: Sequence[Row]
     idlest_keys: Sequence[Row]
     untouched: Sequence[Row]
-    savings: Row | None
     commands_per_s: Mapping[str, float]
     notes: Sequence[str]
     seconds: float
@@ -82,7 +74,6 @@ def overview(survey: Survey, *, separators: str, prefix_depth: int) -> Overview:
     slots = _memory_by_slot(parts) if any(m.slots for m in survey.masters) else {}
     begun = estimate_groups(parts, lambda draw: prefixes(draw.key, marks, prefix_depth))
     tags = estimate_groups(parts, lambda draw: () if (tag := hash_tag(draw.key)) is None else (tag,))
-    saved, how_near = savings(survey, marks, begun)
     heaviest, heaviest_tags, cold = (
         _heaviest(without_only_children(begun), survey),
         _heaviest(tags, survey),
@@ -91,7 +82,6 @@ def overview(survey: Survey, *, separators: str, prefix_depth: int) -> Overview:
     estimates = [master.memory_bytes for master in masters] + [days.memory_bytes for days in cold]
     shown = [one for one in estimates if one is not None]
     shown += [group.memory_bytes for group in (*heaviest, *heaviest_tags)]
-    shown += [] if saved is None else [saved.memory_bytes, *(change.saved_bytes for change in saved.changes)]
     return Overview(
         _verdict(survey, masters),
         survey.symptoms,
@@ -106,9 +96,8 @@ def overview(survey: Survey, *, separators: str, prefix_depth: int) -> Overview:
         [_key(draw, part.master) for part, draw in most_used(parts, LISTED)],
         [_key(draw, part.master) for part, draw in longest_idle(parts, LISTED)],
         cold,
-        saved,
         _busiest(activity.by_name for activity in survey.activity.values()),
-        [*_notes(survey, masters, skewed=any(one.skewed for one in shown)), *how_near],
+        list(_notes(survey, masters, skewed=any(one.skewed for one in shown))),
         survey.seconds,
         survey.rate,
     )
@@ -291,71 +280,3 @@ def untouched(parts: Sequence[Part]) -> list[Row]:
             keys = size = nothing
         figures.append(Row(days=days, keys=keys, memory_bytes=size))
     return figures
-
-
-def savings(survey: Survey, separators: bytes, prefixes: Mapping[bytes, GroupEstimate]) -> tuple[Row | None, list[str]]:
-    """What would save memory, and notes on how near that is, or why it is not known; few large keys of one of *prefixes* make its saving skewed.
-
-    For changes to all keys the skew is unknown; the notes say so.
-    """
-    whys = [f"{one.checkup.address}: {one.valueless}" for one in survey.masters if one.valueless and one.keys]
-    if whys:
-        return None, [f"no memory advice: {whys[0]}; slotscope advise reads dumps"]
-    if not any(part.draws for part in survey.parts):
-        return None, []
-    from slotscope.sources.keys.value_sample import NoSavingsError, Sampled, estimate_savings
-
-    try:
-        found = estimate_savings(
-            [
-                Sampled(
-                    part, _server(master.checkup.info), master.checkup.info.get("mem_allocator", ""), bool(master.slots)
-                )
-                for master in survey.masters
-                for part in master.parts
-            ],
-            separators,
-        )
-    except NoSavingsError as error:
-        return None, [f"no memory advice: {error}; slotscope advise reads dumps"]
-    whole = estimate_all(survey.parts)
-
-    def told(saved: Estimate, subject: bytes = b"", kind: Kind | None = None) -> Estimate:
-        if kind in OF_ALL_KEYS:
-            return saved
-        skewed = prefixes.get(subject, whole).memory_bytes.skewed
-        return saved._replace(skewed=bool(saved.error) and skewed)
-
-    changes = [
-        Row(
-            change=NAMES.get(one.change.kind, one.change.kind), subject=one.change.subject,
-            saved_bytes=told(one.saved_bytes, one.change.subject, one.change.kind), keys=one.change.keys,
-            how=one.change.how, risk=one.change.risk, undo=one.change.undo, counted=one.change.counted,
-        )
-        for one in found.changes
-    ]  # fmt: skip
-    figures = Row(changes=changes, memory_bytes=told(found.now_bytes), values=found.values)
-    return figures, list(_savings_notes(found, survey))
-
-
-def _savings_notes(found: Savings, survey: Survey) -> Iterable[str]:
-    values, unread = found.values, found.unread
-    keys = sum(master.keys for master in survey.masters)
-    more = f"; {text.plural(unread, 'larger key')} count as now" if unread else ""
-    yield (
-        f"savings are estimated from {text.plural(values, 'value')} read by DUMP ({text.percent(values, keys)} of the keys){more};"
-        " equal values are not compared: slotscope advise reads all of a dump"
-    )
-    if found.unclear:
-        yield f"{text.plural(found.unclear, 'further change')} may save less than the error of the estimate"
-    if found.unknown:
-        named = "; ".join(f"{NAMES.get(one.kind, one.kind)} {one.subject.decode()}" for one in found.unknown)
-        yield f"unknown savings (few of the sampled keys make up most of each): {named}; slotscope advise reads all of a dump"
-    if abs(found.model_share - 1) > MODEL_SHARE_MAX:
-        yield f"the memory model gives {text.ratio(found.model_share)} what MEMORY USAGE reports for these keys: savings are rough"
-
-
-def _server(info: Mapping[str, str]) -> str:
-    """Family and version, as a dump names its writer."""
-    valkey = info.get("valkey_version")
-    return f"valkey {valkey}" if valkey else f"redis {info.get('redis_version', '')}"
