@@ -143,8 +143,6 @@ class EventKind(StrEnum):
     # Steps of Sentinel incidents.
     S_DOWN = "s-down"
     S_DOWN_CLEARED = "s-down-cleared"
-    AGREES = "agrees"
-    DISAGREES = "disagrees"
     O_DOWN = "o-down"
     O_DOWN_CLEARED = "o-down-cleared"
     CHOSEN = "chosen"

@@ -1,6 +1,6 @@
 """Explain failovers by Sentinel from logs and polls.
 
-Reads sentinels' logs, and answers to SENTINEL MASTERS, REPLICAS and SENTINELS, together or alone; writes
+Reads sentinels' logs, and replies to SENTINEL MASTERS and SENTINELS, together or alone; writes
 silver/sentinel_views, silver/sentinel_events, silver/sentinel_votes, gold/incidents, gold/incident_steps and
 bronze/bad_records, and the report of a cluster's incidents.
 """
@@ -24,7 +24,7 @@ class Request(ModeOptions):
     log: Annotated[Paths, Parameter(alias="--logs")] = ()
     """Logs of sentinels; others are skipped"""
     polls: Paths = ()
-    """Answers to SENTINEL MASTERS, REPLICAS and SENTINELS as JSON lines"""
+    """Replies to SENTINEL MASTERS and SENTINELS as JSON lines"""
     snapshot: NewSnapshot = None
     cluster: NewCluster = None
     log_zone: LogZone = "UTC"

@@ -10,9 +10,9 @@ from schemas.table import fields_of, snapshot_table
 
 SENTINEL_VIEWS = snapshot_table(
     "silver/sentinel_views",
-    "State of masters, replicas and sentinels in the view of every sentinel, with validity (SCD type 2).",
+    "State of every master in the view of every sentinel, with validity (SCD type 2).",
     fields_of(SentinelViewRow),
-    key=("observer", "kind", "master", "name", "valid_from_ns"),
+    key=("observer", "master", "valid_from_ns"),
 )
 
 SENTINEL_EVENTS = snapshot_table(

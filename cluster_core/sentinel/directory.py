@@ -71,13 +71,10 @@ def remove_master(state: SentinelState, master: Instance) -> None:
     release(state, master)
 
 
-def reset_master(state: SentinelState, master: Instance, *, keeps_sentinels: bool = False) -> None:
-    """Reset replicas, sentinels, flags, votes and failover state of *master* (sentinelResetMaster)."""
+def _reset_master(state: SentinelState, master: Instance) -> None:
+    """Reset replicas, flags, votes and failover state of *master*; its sentinels stay (sentinelResetMaster)."""
     replicas, master.replicas = master.replicas, {}
-    sentinels: dict[str, Instance] = {}
-    if not keeps_sentinels:
-        sentinels, master.sentinels = master.sentinels, {}
-    for instance in (*replicas.values(), *sentinels.values()):
+    for instance in replicas.values():
         release(state, instance)
     link, now_ms = master.link, state.now_ms
     close_both(state, link)
@@ -97,19 +94,13 @@ def move_master(state: SentinelState, master: Instance, address: Address) -> Non
     replicas = [replica.address for replica in master.replicas.values() if replica.address != address]
     if master.address != address:
         replicas.append(master.address)
-    reset_master(state, master, keeps_sentinels=True)
+    _reset_master(state, master)
     master.address = address
     master.o_down_since_ms = master.s_down_since_ms = 0
     for place in replicas:
         replica = add_replica(state, master, *place)
         if replica is not None:
             state.tell_of("*", "+slave", replica)
-
-
-def propagate_down_after(master: Instance) -> None:
-    """Copy ``down-after`` of *master* to its replicas and sentinels (sentinelPropagateDownAfterPeriod)."""
-    for instance in (*master.replicas.values(), *master.sentinels.values()):
-        instance.down_after_ms = master.down_after_ms
 
 
 _ID: Final = re.compile(r"[0-9A-Za-z_.-]{1,64}")

@@ -1,67 +1,276 @@
-"""History of all sentinels of a deployment, from their combined evidence."""
+"""History of all sentinels: events and votes in their logs, and each sentinel's state of every master (S1 to S16).
+
+A sentinel's state of its replicas and of other sentinels is not kept: logs show no connections and no opinions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
+from cluster_core.kinds import Source
+from cluster_core.sentinel.instance import STATE_BY_WORD, Address, FailoverState, Flag, flag_text, parse_flags
 from cluster_core.sentinel.text import leading_number
-from cluster_core.sentinel_history.announcements import deduce_from_logs, estimate_from_switches
-from cluster_core.sentinel_history.beliefs import Span
-from cluster_core.sentinel_history.evidence import Evidence, Polled, Told
-from cluster_core.sentinel_history.fold import SentinelFold
-from cluster_core.sentinel_history.rows import EventRow, OpinionRow, VoteRow
+from cluster_core.sentinel_history.announcements import NOWHERE, Announcement, read_announcement, read_switch
+from cluster_core.sentinel_history.evidence import Evidence, Polled, Started, Told
+from cluster_core.sentinel_history.rows import SentinelEventRow, SentinelViewRow, SentinelVoteRow
+
+ORDERS_FROM_DOWN: Final = (9, 0)
+"""From this Valkey version on an ordered failover sets S_DOWN until the next timer."""
+MASTERS_MAX: Final = 1000
+"""Maximum masters of a sentinel, against forged evidence: further ones are not kept."""
+ORDERED: Final = Flag.FORCE_FAILOVER | Flag.COORDINATED_FAILOVER
+CURRENT: Final = frozenset({"+sdown", "+odown", "+try-failover", "+monitor"})
+"""Events of a master that give its current address."""
+STATES: Final = {
+    "+elected-leader": FailoverState.SELECT_SLAVE,
+    "+failover-state-select-slave": FailoverState.SELECT_SLAVE,
+    "+failover-state-send-slaveof-noone": FailoverState.SEND_SLAVEOF_NOONE,
+    "+failover-state-wait-promotion": FailoverState.WAIT_PROMOTION,
+    "+failover-state-reconf-slaves": FailoverState.RECONF_SLAVES,
+    "+failover-end": FailoverState.UPDATE_CONFIG,
+}
+"""Events that give the failover state; some name the chosen replica."""
 
 
 @dataclass(slots=True)
 class SentinelHistory:
-    """Views, announcements and votes of all sentinels; *last_ns* is the end of the evidence."""
+    """Views, events and votes of all sentinels; *last_ns* is the end of the evidence."""
 
-    spans: list[Span] = field(default_factory=list)
-    events: list[EventRow] = field(default_factory=list)
-    votes: list[VoteRow] = field(default_factory=list)
-    opinions: list[OpinionRow] = field(default_factory=list)
+    views: list[SentinelViewRow] = field(default_factory=list)
+    events: list[SentinelEventRow] = field(default_factory=list)
+    votes: list[SentinelVoteRow] = field(default_factory=list)
     observers: list[str] = field(default_factory=list)
     addresses: dict[str, str] = field(default_factory=dict)
-    """Address of each sentinel, from other sentinels or itself."""
+    """Address of each sentinel, as other sentinels name it."""
     first_ns: int = 0
     last_ns: int = 0
     down_after_ms: int = 0
-    """``down-after-milliseconds`` from polls and settings, else estimated; 0 if unknown."""
+    """``down-after-milliseconds`` from polls, else estimated; 0 if unknown."""
+
+
+@dataclass(slots=True)
+class Master:
+    """A sentinel's state of one master."""
+
+    address: Address
+    flags: int = Flag.MASTER
+    config_epoch: int = 0
+    quorum: int = 0
+    state: FailoverState = FailoverState.NONE
+    failover_epoch: int = 0
+    promoted: Address = NOWHERE
+
+    def move(self, address: Address) -> None:
+        """Take a new address, without flags and failover (S4)."""
+        self.address, self.promoted = address, NOWHERE
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """Clear what a sentinel does not keep in its configuration file."""
+        self.flags, self.state = Flag.MASTER, FailoverState.NONE
 
 
 def fold_history(evidence: Mapping[str, Sequence[Evidence]]) -> SentinelHistory:
     """Build the history from each sentinel's *evidence*: logs, polls or both."""
-    deduced = deduce_from_logs(evidence)
     history = SentinelHistory(down_after_ms=_down_after_ms(evidence))
     for observer in sorted(evidence):
-        items = sorted([*evidence[observer], *deduced.get(observer, ())], key=lambda item: item.ts_ns)
+        items = sorted(evidence[observer], key=lambda item: item.ts_ns)
         if items:
-            _add(history, observer, items)
+            fold = _Fold(observer, history)
+            for item in items:
+                fold.handle(item)
+            fold.finish()
+            history.observers.append(observer)
+            history.first_ns = min(history.first_ns or items[0].ts_ns, items[0].ts_ns)
+            history.last_ns = max(history.last_ns, items[-1].ts_ns)
+    history.views.sort(key=lambda row: (row.valid_from_ns, row.observer, row.master))
     history.events.sort(key=lambda row: row.ts_ns)
+    history.events = [row._replace(event_id=number) for number, row in enumerate(history.events)]
     history.votes.sort(key=lambda row: row.ts_ns)
-    history.spans.sort(key=lambda span: (span.from_ns, span.observer, span.belief.key))
-    for span in history.spans:
-        if span.belief.kind == "sentinel":
-            history.addresses[span.belief.name] = f"{span.belief.ip}:{span.belief.port}"
+    history.votes = [row._replace(vote_id=number) for number, row in enumerate(history.votes)]
     return history
 
 
-def _add(history: SentinelHistory, observer: str, items: Sequence[Evidence]) -> None:
-    fold = SentinelFold(observer)
-    for item in items:
-        fold.handle(item)
-    last_ns = items[-1].ts_ns
-    history.observers.append(observer)
-    history.spans += fold.finish(last_ns)
-    history.events += fold.events
-    history.votes += fold.votes
-    history.opinions += fold.opinions
-    history.first_ns = min(history.first_ns or items[0].ts_ns, items[0].ts_ns)
-    history.last_ns = max(history.last_ns, last_ns)
+class _Fold:
+    """Adds the evidence on one sentinel, in time order, to the history."""
+
+    def __init__(self, observer: str, history: SentinelHistory) -> None:
+        self.observer, self.history = observer, history
+        self.masters: dict[str, Master] = {}
+        self.epoch = 0
+        self.version: tuple[int, ...] = ()
+        """Valkey's version; Redis and unknown versions are empty and so compare as older."""
+        self._open: dict[str, SentinelViewRow] = {}
+
+    def handle(self, item: Evidence) -> None:
+        """Apply one piece of evidence, and add the views that it changes."""
+        match item:
+            case Told():
+                self._take_event(item)
+                cause, source = f"event {item.channel}", Source.LOG
+            case Started():
+                self.version = item.version or self.version
+                for master in self.masters.values():
+                    master.begin_again()
+                cause, source = "started", Source.LOG
+            case Polled():
+                self._take_poll(item)
+                cause, source = "poll", Source.POLL
+        for name in self._open.keys() - self.masters.keys():
+            self._close(self._open.pop(name), item.ts_ns)
+        for name, one in self.masters.items():
+            self._note(name, one, item.ts_ns, cause, source)
+
+    def finish(self) -> None:
+        """Add the views that are still valid."""
+        self.history.views += self._open.values()
+
+    def _note(self, name: str, one: Master, ts_ns: int, cause: str, source: Source) -> None:
+        state = "" if one.state is FailoverState.NONE else one.state.word
+        shown = (
+            self.observer, name, one.address.ip, one.address.port, flag_text(one.flags), one.config_epoch, state,
+            one.quorum or None,
+        )  # fmt: skip
+        before = self._open.get(name)
+        if before is None or before[: len(shown)] != shown:
+            if before is not None:
+                self._close(before, ts_ns)
+            self._open[name] = SentinelViewRow(*shown, ts_ns, None, cause, source)
+
+    def _close(self, row: SentinelViewRow, ts_ns: int) -> None:
+        if ts_ns > row.valid_from_ns:
+            self.history.views.append(row._replace(valid_to_ns=ts_ns))
+
+    # -- events --------------------------------------------------------------------------------------------------------
+
+    def _take_event(self, told: Told) -> None:
+        """Add the event, and apply it; unknown events change nothing."""
+        said = read_announcement(told.text)
+        switch = read_switch(told.text) if told.channel == "+switch-master" else None
+        subject = said.name if said.role == "sentinel" else str(said.address) if said.role else ""
+        name = switch.master if switch is not None else said.master
+        subject = str(switch.after) if switch is not None else subject
+        self.history.events.append(
+            SentinelEventRow(0, self.observer, told.ts_ns, told.channel, told.text, name or None, subject or None)
+        )
+        if said.role == "sentinel":
+            self.history.addresses[said.name] = str(said.address)
+        if told.channel == "+new-epoch":
+            self.epoch = max(self.epoch, leading_number(told.text))
+        elif told.channel in ("+vote-for-leader", "voted"):
+            self._vote(told)
+        elif told.channel == "-monitor":
+            self.masters.pop(name, None)
+        elif switch is not None:
+            master = self._master(switch.master, switch.before)
+            if master is not None and master.address != switch.after:
+                if master.promoted != switch.after:
+                    master.config_epoch = max(master.config_epoch, self.epoch)
+                master.move(switch.after)
+        elif said.role and said.master_address.port:
+            master = self._master(said.master, said.master_address)
+            if master is not None:
+                self._change(master, told.channel, said)
+
+    def _master(self, name: str, address: Address) -> Master | None:
+        if name not in self.masters and len(self.masters) < MASTERS_MAX:
+            self.masters[name] = Master(address)
+        return self.masters.get(name)
+
+    def _vote(self, told: Told) -> None:
+        """Apply ``RUNID EPOCH``, its own vote for the master that is down, or ``NAME RUNID EPOCH``, another's on request."""
+        *voter, leader, epoch = told.text.split(" ") if told.text.count(" ") in (1, 2) else ("", "")
+        name = next((name for name, one in self.masters.items() if one.flags & Flag.O_DOWN), None)
+        name = name or next((name for name, one in self.masters.items() if one.state is not FailoverState.NONE), None)
+        name = name or next(iter(self.masters), "")
+        if not name or not leader:
+            return
+        master, number = self.masters[name], leading_number(epoch)
+        if voter and leader == self.observer and master.flags & Flag.FORCE_FAILOVER:  # a forced one requests no votes
+            master.flags = master.flags & ~Flag.FORCE_FAILOVER | Flag.COORDINATED_FAILOVER
+        asked = self.observer if voter else leader
+        self.history.votes.append(
+            SentinelVoteRow(
+                0,
+                told.ts_ns,
+                voter[0] if voter else self.observer,
+                asked,
+                name,
+                number,
+                leader,
+                number,
+                leader == asked,
+            )
+        )
+
+    def _change(self, one: Master, channel: str, said: Announcement) -> None:
+        """Apply an event on a master, or on its replica during a failover."""
+        if said.role == "master":
+            if channel in CURRENT and one.address != said.address:
+                one.move(said.address)  # its switch was not logged
+            if said.rest.startswith("quorum "):
+                one.quorum = leading_number(said.rest[7:])
+        if channel in STATES and said.role != "sentinel":
+            if channel != "+failover-end" or one.flags & Flag.FAILOVER_IN_PROGRESS:
+                one.state = STATES[channel]
+        elif channel == "+promoted-slave":
+            one.promoted = said.address
+            one.config_epoch = max(one.config_epoch, one.failover_epoch)
+        elif said.role == "master":
+            self._change_master(one, channel, said)
+
+    def _change_master(self, one: Master, channel: str, said: Announcement) -> None:
+        match channel:
+            case "+sdown":
+                one.flags |= Flag.S_DOWN
+            case "-sdown":
+                one.flags &= ~Flag.S_DOWN
+            case "+odown":
+                one.flags |= Flag.O_DOWN
+                quorum = leading_number(said.rest.rpartition("/")[2])  # ``#quorum 2/2``: agreeing, required
+                one.quorum = quorum if quorum > 0 else one.quorum
+            case "-odown":
+                one.flags &= ~Flag.O_DOWN
+            case "+try-failover":  # without O_DOWN it was ordered (S10, S12)
+                if not one.flags & Flag.O_DOWN:
+                    one.flags |= Flag.FORCE_FAILOVER | (Flag.S_DOWN if self.version >= ORDERS_FROM_DOWN else 0)
+                one.flags |= Flag.FAILOVER_IN_PROGRESS
+                one.failover_epoch, one.state = self.epoch, FailoverState.WAIT_START
+            case "+reset-master":
+                one.begin_again()
+            case "+set" if said.rest.startswith("quorum "):
+                one.quorum = leading_number(said.rest[7:]) or one.quorum
+            case _ if channel.startswith("-failover-abort-"):
+                one.flags &= ~(Flag.FAILOVER_IN_PROGRESS | ORDERED)
+                one.state = FailoverState.NONE
+
+    # -- polls ---------------------------------------------------------------------------------------------------------
+
+    def _take_poll(self, item: Polled) -> None:
+        """Replace all masters by those of a reply."""
+        for fields in item.sentinels:
+            self.history.addresses[fields.get("runid", "")] = f"{fields.get('ip', '')}:{fields.get('port', '')}"
+        polled: dict[str, Master] = {}
+        for fields in item.masters[:MASTERS_MAX]:
+            name, address = (
+                fields.get("name", ""),
+                Address(fields.get("ip", ""), leading_number(fields.get("port", ""))),
+            )
+            one = self.masters.get(name) or Master(address)
+            if one.address != address:
+                one.move(address)
+            one.flags = parse_flags(fields.get("flags", "")) & ~Flag.DISCONNECTED | Flag.MASTER
+            one.state = STATE_BY_WORD.get(fields.get("failover-state", ""), FailoverState.NONE)
+            one.config_epoch = leading_number(fields.get("config-epoch", str(one.config_epoch)))
+            one.quorum = leading_number(fields.get("quorum", str(one.quorum)))
+            polled[name] = one
+        self.masters = polled
 
 
 def _down_after_ms(evidence: Mapping[str, Sequence[Evidence]]) -> int:
+    """Return the setting in polls, else the time from a switch to the SDOWN of the old master; 0 if neither shows it."""
     polled = (
         leading_number(fields.get("down-after-milliseconds", ""))
         for items in evidence.values()
@@ -69,6 +278,17 @@ def _down_after_ms(evidence: Mapping[str, Sequence[Evidence]]) -> int:
         if isinstance(item, Polled)
         for fields in item.masters
     )
-    known = max(polled, default=0)
-    told = {runid: [item for item in items if isinstance(item, Told)] for runid, items in evidence.items()}
-    return known or estimate_from_switches(told)
+    silences = []
+    for items in evidence.values():
+        switched: dict[Address, int] = {}
+        for item in items:
+            if not isinstance(item, Told):
+                continue
+            switch = read_switch(item.text) if item.channel == "+switch-master" else None
+            if switch is not None:
+                switched = {switch.before: item.ts_ns}
+            elif item.channel in ("+sdown", "-role-change", "+role-change"):
+                since_ns = switched.pop(read_announcement(item.text).address, None)
+                if since_ns is not None and item.channel == "+sdown":
+                    silences.append((item.ts_ns - since_ns) // 1_000_000)
+    return max(polled, default=0) or min(silences, default=0)

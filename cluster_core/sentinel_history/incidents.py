@@ -14,10 +14,9 @@ from cluster_core.incidents.incident import Incident, Step, milliseconds
 from cluster_core.incidents.story import name_of, plural, seconds
 from cluster_core.kinds import EventKind, IncidentKind
 from cluster_core.sentinel.text import leading_number
-from cluster_core.sentinel_history.announcements import Announcement, read_announcement, read_switch
-from cluster_core.sentinel_history.beliefs import Span
+from cluster_core.sentinel_history.announcements import Announcement, read_announcement
 from cluster_core.sentinel_history.history import SentinelHistory
-from cluster_core.sentinel_history.rows import EventRow
+from cluster_core.sentinel_history.rows import SentinelEventRow, SentinelViewRow
 
 Names = Mapping[str, str]
 
@@ -87,8 +86,6 @@ _SUMMARIES: Final[dict[str, Callable[[Incident, Names], str]]] = {
 _STEPS: Final[dict[str, str]] = {
     EventKind.S_DOWN: "{actor} holds {subject} for down (S_DOWN)",
     EventKind.S_DOWN_CLEARED: "{actor} holds {subject} for up again",
-    EventKind.AGREES: "{actor} tells {subject} that it holds the master for down, too",
-    EventKind.DISAGREES: "{actor} tells {subject} that the master is not down",
     EventKind.O_DOWN: "{actor} sees the quorum agree that {subject} is down (O_DOWN): {detail}",
     EventKind.O_DOWN_CLEARED: "{actor} sees the quorum agree no longer",
     EventKind.ELECTION_STARTED: "{actor} starts a failover of {subject} in epoch {epoch}",
@@ -200,33 +197,27 @@ def steps_between(
             epochs[row.observer] = leading_number(row.text)
         if from_ns <= row.ts_ns <= to_ns:
             steps += _of_event(row, name, addresses, epochs)
-    steps += _others(history, name, from_ns, to_ns)
+    steps += _votes(history, name, from_ns, to_ns)
     if is_failure:
         steps += _obstacles(steps, from_ns, to_ns)
     return tuple(sorted(steps, key=lambda step: step.ts_ns))
 
 
-def _of_event(row: EventRow, name: str, addresses: set[str], epochs: dict[str, int]) -> Iterable[Step]:
-    if row.channel == "+switch-master":
-        switch = read_switch(row.text)
-        if switch is not None and switch.master == name:
-            yield Step(row.ts_ns, EventKind.SWITCHED, row.observer, str(switch.after), epochs.get(row.observer))
-        return
+def _of_event(row: SentinelEventRow, name: str, addresses: set[str], epochs: dict[str, int]) -> Iterable[Step]:
+    subject = row.subject or ""
+    if row.channel == "+switch-master" and row.master == name:
+        yield Step(row.ts_ns, EventKind.SWITCHED, row.observer, subject, epochs.get(row.observer))
     if row.channel == "failover-delayed":
         yield Step(row.ts_ns, EventKind.DELAYED, row.observer, "", detail=row.text)
-        return
     kind = _KINDS.get(row.channel)
-    said = read_announcement(row.text)
-    address = str(said.address)
-    if kind is None or said.master != name or (row.channel in _OF_OTHERS and address not in addresses):
+    if kind is None or row.master != name or (row.channel in _OF_OTHERS and subject not in addresses):
         return
     epoch = (
         epochs.get(row.observer)
         if kind in (EventKind.ELECTION_STARTED, EventKind.WON, EventKind.PROMOTED, EventKind.NOT_ELECTED)
         else None
     )
-    detail, amount = _detail(kind, said)
-    subject = said.name if said.role == "sentinel" else address
+    detail, amount = _detail(kind, read_announcement(row.text))
     yield Step(row.ts_ns, kind, row.observer, subject, epoch, amount, detail)
 
 
@@ -239,33 +230,24 @@ def _detail(kind: EventKind, said: Announcement) -> tuple[str, int | None]:
     return "", None
 
 
-def _others(history: SentinelHistory, name: str, from_ns: int, to_ns: int) -> Iterable[Step]:
-    """Yield votes and opinions."""
+def _votes(history: SentinelHistory, name: str, from_ns: int, to_ns: int) -> Iterable[Step]:
+    """Yield each vote once: the voter's log and the candidate's show it."""
     told: set[tuple[str, str, int]] = set()
     for vote in history.votes:
-        if vote.master != name or not from_ns <= vote.ts_ns <= to_ns:
-            continue
         key = (vote.voter, vote.candidate, vote.epoch)
-        if vote.is_granted and key not in told:
+        if vote.master == name and from_ns <= vote.ts_ns <= to_ns and key not in told:
             told.add(key)
-            yield Step(vote.ts_ns, EventKind.VOTE, vote.voter, vote.candidate, vote.epoch)
-        elif not vote.is_granted and key not in told:
-            told.add(key)
-            detail = f"{vote.granted_to} {vote.granted_epoch}" if vote.granted_to != "*" else ""
-            yield Step(vote.ts_ns, EventKind.NO_VOTE, vote.voter, vote.candidate, vote.epoch, detail=detail)
-    for opinion in history.opinions:
-        if opinion.master == name and from_ns <= opinion.ts_ns <= to_ns:
-            kind = EventKind.AGREES if opinion.says_down else EventKind.DISAGREES
-            yield Step(opinion.ts_ns, kind, opinion.sentinel, opinion.observer)
+            kind = EventKind.VOTE if vote.granted else EventKind.NO_VOTE
+            detail = "" if vote.granted else f"{vote.voted_for} {vote.voted_epoch}"
+            yield Step(vote.ts_ns, kind, vote.voter, vote.candidate, vote.epoch, detail=detail)
 
 
 def _obstacles(steps: list[Step], from_ns: int, to_ns: int) -> Iterable[Step]:
     """Yield the first unmet condition of a failover."""
     kinds = {step.kind for step in steps}
     if EventKind.O_DOWN not in kinds:
-        agreeing = {step.actor for step in steps if step.kind in (EventKind.S_DOWN, "agrees")}
-        reason = "quorum"
-        yield Step(to_ns, EventKind.NO_FAILOVER, "", "", amount=len(agreeing), detail=reason)
+        agreeing = {step.actor for step in steps if step.kind == EventKind.S_DOWN}
+        yield Step(to_ns, EventKind.NO_FAILOVER, "", "", amount=len(agreeing), detail="quorum")
     elif EventKind.ELECTION_STARTED not in kinds:
         yield Step(to_ns, EventKind.NO_FAILOVER, "", "", detail="delayed" if "delayed" in kinds else "not started")
     elif "won" not in kinds:
@@ -320,9 +302,9 @@ class Switch:
 def find_sentinel_incidents(history: SentinelHistory) -> list[Incident]:
     """Return all incidents in time order."""
     found = []
-    for name in sorted({span.belief.master for span in history.spans}):
-        spans = [span for span in history.spans if span.belief.kind == "master" and span.belief.name == name]
-        troubles, switches = find_troubles(spans), find_switches(spans)
+    for name in sorted({row.master for row in history.views}):
+        views = [row for row in history.views if row.master == name]
+        troubles, switches = find_troubles(views), find_switches(views)
         starts = [one.from_ns for one in troubles] + [one.first_ns for one in switches]
         starts = sorted([*starts, *(row.ts_ns for row in _ordered(history, name, troubles))])
         taken: set[int] = set()
@@ -340,58 +322,51 @@ def find_sentinel_incidents(history: SentinelHistory) -> list[Incident]:
     return sorted(found, key=lambda one: (one.started_ns, one.kind, one.subject))
 
 
-def find_troubles(spans: Sequence[Span]) -> list[Trouble]:
+def find_troubles(views: Sequence[SentinelViewRow]) -> list[Trouble]:
     """Return periods of S_DOWN, merged over all sentinels."""
-    doubts = [span for span in spans if _is_doubt(span.belief.flags.split(","))]
-    doubts.sort(key=lambda span: span.from_ns)
     found: list[Trouble] = []
-    for span in doubts:
-        address = f"{span.belief.ip}:{span.belief.port}"
-        open_ = next((one for one in found if one.address == address and _touches(one, span)), None)
+    for row in views:
+        flags = row.flags.split(",")
+        if "s_down" not in flags or "force_failover" in flags or "coordinated_failover" in flags:
+            continue  # Valkey 9 also sets S_DOWN for an ordered failover
+        address = f"{row.ip}:{row.port}"
+        open_ = next((one for one in found if one.address == address and _touches(one, row)), None)
         if open_ is None:
-            open_ = Trouble(span.belief.name, address, span.from_ns, span.to_ns)
+            open_ = Trouble(row.master, address, row.valid_from_ns, row.valid_to_ns)
             found.append(open_)
         elif open_.to_ns is not None:
-            open_.to_ns = None if span.to_ns is None else max(open_.to_ns, span.to_ns)
-        open_.observers.add(span.observer)
-        if "o_down" in span.belief.flags.split(","):
-            open_.agreed_ns = min(open_.agreed_ns or span.from_ns, span.from_ns)
+            open_.to_ns = None if row.valid_to_ns is None else max(open_.to_ns, row.valid_to_ns)
+        open_.observers.add(row.observer)
+        if "o_down" in flags:
+            open_.agreed_ns = min(open_.agreed_ns or row.valid_from_ns, row.valid_from_ns)
     return found
 
 
-def _is_doubt(flags: list[str]) -> bool:
-    """Return whether S_DOWN is set other than by a failover order of Valkey 9."""
-    return "s_down" in flags and not {"force_failover", "coordinated_failover"} & set(flags)
+def _touches(trouble: Trouble, row: SentinelViewRow) -> bool:
+    return trouble.to_ns is None or row.valid_from_ns <= trouble.to_ns + GAP_NS
 
 
-def _touches(trouble: Trouble, span: Span) -> bool:
-    return trouble.to_ns is None or span.from_ns <= trouble.to_ns + GAP_NS
-
-
-def find_switches(spans: Sequence[Span]) -> list[Switch]:
+def find_switches(views: Sequence[SentinelViewRow]) -> list[Switch]:
     """Return changes of the master's address, merged over all sentinels."""
-    last: dict[str, Span] = {}
+    last: dict[str, str] = {}
     found: list[Switch] = []
-    for span in sorted(spans, key=lambda span: span.from_ns):
-        before = last.get(span.observer)
-        last[span.observer] = span
-        new = f"{span.belief.ip}:{span.belief.port}"
-        old = f"{before.belief.ip}:{before.belief.port}" if before is not None else new
+    for row in views:
+        new = f"{row.ip}:{row.port}"
+        old = last.get(row.observer, new)
+        last[row.observer] = new
         if old == new:
             continue
-        switch = next(
-            (one for one in reversed(found) if (one.old, one.new) == (old, new) and _is_same(one, span)), None
-        )
+        switch = next((one for one in reversed(found) if (one.old, one.new) == (old, new) and _is_same(one, row)), None)
         if switch is None:
-            switch = Switch(span.belief.name, old, new, span.belief.config_epoch)
+            switch = Switch(row.master, old, new, row.config_epoch)
             found.append(switch)
-        switch.adopted_ns[span.observer] = span.from_ns
-        switch.epoch = max(switch.epoch or 0, span.belief.config_epoch or 0) or None
+        switch.adopted_ns[row.observer] = row.valid_from_ns
+        switch.epoch = max(switch.epoch or 0, row.config_epoch) or None
     return found
 
 
-def _is_same(switch: Switch, span: Span) -> bool:
-    return span.observer not in switch.adopted_ns and span.from_ns - switch.first_ns <= TOGETHER_NS
+def _is_same(switch: Switch, row: SentinelViewRow) -> bool:
+    return row.observer not in switch.adopted_ns and row.valid_from_ns - switch.first_ns <= TOGETHER_NS
 
 
 def _behind(switch: Switch, troubles: Sequence[Trouble]) -> Trouble | None:
@@ -409,29 +384,28 @@ def _behind(switch: Switch, troubles: Sequence[Trouble]) -> Trouble | None:
     )
 
 
-def _ordered(history: SentinelHistory, name: str, troubles: Sequence[Trouble]) -> Iterable[EventRow]:
+def _ordered(history: SentinelHistory, name: str, troubles: Sequence[Trouble]) -> Iterable[SentinelEventRow]:
     """Yield starts of failovers of a healthy master, which were ordered."""
     for row in history.events:
         is_down = any(one.from_ns <= row.ts_ns <= (one.to_ns or history.last_ns) for one in troubles)
-        if row.channel == "+try-failover" and name in row.text.split(" ") and not is_down:
+        if row.channel == "+try-failover" and row.master == name and not is_down:
             yield row
 
 
 # -- kinds -------------------------------------------------------------------------------------------------------------
 
 
-def _events(history: SentinelHistory, channel: str, name: str, from_ns: int, to_ns: int) -> list[EventRow]:
+def _events(history: SentinelHistory, channel: str, name: str, from_ns: int, to_ns: int) -> list[SentinelEventRow]:
     return [
-        row
-        for row in history.events
-        if row.channel == channel and from_ns <= row.ts_ns <= to_ns and name in row.text.split(" ")
+        row for row in history.events if row.channel == channel and from_ns <= row.ts_ns <= to_ns and row.master == name
     ]
 
 
 def _failover(history: SentinelHistory, switch: Switch, trouble: Trouble | None, following_ns: int) -> Incident:
     """Return a failover, automatic after O_DOWN or ordered."""
     floor_ns = trouble.from_ns if trouble is not None else switch.first_ns - TOGETHER_NS
-    won = [row for row in history.events if row.channel == "+promoted-slave" and _is_of(row, switch, floor_ns)]
+    promoted = _events(history, "+promoted-slave", switch.name, floor_ns, switch.last_ns)
+    won = [row for row in promoted if row.subject == switch.new]
     leader = won[-1].observer if won else ""
     tries = _tries(history, switch, floor_ns, leader)
     try_ns = tries[-1].ts_ns if tries else None
@@ -445,12 +419,10 @@ def _failover(history: SentinelHistory, switch: Switch, trouble: Trouble | None,
     votes = {
         row.voter
         for row in history.votes
-        if row.granted_to == leader and row.granted_epoch == switch.epoch and row.master == switch.name
+        if row.voted_for == leader and row.voted_epoch == switch.epoch and row.master == switch.name
     }
     refusals = {
-        row.voter
-        for row in history.votes
-        if row.candidate == leader and row.epoch == switch.epoch and not row.is_granted
+        row.voter for row in history.votes if row.candidate == leader and row.epoch == switch.epoch and not row.granted
     }
     end_ns = min(following_ns - 1, switch.last_ns + SETTLING_NS)
     automatic = trouble is not None
@@ -472,13 +444,7 @@ def _failover(history: SentinelHistory, switch: Switch, trouble: Trouble | None,
     )
 
 
-def _is_of(row: EventRow, switch: Switch, floor_ns: int) -> bool:
-    words = row.text.split(" ")
-    is_new = len(words) >= 4 and f"{words[2]}:{words[3]}" == switch.new
-    return is_new and switch.name in words and floor_ns <= row.ts_ns <= switch.last_ns
-
-
-def _tries(history: SentinelHistory, switch: Switch, floor_ns: int, leader: str) -> list[EventRow]:
+def _tries(history: SentinelHistory, switch: Switch, floor_ns: int, leader: str) -> list[SentinelEventRow]:
     found = _events(history, "+try-failover", switch.name, floor_ns, switch.last_ns)
     return [row for row in found if row.observer == leader] or found
 
@@ -502,15 +468,14 @@ def _vain_orders(
 ) -> Iterable[Incident]:
     """Yield ordered failovers of a healthy master that did not complete."""
     for row in history.events:
-        if not row.channel.startswith("-failover-abort-") or name not in row.text.split(" "):
+        if not row.channel.startswith("-failover-abort-") or row.master != name:
             continue
         if any(one.from_ns <= row.ts_ns <= (one.to_ns or history.last_ns) for one in troubles):
             continue
         tries = [one for one in _events(history, "+try-failover", name, 0, row.ts_ns) if one.observer == row.observer]
         if not tries or any(tries[-1].ts_ns <= one.first_ns <= row.ts_ns for one in switches):
             continue
-        words = row.text.split(" ")
-        address = f"{words[2]}:{words[3]}" if len(words) >= 4 else ""
+        address = row.subject or ""
         yield Incident(
             kind=IncidentKind.FAILOVER,
             variant="given up",

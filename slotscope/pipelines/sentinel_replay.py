@@ -10,12 +10,10 @@ import pyarrow as pa
 
 from cluster_core.incidents.rows import IncidentRow, StepRow, incident_row, step_rows
 from cluster_core.incidents.story import name_all
-from cluster_core.kinds import Severity, Source
-from cluster_core.sentinel_history.announcements import read_announcement, read_switch
-from cluster_core.sentinel_history.beliefs import Span
+from cluster_core.kinds import Severity
 from cluster_core.sentinel_history.history import SentinelHistory, fold_history
 from cluster_core.sentinel_history.incidents import find_sentinel_incidents, step_text, summary_of
-from cluster_core.sentinel_history.rows import EventRow, SentinelEventRow, SentinelViewRow, SentinelVoteRow, VoteRow
+from cluster_core.sentinel_history.rows import SentinelEventRow, SentinelViewRow, SentinelVoteRow
 from schemas.bronze import BAD_RECORDS
 from schemas.caveats import Caveat, Code
 from schemas.history import REPLAYS
@@ -95,14 +93,12 @@ def replay_sentinels(
 
 
 def _write(run: Run, history: SentinelHistory, bad: BadRecords) -> None:
-    events = [event_row(at, row) for at, row in enumerate(history.events)]
-    votes = [vote_row(at, row) for at, row in enumerate(history.votes)]
     stories, steps = _incident_rows(history, _others(run))
     run.append(BAD_RECORDS, pa.Table.from_pylist([{"job": JOB, **row} for row in bad.listed], BAD_RECORDS.unlabelled))
     for table, kind, rows in (
-        (SENTINEL_VIEWS, SentinelViewRow, [view_row(span) for span in history.spans]),
-        (SENTINEL_EVENTS, SentinelEventRow, events),
-        (SENTINEL_VOTES, SentinelVoteRow, votes),
+        (SENTINEL_VIEWS, SentinelViewRow, history.views),
+        (SENTINEL_EVENTS, SentinelEventRow, history.events),
+        (SENTINEL_VOTES, SentinelVoteRow, history.votes),
         (INCIDENT_STEPS, StepRow, steps),
         (INCIDENTS, IncidentRow, stories),
     ):
@@ -175,27 +171,3 @@ def _others(run: Run) -> int:
     """The number of the last incident of the snapshot that does not come from sentinels."""
     others = read_rows(run.root, INCIDENTS, columns=("incident",), parts=run.parts(INCIDENTS))
     return max((row["incident"] for row in others), default=0)
-
-
-def view_row(span: Span) -> SentinelViewRow:
-    """A row of silver/sentinel_views."""
-    return SentinelViewRow(span.observer, *span.belief, span.from_ns, span.to_ns, span.cause, span.source)
-
-
-def event_row(number: int, row: EventRow) -> SentinelEventRow:
-    """A row of silver/sentinel_events."""
-    said, switch = read_announcement(row.text), read_switch(row.text) if row.channel == "+switch-master" else None
-    master = switch.master if switch is not None else said.master
-    subject = said.name if said.role == "sentinel" else str(said.address) if said.role else ""
-    subject = str(switch.after) if switch is not None else subject
-    return SentinelEventRow(
-        number, row.observer, row.ts_ns, row.channel, row.text, master or None, subject or None, Source.LOG
-    )
-
-
-def vote_row(number: int, row: VoteRow) -> SentinelVoteRow:
-    """A row of silver/sentinel_votes."""
-    return SentinelVoteRow(
-        number, row.ts_ns, row.voter, row.candidate, row.master, row.epoch, row.granted_to, row.granted_epoch,
-        row.is_granted, Source.LOG,
-    )  # fmt: skip

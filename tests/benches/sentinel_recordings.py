@@ -11,6 +11,7 @@ from pathlib import Path
 from cluster_core.sentinel.instance import Address
 from cluster_core.sentinel_history.evidence import Evidence, Told
 from cluster_core.sentinel_history.history import SentinelHistory, fold_history
+from cluster_core.sentinel_history.rows import SentinelViewRow
 from slotscope.sources.sentinel import BadRecords, SentinelEvidence, SentinelFiles, read_evidence
 
 RECORDINGS = Path(__file__).parents[1] / "data" / "sentinel"
@@ -68,10 +69,13 @@ def fold(items: Sequence[Evidence]) -> SentinelHistory:
     return fold_history({ME: sorted(items, key=lambda item: item.ts_ns)})
 
 
-def flags(history: SentinelHistory, name: str, at_ms: int) -> str | None:
-    """The flags that `ME` shows of an instance at a time; None if it is not known then."""
-    for span in history.spans:
-        ends = span.to_ns is None or at_ms * MS_NS < span.to_ns
-        if span.observer == ME and span.belief.name == name and span.from_ns <= at_ms * MS_NS and ends:
-            return span.belief.flags
-    return None
+def shown(history: SentinelHistory, at_ms: int, observer: str = ME) -> dict[str, SentinelViewRow]:
+    """The masters that a sentinel shows at a time."""
+    ts_ns = at_ms * MS_NS
+    return {
+        row.master: row
+        for row in history.views
+        if row.observer == observer
+        and row.valid_from_ns <= ts_ns
+        and (row.valid_to_ns is None or ts_ns < row.valid_to_ns)
+    }

@@ -53,10 +53,10 @@ def test_the_tables_hold_the_replay_once(spark: SparkSession, root: str) -> None
 
     views, events, votes, incidents, steps = (rows(spark, root, table) for table in ALL)
 
-    assert len(views) == len(history.spans)
-    assert {row["flags"] for row in views} == {span.belief.flags for span in history.spans}
+    assert len(views) == len(history.views)
+    assert {row["flags"] for row in views} == {row.flags for row in history.views}
     assert [row["text"] for row in events] == [row.text for row in history.events]
-    assert [row["voted_for"] for row in votes] == [row.granted_to for row in history.votes]
+    assert [row["voted_for"] for row in votes] == [row.voted_for for row in history.votes]
     assert [row["kind"] for row in incidents] == ["failover"]
     assert incidents[0]["incident_id"].startswith("sentinel-failover-127.0.0.1:24000-")
     assert len(steps) == incidents[0]["steps"]
